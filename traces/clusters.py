@@ -29,12 +29,12 @@ CLUSTER_READERS: Final[dict[str, ClusterReader]] = {
 def read_cluster(source: str) -> tuple[Cluster, ReadReport]:
     """Read ``format:path``, for example ``openb:openb_node_list_gpu_node.csv``, and report what was kept and dropped.
 
-    ``format:@name`` means the file that ``gpusched traces fetch name`` downloaded. Some files name no GPU type or no
-    racks: the report's notes say what was assumed.
+    ``format:@name`` means the file that ``gpusched traces fetch name`` downloaded. If a file does not name its GPU
+    types or racks, the notes of the report say what was assumed.
 
     Raises
     ------
-    TraceError : an unknown format, or a malformed file; names the file, line, field and remedy
+    TraceError : an unknown format, or a malformed file; the message names the file, line, field and remedy
     FetchError : an unknown file name
     """
     name, path = split_here(source, "cluster", CLUSTER_READERS)

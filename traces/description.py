@@ -14,16 +14,22 @@ from gpusched_env.traces.generators.calibration import CLASS_NAMES, demand_class
 from gpusched_env.traces.profiles import assign_profiles
 from gpusched_env.workload import Workload
 
-RANKS: Final = (0.1, 0.5, 0.9, 0.99)  # probabilities of the quantiles of run times in a table
-GROUPS: Final = ("virtual_cluster", "user", "queue", "status", "model")  # attributes whose values are counted
-TOP: Final = 10  # values of an attribute that are shown
+RANKS: Final = (0.1, 0.5, 0.9, 0.99)  # probabilities of the run-time quantiles in a table
+GROUPS: Final = ("virtual_cluster", "user", "queue", "status", "model")  # attributes by which jobs are grouped
+TOP: Final = 10  # number of values shown per attribute
 
 
 class Part(NamedTuple):
-    """A group of jobs: their number, share of all jobs, share of all GPU time, and work.
+    """Statistics of a group of jobs.
 
-    ``work`` holds the quantiles at RANKS, then the mean: of run times [s], or of iterations if some job is given by
-    iterations. ``gpu_time`` is NaN in that case.
+    Attributes
+    ----------
+    name : name of the group
+    jobs : number of jobs
+    share : share of all jobs
+    gpu_time : share of all GPU time; NaN if some job of the workload is given by iterations
+    work : quantiles of the run times at RANKS, then their mean [s]; if some job of the workload is given by iterations,
+        the same of the iterations
     """
 
     name: str
@@ -34,14 +40,14 @@ class Part(NamedTuple):
 
 
 def by_class(workload: Workload) -> list[Part]:
-    """Split the jobs by demand class; the last part holds all jobs."""
+    """Summarise the jobs of each demand class that occurs; the last part summarises all jobs."""
     kind = demand_class(workload.jobs["gpus"])
     present = [(name, kind == number) for number, name in enumerate(CLASS_NAMES) if (kind == number).any()]
     return [_part(workload, name, rows) for name, rows in [*present, ("all", np.ones(len(kind), bool))]]
 
 
 def largest_groups(workload: Workload, attribute: str, count: int = TOP) -> tuple[list[Part], int]:
-    """Return the ``count`` most frequent values of an attribute, and how many values there are."""
+    """Summarise the jobs of the ``count`` most frequent values of an attribute; also return the number of values."""
     values, group, jobs = np.unique(workload.attributes[attribute], return_inverse=True, return_counts=True)
     largest = np.argsort(-jobs, kind="stable")[:count]
     return [_part(workload, str(values[i]), group == i) for i in largest], len(values)
@@ -56,18 +62,19 @@ def _part(workload: Workload, name: str, rows: np.ndarray) -> Part:
 
 
 def has_run_times(workload: Workload) -> bool:
-    """Whether every job has a run time; a job given by iterations has none until a cluster is chosen."""
+    """Whether every job has a run time; the run time of a job given by iterations depends on the cluster."""
     return not np.isnan(workload.jobs["duration_s"]).any()
 
 
 def with_run_times(workload: Workload, cluster: Cluster) -> Workload:
-    """Set the run time of jobs given by iterations: that on the ideal placement of a cluster with the default network.
+    """Set the run time of every job that is given by iterations to its run time on the ideal placement of a cluster.
 
-    Run times that are given stay. Jobs with the unit profile run equally fast on every GPU type.
+    The network is the default network. Jobs that have a run time keep it. Jobs with the unit profile run equally fast
+    on every GPU type.
 
     Raises
     ------
-    WorkloadError : a gang larger than the cluster, or profiles that lack its GPU type
+    WorkloadError : a gang larger than the cluster, or profiles that lack a GPU type of the cluster
     """
     if workload.profiles.is_unit:
         workload = assign_profiles(workload, "unit", np.random.default_rng(0), cluster.gpu_types)
@@ -78,12 +85,12 @@ def with_run_times(workload: Workload, cluster: Cluster) -> Workload:
 
 
 def demanded_gpus(workload: Workload) -> tuple[np.ndarray, np.ndarray]:
-    """GPUs in use over time if every job starts when it arrives and runs for its run time.
+    """Compute the GPUs in use over time if every job starts when it arrives and runs for its run time.
 
     Returns
     -------
-    times_s : float64 [S], ascending [s]
-    gpus : float64 [S], GPUs in use from each time to the next; the last is 0
+    times_s : float64 [S], ascending times of arrivals and completions [s]
+    gpus : float64 [S], GPUs in use from each time to the next; the last value is 0
     """
     jobs = workload.jobs
     time = np.concatenate([jobs["arrival_s"], jobs["arrival_s"] + jobs["duration_s"]])
@@ -93,7 +100,7 @@ def demanded_gpus(workload: Workload) -> tuple[np.ndarray, np.ndarray]:
 
 
 def hour_of_week(origin: str) -> float:
-    """Hours since Monday 0 h of an ISO 8601 time; NaN for an empty text."""
+    """Return the hours from Monday 0 h to an ISO 8601 time; NaN for an empty text."""
     if not origin:
         return float("nan")
     when = datetime.fromisoformat(origin)

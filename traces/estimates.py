@@ -18,15 +18,15 @@ from gpusched_env.workload import Workload
 def join_estimates(workload: Workload, report: ReadReport, path: Path) -> Workload:
     """Set ``estimate_s`` [s] of every job to the predicted run time that a CSV gives for its id.
 
-    The file has a column of ids (``job_id``) and one of run times. The latter has a common name (``estimate_s``,
-    ``predicted_duration_h``) or is the only other column, as in the predictions of Helios (``job_id,priority``,
-    seconds). Ids are those of the log (the attribute ``original_id``), or row numbers from 0 if the log has no ids.
-    Jobs without a prediction keep the estimate of the log. The report notes the column, and how many jobs have no
-    prediction.
+    The CSV has a column of ids (``job_id``) and a column of run times. The column of run times either has a common name
+    such as ``estimate_s`` or ``predicted_duration_h``, or is the only other column. For example, the predictions of
+    Helios have the columns ``job_id,priority``, where ``priority`` is in seconds. Ids are those of the log (the
+    attribute ``original_id``), or row numbers from 0 if the log has no ids. Jobs without a prediction keep the estimate
+    of the log. The report names the column of run times and the number of jobs without a prediction.
 
     Raises
     ------
-    TraceError : no such columns, a malformed row, an id given twice, or no id that a job has
+    TraceError : the columns are missing, a row is malformed, an id occurs twice, or no id belongs to a job
     """
     id_column, claimed = _columns(path)
     predicted: dict[str, float] = {}

@@ -1,4 +1,7 @@
-"""Filter the jobs of a workload: by time, demand, attribute, position or at random. Ids and attributes are kept."""
+"""Filter the jobs of a workload by time, demand, attribute or position, or at random.
+
+The jobs that are kept keep their ids and attributes.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ _CONDITION: Final = re.compile(r"\s*(\w+)\s*(!?=)\s*(.*?)\s*")
 
 
 def window(workload: Workload, start_s: float = 0.0, stop_s: float = math.inf) -> Workload:
-    """Keep the jobs with ``start_s <= arrival < stop_s`` [s]; times then count from the first job kept.
+    """Keep the jobs with ``start_s <= arrival < stop_s`` [s], and shift their arrivals so that the first is 0.
 
     Raises
     ------
@@ -29,7 +32,7 @@ def window(workload: Workload, start_s: float = 0.0, stop_s: float = math.inf) -
 
 
 def first_jobs(workload: Workload, count: int) -> Workload:
-    """Keep the first ``count`` jobs by arrival, ties by id; all jobs if there are fewer."""
+    """Keep the first ``count`` jobs by arrival; ties: the lower id. If there are fewer jobs, keep all."""
     return workload.select(np.lexsort([workload.jobs["id"], workload.jobs["arrival_s"]])[:count])
 
 
@@ -38,14 +41,18 @@ def up_to_gpus(workload: Workload, max_gpus: int) -> Workload:
 
     Raises
     ------
-    WorkloadError : every job demands more
+    WorkloadError : every job demands more than ``max_gpus`` GPUs
     """
     none = f"every job demands more than max_gpus = {max_gpus}; raise it"
     return _keep(workload, workload.jobs["gpus"] <= max_gpus, none)
 
 
 def split_condition(condition: str) -> tuple[str, bool, list[str]]:
-    """Split ``name=value,value`` or ``name!=value,value`` into the attribute, whether to keep, and the values.
+    """Split ``name=value,value`` or ``name!=value,value`` into its parts.
+
+    Returns
+    -------
+    The attribute, True for ``=`` (keep) or False for ``!=`` (drop), and the values.
 
     Raises
     ------
@@ -61,12 +68,14 @@ def split_condition(condition: str) -> tuple[str, bool, list[str]]:
 
 
 def where(workload: Workload, condition: str) -> Workload:
-    """Keep or drop the jobs whose attribute has one of the given values; times then count from the first job kept.
+    """Keep or drop the jobs whose attribute has one of the given values.
+
+    The arrivals of the kept jobs are shifted so that the first is 0.
 
     Parameters
     ----------
-    condition : ``virtual_cluster=6214e9,11cb48`` keeps the jobs of two virtual clusters, ``status!=Killed`` drops the
-        killed ones. Attributes depend on the log: user, virtual_cluster, status, model and others
+    condition : ``virtual_cluster=6214e9,11cb48`` keeps the jobs of two virtual clusters. ``status!=Killed`` drops the
+        killed jobs. Which attributes exist depends on the log: user, virtual_cluster, status, model and others
 
     Raises
     ------
@@ -82,19 +91,19 @@ def where(workload: Workload, condition: str) -> Workload:
 
 
 def sample(workload: Workload, amount: float, seed: int = 0) -> Workload:
-    """Keep a random sample of the jobs; times then count from the first job kept.
+    """Keep a random sample of the jobs, and shift their arrivals so that the first is 0.
 
     Parameters
     ----------
-    amount : below 1, the probability with which each job is kept; from 2 on, the number of jobs (all if there are
-        fewer)
-    seed : another seed draws another sample
+    amount : a number below 1 is the probability with which each job is kept; a whole number of at least 2 is the number
+        of jobs to keep (all jobs if there are fewer)
+    seed : seed of the hash; another seed keeps another sample
 
     Notes
     -----
-    A hash of seed and job id decides whether a job is kept. So sampling a share commutes with every other filter, and a
-    smaller share is a subset of a larger one. The hash is SplitMix64 (Steele, Lea and Flood, "Fast Splittable
-    Pseudorandom Number Generators", OOPSLA 2014).
+    A hash of seed and job id decides whether a job is kept. So sampling with a probability commutes with the filters by
+    attribute and demand, and the sample of a lower probability is a subset of that of a higher one. The hash is
+    SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014).
 
     Raises
     ------
@@ -129,8 +138,9 @@ def _keep(workload: Workload, chosen: np.ndarray, if_none: str) -> Workload:
 
 
 def _split_mix(ids: np.ndarray, seed: int) -> np.ndarray:
-    """Hash ids to distinct uint64 values; shape of ``ids``."""
-    offset = seed * 0xD1342543DE82EF95 & 0xFFFFFFFFFFFFFFFF  # large: seed + 1 is not the same hash of shifted ids
+    """Hash ids to distinct uint64 values; the result has the shape of ``ids``."""
+    # A large multiplier, so that the hashes for seed + 1 are not those of shifted ids
+    offset = seed * 0xD1342543DE82EF95 & 0xFFFFFFFFFFFFFFFF
     z = (ids.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(offset)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

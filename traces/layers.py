@@ -1,4 +1,4 @@
-"""Layer files of ASTRA-sim 1.0: compute times and gradient bytes of each layer of a network."""
+"""Layer files of ASTRA-sim 1.0: compute times and gradient bytes of each layer of a neural network."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.streams import tab_rows
 
-HEADING: Final = "DATA"  # data-parallel training: only gradients are exchanged
+HEADING: Final = "DATA"  # data-parallel training, in which only gradients are exchanged
 FIELDS: Final = 12
-READ: Final = (0, 2, 5, 8, 10, 11)  # layer, three compute times, bytes of the weight gradients, update
-FIXED: Final = {1: "-1", 3: "NONE", 4: "0", 6: "NONE", 7: "0", 9: "ALLREDUCE"}  # in data-parallel training
+READ: Final = (0, 2, 5, 8, 10, 11)  # layer, three compute times, bytes of the weight gradients, update time
+FIXED: Final = {1: "-1", 3: "NONE", 4: "0", 6: "NONE", 7: "0", 9: "ALLREDUCE"}  # values in data-parallel training
 STRAY: Final = "a stray total, not a layer"
 GLUED: Final = "the layer's name begins with a stray total; it is kept as it is"
 MISCOUNTED: Final = "line 2 gives a wrong number of layers; it is ignored"
 
 
 def layer_rows(path: Path, report: ReadReport) -> Iterator[tuple[Place, list[str]]]:
-    """Yield the place of every layer and its fields READ. Fields are separated by tabs; line 1 is ``DATA``.
+    """Yield the place of every layer and its fields READ.
 
-    Lines with one number, which some files have at their end, are dropped. The report notes a wrong number of layers in
-    line 2, and layer names that begin with such a stray number.
+    Fields are separated by tabs, and line 1 is ``DATA``. Some files end with a line that has one number, a stray total;
+    it is dropped. The report notes a wrong number of layers in line 2, and layer names that begin with a stray total.
 
     Raises
     ------
-    TraceError : a wrong heading, a row of the wrong width, or training that is not data-parallel
+    TraceError : a wrong line 1, a row with a wrong number of fields, or training that is not data-parallel
     """
     rows = tab_rows(path)
     _, heading = next(rows, (None, []))

@@ -1,24 +1,27 @@
-"""Columns of the published tables. To add a table, add one entry to LAYOUTS."""
+"""Layouts of the published tables: their columns, kinds and units.
+
+To add a table, add one entry to LAYOUTS.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
 
-UNTOLD: Final = "unknown unit"  # the publishers name no unit
+UNTOLD: Final = "unknown unit"  # the publishers state no unit
 CALENDAR: Final = "local time"
 NAMED, BARE, LAYERS = "CSV with a header line", "CSV without a header line", "layer file of ASTRA-sim"
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column.
+    """A column of a table.
 
     Parameters
     ----------
     name : name in the file; may be empty
-    kind : "text"; "time" (date, or date and time); "whole" number; "number" (empty or nan = missing)
-    unit : empty = none; "1" = a ratio
+    kind : "text", "time" (a date, or a date and time), "whole" (a whole number) or "number" (empty or nan = missing)
+    unit : unit of the values; "" = none, "1" = a ratio
     """
 
     name: str
@@ -28,16 +31,18 @@ class Column:
 
 @dataclass(frozen=True)
 class Layout:
-    """A kind of table.
+    """The layout of a table.
 
     Parameters
     ----------
-    about : what the table holds and who published it
-    columns : of a CSV with a header, found by name in any order; of JSON, the keys and then the values
-    rest : kind and unit of all other columns of the header; None = there are none
-    levels : 0 = CSV; else JSON, and the number of keys that lead to a leaf
-    root : key of the JSON object that holds the rows; empty = the whole file
-    form : of a CSV: NAMED = columns by the header line; BARE = no header line, columns in this order; LAYERS
+    about : content of the table, and its publication
+    columns : columns of the table; a CSV with a header line may have them in any order; for JSON, first the keys that
+        lead to a leaf, then the values of the leaf
+    rest : kind and unit of all other columns in the header line; None = there are no others
+    levels : 0 = CSV or layer file; above 0 = JSON in which this number of keys leads to a leaf
+    root : key of the JSON object that holds the rows; "" = the whole file
+    form : NAMED = CSV with a header line; BARE = CSV without a header line, whose columns are in the order of
+        ``columns``; LAYERS = layer file of ASTRA-sim; not used for JSON
     """
 
     about: str
@@ -64,9 +69,9 @@ def _number(unit: str, names: str) -> tuple[Column, ...]:
     return _all("number", unit, names)
 
 
-INDEX: Final = Column("", "whole", "row")  # index of a data frame: a column without a name
+INDEX: Final = Column("", "whole", "row")  # index of a data frame, which has no name in the file
 TIME: Final = Column("time", "time", CALENDAR)
-SUMMARY: Final = (  # summary of a log, the same columns in Helios and Acme
+SUMMARY: Final = (  # columns that the summaries of Helios and Acme share
     *_text("id"),
     *_whole("jobs", "job_num cpu_job_num gpu_job_num"),
     *_number("s", "avg_run_time_cpu avg_run_time_gpu avg_que_time_cpu avg_que_time_gpu"),

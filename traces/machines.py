@@ -11,13 +11,15 @@ from gpusched_env.errors import TraceError
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
 
-GPU_TYPE: Final = NodeGroup(1, 1).gpu_type  # if the file names none: the type of the built-in model profiles
+GPU_TYPE: Final = NodeGroup(1, 1).gpu_type  # assumed for nodes without a GPU type: that of the built-in model profiles
 UNNAMED: Final = f"nodes whose GPU type the file does not name, taken for {GPU_TYPE}"
 NO_RACKS: Final = "racks made up, one for each kind of node (GPU type and GPUs per node): the file names none"
 
 
 class Machines:
-    """Nodes by kind. Nodes of one kind become one group; groups are in the order of their first rows.
+    """The nodes that a reader keeps, counted by kind (GPUs per node, GPU type, nodes per rack).
+
+    The nodes of a kind become one group of the cluster. Groups are in the order of their first rows in the file.
 
     Parameters
     ----------
@@ -37,11 +39,11 @@ class Machines:
         gpu_type: str = "",
         nodes_per_rack: int | None = None,
     ) -> None:
-        """Keep ``nodes`` equal nodes, or drop and count a row without GPUs.
+        """Keep ``nodes`` equal nodes; a row without GPUs is dropped and counted.
 
         Raises
         ------
-        TraceError : the nodes so far have more than MOST_GPUS GPUs
+        TraceError : the nodes added so far have more than MOST_GPUS GPUs
         """
         self.report.rows += 1
         gpus = nodes * gpus_per_node

@@ -1,4 +1,4 @@
-"""Lists of machines: one row for each node, or one row for many equal nodes."""
+"""Readers of node lists: files with one row for each node, or one row for several equal nodes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from gpusched_env.traces.machines import Machines
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.streams import csv_header, csv_rows
 
-HOST: Final = 8  # [GPU] per node, assumed for the virtual clusters of Philly and Helios: their files give only nodes
+HOST: Final = 8  # [GPU] per node, assumed where the files of Philly and Helios give only the number of nodes
 SHARED: Final = f"nodes taken for {HOST} GPUs each, and open to the jobs of every virtual cluster"
-VIRTUAL_CLUSTERS: Final = {"helios": ("", "num"), "philly": ("vc", "node num")}  # columns: name, number of nodes
+# Format -> columns of the name of a virtual cluster and of its number of nodes
+VIRTUAL_CLUSTERS: Final = {"helios": ("", "num"), "philly": ("vc", "node num")}
 SWITCHES: Final = ("num_switch", "num_node_p_switch", "num_gpu_p_node")
 
 
@@ -23,10 +24,10 @@ class NodeList:
 
     Parameters
     ----------
-    node : column of the identifier
-    gpus : column of the GPUs of the node; 0 = a CPU node
-    gpu_type : column of the GPU type; empty = the file has none
-    names : all columns, if the file is published without a header line
+    node : column of the node's id
+    gpus : column of the node's number of GPUs; 0 = a CPU node
+    gpu_type : column of the GPU type; "" = the file has no such column
+    names : names of all columns, if the file is published without a header line
     """
 
     node: str
@@ -44,7 +45,7 @@ NODE_LISTS: Final = {
 
 
 def read_nodes(path: Path, name: str) -> tuple[Cluster, ReadReport]:
-    """Read a list of nodes; nodes without GPUs are dropped.
+    """Read a file of the format ``name`` with one row for each node; nodes without GPUs are dropped.
 
     Raises
     ------
@@ -67,7 +68,7 @@ def read_nodes(path: Path, name: str) -> tuple[Cluster, ReadReport]:
 
 
 def read_virtual_clusters(path: Path, name: str) -> tuple[Cluster, ReadReport]:
-    """Read the number of nodes of each virtual cluster; every node is taken for 8 GPUs.
+    """Read a file with the number of nodes of each virtual cluster; every node is assumed to have 8 GPUs.
 
     Raises
     ------
@@ -82,9 +83,9 @@ def read_virtual_clusters(path: Path, name: str) -> tuple[Cluster, ReadReport]:
 
 
 def read_switches(path: Path, name: str) -> tuple[Cluster, ReadReport]:
-    """Read a cluster file of Tiresias' simulator, ``num_switch,num_node_p_switch,num_gpu_p_node,...``.
+    """Read a cluster file of Tiresias' simulator; the nodes of a switch become a rack.
 
-    A switch becomes a rack.
+    The columns are ``num_switch,num_node_p_switch,num_gpu_p_node,...``.
 
     Raises
     ------
@@ -98,7 +99,7 @@ def read_switches(path: Path, name: str) -> tuple[Cluster, ReadReport]:
 
 
 def read_philly_nodes(path: Path) -> tuple[Cluster, ReadReport]:
-    """Read Philly's list of machines or of virtual clusters; the header says which.
+    """Read Philly's list of machines or its list of virtual clusters; the header determines which of the two it is.
 
     Raises
     ------

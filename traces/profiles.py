@@ -1,4 +1,4 @@
-"""Model profiles: the built-in table, and the rules that assign profiles to jobs."""
+"""The built-in table of model profiles, and the rules that assign profiles to jobs."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from gpusched_env.traces.profile_tables import (
 )
 from gpusched_env.workload import Profiles, Workload
 
-# Nine convolutional networks. Gradient size (all tensors) and skew (largest tensor / all) come from the public tensor
-# lists of Tiresias (Gu et al., NSDI 2019; SymbioticLab/Tiresias, simulator/models.py), single precision. The other
-# columns are choices of this package: batch per GPU, compute seconds of one iteration on a V100 in single precision
-# (order of magnitude of public training benchmarks of that time), and memory at that batch.
-# name, batch [samples], gradient [1e6 byte], skew, memory [1e9 byte], compute [s]
+# Nine convolutional networks. The gradient size (all tensors) and the skew (largest tensor / all tensors) are computed
+# from the public tensor lists of Tiresias (Gu et al., NSDI 2019; SymbioticLab/Tiresias, simulator/models.py) in single
+# precision. The other columns are choices of this package: the batch per GPU, the compute time of one iteration on a
+# V100 in single precision (order of magnitude of public training benchmarks of that time), and the memory it takes.
+# Columns: name, batch [samples], gradient [1e6 byte], skew, memory [1e9 byte], compute [s]
 V100_TABLE: Final = (
     ("alexnet", 512, 236, 0.61, 6.0, 0.18),
     ("inception3", 64, 57, 0.14, 9.0, 0.26),
@@ -40,7 +40,7 @@ OVERLAP: Final = 1.0  # exponent of the overlap norm; 1 = no overlap, compute an
 
 
 def mix_profiles() -> Profiles:
-    """Build the profiles of the nine networks of V100_TABLE."""
+    """Build the profiles of the nine convolutional networks in V100_TABLE."""
     rows = [
         {
             "name": name,
@@ -56,7 +56,7 @@ def mix_profiles() -> Profiles:
     return Profiles.from_rows(rows, ("V100",))
 
 
-Assigned = tuple[Profiles, np.ndarray]  # profiles, and the profile row of each job
+Assigned = tuple[Profiles, np.ndarray]  # profiles, and the row of each job in them
 Rule = Callable[[np.random.Generator, Workload, tuple[str, ...]], Workload]
 
 
@@ -66,7 +66,7 @@ def _of_model(
     workload: Workload,
     gpu_types: tuple[str, ...],
 ) -> Workload:
-    """Assign the profiles that ``models`` returns; the work of the jobs stays."""
+    """Assign the profiles that ``models`` returns, and keep the work of the jobs."""
     profiles, rows = models(rng, workload, gpu_types)
     jobs = workload.jobs.copy()
     jobs["profile"] = rows
@@ -80,7 +80,7 @@ def _unit(rng: np.random.Generator, workload: Workload, gpu_types: tuple[str, ..
 
 
 def _models(rng: np.random.Generator, workload: Workload, gpu_types: tuple[str, ...]) -> Assigned:
-    """Make one profile for each value of the attribute ``model``, so that tables of model pairs can look them up."""
+    """Make one profile for each value of the attribute ``model``; tables of model pairs look models up by this name."""
     if "model" not in workload.attributes:
         raise WorkloadError(
             f"profiles 'models': workload {workload.name!r} names no models (no attribute 'model'); use 'unit'"
@@ -120,29 +120,32 @@ def assign_profiles(
 
     Parameters
     ----------
-    rule : name of PROFILE_RULES, see Notes
-    rng : source of random draws; jobs are taken in the order of the workload
+    rule : name of the rule, a key of PROFILE_RULES; see Notes
+    rng : source of random draws, which are made in the order of the jobs in the workload
     gpu_types : GPU types of the cluster
 
     Notes
     -----
-    Rules:
+    The rules are:
 
-    - "unit": one second per iteration and no communication, so run times are the same on every placement.
-    - "models": as "unit", with one profile for each value of the attribute ``model``.
-    - "mix": a uniform draw from the nine networks for every job, whatever its gang size (a single GPU never
-      communicates).
-    - a name of MEASURED_TABLES, such as "gavel": models measured by that paper, see measured_profiles.
-    - a name of FITTED_TABLES ("pollux", "sia", "bsbf"): applications fitted to measurements, see fitted_profiles.
-    - a name of EFFICIENCY_RULES, such as "dally": models priced by the shape of a placement, see efficiency_profiles.
+    - "unit": an iteration takes one second and needs no communication, so run times are the same on every placement.
+    - "models": like "unit", but with one profile for each value of the attribute ``model``.
+    - "mix": every job draws one of nine convolutional networks uniformly, whatever its gang size.
+    - "gavel" and the other names in MEASURED_TABLES: every job gets a model with measured rates, see
+      ``measured_profiles``.
+    - "pollux", "sia" and "bsbf", the names in FITTED_TABLES: every job gets an application whose speed was fitted to
+      measurements, see ``fitted_profiles``.
+    - "dally" and the other names in EFFICIENCY_RULES: every job gets a model whose speed depends on the shape of its
+      placement, see ``efficiency_profiles``.
 
-    A job given by duration_s keeps it under every rule: its iterations follow from its iteration time on the ideal
-    placement, so it runs for duration_s there, and longer where its gang is spread. Only the efficiency rules replace
-    the work, for jobs whose attributes give their iterations and the seconds of one.
+    A job that is given by ``duration_s`` keeps this run time under every rule: its iterations are ``duration_s`` /
+    iteration time on the ideal placement. So the job runs for ``duration_s`` on the ideal placement, and longer where
+    communication slows its gang down. Only the efficiency rules replace the work of a job, and only if its attributes
+    give the number of iterations and the seconds of an iteration.
 
     Raises
     ------
-    WorkloadError : an unknown rule, or a rule that lacks a GPU type of the cluster or the gang of a job
+    WorkloadError : an unknown rule, or a rule that has no speed for a GPU type of the cluster or for the gang of a job
     """
     if rule not in PROFILE_RULES:
         raise WorkloadError(unknown_name("profile rule", rule, PROFILE_RULES))

@@ -1,4 +1,7 @@
-"""Options for reading a log, in ``read_trace``, on the command line, and in a scenario (``workload.parameters``)."""
+"""Options for reading a log.
+
+They are keyword arguments of ``read_trace``, options on the command line, and ``workload.parameters`` in a scenario.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +23,11 @@ class ReadOptions:
 
     Parameters
     ----------
-    map : role -> column, for the format csv only; the text ``arrival=submit_time,gpus=n`` is accepted, too
-    skip_bad_rows : count and report malformed rows instead of refusing the log
-    estimate : path of a CSV of predicted run times by job id, see
-        :func:`gpusched_env.traces.estimates.join_estimates`; "" = none
+    map : role -> column of a user's own CSV; allowed for the format ``csv`` only. A text such as
+        ``arrival=submit_time,gpus=n`` is also accepted
+    skip_bad_rows : True = malformed rows are skipped and the report counts them; False = the first one raises an error
+    estimate : path of a CSV with predicted run times by job id, see
+        :func:`gpusched_env.traces.estimates.join_estimates`; "" = no predictions
 
     Raises
     ------
@@ -35,7 +39,7 @@ class ReadOptions:
     estimate: str = ""
 
     def __post_init__(self) -> None:
-        """Check every option without opening a file."""
+        """Check every option; no file is opened."""
         if isinstance(self.map, str):
             object.__setattr__(self, "map", parse_map(self.map))
         if not isinstance(self.map, Mapping) or not all(isinstance(c, str) for pair in self.map.items() for c in pair):
@@ -49,11 +53,11 @@ class ReadOptions:
 
     @classmethod
     def of(cls, source: str, name: str, options: Mapping[str, Any]) -> ReadOptions:
-        """Check the options of the format ``name``.
+        """Make the options for a source of the format ``name``, and check them.
 
         Raises
         ------
-        TraceError : an unknown option, a wrong value, or a mapping for a format whose columns are known
+        TraceError : an unknown option, a wrong value, or ``map`` for a format other than ``csv``
         """
         for option in options:
             if option not in OPTIONS:
@@ -66,7 +70,7 @@ class ReadOptions:
 
     @property
     def estimate_file(self) -> Path | None:
-        """The file of predicted run times."""
+        """Path of the file of predicted run times; None if there is none."""
         return Path(self.estimate).expanduser() if self.estimate else None
 
 

@@ -64,11 +64,11 @@ from gpusched_env.traces.parsing.sources import AUTO, split, split_here
 from gpusched_env.traces.read_options import ReadOptions
 from gpusched_env.workload import Workload
 
-Reader = Callable[..., tuple[Workload, ReadReport]]  # takes a Path; the reader of csv also takes a mapping
+Reader = Callable[..., tuple[Workload, ReadReport]]  # (path); the reader of the format csv: (path, mapping)
 
 
 def read_saved(path: Path) -> tuple[Workload, ReadReport]:
-    """Read a workload that Workload.save wrote."""
+    """Read a workload that :meth:`Workload.save` wrote."""
     try:
         workload = Workload.load(path)
     except WorkloadError as error:
@@ -102,9 +102,11 @@ READERS: Final[dict[str, Reader]] = {
     "swf": read_swf,
     "tiresias": read_tiresias,
 }
-FILES: Final[dict[str, Callable[[Path], list[Path]]]] = {"pai-tables": pai_tables}  # formats with several files
+# Format with several files -> function that returns the paths of these files
+FILES: Final[dict[str, Callable[[Path], list[Path]]]] = {"pai-tables": pai_tables}
 
-# What auto:PATH looks for: one signature for each layout of a format. A signature beats every subset of it.
+# Format -> signatures by which auto:PATH recognises it, one for each of its layouts. If two signatures fit a file and
+# one is a subset of the other, only the larger one counts.
 SIGNATURES: Final[dict[str, tuple[Signature, ...]]] = {
     "acme": (columns(*acme.ORIGINAL), columns(*acme.SHORT, only=True)),
     "bsbf": (columns(*muri.COLUMNS),),
@@ -126,7 +128,7 @@ SIGNATURES: Final[dict[str, tuple[Signature, ...]]] = {
     "swf": (frozenset({SWF_NUMBERS}),),
     "tiresias": (columns(*tiresias.COLUMNS),),
 }
-# Why auto:PATH never chooses one of these formats
+# Format that auto:PATH never chooses -> the reason
 UNDETECTED: Final = {
     "csv": "a user's own columns, which are guessed only if the user writes csv:PATH",
     "pai-tables": "a folder of tables without header lines",
@@ -151,12 +153,12 @@ def split_source(source: str) -> tuple[str, Path]:
 
 
 def resolve_source(source: str) -> tuple[str, Path]:
-    """Split ``format:path``; replace ``auto`` by the format that the beginning of the file shows.
+    """Split ``format:path`` into the name of a format and the path; recognise the format of ``auto:path``.
 
     Raises
     ------
-    TraceError : as :func:`split_source`; a file that was not fetched; for ``auto``, a file that fits no format or
-        several, or cannot be read
+    TraceError : as in :func:`split_source`; a file that was not fetched; for ``auto``, a file that cannot be read, or
+        that fits no format or several formats
     """
     load_plugins()
     name, path = split_here(source, "workload", (AUTO, *READERS))
@@ -164,14 +166,14 @@ def resolve_source(source: str) -> tuple[str, Path]:
 
 
 def trace_format(name: str) -> Callable[[Reader], Reader]:
-    """Register a reader under the name of its format: ``name:path`` then reads with it.
+    """Return a decorator that registers a reader for the format ``name``, so that it reads ``name:path``.
 
     The decorated function takes a :class:`pathlib.Path` and returns the workload and a :class:`ReadReport`.
-    :mod:`gpusched_env.traces.parsing` holds the parts that readers share.
+    :mod:`gpusched_env.traces.parsing` holds the functions that readers share.
 
     Raises
     ------
-    TraceError : the name is taken
+    TraceError : the decorator raises it if a reader of this name exists
     """
 
     def register(reader: Reader) -> Reader:
@@ -184,11 +186,11 @@ def trace_format(name: str) -> Callable[[Reader], Reader]:
 
 
 def source_files(name: str, path: Path) -> list[Path]:
-    """Return the files that the reader of a format opens: ``path`` itself, or all tables of a format with several.
+    """Return the files that the reader of the format ``name`` opens: ``path``, or all tables of a format with several.
 
     Raises
     ------
-    TraceError : one of several files is missing
+    TraceError : one of several tables is missing
     """
     return FILES[name](path) if name in FILES else [path]
 
@@ -196,19 +198,21 @@ def source_files(name: str, path: Path) -> list[Path]:
 def read_trace(source: str, **options: Any) -> tuple[Workload, ReadReport]:
     """Read ``format:path``, for example ``philly:cluster_job_log.json``, and report what was kept and dropped.
 
-    Arrivals [s] count from the first submission that is kept. Work is given by ``duration_s`` [s], and every job has
-    the unit profile until :func:`gpusched_env.traces.assign_profiles` assigns another. Formats whose jobs are steps of
-    measured models give ``iterations`` and the profiles of those models instead. ``auto:path`` recognises the format.
-    Files may be compressed with gzip, zstd or zip.
+    Time 0 is the first submission among the kept jobs. Jobs are given by their run time ``duration_s`` [s] and have the
+    unit profile, which :func:`gpusched_env.traces.assign_profiles` can replace. In formats whose jobs train models with
+    measured throughput, jobs are given by ``iterations`` and have the profiles of these models. Files may be compressed
+    with gzip, zstd or zip.
 
     Parameters
     ----------
+    source : ``format:path``; or ``auto:path``, for which the format is recognised by the beginning of the file; or
+        ``format:@name``, which means the file that ``gpusched traces fetch name`` downloaded
     options : ``map`` (columns of a user's own CSV), ``skip_bad_rows`` and ``estimate`` (predicted run times by job id);
         see :class:`gpusched_env.traces.ReadOptions`
 
     Raises
     ------
-    TraceError : names the file, line or record, field and remedy
+    TraceError : a log that cannot be read; the message names the file, line or record, field and remedy
     """
     name, path = resolve_source(source)
     chosen = ReadOptions.of(source, name, options)

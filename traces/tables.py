@@ -1,4 +1,7 @@
-"""Published tables that list no jobs: measured times, series, summaries, results. Layouts are data (layouts.py)."""
+"""Read published tables that do not list jobs: measured times, time series, summaries, results.
+
+The layouts of the tables are in ``layouts.py``.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +26,13 @@ from gpusched_env.traces.parsing.streams import csv_header, csv_rows
 
 @dataclass(frozen=True)
 class Table:
-    """Columns of equal length.
+    """A published table, whose columns have equal length.
 
     Attributes
     ----------
     layout : name of the layout
-    columns : array for each column: text, datetime64[s] (local time of the log), int64, or float64 (NaN = missing)
-    units : unit of each column; empty = none
+    columns : name -> values: text, datetime64[s] (local time of the log), int64, or float64 (NaN = missing)
+    units : name of a column -> unit; "" = none
     """
 
     layout: str
@@ -48,12 +51,13 @@ class Table:
 def read_table(source: str) -> tuple[Table, ReadReport]:
     """Read ``layout:path``, such as ``tiresias-gpu-time:PATH``, or ``auto:path`` if the header shows the layout.
 
-    ``layout:@name`` means the file that ``gpusched traces fetch name`` downloaded. Every row is kept, except stray
-    totals in layer files; the report notes missing numbers. Files may be compressed with gzip, zstd or zip.
+    ``layout:@name`` means the file that ``gpusched traces fetch name`` downloaded. All rows are kept, except stray
+    totals in layer files. The report notes missing numbers. Files may be compressed with gzip, zstd or zip.
 
     Raises
     ------
-    TraceError : an unknown layout, a missing column, or a malformed value; names file, line or record, field and remedy
+    TraceError : an unknown layout, a missing column, or a malformed value; the message names the file, line or record,
+        field and remedy
     """
     name, path = split_here(source, "table", (AUTO, *LAYOUTS))
     if name == AUTO:
@@ -88,7 +92,11 @@ def read_layers(path: Path) -> tuple[Table, ReadReport]:
 
 
 def _signatures(layout: Layout) -> list[Signature]:
-    """Signature of the header: all columns of the layout and, without ``rest``, no others; or that of a layer file."""
+    """Return the signatures by which ``auto:path`` recognises a layout; JSON and CSV without a header line have none.
+
+    The header of a CSV must have all columns of the layout and, if ``rest`` is None, no others. A layer file is
+    recognised by its first line.
+    """
     if layout.form == LAYERS:
         return [columns(HEADING, only=True)]
     if layout.levels or layout.form != NAMED:
@@ -116,7 +124,7 @@ def _rows(
 
 
 def _array(column: Column, texts: list[str], numbers: array[int], report: ReadReport) -> np.ndarray:
-    """Parse a whole column at once; only if that fails, look for the malformed cell."""
+    """Parse a whole column at once; if that fails, parse cell by cell to find the malformed one."""
     try:
         values = parse(column.kind, texts)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Shift, scale and clip the jobs of a workload; ids and attributes are kept."""
+"""Shift and scale the arrivals of a workload, and clip its gangs; jobs keep their ids and attributes."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from gpusched_env.workload import Workload
 
 
 def from_zero(workload: Workload) -> Workload:
-    """Shift all arrivals so that the first is at time 0."""
+    """Shift all arrivals so that the first arrival is at time 0."""
     return _at(workload, workload.jobs["arrival_s"] - workload.jobs["arrival_s"].min())
 
 
 def offered_load(workload: Workload, cluster_gpus: int) -> float:
-    """Sum of gang size x run time / (cluster GPUs x span from the first to the last arrival); inf if the span is 0.
+    """Return the offered load of a workload on a cluster.
 
-    Run times are those on the ideal placement; a job given by iterations has none until a cluster is chosen.
+    It is the sum over all jobs of gang size x run time, divided by ``cluster_gpus`` x the span from the first to the
+    last arrival; inf if the span is 0. Run times are those on the ideal placement.
 
     Raises
     ------
@@ -37,15 +38,15 @@ def offered_load(workload: Workload, cluster_gpus: int) -> float:
 
 
 def scale_to_load(workload: Workload, load: float, cluster_gpus: int) -> Workload:
-    """Multiply all arrival times by one factor, so that :func:`offered_load` becomes ``load``; run times stay.
+    """Multiply all arrival times by one factor so that :func:`offered_load` becomes ``load``; run times do not change.
 
-    The factor follows from the jobs of this workload. So every draw of a generator offers the same load, and a draw
-    with one very long job takes more time to arrive.
+    The factor is computed for each workload. So all workloads that a generator draws have the same offered load after
+    scaling, and the arrivals of a workload with one very long job are spread over a longer time.
 
     Raises
     ------
     WorkloadError : a load that is not a finite number > 0; a load so small that arrivals would exceed MAX_AMOUNT
-        seconds; jobs that all arrive at once
+        seconds; jobs that all arrive at once; a job given by iterations
     """
     if not load > 0 or not math.isfinite(load):
         raise WorkloadError(f"load is {load!r}: it must be a finite number > 0")
@@ -59,10 +60,11 @@ def scale_to_load(workload: Workload, load: float, cluster_gpus: int) -> Workloa
 
 
 def clip_gpus(workload: Workload, max_gpus: int) -> Workload:
-    """Cut larger gangs to ``max_gpus`` GPUs and lengthen those jobs by the same factor, so that their GPU time stays.
+    """Cut larger gangs to ``max_gpus`` GPUs, and lengthen their jobs so that their GPU time does not change.
 
-    The factor applies to run time, estimate and iterations. The batch of a GPU stays, so a job given by iterations
-    processes the same number of samples in smaller steps.
+    The run time, the estimate and the iterations of such a job are multiplied by gang size / ``max_gpus``. The batch
+    per GPU does not change, so a job that is given by iterations processes the same number of samples in more, smaller
+    iterations.
 
     Raises
     ------
@@ -79,13 +81,13 @@ def clip_gpus(workload: Workload, max_gpus: int) -> Workload:
 
 
 def ignore_placement(workload: Workload) -> Workload:
-    """Let gangs of measured models run everywhere at the rate measured in one machine, as in Gavel's simulator.
+    """Let gangs run on every placement at the rate that was measured in one machine, as in Gavel's simulator.
 
-    Rates measured across machines are dropped, so spreading a gang costs nothing.
+    The rates that were measured across machines are dropped from the profiles.
 
     Raises
     ------
-    WorkloadError : models without measured rates; the network model prices their communication
+    WorkloadError : the profiles have no measured rates, so the network model determines the cost of a placement
     """
     profiles = workload.profiles
     if not len(profiles.measured):
@@ -98,9 +100,11 @@ def ignore_placement(workload: Workload) -> Workload:
 
 
 def describe_workload(workload: Workload) -> dict[str, float]:
-    """Summarise a workload: jobs, span [s], mean and largest gang [GPU], median and mean run time [s], demand [GPU h].
+    """Summarise a workload.
 
-    If some job is given by iterations, the summary has median and mean iterations instead of run times and demand.
+    The summary has the number of jobs, the span of the arrivals [s], the mean and largest gang size [GPU], the median
+    and mean run time [s], and the demand [GPU h]. If some job is given by iterations, it has the median and mean number
+    of iterations instead of run times and demand.
     """
     jobs = workload.jobs
     duration = jobs["duration_s"]

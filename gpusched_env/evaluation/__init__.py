@@ -1,4 +1,4 @@
-"""Evaluation: run schedulers on scenarios and seeds, compare them, save the results."""
+"""Evaluation: run schedulers on scenarios and seeds, compare their results, and save the results."""
 
 from gpusched_env.evaluation.plots import plot_runs
 from gpusched_env.evaluation.results import RunResult, read_json, write_csv, write_json

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 DAY: Final = 24 * HOUR  # [s]
-WIDTHS: Final = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1_200, 1_800)  # [s] bin widths for spans of up to 30 h
+WIDTHS: Final = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1_200, 1_800)  # [s] bin widths for spans up to 30 h
 MANY: Final = 20_000  # largest number of bins
 WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
 def arrivals(axes: Axes, picture: Picture) -> None:
-    """Arrivals per hour over time; for more than four days, also in bins of a day."""
+    """Draw the arrivals per hour over time; if they span more than four days, also in bins of a day."""
     arrival = picture.arrival_s
     span = float(arrival[-1])
     if span == 0:
@@ -31,7 +31,7 @@ def arrivals(axes: Axes, picture: Picture) -> None:
     width = next((width for width in WIDTHS if span <= 60 * width), max(HOUR, span / MANY))
     bins = unit_for([2 * width])
     label = "in each hour" if width == HOUR else f"in each {width / bins.seconds:g} {bins.sign}"
-    # In a long log, bins are narrower than a pixel; their edge lines keep them visible.
+    # In a long log, bins are narrower than a pixel; the lines at their edges keep them visible.
     _rate(axes, arrival, width, unit.seconds, fill=True, color=BLUE, linewidth=0.9, label=label)
     if 4 * DAY <= span <= MANY * DAY:
         _rate(axes, arrival, DAY, unit.seconds, color="black", linewidth=1.4, label="in each day")
@@ -42,14 +42,17 @@ def arrivals(axes: Axes, picture: Picture) -> None:
 
 
 def _rate(axes: Axes, arrival_s: np.ndarray, width_s: float, unit_s: float, **style: Any) -> None:
-    """Jobs per hour in bins of equal width. The last bin may be shorter; its rate assumes at least half a width."""
+    """Draw the jobs per hour in bins of equal width.
+
+    The last bin may be shorter than ``width_s``; its rate is computed with at least half of ``width_s``.
+    """
     edges = np.append(np.arange(0, arrival_s[-1], width_s), arrival_s[-1])
     rate = np.histogram(arrival_s, edges)[0] * HOUR / np.maximum(np.diff(edges), width_s / 2)
     axes.stairs(rate, edges / unit_s, **style)
 
 
 def week(axes: Axes, picture: Picture) -> None:
-    """Mean arrivals in each hour of the week, over the weeks that the workload covers."""
+    """Draw the mean number of arrivals in each hour of the week, over the weeks that the workload covers."""
     arrival = picture.arrival_s / HOUR
     dated = not math.isnan(picture.start_hour)
     begin = picture.start_hour if dated else 0.0
@@ -57,7 +60,7 @@ def week(axes: Axes, picture: Picture) -> None:
     if span < WEEK:
         return say(axes, "all jobs arrive within a week:\nno weekly pattern to show")
     hours = np.arange(WEEK + 1)
-    # How often each hour of the week lies between the first and the last arrival, with fractions of hours.
+    # How often each hour of the week lies between the first and the last arrival; parts of hours count as fractions.
     passed = [end // WEEK + np.clip(end % WEEK - hours[:-1], 0, 1) for end in (begin, begin + span)]
     rate = np.histogram((arrival + begin) % WEEK, hours)[0] / (passed[1] - passed[0])
     axes.stairs(rate, hours, color=BLUE, fill=True, label="jobs")
@@ -72,7 +75,7 @@ def week(axes: Axes, picture: Picture) -> None:
 
 
 def gaps(axes: Axes, picture: Picture) -> None:
-    """Distribution of the gaps between arrivals, and that of a Poisson process of the same rate."""
+    """Draw the distribution of the gaps between arrivals, and that of a Poisson process with the same rate."""
     gap = np.sort(np.diff(picture.arrival_s))
     if not len(gap) or gap[-1] == 0:
         return say(axes, f"all {len(gap) + 1:,} jobs arrive at once")

@@ -1,4 +1,4 @@
-"""Bars of a Gantt chart: which job held which GPUs when, where it shared them, and when it made no progress."""
+"""Compute the bars of a Gantt chart, which show the GPUs that jobs held, shared GPUs, and times without progress."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ BAR_DTYPE: Final = np.dtype(
     [
         ("job", "<i4"),  # row of the instance's jobs
         ("row", "<i4"),  # lowest GPU id of the bar
-        ("rows", "<i4"),  # [GPU] number of consecutive ids
-        ("lane", "<i4"),  # index among the jobs that share these GPUs, in order of their start
+        ("rows", "<i4"),  # number of consecutive GPU ids
+        ("lane", "<i4"),  # index of the job among the jobs that share these GPUs, in order of their start
         ("lanes", "<i4"),  # number of jobs that share these GPUs; 1 = not shared
         ("phase", "<i4"),  # index into PHASES
-        ("start_s", "<f8"),  # [s]
-        ("end_s", "<f8"),  # [s]
+        ("start_s", "<f8"),  # [s] start of the bar
+        ("end_s", "<f8"),  # [s] end of the bar
     ]
 )
-MOST_BARS: Final = 4_000  # more bars cannot be told apart on a screen, and are slow to draw
-MOST_MARKS: Final = 2_000
+MOST_BARS: Final = 4_000  # largest number of bars; more cannot be distinguished on a screen, and are slow to draw
+MOST_MARKS: Final = 2_000  # largest number of marks of preemptions
 PARTS: Final = 2_000  # phases and gaps shorter than 1 / PARTS of the run are not drawn
 
 
 class Bars(NamedTuple):
-    """What to draw, and what was left out."""
+    """The bars and marks of a chart, and how many were left out."""
 
-    bars: np.ndarray  # BAR_DTYPE, the largest ones if there are too many
-    crowds: np.ndarray  # BAR_DTYPE with rows = 1 and job = -1: merged bars that are too many to draw separately
+    bars: np.ndarray  # BAR_DTYPE, the bars; only the largest if there are too many
+    crowds: np.ndarray  # BAR_DTYPE with rows = 1 and job = -1, merged bars that are too many to draw separately
     joined_s: float  # [s] longest gap within a crowd
-    left_out: int  # number of bars merged into crowds
-    preempted: np.ndarray  # float64 [P, 2]: time [s] of each shown preemption, and the middle of its lowest GPU's row
+    left_out: int  # number of bars that were merged into crowds
+    preempted: np.ndarray  # float64 [P, 2], time of each shown preemption [s], and middle of the row of its lowest GPU
     preemptions: int  # number of all preemptions, at least P
 
 
@@ -45,11 +45,12 @@ def bars(instance: Instance, log: EventLog, most: int = MOST_BARS) -> Bars:
 
     Parameters
     ----------
-    instance : the problem that was played
-    log : a valid log of it
-    most : upper limit on bars. If there are more, the largest (GPUs x seconds) are kept and the others are merged into
-        crowds: on each GPU, bars with a gap of at most ``joined_s`` become one. ``joined_s`` starts at 1 / PARTS of the
-        run and is doubled until fewer than ``most`` / 2 crowds are left, or one for each GPU
+    instance : the problem
+    log : a valid log of the problem
+    most : upper limit on the number of bars. If there are more, the bars with the most GPU-seconds are kept, and the
+        others are merged into crowds: on each GPU, bars with a gap of at most ``joined_s`` become one crowd.
+        ``joined_s`` starts at 1 / PARTS of the run and is doubled until there are fewer than ``most`` / 2 crowds, or
+        one crowd per GPU
     """
     held = segments(instance, log)
     if not len(held):
@@ -64,7 +65,10 @@ def bars(instance: Instance, log: EventLog, most: int = MOST_BARS) -> Bars:
 
 
 def _pieces(held: np.ndarray, log: EventLog) -> tuple[np.ndarray, np.ndarray]:
-    """Row of ``held``, and bar, of each segment on each of its GPUs, cut where the jobs on a shared GPU change."""
+    """Return the bars of each segment on each of its GPUs, and the row of ``held`` of each bar.
+
+    Bars are cut where the jobs on a shared GPU change.
+    """
     count = held["gpus"].astype(np.int64)
     stay = np.repeat(np.arange(len(held)), count)
     begins = np.repeat(log.events["gpu_at"][held["start_event"]] - (np.cumsum(count) - count), count)
@@ -89,12 +93,17 @@ def _pieces(held: np.ndarray, log: EventLog) -> tuple[np.ndarray, np.ndarray]:
 def _cuts(
     which: np.ndarray, gpu: np.ndarray, start: np.ndarray, end: np.ndarray
 ) -> list[tuple[int, tuple[float, float, int, int]]]:
-    """Sweep over each shared GPU: (stay, (from, to, lane, lanes)) for each interval with constant lane and lanes."""
+    """Return (index, (start, end, lane, lanes)) for each interval in which a job's lane and lanes are constant.
+
+    ``gpu``, ``start`` and ``end`` have one item for each segment on each of its GPUs; the index refers to them.
+    ``which`` has the indices on shared GPUs, sorted by GPU and start. The function sweeps over the starts and ends on
+    each GPU.
+    """
     cut: list[tuple[int, tuple[float, float, int, int]]] = []
     for one in np.split(which, np.flatnonzero(np.diff(gpu[which])) + 1):
         holders: list[int] = []
         since: dict[int, tuple[float, int, int]] = {}
-        coming = one.tolist()[::-1]  # sorted by start, the next one last
+        coming = one.tolist()[::-1]  # in descending order of start, so the next to start is the last item
         for time in np.unique(np.concatenate([start[one], end[one]])).tolist():
             following = [holder for holder in holders if end[holder] > time]
             while coming and start[coming[-1]] == time:
@@ -111,7 +120,7 @@ def _cuts(
 
 
 def _in_phases(held: np.ndarray, pieces: tuple[np.ndarray, np.ndarray], shortest_s: float) -> np.ndarray:
-    """Cut pieces where the gang's progress begins and ends; phases below ``shortest_s`` count as running."""
+    """Cut bars where the progress of the gang begins and ends; phases shorter than ``shortest_s`` count as running."""
     stay, bars = pieces
     begins = np.minimum(held["progress_s"], held["stop_s"])
     begins = np.where(begins - held["hold_s"] < shortest_s, held["hold_s"], begins)[stay]
@@ -126,7 +135,7 @@ def _in_phases(held: np.ndarray, pieces: tuple[np.ndarray, np.ndarray], shortest
 
 
 def _stacked(bars: np.ndarray) -> np.ndarray:
-    """Merge equal bars on neighbouring GPUs."""
+    """Merge bars that are equal except for the GPU if their GPUs have consecutive ids."""
     names = ("job", "phase", "lanes", "start_s", "end_s")
     bars = bars[np.lexsort([bars["row"], *(bars[name] for name in names)])]
     above = (bars["row"][1:] == bars["row"][:-1] + 1) & (bars["lanes"][1:] == 1)
@@ -139,7 +148,7 @@ def _stacked(bars: np.ndarray) -> np.ndarray:
 
 
 def _joined(bars: np.ndarray, shortest_s: float) -> np.ndarray:
-    """Merge bars of one job on the same GPUs with gaps that are too short to be seen."""
+    """Merge bars of the same job on the same GPUs if the gap between them is shorter than ``shortest_s``."""
     names = ("job", "phase", "row", "rows", "lane", "lanes")
     bars = bars[np.lexsort([bars["start_s"], *(bars[name] for name in names)])]
     after = bars["start_s"][1:] - bars["end_s"][:-1] < shortest_s
@@ -163,7 +172,7 @@ def _bounded(bars: np.ndarray, most: int, joined_s: float, span_s: float) -> tup
     each["row"] += np.arange(len(each)) - np.repeat(np.cumsum(small["rows"]) - small["rows"], small["rows"])
     each["rows"], each["job"], each["phase"], each["lane"], each["lanes"] = 1, -1, RUNNING, 0, 1
     each = each[np.lexsort([each["start_s"], each["row"]])]
-    # Shift the GPUs' times far apart on one axis, so one running maximum gives the latest end so far on each GPU.
+    # Shift the times of each GPU to a separate range, so that one running maximum gives the latest end on each GPU.
     offset = each["row"] * (2 * span_s + abs(float(bars["end_s"].max())))
     latest = np.maximum.accumulate(each["end_s"] + offset)
     gap = (each["start_s"] + offset)[1:] - latest[:-1]
@@ -177,7 +186,7 @@ def _bounded(bars: np.ndarray, most: int, joined_s: float, span_s: float) -> tup
 
 
 def _preemptions(held: np.ndarray, log: EventLog) -> np.ndarray:
-    """float64 [P, 2]: time of each preemption [s], and the middle of the row of the gang's lowest GPU."""
+    """Return the time of each preemption [s] and the middle of the row of the gang's lowest GPU; float64 [P, 2]."""
     stopped = held[(held["stop_event"] >= 0) & (held["free_event"] != held["stop_event"])]
     stopped = stopped[np.argsort(stopped["stop_s"], kind="stable")]
     lowest = np.zeros(0)

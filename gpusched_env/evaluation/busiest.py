@@ -1,4 +1,4 @@
-"""The moment of a run at which the network carries most bytes per second, and the load of each link then."""
+"""Find the time of a run at which the network carries the most bytes per second, and the load of each link then."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from gpusched_env.simulator import ClusterView, Decision, Scheduler, simulate
 
 
 class Moment(NamedTuple):
-    """The links at one time."""
+    """The loads of all links at one time."""
 
-    time_s: float  # [s]
-    loads: np.ndarray  # float64 [L], used share of capacity of each row of ``topology.links``; its fullest member
+    time_s: float  # the time [s]
+    loads: np.ndarray  # float64 [L], used share of capacity of the busiest member of each row of ``topology.links``
 
 
 def busiest_moment(instance: Instance, scheduler: Scheduler, seed: int = 0) -> Moment:
-    """Play a run and find the decision point after which the sum over links of bytes per second is largest.
+    """Simulate a run, and find the decision point after which the sum of all links' bytes per second is largest.
 
     Parameters
     ----------
-    seed : seed of the "random" placement rule
+    instance : the problem
+    scheduler : the scheduler
+    seed : seed of the placement rule "random"
 
     Raises
     ------
@@ -36,12 +38,12 @@ def busiest_moment(instance: Instance, scheduler: Scheduler, seed: int = 0) -> M
     watcher = _Watcher(scheduler)
     simulate(instance, watcher, seed=seed)
     share = watcher.loads_Bps / watcher.capacity_Bps
-    of_links = share[: len(share) - np.count_nonzero(instance.links["tier"] < 0)]  # without buses, which come last
+    of_links = share[: len(share) - np.count_nonzero(instance.links["tier"] < 0)]  # leaves out buses, the last rows
     return Moment(watcher.time_s, np.maximum.reduceat(of_links, instance.first_row))
 
 
 class _Watcher(Scheduler):
-    """Wrap a scheduler and read the loads of the links after each of its decision points."""
+    """A scheduler that passes on the decisions of another, and reads the link loads after each decision point."""
 
     def __init__(self, watched: Scheduler) -> None:
         self.watched = watched

@@ -1,4 +1,4 @@
-"""Loads of the links in a run, found by replaying the decisions of its log."""
+"""Compute the loads of the links in a run by replaying the decisions of its log."""
 
 from __future__ import annotations
 
@@ -14,24 +14,28 @@ from gpusched_env.simulator import ClusterView, Decision, Outcome, Preempt, Simu
 
 
 def link_loads(instance: Instance, log: EventLog, times_s: Sequence[float] | np.ndarray) -> np.ndarray:
-    """float64 [times, L] [byte/s]: one-way load of each row of ``instance.links`` after all events of each time.
+    """Return the one-way load of each row of ``instance.links`` after all events of each time.
 
     Parameters
     ----------
-    instance : the problem that was played; its network has links
-    log : a valid log of it (:func:`gpusched_env.metrics.validate`)
-    times_s : any times [s]; before the first event and after the last one all loads are 0
+    instance : the problem, whose network must have links
+    log : a valid log of the problem (:func:`gpusched_env.metrics.validate`)
+    times_s : any times [s]; before the first event and after the last event, all loads are 0
+
+    Returns
+    -------
+    float64 [times, L], loads [byte/s].
 
     Raises
     ------
-    GpuschedError : the network has no links, a time is not a number, or the log does not belong to the instance
+    GpuschedError : the network has no links, a time is not a number, or the log is not of this problem
     """
     if instance.topology is None:
         raise GpuschedError("link_loads: the network is priced by tiers; give an instance with a topology")
     asked = np.asarray(times_s, float)
     if np.isnan(asked).any():
         raise GpuschedError("link_loads: a time is NaN; give times in simulated seconds")
-    # Decisions are replayed at their logged times. Rounds only limit when decisions can be made, so drop them.
+    # Decisions are replayed at their logged times. Rounds only restrict the times of decisions, so they are left out.
     rules = dataclasses.replace(instance.semantics, round_s=0.0)
     simulation = Simulation(Instance(instance.cluster, instance.workload, instance.network, rules, instance.sharing))
     view = ClusterView(simulation)
@@ -52,9 +56,9 @@ def link_loads(instance: Instance, log: EventLog, times_s: Sequence[float] | np.
                 raise GpuschedError(f"link_loads: event {due[made]} of the log cannot be played again: {reason}")
             made += 1
         while shown < len(asked) and asked[order[shown]] < simulation.now_s:
-            shown += 1  # before the first event all loads are 0
+            shown += 1  # before the first event, all loads are 0
         same = shown
-        while same < len(asked) and asked[order[same]] == simulation.now_s:  # the timer stops at each time asked for
+        while same < len(asked) and asked[order[same]] == simulation.now_s:  # the simulation stops at each given time
             same += 1
         if same > shown:
             loads[order[shown:same]] = view.network.loads_Bps()
@@ -63,7 +67,7 @@ def link_loads(instance: Instance, log: EventLog, times_s: Sequence[float] | np.
 
 
 def _decision(instance: Instance, log: EventLog, number: int) -> Decision:
-    """Turn an event into the decision that caused it."""
+    """Return the decision that caused an event."""
     event = log.events[number]
     if event["kind"] == PREEMPT:
         return Preempt(int(event["job"]))

@@ -1,4 +1,4 @@
-"""Panels of a workload's figure that show who submitted its jobs, and how close its statistics are to a log's."""
+"""Panels of a workload's figure that show groups of jobs, and how close its statistics are to those of a log."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from gpusched_env.traces.description import GROUPS, has_run_times, largest_group
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LONGEST: Final = 36  # longest name, in characters
-FARTHEST: Final = 3.0  # distance from the log at which the axis ends, in units of the bound
+LONGEST: Final = 36  # [characters] longest name of a group
+FARTHEST: Final = 3.0  # largest distance from the log on the axis, in units of the bound
 
 
 def groups(axes: Axes, picture: Picture) -> None:
-    """Shares of the largest groups in jobs and GPU time; groups are by the first attribute of GROUPS that jobs have."""
+    """Draw the shares of the largest groups of jobs in the number of jobs and in GPU time.
+
+    The first attribute in GROUPS that the workload has determines the groups.
+    """
     attribute = next((name for name in GROUPS if name in picture.workload.attributes), None)
     if attribute is None:
         return say(axes, "the jobs have no users, virtual clusters or models")
@@ -41,7 +44,7 @@ def groups(axes: Axes, picture: Picture) -> None:
 
 
 def nearness(axes: Axes, picture: Picture) -> None:
-    """Distance of each statistic from the log's, divided by the bound on it."""
+    """Draw the distance of each statistic from that of the log, divided by its bound."""
     told = [check for check in picture.checks if not math.isnan(check.measured)]
     if not told:
         return say(axes, "no log to compare with:\n--calibration chooses one")

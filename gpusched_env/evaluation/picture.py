@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 BLUE, ORANGE, GREEN, GREY = COLOURS[0], COLOURS[1], COLOURS[2], "#777777"
-# Published statistics of a log look the same in every panel.
+# Style of the published statistics of a log, which is the same in all panels
 PUBLISHED: Final[dict[str, Any]] = {"color": ORANGE, "markerfacecolor": "white", "linestyle": "none", "zorder": 5}
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A workload, and what to compare it with.
+    """The data of a workload's figure: the workload, and the log and cluster with which it is compared.
 
     Attributes
     ----------
-    workload : jobs in any order
-    calibration : the log to compare with, if any
-    start_hour : hour of the week, from Monday 0 h, of time 0; NaN = unknown
-    cluster_gpus : GPUs of the cluster, drawn beside the demand, if known [GPU]
-    checks : statistics compared with those of the log
-    judged : which jobs the checks are about, in words
+    workload : the workload; its jobs may be in any order
+    calibration : calibration of the log with which the workload is compared; None = no log
+    start_hour : hour of the week, from Monday 0 h, at time 0; NaN = unknown
+    cluster_gpus : number of GPUs of the cluster, which is drawn beside the demand; None = unknown
+    checks : comparisons of statistics with those of the log
+    judged : description of the jobs that were checked
     """
 
     workload: Workload
@@ -45,13 +45,13 @@ class Picture:
 
     @property
     def arrival_s(self) -> np.ndarray:
-        """float64 [J]: arrival times since the first arrival, ascending [s]."""
+        """Arrival times since the first arrival, ascending [s]; float64 [J]."""
         arrival: np.ndarray = np.sort(self.workload.jobs["arrival_s"])
         return arrival - arrival[0]
 
 
 def finish(axes: Axes, across: str, up: str, columns: int = 3) -> None:
-    """Label the axes, and put the legend above the panel, where it hides no data."""
+    """Label both axes, and put the legend above the panel, where it hides no data."""
     axes.set_xlabel(across)
     axes.set_ylabel(up)
     style = {"frameon": False, "fontsize": 9, "handlelength": 1.6, "columnspacing": 1.2, "borderaxespad": 0.2}
@@ -60,11 +60,11 @@ def finish(axes: Axes, across: str, up: str, columns: int = 3) -> None:
 
 
 def say(axes: Axes, why: str) -> None:
-    """Write into an empty panel why it is empty."""
+    """Write the reason ``why`` a panel is empty into the panel."""
     axes.set_axis_off()
     axes.text(0.5, 0.5, why, ha="center", va="center", transform=axes.transAxes, color=GREY)
 
 
 def ranks(values: np.ndarray) -> np.ndarray:
-    """float64, shape of the sorted ``values``: share of values up to and including each one."""
+    """Return the share of values up to and including each of the sorted ``values``; float64, of the same shape."""
     return np.arange(1, len(values) + 1) / len(values)

@@ -1,4 +1,4 @@
-"""One figure that compares runs: completion times, utilisation and queue length."""
+"""A figure that compares runs by completion times, utilisation and queue length."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-STEPS: Final = 300  # with more steps, draw means over bins: a line that changes in every pixel is a grey block
+STEPS: Final = 300  # with more steps, means over bins are drawn; a line that changes in every pixel is a grey block
 
 
 def plot_runs(
@@ -31,27 +31,27 @@ def plot_runs(
     title: str = "",
     window: Window | None = None,
 ) -> Figure:
-    """Draw the distribution of JCT (log axis), and utilisation and queue length over time, a line per run.
+    """Draw the distribution of JCT, and utilisation and queue length over time, with a line for each run.
 
-    If there is a single run, its schedule is drawn below: which job held which GPUs when.
+    The axis of JCT is logarithmic. If there is only one run, its schedule is drawn below as a Gantt chart.
 
     Parameters
     ----------
-    instance : the problem that all runs played
-    logs : event logs by label of the run
-    path : where to save; the suffix (.png, .svg or .pdf) decides the format. None = do not save
-    title : above the figure
-    window : tracked arrival ranks for the distribution, as in :func:`gpusched_env.metrics.summarise`
+    instance : the problem, which must be that of all runs
+    logs : label of a run -> event log
+    path : path of the saved figure, whose suffix (.png, .svg or .pdf) determines the format; None = do not save
+    title : title above the figure
+    window : arrival ranks of the jobs in the distribution, as in :func:`gpusched_env.metrics.summarise`
 
     Raises
     ------
-    GpuschedError : no run, or a suffix that is none of the three
+    GpuschedError : no run, or an unknown suffix
     """
     if not logs:
         raise GpuschedError("plot_runs: give at least one run")
     if path is not None:
         check_suffix(path)
-    # Figure, not pyplot: no window, no backend, and no figure that stays open.
+    # Figure is used instead of pyplot, which needs a backend and keeps figures open.
     from matplotlib.figure import Figure
 
     rows = -(-len(logs) // 4)
@@ -108,7 +108,7 @@ def _draw_over_time(use: Axes, queue: Axes, instance: Instance, logs: Mapping[st
     last_arrival = (float(instance.workload.jobs["arrival_s"].max()) - start) / unit.seconds
     for axes in (use, queue):
         axes.axvline(last_arrival, color="#777777", linewidth=0.9, linestyle=(0, (2, 2)), zorder=0.5)
-    # x is in data coordinates, y a share of the height of the axes.
+    # x is in data coordinates, and y is a share of the height of the axes.
     use.text(last_arrival, 1.02, "last arrival", transform=use.get_xaxis_transform(), ha="center", fontsize=8)
     use.set_ylim(0, 102)
     use.set_ylabel("GPUs held [%]")
@@ -134,6 +134,9 @@ def _draw_schedule(axes: Axes, instance: Instance, log: EventLog) -> None:
 
 
 def _style(number: int, lines: int) -> dict[str, Any]:
-    """Colour, dashes and width of a line: 28 lines all differ, and a thinner line on top does not hide another."""
+    """Return the colour, dashes and width of a line.
+
+    28 lines are all different. Later lines are thinner, so that they do not hide the lines below them.
+    """
     colour, dashes = COLOURS[number % len(COLOURS)], DASHES[number // len(COLOURS) % len(DASHES)]
     return {"color": colour, "linestyle": dashes, "linewidth": 2.6 - 1.4 * number / max(lines - 1, 1)}

@@ -1,4 +1,4 @@
-"""Run calls in parallel processes; all processes are started here."""
+"""Run calls in parallel processes; this module starts all processes of the package."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def check_workers(workers: int) -> int:
 
     Raises
     ------
-    GpuschedError : 0, or below -1
+    GpuschedError : ``workers`` is 0 or below -1
     """
     if workers == 0 or workers < -1:
         raise GpuschedError(f"workers is {workers}: give a number of processes >= 1, or -1 for one per core")
@@ -26,20 +26,20 @@ def check_workers(workers: int) -> int:
 
 
 def processes(workers: int, calls: int) -> int:
-    """Number of processes for ``calls`` calls: at most ``workers``, the number of cores, and ``calls``.
+    """Return the number of processes for ``calls`` calls: the smallest of ``workers``, ``calls`` and number of cores.
 
     Parameters
     ----------
-    workers : processes asked for; -1 = one per core
+    workers : largest number of processes; -1 = one per core
     calls : number of calls
 
     Raises
     ------
-    GpuschedError : as :func:`check_workers`
+    GpuschedError : as in :func:`check_workers`
     """
     if check_workers(workers) == 1 or calls < 2:
         return 1
-    from joblib import cpu_count  # cores that this process may use; the machine can have more
+    from joblib import cpu_count  # counts the cores that this process may use; the machine may have more
 
     cores = int(cpu_count())
     return min(cores if workers == -1 else workers, cores, calls)
@@ -50,12 +50,13 @@ def in_processes(function: Callable[..., Result], calls: Sequence[tuple[Any, ...
 
     Parameters
     ----------
+    function : the function
     calls : positional arguments of each call
-    workers : as for :func:`processes`; with one process the calls run in this process
+    workers : as in :func:`processes`; if the result is one process, the calls run in this process
 
     Raises
     ------
-    GpuschedError : as :func:`check_workers`
+    GpuschedError : as in :func:`check_workers`
     """
     count = processes(workers, len(calls))
     if count == 1:
@@ -73,8 +74,8 @@ def in_processes(function: Callable[..., Result], calls: Sequence[tuple[Any, ...
 def _interrupts_held() -> Iterator[None]:
     """Block SIGINT while processes are started.
 
-    A terminal sends Ctrl-C to all processes. Processes that are started here inherit the block, so only this process
-    receives the signal, after the block, and ends the others.
+    A terminal sends the signal of Ctrl-C to all processes. Processes that are started in this context inherit the
+    block. So only this process receives the signal, as soon as the context ends, and it ends the other processes.
     """
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield

@@ -1,4 +1,4 @@
-"""Progress bars, which appear only on a terminal and only after two seconds."""
+"""Progress bars that appear only on a terminal, and only after two seconds."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ if TYPE_CHECKING:
 
 DELAY_S: Final = 2.0
 MEGA: Final = 1_000_000
-REFRESH_S: Final = 0.1  # an update of rich takes tens of microseconds, too long for every event
+REFRESH_S: Final = 0.1  # time between updates; an update of rich takes tens of microseconds, too long for each event
 
 
 class ProgressBar:
-    """A bar for runs, and one for the finished jobs of the run in progress.
+    """A progress bar for the finished runs, and one for the finished jobs of the run in progress.
 
-    Use it as a context manager. It prints nothing, and costs almost nothing, before ``delay_s`` has passed, off a
-    terminal, or if not ``enabled``.
+    It is a context manager. It prints nothing before ``delay_s`` has passed, if the output is not a terminal, or if
+    ``enabled`` is False. In these cases it takes almost no time.
 
     Parameters
     ----------
     runs : number of runs
-    enabled : False = never show anything
+    enabled : False = never show a bar
     delay_s : delay before the bars appear [s]
     """
 
     def __init__(self, runs: int, enabled: bool = True, delay_s: float = DELAY_S) -> None:
         self._runs, self._finished_runs = runs, 0
-        self._part: tuple[str, int, int] | None = None  # text of the second bar, done, total
+        self._part: tuple[str, int, int] | None = None  # text, value and maximum of the second bar
         self._bar: Progress | None = None
         self._rows: dict[str, TaskID] = {}
         self._lock = threading.Lock()
         self._shown_at = 0.0
-        # A timer instead of checks between runs, so that one long run shows its bar too.
+        # A timer shows the bars, not a check between runs, so that the bar of a single long run appears, too.
         self._timer = threading.Timer(delay_s, self._show) if enabled and sys.stderr.isatty() else None
 
     def __enter__(self) -> Self:
@@ -62,18 +62,18 @@ class ProgressBar:
                 self._bar = None
 
     def run_finished(self) -> None:
-        """Count one more run."""
+        """Count a finished run."""
         with self._lock:
             self._finished_runs += 1
             self._part = None
             self._update()
 
     def jobs_finished(self, what: str, done: int, total: int) -> None:
-        """Update the second bar with the finished jobs of the run ``what``; cheap enough to be called often."""
+        """Update the second bar with the finished jobs of the run ``what``; fast enough to be called for each event."""
         self.advanced(f"{what}: jobs", done, total)
 
     def advanced(self, what: str, done: int, total: int) -> None:
-        """Update the second bar; ``what`` says what is in progress and what is counted."""
+        """Update the second bar; ``what`` is its text, which names the task in progress and the unit of the numbers."""
         if self._timer is None:
             return
         with self._lock:
@@ -93,7 +93,7 @@ class ProgressBar:
         )
 
         with self._lock:
-            if self._timer is None:  # __exit__ came first
+            if self._timer is None:  # __exit__ was called before the timer ran out
                 return
             self._bar = Progress(
                 TextColumn("{task.description}"),
@@ -108,7 +108,7 @@ class ProgressBar:
             self._update()
 
     def _update(self) -> None:
-        """Redraw both bars; the caller holds the lock."""
+        """Redraw both bars; the caller must hold the lock."""
         if self._bar is None:
             return
         self._shown_at = time.monotonic()
@@ -128,7 +128,7 @@ class ProgressBar:
 
 @contextmanager
 def reading_shown() -> Iterator[None]:
-    """Context manager that shows a bar for every trace read inside it."""
+    """Open a context in which a progress bar is shown for every trace that is read."""
     from gpusched_env.traces.parsing.containers import watched
 
     with ProgressBar(1) as bar:

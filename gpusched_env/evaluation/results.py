@@ -1,4 +1,4 @@
-"""Results as data: one record per scheduler and seed, and their JSON and CSV files."""
+"""Results of runs as data, with one record per scheduler and seed, and the JSON and CSV files of results."""
 
 from __future__ import annotations
 
@@ -30,14 +30,18 @@ class RunResult:
     scenario, fingerprint : name and SHA-256 of the scenario
     seed : seed of the run
     scheduler : name, parameters and clairvoyance of the scheduler
-    metrics : :data:`gpusched_env.metrics.COLUMNS` by name; NaN = undefined
-    bounds : lower bounds on some of the metrics, by the same names
+    metrics : name of each of :data:`gpusched_env.metrics.COLUMNS` -> value; NaN = undefined
+    bounds : name of a metric -> lower bound; not all metrics have one
     digest : SHA-256 of the event log
-    window : tracked arrival ranks, None = all jobs
-    spec : the scheduler's spec as given; None for a Python object, and in older files. Two specs can mean the same run,
-        so it does not count in comparisons
-    wall_s : wall-clock time of the simulation [s]; it varies, so it does not count in comparisons and is in no file
-    log : the event log, if it was kept; it does not count in comparisons and is in no file (its digest is)
+    window : arrival ranks of the tracked jobs; None = all jobs
+    spec : spec of the scheduler as given; None for a Python object, and in older files
+    wall_s : wall-clock time of the simulation [s]; not written to files
+    log : the event log; None if it was not kept; not written to files
+
+    Notes
+    -----
+    Equality of results ignores ``spec``, because two specs can mean the same run, ``wall_s``, because it varies, and
+    ``log``, because ``digest`` identifies it.
     """
 
     scenario: str
@@ -53,7 +57,7 @@ class RunResult:
     log: EventLog | None = field(default=None, compare=False, repr=False)
 
     def as_dict(self) -> dict[str, Any]:
-        """Give plain data for JSON, equal for equal runs on every machine. NaN becomes None."""
+        """Return plain data for JSON, which is the same for equal runs on every machine; NaN becomes None."""
         return {
             "scenario": self.scenario,
             "fingerprint": self.fingerprint,
@@ -90,9 +94,9 @@ class RunResult:
             raise GpuschedError(f"not a result: {type(error).__name__}: {error}") from error
 
     def against_bound(self, name: str = "mean_jct_s") -> float:
-        """Metric / its lower bound, at least 1; NaN if tracked jobs are unfinished.
+        """Return a metric / its lower bound, which is at least 1.
 
-        The bound is over all tracked jobs, so a run that left some unfinished cannot be compared with it.
+        The result is NaN if some tracked job is unfinished, because the bound is over all tracked jobs.
         """
         if self.metrics["finished"] < self.metrics["jobs"]:
             return math.nan
@@ -100,13 +104,13 @@ class RunResult:
 
 
 def write_json(results: Iterable[RunResult], path: str | Path) -> None:
-    """Write results as JSON that :func:`read_json` reads; times in seconds. The same runs give the same bytes."""
+    """Write results as JSON that :func:`read_json` reads; times are in seconds, and equal runs give equal bytes."""
     data = {"format": FORMAT, "results": [result.as_dict() for result in results]}
     _write(path, json.dumps(data, indent=1, allow_nan=False) + "\n")
 
 
 def read_json(path: str | Path) -> list[RunResult]:
-    """Read what :func:`write_json` wrote.
+    """Read results that :func:`write_json` wrote.
 
     Raises
     ------
@@ -125,7 +129,10 @@ def read_json(path: str | Path) -> list[RunResult]:
 
 
 def write_csv(results: Sequence[RunResult], path: str | Path) -> None:
-    """Write one line per result: scenario, seed, scheduler, metrics, and bounds as ``bound_NAME``; times in seconds."""
+    """Write results as CSV with one line per result; times are in seconds.
+
+    The columns are scenario, seed, scheduler, the metrics, and the bounds as ``bound_NAME``.
+    """
     import io
 
     rows = []
@@ -156,7 +163,10 @@ def write_csv(results: Sequence[RunResult], path: str | Path) -> None:
 
 
 def plain(value: Any) -> Any:
-    """Turn a parameter into JSON data: arrays, tuples and sets become lists; infinity, NaN and other objects text."""
+    """Convert a parameter to JSON data.
+
+    Arrays, tuples and sets become lists. Infinity, NaN and other objects become texts.
+    """
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, np.ndarray | np.generic):

@@ -1,4 +1,4 @@
-"""Play schedulers on seeds of a scenario. Results do not depend on the number of processes."""
+"""Run schedulers on seeds of a scenario; the results do not depend on the number of processes."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ if TYPE_CHECKING:
 
 
 class Problem(Protocol):
-    """What a run needs from a scenario."""
+    """The methods of a scenario that a run needs."""
 
     @property
     def name(self) -> str:
         """Name in results."""
 
     def fingerprint(self) -> str:
-        """SHA-256 over everything that results depend on."""
+        """Return the SHA-256 over all data on which results depend."""
 
     def instance(self, seed: int) -> Instance:
-        """Draw the playable problem of one seed."""
+        """Draw the problem of a seed."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during :func:`evaluate`.
+    """The exception that :func:`evaluate` raises on Ctrl-C.
 
     Parameters
     ----------
     results : results of the finished runs, in the order of :func:`evaluate`
-    runs : number of all runs
+    runs : total number of runs
     """
 
     def __init__(self, results: list[RunResult], runs: int) -> None:
@@ -50,10 +50,10 @@ class Interrupted(KeyboardInterrupt):
 
 @dataclass(frozen=True)
 class Task:
-    """One run: everything a worker process needs."""
+    """A run, with all data that a worker process needs."""
 
     scenario: Problem
-    fingerprint: str  # computed once, because a scenario with a log hashes the file each time
+    fingerprint: str  # computed only once, because a scenario with a log hashes the whole file
     scheduler: str | Scheduler
     seed: int
     window: Window | None
@@ -74,22 +74,25 @@ def evaluate(
 
     Parameters
     ----------
-    scenario : a scenario or the name of a registered one
+    scenario : a scenario, or the name of a registered scenario
     schedulers : specs for :func:`gpusched_env.baselines.make_scheduler`, or schedulers; each run gets its own copy
-    seeds : seeds of the scenario; all schedulers play the same ones
+    seeds : seeds of the scenario; all schedulers run on the same seeds
     workers : number of processes, at most one per core; -1 = one per core. Results do not depend on it
-    window : tracked arrival ranks ``first <= rank < last``; default: the scenario's tracked window
-    progress : show a bar on a terminal if this takes longer than two seconds
-    keep_logs : True = keep each event log in its result (large); or the seeds whose logs are kept
+    window : (first, last), where jobs with arrival ranks ``first <= rank < last`` are tracked; None = the tracked
+        window of the scenario
+    progress : True = show a progress bar on a terminal if the runs take longer than two seconds
+    keep_logs : True = keep the event log of each run in its result, which takes much memory; or the seeds whose logs
+        are kept
 
     Returns
     -------
-    list : one result per run, all seeds of the first scheduler, then all of the second, ...
+    list : one result per run; first all seeds of the first scheduler, then all seeds of the second, and so on
 
     Raises
     ------
-    GpuschedError : nothing to run, an unknown name, a window beyond the jobs, a scheduler that stalls
-    Interrupted : Ctrl-C; it has the results of the finished runs
+    GpuschedError : there is nothing to run, a name is unknown, the window reaches beyond the jobs, or a scheduler
+        leaves jobs waiting forever
+    Interrupted : Ctrl-C was pressed; the exception has the results of the finished runs
     """
     if isinstance(scenario, str):
         from gpusched_env.scenarios import get_scenario
@@ -100,10 +103,10 @@ def evaluate(
         raise GpuschedError("evaluate: give at least one scheduler and at least one seed")
     check_workers(workers)
     for player in players:
-        _player(player)  # refuse a wrong name before the first run
+        _player(player)  # raises an error for an unknown name before the first run
     fingerprint = scenario.fingerprint()
     tracked = scenario.tracked_window if window is None else window
-    # Seeds in the outer loop: a worker then draws each problem once and plays all schedulers on it.
+    # The outer loop is over seeds, so that a worker draws each problem once and runs all schedulers on it.
     order = [(p, s) for s in range(len(draws)) for p in range(len(players))]
     kept = set(draws if keep_logs else ()) if isinstance(keep_logs, bool) else set(keep_logs)
     tasks = [Task(scenario, fingerprint, players[p], draws[s], tracked, draws[s] in kept) for p, s in order]
@@ -121,12 +124,12 @@ def evaluate(
 
 
 def drawn(task: Task) -> Instance:
-    """Give the instance of a task; the instance that this process drew last is cached."""
+    """Return the problem of a task; each process caches the problem that it drew last."""
     return _desk.draw(task)[0]
 
 
 def run_once(task: Task, bar: ProgressBar | None = None) -> RunResult:
-    """Play one task."""
+    """Run a task, and return its result."""
     from gpusched_env.simulator import simulate
 
     instance, bounds = _desk.draw(task)
@@ -155,14 +158,14 @@ def run_once(task: Task, bar: ProgressBar | None = None) -> RunResult:
 
 
 def _play(tasks: list[Task], workers: int, bar: ProgressBar) -> Iterator[RunResult]:
-    """Yield results in the order of the tasks; a run in this process also updates the bar."""
+    """Yield the results in the order of the tasks; runs in this process also update the bar."""
     if processes(workers, len(tasks)) == 1:
         return (run_once(task, bar) for task in tasks)
     return in_processes(run_once, [(task,) for task in tasks], workers)
 
 
 def _player(scheduler: str | Scheduler) -> Scheduler:
-    """Build a scheduler, or copy one, so that state left from another run has no effect."""
+    """Build a scheduler from a spec, or copy a scheduler, so that its state from another run has no effect."""
     if isinstance(scheduler, str):
         from gpusched_env.baselines import make_scheduler
 
@@ -171,18 +174,18 @@ def _player(scheduler: str | Scheduler) -> Scheduler:
 
 
 class _Desk:
-    """Cache of a process: the last scenario, so that its trace is read once, and the last problem drawn."""
+    """Cache of a process for the last scenario, so that its log is read only once, and for the last problem."""
 
     scenario: tuple[str, Problem] | None = None
     problem: tuple[tuple[str, int, Window | None], Instance, dict[str, float]] | None = None
 
     def draw(self, task: Task) -> tuple[Instance, dict[str, float]]:
-        """Give a task's instance and its lower bounds; draw them unless the previous task had the same ones."""
+        """Return the problem of a task and its lower bounds; they are cached if the previous task had the same."""
         if self.scenario is None or self.scenario[0] != task.fingerprint:
             self.scenario = (task.fingerprint, task.scenario)
         key = (task.fingerprint, task.seed, task.window)
         if self.problem is None or self.problem[0] != key:
-            self.problem = None  # free the old problem before the new one is made
+            self.problem = None  # frees the old problem before the new one is made
             instance = self.scenario[1].instance(task.seed)
             self.problem = (key, instance, lower_bounds(instance, task.window))
         return self.problem[1], self.problem[2]

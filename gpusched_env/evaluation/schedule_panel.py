@@ -1,4 +1,4 @@
-"""A Gantt chart of a schedule: jobs on GPUs over time, as in the pages of gpusched_env.reports."""
+"""A Gantt chart of a schedule, which shows the jobs on GPUs over time, as in the pages of gpusched_env.reports."""
 
 from __future__ import annotations
 
@@ -13,17 +13,21 @@ from gpusched_env.instance import Instance
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's colours, by arrival, so that consecutive jobs differ; each further cycle is lighter.
+# Okabe and Ito's colours. Jobs take them in order of arrival, so that consecutive jobs differ; each cycle is lighter.
 JOB_COLOURS: Final = ("#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7")
 CROWD: Final = "#9AA3AD"
-MOST_NODES: Final = 64  # with more machines, the lines between them would hide the jobs
+MOST_NODES: Final = 64  # with more machines, no lines are drawn between machines, because they would hide the jobs
 
 
 def draw_schedule(axes: Axes, instance: Instance, log: EventLog, start_s: float, unit_s: float) -> None:
-    """Draw a bar for each stay of a job on GPUs; jobs that share GPUs split the height, hatched = no progress.
+    """Draw a bar for each interval in which a job held GPUs.
+
+    Jobs that share GPUs share the height of their rows. A hatched bar means that the job makes no progress.
 
     Parameters
     ----------
+    axes : axes in which the chart is drawn
+    instance, log : problem and event log of the run
     start_s : start of the time axis [s]
     unit_s : unit of the time axis [s]
     """
@@ -55,7 +59,7 @@ def draw_schedule(axes: Axes, instance: Instance, log: EventLog, start_s: float,
 
 
 def job_colour(job: int) -> tuple[float, float, float]:
-    """Give a job's colour as red, green and blue in 0..1."""
+    """Return the colour of a job as red, green and blue from 0 to 1."""
     base = JOB_COLOURS[job % len(JOB_COLOURS)]
     lighter = job // len(JOB_COLOURS) % 3 * 0.28
     red, green, blue = (int(base[at : at + 2], 16) / 255 * (1 - lighter) + lighter for at in (1, 3, 5))
@@ -63,7 +67,7 @@ def job_colour(job: int) -> tuple[float, float, float]:
 
 
 def _corners(table: np.ndarray, start_s: float, unit_s: float) -> list[np.ndarray]:
-    """Corners of each bar, float64 [4, 2]."""
+    """Return the corners of each bar, float64 [4, 2]."""
     left, right = (table["start_s"] - start_s) / unit_s, (table["end_s"] - start_s) / unit_s
     thick = table["rows"] / np.maximum(table["lanes"], 1)
     top = table["row"] + table["lane"] * thick

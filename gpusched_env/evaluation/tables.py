@@ -1,4 +1,4 @@
-"""Tables for the terminal: a row per scheduler, a column per metric, and the lower bound as the last row."""
+"""Tables for the terminal, with one row per scheduler, one column per metric, and the lower bound as the last row."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ DEFAULT_METRICS: Final = (
     "rho_fair_share",
     "preemptions_per_job",
 )
-# For scenarios in which gangs contend for links, also the share of communication.
+# Metrics for scenarios in which gangs contend for links; they include the share of communication.
 LINK_METRICS: Final = (*DEFAULT_METRICS[:3], "communication_share", *DEFAULT_METRICS[3:])
-# Shorter than the column names, for a terminal of 120 characters.
+# Headings that are shorter than the column names, so that a table fits on a terminal of 120 characters
 HEADINGS: Final = {
     "communication_share": "communication",
     "rho_fair_share": "rho <= 1",
@@ -37,9 +37,11 @@ HEADINGS: Final = {
 
 
 def scheduler_labels(results: Sequence[RunResult]) -> list[str]:
-    """Label of each result's scheduler: its name, or its spec if one name played with several sets of parameters.
+    """Return the label of each result's scheduler.
 
-    A scheduler without a spec (given as an object) is then labelled by its name and the parameters that differ.
+    The label is the name of the scheduler. If the results have several schedulers with this name but different
+    parameters, the label is the spec. If such a scheduler has no spec, because it was given as an object, the label is
+    its name with the parameters that differ.
     """
     played: dict[str, list[dict[str, object]]] = {}
     for result in results:
@@ -58,11 +60,12 @@ def scheduler_labels(results: Sequence[RunResult]) -> list[str]:
 
 
 def by_scheduler(results: Sequence[RunResult]) -> dict[str, list[RunResult]]:
-    """Group results by scheduler label; each group is sorted by seed.
+    """Group results by the label of their scheduler; each group is sorted by seed.
 
     Raises
     ------
-    GpuschedError : no results, results of several scenarios or windows, or two results for a scheduler and seed
+    GpuschedError : there are no results, results of several scenarios or tracked windows, or two results of the same
+        scheduler and seed
     """
     if not results:
         raise GpuschedError("there are no results to compare")
@@ -80,18 +83,20 @@ def by_scheduler(results: Sequence[RunResult]) -> dict[str, list[RunResult]]:
 
 
 def comparison_table(results: Sequence[RunResult], metrics: Sequence[str] = DEFAULT_METRICS) -> Table:
-    """Compare schedulers on one scenario: a row each, best mean JCT first, and the lower bound as the last row.
+    """Return a table that compares schedulers on a scenario.
 
-    A cell is the mean over seeds. With two or more seeds, half the width of its 95 % interval (Student t) follows "±".
+    Each scheduler has a row. The scheduler with the best mean JCT comes first, and the last row is the lower bound. A
+    cell has the mean over seeds. With two or more seeds, "±" and half the width of its 95 % interval (Student t)
+    follow.
 
     Parameters
     ----------
     results : results of one scenario
-    metrics : columns, names in :data:`gpusched_env.metrics.COLUMNS`
+    metrics : names of the columns, from :data:`gpusched_env.metrics.COLUMNS`
 
     Raises
     ------
-    GpuschedError : results that cannot be compared, or an unknown metric
+    GpuschedError : the results cannot be compared, or a metric is unknown
     """
     from rich.table import Table
 
@@ -135,7 +140,7 @@ def comparison_table(results: Sequence[RunResult], metrics: Sequence[str] = DEFA
 
 
 def comparison_tables(results: Sequence[RunResult], metrics: Sequence[str], console: Console) -> list[Table]:
-    """Give :func:`comparison_table`, split into several with fewer metrics each if the console is too narrow."""
+    """Return :func:`comparison_table`; if it is too wide for the console, several tables with fewer metrics each."""
     from rich.measure import Measurement
 
     table = comparison_table(results, metrics)
@@ -149,11 +154,16 @@ def comparison_tables(results: Sequence[RunResult], metrics: Sequence[str], cons
 def print_comparison(
     results: Sequence[RunResult], metrics: Sequence[str] = DEFAULT_METRICS, console: Console | None = None
 ) -> None:
-    """Print :func:`comparison_tables` to a console, standard output by default.
+    """Print the table of :func:`comparison_table`, split into several tables if the console is too narrow.
+
+    Parameters
+    ----------
+    results, metrics : as in :func:`comparison_table`
+    console : the console; None = standard output
 
     Raises
     ------
-    GpuschedError : as :func:`comparison_table`
+    GpuschedError : as in :func:`comparison_table`
     """
     out = console or standard_console()
     for table in comparison_tables(results, metrics, out):
@@ -161,7 +171,10 @@ def print_comparison(
 
 
 def _order_of(group: list[RunResult]) -> float:
-    """Sort key: mean JCT. Schedulers that left jobs unfinished come last, because their means lack the long jobs."""
+    """Return the sort key of a scheduler, its mean JCT.
+
+    The key is inf for a scheduler that left jobs unfinished, because its mean leaves out the long jobs.
+    """
     if any(r.metrics["finished"] < r.metrics["jobs"] for r in group):
         return math.inf
     return mean_interval([r.metrics["mean_jct_s"] for r in group]).mean

@@ -1,4 +1,4 @@
-"""Panels of a workload's figure that show GPU demands, run times, and the total demand over time."""
+"""Panels of a workload's figure that show GPU demands, run times and the total demand over time."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from gpusched_env.units import unit_for
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FEW: Final = 50  # [job] a demand class with fewer jobs gets no line
-BINS: Final = 400  # with more steps, draw means over bins: a line that changes in every pixel is a grey block
+FEW: Final = 50  # a demand class with fewer jobs gets no line
+BINS: Final = 400  # with more steps, means over bins are drawn; a line that changes in every pixel is a grey block
 
 
 def demand(axes: Axes, picture: Picture) -> None:
-    """Share of each demand class in the jobs and in the GPU time."""
+    """Draw the share of each demand class in the number of jobs and in GPU time."""
     parts = {part.name: part for part in by_class(picture.workload)[:-1]}
     place = np.arange(len(CLASS_NAMES))
     shares = {"jobs": [parts[name].share if name in parts else 0.0 for name in CLASS_NAMES]}
@@ -43,7 +43,7 @@ def demand(axes: Axes, picture: Picture) -> None:
 
 
 def run_times(axes: Axes, picture: Picture) -> None:
-    """Distribution of run times, of all jobs and by demand class; of iterations if jobs give those instead."""
+    """Draw the distribution of run times, of all jobs and by demand class; of iterations if jobs have no run times."""
     timed = has_run_times(picture.workload)
     work = picture.workload.jobs["duration_s" if timed else "iterations"]
     if np.isnan(work).any():
@@ -72,7 +72,7 @@ def run_times(axes: Axes, picture: Picture) -> None:
 
 
 def load(axes: Axes, picture: Picture) -> None:
-    """GPUs that would be in use if every job started when it arrives."""
+    """Draw the number of GPUs that would be in use over time if every job started when it arrives."""
     if not has_run_times(picture.workload):
         return say(axes, "jobs give iterations:\ntheir run times depend on the cluster (--cluster)")
     times, gpus = demanded_gpus(picture.workload)
@@ -94,7 +94,10 @@ def load(axes: Axes, picture: Picture) -> None:
 
 
 def _shades(count: int) -> list[tuple[float, ...]]:
-    """Colours from dark to light for ordered classes, distinguishable in greyscale; the palest are left out."""
+    """Return colours from dark to light for ordered classes.
+
+    They can be distinguished in greyscale; the palest colours of the map are left out.
+    """
     from matplotlib import colormaps
 
     return [colormaps["viridis"](0.92 * i / max(count - 1, 1)) for i in range(count)]

@@ -1,4 +1,4 @@
-"""Figures of a workload: one with all panels, or one file for each panel."""
+"""Figures of a workload: one figure with all panels, or one file for each panel."""
 
 from __future__ import annotations
 
@@ -29,15 +29,21 @@ PANELS: Final[dict[str, Callable[[Axes, Picture], None]]] = {
 
 
 def plot_workload(picture: Picture, path: str | Path | None = None, title: str = "") -> Figure:
-    """Draw all panels in one figure; the suffix of ``path`` (.png, .svg or .pdf) decides the format.
+    """Draw all panels in one figure.
+
+    Parameters
+    ----------
+    picture : data of the figure
+    path : path of the saved figure, whose suffix (.png, .svg or .pdf) determines the format; None = do not save
+    title : title above the figure
 
     Raises
     ------
-    GpuschedError : a suffix that is none of the three
+    GpuschedError : an unknown suffix
     """
     if path is not None:
         check_suffix(path)
-    # Figure, not pyplot: no window, no backend, and no figure that stays open.
+    # Figure is used instead of pyplot, which needs a backend and keeps figures open.
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
@@ -52,7 +58,7 @@ def plot_workload(picture: Picture, path: str | Path | None = None, title: str =
 
 
 def plot_panels(picture: Picture, folder: str | Path, title: str = "") -> list[Path]:
-    """Draw each panel into its own file, ``NAME.png`` for each name in PANELS."""
+    """Draw each panel into a file of its own, ``NAME.png`` for each name in PANELS, and return the paths."""
     from matplotlib.figure import Figure
 
     written = []

@@ -1,4 +1,4 @@
-"""The leaderboard: tracks, entries that anyone can verify, and their verification."""
+"""The leaderboard: tracks, entries, and the verification of entries, which anyone can repeat."""
 
 from gpusched_env.leaderboard.columns import Table, pack, unpack
 from gpusched_env.leaderboard.entry import FORMAT, About, Decisions, Entry, Player, Run

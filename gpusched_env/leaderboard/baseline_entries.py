@@ -1,4 +1,4 @@
-"""Entries of the registered schedulers, which come with the package."""
+"""Entries of the registered schedulers; they come with the package."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from gpusched_env.leaderboard.submitting import make_entry
 from gpusched_env.leaderboard.tracks import TrackProblem, get_track
 
 AUTHORS: Final = "gpusched-env developers"
-LICENCE: Final = "MIT"  # that of the repository
+LICENCE: Final = "MIT"  # the licence of the repository
 CHURN: Final = "moves gangs so often that verifying its ten seeds takes half a minute"
 WHOLE_NODE: Final = "places each copy of a gang on one node; some gangs fit on no node"
-# Schedulers that fit a track but have no entry in the package: (track, scheduler) and the reason.
+# (track, scheduler) -> reason, for schedulers that fit a track but have no entry in the package
 LEFT_OUT: Final[dict[tuple[str, str], str]] = {
     (track, name): reason
     for track, reason, names in (
@@ -30,7 +30,7 @@ LEFT_OUT: Final[dict[tuple[str, str], str]] = {
 
 
 def misfit(problem: TrackProblem, name: str) -> str:
-    """Say why a registered scheduler does not fit a track; empty if it fits."""
+    """Say why a registered scheduler does not fit a track; "" if it fits."""
     baseline, scenario = BASELINES[name], problem.scenario
     if name not in list_baselines(types=True, sharing=True):
         return "needs a parameter that has no default"
@@ -48,12 +48,12 @@ def misfit(problem: TrackProblem, name: str) -> str:
 
 
 def fitting(problem: TrackProblem) -> list[str]:
-    """Names of the registered schedulers that fit a track; see :func:`misfit`."""
+    """Return the names of the registered schedulers that fit a track, see :func:`misfit`."""
     return [name for name in BASELINES if not misfit(problem, name)]
 
 
 def absent(problem: TrackProblem) -> dict[str, list[str]]:
-    """Registered schedulers without an entry in the package, by reason; variants and the like are left out."""
+    """Return reason -> names of registered schedulers without an entry in the package; variants are left out."""
     reasons: dict[str, list[str]] = {}
     for name in list_baselines(types=True, sharing=True, variants=False):
         if reason := misfit(problem, name) or LEFT_OUT.get((problem.name, name), ""):
@@ -62,7 +62,7 @@ def absent(problem: TrackProblem) -> dict[str, list[str]]:
 
 
 def shipped_entries(track: str = "") -> list[Path]:
-    """Paths of the entries that come with the package, of one track or of all."""
+    """Return the paths of the entries that come with the package; "" = the entries of all tracks."""
     return sorted((Path(__file__).parent / "baselines").glob(f"{track and track + '-'}*{SUFFIX}"))
 
 
@@ -79,16 +79,17 @@ def write_baselines(
 
     Parameters
     ----------
-    tracks : names of tracks; a track that cannot be played here is skipped, and ``tell`` gets the reason
-    schedulers : names of schedulers; empty = all that fit the track
-    log : the log of a track that needs one; None = the fetched file
+    folder : folder of the entries
+    tracks : names of tracks; a track that cannot be played on this machine is skipped, and ``tell`` gets the reason
+    schedulers : names of schedulers; empty = all schedulers that fit the track
+    log : path of the log, for a track that needs a log; None = the fetched file
     workers : number of processes
-    again : True = overwrite existing entries
-    tell : called with a line of text for each entry
+    again : True = overwrite existing entries; False = skip them
+    tell : function that is called with a line of text for each entry
 
     Returns
     -------
-    number of entries that could not be written
+    Number of entries that could not be written.
 
     Raises
     ------
@@ -118,7 +119,7 @@ def write_baselines(
             )
             try:
                 write_entry(make_entry(track, name, about, log, workers), path)
-            except GpuschedError as error:  # too large, or a job that it cannot place; go on with the other entries
+            except GpuschedError as error:  # for example, the entry is too large; go on with the other entries
                 tell(f"{path}: not written: {error}")
                 failed += 1
                 continue

@@ -1,4 +1,4 @@
-"""Apply decisions one by one and return each in its canonical form, the only form that entries may hold."""
+"""Apply decisions one by one, and return each in its canonical form, which is the only form allowed in entries."""
 
 from __future__ import annotations
 
@@ -11,15 +11,19 @@ from gpusched_env.simulator import Decision, Lease, Preempt, Simulation, Start, 
 
 
 class Carrying(Simulation):
-    """A simulation that returns decisions in canonical form; ``vain`` = the latest one was a lease without effect."""
+    """A simulation that returns decisions in canonical form.
+
+    ``vain`` is True if the latest decision was a lease without effect.
+    """
 
     vain = False
 
     def carry_out(self, decision: Decision) -> Decision | None:
-        """Apply a decision and return its canonical form; None = it was refused, :attr:`refusal` says why.
+        """Apply a decision and return its canonical form; None if it was refused, and :attr:`refusal` says why.
 
-        In canonical form a start names its GPUs and, if the scenario has sharing, whether it shares one and its
-        sub-steps. A lease has the time at which it really ends; with rounds, that is the end of a round.
+        In canonical form, a start gives its GPUs. If the scenario has sharing, it also gives its number of sub-steps
+        and whether it shares a GPU. A lease gives the time at which it actually ends; with rounds, this is the end of a
+        round.
         """
         was_free = None if self.instance.gpu_jobs == 1 else self._free_gpus()
         before_s = self._lease_end_s(decision) if isinstance(decision, Lease) else None
@@ -36,22 +40,22 @@ class Carrying(Simulation):
 
     @property
     def _commits_company(self) -> bool:
-        """Whether a lease commits slowdowns, so that it has an effect even if it ends when the previous one does."""
+        """Whether a lease updates slowdowns; it then has an effect even if its end is that of the previous lease."""
         return bool(self.instance.semantics.pace_until_lease) and self.instance.gpu_jobs > 1
 
     def _lease_end_s(self, decision: Lease) -> float:
-        """End of the job's current lease [s]; inf = no lease; NaN = the job has no replica yet."""
+        """Return the end of the job's current lease [s]; inf = no lease; NaN = the job has no replica yet."""
         row = self._row(decision)
         replica = -1 if row < 0 else int(self.arrays.jobs["replica"][row])
         return math.nan if replica < 0 else float(self.arrays.replicas["lease_s"][replica])
 
     def _free_gpus(self) -> np.ndarray:
-        """Boolean [G]: no gang holds the GPU."""
+        """Return which GPUs are held by no gang; bool [G]."""
         free: np.ndarray = self.arrays.holder[: self._world["gpus"]] == FREE
         return free
 
     def _started(self, job: int, was_free: np.ndarray | None) -> Start:
-        """Canonical form of the start that was just applied, from its event."""
+        """Return the canonical form of the start that was just applied; its event gives the GPUs."""
         event = self.arrays.events[self._world["events"] - 1]
         end = int(self._world["event_gpus"])
         gpus = tuple(self.arrays.event_gpus[end - int(event["gpu_count"]) : end].tolist())

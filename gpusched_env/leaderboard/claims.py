@@ -1,4 +1,4 @@
-"""Checks of an entry's claims that need no replay."""
+"""Check the claims of an entry that can be checked without a replay."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WHAT_TO_CHECK: Final = (
     f"{RESULTS_VERSION}), the versions of packages (constraints.txt), and what `python -m gpusched_env.portability` "
     "prints on this machine and on the one where the entry was made."
 )
-LEARNED: Final = "learned"  # this scheduler must not be built here, because that reads files
+LEARNED: Final = "learned"  # building this scheduler would read files, so it must not be built here
 
 
 def check_claims(entry: Entry, problem: TrackProblem) -> None:
@@ -27,7 +27,7 @@ def check_claims(entry: Entry, problem: TrackProblem) -> None:
 
     Raises
     ------
-    EntryError : names the claim, and what it should be
+    EntryError : such an entry; the message names the claim and what it should be
     """
     check_player(entry.player, entry.about, problem)
     if entry.results_version != RESULTS_VERSION:
@@ -56,7 +56,7 @@ def check_player(player: Player, about: About, problem: TrackProblem) -> None:
 
     Raises
     ------
-    EntryError : with the reason
+    EntryError : such a scheduler; the message gives the reason
     """
     for first, end in about.training_seeds:
         reported = [seed for seed in problem.seeds if first <= seed < end]
@@ -72,7 +72,7 @@ def check_player(player: Player, about: About, problem: TrackProblem) -> None:
 def registered_clairvoyance(name: str, parameters: Mapping[str, Any]) -> bool:
     """Whether ``name`` is a registered scheduler that reads true run times.
 
-    Of the parameters only ``estimator`` is used, and only if it is a name in ESTIMATORS.
+    The only parameter that is used is ``estimator``, and only if it is a name in ESTIMATORS.
     """
     from gpusched_env.baselines import BASELINES, make_scheduler
     from gpusched_env.baselines.estimates import ESTIMATORS, EstimatingScheduler

@@ -1,4 +1,4 @@
-"""Decisions by columns: arrays in memory, delta-encoded integers in an entry."""
+"""Decisions as columns: arrays in memory, delta-encoded integers in an entry."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ LISTS: Final = ("points", "times_ms", "jobs", "gpu_counts", "gpus", "until_s", "
 
 @dataclass(frozen=True)
 class Table:
-    """The decisions of a run as arrays; D decisions, G = sum of the gang sizes of all starts.
+    """The decisions of a run as arrays; D = number of decisions, G = sum of the gang sizes of all starts.
 
     Attributes
     ----------
-    kinds : str of D letters, see KINDS
-    points : int64 [D], decision point of each, from 0, never descending
-    times_ms : int64 [D], simulated time, rounded [ms], never descending
+    kinds : str of D letters: S = start, P = preempt, L = lease, W = wait
+    points : int64 [D], number of the decision point of each decision, from 0, non-decreasing
+    times_ms : int64 [D], simulated time of each decision, rounded to milliseconds, non-decreasing
     jobs : int64 [D], row of the job; -1 for a wait
-    gpu_at, gpu_counts : int64 [D], index of a start's first GPU in ``gpus``, and number of its GPUs (0 for others)
-    gpus : int64 [G], GPU ids in the order given
-    until_s : float64 [D], end of leases and waits [s]; NaN for others
-    shares : bool [D], True for starts that share GPUs
-    sub_steps : int64 [D], gradient-accumulation sub-steps of a start that names them, else 0
+    gpu_at, gpu_counts : int64 [D], index in ``gpus`` of the first GPU of a start, and number of its GPUs (0 for other
+        decisions)
+    gpus : int64 [G], GPU ids of all starts, in the order in which the decisions give them
+    until_s : float64 [D], end of a lease or wait [s]; NaN for other decisions
+    shares : bool [D], True for a start that shares GPUs
+    sub_steps : int64 [D], number of gradient-accumulation sub-steps of a start that gives it, else 0
     """
 
     kinds: str
@@ -49,7 +50,7 @@ class Table:
         return len(self.kinds)
 
     def decisions(self) -> Iterator[Decision]:
-        """Yield the decisions in order, with Python numbers."""
+        """Yield the decisions in their order."""
         gpus = self.gpus.tolist()
         columns = (self.jobs, self.gpu_at, self.gpu_counts, self.until_s, self.shares, self.sub_steps)
         rows = zip(self.kinds, *(column.tolist() for column in columns), strict=True)
@@ -65,11 +66,13 @@ class Table:
 
 
 def pack(points: Sequence[int], times_s: Sequence[float], decisions: Sequence[Decision]) -> Decisions:
-    """Encode decisions as columns; every start must name its GPUs.
+    """Encode decisions as columns.
 
     Parameters
     ----------
-    points, times_s : decision point and simulated time [s] of each decision
+    points : number of the decision point of each decision
+    times_s : simulated time of each decision [s]
+    decisions : the decisions; every start must give its GPUs
     """
     starts = [decision for decision in decisions if isinstance(decision, Start)]
     gangs = [start.gpus or () for start in starts]
@@ -92,7 +95,7 @@ def unpack(columns: Decisions) -> Table:
 
     Raises
     ------
-    EntryError : an unknown letter, a column whose length does not match the letters, a number out of range
+    EntryError : an unknown letter, a column whose length does not match the letters, or a number out of range
     """
     check_lengths(columns.kinds, {name: len(getattr(columns, name)) for name in LISTS}, sum(columns.gpu_counts))
     letters = np.frombuffer(columns.kinds.encode(), np.uint8)
@@ -122,7 +125,8 @@ def check_lengths(kinds: str, lengths: Mapping[str, int], gpus: int) -> None:
 
     Parameters
     ----------
-    lengths : number of values of each column in LISTS
+    kinds : one letter for each decision
+    lengths : name of each column in LISTS -> number of its values
     gpus : sum of the gang sizes of all starts
 
     Raises
@@ -148,18 +152,18 @@ def check_lengths(kinds: str, lengths: Mapping[str, int], gpus: int) -> None:
 
 
 def milliseconds(time_s: float) -> int:
-    """Round a simulated time [s] to milliseconds, as in ``times_ms``."""
+    """Return a simulated time [s] in milliseconds, rounded as in ``times_ms``."""
     return round(time_s * 1000.0)
 
 
 def _steps(values: Sequence[int]) -> list[int]:
-    """Delta encoding: differences from the previous value, the first from 0."""
+    """Return the delta encoding: the difference of each value from the previous one; the first value stays."""
     steps: list[int] = np.diff(np.asarray(values, np.int64), prepend=0).tolist()
     return steps
 
 
 def _summed(name: str, steps: Sequence[int]) -> np.ndarray:
-    """int64: inverse of :func:`_steps`; the bounds of the schema keep the sums at 2**62 or less."""
+    """Return the inverse of :func:`_steps`, int64; by the bounds in the schema, sums are at most 2**62."""
     values = np.cumsum(np.asarray(steps, np.int64))
     if len(values) and values.min() < 0:
         raise EntryError(f"{name}: value {int(np.argmax(values < 0))} is below 0")
@@ -167,7 +171,7 @@ def _summed(name: str, steps: Sequence[int]) -> np.ndarray:
 
 
 def _spread(values: Sequence[int] | np.ndarray, rows: np.ndarray, count: int, other: int) -> np.ndarray:
-    """int64 [count]: ``values`` at ``rows``, ``other`` elsewhere."""
+    """Return an int64 array [count] with ``values`` at ``rows`` and ``other`` elsewhere."""
     spread = np.full(count, other, np.int64)
     spread[rows] = values
     return spread

@@ -1,6 +1,7 @@
-"""Schema of an entry of the leaderboard: claims, and the decisions that prove them. Format: docs/leaderboard.md.
+"""The schema of an entry of the leaderboard: claims, and the decisions that prove them.
 
-An entry holds no code, and its claims are not trusted: :mod:`gpusched_env.leaderboard.verifying` replays its decisions.
+docs/leaderboard.md describes the format. An entry has no code. Its claims are not trusted:
+:mod:`gpusched_env.leaderboard.verifying` replays its decisions.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ FORMAT: Final = "gpusched-entry-1"
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**40)]
 _Step = Annotated[int, msgspec.Meta(ge=-(2**40), le=2**40)]
-# Sums of 2**22 steps of at most 2**40 fit into 64 bits.
+# A column has at most 2**22 steps of at most 2**40 each, so its sums fit into 64 bits.
 _Counts = Annotated[list[_Count], msgspec.Meta(max_length=2**22)]
 _Steps = Annotated[list[_Step], msgspec.Meta(max_length=2**22)]
 _Sha256 = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 _Name = Annotated[str, msgspec.Meta(max_length=200, pattern=r"^[ -~]*\Z")]  # plain ASCII, one line
-# No control characters, no characters that change the direction of writing, and no invisible ones, so that two titles
-# that look equal are equal. The list is Unicode's Default_Ignorable_Code_Point, and all spaces but U+0020. A _Text may
-# have line feeds.
+# Texts must not have control characters, characters that change the direction of writing, or invisible characters, so
+# that two titles that look equal are equal. The list is Unicode's Default_Ignorable_Code_Point and all spaces except
+# U+0020. A _Text may have line feeds.
 _HIDDEN = (
     r"\x7f-\xa0\xad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f\u205f-\u206f"
     r"\u2800\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
@@ -34,27 +35,30 @@ _Numbers = Annotated[dict[_Name, float | None], msgspec.Meta(max_length=100)]
 
 
 class Schema(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Base of all records: an unknown field, a missing field or a wrong type is an error."""
+    """Base class of all records; an unknown field, a missing field or a wrong type is an error."""
 
 
 class Decisions(Schema, frozen=True):
-    """All decisions of one run that had an effect, in order, by columns. Most integer columns are delta-encoded.
+    """All decisions of a run that had an effect, in their order, as columns.
 
-    A delta ("step") is the difference from the previous value of the column, the first from 0. Decisions without effect
-    are left out: refused ones, leases that change nothing, and waits that ended early because of another event.
-    ``unpack`` of :mod:`gpusched_env.leaderboard.columns` gives arrays.
+    Most columns of integers are delta-encoded: a delta ("step") is the difference from the previous value of the
+    column, and the first delta is the first value. Three kinds of decisions have no effect and are left out: decisions
+    that were refused, leases that change nothing, and waits that ended early because of another event.
+    :func:`gpusched_env.leaderboard.unpack` decodes the columns into arrays.
 
     Attributes
     ----------
-    kinds : one letter per decision: S = Start, P = Preempt, L = Lease, W = Wait
-    points : deltas of each decision's decision point. Points of a run are numbered from 0, with or without decisions
-    times_ms : deltas of each decision's simulated time, rounded [ms]; for readers, and to locate where a replay differs
+    kinds : one letter for each decision: S = Start, P = Preempt, L = Lease, W = Wait
+    points : deltas of the decision point of each decision; all decision points of a run are numbered from 0, also those
+        without decisions
+    times_ms : deltas of the simulated time of each decision, rounded to milliseconds; used by readers and to report
+        where a replay differs
     jobs : deltas of the job row of each S, P and L
-    gpu_counts : GPUs of each S [GPU]
-    gpus : deltas of the GPU ids of all S, one gang after the other, in the order given
+    gpu_counts : number of GPUs of each S
+    gpus : deltas of the GPU ids of all S, one gang after the other, in the order in which the decisions give them
     until_s : exact end of each L and W [s]; null = inf, no lease
-    shares : of each S, 1 = another job holds one of its GPUs at the start; empty = all are 0
-    sub_steps : gradient-accumulation sub-steps of each S, 0 = not named; empty = all are 0
+    shares : one value for each S: 1 = another job holds one of its GPUs at the start, 0 = not; empty = all are 0
+    sub_steps : number of gradient-accumulation sub-steps of each S; 0 = not given; empty = all are 0
     """
 
     kinds: Annotated[str, msgspec.Meta(max_length=2**22)]
@@ -69,14 +73,14 @@ class Decisions(Schema, frozen=True):
 
 
 class Run(Schema, frozen=True):
-    """One seed: the problem, the decisions, and the results that they are claimed to have.
+    """The run of one seed: its problem, its decisions and its claimed results.
 
     Attributes
     ----------
-    seed : one of the track's report seeds
-    instance, workload : SHA-256 of the drawn problem, and of its jobs alone
-    metrics : :data:`gpusched_env.metrics.COLUMNS` by name, null = undefined
-    bounds : lower bounds, ``mean_jct_s`` and ``makespan_s`` [s]
+    seed : one of the report seeds of the track
+    instance, workload : SHA-256 of the drawn problem, and SHA-256 of its jobs alone
+    metrics : name of each of :data:`gpusched_env.metrics.COLUMNS` -> value; null = undefined
+    bounds : lower bounds on ``mean_jct_s`` and ``makespan_s`` [s]
     digest : SHA-256 of the event log
     decisions : the decisions of the run
     """
@@ -91,13 +95,13 @@ class Run(Schema, frozen=True):
 
 
 class Player(Schema, frozen=True):
-    """The scheduler.
+    """The scheduler of an entry.
 
     Attributes
     ----------
-    spec : scheduler as given to ``--scheduler``; the verifier never runs it
+    spec : spec of the scheduler as given to ``--scheduler``; the verifier never runs it
     name, parameters : name and parameters of the scheduler
-    clairvoyant : whether it read true run times, or anything else that a real cluster does not know
+    clairvoyant : whether the scheduler read true run times, or anything else that is unknown in a real cluster
     """
 
     spec: _Name
@@ -107,16 +111,17 @@ class Player(Schema, frozen=True):
 
 
 class About(Schema, frozen=True):
-    """Description of the entry in its authors' words. Nothing here can be verified.
+    """Description of an entry by its authors; nothing in it can be verified.
 
     Attributes
     ----------
     title : title of the entry in tables
-    authors : names
-    how : what the scheduler does, and how it was trained and chosen
-    hardware : hardware of training and runs, and for how long
-    training_seeds : half-open ranges ``(first, end)`` of the seeds used for training, or by the authors for choosing
-    link : http or https address of code or paper, or empty
+    authors : names of the authors
+    how : description of the scheduler, and of how it was trained and chosen
+    hardware : hardware on which the scheduler was trained and run, and for how long
+    training_seeds : half-open ranges ``(first, end)`` of the seeds that were used for training, or by the authors to
+        choose between schedulers or settings
+    link : http or https address of code or paper; "" = none
     licence : licence of the entry, an SPDX identifier such as CC-BY-4.0
     """
 
@@ -130,18 +135,19 @@ class About(Schema, frozen=True):
 
 
 class Entry(Schema, frozen=True):
-    """A claim on one track.
+    """An entry of the leaderboard: the claimed results of a scheduler on a track, and the decisions that prove them.
 
     Attributes
     ----------
-    format : FORMAT
-    version : version of gpusched-env that made the entry; for readers
-    results_version : version of the results, :data:`gpusched_env.scenarios.RESULTS_VERSION`
+    format : value of FORMAT
+    version : version of gpusched-env that made the entry; not checked
+    results_version : value of :data:`gpusched_env.scenarios.RESULTS_VERSION` when the entry was made
     track : name of the track
-    fingerprint : SHA-256 of the track: scenario, seeds, rules
-    player, about : the scheduler, and the authors' description
-    runs : one for each report seed of the track, in order
-    sha256 : the seal, SHA-256 of the whole entry with this field empty
+    fingerprint : SHA-256 of the scenario, seeds and rules of the track
+    player : the scheduler
+    about : description by the authors
+    runs : one run for each report seed of the track, in the order of the seeds
+    sha256 : the seal, which is the SHA-256 of the whole entry with this field empty
     """
 
     format: _Name
@@ -155,13 +161,13 @@ class Entry(Schema, frozen=True):
     sha256: Annotated[str, msgspec.Meta(pattern=r"^([0-9a-f]{64})?\Z")] = ""
 
     def text(self) -> bytes:
-        """The entry as JSON, in the only encoding that is accepted."""
+        """Return the entry as JSON, in the only encoding that readers accept."""
         return msgspec.json.encode(self, order="deterministic")
 
     def seal(self) -> str:
-        """SHA-256 over everything but the seal itself."""
+        """Return the SHA-256 over the whole entry except the seal."""
         return hashlib.sha256(msgspec.structs.replace(self, sha256="").text()).hexdigest()
 
     def sealed(self) -> Entry:
-        """The same entry with its seal in ``sha256``."""
+        """Return the entry with its seal in ``sha256``."""
         return msgspec.structs.replace(self, sha256=self.seal())

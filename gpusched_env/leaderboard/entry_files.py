@@ -1,4 +1,4 @@
-"""Read and write entries: zstd-compressed JSON of bounded size, in one exact encoding."""
+"""Read and write files of entries, which are zstd-compressed JSON of bounded size in one exact encoding."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from gpusched_env.leaderboard.entry import FORMAT, Entry
 from gpusched_env.leaderboard.entry_sizes import check_sizes
 
 SUFFIX: Final = ".json.zst"
-MAX_FILE_BYTES: Final = 16_000_000  # [byte]
-MAX_TEXT_BYTES: Final = 48_000_000  # [byte] of JSON
+MAX_FILE_BYTES: Final = 16_000_000  # [byte] largest file
+MAX_TEXT_BYTES: Final = 48_000_000  # [byte] largest JSON text after decompression
 _LEVEL: Final = 19
 
 
 def write_entry(entry: Entry, path: str | Path) -> None:
-    """Seal an entry and write it atomically; the same entry gives the same bytes.
+    """Seal an entry and write it atomically; equal entries give equal bytes.
 
     Raises
     ------
-    EntryError : larger than an entry may be
+    EntryError : the entry is too large
     GpuschedError : the file cannot be written
     """
     text = entry.sealed().text()
@@ -39,12 +39,12 @@ def write_entry(entry: Entry, path: str | Path) -> None:
 
 
 def read_entry(path: str | Path) -> Entry:
-    """Read an entry and check its format and seal, but not its claims.
+    """Read an entry, and check its format and seal, but not its claims.
 
     Raises
     ------
-    EntryError : a file that is missing, not a regular file, truncated, damaged, too large, of another format, or not as
-        :func:`write_entry` writes it
+    EntryError : a file that is missing, not a regular file, truncated, damaged, too large, of another format, or in
+        another encoding than :func:`write_entry` uses
     """
     try:
         return parse_packed(read_packed(path))
@@ -71,11 +71,11 @@ def read_packed(path: str | Path) -> bytes:
 
 
 def parse_packed(packed: bytes) -> Entry:
-    """Parse the bytes of a file into an entry, strictly.
+    """Parse the bytes of a file into an entry, with the checks of :func:`parse_entry`.
 
     Raises
     ------
-    EntryError : as :func:`read_entry`
+    EntryError : as in :func:`read_entry`
     """
     try:
         return parse_entry(unpack_text(packed))
@@ -84,11 +84,11 @@ def parse_packed(packed: bytes) -> Entry:
 
 
 def unpack_text(packed: bytes) -> bytes:
-    """Decompress one zstd frame, whose header gives the size.
+    """Decompress the zstd frame of a file; its header must give the size of the content.
 
     Raises
     ------
-    EntryError : a frame that is damaged, truncated, too large, or followed by more data
+    EntryError : a frame that is damaged, truncated, too large, without its size, or followed by more data
     """
     if len(packed) > MAX_FILE_BYTES:
         raise EntryError(f"larger than {MAX_FILE_BYTES:,} bytes, the most that an entry may have")
@@ -98,18 +98,19 @@ def unpack_text(packed: bytes) -> bytes:
             raise EntryError("not compressed as gpusched leaderboard submit does it")
         if header.content_size > MAX_TEXT_BYTES:
             raise EntryError(f"{header.content_size:,} bytes of JSON; an entry may have at most {MAX_TEXT_BYTES:,}")
-        # This allocates the size in the header; a frame of another size is an error.
+        # This allocates the size given in the header; content of another size is an error.
         return zstandard.ZstdDecompressor().decompress(packed, allow_extra_data=False)
     except zstandard.ZstdError as error:
         raise EntryError(f"damaged, truncated, or not compressed by zstd ({error})") from error
 
 
 def parse_entry(text: bytes) -> Entry:
-    """Parse JSON into an entry, strictly.
+    """Parse JSON into an entry, and check its format, encoding and seal.
 
     Raises
     ------
-    EntryError : another format; a field unknown, missing, or of a wrong type; another encoding; a wrong seal
+    EntryError : another format; a field that is unknown, missing or of a wrong type; another encoding than that of
+        :meth:`Entry.text`; or a wrong seal
     """
     try:
         claimed = msgspec.json.decode(text, type=_Format).format
@@ -119,7 +120,7 @@ def parse_entry(text: bytes) -> Entry:
         entry = msgspec.json.decode(text, type=Entry)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise EntryError(f"not an entry: {error}") from error
-    # Another encoding of the same entry (spaces, a repeated field, 1.0e0) could hide something from a reader.
+    # Another encoding of the same entry (spaces, a repeated field, 1.0e0) could hide data from a reader.
     if entry.text() != text:
         raise EntryError(
             "not written as gpusched leaderboard submit writes it: spaces, repeated fields or other numbers"
@@ -130,6 +131,6 @@ def parse_entry(text: bytes) -> Entry:
 
 
 class _Format(msgspec.Struct):
-    """The field that is read first."""
+    """The field ``format``, which is read before all others."""
 
     format: Annotated[str, msgspec.Meta(max_length=200)]

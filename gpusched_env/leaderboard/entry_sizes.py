@@ -1,4 +1,4 @@
-"""Bound the number of values of an entry before it is decoded: 48 MB of JSON could become 2 GB of objects."""
+"""Bound the number of values of an entry before it is decoded, because 48 MB of JSON could become 2 GB of objects."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from gpusched_env.errors import EntryError
 from gpusched_env.leaderboard.columns import LISTS, check_lengths
 
 MOST_RUNS: Final = 1000
-# Limits on values outside the columns (metrics, bounds, parameters, training seeds) and commas in texts.
+# Limits on the number of values outside the columns (metrics, bounds, parameters, training seeds); commas in texts
+# count, too.
 MOST_OTHERS: Final = 200_000
 MOST_OTHERS_OF_A_RUN: Final = 1000
 
@@ -18,7 +19,7 @@ _Lengths = Annotated[list[Annotated[int, msgspec.Meta(ge=0, le=2**40)]], msgspec
 
 
 class _Columns(msgspec.Struct):
-    """Columns as undecoded text."""
+    """The columns of the decisions as undecoded text."""
 
     kinds: str
     points: msgspec.Raw
@@ -36,20 +37,20 @@ class _Run(msgspec.Struct):
 
 
 class _Outline(msgspec.Struct):
-    """The part of an entry that its size follows from."""
+    """The part of an entry that determines its size."""
 
     runs: list[_Run]
 
 
 def check_sizes(text: bytes) -> None:
-    """Refuse an entry whose columns do not match its letters in length, or that has too many other values.
+    """Refuse an entry whose columns do not have the lengths that its letters require, or with too many other values.
 
-    A list has one value more than commas, so counting commas bounds the number of objects that decoding makes.
+    A list has one value more than commas, so the number of commas bounds the number of objects that decoding makes.
 
     Raises
     ------
-    EntryError : names the run and the column
-    msgspec.MsgspecError : not JSON, or not an entry
+    EntryError : such an entry; the message names the run and the column
+    msgspec.MsgspecError : the text is not JSON, or not an entry
     """
     runs = msgspec.json.decode(text, type=_Outline).runs
     if len(runs) > MOST_RUNS:
@@ -71,6 +72,6 @@ def check_sizes(text: bytes) -> None:
 
 
 def _length(column: msgspec.Raw) -> int:
-    """Upper bound on the number of values of an undecoded list; exact if it holds no lists and no texts."""
+    """Return an upper bound on the number of values of an undecoded list; exact if its values are numbers."""
     text = bytes(column)
     return 0 if text.strip() == b"[]" else text.count(b",") + 1

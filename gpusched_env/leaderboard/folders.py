@@ -14,23 +14,23 @@ from filelock import FileLock, Timeout
 
 from gpusched_env.errors import GpuschedError
 
-LOCK: Final = "lock"  # lock file, held by the process that fills a scratch folder
+LOCK: Final = "lock"  # name of the file that the process which fills a scratch folder keeps locked
 
 
 @contextlib.contextmanager
 def whole_folder(path: Path, mark: str) -> Iterator[Path]:
-    """Yield an empty scratch folder beside ``path``; it replaces ``path`` on exit if there is no error.
+    """Open a context with an empty scratch folder, which replaces ``path`` on exit if there was no error.
 
-    Scratch folders of killed processes beside ``path`` are removed.
+    The scratch folder is in the parent folder of ``path``. Scratch folders of killed processes are removed there.
 
     Parameters
     ----------
-    path : the folder to write; an existing one is replaced if it is empty or has the file ``mark``
-    mark : name of a file that identifies folders made by this command
+    path : the folder to write; an existing folder is replaced if it is empty or has the file ``mark``
+    mark : name of a file that identifies folders made by the same command
 
     Raises
     ------
-    GpuschedError : ``path`` is a file, a folder made by something else, or cannot be written
+    GpuschedError : ``path`` is a file, is a folder with other contents, or cannot be written
     """
     target = path.absolute()
     check_folder(target, mark)
@@ -64,7 +64,7 @@ def whole_folder(path: Path, mark: str) -> Iterator[Path]:
 
 
 def _remove_abandoned(target: Path) -> None:
-    """Remove scratch folders whose process has ended: the system releases the lock of a killed process."""
+    """Remove scratch folders whose process has ended; the system releases the lock of a killed process."""
     for lock_file in target.parent.glob(f".{glob.escape(target.name)}.*/{LOCK}"):
         lock = FileLock(lock_file)
         with contextlib.suppress(Timeout, OSError):
@@ -74,11 +74,11 @@ def _remove_abandoned(target: Path) -> None:
 
 
 def check_folder(path: Path, mark: str) -> None:
-    """Check that ``path`` is absent, empty, or has ``mark``, so that it may be replaced.
+    """Check that ``path`` may be replaced: it must be absent, an empty folder, or a folder with the file ``mark``.
 
     Raises
     ------
-    GpuschedError : a file, a link, or a folder with other files
+    GpuschedError : ``path`` is a file, a link, or a folder with other contents
     """
     if path.is_symlink() or (path.exists() and not path.is_dir()):
         raise GpuschedError(f"{path}: this is a file or a link; name a folder")

@@ -1,4 +1,4 @@
-"""Record the decisions of any scheduler that had an effect."""
+"""Record those decisions of a scheduler that have an effect."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from gpusched_env.simulator.simulation import Progress, Until
 
 
 class Recording(Carrying):
-    """A simulation that records the decisions that had an effect, in canonical form.
+    """A simulation that records the decisions that have an effect, in canonical form.
 
-    A scheduler with a compiled player is called through ``decide`` instead, which yields the same decisions.
+    A scheduler with a compiled player is called through its ``decide`` method, which yields the same decisions.
     """
 
     def __init__(self, instance: Instance, seed: int = 0) -> None:
         super().__init__(instance, seed)
         self._point = -1
-        self._kept: list[tuple[int, float, Decision]] = []  # decision point, time [s], decision
-        self._wait = -1  # index in _kept of this decision point's effective wait; -1 = none
+        self._kept: list[tuple[int, float, Decision]] = []  # (decision point, time [s], decision)
+        self._wait = -1  # index in _kept of the wait of this decision point that has an effect; -1 = none
 
     def advance(self) -> Outcome:
-        """Advance to the next decision point; drop a wait if another event came before its end."""
+        """Advance to the next decision point; if another event came before the end of a wait, drop the wait."""
         outcome = super().advance()
         if self._wait >= 0:
             wait = self._kept[self._wait][2]
@@ -45,7 +45,7 @@ class Recording(Carrying):
             return ""
         if isinstance(done, Wait):
             if float(self._world["timer_s"]) == timer_s:
-                return ""  # no effect: not in the future, or later than another wait
+                return ""  # a wait has no effect if its end is not in the future, or after that of another wait
             if self._wait >= 0:
                 del self._kept[self._wait]
             self._wait = len(self._kept)
@@ -53,13 +53,13 @@ class Recording(Carrying):
         return ""
 
     def run(self, scheduler: Scheduler, progress: Progress | None = None, until: Until | None = None) -> None:
-        """Let a scheduler play, decision by decision, to the end or until the jobs of ``until`` have finished."""
+        """Run a scheduler, decision by decision, to the end or until the jobs of ``until`` have finished."""
         view = self.view_for(scheduler)
         if self._ask(scheduler, view, progress, until) is Outcome.STALLED:
             raise self._stall(scheduler, view)
 
     def decisions(self) -> Decisions:
-        """The decisions recorded so far, by columns."""
+        """Return the decisions that were recorded so far, as columns."""
         points, times_s, decisions = zip(*self._kept, strict=True) if self._kept else ((), (), ())
         return pack(points, times_s, decisions)
 
@@ -67,7 +67,14 @@ class Recording(Carrying):
 def record(
     instance: Instance, scheduler: Scheduler, seed: int = 0, progress: Progress | None = None
 ) -> tuple[EventLog, Decisions]:
-    """Let a scheduler play; return the event log and the decisions.
+    """Run a scheduler on a problem; return the event log and the decisions that had an effect.
+
+    Parameters
+    ----------
+    instance : the problem
+    scheduler : the scheduler
+    seed : seed of the simulation's random numbers
+    progress : function that is called with the progress of the run
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Replay the decisions of an entry, with limits on time and memory. No code of an entry is run."""
+"""Replay the decisions of an entry, with limits on time and memory; an entry has no code that could be run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WITH_TIME: Final = (LEASE, WAIT)
 
 @functools.cache
 def compile_kernels() -> None:
-    """Compile the kernels of a replay by calling each once."""
+    """Compile the kernels that a replay needs by calling each kernel once."""
     simulation = Simulation(get_scenario("tiny-v1").instance(0))
     simulation.advance()
     for decision in (Start(0), Lease(0, math.inf), Preempt(0)):
@@ -37,8 +37,9 @@ class Budget:
 
     Parameters
     ----------
-    seconds : CPU time of this process for all runs together [s]; unlike wall-clock time it does not depend on the load
-    events : length of the event log of each run, 56 bytes per event
+    seconds : limit on the CPU time of this process for all runs together [s]; unlike wall-clock time, CPU time does not
+        depend on the load of the machine
+    events : limit on the number of events in the log of each run; an event has 56 bytes
     """
 
     seconds: float = 60.0
@@ -46,18 +47,18 @@ class Budget:
     _end: float = field(init=False)
 
     def __post_init__(self) -> None:
-        """Start the clock after the kernels are compiled, so that compilation does not count."""
+        """Compile the kernels, then start the clock, so that compilation does not count."""
         compile_kernels()
         self._end = time.process_time() + self.seconds
 
     def check(self) -> None:
-        """Raise an EntryError if the time is over."""
+        """Raise an EntryError if the CPU time is used up."""
         if time.process_time() > self._end:
             raise EntryError(f"its replay takes more than {self.seconds:g} s of CPU time; allow more with --seconds")
 
 
 class Replay(Carrying):
-    """A simulation that replays the decisions of an entry, and refuses them if one does not happen as recorded."""
+    """A simulation that replays the decisions of an entry; it raises an error if one does not happen as recorded."""
 
     def __init__(self, instance: Instance, seed: int, table: Table, budget: Budget) -> None:
         super().__init__(instance, seed)
@@ -75,11 +76,12 @@ class Replay(Carrying):
         super().drain()
 
     def play(self) -> None:
-        """Play to the end.
+        """Replay all decisions to the end of the run.
 
         Raises
         ------
-        EntryError : names the first decision that is refused, comes at another time than recorded, or never comes
+        EntryError : a decision is refused, comes at another time than recorded, or never comes; the message names the
+            first such decision
         """
         points, decisions = self._table.points.tolist(), self._table.decisions()
         point = idle = 0
@@ -103,7 +105,7 @@ class Replay(Carrying):
 
     def _decide(self, decision: Decision) -> None:
         """Apply the next decision; raise an EntryError unless it happens exactly as recorded."""
-        self._budget.check()  # also checked here, because all decisions of a run may be at one decision point
+        self._budget.check()  # checked for each decision, because all decisions of a run may be at one decision point
         if self._times_ms[self._next] != milliseconds(self.now_s):
             raise self._error(f"comes at {self.now_s:.3f} s in the replay")
         if isinstance(decision, Wait):
@@ -121,14 +123,14 @@ class Replay(Carrying):
             raise self._error(f"is not in canonical form: {done}")
 
     def _woken(self) -> None:
-        """Refuse a wait if the scheduler was not woken at its end."""
+        """Raise an EntryError if the latest decision point had a wait and this one is not at the end of that wait."""
         if self._wait_s is not None and self._wait_s != self.now_s:
             self._next -= 1
             raise self._error(f"wakes at {self.now_s:.3f} s instead")
         self._wait_s = None
 
     def _error(self, what: str) -> EntryError:
-        """Build the error about the next decision."""
+        """Make the error about the next decision."""
         table, number = self._table, self._next
         name = NAMES[table.kinds[number]]
         if table.kinds[number] in WITH_TIME:
@@ -144,12 +146,14 @@ def replay(instance: Instance, seed: int, decisions: Decisions, budget: Budget |
 
     Parameters
     ----------
-    instance, seed : the problem and seed of the recording
-    budget : limits on the replay; None = the defaults
+    instance, seed : problem and seed for which the decisions were recorded
+    decisions : the recorded decisions
+    budget : limits on the replay; None = the default limits
 
     Raises
     ------
-    EntryError : names the first decision that does not happen as recorded; or jobs are unfinished; or over the limits
+    EntryError : a decision does not happen as recorded (the message names the first), jobs are unfinished at the end,
+        or the replay exceeds a limit
     """
     simulation = Replay(instance, seed, unpack(decisions), budget or Budget())
     simulation.play()

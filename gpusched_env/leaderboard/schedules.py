@@ -1,4 +1,7 @@
-"""Recognise baselines by the bytes of files, and equal schedules by digests of event logs, never by an entry's text."""
+"""Recognise baselines by the bytes of their files, and equal schedules by the digests of event logs.
+
+The texts of an entry are not used for this, because its authors choose them.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from gpusched_env.leaderboard.baseline_entries import shipped_entries
 from gpusched_env.leaderboard.entry import Entry
 from gpusched_env.leaderboard.entry_files import parse_packed, read_packed
 
-Schedule = tuple[str, ...]  # digests of the event logs, by seed
+Schedule = tuple[str, ...]  # digest of the event log of each seed
 
 
 @dataclass(frozen=True)
@@ -22,26 +25,29 @@ class Baselines:
 
     Attributes
     ----------
-    files : SHA-256 of each file's bytes
-    names : specs of the baselines with each schedule
+    files : SHA-256 of the bytes of each file
+    names : schedule -> specs of the baselines that have this schedule
     """
 
     files: frozenset[str]
     names: Mapping[Schedule, tuple[str, ...]]
 
     def same_schedule(self, entry: Entry, baseline: bool = False) -> tuple[str, ...]:
-        """Specs of the baselines with the same schedule on every seed; a baseline does not list itself."""
+        """Return the specs of the baselines with the same schedule on every seed as the entry.
+
+        If the entry is a ``baseline`` itself, its own spec is left out.
+        """
         own = entry.player.spec if baseline else None
         return tuple(name for name in self.names.get(schedule(entry), ()) if name != own)
 
 
 def schedule(entry: Entry) -> Schedule:
-    """Digests of an entry's event logs, by seed; equal digests mean equal schedules."""
+    """Return the digests of an entry's event logs, in the order of the seeds; equal digests mean equal schedules."""
     return tuple(run.digest for run in entry.runs)
 
 
 def sha256_of_bytes(packed: bytes) -> str:
-    """SHA-256 of the bytes of a file, in hexadecimal."""
+    """Return the SHA-256 of the bytes of a file, in hexadecimal."""
     return hashlib.sha256(packed).hexdigest()
 
 
@@ -61,5 +67,5 @@ def known_baselines(paths: Iterable[Path]) -> Baselines:
 
 @functools.cache
 def shipped_baselines(track: str) -> Baselines:
-    """The package's entries of a track."""
+    """Return the entries of a track that come with the package."""
     return known_baselines(shipped_entries(track))

@@ -1,4 +1,4 @@
-"""Scores (0 = FIFO, 1 = the lower bound), and comparisons of two entries, paired by seed."""
+"""Scores of entries, from 0 (FIFO) to 1 (the lower bound), and comparisons of two entries, paired by seed."""
 
 from __future__ import annotations
 
@@ -20,29 +20,32 @@ class Scored(Protocol):
 
     @property
     def metrics(self) -> Mapping[str, float | None]:
-        """Metrics by column name."""
+        """Name of a metric -> value."""
 
     @property
     def bounds(self) -> Mapping[str, float | None]:
-        """Lower bounds on some of the metrics."""
+        """Name of a metric -> lower bound; not all metrics have one."""
 
 
 def score(runs: Sequence[Scored], fifo: Sequence[Scored], metric: str) -> Interval:
-    """Share of the gap between FIFO and the lower bound that the runs close, with 95 % bootstrap interval over seeds.
+    """Return the score of an entry, with its 95 % bootstrap interval over seeds.
+
+    The score is the share of the gap between FIFO and the lower bound that the runs close.
 
     Parameters
     ----------
-    runs, fifo : runs on the same seeds, in the same order
-    metric : metric of the track, ``mean_jct_s`` or ``makespan_s``, which have bounds
+    runs, fifo : runs of the entry and of FIFO on the same seeds, in the same order
+    metric : the scored metric of the track, ``mean_jct_s`` or ``makespan_s``; these metrics have bounds
 
     Notes
     -----
-    ``sum of (fifo - run) / sum of (fifo - bound)`` over seeds: 0 = as FIFO, negative = worse than FIFO, 1 = at the
-    bound, which may be out of reach. A seed on which FIFO is near the bound has little weight.
+    The score is ``sum of (fifo - run) / sum of (fifo - bound)`` over all seeds. A score of 0 means equal to FIFO, a
+    negative score worse than FIFO, and 1 equal to the bound, which may be impossible to reach. A seed on which FIFO is
+    near the bound has little weight.
 
     Raises
     ------
-    GpuschedError : different seeds, or FIFO is above the bound on no seed
+    GpuschedError : the seeds differ, or FIFO is on no seed above the bound
     """
     _same_seeds(runs, fifo)
     first_in = _values(fifo, metric)
@@ -51,11 +54,13 @@ def score(runs: Sequence[Scored], fifo: Sequence[Scored], metric: str) -> Interv
 
 
 def compared(runs: Sequence[Scored], rival: Sequence[Scored], metric: str) -> Interval:
-    """Geometric mean of a metric / the rival's, paired by seed, with 95 % interval; below 1 = smaller than the rival's.
+    """Return the geometric mean over seeds of a metric / the rival's metric on the same seed, with its 95 % interval.
+
+    A value below 1 means that the metric is smaller than the rival's.
 
     Raises
     ------
-    GpuschedError : different seeds, or a value that is not positive
+    GpuschedError : the seeds differ, or a value is not positive
     """
     _same_seeds(runs, rival)
     return paired_ratio(_values(runs, metric), _values(rival, metric))

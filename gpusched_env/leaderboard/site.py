@@ -1,4 +1,4 @@
-"""The leaderboard as a static site: replay every entry, and write the results as pages and data."""
+"""Build the leaderboard as a static site: replay every entry, and write the results as pages and data."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class Built:
 
     Attributes
     ----------
-    entries : entries by name of their track, best first
-    refused : files that are not shown, and why
-    differs : whether the replay of an entry differed from its claims
+    entries : name of a track -> its entries, best first
+    refused : files that are not shown, with the reasons
+    differs : whether the replay of at least one entry differed from its claims
     """
 
     entries: dict[str, list[Shown]]
@@ -46,7 +46,7 @@ class Built:
     differs: bool = False
 
     def reasons(self) -> dict[str, list[str]]:
-        """Names of the files that are not shown, by reason; both are printable."""
+        """Return reason -> names of the files that are not shown; all texts are printable."""
         files: dict[str, list[str]] = {}
         for path, reason in self.refused:
             files.setdefault(visible(reason), []).append(visible(path.name))
@@ -67,17 +67,21 @@ def build_site(
     ----------
     paths : files of entries
     out : folder of the site; an existing site is replaced
-    baselines : further files of entries, which the caller trusts. A file with the bytes of one of these, or of an entry
-        of the package, is marked as a baseline
-    log : the log of a track that needs one; None = the fetched file
+    baselines : further files of entries that the caller trusts. A file is marked as a baseline if its bytes equal those
+        of one of these files or of an entry of the package
+    log : path of the log, for a track that needs a log; None = the fetched file
     workers : number of processes, at most one per core; -1 = one per core. The site does not depend on it
-    tracks : names of the tracks that the site shows; entries of other tracks are ignored. Empty = all
+    tracks : names of the tracks that the site shows; entries of other tracks are ignored. Empty = all tracks
+
+    Notes
+    -----
+    An entry that cannot be read, or whose claims are not true, raises no error. The site lists it as refused, with the
+    reason.
 
     Raises
     ------
     GpuschedError : ``out`` has other files or cannot be written, ``log`` is not the log of the track, or libraries are
-        missing. An entry that cannot be read, or whose claims are not true, raises no error: the site lists it as
-        refused, with the reason
+        missing
     """
     from gpusched_env.leaderboard.site_pages import write_pages
 
@@ -100,7 +104,7 @@ def build_site(
 
 
 def _replay(given: Sequence[Given], site: Path, log: Path | None, workers: int) -> Mapping[str, Replayed]:
-    """Replay the entries, one task for each."""
+    """Replay the entries, with one task for each."""
     problems = {name: get_track(name).problem(log) for name in {one.entry.track for one in given}}
     make_folders(site, problems)
     tasks = [(problems[one.entry.track], one, site, SECONDS) for one in given]
@@ -108,7 +112,7 @@ def _replay(given: Sequence[Given], site: Path, log: Path | None, workers: int) 
 
 
 def _shown(kept: Sequence[Given], names: Collection[str]) -> dict[str, list[Shown]]:
-    """Rank the entries of each track, and score them against the baseline FIFO, if it is among them."""
+    """Rank the entries of each track, and score them against the baseline FIFO if it is one of the entries."""
     entries: dict[str, list[Shown]] = {}
     for track in (track for track in TRACKS if track.name in names):
         here = [one for one in kept if one.entry.track == track.name]
@@ -121,7 +125,7 @@ def _shown(kept: Sequence[Given], names: Collection[str]) -> dict[str, list[Show
 
 
 def _score(entry: Entry, fifo: Sequence[Run] | None, track: Track) -> Interval:
-    """Score an entry; NaN without FIFO, or if FIFO is at the bound on every seed."""
+    """Return the score of an entry; NaN if there is no entry of FIFO, or if FIFO is at the bound on every seed."""
     if fifo is not None:
         with contextlib.suppress(GpuschedError):
             return score(entry.runs, fifo, track.metric)

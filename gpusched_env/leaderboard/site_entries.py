@@ -1,4 +1,4 @@
-"""The entries of a site: read strictly, and kept without their decisions, which are large."""
+"""Read the entries of a site; they are kept in memory without their decisions, which are large."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from gpusched_env.leaderboard.entry_files import SUFFIX, parse_packed, read_pack
 from gpusched_env.leaderboard.schedules import Baselines, sha256_of_bytes, shipped_baselines
 from gpusched_env.leaderboard.tracks import Track, TrackProblem, get_track
 
-LONGEST: Final = 80  # longest name in tables and plots, in characters
+LONGEST: Final = 80  # [characters] longest name in tables and plots
 NO_DECISIONS: Final = Decisions("", [], [], [], [], [], [], [], [])
 
-Refused = tuple[Path, str]  # a file, and why it is not shown
+Refused = tuple[Path, str]  # a file, and the reason why it is not shown
 
 
 @dataclass(frozen=True)
 class Given:
-    """An entry with valid format and seal, whose claims are not verified yet.
+    """An entry with valid format and seal whose claims are not verified yet.
 
     Attributes
     ----------
     entry : the entry without its decisions
-    path : file of the entry
-    sha256 : SHA-256 of the file's bytes
-    baseline : whether its bytes are those of a baseline
+    path : path of the file
+    sha256 : SHA-256 of the bytes of the file
+    baseline : whether the bytes of the file equal those of a baseline
     same : specs of the baselines with the same schedule
     """
 
@@ -45,23 +45,23 @@ class Given:
 
     @property
     def key(self) -> str:
-        """Name in addresses and file names: the first 12 hexadecimal digits of the seal."""
+        """Name of the entry in addresses and file names, the first 12 hexadecimal digits of the seal."""
         return self.entry.sha256[:12]
 
     @property
     def title(self) -> str:
-        """Its title, else its spec, else its key; up to LONGEST characters."""
+        """Title of the entry; if it is empty, the spec; if that is empty, the key. At most LONGEST characters."""
         about = self.entry.about
         text = about.title.strip() or self.entry.player.spec.strip() or self.key
         return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def entry_files(folder: str | Path) -> list[Path]:
-    """Paths of the entries in a folder, sorted.
+    """Return the paths of the entries in a folder, sorted.
 
     Raises
     ------
-    GpuschedError : not a folder
+    GpuschedError : ``folder`` is not a folder
     """
     if not Path(folder).is_dir():
         raise GpuschedError(f"{folder}: not a folder; name one that holds entries, *{SUFFIX}")
@@ -69,11 +69,11 @@ def entry_files(folder: str | Path) -> list[Path]:
 
 
 def playable(names: Collection[str], log: Path | None) -> dict[str, TrackProblem]:
-    """The tracks of ``names`` that can be played here, by name.
+    """Return name -> problem, for the tracks in ``names`` that can be played on this machine.
 
     Raises
     ------
-    MissingLogError : ``log`` was given, and is not the log of the track
+    MissingLogError : ``log`` is given, and is not the log of the track
     """
     problems = {}
     for track in map(get_track, names):
@@ -88,17 +88,19 @@ def playable(names: Collection[str], log: Path | None) -> dict[str, TrackProblem
 def read_given(
     paths: Iterable[Path], beside: Iterable[Path], vouched: Baselines, names: Collection[str], log: Path | None
 ) -> tuple[list[Given], list[Refused]]:
-    """Read files, and refuse those that are not entries of a track that can be played here.
+    """Read files, and refuse those that are not entries of a track that can be played on this machine.
 
     Parameters
     ----------
-    beside : further files, which come before ``paths``
-    vouched : baselines besides the entries of the package
+    paths : files of entries
+    beside : further files of entries, which come before ``paths``
+    vouched : trusted baselines in addition to the entries of the package
     names : names of the tracks that are shown; entries of other tracks are ignored
+    log : path of the log, for a track that needs a log; None = the fetched file
 
     Raises
     ------
-    MissingLogError : as :func:`playable`
+    MissingLogError : as in :func:`playable`
     """
     problems = playable(names, log)
     given: dict[str, Given] = {}
@@ -134,15 +136,16 @@ def _read(path: Path, vouched: Baselines) -> Given:
 
 
 def _absence(track: Track) -> str:
-    """Say why entries of a track are not shown, without naming folders of the machine that builds the site."""
+    """Say why entries of a track are not shown; the text names no folder of the machine that builds the site."""
     assert track.windows is not None
     return f"not checked: its track needs the log {track.windows.file}, which was missing when this site was built"
 
 
 def unique_labels(entries: Iterable[Given]) -> dict[str, str]:
-    """Unique labels of entries, by key: the title, followed by the key if another entry has the same title.
+    """Return key -> unique label of each entry.
 
-    A baseline keeps its plain title, even if entries that are not baselines have the same.
+    The label is the title. If another entry has the same title, the key follows. But a baseline whose title equals that
+    of no other baseline keeps the plain title.
     """
     found = list(entries)
     titles = [one.title for one in found]

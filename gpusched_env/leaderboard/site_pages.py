@@ -1,4 +1,4 @@
-"""The pages of the site: an index with the best entries of every track, a page per track, a page per entry."""
+"""The pages of the site: an index with the best entries of every track, one page per track, and one page per entry."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from gpusched_env.reports.tables import Table
 if TYPE_CHECKING:
     from gpusched_env.leaderboard.site import Built
 
-BEST: Final = 5  # entries of each track on the index page
+BEST: Final = 5  # number of entries of each track on the index page
 TITLE: Final = "GPU cluster scheduling leaderboard"
 TRACK_SCRIPTS: Final = ("plotly.min.js", "table.js", "plots.js", "gantt.js", "viewer.js", "track.js")
 
 
 @dataclass(frozen=True)
 class TrackPage:
-    """A track and its entries, as templates use them."""
+    """A track and its entries, with the fields that templates use."""
 
     track: Track
     entries: Sequence[Shown]
@@ -38,7 +38,7 @@ class TrackPage:
 
     @property
     def anchor(self) -> str:
-        """Name in addresses."""
+        """Name of the track in addresses."""
         return self.track.name
 
     @property
@@ -48,7 +48,7 @@ class TrackPage:
 
     @property
     def description(self) -> str:
-        """What the outcome depends on, in words."""
+        """Description of the problem, and of what the outcome depends on."""
         return self.track.parts
 
     @property
@@ -58,7 +58,7 @@ class TrackPage:
 
     @property
     def scored(self) -> str:
-        """Metric of the score, in words."""
+        """Description of the scored metric."""
         return self.track.scored
 
     @property
@@ -68,7 +68,7 @@ class TrackPage:
 
 
 def write_pages(folder: Path, built: Built) -> None:
-    """Write all pages, and their scripts and style sheet."""
+    """Write all pages with their scripts and their style sheet."""
     tracks = [TrackPage(track, built.entries[track.name]) for track in TRACKS if track.name in built.entries]
     assets = folder / "assets"
     assets.mkdir()
@@ -127,14 +127,14 @@ def _write_entry(folder: Path, shown: Shown, track: TrackPage, tracks: Sequence[
         file=file.relative_to(folder).as_posix(),
         size=f"{file.stat().st_size / 1000:,.0f} kB",
         claims=_claims(shown),
-        # The schema allows only such addresses; this is a second check.
+        # The schema allows only these addresses; this is a second check.
         link=about.link if about.link.startswith(("https://", "http://")) else "",
         table=seed_table(shown, track.href, track.track.metric),
     )
 
 
 def _claims(shown: Shown) -> list[tuple[str, str]]:
-    """Claims of the entry that no replay can check, as (name, text)."""
+    """Return the claims of the entry that no replay can check, as pairs (name, text)."""
     entry, about = shown.entry, shown.entry.about
     learned = ", ".join(f"{first} to {end - 1}" for first, end in about.training_seeds)
     told = {

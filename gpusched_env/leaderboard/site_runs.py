@@ -1,4 +1,4 @@
-"""Replay and check the runs of an entry, and write their data for the site's viewer."""
+"""Replay and check the runs of an entry, and write their data for the viewer of the site."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gpusched_env.leaderboard.verifying import verify_run
 from gpusched_env.reports.curves import completion_times, distribution
 from gpusched_env.reports.run_data import run_data
 
-# Characters that could end a script element or a line of a script are escaped.
+# Escapes of the characters that could end a script element or a line of a script
 _ESCAPED: Final = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
@@ -32,8 +32,8 @@ class Replayed:
     Attributes
     ----------
     key : key of the entry
-    refusal : why it is not shown; empty if all its claims are true
-    lines : GPUs held and jobs waiting over time, by seed
+    refusal : reason why the entry is not shown; "" if all its claims are true
+    lines : seed -> GPUs held and jobs waiting over time
     distribution : distribution of JCT over all seeds
     """
 
@@ -44,7 +44,10 @@ class Replayed:
 
 
 def packed_file(site: Path, track: str, key: str) -> Path:
-    """Path of an entry's file in the site, from which others can check it; the name has no text from the entry."""
+    """Return the path of an entry's file in the site, with which others can verify it.
+
+    The name of the file contains no text of the entry, because the authors choose these texts.
+    """
     return site / "entries" / f"{track}-{key}{SUFFIX}"
 
 
@@ -56,13 +59,14 @@ def make_folders(site: Path, tracks: Iterable[str]) -> None:
 
 
 def replay_entry(problem: TrackProblem, given: Given, site: Path, seconds: float) -> Replayed:
-    """Replay all runs of an entry; if its claims are true, write the viewer's data and a copy of the file.
+    """Replay all runs of an entry; if its claims are true, write the data of the viewer and a copy of the file.
 
     Parameters
     ----------
-    problem : the entry's track
+    problem : the track of the entry
+    given : the entry
     site : folder of the site, prepared by :func:`make_folders`; if it is removed, nothing more is written
-    seconds : limit on CPU time for the replay of a run [s]
+    seconds : limit on the CPU time for the replay of a run [s]
     """
     try:
         packed = read_packed(given.path)
@@ -91,13 +95,13 @@ def _replay(problem: TrackProblem, entry: Entry, key: str, folder: Path, seconds
 
 
 def _remove(folder: Path, key: str) -> None:
-    """Remove the data of an entry's runs, after one of its runs was refused."""
+    """Remove the data of all runs of an entry; called if one of its runs is refused."""
     for path in folder.glob(f"*/{key}.js"):
         path.unlink()
 
 
 def write_lines(folder: Path, track: str, replayed: Sequence[Replayed]) -> None:
-    """Write the data of a track's plots: distributions over all seeds, and lines over time for each seed."""
+    """Write the data of the plots of a track: distributions over all seeds, and lines over time for each seed."""
     write_data(folder / "distributions.js", f"{track}/distributions", {one.key: one.distribution for one in replayed})
     for seed in replayed[0].lines:
         lines = {one.key: one.lines[seed] for one in replayed}
@@ -105,7 +109,10 @@ def write_lines(folder: Path, track: str, replayed: Sequence[Replayed]) -> None:
 
 
 def write_data(path: Path, name: str, data: Any) -> None:
-    """Write data as a script that stores them under ``name``: a page on a local disk can load scripts, but no data."""
+    """Write data as a script that stores them under ``name``.
+
+    A page that is opened from a local disk can load scripts, but not data files.
+    """
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     for character, escape in _ESCAPED.items():
         text = text.replace(character, escape)

@@ -1,4 +1,4 @@
-"""Tables of the site: the entries of a track with intervals, and the seeds of an entry."""
+"""Tables of the site: the entries of a track with their intervals, and the seeds of an entry."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from gpusched_env.units import Unit, three_digits
 
 BASELINE: Final = "baseline"
 CLAIMED: Final = "claimed, not checked"
-BESIDE: Final = {"mean_jct_s": "p99_jct_s", "makespan_s": "mean_jct_s"}  # second metric of brief tables
+BESIDE: Final = {"mean_jct_s": "p99_jct_s", "makespan_s": "mean_jct_s"}  # scored metric -> second metric, brief tables
 NO_UNIT: Final = Unit("", 1.0)
 
 
 @dataclass(frozen=True)
 class Shown:
-    """An entry as the site shows it: all its runs were replayed, and its claims are true.
+    """An entry that the site shows: all its runs were replayed, and its claims are true.
 
     Attributes
     ----------
     given : the entry without its decisions
-    label : name in tables and plots
-    score : score over all seeds, 0 = FIFO, 1 = lower bound; NaN if FIFO is missing
-    rank : rank on its track, from 1; equal results have equal ranks
+    label : name of the entry in tables and plots
+    score : score over all seeds, 0 = equal to FIFO, 1 = equal to the lower bound; NaN if there is no entry of FIFO
+    rank : rank on the track, from 1; entries with equal results have the same rank
     """
 
     given: Given
@@ -49,12 +49,12 @@ class Shown:
 
     @property
     def key(self) -> str:
-        """Name in file names: the first digits of the seal."""
+        """Name of the entry in file names, the first digits of the seal."""
         return self.given.key
 
     @property
     def baseline(self) -> bool:
-        """Whether its bytes are those of a baseline."""
+        """Whether the bytes of the entry's file equal those of a baseline."""
         return self.given.baseline
 
     @property
@@ -64,12 +64,12 @@ class Shown:
 
     @property
     def badges(self) -> list[str]:
-        """Badges, which follow from its bytes and digests."""
+        """Badges of the entry; they depend only on the bytes of its file and on digests, not on its texts."""
         same = self.given.same
         return [BASELINE] * self.baseline + [f"same schedule as {', '.join(same)}"] * bool(same)
 
     def values(self, name: str) -> np.ndarray:
-        """float64 [seeds]: a metric, NaN where it is undefined."""
+        """Return a metric of each seed, NaN if it is undefined; float64 [seeds]."""
         found = [run.metrics.get(name) for run in self.entry.runs]
         return np.array([math.nan if value is None else value for value in found], float)
 
@@ -84,17 +84,19 @@ def ranked(entries: Sequence[Shown], metric: str) -> list[Shown]:
 
 
 def scored_first(metric: str) -> list[str]:
-    """Metrics of tables; the scored one comes first."""
+    """Return the metrics of tables, with the scored metric first."""
     return [metric, *(name for name in METRICS if name != metric)]
 
 
 def track_table(entries: Sequence[Shown], metric: str, brief: bool = False) -> Table:
-    """Table of the entries of one track, best first.
+    """Return the table of the entries of a track, best first.
 
     Parameters
     ----------
+    entries : the entries, best first
     metric : the scored metric
-    brief : True = only two metrics; False = all, and the scored metric / that of the first entry, paired by seed
+    brief : True = only two metrics; False = all metrics, and the ratio of the scored metric to that of the first entry,
+        paired by seed
     """
     seeds = len(entries[0].entry.runs) if entries else 0
     metrics = [metric, BESIDE[metric]] if brief else scored_first(metric)
@@ -125,7 +127,7 @@ def track_table(entries: Sequence[Shown], metric: str, brief: bool = False) -> T
 
 
 def seed_table(shown: Shown, track_href: str, metric: str) -> Table:
-    """Table of an entry with a row per seed, linked to its schedule."""
+    """Return the table of an entry with one row per seed; each row has a link to the schedule."""
     runs, metrics = shown.entry.runs, scored_first(metric)
     units = {
         name: scale_of(name, [Interval(value, math.nan, math.nan, 1) for value in shown.values(name)])
@@ -144,7 +146,7 @@ def seed_table(shown: Shown, track_href: str, metric: str) -> Table:
 
 
 def interval(value: Interval, unit: Unit) -> Cell:
-    """Cell with a mean and its interval."""
+    """Return a cell with a mean and its interval."""
     if not math.isfinite(value.mean):
         return Cell("-")
     text = three_digits(value.mean / unit.seconds)
@@ -154,13 +156,13 @@ def interval(value: Interval, unit: Unit) -> Cell:
 
 
 def scored(score: Interval) -> Cell:
-    """Cell with a score above a bar from 0 to 1; a score below 0 has a bar of length 0."""
+    """Return a cell with a score above a bar from 0 to 1; for a score below 0, the bar has length 0."""
     cell = interval(score, NO_UNIT)
     return dataclasses.replace(cell, bar=min(max(score.mean, 0.0), 1.0)) if math.isfinite(score.mean) else cell
 
 
 def _claims(shown: Shown) -> Cell:
-    """Cell with claims that no replay can check: the authors, and whether the scheduler read true run times."""
+    """Return a cell with claims that no replay can check: the authors, and whether the scheduler is clairvoyant."""
     read = "reads true run times" if shown.entry.player.clairvoyant else "does not read true run times"
     authors = shown.entry.about.authors.strip()
     if shown.baseline:

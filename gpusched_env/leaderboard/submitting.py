@@ -1,4 +1,4 @@
-"""Make an entry: play a scheduler on the report seeds of a track and record its decisions."""
+"""Make an entry: run a scheduler on the report seeds of a track, and record its decisions."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ def make_entry(
     workers: int = 1,
     progress: bool = True,
 ) -> Entry:
-    """Play a scheduler on all report seeds of a track.
+    """Make an entry by running a scheduler on all report seeds of a track.
 
     Parameters
     ----------
     track : name of a track, or a Track of your own
     scheduler : spec for :func:`gpusched_env.baselines.make_scheduler`, or a scheduler; each run gets its own copy
     about : description of the entry
-    log : the log of a track that needs one; None = the fetched file
+    log : path of the log, for a track that needs a log; None = the fetched file
     workers : number of processes, at most one per core; -1 = one per core. The entry does not depend on it
-    progress : show a bar on a terminal if this takes longer than two seconds
+    progress : True = show a progress bar on a terminal if the runs take longer than two seconds
 
     Raises
     ------
-    EntryError : the track cannot be played here; a claim is not allowed; the scheduler changes the simulation by other
-        means than its decisions
-    SchedulerError : an unknown name, or a scheduler that stalls
+    EntryError : the track cannot be played on this machine, a claim is not allowed, or the scheduler changes the
+        simulation by other means than its decisions
+    SchedulerError : an unknown scheduler, or one that leaves jobs waiting forever
     """
     problem = (get_track(track) if isinstance(track, str) else track).problem(log)
     player = _build(scheduler)
@@ -78,7 +78,7 @@ def make_entry(
 
 
 def play_seed(problem: TrackProblem, scheduler: str | Scheduler, seed: int) -> Run:
-    """Play one seed, and check that replaying the decisions gives the same event log."""
+    """Run a scheduler on one seed, and check that a replay of its decisions gives the same event log."""
     instance = problem.instance(seed)
     log, decisions = record(instance, _build(scheduler), seed)
     try:
@@ -110,7 +110,7 @@ def _build(scheduler: str | Scheduler) -> Scheduler:
 
 
 def _flat(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Keep plain values and lists of them; turn nested values into text."""
+    """Keep plain values and lists of plain values; convert nested values to text."""
 
     def simple(value: Any) -> bool:
         return value is None or isinstance(value, bool | int | float | str)

@@ -1,4 +1,7 @@
-"""The tracks: a few problems on which schedulers differ. A track never changes; a replacement gets a new version."""
+"""The tracks of the leaderboard, which are a few problems on which schedulers differ.
+
+A track never changes; a replacement gets a new version in its name.
+"""
 
 from __future__ import annotations
 
@@ -33,19 +36,20 @@ METRICS: Final = (
     "communication_share",
     "preemptions_per_job",
 )
-SCORED: Final = {"mean_jct_s": "mean JCT", "makespan_s": "makespan"}  # metrics with a bound, by which a track can score
+# Metrics by which a track can score entries, because they have bounds -> description
+SCORED: Final = {"mean_jct_s": "mean JCT", "makespan_s": "makespan"}
 DAY: Final = 86_400.0  # [s]
 
 
 @dataclass(frozen=True)
 class LogWindows:
-    """Consecutive windows of a public log; the number of a window is the seed.
+    """Consecutive windows of a public log; the seed is the number of a window.
 
     Parameters
     ----------
     format : format of the log
-    file : public name for ``gpusched traces fetch``, under which the package knows the SHA-256
-    first_s, length_s : begin of window 0, and length of each window [s]
+    file : name of the log in ``gpusched traces fetch``; the package knows the SHA-256 of this file
+    first_s, length_s : beginning of window 0, and length of each window [s]
     """
 
     format: str
@@ -54,7 +58,7 @@ class LogWindows:
     length_s: float
 
     def path(self, given: Path | None) -> Path:
-        """Path of the log: the given file, or the fetched one.
+        """Return the path of the log, which is the given file or else the fetched file.
 
         Raises
         ------
@@ -71,7 +75,7 @@ class LogWindows:
         return path
 
     def cut(self, scenario: Scenario, number: int) -> Scenario:
-        """Give the scenario with the jobs of one window."""
+        """Return the scenario with the jobs of one window."""
         start_s = self.first_s + number * self.length_s
         jobs = dataclasses.replace(scenario.workload, start_s=start_s, stop_s=start_s + self.length_s)
         return scenario.replace(workload=jobs)
@@ -79,16 +83,17 @@ class LogWindows:
 
 @dataclass(frozen=True)
 class Track:
-    """A scenario, the number of its report seeds, and rules.
+    """A track: a scenario, the number of its report seeds, and the rules for entries.
 
     Parameters
     ----------
     name : name with a version
     title : title in tables
-    parts : what the problem is and what the outcome depends on, one or two sentences
-    scenario : name of a registered scenario; or a scenario with a log, whose path is filled in
+    parts : description of the problem, and of what the outcome depends on, in one or two sentences
+    scenario : name of a registered scenario; or a scenario with a log, in which :meth:`problem` replaces the path of
+        the log
     clairvoyant : whether schedulers that read true run times may take part; their entries are marked
-    reports : number of report seeds that count, the first of the scenario's; at least 10
+    reports : number of seeds of the track, which are the first report seeds of the scenario; at least 10
     windows : windows of a log; None = the jobs are drawn by seed
     metric : metric by which entries are scored and ranked, ``mean_jct_s`` or ``makespan_s``
     """
@@ -104,7 +109,7 @@ class Track:
 
     @property
     def scored(self) -> str:
-        """The scored metric, in words."""
+        """Description of the scored metric."""
         return SCORED[self.metric]
 
     @property
@@ -113,7 +118,7 @@ class Track:
         return self.scenario if isinstance(self.scenario, str) else self.scenario.name
 
     def absence(self, log: Path | None = None) -> str:
-        """Say why the track cannot be played here; empty if it can."""
+        """Say why the track cannot be played on this machine; "" if it can."""
         try:
             self.problem(log)
         except GpuschedError as error:
@@ -125,7 +130,7 @@ class Track:
 
         Parameters
         ----------
-        log : the log of the track; None = the fetched file. Ignored if the track needs none
+        log : path of the log of the track; None = the fetched file. Ignored if the track needs no log
 
         Raises
         ------
@@ -147,7 +152,7 @@ class Track:
 
 @dataclass(frozen=True)
 class TrackProblem:
-    """A track that can be played: seeds, and what :func:`gpusched_env.evaluation.evaluate` needs from a scenario."""
+    """The problem of a track: its seeds, and the methods that :func:`gpusched_env.evaluation.evaluate` needs."""
 
     track: Track
     scenario: Scenario
@@ -159,17 +164,17 @@ class TrackProblem:
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """Report seeds, in order."""
+        """Report seeds of the track, ascending."""
         first, end = self.scenario.seeds.report
         return tuple(range(first, min(end, first + self.track.reports)))
 
     @property
     def tracked_window(self) -> Window | None:
-        """Arrival ranks of the jobs that are measured; None = all."""
+        """Arrival ranks of the jobs that are measured; None = all jobs."""
         return self.scenario.tracked_window
 
     def instance(self, seed: int) -> Instance:
-        """Draw the problem of one seed, or cut that window out of the log."""
+        """Return the problem of a seed: it is drawn, or it is the window of the log with this number."""
         if self.track.windows is None:
             return self.scenario.instance(seed)
         scenario = self.track.windows.cut(self.scenario, seed)
@@ -177,7 +182,7 @@ class TrackProblem:
         return scenario.instance(seed, scenario.workload.cut(_read_once(scenario.workload.source), report)[0])
 
     def fingerprint(self) -> str:
-        """SHA-256 over everything that results depend on: the scenario's fingerprint, seeds, windows and rules."""
+        """Return the SHA-256 over all data on which results depend: scenario fingerprint, seeds, windows and rules."""
         windows = self.track.windows
         data = {
             "scenario": self.scenario.fingerprint(),
@@ -191,7 +196,7 @@ class TrackProblem:
 
 @functools.lru_cache(maxsize=1)
 def _read_once(source: str) -> Workload:
-    """Read a log, once for all windows; :meth:`LogWindows.path` has checked its SHA-256."""
+    """Read a log once for all windows; :meth:`LogWindows.path` has checked its SHA-256."""
     return read_trace(source)[0]
 
 
@@ -246,11 +251,11 @@ _BY_NAME: Final = {track.name: track for track in TRACKS}
 
 
 def get_track(name: str) -> Track:
-    """Give a track by name.
+    """Return the track with a name.
 
     Raises
     ------
-    EntryError : an unknown name; the message has the known ones
+    EntryError : an unknown name; the message lists the known names
     """
     if name not in _BY_NAME:
         raise EntryError(unknown_name("track", name, _BY_NAME))

@@ -1,4 +1,4 @@
-"""Verify an entry: replay its decisions and compare all its claims with the results."""
+"""Verify an entry: replay its decisions, and compare all its claims with the results."""
 
 from __future__ import annotations
 
@@ -30,15 +30,17 @@ def verify(
 
     Parameters
     ----------
-    log : the log of a track that needs one; None = the fetched file
-    seconds : limit on CPU time for the replay of all runs [s]
-    keep_logs : keep the event logs in the results
+    entry : the entry
+    log : path of the log, for a track that needs a log; None = the fetched file
+    seconds : limit on the CPU time for the replay of all runs [s]
+    keep_logs : True = keep the event logs in the results
     track : a Track of your own; None = the registered track that the entry names
 
     Raises
     ------
-    EntryError : the entry is of another version or track, or may not take part
-    MismatchError : names the first claim that is not true: seed, decision or metric, the claim, and the replay's result
+    EntryError : the entry is of another version or track, or is not allowed on the track
+    MismatchError : a claim is not true; the message gives the seed, the decision or metric, the claim, and the result
+        of the replay
     MissingLogError : the log of the track is missing, or is not the log of the track
     """
     problem = (get_track(entry.track) if track is None else track).problem(log)
@@ -48,7 +50,7 @@ def verify(
 
 
 def verify_run(entry: Entry, run: Run, problem: TrackProblem, budget: Budget, keep_log: bool) -> RunResult:
-    """Replay one seed; parameters, result and errors as in :func:`verify`."""
+    """Replay the run of one seed; parameters, result and errors are as in :func:`verify`."""
     instance = problem.instance(run.seed)
     try:
         _compare("workload", run.workload, instance.workload.fingerprint())
@@ -82,6 +84,6 @@ def _compare(name: str, claimed: str, found: str) -> None:
 
 
 def _compare_numbers(name: str, claimed: Mapping[str, float | None], found: Mapping[str, float]) -> None:
-    """Compare exactly, with the sign of 0: the replay does the same operations in the same order."""
+    """Compare numbers exactly, including the sign of 0, because a replay does the same operations in the same order."""
     for key, value in found.items():
         _compare(f"{name}.{key}", str(claimed[key]), str(None if math.isnan(value) else float(value)))

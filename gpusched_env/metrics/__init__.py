@@ -1,4 +1,4 @@
-"""All metrics. Each is computed from an instance and an event log alone."""
+"""All metrics; each is computed from a problem (:class:`gpusched_env.Instance`) and an event log alone."""
 
 from gpusched_env.metrics.bounds import lower_bounds, makespan_bound, mean_jct_bound
 from gpusched_env.metrics.columns import COLUMN_OF, COLUMNS, Column, columns_markdown

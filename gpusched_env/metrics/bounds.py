@@ -1,4 +1,4 @@
-"""Lower bounds on mean JCT and makespan of one instance, which no scheduler can beat."""
+"""Lower bounds on mean JCT and makespan of a problem, which no scheduler can beat."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from gpusched_env.metrics.series import StepFunction
 from gpusched_env.metrics.summary import Window, tracked
 from gpusched_env.portable.arrays import total
 
-ROUNDING: Final = 1e-8  # tolerance, as a share of a GPU's memory
+ROUNDING: Final = 1e-8  # tolerance for rounding, as a share of a GPU's memory
 
 
 def lower_bounds(instance: Instance, window: Window | None = None) -> dict[str, float]:
-    """Lower bounds on ``mean_jct_s`` (over the jobs of the window) and ``makespan_s`` (over all jobs) [s].
+    """Return lower bounds on ``mean_jct_s``, over the jobs of the window, and ``makespan_s``, over all jobs [s].
 
     Parameters
     ----------
-    instance : the problem. Rounds, preemption costs and slow placements are ignored: they only make schedules worse
-    window : tracked arrival ranks as in :func:`~gpusched_env.metrics.summarise`. Jobs outside the window are left out,
-        which can only shorten the JCTs of the tracked jobs, so the bound stays valid
+    instance : the problem. Rounds, preemption costs and slow placements are ignored, because they only make schedules
+        worse
+    window : arrival ranks of the tracked jobs, as in :func:`~gpusched_env.metrics.summarise`. The bound leaves out the
+        other jobs; without them the JCTs of the tracked jobs can only be shorter, so the bound is valid
 
     Raises
     ------
@@ -31,7 +32,7 @@ def lower_bounds(instance: Instance, window: Window | None = None) -> dict[str, 
     jobs = instance.workload.jobs
     rows = tracked(len(jobs), window)
     arrival, gang = jobs["arrival_s"], jobs["gpus"]
-    copies = instance.semantics.max_copies  # a job with that many copies is at most that many times as fast
+    copies = instance.semantics.max_copies  # a job with c copies is at most c times as fast as with one copy
     ideal = instance.ideal_s / copies
     gang = gang * copies
     gpus = float(instance.cluster.gpus)
@@ -45,16 +46,19 @@ def lower_bounds(instance: Instance, window: Window | None = None) -> dict[str, 
 
 
 def work_of_shared_gpu(instance: Instance) -> float:
-    """Upper bound on the work that the gangs on one GPU do in a second, in seconds of an unshared GPU; at least 1.
+    """Return an upper bound on the work that the gangs on one GPU do per second; at least 1.
+
+    The unit of work is a second of an unshared GPU. With xi = 1, a GPU does the work of ``limit`` unshared GPUs, so a
+    bound for unshared GPUs does not hold for shared GPUs.
 
     Notes
     -----
-    One gang alone does at most 1. Among n gangs, each is slowed by its worst neighbour, and the worst is no better than
-    the mean: ``1 / max_j xi_ij <= sum_j (1 / xi_ij) / (n - 1)``. In the sum over all gangs each pair counts once, with
-    ``1 / xi_ij + 1 / xi_ji <= P``. P is the largest such sum of any pair that may share a GPU of some type and fits
-    into its memory. So n gangs do at most ``n (n - 1) / 2 x P / (n - 1) = n P / 2``, and n is at most ``limit``. A gang
-    on several GPUs is as slow as on its slowest GPU, so on each GPU it does no more than this. With xi = 1 one GPU does
-    the work of ``limit`` GPUs, so a bound for unshared GPUs does not hold for shared ones.
+    A gang that is alone on the GPU does at most 1. Among n gangs, each is slowed down by its worst neighbour, and the
+    worst neighbour is no better than the mean: ``1 / max_j xi_ij <= sum_j (1 / xi_ij) / (n - 1)``. In the sum over all
+    gangs, each pair counts once, with ``1 / xi_ij + 1 / xi_ji <= P``. P is the largest such sum of all pairs that may
+    share a GPU of some type and fit into its memory. So n gangs do at most ``n (n - 1) / 2 x P / (n - 1) = n P / 2``,
+    and n is at most ``limit``. A gang on several GPUs is as slow as on its slowest GPU, so it does no more than this on
+    each of its GPUs.
     """
     tables, limit = instance.sharing_tables, instance.gpu_jobs
     assert tables is not None
@@ -69,13 +73,17 @@ def work_of_shared_gpu(instance: Instance) -> float:
 
 
 def shortest_by_sub_steps(instance: Instance) -> np.ndarray:
-    """float64 [C]: lower bound on iteration time with any option of sub-steps / that of the whole batch at once.
+    """Return a lower bound on iteration time with any option of sub-steps / iteration time with option 0; float64 [C].
 
-    Let ``f(T, s) = T - T / s + |T / s, M|_p`` be the time of s equal sub-steps with T seconds of compute in all; the
-    last one also communicates for M seconds. f rises with T and with s (the norm's slope is at most 1), and
-    ``f(r T, s) >= r f(T, s)`` for r <= 1. An option of s sub-steps, each with c times the compute C of the whole batch,
-    takes ``f(s c C, s) >= min(1, s c) f(C, s)``. The first option has the fewest sub-steps. Splitting a batch rarely
-    reduces its total compute (s c < 1), so the bound is mostly 1.
+    Option 0 is the one that a job uses alone, and has the fewest sub-steps.
+
+    Notes
+    -----
+    Let ``f(T, s) = T - T / s + |T / s, M|_p`` be the time of s equal sub-steps with T seconds of compute in all, where
+    the last sub-step also communicates for M seconds. f rises with T and with s, because the slope of the norm is at
+    most 1, and ``f(r T, s) >= r f(T, s)`` for r <= 1. If each of s sub-steps has c times the compute time C of the
+    whole batch, the iteration takes ``f(s c C, s) >= min(1, s c) f(C, s)``. Splitting a batch rarely reduces its total
+    compute time (s c < 1), so the bound is mostly 1.
     """
     tables = instance.sharing_tables
     assert tables is not None
@@ -85,29 +93,34 @@ def shortest_by_sub_steps(instance: Instance) -> np.ndarray:
 
 
 def mean_jct_bound(arrival_s: np.ndarray, gang: np.ndarray, ideal_s: np.ndarray, gpus: float) -> float:
-    """Lower bound on mean JCT [s] over all schedules of rigid gangs, preemptive and clairvoyant ones included.
+    """Return a lower bound on the mean JCT of all schedules of rigid gangs [s].
+
+    It holds for preemptive and clairvoyant schedules, too.
 
     Parameters
     ----------
-    arrival_s, gang, ideal_s : [J], arrivals in ascending order [s], GPUs, run times on the ideal placement [s]
-    gpus : GPUs of the cluster; if gangs share GPUs, the number of unshared GPUs that could do as much work
+    arrival_s : [J], arrivals in ascending order [s]
+    gang : [J], gang sizes [GPU]
+    ideal_s : [J], run times on the ideal placement [s]
+    gpus : number of GPUs of the cluster; if gangs share GPUs, the number of unshared GPUs that could do as much work
 
     Notes
     -----
-    A job of g GPUs and run time d is ``w = g d`` GPU-seconds of work. All GPUs together do at most ``gpus`` GPU-seconds
-    a second, so one *fluid* machine of that speed can copy every schedule. The bound is the larger of two:
+    A job of g GPUs and run time d has ``w = g d`` GPU-seconds of work. All GPUs together do at most ``gpus``
+    GPU-seconds of work per second, so one *fluid* machine of this speed can copy every schedule. The bound is the
+    larger of two bounds:
 
     a. **Number in system.** At every instant, preemptive SRPT on the fluid machine has the fewest unfinished jobs of
-       all its schedules (Schrage 1968). Also, no job leaves before ``arrival + d``. So at every instant the number in
-       system is at least the larger of the two counts. The integral of the number in system is the sum of JCTs
-       (Little's law).
-    b. **Mean busy time.** ``M``, the mean time at which a job's work is done, is at most ``finish - d / 2``, because
-       the job does at most g GPU-seconds a second. The sum of M is smallest if the fluid machine always serves the job
-       of smallest *total* work, preemptively (Goemans et al. 2002).
+       all schedules on it (Schrage 1968). Also, no job leaves before ``arrival + d``. So at every instant, the number
+       of jobs in the system is at least the larger of these two numbers. The integral of the number of jobs in the
+       system is the sum of JCTs (Little's law).
+    b. **Mean busy time.** ``M``, the mean time at which the work of a job is done, is at most ``finish - d / 2``,
+       because the job does at most g GPU-seconds of work per second. The sum of all M is smallest if the fluid machine
+       always serves the job with the smallest *total* work, preemptively (Goemans et al. 2002).
 
-    Greedy SRPT that serves each job at most at its own rate g (SRPT on parallel machines) is *not* a bound. Example: on
-    two GPUs, one-GPU jobs of 1, 1 and 2 s arrive at 0 and of 1 and 1 s at 2. Greedy SRPT has a total JCT of 8;
-    starting the 2 s job at once has 7.
+    Greedy SRPT that serves each job at most at its own rate g (SRPT on parallel machines) is *not* a bound. For
+    example, let one-GPU jobs of 1, 1 and 2 s arrive at 0 s and of 1 and 1 s at 2 s on two GPUs. The total JCT of greedy
+    SRPT is 8 s; it is 7 s if the job of 2 s starts at once.
 
     References
     ----------
@@ -127,11 +140,12 @@ def mean_jct_bound(arrival_s: np.ndarray, gang: np.ndarray, ideal_s: np.ndarray,
 
 
 def makespan_bound(arrival_s: np.ndarray, gang: np.ndarray, ideal_s: np.ndarray, gpus: float) -> float:
-    """Lower bound on the makespan [s], first arrival to last finish.
+    """Return a lower bound on the makespan, the time from the first arrival to the last finish [s].
 
-    It is the larger of two times, from the first arrival: the largest ``arrival + d``, and the time at which the fluid
-    machine (see :func:`mean_jct_bound`) has done all work. The second is the maximum over jobs k of ``arrival_k`` plus
-    the machine's time for the jobs that arrive from then on.
+    It is the larger of two times, minus the first arrival. The first time is the largest ``arrival + d``, where d is
+    the run time of a job. The second time is when the fluid machine of :func:`mean_jct_bound` has done all work: the
+    maximum over all jobs k of ``arrival_k`` plus the machine's time for job k and all jobs that arrive later. The
+    parameters are those of :func:`mean_jct_bound`.
     """
     order = np.argsort(arrival_s, kind="stable")
     arrival, seconds = arrival_s[order], (gang * ideal_s / gpus)[order]
@@ -140,13 +154,13 @@ def makespan_bound(arrival_s: np.ndarray, gang: np.ndarray, ideal_s: np.ndarray,
 
 
 def srpt_finish_s(arrival_s: np.ndarray, seconds: np.ndarray) -> np.ndarray:
-    """float64 [J]: finish times [s] under preemptive shortest remaining processing time on one machine.
+    """Return finish times under preemptive shortest remaining processing time on one machine; float64 [J] [s].
 
-    ``arrival_s`` ascends; ``seconds`` [J] is each job's time on that machine. O(J log J).
+    ``arrival_s`` must ascend; ``seconds`` [J] is the time of each job on the machine. Time: O(J log J).
     """
     arrivals, needs = arrival_s.tolist(), seconds.tolist()
     finish = [0.0] * len(needs)
-    queue: list[tuple[float, int]] = []  # (remaining seconds, job)
+    queue: list[tuple[float, int]] = []  # heap of (remaining seconds, job)
     clock, job = 0.0, 0
     while queue or job < len(arrivals):
         if not queue:
@@ -167,14 +181,15 @@ def srpt_finish_s(arrival_s: np.ndarray, seconds: np.ndarray) -> np.ndarray:
 
 
 def smallest_work_mean_busy_s(arrival_s: np.ndarray, seconds: np.ndarray) -> np.ndarray:
-    """float64 [J]: mean busy times [s] on one machine that always serves the job of smallest total work, preemptively.
+    """Return mean busy times on one machine that always serves the job with the smallest total work; float64 [J] [s].
 
-    ``arrival_s`` ascends; ``seconds`` [J] is each job's time on that machine. O(J log J).
+    The machine may preempt jobs. ``arrival_s`` must ascend; ``seconds`` [J] is the time of each job on the machine.
+    Time: O(J log J).
     """
     arrivals, needs = arrival_s.tolist(), seconds.tolist()
     left = list(needs)
-    moment = [0.0] * len(needs)  # integral of time over the seconds of service
-    queue: list[tuple[float, int]] = []  # (total seconds, job)
+    moment = [0.0] * len(needs)  # of each job, the integral of time over its seconds of service
+    queue: list[tuple[float, int]] = []  # heap of (total seconds, job)
     clock, job = 0.0, 0
     while queue or job < len(arrivals):
         if not queue:
@@ -197,7 +212,7 @@ def smallest_work_mean_busy_s(arrival_s: np.ndarray, seconds: np.ndarray) -> np.
 
 
 def _population(arrival_s: np.ndarray, leave_s: np.ndarray) -> StepFunction:
-    """Number of jobs in the system over time: +1 at each ``arrival_s``, -1 at each ``leave_s``."""
+    """Return the number of jobs in the system over time: +1 at each ``arrival_s``, -1 at each ``leave_s``."""
     times, step = np.unique(np.concatenate([arrival_s, leave_s]), return_inverse=True)
     change = np.repeat([1.0, -1.0], len(arrival_s))
     return StepFunction(times, np.cumsum(np.bincount(step, change)))

@@ -1,4 +1,4 @@
-"""Every output column: name, unit, formula and direction. docs/metrics.md is generated from this table."""
+"""All output columns with name, unit, formula and direction; docs/metrics.md is generated from this table."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Final, Literal
 
 @dataclass(frozen=True)
 class Column:
-    """One number of a summary.
+    """The definition of a number in a summary.
 
     Parameters
     ----------
     name : key in the summary, in JSON and in CSV
-    unit : "s", "" (a pure number) or "share" (0..1)
-    formula : definition, in words
-    better : "min", "max", or "" if neither is better
-    scope : "jobs" = over the jobs of the tracked window, "run" = over the whole run
+    unit : "s", "" (a pure number) or "share" (0 to 1)
+    formula : definition in words
+    better : "min" = lower values are better, "max" = higher values are better, "" = neither
+    scope : "jobs" = computed over the jobs of the tracked window, "run" = computed over the whole run
     """
 
     name: str
@@ -57,7 +57,7 @@ COLUMN_OF: Final = {column.name: column for column in COLUMNS}
 
 
 def columns_markdown() -> str:
-    """Write the table of all columns as Markdown, for docs/metrics.md."""
+    """Return the table of all columns as Markdown, for docs/metrics.md."""
     lines = ["| column | unit | formula | better | scope |", "|---|---|---|---|---|"]
     for column in COLUMNS:
         cells = (f"`{column.name}`", column.unit or "-", column.formula, column.better or "-", column.scope)

@@ -1,4 +1,4 @@
-"""Company: the jobs that share GPUs with a gang, read from the log, and the gang's slowdown (docs/sjf_bsbf.md)."""
+"""The company of a gang, which are the other gangs on its GPUs, and the slowdown that they cause (docs/sjf_bsbf.md)."""
 
 from __future__ import annotations
 
@@ -15,21 +15,27 @@ from gpusched_env.performance import overlapped
 class Change(NamedTuple):
     """A gang takes or frees its GPUs."""
 
-    event: int  # number of the start, resume, release or complete
-    segment: int
-    joins: bool
-    gang: np.ndarray  # int32 [gpus], GPU ids
+    event: int  # number of the start, resume, release or complete event
+    segment: int  # row of the table of segments
+    joins: bool  # True = the gang takes its GPUs
+    gang: np.ndarray  # int32 [gpus], ids of the GPUs
 
 
 class Slowdowns(NamedTuple):
-    """Slowdowns, sorted by segment, then time; each holds until the next one of its segment. 1 = as fast as alone."""
+    """Slowdowns, sorted by segment, then by time; each holds until the next slowdown of its segment.
+
+    1 = as fast as without company.
+    """
 
     segment: np.ndarray  # int64 [N]
     time_s: np.ndarray  # float64 [N] [s]
     slowdown: np.ndarray  # float64 [N]
 
     def at(self, segment: np.ndarray, time_s: np.ndarray) -> np.ndarray:
-        """float64 [n]: slowdown of ``segment[i]`` at ``time_s[i]`` [s]; NaN before the segment's first value."""
+        """Return the slowdown of ``segment[i]`` at ``time_s[i]`` [s]; float64 [n].
+
+        It is NaN before the first value of the segment.
+        """
         asked = np.repeat([0, 1], [len(self.segment), len(segment)])
         times = np.concatenate([self.time_s, time_s])
         segments = np.concatenate([self.segment, segment])
@@ -42,7 +48,7 @@ class Slowdowns(NamedTuple):
 
 
 def changes(log: EventLog, table: np.ndarray) -> Iterator[Change]:
-    """Yield each segment's taking and freeing of its GPUs, in order of events."""
+    """Yield the changes at which segments take and free their GPUs, in the order of events."""
     moves = [(int(event), segment, True) for segment, event in enumerate(table["start_event"])]
     moves += [(int(event), segment, False) for segment, event in enumerate(table["free_event"]) if event >= 0]
     for event, segment, joins in sorted(moves):
@@ -50,42 +56,44 @@ def changes(log: EventLog, table: np.ndarray) -> Iterator[Change]:
 
 
 def rates_told(log: EventLog, table: np.ndarray) -> list[tuple[int, int]]:
-    """Event and segment of each rate of the log."""
+    """Return the event number and the segment of each rate event in the log."""
     events = log.events
     rates = np.flatnonzero(events["kind"] == RATE)
-    keys = table["job"].astype(np.int64) * len(events) + table["start_event"]  # ascend
+    keys = table["job"].astype(np.int64) * len(events) + table["start_event"]  # ascending
     segment = np.searchsorted(keys, events["job"][rates].astype(np.int64) * len(events) + rates) - 1
     return list(zip(rates.tolist(), segment.tolist(), strict=True))
 
 
 def gpu_types(instance: Instance) -> np.ndarray:
-    """int32 [G]: type of each GPU."""
+    """Return the index of the GPU type of each GPU; int32 [G]."""
     types: np.ndarray = instance.cluster.nodes["gpu_type"][instance.cluster.node_of_gpu]
     return types
 
 
 def slowdowns(instance: Instance, log: EventLog, table: np.ndarray) -> Slowdowns:
-    """Slowdown of every segment by its company at each change; all events of one instant are one change.
+    """Return the slowdown of every segment by its company after each change; events at the same time are one change.
 
-    The slowest GPU determines a gang's speed: its slowdown is the largest xi over its GPUs and over the other gangs on
-    each. A gang that restores or is being checkpointed holds its GPUs, so it counts as company.
+    The slowest GPU determines the speed of a gang. So the slowdown of a gang is the largest xi over all its GPUs and
+    all other gangs on them. A gang that restores or is being checkpointed holds its GPUs, so it counts as company.
 
-    With ``semantics.pace_until_lease``, a gang that leaves does not change the slowdowns of the gangs beside it; their
-    slowdown is recomputed at each rate event. Lease renewals are not in the log, so the time at which a rate is due
-    cannot be checked.
+    With ``semantics.pace_until_lease``, a gang that leaves does not change the slowdowns of the gangs on its GPUs; each
+    of them is recomputed at the next rate event of the slowed gang. Lease renewals are not in the log, so the time at
+    which a rate event is due cannot be checked.
 
     Parameters
     ----------
-    table : SEGMENT_DTYPE [S], of an instance whose jobs share GPUs
+    instance : the problem, whose jobs share GPUs
+    log : a valid log of the problem
+    table : SEGMENT_DTYPE [S], segments of the log
     """
     assert instance.sharing_tables is not None
     holds = instance.semantics.pace_until_lease
     kinds = instance.job_class[table["job"]].tolist()
     xi, types = instance.sharing_tables.interference, gpu_types(instance).tolist()
     residents: list[list[int]] = [[] for _ in types]
-    gangs: dict[int, list[int]] = {}  # of the segments that hold GPUs
+    gangs: dict[int, list[int]] = {}  # segment that holds GPUs -> its GPUs
     met: set[int] = set()  # segments whose company has changed at this instant
-    found: list[tuple[int, float, float]] = []
+    found: list[tuple[int, float, float]] = []  # (segment, time, slowdown)
 
     def settle(time_s: float) -> None:
         for segment in met & gangs.keys():
@@ -126,14 +134,15 @@ def slowdowns(instance: Instance, log: EventLog, table: np.ndarray) -> Slowdowns
 
 
 def alone(instance: Instance, log: EventLog, starts: np.ndarray, row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Time and compute time [s] of one iteration of each gang without company, on an idle network.
+    """Return the time and the compute time of one iteration of each gang without company on an idle network [s].
 
-    Only the last of s sub-steps communicates: ``(s - 1) c + overlap(c, communication)``, c = compute of one sub-step.
+    Only the last of s sub-steps communicates, so the iteration takes ``(s - 1) c + overlap(c, communication)``, where c
+    is the compute time of one sub-step.
 
     Parameters
     ----------
-    starts : int64 [n], event numbers of starts and resumes, ascending
-    row : int [n], row of each in the tables of iteration times: its tier, or its shape
+    starts : int64 [n], numbers of start and resume events, ascending
+    row : int [n], row of each gang in the tables of iteration times, which is its tier or its shape
     """
     assert instance.sharing_tables is not None
     placed = log.events[starts]

@@ -1,4 +1,4 @@
-"""Finish-time fairness: a job's JCT / its run time on a private share of the cluster."""
+"""Finish-time fairness: the JCT of a job / its run time on a private share of the cluster."""
 
 from __future__ import annotations
 
@@ -10,24 +10,26 @@ from gpusched_env.metrics.series import jobs_in_system
 
 
 def finish_time_fairness(instance: Instance, log: EventLog, finish_s: np.ndarray) -> np.ndarray:
-    """float64 [J]: rho of each job, NaN if unfinished; at most 1 = no slower than on a private share of the cluster.
+    """Return the finish-time fairness rho of each job; float64 [J], NaN = unfinished.
+
+    If rho is at most 1, the job was no slower than on a private share of the cluster.
 
     Parameters
     ----------
-    instance : the problem that was played
-    log : a valid log
-    finish_s : float64 [J], completion times [s], NaN = unfinished
+    instance : the problem
+    log : a valid log of the problem
+    finish_s : float64 [J], completion times [s]; NaN = unfinished
 
     Notes
     -----
     ``rho = JCT / T_id`` with ``T_id = d max(1, g N_avg / GPUs)``. d is the run time of the gang of g GPUs on the ideal
-    placement; it is stretched if the job's private share, ``GPUs / N_avg``, is smaller than the gang. N_avg is the mean
-    number of jobs in the system over the job's life, the job included.
+    placement. N_avg is the mean number of jobs in the system during the life of the job, including the job itself. So
+    the private share of the job is ``GPUs / N_avg``. If it is smaller than the gang, the run time grows in proportion.
 
     References
     ----------
-    Mahajan et al., "Themis: Fair and Efficient GPU Cluster Scheduling", NSDI 2020, section 3. It is our reading that a
-    share smaller than the gang stretches the run time in proportion.
+    Mahajan et al., "Themis: Fair and Efficient GPU Cluster Scheduling", NSDI 2020, section 3. The paper does not say
+    how a share smaller than the gang affects the run time; the proportional growth is our interpretation.
     """
     jobs = instance.workload.jobs
     arrival = jobs["arrival_s"]

@@ -1,4 +1,4 @@
-"""Where each job's time went: queueing, service and overhead."""
+"""The times of each job: queueing, service and overhead."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ JOB_TIMES_DTYPE: Final = np.dtype(
         ("first_start_s", "<f8"),  # [s] NaN = never started
         ("finish_s", "<f8"),  # [s] NaN = unfinished
         ("jct_s", "<f8"),  # [s] finish - arrival; NaN = unfinished
-        ("queueing_s", "<f8"),  # [s] in the system without GPUs
-        ("service_s", "<f8"),  # [s] making progress
-        ("overhead_s", "<f8"),  # [s] holding GPUs without progress: restore and checkpoint
+        ("queueing_s", "<f8"),  # [s] time in the system without GPUs
+        ("service_s", "<f8"),  # [s] time with progress
+        ("overhead_s", "<f8"),  # [s] time with GPUs but without progress: start-up, restore and checkpoint
         ("communication_s", "<f8"),  # [s] exposed communication: the part of service_s that compute does not hide
-        ("gpu_seconds", "<f8"),  # [GPU s] held, overhead included
+        ("gpu_seconds", "<f8"),  # [GPU s] GPUs x time held, including overhead
         ("service_gpu_s", "<f8"),  # [GPU s] service, summed over all copies
         ("overhead_gpu_s", "<f8"),  # [GPU s] overhead, summed over all copies
         ("communication_gpu_s", "<f8"),  # [GPU s] exposed communication, summed over all copies
-        ("preemptions", "<i4"),
-        ("segments", "<i4"),  # starts and resumes
+        ("preemptions", "<i4"),  # number of preemptions
+        ("segments", "<i4"),  # number of starts and resumes
     ]
 )
 
 
 def job_times(instance: Instance, log: EventLog, end_s: float | None = None) -> np.ndarray:
-    """JOB_TIMES_DTYPE [J], by job row: where each job's time went until ``end_s``.
+    """Return the times of each job until ``end_s``; JOB_TIMES_DTYPE [J], in the order of the jobs' rows.
 
     Parameters
     ----------
-    instance : the problem that was played
-    log : a valid log
-    end_s : [s] later events are ignored; default: the end of the run
+    instance : the problem
+    log : a valid log of the problem
+    end_s : end of the measured time; later events are ignored [s]. None = the end of the run
 
     Notes
     -----
-    queueing + service + overhead is the JCT of a finished job and ``end_s - arrival`` of an unfinished one. Each of
-    the three is summed from the log independently; none is computed as a remainder. Exposed communication of a segment
-    is ``service (1 - compute / iteration)``, with the iteration time of the segment's own tier and GPU types.
+    queueing + service + overhead is the JCT of a finished job, and ``end_s - arrival`` of an unfinished job. Each of
+    the three is summed from the log independently; none is computed as a remainder. The exposed communication of a
+    segment is ``service (1 - compute / iteration)``, with the iteration time on the tier and GPU types of the segment.
     """
     end_s = end_of_run(instance, log) if end_s is None else float(end_s)
     held = segments(instance, log, end_s)
@@ -65,7 +65,7 @@ def job_times(instance: Instance, log: EventLog, end_s: float | None = None) -> 
     waiting_since = np.empty(len(held))
     waiting_since[1:] = held["free_s"][:-1]
     waiting_since[first] = arrival[row[first]]
-    left = arrival.copy()  # when the job last lost its GPUs
+    left = arrival.copy()  # time at which each job last lost its GPUs
     left[row] = held["free_s"]  # rows are in order of time, so the last segment wins
     still_waiting = np.where(np.isnan(times["finish_s"]), np.maximum(end_s - left, 0.0), 0.0)
 

@@ -9,7 +9,7 @@ from gpusched_env.event_log import EVENT_KINDS, EventLog
 
 
 def refuse(log: EventLog, bad: np.ndarray, reason: str) -> None:
-    """Raise a ScheduleError about the first event that is marked in ``bad``, if there is one."""
+    """Raise a ScheduleError about the first event that is marked in ``bad``; do nothing if none is marked."""
     if bad.any():
         raise refusal(log, int(np.argmax(bad)), reason)
 

@@ -15,16 +15,16 @@ SEGMENT_DTYPE: Final = np.dtype(
         ("job", "<i4"),  # row of the instance's jobs
         ("gpus", "<i4"),  # [GPU] size of the gang
         ("tier", "<i4"),  # index into TIERS
-        ("start_event", "<i4"),  # number of the start or resume
-        ("stop_event", "<i4"),  # number of the preempt or complete; -1 = still running
-        ("free_event", "<i4"),  # number of the release or complete; -1 = GPUs still held
-        ("sub_steps", "<i4"),  # gradient-accumulation sub-steps; 1 = none
-        ("hold_s", "<f8"),  # [s] the gang takes its GPUs
-        ("progress_s", "<f8"),  # [s] progress begins: hold_s plus the restore cost
-        ("stop_s", "<f8"),  # [s] progress ends
-        ("free_s", "<f8"),  # [s] the GPUs are free again: stop_s plus the checkpoint cost
-        ("alone_s", "<f8"),  # [s] one iteration on these GPUs without company or contention
-        ("iteration_s", "<f8"),  # [s] one iteration; if the log has rates, productive time / iterations done
+        ("start_event", "<i4"),  # number of the start or resume event
+        ("stop_event", "<i4"),  # number of the preempt or complete event; -1 = the gang is still running
+        ("free_event", "<i4"),  # number of the release or complete event; -1 = the gang still holds its GPUs
+        ("sub_steps", "<i4"),  # number of gradient-accumulation sub-steps; 1 = no accumulation
+        ("hold_s", "<f8"),  # [s] time at which the gang takes its GPUs
+        ("progress_s", "<f8"),  # [s] time at which progress begins: hold_s plus the start-up or restore time
+        ("stop_s", "<f8"),  # [s] time at which progress ends
+        ("free_s", "<f8"),  # [s] time at which the GPUs are free again: stop_s plus the checkpoint time
+        ("alone_s", "<f8"),  # [s] time of an iteration on these GPUs without company or contention
+        ("iteration_s", "<f8"),  # [s] time of an iteration; if the log has rates, productive time / iterations done
         ("compute_s", "<f8"),  # [s] compute in iteration_s, on the slowest GPU type, with the slowdown by company
     ]
 )
@@ -33,7 +33,7 @@ _KEPT: Final = "_segments"  # attribute of a sealed log that caches its segments
 
 
 def end_of_run(instance: Instance, log: EventLog) -> float:
-    """End of a run [s]: its last event, or the time limit if jobs are unfinished."""
+    """Return the end of a run [s]: the time of its last event, or the time limit if some job is unfinished."""
     events = log.events
     last = float(events["time_s"][-1]) if len(events) else 0.0
     limit = instance.semantics.time_limit_s
@@ -42,7 +42,7 @@ def end_of_run(instance: Instance, log: EventLog) -> float:
 
 
 def until(log: EventLog, end_s: float) -> EventLog:
-    """Cut a log after ``end_s`` [s]; events at ``end_s`` are kept."""
+    """Return the part of a log up to ``end_s`` [s]; events at ``end_s`` are kept."""
     count = int(np.searchsorted(log.events["time_s"], end_s, side="right"))
     if count == len(log.events):
         return log
@@ -51,13 +51,13 @@ def until(log: EventLog, end_s: float) -> EventLog:
 
 
 def segments(instance: Instance, log: EventLog, end_s: float | None = None) -> np.ndarray:
-    """SEGMENT_DTYPE [S], sorted by job, then time: which job held which gang, and how fast it ran.
+    """Return the segments of a log; SEGMENT_DTYPE [S], sorted by job, then by time.
 
     Parameters
     ----------
-    instance : the problem that was played
-    log : a valid log (:func:`gpusched_env.metrics.validate`); events after ``end_s`` are ignored
-    end_s : [s] segments that are still open end here; default: the end of the run
+    instance : the problem
+    log : a valid log of the problem (:func:`gpusched_env.metrics.validate`); events after ``end_s`` are ignored
+    end_s : time at which segments end that are still open [s]. None = the end of the run
 
     Notes
     -----
@@ -76,9 +76,9 @@ def segments(instance: Instance, log: EventLog, end_s: float | None = None) -> n
 
 
 def _segments(instance: Instance, log: EventLog, end_s: float) -> np.ndarray:
-    """Compute the table."""
+    """Compute the table of :func:`segments`."""
     events = log.events
-    # Sorted by job, each job's events in order: after a start comes its stop, and after a preempt its release.
+    # Sorted by job, the events of each job stay in order: its stop follows a start, and its release follows a preempt.
     order = np.argsort(events["job"], kind="stable")
     order = order[~np.isin(events["kind"][order], (RATE, LEASE_END))]
     job, kind = events["job"][order], events["kind"][order]
@@ -107,21 +107,24 @@ def _segments(instance: Instance, log: EventLog, end_s: float) -> np.ndarray:
 
 
 def productive_s(table: np.ndarray) -> np.ndarray:
-    """float64 [S]: seconds in which each segment made progress; 0 if it was preempted while it restored."""
+    """Return the time in which each segment made progress; float64 [S] [s].
+
+    It is 0 for a segment that was preempted while it restored.
+    """
     seconds: np.ndarray = np.maximum(table["stop_s"] - table["progress_s"], 0.0)
     return seconds
 
 
 def _follow_rates(instance: Instance, log: EventLog, table: np.ndarray) -> None:
-    """Set iteration_s to productive time / iterations done, from the rates in the log.
+    """Set ``iteration_s`` to productive time / iterations done, computed from the rates in the log.
 
-    Where GPUs are shared, multiply compute_s by the mean slowdown of the iterations by the gang's company.
+    If jobs share GPUs, multiply ``compute_s`` by the mean slowdown of the iterations by the gang's company.
     """
     events = log.events
     rates = np.flatnonzero(events["kind"] == RATE)
     order = np.lexsort([rates, events["job"][rates]])
     rates = rates[order]
-    # Keys by job, then event number: the segment of a rate is the job's last one that starts before it.
+    # Keys order segments by job, then by event number. The segment of a rate is the last one of its job before it.
     keys = table["job"].astype(np.int64) * len(events) + table["start_event"]
     segment = np.searchsorted(keys, events["job"][rates].astype(np.int64) * len(events) + rates) - 1
     until = table["stop_s"][segment].copy()
@@ -145,14 +148,17 @@ def _follow_rates(instance: Instance, log: EventLog, table: np.ndarray) -> None:
 def _following(
     at: np.ndarray, steps: int, order: np.ndarray, job: np.ndarray, kind: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Number and kind of the event ``steps`` after each position, or -1 if that is not the same job's."""
+    """Return number and kind of the event ``steps`` after each position; -1 if that event is of another job."""
     there = np.minimum(at + steps, len(order) - 1)
     same = (there == at + steps) & (job[there] == job[at])
     return np.where(same, order[there], -1), np.where(same, kind[there], -1)
 
 
 def _seconds_per_iteration(instance: Instance, log: EventLog) -> dict[str, np.ndarray]:
-    """Iteration and compute time [s] without company, float64 [E] each; 0 where the event is no start or resume."""
+    """Return the iteration and compute time of the gang of each event without company; float64 [E] each [s].
+
+    The times are 0 for events that are not a start or resume.
+    """
     events = log.events
     starts = np.flatnonzero(events["gpu_count"] > 0)
     result = {name: np.zeros(len(events)) for name in ("iteration_s", "compute_s")}
@@ -177,7 +183,8 @@ def _seconds_per_iteration(instance: Instance, log: EventLog) -> dict[str, np.nd
         begins = np.cumsum(each) - each
         tiers = instance.cluster.tier_of(log.gpus, begins)
         of_copy, compute = _of_gangs(instance, log, np.repeat(job_class, copies), tiers, each, begins)
-        # Copies share the iterations in proportion to their speeds, so speeds add; the share of compute is their mean.
+        # Copies of a job share its iterations in proportion to their speeds, so the speeds add up. The share of compute
+        # is the mean over the copies.
         iteration_s = 1.0 / np.add.reduceat(1.0 / of_copy, of_start)
         compute_s = iteration_s * np.add.reduceat(compute / of_copy, of_start) / copies
     result["iteration_s"][starts], result["compute_s"][starts] = iteration_s, compute_s
@@ -187,7 +194,10 @@ def _seconds_per_iteration(instance: Instance, log: EventLog) -> dict[str, np.nd
 def _of_gangs(
     instance: Instance, log: EventLog, job_class: np.ndarray, tier: np.ndarray, count: np.ndarray, first: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Iteration and compute time [s] of gangs of ``count`` GPUs that begin at ``first`` in the log's list of GPUs."""
+    """Return the iteration and compute time of gangs [s].
+
+    The GPUs of a gang are the ``count`` items from ``first`` on in the log's list of GPUs.
+    """
     row = tier
     tables = (instance.iteration_s, instance.compute_s)
     if (shapes := instance.shapes) is not None:
@@ -195,7 +205,7 @@ def _of_gangs(
         tables = (shapes.iteration_s, shapes.compute_s)
     if len(instance.cluster.gpu_types) == 1:
         return tables[0][job_class, row, 0], tables[1][job_class, row, 0]
-    # A synchronous gang waits for its slowest member: the largest value over its GPUs.
+    # A synchronous gang waits for its slowest GPU, so the largest value over its GPUs holds.
     gpu_type = np.repeat(instance.cluster.nodes["gpu_type"], instance.cluster.nodes["gpus"])[log.gpus]
     classes, rows = np.repeat(job_class, count), np.repeat(row, count)
     largest = [np.maximum.reduceat(seconds[classes, rows, gpu_type], first) for seconds in tables]

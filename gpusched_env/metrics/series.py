@@ -1,4 +1,4 @@
-"""Quantities over time, as step functions computed from the event log."""
+"""Quantities over time, as step functions that are computed from the event log."""
 
 from __future__ import annotations
 
@@ -17,20 +17,23 @@ class StepFunction:
 
     Attributes
     ----------
-    times_s : float64 [S], strictly ascending [s]
-    values : float64 [S], ``values[i]`` holds from ``times_s[i]`` until ``times_s[i + 1]``, the last one forever
+    times_s : float64 [S], times of the steps, strictly ascending [s]
+    values : float64 [S]; ``values[i]`` holds from ``times_s[i]`` until ``times_s[i + 1]``, and the last value forever
     """
 
     times_s: np.ndarray
     values: np.ndarray
 
     def at(self, time_s: np.ndarray | float) -> np.ndarray:
-        """float64, shape of ``time_s``: the value at each time [s]."""
+        """Return the value at each time [s]; float64, with the shape of ``time_s``."""
         index = np.searchsorted(self.times_s, time_s, side="right")
         return np.concatenate([[0.0], self.values])[index]
 
     def integral(self, time_s: np.ndarray | float) -> np.ndarray:
-        """float64, shape of ``time_s``: the integral from minus infinity to each time [unit of the values x s]."""
+        """Return the integral from minus infinity to each time [unit of the values x s].
+
+        The result is float64 with the shape of ``time_s`` [s].
+        """
         time = np.asarray(time_s, float)
         if not len(self.times_s):
             return np.zeros(time.shape)
@@ -40,21 +43,23 @@ class StepFunction:
         return np.where(index < 0, 0.0, area[inside] + self.values[inside] * (time - self.times_s[inside]))
 
     def mean(self, start_s: float, end_s: float) -> float:
-        """Time average between two times; NaN if they are equal."""
+        """Return the time average between two times [s]; NaN if ``end_s`` is not after ``start_s``."""
         if end_s <= start_s:
             return float("nan")
         return float(self.integral(end_s) - self.integral(start_s)) / (end_s - start_s)
 
     def binned(self, edges_s: np.ndarray) -> np.ndarray:
-        """float64 [len(edges_s) - 1]: time average within each bin (ascending edges)."""
+        """Return the time average within each bin; float64 [len(edges_s) - 1]. ``edges_s`` [s] must ascend."""
         return np.diff(self.integral(edges_s)) / np.diff(edges_s)
 
     def drawn(self, edges_s: np.ndarray, end_s: float) -> tuple[np.ndarray, np.ndarray]:
-        """Times [s] and values of a line: the steps if they are fewer than the edges, else the mean of each bin.
+        """Return the times [s] and values of a line that draws the function.
+
+        If there are fewer steps than edges, the line has all steps; otherwise it has the mean of each bin.
 
         Parameters
         ----------
-        edges_s : float64 [bins + 1], ascending [s]
+        edges_s : float64 [bins + 1], edges of the bins, ascending [s]
         end_s : end of the line [s]
         """
         if len(self.times_s) < len(edges_s):
@@ -67,11 +72,14 @@ class StepFunction:
 
 
 def held_gpus(instance: Instance, log: EventLog) -> StepFunction:
-    """GPUs that are held [GPU], also by gangs that restore or are checkpointed; a shared GPU counts once."""
+    """Return the number of held GPUs over time [GPU]; a shared GPU counts once.
+
+    GPUs of gangs that restore or are being checkpointed are held.
+    """
     if instance.gpu_jobs == 1:
         return gang_gpus(instance, log)
     table = segments(instance, log)
-    # Merge the overlapping stays on each GPU. Keys are event numbers, which are exact, plus an offset for each GPU.
+    # Merge overlapping intervals in which gangs hold the same GPU. Keys are exact: event number + an offset per GPU.
     count = table["gpus"].astype(np.int64)
     gpus = np.concatenate([np.empty(0, np.int64), *(log.gang(event) for event in table["start_event"])])
     free = np.where(table["free_event"] >= 0, table["free_event"], len(log.events)).astype(np.int64)
@@ -89,28 +97,31 @@ def held_gpus(instance: Instance, log: EventLog) -> StepFunction:
 
 
 def gang_gpus(instance: Instance, log: EventLog) -> StepFunction:
-    """Summed sizes of all gangs that hold GPUs [GPU], also those that restore or are checkpointed."""
+    """Return the summed size of all gangs that hold GPUs over time [GPU]; a shared GPU counts once for each gang.
+
+    Gangs that restore or are being checkpointed hold GPUs.
+    """
     gang = instance.workload.jobs["gpus"][log.events["job"]]
     return _steps(log, {START: gang, RESUME: gang, COMPLETE: -gang, RELEASE: -gang})
 
 
 def jobs_waiting(log: EventLog) -> StepFunction:
-    """Jobs in the system without GPUs."""
+    """Return the number of jobs in the system without GPUs over time."""
     return _steps(log, {ARRIVAL: 1, RELEASE: 1, START: -1, RESUME: -1})
 
 
 def jobs_running(log: EventLog) -> StepFunction:
-    """Jobs that hold GPUs, also those that restore or are checkpointed."""
+    """Return the number of jobs that hold GPUs over time; jobs that restore or are being checkpointed hold GPUs."""
     return _steps(log, {START: 1, RESUME: 1, RELEASE: -1, COMPLETE: -1})
 
 
 def jobs_in_system(log: EventLog) -> StepFunction:
-    """Jobs that have arrived and have not finished."""
+    """Return the number of jobs that have arrived and have not finished over time."""
     return _steps(log, {ARRIVAL: 1, COMPLETE: -1})
 
 
 def _steps(log: EventLog, change_of_kind: dict[int, np.ndarray | int]) -> StepFunction:
-    """Cumulate changes given by kind of event."""
+    """Make the step function whose value changes by ``change_of_kind[kind]`` at each event of that kind."""
     kind = log.events["kind"]
     change = np.zeros(len(kind))
     for which, amount in change_of_kind.items():
@@ -119,7 +130,7 @@ def _steps(log: EventLog, change_of_kind: dict[int, np.ndarray | int]) -> StepFu
 
 
 def _cumulated(log: EventLog, change: np.ndarray) -> StepFunction:
-    """Cumulate changes, one for each event; events at the same time make one step."""
+    """Make the step function whose value changes by ``change[i]`` at event i; events at the same time are one step."""
     time = log.events["time_s"]
     last = np.ones(len(time), bool)
     last[:-1] = time[1:] != time[:-1]

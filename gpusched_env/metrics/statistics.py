@@ -1,4 +1,4 @@
-"""Means and intervals over seeds. Schedulers play the same seeds, so comparisons are paired."""
+"""Means and confidence intervals over seeds; schedulers play the same seeds, so comparisons are paired."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class Interval:
 
     Attributes
     ----------
-    mean, low, high : in the unit of the values; low and high are NaN with fewer than two values
+    mean, low, high : mean and ends of the interval, in the unit of the values; the ends are NaN with fewer than two
+        values
     count : number of values
     """
 
@@ -37,7 +38,15 @@ class Interval:
 
 
 def mean_interval(values: Values, confidence: float = 0.95) -> Interval:
-    """Mean and two-sided Student t interval of independent values; if a value is NaN, mean, low and high are NaN."""
+    """Return the mean and the two-sided Student t interval of independent values.
+
+    If a value is NaN, the mean and both ends of the interval are NaN.
+
+    Parameters
+    ----------
+    values : the values
+    confidence : confidence level of the interval
+    """
     sample = np.asarray(values, float)
     count = len(sample)
     mean = arrays.mean(sample)
@@ -51,11 +60,14 @@ def mean_interval(values: Values, confidence: float = 0.95) -> Interval:
 
 
 def bootstrap_mean(values: Values, confidence: float = 0.95, draws: int = 10_000, seed: int = 0) -> Interval:
-    """Mean and percentile-bootstrap interval of independent values, of any distribution.
+    """Return the mean and the percentile-bootstrap interval of independent values of any distribution.
 
     Parameters
     ----------
-    draws, seed : resamples, and the seed of the generator that draws them
+    values : the values
+    confidence : confidence level of the interval
+    draws : number of resamples
+    seed : seed of the generator that draws the resamples
     """
     sample = np.asarray(values, float)
     count = len(sample)
@@ -70,11 +82,14 @@ def bootstrap_mean(values: Values, confidence: float = 0.95, draws: int = 10_000
 def bootstrap_ratio(
     parts: Values, wholes: Values, confidence: float = 0.95, draws: int = 10_000, seed: int = 0
 ) -> Interval:
-    """Sum of ``parts`` / sum of ``wholes`` with percentile-bootstrap interval; resamples draw (part, whole) pairs.
+    """Return sum of ``parts`` / sum of ``wholes`` with its percentile-bootstrap interval.
 
     Parameters
     ----------
-    draws, seed : resamples, and the seed of the generator that draws them
+    parts, wholes : values of equal number; a resample draws pairs (part, whole)
+    confidence : confidence level of the interval
+    draws : number of resamples
+    seed : seed of the generator that draws the resamples
 
     Raises
     ------
@@ -89,14 +104,16 @@ def bootstrap_ratio(
         return Interval(mean, math.nan, math.nan, count)
     drawn = np.random.default_rng(seed).integers(count, size=(draws, count))
     wholes_drawn = b[drawn].sum(axis=1)
-    some = wholes_drawn > 0  # a resample of only zeros has no ratio
+    some = wholes_drawn > 0  # a resample whose wholes are all 0 has no ratio
     ratios = a[drawn].sum(axis=1)[some] / wholes_drawn[some]
     low, high = np.quantile(ratios, ((1.0 - confidence) / 2, (1.0 + confidence) / 2))
     return Interval(mean, float(low), float(high), count)
 
 
 def paired_difference(values: Values, reference: Values, confidence: float = 0.95) -> Interval:
-    """Mean and Student t interval of ``values - reference``, paired by seed.
+    """Return the mean and the Student t interval of ``values - reference``.
+
+    ``values[i]`` and ``reference[i]`` must be of the same seed.
 
     Raises
     ------
@@ -107,11 +124,13 @@ def paired_difference(values: Values, reference: Values, confidence: float = 0.9
 
 
 def paired_ratio(values: Values, reference: Values, confidence: float = 0.95) -> Interval:
-    """Geometric mean and interval of ``values / reference``, paired by seed: Student t on logarithms.
+    """Return the geometric mean of ``values / reference`` and its interval, the Student t interval of the logarithms.
+
+    ``values[i]`` and ``reference[i]`` must be of the same seed.
 
     Raises
     ------
-    GpuschedError : the two have different lengths, or one is not positive
+    GpuschedError : the two have different lengths, or a value is not positive
     """
     a, b = _paired(values, reference)
     if (a <= 0).any() or (b <= 0).any():

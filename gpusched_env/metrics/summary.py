@@ -1,4 +1,4 @@
-"""Summary of one run: a number for each column."""
+"""Summary of a run: one number for each column."""
 
 from __future__ import annotations
 
@@ -18,26 +18,28 @@ from gpusched_env.portable.arrays import mean, total
 
 Window = tuple[int, int]
 
-# Tolerance for rounding: a job that starts at once and runs alone has rho = 1 and must count as fairly served.
+# Largest rho that counts as fair. It allows for rounding: a job that starts at once and runs alone has rho = 1.
 FAIR: float = 1.0 + 1e-9
 
 
 def summarise(
     instance: Instance, log: EventLog, end_s: float | None = None, window: Window | None = None
 ) -> dict[str, float]:
-    """Summarise a run: a float for each of :data:`~gpusched_env.metrics.COLUMNS`, in that order.
+    """Return the summary of a run: a float for each of :data:`~gpusched_env.metrics.COLUMNS`, in that order.
 
     Parameters
     ----------
-    instance : the problem that was played
-    log : a valid log
-    end_s : [s] later events are ignored; default: the end of the run
-    window : (first, last): only jobs of arrival ranks ``first <= rank < last`` count; columns of scope "run" ignore it
+    instance : the problem
+    log : a valid log of the problem
+    end_s : end of the measured time; later events are ignored [s]. None = the end of the run
+    window : (first, last); only jobs whose arrival rank is in ``first <= rank < last`` count. Columns of scope "run"
+        ignore it. None = all jobs count
 
     Notes
     -----
-    JCT, queueing, slowdown and rho are over *finished* jobs: compare them between runs only if ``finished`` equals
-    ``jobs``. An undefined number (a mean over no job, the makespan of a run with unfinished jobs) is NaN.
+    JCT, queueing, slowdown and rho are computed over the *finished* jobs. Compare them between runs only if
+    ``finished`` equals ``jobs`` in each run. An undefined number is NaN, such as a mean over no job, or the makespan of
+    a run with unfinished jobs.
 
     Raises
     ------
@@ -90,7 +92,7 @@ def summarise(
 
 
 def tracked(jobs: int, window: Window | None) -> slice:
-    """Turn a window of arrival ranks into job rows; jobs are sorted by arrival, so the row is the rank.
+    """Convert a window of arrival ranks to job rows; jobs are sorted by arrival, so the row of a job is its rank.
 
     Raises
     ------

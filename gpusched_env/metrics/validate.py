@@ -1,4 +1,4 @@
-"""The validator: checks that an event log is a schedule that the instance's rules allow."""
+"""The validator, which checks that an event log is a schedule that the rules of its problem allow."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from gpusched_env.metrics.validate_gangs import check_gangs
 from gpusched_env.metrics.validate_sharing import check_rates, check_sub_steps
 from gpusched_env.metrics.validate_work import check_completeness, check_costs, check_work
 
-# State machine of a job: which events may follow each event, and the job's state after it.
-NOTHING: Final = len(EVENT_KINDS)  # stands for the event before a job's first one
+# State machine of a job: MAY_FOLLOW has the events that may follow each event, DOING the state of the job after it.
+NOTHING: Final = len(EVENT_KINDS)  # the state before the first event of a job
 WHILE_RUNNING: Final = (RATE, LEASE_END, PREEMPT, COMPLETE)
 MAY_FOLLOW: Final = {
     NOTHING: (ARRIVAL,),
@@ -54,32 +54,33 @@ DOING: Final = {
 
 
 def validate(instance: Instance, log: EventLog, complete: bool = True) -> None:
-    """Check a whole log against its instance; return if the log is valid.
+    """Check a whole log against its problem; return None if the log is valid.
 
     Parameters
     ----------
     instance : the problem; its semantics (rounds, checkpoint and restore times, time limit) are checked too
     log : the log to check; nothing in it is trusted
-    complete : True = the run must have ended: every job finished, or the time limit was reached. False allows a log
-        from the middle of a run
+    complete : True = the run must have ended, so every job has finished or the time limit was reached; False = the log
+        may also be of an unfinished run
 
     Raises
     ------
-    ScheduleError : the first violation; the message has the event number, the event and the reason
+    ScheduleError : the first violation; the message gives the event number, the event and the reason
 
     Notes
     -----
-    Checks, in this order:
+    These are the checks, in this order:
 
     1. Records are well formed, and time never goes back.
     2. The events of each job come in a valid order.
-    3. Each gang has the size that its job demands, on GPUs that no other gang holds, on the tier that it names. Where
-       GPUs are shared: no more gangs on a GPU than allowed, no forbidden pair, enough memory, and the right rates.
-    4. Restores and checkpoints take the time that the semantics say.
-    5. Each job does exactly its iterations (1e-9 relative, plus the resolution of the clock).
+    3. Each gang has the size that its job demands, holds GPUs that no other gang holds, and has the tier that its event
+       gives. If jobs share GPUs: a GPU has at most the allowed number of gangs, no forbidden pair and enough memory,
+       and the rates are right.
+    4. Restores and checkpoints take the time that the semantics give.
+    5. Each job does its number of iterations, with a relative tolerance of 1e-9 plus the resolution of the clock.
     6. No event is missing.
 
-    The checks are vectorised: a million events take about a second.
+    The checks are vectorised; they take about a second for a million events.
     """
     check_records(instance, log)
     check_lives(instance, log)
@@ -92,12 +93,12 @@ def validate(instance: Instance, log: EventLog, complete: bool = True) -> None:
 
 
 def check_records(instance: Instance, log: EventLog) -> None:
-    """Refuse malformed records and a clock that goes back."""
+    """Refuse malformed records, and times that decrease."""
     events = log.events
     if events.dtype != EVENT_DTYPE or events.ndim != 1:
         raise ScheduleError("the events must be a one-dimensional array of EVENT_DTYPE")
     kind, time = events["kind"], events["time_s"]
-    # With slots, an iteration that is longer than a slot never ends: its logged time is infinite.
+    # With slots, an iteration that is longer than a slot never ends, so its logged time is infinite.
     stands_still = (kind == RATE) & (events["value"] == np.inf) & (instance.semantics.slot_s > 0)
     finite = np.isfinite(time) & (np.isfinite(events["value"]) | stands_still)
     first = None
@@ -134,7 +135,7 @@ def check_records(instance: Instance, log: EventLog) -> None:
 
 
 def check_lives(instance: Instance, log: EventLog) -> None:
-    """Refuse events that cannot follow their job's previous one, and arrivals at a wrong time."""
+    """Refuse events that must not follow the previous event of their job, and arrivals at a wrong time."""
     events = log.events
     order = np.argsort(events["job"], kind="stable")
     job, kind, replica = (events[name][order] for name in ("job", "kind", "replica"))
@@ -163,7 +164,7 @@ def check_lives(instance: Instance, log: EventLog) -> None:
 
 
 def _by_event(order: np.ndarray, bad: np.ndarray) -> np.ndarray:
-    """Reorder marks from job order to event order."""
+    """Reorder the marks ``bad`` from the order of jobs to the order of events."""
     result = np.zeros(len(order), bool)
     result[order] = bad
     return result

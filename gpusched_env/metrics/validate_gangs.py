@@ -1,4 +1,4 @@
-"""Validator, part two: gangs have the right size, hold GPUs that they may hold, and name the right tier."""
+"""Part two of the validator: gangs have the right size, hold GPUs that they may hold, and have the right tier."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from gpusched_env.metrics.validate_sharing import check_company
 
 
 def check_gangs(instance: Instance, log: EventLog) -> np.ndarray:
-    """Check which gang holds which GPUs; return the segments, which can be computed safely after these checks.
+    """Check the gangs and the GPUs that they hold; return the segments, which can be computed only for valid gangs.
 
     Raises
     ------
-    ScheduleError : a gang of the wrong size, a GPU id that does not exist, occurs twice or is held, or a wrong tier
+    ScheduleError : a gang of the wrong size, a wrong tier, or a GPU id that does not exist, occurs twice in the gang or
+        is held by another gang
     """
     events, cluster = log.events, instance.cluster
     places = (events["kind"] == START) | (events["kind"] == RESUME)
@@ -47,7 +48,7 @@ def check_gangs(instance: Instance, log: EventLog) -> np.ndarray:
     refuse(log, wrong_tier, "its GPUs are not on the tier that it names")
 
     table = segments(instance, log)
-    freed = np.zeros(len(events), np.int64)  # at a start: number of the event that frees its GPUs
+    freed = np.zeros(len(events), np.int64)  # for each start, the number of the event that frees its GPUs
     freed[table["start_event"]] = np.where(table["free_event"] >= 0, table["free_event"], len(events))
     if instance.sharing is None:
         _refuse_sharing(log, "GPU", log.gpus, event_of, freed)
@@ -58,7 +59,10 @@ def check_gangs(instance: Instance, log: EventLog) -> np.ndarray:
 
 
 def _refuse_sharing(log: EventLog, what: str, ids: np.ndarray, event_of: np.ndarray, freed: np.ndarray) -> None:
-    """Refuse holders of the same id that overlap in time; ``event_of`` [ids], ascending, is the start event of each."""
+    """Refuse two gangs that hold the same id at the same time.
+
+    ``event_of`` [ids], ascending, has the start event of the gang that holds each id.
+    """
     order = np.argsort(ids, kind="stable")
     held, start = ids[order], event_of[order]
     same = held[1:] == held[:-1]

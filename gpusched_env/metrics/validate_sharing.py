@@ -1,4 +1,4 @@
-"""Validator, part four: GPUs are shared within the rules, and each rate follows from the gang's company."""
+"""Part four of the validator: GPUs are shared within the rules, and each rate follows from the gang's company."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ RELATIVE: Final = 1e-9  # tolerance, as a share of the iteration time
 
 
 def check_sub_steps(instance: Instance, log: EventLog) -> None:
-    """Refuse sub-steps that a job's class does not have, and sub-steps of an event that places no gang.
+    """Refuse a number of sub-steps that the job's class does not have, or on an event that places no gang.
 
     Raises
     ------
-    ScheduleError : names the event
+    ScheduleError : such an event; the message names it
     """
     events, tables = log.events, instance.sharing_tables
     places = (events["kind"] == START) | (events["kind"] == RESUME)
@@ -38,7 +38,7 @@ def check_company(instance: Instance, log: EventLog, table: np.ndarray) -> None:
 
     Raises
     ------
-    ScheduleError : names the start, the GPU and the jobs on it
+    ScheduleError : such a GPU; the message names the start event, the GPU and the jobs on it
     """
     tables = instance.sharing_tables
     assert tables is not None
@@ -71,13 +71,13 @@ def check_company(instance: Instance, log: EventLog, table: np.ndarray) -> None:
 
 
 def check_rates(instance: Instance, log: EventLog, table: np.ndarray) -> None:
-    """Refuse rates that do not follow from sub-steps and company, and changes of rate without an event.
+    """Refuse rates that do not follow from sub-steps and company, and changes of a rate without an event.
 
-    With a topology, rates also depend on contention; they are not checked here.
+    With a topology, rates also depend on contention, and are not checked.
 
     Raises
     ------
-    ScheduleError : names the rate, or the start after which a rate is missing
+    ScheduleError : such a rate; the message names the rate event, or the start event after which one is missing
     """
     events, slot_s = log.events, instance.semantics.slot_s
     found = slowdowns(instance, log, table)
@@ -91,7 +91,7 @@ def check_rates(instance: Instance, log: EventLog, table: np.ndarray) -> None:
     order = np.lexsort([rates, segment])
     rates, segment = rates[order], segment[order]
     time_s, value = events["time_s"][rates], events["value"][rates]
-    # A rate takes effect at the end of its instant. If it is replaced, or its gang stops, at the same time, skip it.
+    # A rate takes effect after all events of its time. If it is replaced or its gang stops at the same time, skip it.
     stops = time_s >= table["stop_s"][segment]
     replaced = np.append((segment[1:] == segment[:-1]) & (time_s[1:] == time_s[:-1]), False)[: len(rates)]
     expected = due.at(segment, time_s)
@@ -113,7 +113,7 @@ def check_rates(instance: Instance, log: EventLog, table: np.ndarray) -> None:
 
 
 def _alike(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Boolean: equal up to rounding."""
+    """Return which values are equal up to rounding; bool."""
     with np.errstate(invalid="ignore"):
         alike: np.ndarray = (one == other) | (np.abs(one - other) <= RELATIVE * other)
     return alike

@@ -1,4 +1,4 @@
-"""Validator, part three: overheads take their time, work is conserved, no event is missing."""
+"""Part three of the validator: overheads take the right time, work is conserved, and no event is missing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpusched_env.metrics.refusal import refusal
 from gpusched_env.metrics.segments import productive_s
 
 RELATIVE: Final = 1e-9  # tolerance, as a share of a job's iterations
-TICKS: Final = 4.0  # tolerance of a time, in units of the spacing of floats there
+TICKS: Final = 4.0  # tolerance of a time, in units of the distance between neighbouring floats
 
 
 def check_costs(instance: Instance, log: EventLog, table: np.ndarray) -> None:
@@ -21,7 +21,7 @@ def check_costs(instance: Instance, log: EventLog, table: np.ndarray) -> None:
 
     Raises
     ------
-    ScheduleError : names the start, resume or release
+    ScheduleError : such a length; the message names the start, resume or release event
     """
     rules = instance.semantics
     start, free = table["start_event"], table["free_event"]
@@ -43,21 +43,21 @@ def check_work(instance: Instance, log: EventLog, table: np.ndarray) -> None:
 
     Raises
     ------
-    ScheduleError : names the preempt or complete
+    ScheduleError : iterations are missing or too many; the message names the preempt or complete event
     """
     job = table["job"]
     total = instance.iterations[job]
     done = productive_s(table) / table["iteration_s"]
     before = iterations_before(instance, log, table)
-    # A time near t is exact to spacing(t) only, which corresponds to some work. Without this slack, short jobs late in
-    # a long run would fail. With slots, a gang stops at the end of the slot in which its work is done, so it may do
-    # more iterations in its last slot than on average.
+    # A time near t is exact only up to spacing(t), which corresponds to some iterations. Without this slack, short jobs
+    # late in a long run would fail. With slots, a gang stops at the end of the slot in which its work is done, so it
+    # may do more iterations in its last slot than in the mean slot.
     clock_s = TICKS * np.spacing(table["stop_s"])
-    if instance.semantics.step_iterations:  # the end of a step is a running sum, and each addition rounds
+    if instance.semantics.step_iterations:  # the ends of steps are a running sum, and each addition rounds
         clock_s *= 1.0 + done / instance.semantics.step_iterations
     slack = RELATIVE * total + clock_s / table["iteration_s"] + instance.semantics.slot_s / table["compute_s"]
     stopped = table["stop_event"] >= 0
-    left = np.where(stopped, log.events["value"][table["stop_event"]], 0.0)  # a completion's value is 0
+    left = np.where(stopped, log.events["value"][table["stop_event"]], 0.0)  # the value of a complete event is 0
     off = stopped & (np.abs(before - done - left) > slack)
     reason = "iterations are not conserved: left before - done differs from left after"
     _refuse_segment(log, table, off, "stop_event", reason)
@@ -75,11 +75,11 @@ def check_work(instance: Instance, log: EventLog, table: np.ndarray) -> None:
 
 
 def check_completeness(instance: Instance, log: EventLog, table: np.ndarray, complete: bool) -> None:
-    """Refuse logs that lack an event that was due.
+    """Refuse a log that lacks an event.
 
     Raises
     ------
-    ScheduleError : names the job
+    ScheduleError : such a log; the message names the job
     """
     events, jobs = log.events, instance.workload.jobs
     arrived = np.zeros(len(jobs), bool)
@@ -115,7 +115,10 @@ def check_completeness(instance: Instance, log: EventLog, table: np.ndarray, com
 
 
 def iterations_before(instance: Instance, log: EventLog, table: np.ndarray) -> np.ndarray:
-    """float64 [S]: iterations left at the start of each segment, from the preempt before it."""
+    """Return the iterations left at the start of each segment; float64 [S].
+
+    The preempt event before the segment gives them; at the first start, all iterations of the job are left.
+    """
     before = instance.iterations[table["job"]]
     again = np.zeros(len(table), bool)
     again[1:] = table["job"][1:] == table["job"][:-1]
@@ -126,7 +129,7 @@ def iterations_before(instance: Instance, log: EventLog, table: np.ndarray) -> n
 
 
 def _refuse_segment(log: EventLog, table: np.ndarray, bad: np.ndarray, event: str, reason: str) -> None:
-    """Raise about the earliest event among the bad segments."""
+    """Raise a ScheduleError about the earliest event of the bad segments."""
     if bad.any():
         raise refusal(log, int(table[event][bad].min()), reason)
 

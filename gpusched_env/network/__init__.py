@@ -1,4 +1,4 @@
-"""The network: topologies and their links, what collectives cost, and what gangs that share links do to each other."""
+"""The network: topologies and their links, the cost of collectives, and contention between gangs that share links."""
 
 from gpusched_env.network.changes import NetworkChange
 from gpusched_env.network.collectives import COLLECTIVES

@@ -1,4 +1,4 @@
-"""Changes of link bandwidth at known times, for example other traffic or a failed spine switch."""
+"""Changes of link bandwidth at known times, for example because of other traffic or a failed spine switch."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from gpusched_env.network.topology import LINK_TIERS
 
 @dataclass(frozen=True)
 class NetworkChange:
-    """From ``time_s`` on, the links of one tier have their built bandwidth divided by ``slowdown``.
+    """From ``time_s`` on, all links of one tier have 1 / ``slowdown`` of the bandwidth given in the topology.
 
     Parameters
     ----------
     time_s : time of the change [s]
-    tier : a name in LINK_TIERS; in a leaf-spine, the uplinks of the racks are tier "rack"
-    slowdown : built bandwidth / bandwidth from ``time_s`` on; 1 = as built
+    tier : a name in LINK_TIERS; in a leaf-spine topology, the uplinks of the racks are in tier "rack"
+    slowdown : bandwidth in the topology / bandwidth from ``time_s`` on; 1 = the bandwidth in the topology
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Check the numbers of a topology. An error names the field and the allowed range."""
+"""Check the numbers of a topology; an error names the field and the allowed range."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Final
 
 from gpusched_env.errors import ScenarioError
 
-MOST: Final = 1e12  # largest rate, latency or ratio; a product of two stays finite
+MOST: Final = 1e12  # largest rate, latency or ratio; the product of two such numbers is finite
 MOST_COUNT: Final = 1_000_000
 
 
 def check_number(value: object, where: str, least: float = 0.0, positive: bool = False) -> float:
-    """Return ``value`` as a float: at least ``least`` (above 0 if ``positive``) and at most MOST."""
+    """Return ``value`` as a float; it must be at least ``least`` (above 0 if ``positive``) and at most MOST."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MOST:
         raise ScenarioError(f"{where} is {_told(value)}: it must be a number of at most {MOST:g}")
     if value < least or (positive and value == 0):
@@ -20,7 +20,7 @@ def check_number(value: object, where: str, least: float = 0.0, positive: bool =
 
 
 def check_count(value: object, where: str) -> int:
-    """Return ``value``, a whole number from 1 to MOST_COUNT."""
+    """Return ``value``, which must be a whole number from 1 to MOST_COUNT."""
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_COUNT:
         raise ScenarioError(f"{where} is {_told(value)}: it must be a whole number from 1 to {MOST_COUNT}")
     return value

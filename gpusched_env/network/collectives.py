@@ -1,8 +1,9 @@
 """Cost of one all-reduce, split into a fixed part and a part that depends on the rate of the links.
 
-A gang of N GPUs on S servers, at most g GPUs on one server, reduces M bytes in ``fixed_s + V / r`` seconds. r is the
-rate of an edge between servers, with or without contention; on one server, r is the rate of a GPU's port. To add a
-collective, write a function of the same signature and add a line to COLLECTIVES.
+A gang of N GPUs is on S servers, with at most g GPUs on one server. It reduces M bytes in ``fixed_s + V / r`` seconds.
+V is the number of bytes over each edge between servers, and r is the rate of such an edge, with or without contention.
+If the gang is on one server, V and r are those of the edges between its GPUs. To add a collective, write a function of
+the same signature and add a line to COLLECTIVES.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Gangs(NamedTuple):
-    """Size and placement of C gangs; every field is an array [C], or a number."""
+    """Size and placement of C gangs; each field is an array [C], or one number for all gangs."""
 
     gpus: Array  # int, N, GPUs of the gang
     servers: Array  # int, S, servers that the gang spans, at most N
@@ -28,61 +29,69 @@ class Gangs(NamedTuple):
 
 
 class Links(NamedTuple):
-    """Rates and latencies of the links under an all-reduce; every field is a number, or float64 [C]."""
+    """Rates and latencies of the links of C gangs; each field is float64 [C], or one number for all gangs."""
 
     gpu_Bps: float | Array  # B_i, one-way rate of a GPU's port inside the server [byte/s]
     server_Bps: float | Array  # rate of one edge between servers when the gang is alone [byte/s]
-    gpu_latency_s: float | Array  # a_i, one step inside a server [s]
-    server_latency_s: float | Array  # a_e, one step between servers [s]
+    gpu_latency_s: float | Array  # a_i, latency of one step inside a server [s]
+    server_latency_s: float | Array  # a_e, latency of one step between servers [s]
     reduction_Bps: float | Array = np.inf  # C, rate at which a GPU adds two buffers [byte/s]
 
 
 class Cost(NamedTuple):
-    """Cost of one all-reduce, float64 [C] each."""
+    """Cost of one all-reduce of each of C gangs; every field is float64 [C]."""
 
-    fixed_s: Array  # latency of all steps and the reduction; over several servers also the transfers inside them [s]
+    fixed_s: Array  # latency of all steps and time of the reduction; on several servers also transfers inside them [s]
     wire_bytes: Array  # V, bytes over each edge between servers; on one server, over each edge between its GPUs [byte]
     cap_Bps: Array  # upper limit on the rate of such an edge, set by the GPUs' ports [byte/s]
 
     def seconds(self, rate_Bps: float | Array) -> Array:
-        """float64 [C]: ``fixed_s + V / min(rate_Bps, cap_Bps)``; infinite where bytes must move at rate 0.
+        """Return the time of the all-reduce, ``fixed_s + V / min(rate_Bps, cap_Bps)``; float64 [C] [s].
+
+        The time is infinite if bytes must be sent and the rate is 0.
 
         Parameters
         ----------
-        rate_Bps : rate of an edge between servers [byte/s]; ``inf`` for a gang on one server, which runs at its cap
+        rate_Bps : rate of an edge between servers [byte/s]; ``inf`` for a gang on one server, whose rate is
+            ``cap_Bps``
         """
         with np.errstate(divide="ignore", invalid="ignore"):
             transfer = self.wire_bytes / np.minimum(rate_Bps, self.cap_Bps)
         return self.fixed_s + np.where(self.wire_bytes > 0.0, transfer, 0.0)
 
 
-ALIKE: Final = 1.0 + 1e-12  # times of two collectives within this factor are a tie (rounding)
+ALIKE: Final = 1.0 + 1e-12  # if the times of two collectives differ by at most this factor, they are a tie
 LATENCY_MODELS: Final = {
     "split": "a_i for each step inside a server, a_e for each between servers",
     "alpha": "one latency for every step: a_e if the gang spans servers, else a_i",
     "nccl": "the constants of NCCL's tuning model (protocol Simple), for studies bound by latency; ring and tree only",
 }
-# NVIDIA/nccl, src/graph/tuning.cc (master of 2026), protocol Simple. For a ring step inside a server NCCL has 3.4 us on
-# NVLink and 5.7 us on PCIe. The model takes Links.gpu_latency_s instead, whose presets hold the same values.
+# Source: NVIDIA/nccl, src/graph/tuning.cc (master of 2026), protocol Simple. For a ring step inside a server, NCCL has
+# 3.4 us on NVLink and 5.7 us on PCIe. The model uses Links.gpu_latency_s instead; the presets set it to these values.
 NCCL_BASE_S: Final = 8.4e-6
 NCCL_NETWORK_S: Final = 14e-6
 NCCL_TREE_INSIDE_S: Final = 4.0e-6
-NCCL_RING_PLATEAU: Final = 1.4  # latency factor of a ring over servers; 1.9 before compute capability 8.0, not modelled
+# Latency factor of a ring over servers. For GPUs before compute capability 8.0, NCCL has 1.9; this is not modelled.
+NCCL_RING_PLATEAU: Final = 1.4
 NCCL_TREE_EFFICIENCY: Final = 0.92  # effective rate / nominal rate of a tree
 
 
 def _latency_s(model: str, gangs: Gangs, links: Links, inside: Array, between: Array) -> Array:
-    """Latency [s] of ``inside`` steps inside servers and ``between`` steps between them, models "split" and "alpha"."""
+    """Return the latency of ``inside`` steps inside servers and ``between`` steps between servers [s].
+
+    ``model`` is "split" or "alpha".
+    """
     if model == "alpha":
         return (inside + between) * np.where(gangs.servers > 1, links.server_latency_s, links.gpu_latency_s)
     return inside * links.gpu_latency_s + between * links.server_latency_s
 
 
 def ring(gangs: Gangs, links: Links, latency: str) -> Cost:
-    """One ring through all GPUs: 2(N-1) steps of M/N bytes, 2(S-1) of them counted as steps between servers.
+    """Return the cost of one ring through all GPUs.
 
-    V = 2(N-1)/N M. All edges move in lock step, so an edge between servers is never faster than a port inside a server.
-    Sources: SJF-BCO, MobiHoc 2022, section 3 and eq. 8; for latency, NVIDIA/nccl, tuning.cc.
+    The ring takes 2(N-1) steps of M/N bytes, so V = 2(N-1)/N M. Of these steps, 2(S-1) count as steps between servers
+    for the latency. All edges move in lock step, so an edge between servers is never faster than a GPU's port inside a
+    server. Sources: SJF-BCO, MobiHoc 2022, section 3 and eq. 8; for the latency, NVIDIA/nccl, tuning.cc.
     """
     between = 2.0 * (gangs.servers - 1)
     inside = 2.0 * (gangs.gpus - 1) - between
@@ -96,10 +105,10 @@ def ring(gangs: Gangs, links: Links, latency: str) -> Cost:
 
 
 def _two_levels(gangs: Gangs, links: Links, latency_s: Array, between_bytes: Array) -> Cost:
-    """Reduce-scatter and all-gather inside the servers around an exchange of ``between_bytes`` between them.
+    """Return the cost of a reduce-scatter inside servers, an exchange between them, and an all-gather inside them.
 
-    Each of the g GPUs of a server sends its own part, so their ports allow g B_i between servers. g is that of the
-    widest server (choice).
+    ``between_bytes`` is V of the exchange. Each of the g GPUs on a server sends its own part, so the rate between
+    servers is at most g B_i. g is the largest number of the gang's GPUs on one server (choice).
     """
     one = gangs.servers == 1
     inside_bytes = 2.0 * (gangs.widest - 1) / gangs.widest * gangs.gradient_bytes
@@ -108,13 +117,14 @@ def _two_levels(gangs: Gangs, links: Links, latency_s: Array, between_bytes: Arr
 
 
 def hierarchical(gangs: Gangs, links: Links, latency: str) -> Cost:
-    """Reduce-scatter inside the servers, a ring between them, all-gather inside.
+    """Return the cost of a reduce-scatter inside the servers, a ring between them, and an all-gather inside them.
 
-    T = 2(g-1) a_i + 2(S-1) a_e + 2(g-1)/g M/B_i + V/r with V = 2(S-1)/S M. Uneven placements use their largest g.
+    T = 2(g-1) a_i + 2(S-1) a_e + 2(g-1)/g M/B_i + V/r with V = 2(S-1)/S M. If the servers hold different numbers of the
+    gang's GPUs, g is the largest of these numbers.
 
     Raises
     ------
-    ScenarioError : latency model "nccl", which has no constants for it
+    ScenarioError : latency model "nccl", which has no constants for this collective
     """
     if latency == "nccl":
         raise ScenarioError(
@@ -126,10 +136,11 @@ def hierarchical(gangs: Gangs, links: Links, latency: str) -> Cost:
 
 
 def double_tree(gangs: Gangs, links: Links, latency: str) -> Cost:
-    """Two binary trees over the servers, half of the data each; inside the servers as :func:`hierarchical`.
+    """Return the cost of two binary trees over the servers, each of which carries half of the data.
 
-    T = 2 log2(S) a_e + V/r + the part inside, with V = 2M: a server that is a leaf of one tree is an inner node of the
-    other, so it sends and receives 2M in all.
+    Inside the servers, the collective is the same as in :func:`hierarchical`. T = 2 log2(S) a_e + V/r + the time inside
+    the servers, with V = 2M. The reason for 2M: a server that is a leaf of one tree is an inner node of the other tree,
+    so it sends and receives 2M in all.
     """
     wire_bytes = 2.0 * gangs.gradient_bytes + np.zeros(np.shape(gangs.servers))
     depth = arrays.log2(gangs.servers)
@@ -143,20 +154,22 @@ def double_tree(gangs: Gangs, links: Links, latency: str) -> Cost:
 
 
 def reduce_scatter_all_gather(gangs: Gangs, links: Links, latency: str) -> Cost:
-    """Reduce-scatter of the gradients, then all-gather of the parameters: sharded optimisers (ZeRO 1 and 2).
+    """Return the cost of a reduce-scatter of the gradients and an all-gather of the parameters.
 
-    Each of the two passes takes N-1 steps and moves (N-1)/N M bytes over every edge; together they cost exactly as much
-    as :func:`ring`. If gradients and parameters differ in bytes, M is their mean. Sharded parameters (ZeRO 3) are
-    gathered twice: M is then 3/2 of the bytes, and the latency of the third pass is not counted.
+    Sharded optimisers (ZeRO 1 and 2) communicate in this way. Each of the two passes takes N-1 steps and sends (N-1)/N
+    M bytes over every edge, so together they cost as much as :func:`ring`. If gradients and parameters differ in size,
+    M is the mean of the two sizes. If the parameters are sharded as well (ZeRO 3), they are gathered twice. To model
+    this, set M to 3/2 of the bytes; the latency of the third pass is then not counted.
     """
     return ring(gangs, links, latency)
 
 
 def best(gangs: Gangs, links: Links, latency: str) -> Cost:
-    """For each gang, choose the fastest of ring, hierarchical and double tree at the rates of an idle network.
+    """Return the cost of the collective that is fastest for each gang on an idle network.
 
-    The choice is kept when contention changes the rates, because a communication library chooses once. Ties: the first
-    in the order above. Latency model "nccl" leaves out the hierarchical collective.
+    The candidates are ring, hierarchical and double tree. Ties: the first in this order. The choice does not change
+    when contention changes the rates, because a communication library chooses once. With the latency model "nccl",
+    hierarchical is not a candidate.
     """
     candidates = [ring, double_tree] if latency == "nccl" else [ring, hierarchical, double_tree]
     costs = [candidate(gangs, links, latency) for candidate in candidates]
@@ -177,22 +190,28 @@ COLLECTIVES: Final[dict[str, Collective]] = {
 
 
 def solo_rate_Bps(gangs: Gangs, links: Links) -> Array:
-    """float64 [C]: rate of an edge between servers on an idle network; ``inf`` on one server, see Cost.seconds."""
+    """Return the rate of an edge between servers on an idle network [byte/s]; float64 [C].
+
+    It is ``inf`` for a gang on one server, as :meth:`Cost.seconds` expects.
+    """
     return np.where(gangs.servers > 1, links.server_Bps, np.inf)
 
 
 def collective_cost(name: str, gangs: Gangs, links: Links, latency: str = "split") -> Cost:
-    """Cost of one all-reduce of each gang; 0 for one GPU or no bytes.
+    """Return the cost of one all-reduce of each gang; it is 0 for a gang of one GPU and for 0 bytes.
 
     Parameters
     ----------
     name : a name in COLLECTIVES
+    gangs : sizes and placements of the gangs
+    links : rates and latencies of their links
     latency : a name in LATENCY_MODELS
 
     Notes
     -----
-    A finite reduction rate C adds (N-1)/N M/C to every collective: each GPU adds N-1 parts of M/N bytes to its own
-    (SJF-BCO, eq. 8). Latency and bytes follow the alpha-beta model, which is not validated for arbitrary placements.
+    A finite reduction rate C adds (N-1)/N M/C seconds to every collective, because each GPU adds N-1 parts of M/N bytes
+    to its own part (SJF-BCO, eq. 8). Latency and bytes follow the alpha-beta model, which was not validated for
+    arbitrary placements.
 
     Raises
     ------

@@ -17,7 +17,9 @@ from gpusched_env.workload import Profiles
 
 
 def compiled_topology(network: Network, cluster: Cluster) -> Topology | None:
-    """Build the topology of a network; None if the network has no topology. Equal recipes are built once (cached).
+    """Build the topology of a network for a cluster; None if the network has no topology.
+
+    The result is cached, so equal arguments return the same topology.
 
     Raises
     ------
@@ -25,7 +27,8 @@ def compiled_topology(network: Network, cluster: Cluster) -> Topology | None:
     """
     if network.topology is None:
         return None
-    # A hash can send the two directions of a ring over different members, so their loads differ and cannot be folded.
+    # With hashed ECMP, the two directions of a ring can take different members of a bundle. So the two directions of a
+    # link can have different loads, and cannot share a row.
     hashed = network.contention.ecmp == "hashed"
     topology = _built(network.topology, network.topology.file_digest(), tuple(cluster.groups), not hashed)
     if hashed:
@@ -34,11 +37,15 @@ def compiled_topology(network: Network, cluster: Cluster) -> Topology | None:
 
 
 def compiled_links(network: Network, cluster: Cluster) -> tuple[Topology | None, np.ndarray, np.ndarray]:
-    """Build a topology and its link rows; see :func:`link_rows` for the second and third value.
+    """Build the topology of a network and its link rows.
+
+    Returns
+    -------
+    The result of :func:`compiled_topology`, and the two results of :func:`link_rows`.
 
     Raises
     ------
-    ScenarioError : as :func:`compiled_topology`
+    ScenarioError : as in :func:`compiled_topology`
     """
     topology = compiled_topology(network, cluster)
     return topology, *link_rows(topology, network.contention.ecmp == "hashed")
@@ -46,12 +53,16 @@ def compiled_links(network: Network, cluster: Cluster) -> tuple[Topology | None,
 
 @lru_cache(maxsize=16)
 def _built(spec: TopologySpec, digest: str | None, groups: tuple[NodeGroup, ...], duplex: bool) -> Topology:
-    """Build and cache; ``digest`` is part of the cache key, so a changed file is read again."""
+    """Build a topology, or return the cached one; ``digest`` is in the cache key, so a changed file is read again."""
     return build_topology(spec, Cluster(groups), duplex)
 
 
 def contention_ratios(contention: Contention, profiles: Profiles) -> np.ndarray | None:
-    """float64 [P, P]: rate of each profile beside another / its rate alone; None unless the model is "table".
+    """Return the ratios of the contention model "table"; None if the model is another one.
+
+    Returns
+    -------
+    float64 [P, P], rate of a job of profile ``a`` (row) beside a job of profile ``b`` (column) / its rate alone.
 
     Raises
     ------

@@ -23,25 +23,26 @@ from gpusched_env.network.topology import LINK_DTYPE, LINK_TIERS, Topology
 if TYPE_CHECKING:
     from gpusched_env.network.topology_spec import TopologySpec
 
-NAME: Final = 30  # characters of each end in the name of a link
+NAME: Final = 30  # largest number of characters of each end in the name of a link
 
 
 def compile_graph(graph: Any, spec: TopologySpec, servers: int, duplex: bool = True) -> Topology:
-    """Compile a graph with the attributes of :mod:`gpusched_env.network.topologies`.
+    """Compile a networkx graph to a Topology.
 
     Parameters
     ----------
-    graph : undirected (every edge is a full-duplex link) or directed; parallel edges are bundled
-    spec : rates and latencies inside servers and of NICs. An edge of a server without ``GBps`` takes ``nic_GBps``; an
-        edge between switches without ``latency_s`` takes ``hop_latency_s``
+    graph : graph with the attributes that :mod:`gpusched_env.network.topologies` describes. If it is undirected, each
+        edge is a full-duplex link; if it is directed, each edge is one direction of a link. Parallel edges are bundled
+    spec : rates and latencies inside servers and of NICs. An edge of a server without ``GBps`` has ``nic_GBps``. An
+        edge between switches without ``latency_s`` has ``hop_latency_s``
     servers : number of nodes of the cluster
-    duplex : fold both directions of a link into one row where the graph is an undirected tree
+    duplex : True = if the graph is an undirected tree, both directions of a link share one row
 
     Raises
     ------
-    ScenarioError : not one server for each node of the cluster; an attribute missing or out of range; parallel links
-        that differ; two servers joined without a switch; a server without a link, or with links that routes load
-        unevenly; servers that cannot reach each other
+    ScenarioError : the number of servers is not the number of nodes of the cluster; an attribute is missing or out of
+        range; parallel links differ; two servers are joined without a switch; a server has no link, or has links that
+        routes load unevenly; servers cannot reach each other
     """
     import networkx as nx
 
@@ -94,7 +95,10 @@ def compile_graph(graph: Any, spec: TopologySpec, servers: int, duplex: bool = T
 
 
 def _groups(attachments: list[Attachment]) -> tuple[np.ndarray, list[Attachment]]:
-    """int32 [N], group of each server, and the attachment of each group; groups are numbered by their first server."""
+    """Return the group of each server, int32 [N], and the attachment of each group.
+
+    Servers with equal attachments are in the same group. Groups are numbered in the order of their first servers.
+    """
     number: dict[Any, int] = {}
     groups: list[Attachment] = []
     edge = np.zeros(len(attachments), np.int32)
@@ -110,7 +114,7 @@ def _groups(attachments: list[Attachment]) -> tuple[np.ndarray, list[Attachment]
 def _routes(
     graph: Any, links: dict[Ends, Link], servers: set[Any], groups: list[Attachment]
 ) -> tuple[Routes, list[Ends]]:
-    """Route between the groups. Returns the routes and the two ends of each arc that they name."""
+    """Return the routes between the groups, and the two ends of each arc that the routes refer to."""
     switch = {name: index for index, name in enumerate(name for name in graph if name not in servers)}
     inner = [ends for ends in links if ends[0] in switch and ends[1] in switch]
     arcs = Arcs(
@@ -146,7 +150,10 @@ def _rows(
     distance: dict[Any, int],
     folded: bool,
 ) -> tuple[np.ndarray, dict[Ends, int]]:
-    """LINK_DTYPE [L], and the row of each link. All links out of a server share one row, and all links into it."""
+    """Return the rows, LINK_DTYPE [L], and the number of the row of each link.
+
+    All links out of a server share one row, and all links into it share another (or the same one, if folded).
+    """
     rows: list[tuple[str, float, int, int]] = []
     row_of: dict[Ends, int] = {}
 

@@ -1,4 +1,4 @@
-"""Contention models: how much slower gangs communicate when they share links."""
+"""Contention models, which determine how much slower gangs communicate when they share links."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.files import file_digest
 from gpusched_env.network.checks import MOST
 
-# The compiled kernels know a model by its position here. gpusched_env.core.network.models has the kernels;
-# gpusched_env.core.network.contention.contention_model adds other models.
+# The compiled kernels identify a model by its position in this dictionary. The kernels are in
+# gpusched_env.core.network.models; gpusched_env.core.network.contention.contention_model registers further models.
 CONTENTION_MODELS: Final[dict[str, str]] = {
     "none": "every gang communicates as if it were alone",
     "maxmin": "max-min fair rates over all links; a gang is one flow whose ring edges move in lock step",
@@ -28,27 +28,32 @@ ECMP: Final = ("ideal", "hashed")
 
 @dataclass(frozen=True)
 class Contention:
-    """How gangs share links.
+    """The rules by which gangs share links.
 
     Parameters
     ----------
-    model : a name in CONTENTION_MODELS
-    duty : for maxmin, share of time in which gangs contend: "always" = all of it, slow-down s; "const" = a share xi1,
-        slow-down 1 + xi1 (s - 1); "solo" = as "const", with the other gangs' mean share of communication for xi1
-    ecmp : "ideal" = parallel links are one link of their summed rate; "hashed" = each ring edge takes one of them
-    path_seed : seed of the hash; a gang that restarts gets new links
-    xi1 : share of the straddling gangs that contend (kway, budget), or of the time that gangs contend (duty "const")
-    alpha : loss of a link by sharing; Wang et al. write eta / b (kway, budget)
-    k_mode : k of p straddling gangs: "raw" = xi1 p, "clamp" = max(1, xi1 p), "affine" = 1 + xi1 (p - 1) (kway, budget)
+    model : a name in CONTENTION_MODELS. Each parameter below names the models that use it in brackets
+    duty : share of the time in which gangs contend (maxmin). Let s be the slow-down by contention. "always" = gangs
+        contend all the time, slow-down s; "const" = a share xi1 of the time, slow-down 1 + xi1 (s - 1); "solo" = like
+        "const", but xi1 is the mean share of communication of the other gangs
+    ecmp : "ideal" = parallel links are one link with their summed rate; "hashed" = each edge of a ring takes one of the
+        parallel links, which a hash chooses (maxmin)
+    path_seed : seed of this hash; a gang that restarts gets new links (maxmin)
+    xi1 : share of the straddling gangs that contend (kway, budget); share of the time in which gangs contend (maxmin
+        with duty "const")
+    alpha : loss of a link's rate by sharing, eta / b in Wang et al. (kway, budget)
+    k_mode : effective contenders k of p straddling gangs: "raw" = xi1 p, "clamp" = max(1, xi1 p), "affine" =
+        1 + xi1 (p - 1) (kway, budget)
     shared_loss : share of its rate that a gang loses (flat)
-    extra : extra time / all time where contention and overhead are worst (budget)
-    ratios : path of the user's table with columns model_a, model_b, ratio; see pairwise.read_pairwise (table)
-    missing : what to do about a pair that the table lacks: "error", or "unit" = no slow-down (table)
+    extra : extra time / total time under the worst contention and overhead (budget)
+    ratios : path of the user's table with the columns model_a, model_b and ratio; see
+        :func:`gpusched_env.network.pairwise.read_pairwise` (table)
+    missing : rule for a pair that the table lacks: "error" = raise an error, "unit" = no slow-down (table)
     floor : lower limit on the ratio (table)
 
     Notes
     -----
-    Defaults that no paper gives are choices: docs/network.md.
+    Defaults that no paper gives are choices, which docs/network.md explains.
 
     Raises
     ------
@@ -99,7 +104,7 @@ class Contention:
             raise ScenarioError("contention.ratios: name the table's path for model 'table', and for no other")
 
     def file_digest(self) -> str | None:
-        """SHA-256 of the bytes of the user's table; None without one.
+        """Return the SHA-256 of the user's table; None if there is no table.
 
         Raises
         ------

@@ -1,9 +1,9 @@
-"""The shape of a placement: how a gang's GPUs spread over slots, machines and racks, as the dimensions of a torus.
+"""The shape of a placement: the numbers of GPUs, slots, machines and racks of a gang, as the dimensions of a torus.
 
-Dally's simulator (aakash-sharma/cluster-sim, class IntraJobScheduler) prices a placement by its shape: a collective
-runs over one dimension after the other, GPUs of a slot first. The shape depends only on how many racks, machines and
-slots a gang uses, and assumes that they hold equally many GPUs. If such a count does not divide the gang, its dimension
-holds all GPUs that are left.
+Dally's simulator (aakash-sharma/cluster-sim, class IntraJobScheduler) computes the communication time of a placement
+from its shape: a collective runs over one dimension after the other, the GPUs of a slot first. The shape depends only
+on the numbers of racks, machines and slots that a gang uses, and assumes that each of them holds equally many GPUs. If
+such a number does not divide the number of GPUs, its dimension holds all GPUs that are left.
 """
 
 from __future__ import annotations
@@ -14,17 +14,19 @@ import numpy as np
 
 from gpusched_env.cluster import MACHINE, NETWORK, RACK, SLOT, Cluster
 
-DIMENSIONS: Final = ("gpu", "slot", "machine", "rack")  # from the inside out
-PARTS_BITS: Final = 20  # bits of a dimension in a key; no cluster has 2**20 parts
+DIMENSIONS: Final = ("gpu", "slot", "machine", "rack")  # from the innermost to the outermost
+PARTS_BITS: Final = 20  # number of bits of a dimension in a key; every dimension is below 2**20
 
 
 def dimensions(gang: int, racks: int, machines: int, slots: int) -> tuple[int, int, int, int]:
-    """Shape of a placement: sizes of the dimensions gpu, slot, machine and rack; 1 = the dimension is absent.
+    """Return the shape of a placement: the sizes of the dimensions gpu, slot, machine and rack.
+
+    A size of 1 means that the gang does not span the dimension.
 
     Parameters
     ----------
-    gang : GPUs of the gang
-    racks, machines, slots : number of each that the placement uses
+    gang : number of GPUs of the gang
+    racks, machines, slots : numbers of racks, machines and slots that the placement uses
     """
     left = gang
     rack = 1
@@ -45,16 +47,16 @@ def dimensions(gang: int, racks: int, machines: int, slots: int) -> tuple[int, i
 
 
 def shape_key(slot: int, machine: int, rack: int) -> int:
-    """Key of a shape among gangs of equal size; the size and three dimensions determine the fourth."""
+    """Return a key that is unique among the shapes of a gang size; size and three dimensions determine the fourth."""
     return (rack << (2 * PARTS_BITS)) + (machine << PARTS_BITS) + slot
 
 
 def reachable_shapes(cluster: Cluster, gang: int) -> dict[tuple[int, int, int, int], tuple[int, ...]]:
-    """Shapes that a gang can have on the empty cluster, and for each the tiers of placements with that shape.
+    """Return the shapes that a gang can have on the empty cluster -> tiers of the placements with that shape.
 
     Parameters
     ----------
-    gang : GPUs of the gang; at most those of the cluster
+    gang : number of GPUs of the gang, at most the number of GPUs of the cluster
     """
     room = _most_gpus(cluster, gang)
     used = np.argwhere(room >= gang)
@@ -72,15 +74,16 @@ def reachable_shapes(cluster: Cluster, gang: int) -> dict[tuple[int, int, int, i
 
 
 def _tiers_inside(cluster: Cluster, gang: int) -> tuple[int, ...]:
-    """Tiers of placements on one slot. If a machine has a single slot, the tier is MACHINE, else SLOT."""
+    """Return the tiers of placements on one slot: MACHINE if its machine has a single slot, else SLOT."""
     several = cluster.slots[cluster.slot_gpus >= gang] > 1
     return (*([MACHINE] if not several.all() else []), *([SLOT] if several.any() else []))
 
 
 def _most_gpus(cluster: Cluster, gang: int) -> np.ndarray:
-    """int64 [racks + 1, machines + 1, slots + 1]: most GPUs on exactly that many of each; -1 = impossible.
+    """Return the largest number of GPUs on r racks, m machines and s slots; int64 [racks + 1, machines + 1, slots + 1].
 
-    A gang uses at most as many racks, machines and slots as it has GPUs, so larger counts are left out.
+    The result is indexed [r, m, s]; -1 means that no placement uses exactly these numbers. A gang uses at most as many
+    racks, machines and slots as it has GPUs, so larger numbers are left out.
     """
     machines = min(gang, len(cluster.nodes))
     slots = min(gang, int(cluster.slots.sum()))
@@ -102,7 +105,10 @@ def _most_gpus(cluster: Cluster, gang: int) -> np.ndarray:
 
 
 def _most_in_rack(kinds: np.ndarray, machines: int, slots: int) -> np.ndarray:
-    """int64 [machines + 1, slots + 1]: :func:`_most_gpus` of one rack; ``kinds`` [2, N] = slots, GPUs of a slot."""
+    """Return :func:`_most_gpus` for one rack; int64 [machines + 1, slots + 1].
+
+    ``kinds`` [2, N] holds the number of slots of each machine and the number of GPUs of each slot.
+    """
     room = np.full((machines + 1, slots + 1), -1, np.int64)
     room[0, 0] = 0
     for count, gpus in kinds.T.tolist():

@@ -1,4 +1,4 @@
-"""Draw a topology in layers, servers at the bottom, with the load of every link."""
+"""Draw a topology in layers, with the servers at the bottom and the load of every link."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-WIDTHS: Final = (0.8, 5.0)  # [pt] thinnest and thickest line; the thickest is halved in a crowded figure
-CROWDED: Final = 20  # [node] a larger layer gets thinner lines and smaller, turned labels
+WIDTHS: Final = (0.8, 5.0)  # [pt] width of the thinnest and the thickest line; a crowded figure halves the latter
+CROWDED: Final = 20  # a layer with more nodes gets thinner lines and smaller, turned labels
 
 
 def draw_topology(
@@ -27,22 +27,21 @@ def draw_topology(
     loads: Sequence[float] | np.ndarray | None = None,
     title: str = "",
 ) -> Figure:
-    """Draw links by load, or by capacity if no loads are given.
+    """Draw a topology; colour and width of a link show its load, or its capacity if ``loads`` is None.
+
+    If there are more than 24 servers, the servers of a group share one box.
 
     Parameters
     ----------
-    path : where to save; the suffix (.png, .svg or .pdf) decides the format. None = do not save
-    loads : float [L], share of capacity in use of each row of ``topology.links``. A line shows the largest load of its
-        rows: of both directions, and of all servers in a box
-    title : above the figure
-
-    Notes
-    -----
-    With more than 24 servers, the servers of a group share one box.
+    topology : the topology to draw
+    path : path of the saved figure, whose suffix (.png, .svg or .pdf) determines the format; None = do not save
+    loads : float [L], load of each row of ``topology.links`` as a share of its capacity. A line in the figure shows the
+        largest load of its rows: those of both directions, and of all servers in a box
+    title : title above the figure
 
     Raises
     ------
-    GpuschedError : not one finite load for each link, or a suffix that is none of the three
+    GpuschedError : the number of loads is not the number of links, a load is not finite, or the suffix is unknown
     """
     if path is not None:
         check_suffix(path)
@@ -89,8 +88,8 @@ def _draw_lines(axes: Axes, topology: Topology, drawing: Drawing, loads: np.ndar
         lines = LineCollection(segments, linewidths=thin + (thick - thin) * scale, colors=tiers, zorder=1)
     else:
         share = np.array([loads[row].max() for row in rows])
-        order = np.argsort(share, kind="stable")  # the busiest on top
-        # Dark means busy, which also reads in greyscale; the palest colours of the map are left out.
+        order = np.argsort(share, kind="stable")  # the busiest links are drawn last, on top
+        # Busy links are dark, which also works in greyscale. The palest colours of the map are left out.
         busy = ListedColormap(colormaps["inferno_r"](np.linspace(0.12, 0.9, 256)))
         lines = LineCollection(
             [segments[i] for i in order], array=share[order], cmap=busy, zorder=1,
@@ -119,7 +118,7 @@ def _draw_boxes(axes: Axes, drawing: Drawing, fontsize: int) -> None:
 
 
 def _describe_tiers(axes: Axes, topology: Topology, drawing: Drawing, loaded: bool) -> None:
-    """Write the rates of each tier of links as labels of the y axis; they are the figure's legend."""
+    """Label the y axis with the rates of each tier of links; the labels are the legend of the figure."""
     servers = len(topology.access)
     boxed = servers > len(drawing.layers[0])
     ticks = {0.0: f"servers, {servers}\nin boxes of" if boxed else "servers"}

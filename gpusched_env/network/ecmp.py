@@ -1,4 +1,4 @@
-"""Hashed path choice (ECMP): which of several equal links an edge of a gang takes."""
+"""Hashed path choice (ECMP): a hash determines which of several equal links an edge of a gang takes."""
 
 from __future__ import annotations
 
@@ -6,16 +6,24 @@ _LOW_32 = 0xFFFFFFFF
 
 
 def path_hash(seed: int, job: int, start_index: int, edge_index: int) -> int:
-    """Hash to 0 .. 2**32-1; the link is ``path_hash(...) % links``. Results depend on this hash: never change it.
+    """Return a hash from 0 to 2**32-1; the edge takes the link number ``path_hash(...) % links``.
 
-    An edge keeps its link while the job keeps its placement. ``start_index`` counts the starts of the job, so a restart
-    gets a new link. One step of a 32-bit integer mixer (splitmix32) folds in each word. Its multipliers are below
-    2**31, so no product overflows a signed 64-bit integer: Python integers, NumPy arrays and compiled code agree.
+    An edge keeps its link while the job keeps its placement. A job that restarts gets new links, because
+    ``start_index`` changes. The hash must never change, because results depend on it.
+
+    Each word is mixed in by one step of a 32-bit integer mixer (splitmix32). Its multipliers are below 2**31, so no
+    product overflows a signed 64-bit integer, and Python integers, NumPy arrays and compiled code give the same result.
 
     Parameters
     ----------
-    seed : 0 .. 2**63-1
-    job, start_index, edge_index : 0 .. 2**32-1; compiled callers widen all four to int64
+    seed : seed of the hash, 0 to 2**63-1
+    job : number of the job, 0 to 2**32-1
+    start_index : number of earlier starts of the job, 0 to 2**32-1
+    edge_index : number of the edge in the gang's ring, 0 to 2**32-1
+
+    Notes
+    -----
+    Compiled callers must widen all four arguments to int64.
     """
     h = 0x2545F491
     for word in (seed, seed >> 32, job, start_index, edge_index):

@@ -1,4 +1,4 @@
-"""Topologies from files: GraphML, node-link JSON, and tables of hosts and their switches."""
+"""Read topologies from files: GraphML, node-link JSON, and tables of hosts and their switches."""
 
 from __future__ import annotations
 
@@ -17,20 +17,22 @@ from gpusched_env.network.links import server_order
 if TYPE_CHECKING:
     from gpusched_env.network.topology_spec import TopologySpec
 
-CLOS_COLUMNS: Final = ("ip", "DSW", "PSW", "ASW")  # host, core, aggregation and rack switch
+CLOS_COLUMNS: Final = ("ip", "DSW", "PSW", "ASW")  # host, core switch, aggregation switch and rack switch
 
 
 def user_graph(cluster: Cluster | None, spec: TopologySpec) -> Any:
-    """Read a graph with the attributes of :mod:`gpusched_env.network.topologies` from ``spec.path``."""
+    """Read a graph from ``spec.path``; it must have the attributes of :mod:`gpusched_env.network.topologies`."""
     return read_graph(_file(spec))
 
 
 def read_graph(path: Path) -> Any:
-    """Read a graph from ``.graphml`` or ``.json`` (node-link, as networkx writes it), optionally with ``.gz``.
+    """Read a graph from a ``.graphml`` file, or a ``.json`` file in the node-link format of networkx.
+
+    The file may be compressed with gzip (``.gz``).
 
     Raises
     ------
-    ScenarioError : another suffix, or content of another format
+    ScenarioError : another suffix, or content that is not in the format of the suffix
     TraceError : the file cannot be read
     """
     import networkx as nx
@@ -59,20 +61,21 @@ def _read_node_link(stream: BinaryIO) -> Any:
     import networkx as nx
 
     data = json.load(stream)
-    return nx.node_link_graph(data, edges="edges" if "edges" in data else "links")  # "links": networkx before 3.6
+    # networkx before version 3.6 writes the key "links" instead of "edges".
+    return nx.node_link_graph(data, edges="edges" if "edges" in data else "links")
 
 
 def clos_table(cluster: Cluster | None, spec: TopologySpec) -> Any:
     """Build a graph from a table with a row for each host: ``ip``, and its switches ``DSW``, ``PSW`` and ``ASW``.
 
-    This is the format of ``topo.csv`` of alibaba/alibaba-lingjun-dataset-2023 (Cao et al., Crux, SIGCOMM 2024). Hosts
-    are sorted by switch, so hosts of a rack are neighbours. The table holds no rates: the uplinks of an ASW carry the
-    summed rates of its hosts / oversubscription, split evenly over its PSWs. The uplinks of a PSW follow the same rule
-    with pod_oversubscription.
+    This is the format of ``topo.csv`` in alibaba/alibaba-lingjun-dataset-2023 (Cao et al., Crux, SIGCOMM 2024). Hosts
+    are sorted by switch, so the hosts of a rack have consecutive numbers. The table has no rates. The summed rate of
+    the uplinks of an ASW is the summed rate of its hosts / ``oversubscription``, and is split evenly over its PSWs. The
+    same rule holds for the uplinks of a PSW, with ``pod_oversubscription``.
 
     Raises
     ------
-    ScenarioError : no such file, or no host in it
+    ScenarioError : the file does not exist, or has no host
     TraceError : the file cannot be read, lacks a column or a name, or has a host twice
     """
     import networkx as nx
@@ -104,7 +107,11 @@ def clos_table(cluster: Cluster | None, spec: TopologySpec) -> Any:
 
 
 def _add_uplinks(graph: Any, pairs: set[tuple[str, str]], ratio: float, members: int) -> None:
-    """Connect switches: a lower switch's rate to below / ``ratio``, split evenly over its upper switches."""
+    """Connect each pair (lower switch, upper switch).
+
+    The summed rate of a lower switch's uplinks is the summed rate of its links to below / ``ratio``, and is split
+    evenly over its upper switches.
+    """
     parents = Counter(lower for lower, _ in pairs)
     carried = {
         lower: math.fsum(data["GBps"] * data.get("members", 1) for _, _, data in graph.edges(lower, data=True))
@@ -115,7 +122,7 @@ def _add_uplinks(graph: Any, pairs: set[tuple[str, str]], ratio: float, members:
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """Sort key by which S2 comes before S10."""
+    """Return a sort key by which S2 comes before S10."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
@@ -127,15 +134,17 @@ def _file(spec: TopologySpec) -> Path:
 
 
 def matching_cluster(spec: TopologySpec, gpus: int, gpu_type: str = "V100") -> Cluster:
-    """Build a cluster from the servers of a graph file: consecutive servers at the same switches form a rack.
+    """Build a cluster from the servers in a topology file; consecutive servers at the same switches form a rack.
 
     Parameters
     ----------
-    gpus : GPUs of each server
+    spec : a topology that is read from a file, of kind "graph" or "clos-table"
+    gpus : number of GPUs of each server
+    gpu_type : GPU type of all servers
 
     Raises
     ------
-    ScenarioError : ``spec`` is not a topology from a file, or no node is marked as a server
+    ScenarioError : ``spec`` is not a topology from a file, or no node of the graph is marked as a server
     TraceError : the file cannot be read
     """
     readers = {"graph": user_graph, "clos-table": clos_table}

@@ -1,4 +1,4 @@
-"""A gang's communication time on an idle network of links, for each tier."""
+"""Communication time of a gang on an idle topology, for each tier."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ def isolated_communication_s(
     gradient_bytes: np.ndarray,
     collectives: Sequence[str],
 ) -> np.ndarray:
-    """float64 [C, tiers]: communication time [s] of one iteration of C gangs without contention.
+    """Return the communication time of one iteration of C gangs without contention; float64 [C, tiers] [s].
 
-    On each tier this assumes the best placement: the fewest machines of the largest size, with the fastest links
-    between them. The simulator itself prices the machines that a gang really gets.
+    For each tier, the time is that of the best placement: the fewest machines of the largest size, with the fastest
+    links between them. The simulator does not use this time, but computes the time for the machines that a gang gets.
 
     Parameters
     ----------
     gpus : int [C], gang sizes
-    gradient_bytes : float64 [C], bytes all-reduced in each iteration
-    collectives : collective of each gang
+    gradient_bytes : float64 [C], bytes that are all-reduced in each iteration
+    collectives : name of the collective of each gang
     """
     kinds = np.asarray(collectives)
     seconds = np.zeros((len(gpus), len(TIERS)))
@@ -61,13 +61,16 @@ def isolated_communication_s(
 
 
 def _pooled(topology: Topology) -> np.ndarray:
-    """float64 [L]: summed rate of all members of each link [byte/s]."""
+    """Return the summed rate of all members of each link [byte/s]; float64 [L]."""
     pooled: np.ndarray = topology.links["capacity"] * topology.links["members"]
     return pooled
 
 
 def _edge(topology: Topology, cluster: Cluster, tier: int) -> tuple[float, float]:
-    """Highest rate [byte/s] and lowest latency [s] of a ring edge between two machines of one rack, or of two racks."""
+    """Return the highest rate [byte/s] and the lowest latency [s] of a ring edge between two machines.
+
+    The machines are in the same rack or in different racks, depending on ``tier``.
+    """
     rack, group = cluster.nodes["rack"], topology.edge
     pairs = np.unique(np.stack([rack, group], axis=1), axis=0)
     a, b = (axis.reshape(-1) for axis in np.meshgrid(np.arange(len(pairs)), np.arange(len(pairs)), indexing="ij"))

@@ -1,4 +1,4 @@
-"""Layout of a drawn topology: layers from the servers up, each switch above the nodes that it serves."""
+"""Layout of a drawn topology: layers from the servers upwards, with each switch above the nodes that it connects."""
 
 from __future__ import annotations
 
@@ -13,7 +13,16 @@ MOST_SERVERS: Final = 24  # with more servers, each group is drawn as one box
 
 
 class Drawing(NamedTuple):
-    """Nodes in layers from the servers up, and the rows of ``links`` that each line stands for."""
+    """The layout of a drawing.
+
+    Attributes
+    ----------
+    layers : nodes of each layer, from the servers upwards
+    label : node -> label
+    lines : (node, node) -> rows of ``Topology.links`` that the line represents
+    x : node -> x coordinate
+    y : node -> number of its layer
+    """
 
     layers: list[list[Any]]
     label: dict[Any, str]
@@ -51,7 +60,7 @@ def arrange(topology: Topology) -> Drawing:
 def _columns(
     layers: list[list[Any]], lines: dict[tuple[Any, Any], list[int]], group: dict[Any, int]
 ) -> dict[Any, float]:
-    """Give the x of each node: servers in order, each switch at the mean x of its neighbours in lower layers."""
+    """Return the x of each node: servers in order, and a switch at the mean x of its neighbours in lower layers."""
     gap = 0.0 if len(layers[0]) == len(set(group.values())) else 0.6
     x: dict[Any, float] = {node: column + gap * group[node] for column, node in enumerate(layers[0])}
     middle_x = (min(x.values()) + max(x.values())) / 2
@@ -76,11 +85,11 @@ def _columns(
 
 
 def segment(drawing: Drawing, a: Any, b: Any) -> np.ndarray:
-    """Line between two nodes; an arc between two of one layer."""
+    """Return the points of a line between two nodes; between nodes of the same layer, the line is an arc."""
     ends = np.array([(drawing.x[node], drawing.y[node]) for node in (a, b)])
     if drawing.y[a] != drawing.y[b]:
         return ends
     along = np.linspace(0.0, 1.0, 17)[:, None]
     width = max(drawing.x.values()) - min(drawing.x.values())
-    span = abs(ends[1, 0] - ends[0, 0]) / width  # wide arcs rise above narrow ones
+    span = abs(ends[1, 0] - ends[0, 0]) / width  # a wider arc is higher, so arcs do not cover each other
     return ends[0] + along * (ends[1] - ends[0]) + np.array([0.0, 0.6 + 1.2 * span]) * along * (1 - along)

@@ -1,4 +1,4 @@
-"""The links as the simulator counts them: one row for each resource that flows share."""
+"""The links as the simulator uses them: one row for each resource that flows share."""
 
 from __future__ import annotations
 
@@ -12,24 +12,27 @@ LINK_ROW_DTYPE: Final = np.dtype(
     [
         ("name", "<U80"),
         ("capacity", "<f8"),  # [byte/s] one way
-        ("members", "<i4"),  # links of the bundle that begins here; 1 = a single link, or all members in one row
+        ("members", "<i4"),  # number of rows of the bundle that begins here; 1 = the row is the whole link
         ("tier", "<i4"),  # index into LINK_TIERS; -1 = bus of a machine
-        ("port", "?"),  # whether these are a machine's own ports
+        ("port", "?"),  # whether the row holds a machine's own ports
     ]
 )
 
 
 def link_rows(topology: Topology | None, hashed: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Lay out the rows.
+    """Return the rows of a topology's links, and the first row of each link.
+
+    The ports of a machine always share one row, because rings use all of them.
 
     Parameters
     ----------
-    hashed : True = a bundle of parallel links has a row for each member, because each ring edge takes one of them;
-        False = it has one row of their summed capacity. A machine's ports are always one row: rings use all of them
+    topology : the topology; None = no rows
+    hashed : True = a bundle of parallel links has a row for each member, because each ring edge takes one member;
+        False = a bundle has one row with the summed capacity of its members
 
     Returns
     -------
-    rows : LINK_ROW_DTYPE; the links, then the buses of the machines if they have any
+    rows : LINK_ROW_DTYPE, the rows of the links, then those of the buses of the machines if they have any
     first : int32 [L], first row of each link of the topology
     """
     if topology is None:

@@ -7,30 +7,32 @@ from typing import Any, NamedTuple
 from gpusched_env.errors import ScenarioError
 from gpusched_env.network.checks import check_count, check_number
 
-Ends = tuple[Any, Any]  # the nodes that a link leads from and to
+Ends = tuple[Any, Any]  # the node from which a link leads, and the node to which it leads
 
 
 class Link(NamedTuple):
     """One direction of all parallel links from one node to another."""
 
-    GBps: float  # of one member [1e9 byte/s]
-    members: int
-    latency_s: float  # [s]
+    GBps: float  # rate of one of the parallel links [1e9 byte/s]
+    members: int  # number of parallel links
+    latency_s: float  # latency of a step over the link [s]
 
 
 class Attachment(NamedTuple):
-    """The links of a server, by switch."""
+    """The links of a server: switch -> link out of the server, and switch -> link into the server."""
 
     out: dict[Any, Link]
     into: dict[Any, Link]
 
 
 def server_order(graph: Any) -> list[Any]:
-    """Nodes with attribute ``server``, in cluster order: by its value, or in the graph's order if all values are true.
+    """Return the nodes with the attribute ``server`` in the order of the cluster's nodes.
+
+    They are sorted by the value of ``server``. If all values are true, they are in the order of the graph.
 
     Raises
     ------
-    ScenarioError : no server, or values that are neither all true nor 0, 1, 2, ... once each
+    ScenarioError : no node is a server, or the values are neither all true nor the numbers 0, 1, 2, ... once each
     """
     marked = {name: value for name, value in graph.nodes(data="server") if value is not None and value is not False}
     if not marked:
@@ -51,23 +53,24 @@ def server_order(graph: Any) -> list[Any]:
 
 
 def distance_from_servers(graph: Any, servers: list[Any]) -> dict[Any, int]:
-    """Hops from each node to its nearest server; nodes that reach none are left out."""
+    """Return node -> number of hops to its nearest server; nodes that cannot reach a server are left out."""
     import networkx as nx
 
     return {name: hops for hops, layer in enumerate(nx.bfs_layers(nx.Graph(graph), servers)) for name in layer}
 
 
 def read_links(graph: Any, servers: set[Any], server_GBps: float, hop_latency_s: float) -> dict[Ends, Link]:
-    """Read the edges, in both directions if the graph is undirected, and bundle parallel ones.
+    """Read the edges, in both directions if the graph is undirected, and bundle parallel edges.
 
     Parameters
     ----------
-    server_GBps : rate of a server's edge without ``GBps`` [1e9 byte/s]
-    hop_latency_s : latency of an edge between switches without ``latency_s`` [s]; 0 for a server's edge
+    server_GBps : rate of an edge of a server that has no attribute ``GBps`` [1e9 byte/s]
+    hop_latency_s : latency of an edge between switches that has no attribute ``latency_s`` [s]; for an edge of a
+        server, the default latency is 0
 
     Raises
     ------
-    ScenarioError : an attribute missing or out of range, parallel links that differ, a link without a switch
+    ScenarioError : an attribute is missing or out of range, parallel links differ, or a link joins two servers
     """
     links: dict[Ends, Link] = {}
     for a, b, data in graph.edges(data=True):
@@ -95,7 +98,7 @@ def read_attachments(links: dict[Ends, Link], servers: list[Any]) -> list[Attach
 
     Raises
     ------
-    ScenarioError : a server without a link, or with links of different rates
+    ScenarioError : a server has no link, or links with different rates
     """
     attachments = {name: Attachment({}, {}) for name in servers}
     for (a, b), link in links.items():

@@ -1,6 +1,7 @@
-"""The network of a scenario, and a gang's communication time on each tier of an idle network.
+"""The network of a scenario, and the communication time of a gang on each tier of an idle network.
 
-To add a communication model, write a function of the same signature and add a line to COMMUNICATION_MODELS.
+To add a communication model, write a function with the signature of CommunicationModel and add a line to
+COMMUNICATION_MODELS.
 """
 
 from __future__ import annotations
@@ -23,31 +24,35 @@ from gpusched_env.network.topology_spec import TopologySpec
 
 @dataclass(frozen=True)
 class Network:
-    """What connects the GPUs, tier by tier (machine, rack, network).
+    """The network that connects the GPUs, and the model of the communication time.
+
+    The values of a tuple are for the tiers machine, rack and network, in this order.
 
     Parameters
     ----------
     model : a name in COMMUNICATION_MODELS or NETWORK_MODELS
-    bandwidth_GBps : one-way rate of the slowest link of a ring that stays inside the tier [1e9 byte/s]
-    latency_s : latency of one step of a ring that stays inside the tier [s]
-    tier_slowdown : iteration time on each tier over that on one machine (model "tiers")
+    bandwidth_GBps : one-way rate of the slowest link of a ring inside the tier [1e9 byte/s] (model "tiered-ring")
+    latency_s : latency of one step of a ring inside the tier [s] (model "tiered-ring")
+    tier_slowdown : iteration time on the tier / iteration time on one machine (model "tiers")
     topology : the links between the machines (model "topology")
-    collective : a name in COLLECTIVES (model "topology"); "best" is the fastest for each gang
-    profile_collectives : (profile name, collective) of profiles that do not use ``collective`` (model "topology")
-    contention : how gangs that share links slow each other down (model "topology")
-    reduction_GBps : rate at which a GPU adds gradients up [1e9 byte/s]; None = no time (model "topology")
+    collective : a name in COLLECTIVES; "best" = the fastest collective for each gang (model "topology")
+    profile_collectives : pairs (profile name, collective) for profiles that do not use ``collective`` (model
+        "topology")
+    contention : rules by which gangs that share links slow each other down (model "topology")
+    reduction_GBps : rate at which a GPU adds gradients [1e9 byte/s]; None = adding takes no time (model "topology")
     machine_overhead_s : time that each machine of a gang adds to an iteration [s] (model "topology")
-    changes : changes of the bandwidth of links at known times (model "topology")
+    changes : changes of link bandwidth at known times (model "topology")
 
     Notes
     -----
-    The default is a machine of eight V100 on NVLink (120 GB/s, 3.4 us) with one 100 Gb/s port (12.0 GB/s effective,
-    14 us; rates and latencies of NVIDIA/nccl, tuning.cc and topo.h) under a spine that is oversubscribed 4:1 (choice).
+    The default values describe machines with eight V100 on NVLink (120 GB/s, 3.4 us) and one 100 Gb/s port (12.0 GB/s
+    effective, 14 us) below a spine that is oversubscribed 4:1 (choice). The rates and latencies come from NVIDIA/nccl,
+    tuning.cc and topo.h.
 
     Raises
     ------
-    ScenarioError : unknown model, a tier missing, a rate that is not positive, an outer tier faster than an inner one,
-        a field that the model does not use
+    ScenarioError : an unknown model, a missing tier, a rate that is not positive, an outer tier that is faster than an
+        inner one, or a field that the model does not use
     """
 
     model: str = "tiered-ring"
@@ -100,16 +105,21 @@ class Network:
 
     @property
     def reduction_Bps(self) -> float:
-        """Rate at which a GPU adds gradients up [byte/s]; inf = no time."""
+        """Rate at which a GPU adds gradients [byte/s]; inf = adding takes no time."""
         return math.inf if self.reduction_GBps is None else self.reduction_GBps * 1e9
 
 
 def collectives_of(network: Network, profiles: Sequence[str]) -> list[str]:
-    """Collective of each profile.
+    """Return the name of the collective of each profile.
+
+    Parameters
+    ----------
+    network : the network, which assigns collectives to profiles
+    profiles : names of the profiles
 
     Raises
     ------
-    ScenarioError : the network names a profile that the jobs do not have
+    ScenarioError : ``network.profile_collectives`` names a profile that is not in ``profiles``
     """
     own = dict(network.profile_collectives)
     for name in own:
@@ -119,18 +129,21 @@ def collectives_of(network: Network, profiles: Sequence[str]) -> list[str]:
 
 
 def no_communication(network: Network, gpus: np.ndarray, gradient_bytes: np.ndarray) -> np.ndarray:
-    """Zero on every tier, so placement does not matter."""
+    """Return 0 on every tier, so that the placement has no effect."""
     return np.zeros((len(gpus), len(TIERS)))
 
 
 def tiered_ring(network: Network, gpus: np.ndarray, gradient_bytes: np.ndarray) -> np.ndarray:
-    """Ring all-reduce, alpha-beta: 2(g-1) steps of M/g bytes at the rate and latency of the placement's tier."""
+    """Return the time of a ring all-reduce in the alpha-beta model.
+
+    It takes 2(g-1) steps of M/g bytes, at the rate and latency of the placement's tier.
+    """
     bandwidth = np.asarray(network.bandwidth_GBps) * 1e9
     steps = 2.0 * (gpus[:, None] - 1)
     return steps / gpus[:, None] * gradient_bytes[:, None] / bandwidth + steps * np.asarray(network.latency_s)
 
 
-# Models that need more than the gang and its bytes; gpusched_env.performance prices them.
+# Models that need more data than the gang size and the gradient bytes; gpusched_env.performance implements them.
 NETWORK_MODELS: Final = {
     "tiers": "each tier stretches the whole iteration by tier_slowdown (Themis, NSDI 2020, footnote 3)",
     "dimensions": "a profile's efficiency on the shape of each placement: GPUs by slot, machine and rack (Dally)",
@@ -144,12 +157,15 @@ COMMUNICATION_MODELS: Final[dict[str, CommunicationModel]] = {
 
 
 def communication_s(network: Network, gpus: np.ndarray, gradient_bytes: np.ndarray) -> np.ndarray:
-    """float64 [C, tiers]: communication time [s] of one iteration of C gangs; 0 for one GPU or no gradient.
+    """Return the communication time of one iteration of C gangs on each tier; float64 [C, tiers] [s].
+
+    It is 0 for gangs of one GPU and for 0 gradient bytes.
 
     Parameters
     ----------
+    network : a network whose model is in COMMUNICATION_MODELS
     gpus : int [C], gang sizes
-    gradient_bytes : float64 [C], bytes all-reduced in each iteration
+    gradient_bytes : float64 [C], bytes that are all-reduced in each iteration
     """
     seconds = COMMUNICATION_MODELS[network.model](network, gpus, gradient_bytes)
     nothing_to_say = (gpus <= 1) | (gradient_bytes == 0.0)

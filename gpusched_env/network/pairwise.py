@@ -1,6 +1,6 @@
-"""Pairwise interference: a table of measured ratios says how fast a model runs beside another.
+"""Pairwise interference: a table of measured ratios gives the rate of a model beside another model.
 
-Follows gajagajago/deepshare, scheduler/cluster_env.py. Users bring their own table; the package has none.
+The rules follow gajagajago/deepshare, scheduler/cluster_env.py. The user must supply the table; the package has none.
 """
 
 from __future__ import annotations
@@ -24,24 +24,25 @@ MISSING: Final = ("error", "unit")
 
 @dataclass(frozen=True)
 class PairwiseTable:
-    """Ratios by ordered pair of names.
+    """Table of a ratio for each ordered pair of names.
 
     Parameters
     ----------
-    ratio : {(a, b): throughput of a beside b / throughput of a alone}, in (0, 1]; (b, a) may differ
-    source : where the table comes from, for messages
+    ratio : (a, b) -> throughput of a beside b / throughput of a alone, in (0, 1]; the ratio of (b, a) may differ
+    source : origin of the table, for error messages
     """
 
     ratio: Mapping[tuple[str, str], float]
     source: str
 
     def matrix(self, names: Sequence[str], missing: str = "error", floor: float = 0.35) -> Array:
-        """float64 [K, K]: ratio of name a (row) beside name b (column), at least ``floor``.
+        """Return the ratio of each name (row) beside each name (column); float64 [K, K].
 
         Parameters
         ----------
-        names : names of models, or of whatever the table distinguishes, such as "bert,8,2"
-        missing : "error" refuses a pair that the table lacks, "unit" lets it run undisturbed
+        names : names of models, or of other classes that the table distinguishes, such as "bert,8,2"
+        missing : rule for a pair that the table lacks: "error" = raise an error, "unit" = the ratio is 1
+        floor : lower limit on the ratios
 
         Raises
         ------
@@ -60,15 +61,15 @@ class PairwiseTable:
 
 
 def pairwise_ratios(gpus_on: Array, name: Array, matrix: Array) -> Array:
-    """float64 [J]: throughput of each gang / its throughput without neighbours.
+    """Return the throughput of each gang / its throughput without neighbours; float64 [J].
 
-    It is the smallest ratio over all neighbours, not their product. A neighbour is another gang on one of the gang's
-    servers. A gang on one server is neither slowed nor slows others.
+    It is the smallest ratio over all neighbours, not the product of the ratios. A neighbour is another gang that uses
+    one of the gang's servers. A gang that is on one server is not slowed down, and does not slow others down.
 
     Parameters
     ----------
-    gpus_on : int [J, S], GPUs of each running gang on each server
-    name : int [J], row of each gang in the matrix
+    gpus_on : int [J, S], number of GPUs of each running gang on each server
+    name : int [J], row of each gang in ``matrix``
     matrix : float64 [K, K], see :meth:`PairwiseTable.matrix`
     """
     on = gpus_on > 0
@@ -82,8 +83,8 @@ def read_pairwise(path: Path) -> PairwiseTable:
 
     Raises
     ------
-    ScenarioError : a file that cannot be read, a missing column, a field that is empty or no ratio, a pair given twice;
-        the message names file, line, field and remedy
+    ScenarioError : a file that cannot be read, a missing column, a field that is empty or is not a ratio, or a pair
+        that occurs twice; the message names the file, line, field and remedy
     """
     ratio: dict[tuple[str, str], float] = {}
     line_of: dict[tuple[str, str], int] = {}
@@ -113,7 +114,7 @@ def read_pairwise(path: Path) -> PairwiseTable:
 
 
 def _pair(row: Mapping[str, str | None], place: str) -> tuple[tuple[str, str], float]:
-    """Read one row."""
+    """Return the pair of names and the ratio of a row; ``place`` is its file and line, for error messages."""
     a, b, text = ((row[field] or "").strip() for field in FIELDS)
     for field, value in zip(FIELDS, (a, b, text), strict=True):
         if not value:

@@ -1,4 +1,4 @@
-"""Servers and networks by name: effective rates of links, and presets of TopologySpec made of them."""
+"""Presets of servers and networks, and the effective rates of links from which they are made."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _SIMAI: Final = "aliyun/SimAI, calbusbw.h"
 
 
 class Rate(NamedTuple):
-    """Rate of one direction of a link: the nominal one, and the one that collectives reach."""
+    """Rate of one direction of a link."""
 
-    raw_GBps: float | None  # [1e9 byte/s]; None = not given by the source
-    effective_GBps: float  # [1e9 byte/s]
+    raw_GBps: float | None  # nominal rate [1e9 byte/s]; None = the source does not give it
+    effective_GBps: float  # rate that collectives reach [1e9 byte/s]
     source: str
 
 
-# NVLink: all links of one GPU, effective rate of a link x number of links.
+# A rate of NVLink is that of all links of one GPU: effective rate of a link x number of links.
 RATES: Final[dict[str, Rate]] = {
     "nvlink-p100": Rate(80.0, 4 * 18.0, _NCCL),
     "nvlink-v100": Rate(150.0, 6 * 20.0, _NCCL),
@@ -44,7 +44,8 @@ RATES: Final[dict[str, Rate]] = {
     "rdma-400g": Rate(50.0, 48.5, f"{_NCCL}; {_SIMAI}"),
 }
 
-# Latency of one step [s]: NVIDIA/nccl, src/graph/tuning.cc, protocol Simple; TCP: from the range 10 to 50 us (choice).
+# Latency of one step [s]. The source is NVIDIA/nccl, src/graph/tuning.cc, protocol Simple. The latency of TCP is a
+# choice from the range 10 to 50 us.
 NVLINK_S: Final = 3.4e-6
 PCIE_S: Final = 5.7e-6
 RDMA_S: Final = 14e-6
@@ -52,15 +53,15 @@ TCP_S: Final = 50e-6
 
 
 class NetworkPreset(NamedTuple):
-    """A server and a network; the topology can be built for any cluster of such servers."""
+    """A kind of server and a network; the topology can be built for any cluster of such servers."""
 
     topology: TopologySpec
-    gpus: tuple[int, ...]  # [GPU] of a server; several where servers differ
+    gpus: tuple[int, ...]  # GPUs of a server; several values if the servers differ [GPU]
     description: str
 
 
 def _server(port: str, nic: str, gpu_latency_s: float, nic_latency_s: float, nics: int = 1) -> TopologySpec:
-    """Servers with ``nics`` NICs of one kind, at one switch."""
+    """Return the spec of servers with ``nics`` equal NICs at one switch."""
     return TopologySpec(
         "single-switch",
         gpu_GBps=RATES[port].effective_GBps,
@@ -105,7 +106,7 @@ NETWORK_PRESETS: Final[dict[str, NetworkPreset]] = {
         (8,),
         "8 H100 on NVSwitch, 8 x 400 Gb/s, leaf-spine 1:1 (choice)",
     ),
-    # A rack stands for the paper's segment: 128 servers below 16 switches, each with 60 uplinks of 400 Gb/s.
+    # A rack represents a segment of the paper: 128 servers below 16 switches, each with 60 uplinks of 400 Gb/s.
     "h800-2tier": NetworkPreset(
         replace(
             _server("nvlink-h800", "rdma-200g", NVLINK_S, RDMA_S),

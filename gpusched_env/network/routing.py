@@ -6,40 +6,42 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-EXACT: Final = 1e-9  # shares that differ by less are equal; they are sums of a few fractions
+EXACT: Final = 1e-9  # shares that differ by less count as equal, because they are rounded sums of fractions
 
 
 class Arcs(NamedTuple):
-    """One direction of the links between switches, as arrays [A]; parallel equal links are members of one arc."""
+    """Directed links between switches, as arrays [A]; equal parallel links are members of one arc."""
 
-    tail: np.ndarray  # int, switch
-    head: np.ndarray  # int, switch
-    members: np.ndarray  # int
-    latency_s: np.ndarray  # float64 [s]
+    tail: np.ndarray  # int, switch from which the arc leads
+    head: np.ndarray  # int, switch to which the arc leads
+    members: np.ndarray  # int, number of parallel links
+    latency_s: np.ndarray  # float64, latency of a step over the arc [s]
 
 
 class Routes(NamedTuple):
-    """Where the bytes between E groups go."""
+    """The routes between E groups of servers."""
 
     at: np.ndarray  # int32 [E * E + 1], see Topology.route_at
-    arc: np.ndarray  # int32 [X]
-    share: np.ndarray  # float64 [X]
-    latency_s: np.ndarray  # float64 [E, E], summed over the links of the slowest path between switches [s]; inf = none
+    arc: np.ndarray  # int32 [X], arcs of the routes
+    share: np.ndarray  # float64 [X], share of the route's bytes that crosses the arc
+    latency_s: np.ndarray  # float64 [E, E], summed latency of the slowest path between switches [s]; inf = no path
     even: np.ndarray  # bool [E, E], whether routes load all links of both servers evenly
 
 
 def even_split_routes(switches: int, arcs: Arcs, leaving: np.ndarray, entering: np.ndarray) -> Routes:
-    """Route between all pairs of groups along the fewest links, splitting evenly over all next links at each switch.
+    """Return the shortest routes between all pairs of groups; a switch splits bytes evenly over all next links.
 
     Parameters
     ----------
     switches : number of switches S
-    leaving, entering : float64 [E, S], share of a server's links that lead to (come from) each switch; rows sum to 1
+    arcs : the links between the switches
+    leaving, entering : float64 [E, S], share of the links out of (into) a server that lead to (from) each switch; each
+        row sums to 1
 
     Notes
     -----
-    For each destination, the arcs that lead one hop nearer form an acyclic graph. The bytes of all sources are pushed
-    through it level by level. O(E (S + A E)).
+    For each destination, the arcs that lead one hop nearer to it form an acyclic graph. The bytes of all sources are
+    pushed through this graph level by level. Time: O(E (S + A E)).
     """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import dijkstra
@@ -51,12 +53,12 @@ def even_split_routes(switches: int, arcs: Arcs, leaving: np.ndarray, entering: 
     even = np.zeros((groups, groups), bool)
     found: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
     for target in range(groups):
-        away = hops[:, entering[target] > 0].min(axis=1)  # [hop]
+        away = hops[:, entering[target] > 0].min(axis=1)  # [S], hops from each switch to the destination
         first = np.where(leaving > 0, away, np.inf).min(axis=1)
         last = np.where(leaving > 0, away, -np.inf).max(axis=1)
         there = np.isfinite(first)
-        bytes_at = np.where(there, leaving.T, 0.0)  # [S, E]; a server sends over all its links
-        delay = np.where(away == 0, 0.0, -np.inf)  # [s]
+        bytes_at = np.where(there, leaving.T, 0.0)  # [S, E], bytes of each source at each switch
+        delay = np.where(away == 0, 0.0, -np.inf)  # [S], latency from each switch to the destination [s]
         nearer = np.flatnonzero(np.isfinite(away[arcs.tail]) & (away[arcs.tail] == away[arcs.head] + 1))
         ports = np.bincount(arcs.tail[nearer], arcs.members[nearer], switches)
         split = arcs.members[nearer] / ports[arcs.tail[nearer]]
@@ -74,7 +76,7 @@ def even_split_routes(switches: int, arcs: Arcs, leaving: np.ndarray, entering: 
         even[:, target] = (first == last) & (np.abs(arrived - entering[target]).max(axis=1) < EXACT)
         latency[:, target] = np.where(there, np.where(leaving > 0, delay, -np.inf).max(axis=1), np.inf)
     pair, arc, share = (np.concatenate(column) for column in zip(*found, strict=True)) if found else _nothing()
-    order = np.argsort(pair, kind="stable")  # a route keeps the order of its hops
+    order = np.argsort(pair, kind="stable")  # stable, so that each route keeps the order of its hops
     at = np.zeros(groups * groups + 1, np.int32)
     np.cumsum(np.bincount(pair, minlength=groups * groups), out=at[1:])
     return Routes(at, arc[order].astype(np.int32), share[order], latency, even)

@@ -1,9 +1,10 @@
-"""The named topologies as networkx graphs: one function and one line in TOPOLOGIES each.
+"""The named topologies as networkx graphs.
 
-The nodes of a graph are servers, with attribute ``server`` (index of the node in the cluster), and switches. Its edges
-have ``GBps`` (rate of one direction of one member [1e9 byte/s]), and may have ``members`` (parallel equal links,
-default 1) and ``latency_s`` [s]. Equal links and switches are bundled, so every built-in topology is a tree. This is
-exact under an even split.
+Each topology has one function and one line in TOPOLOGIES. The nodes of a graph are servers and switches. A server has
+the attribute ``server``, its index among the nodes of the cluster. An edge represents one or more equal parallel links,
+its members. It has the attribute ``GBps``, the rate of one direction of one member [1e9 byte/s]. It may have
+``members``, the number of members (default 1), and ``latency_s``, the latency of a step [s]. Equal links and switches
+are bundled, so every built-in topology is a tree. Bundling is exact if traffic splits evenly over equal paths.
 """
 
 from __future__ import annotations
@@ -22,30 +23,35 @@ if TYPE_CHECKING:
 
 
 class Kind(NamedTuple):
-    """A builder of graphs, and the fields of TopologySpec that it uses beside those that all kinds use."""
+    """A kind of topology: the function that builds its graph, and the fields of TopologySpec that not all kinds use."""
 
     build: Callable[[Cluster, TopologySpec], Any]
     fields: tuple[str, ...] = ()
 
 
 def single_switch(cluster: Cluster, spec: TopologySpec) -> Any:
-    """All servers at one non-blocking switch: only NICs can be a bottleneck."""
+    """Build a graph with all servers at one non-blocking switch, so that only NICs can be bottlenecks."""
     return _servers(cluster, spec, np.zeros(len(cluster.nodes), int), "switch")
 
 
 def leaf_spine(cluster: Cluster, spec: TopologySpec) -> Any:
-    """A leaf switch for each rack and a non-blocking spine; a rack's uplinks: its servers' rates / oversubscription."""
+    """Build a graph with a leaf switch for each rack and a non-blocking spine.
+
+    The summed rate of a rack's uplinks is the summed rate of its servers / ``oversubscription``.
+    """
     return _leaf_spine(cluster, spec, spec.uplinks)
 
 
 def rail_optimised(cluster: Cluster, spec: TopologySpec) -> Any:
-    """Every rack has one rail switch for each NIC of a server; one spine connects all rail switches.
+    """Build a graph in which each rack has one rail switch per NIC of a server, and a spine connects the rail switches.
 
-    NIC i of every server of a rack is at the rack's rail switch i, and a collective keeps GPU i on rail i. All rails
-    then carry the same load, so they are bundled into one switch with ``nics`` times as many uplinks. A job with fewer
-    GPUs than NICs on a server uses as many rails as GPUs (the rail cap of Topology.nics). Two jobs that share a server
-    are on different rails; the cap and the bundled NICs model this exactly. Not modelled: a job whose GPUs are on
-    different rails of different servers reaches the other rail by NVLink or the spine.
+    NIC i of every server in a rack is connected to rail switch i of the rack, and a collective keeps GPU i on rail i.
+    So all rails carry the same load, and they are bundled into one switch with ``nics`` times as many uplinks. A job
+    with fewer GPUs than NICs on a server uses as many rails as it has GPUs there, see ``nics`` of Topology. Two jobs
+    that share a server use different rails; this limit and the bundled NICs model this exactly.
+
+    One case is not modelled: if the GPUs of a job are on different rails of different servers, the job reaches the
+    other rail by NVLink or the spine.
     """
     graph = _leaf_spine(cluster, spec, spec.nics * spec.uplinks)
     for rack in range(len(cluster.racks)):
@@ -54,7 +60,7 @@ def rail_optimised(cluster: Cluster, spec: TopologySpec) -> Any:
 
 
 def three_tier(cluster: Cluster, spec: TopologySpec) -> Any:
-    """Racks below pods below a non-blocking core; the uplinks of racks and of pods may be oversubscribed."""
+    """Build a graph of racks below pods below a non-blocking core; uplinks of racks and pods may be oversubscribed."""
     assert spec.racks_per_pod is not None
     return _three_tier(
         cluster, spec, spec.uplinks, spec.oversubscription, spec.racks_per_pod, spec.pod_uplinks,
@@ -63,13 +69,14 @@ def three_tier(cluster: Cluster, spec: TopologySpec) -> Any:
 
 
 def fat_tree(cluster: Cluster, spec: TopologySpec) -> Any:
-    """A k-ary fat tree (Al-Fares et al., SIGCOMM 2008): k/2 servers a rack, k/2 racks a pod, k pods, 1:1 everywhere.
+    """Build the graph of a k-ary fat tree (Al-Fares et al., SIGCOMM 2008), which has no oversubscription.
 
-    The k/2 aggregation switches of a pod are bundled into one switch, and so are the (k/2)^2 cores.
+    It has k pods with k/2 racks each, and a rack has k/2 servers. The k/2 aggregation switches of a pod are bundled
+    into one switch, and the (k/2)^2 core switches into another.
 
     Raises
     ------
-    ScenarioError : the cluster is not k^3/4 servers in racks of k/2, for an even k
+    ScenarioError : for no even k, the cluster has k^3/4 servers in racks of k/2 servers
     """
     servers, half = len(cluster.nodes), int(cluster.racks["nodes"][0])
     if servers != 2 * half**3 or (cluster.racks["nodes"] != half).any():
@@ -87,7 +94,7 @@ def fat_tree(cluster: Cluster, spec: TopologySpec) -> Any:
 
 
 def _servers(cluster: Cluster, spec: TopologySpec, switch: np.ndarray, name: str = "rack") -> Any:
-    """Graph with each server at one of the switches; a server's NICs are one link."""
+    """Build a graph with each server connected to its switch, ``switch[server]``; the NICs of a server are one link."""
     import networkx as nx
 
     graph = nx.Graph()

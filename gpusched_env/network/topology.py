@@ -10,14 +10,14 @@ import numpy as np
 
 from gpusched_env.errors import ScenarioError
 
-# Tier of a link: hops from the nearest server to the link's lower end; 0, 1, 2, and 3 or more.
+# The tier of a link depends on the hops from its lower end to the nearest server: 0, 1, 2, or at least 3.
 LINK_TIERS: Final = ("nic", "rack", "pod", "core")
 
 LINK_DTYPE: Final = np.dtype(
     [
-        ("name", "<U64"),  # names of its two ends
-        ("capacity", "<f8"),  # [byte/s] of one direction of one member
-        ("members", "<i4"),  # parallel equal links in this row
+        ("name", "<U64"),  # names of the two ends of the link
+        ("capacity", "<f8"),  # [byte/s] rate of one direction of one member
+        ("members", "<i4"),  # number of equal parallel links in this row
         ("tier", "<i4"),  # index into LINK_TIERS
     ]
 )
@@ -25,28 +25,32 @@ LINK_DTYPE: Final = np.dtype(
 
 @dataclass(frozen=True, eq=False)
 class Topology:
-    """Links and routes of N servers (the nodes of the cluster, in order) in E groups of equal attachment.
+    """Links and routes of N servers, which are the nodes of the cluster in the same order.
+
+    Servers that are connected to the same switches by links of equal number and latency form a group; there are E
+    groups.
 
     Parameters
     ----------
-    links : LINK_DTYPE [L]; first the servers' own links, then those between switches, inner tiers first
-    duplex : True: a row stands for both directions of a link. The network is then a tree. A ring is a closed walk, so
-        in a tree it crosses every link equally often in each direction; its load on a row is half of its crossings.
-        False: a row is one direction
-    access : int32 [N, 2], rows of the link out of each server and of the link into it; equal when ``duplex``
-    edge : int32 [N], group of each server; the servers of a group are at the same switches, by links of equal number
-        and latency
+    links : LINK_DTYPE [L], first the servers' own links, then the links between switches, inner tiers first
+    duplex : True = a row represents both directions of a link, and the network is a tree. A ring is a closed walk, so
+        in a tree it crosses each link equally often in both directions; its load on a row is half of its crossings.
+        False = a row represents one direction
+    access : int32 [N, 2], row of the link out of each server and row of the link into it; equal if ``duplex``
+    edge : int32 [N], group of each server
     route_at : int32 [E * E + 1]; the route from group a to group b is ``route_at[a * E + b] : route_at[a * E + b + 1]``
-        of route_link and route_share. It leaves out the servers' own links, so it is empty inside a group
+        of ``route_link`` and ``route_share``. Routes leave out the servers' own links, so the route inside a group is
+        empty
     route_link : int32 [X], row of a link between switches
-    route_share : float64 [X], share of the route's bytes that crosses this row
-    latency_s : float64 [E, E], latency of one step between a server of one group and one of another [s]
-    gpu_Bps : one-direction rate of a GPU's port inside its server [byte/s]
+    route_share : float64 [X], share of the route's bytes that crosses this link
+    latency_s : float64 [E, E], latency of one step from a server of one group to a server of another group [s]
+    gpu_Bps : one-way rate of a GPU's port inside its server [byte/s]
     gpu_latency_s : latency of one step between two GPUs of a server [s]
-    nic_Bps : summed one-direction rate of a server's NICs [byte/s]; of the slowest server where they differ
-    nics : NICs of a server. With more than one, a job with g GPUs on a server gets ``min(g, nics) / nics`` of nic_Bps
+    nic_Bps : summed one-way rate of a server's NICs [byte/s]; if servers differ, that of the slowest server
+    nics : number of NICs of a server; if it is above 1, a job with g GPUs on a server gets ``min(g, nics) / nics`` of
+        ``nic_Bps``
     host_bus_Bps : rate of the bus of a server that all its multi-GPU jobs share [byte/s]; inf = no bus
-    graph : the networkx graph that was compiled; ``rows`` of its edges are indices into ``links``
+    graph : the networkx graph that was compiled; the attribute ``rows`` of an edge holds its indices into ``links``
     """
 
     links: np.ndarray
@@ -65,14 +69,17 @@ class Topology:
     graph: Any = field(repr=False)
 
     def route(self, a: int, b: int) -> tuple[np.ndarray, np.ndarray]:
-        """Rows of the links between switches from group ``a`` to group ``b``, and the share of the bytes on each."""
+        """Return the rows of the links on the route from group ``a`` to group ``b``, and the share of bytes on each."""
         pair = a * len(self.latency_s) + b
         part = slice(self.route_at[pair], self.route_at[pair + 1])
         return self.route_link[part], self.route_share[part]
 
     @cached_property
     def uplinks(self) -> np.ndarray:
-        """int32 [E]: row of the narrowest link that all routes out of a group cross; -1 = none, or only one group."""
+        """Row of the slowest link that all routes out of a group cross; int32 [E].
+
+        It is -1 if there is no such link or only one group.
+        """
         groups = len(self.latency_s)
         pooled = self.links["capacity"] * self.links["members"]
         uplinks = np.full(groups, -1, np.int32)
@@ -85,11 +92,11 @@ class Topology:
         return uplinks
 
     def check_hashed_ecmp(self) -> None:
-        """Check that hashed ECMP can be used: equal-cost paths must be members of one row.
+        """Check that hashed ECMP can be used: equal-cost paths must be members of the same row of ``links``.
 
         Raises
         ------
-        ScenarioError : a route splits over different rows
+        ScenarioError : a route splits over several rows
         """
         split = np.flatnonzero(self.route_share < 1.0)
         if len(split):

@@ -1,4 +1,4 @@
-"""The parameters of a topology, as a scenario holds them."""
+"""The parameters of a topology in a scenario."""
 
 from __future__ import annotations
 
@@ -28,36 +28,37 @@ OF_KINDS: Final = frozenset(name for kind in TOPOLOGIES.values() for name in kin
 
 @dataclass(frozen=True)
 class TopologySpec:
-    """The links between the servers of a cluster and inside a server. GB are 1e9 bytes; all rates are one-way.
+    """The links between the servers of a cluster and inside a server; all rates are one-way.
 
     Parameters
     ----------
-    kind : a name in TOPOLOGIES. A field with kinds in brackets applies to those kinds; all others must leave it out
+    kind : a name in TOPOLOGIES. A field below that ends with kinds in brackets must be left out for all other kinds
     gpu_GBps : rate of a GPU's port inside its server [1e9 byte/s]
     gpu_latency_s : latency of one step of a collective inside a server [s]
     nic_GBps : summed rate of all NICs of a server [1e9 byte/s]
     nic_latency_s : latency of one step between two servers under one switch [s]
-    nics : NICs of a server; with more than one, a job can use at most one NIC for each of its GPUs there
+    nics : number of NICs of a server; if it is above 1, a job uses at most one NIC for each of its GPUs on the server
     hop_latency_s : latency that each link between switches adds to a step [s]
     host_bus_GBps : rate of a bus that all jobs with two or more GPUs on a server share [1e9 byte/s]; None = no bus
     oversubscription : summed rate of a rack's servers / summed rate of its uplinks (leaf-spine, three-tier,
         rail-optimised, clos-table)
-    uplinks : number of uplinks of a rack (in rail-optimised, of a rail switch), which share its uplink capacity evenly
-        (leaf-spine, three-tier, rail-optimised, clos-table)
-    racks_per_pod : racks below one pod switch, in order; the last pod may have fewer (three-tier)
-    pod_oversubscription : summed rate of the uplinks of a pod's racks / that of its own (three-tier, clos-table)
+    uplinks : number of uplinks of a rack (for rail-optimised: of a rail switch); their rates are equal (leaf-spine,
+        three-tier, rail-optimised, clos-table)
+    racks_per_pod : number of consecutive racks in a pod; the last pod may have fewer (three-tier)
+    pod_oversubscription : summed rate of the uplinks of a pod's racks / summed rate of the pod's own uplinks
+        (three-tier, clos-table)
     pod_uplinks : number of uplinks from a pod to the core (three-tier, clos-table)
-    path : path of a file, used as written (graph, clos-table)
-    names_per_parent : True = equal names below different switches are different switches (clos-table)
+    path : path of the topology file; it is not made absolute (graph, clos-table)
+    names_per_parent : True = switches with equal names below different switches are different switches (clos-table)
 
     Notes
     -----
-    The default is a server with NVLink of the V100 generation and one 100 Gb/s NIC; effective rates and latencies from
-    NVIDIA/nccl, topo.h and tuning.cc.
+    The default values describe a server with NVLink of the V100 generation and one 100 Gb/s NIC. The effective rates
+    and latencies come from NVIDIA/nccl, topo.h and tuning.cc.
 
     Raises
     ------
-    ScenarioError : an unknown kind, a field out of range, a field that the kind does not use, a missing field
+    ScenarioError : an unknown kind, a field out of range, a field that the kind does not use, or a missing field
     """
 
     kind: str = "leaf-spine"
@@ -103,7 +104,7 @@ class TopologySpec:
             raise ScenarioError("topology.nics is 1: 'rail-optimised' needs two or more, one for each rail")
 
     def file_digest(self) -> str | None:
-        """SHA-256 of the file's bytes; None if there is no file.
+        """Return the SHA-256 of the file at ``path``; None if there is no file.
 
         Raises
         ------
@@ -113,16 +114,18 @@ class TopologySpec:
 
 
 def build_topology(spec: TopologySpec, cluster: Cluster, duplex: bool = True) -> Topology:
-    """Build and compile the network of ``cluster``.
+    """Build the topology of ``spec`` for a cluster.
 
     Parameters
     ----------
-    duplex : True: fold both directions of a link into one row where the network is a tree; False: a row per direction
+    spec : parameters of the topology
+    cluster : the cluster, whose nodes are the servers of the topology
+    duplex : True = if the network is a tree, both directions of a link share one row; False = each direction has a row
 
     Raises
     ------
-    ScenarioError : the kind does not fit the cluster (fat-tree; a graph with more or fewer servers), or its graph
-        cannot be compiled: see :func:`gpusched_env.network.compiling.compile_graph`
+    ScenarioError : the kind does not fit the cluster (a fat tree of another size, a graph with more or fewer servers),
+        or the graph cannot be compiled, see :func:`gpusched_env.network.compiling.compile_graph`
     TraceError : the file cannot be read
     """
     graph = TOPOLOGIES[spec.kind].build(cluster, spec)

@@ -1,4 +1,4 @@
-"""A network as plain data: for scenario files, and for fingerprints, where a file's SHA-256 replaces its path."""
+"""Convert a network to plain data for scenario files and for fingerprints."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any, Final
 
 from gpusched_env.network.models import Network
 
-# Fields that are always written. Other fields are written only if they differ from their defaults, so a scenario that
-# is older than a field keeps its fingerprint.
+# Fields that are always written. Other fields are written only if they differ from their defaults, so that a scenario
+# keeps its fingerprint when a new version adds a field.
 OF_TIERS: Final = ("model", "bandwidth_GBps", "latency_s")
 OF_LINKS: Final = ("model",)
 
 
 def network_as_dict(network: Network) -> dict[str, Any]:
-    """Give plain data for JSON."""
+    """Return the network as plain data for JSON; fields with default values are left out."""
     data = _set_fields(network, OF_TIERS if network.topology is None else OF_LINKS)
     if network.topology is not None:
         data["topology"] = _set_fields(network.topology, ("kind",))
@@ -26,7 +26,7 @@ def network_as_dict(network: Network) -> dict[str, Any]:
 
 
 def network_identity(network: Network) -> dict[str, Any]:
-    """Give the same data with a file's SHA-256 in place of its path.
+    """Return the data of :func:`network_as_dict` with the SHA-256 of each file instead of its path, for fingerprints.
 
     Raises
     ------
@@ -41,6 +41,6 @@ def network_identity(network: Network) -> dict[str, Any]:
 
 
 def _set_fields(part: Any, always: tuple[str, ...]) -> dict[str, Any]:
-    """Fields of a dataclass that differ from their defaults, and those named in ``always``."""
+    """Return the fields of a dataclass that differ from their defaults, and those in ``always``."""
     values = {item.name: (getattr(part, item.name), item.default) for item in dataclasses.fields(part)}
     return {name: value for name, (value, default) in values.items() if name in always or value != default}

@@ -1,4 +1,4 @@
-"""HTML reports: one file for a user's own runs, and the building blocks of the leaderboard's site."""
+"""HTML reports on a user's own runs, and functions that reports share with the site of the leaderboard."""
 
 from gpusched_env.reports.report import write_report
 

@@ -1,4 +1,4 @@
-"""Curves of a page, with a bounded number of points: distribution of JCT; GPUs held and jobs waiting over time."""
+"""Curves of a page with a bounded number of points: distribution of JCT, and GPUs held and jobs waiting over time."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from gpusched_env.instance import Instance
 from gpusched_env.metrics import Window, end_of_run, held_gpus, job_times, jobs_waiting
 from gpusched_env.metrics.summary import tracked
 
-POINTS: Final = 200  # of a distribution: one per 0.5 %
-BINS: Final = 300  # of a line over time
+POINTS: Final = 200  # largest number of points of a distribution, one per 0.5 %
+BINS: Final = 300  # number of bins of a line over time
 
 
 def completion_times(instance: Instance, log: EventLog, window: Window | None = None) -> np.ndarray:
-    """float64 [tracked jobs]: JCT [s], NaN = unfinished."""
+    """Return the JCT of each tracked job [s]; float64 [tracked jobs], NaN = unfinished."""
     times: np.ndarray = job_times(instance, log)["jct_s"][tracked(len(instance.workload), window)]
     return times
 
 
 def distribution(jct_s: np.ndarray) -> dict[str, list[float]]:
-    """Return the steps of the distribution of JCT: time [s], and the share of jobs that finished within it.
+    """Return the steps of the distribution of JCT: a time [s], and the share of jobs with at most this JCT.
 
-    With more than POINTS finished jobs, POINTS evenly spaced steps. The share is that of all jobs, finished or not.
+    It is the share of all jobs, including unfinished jobs. If more than POINTS jobs finished, the result has POINTS
+    evenly spaced steps.
     """
     done = np.sort(jct_s[np.isfinite(jct_s)])
     rank = np.unique(np.linspace(1, len(done), min(POINTS, len(done))).round().astype(int)) if len(done) else done
@@ -36,12 +37,12 @@ def distribution(jct_s: np.ndarray) -> dict[str, list[float]]:
 
 
 def over_time(instance: Instance, log: EventLog, end_s: float | None = None) -> dict[str, Any]:
-    """Return GPUs held [%] and jobs waiting over time [s since the first arrival].
+    """Return the held GPUs [%] and the number of waiting jobs over time [s since the first arrival].
 
     Parameters
     ----------
-    instance, log : a run
-    end_s : end of the last bin [s], so that compared runs have the same bins; by default the end of this run
+    instance, log : problem and event log of a run
+    end_s : end of the last bin [s]; give the same value for all runs that are compared. None = the end of this run
     """
     first = float(instance.workload.jobs["arrival_s"].min())
     own_end = end_of_run(instance, log)

@@ -1,4 +1,4 @@
-"""Pages from templates: text is always escaped, and a page runs only the scripts that it was made with."""
+"""Make pages from templates; texts are escaped, and a page runs only the scripts that it was made with."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from jinja2 import Environment
 
-# No page makes requests; Plotly adds inline styles, and saves pictures as data URLs.
+# A page may make no requests. Plotly needs data URLs, with which it saves pictures, and inline styles.
 _POLICY: Final = "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data: blob:"
-# A site loads its own files, from a server or from disk.
+# A page of a site may load files of the site, from a server or from a local disk.
 SITE_POLICY: Final = f"{_POLICY}; script-src 'self' file:; style-src 'self' file: 'unsafe-inline'"
 
 
@@ -27,7 +27,7 @@ def need_libraries(what: str) -> None:
 
     Raises
     ------
-    GpuschedError : libraries are missing; the message has the command that installs them
+    GpuschedError : libraries are missing; the message gives the command that installs them
     """
     missing = [name for name in ("jinja2", "plotly") if importlib.util.find_spec(name) is None]
     if missing:
@@ -35,7 +35,7 @@ def need_libraries(what: str) -> None:
 
 
 def asset(name: str) -> str:
-    """Return the text of one of the package's scripts or styles, or of ``plotly.min.js`` from the library plotly."""
+    """Return the text of a script or style sheet of this package, or of ``plotly.min.js`` from the library plotly."""
     if name == "plotly.min.js":
         from plotly.offline import get_plotlyjs
 

@@ -1,4 +1,4 @@
-"""A report on runs in one HTML file: tables, curves and the schedule viewer. It needs no server and no network."""
+"""A report on runs in one HTML file with tables, curves and the schedule viewer; it needs no server and no network."""
 
 from __future__ import annotations
 
@@ -31,14 +31,15 @@ def write_report(
     Parameters
     ----------
     instance : the problem of one seed
-    results : the tables show all results; the plots show those with a log, which must be of that seed
-    path : where to save
+    results : results of runs. The tables show all of them. The plots show those with a log, which must be of this seed
+    path : path of the HTML file
     title : heading of the page
     notes : paragraphs above the tables
 
     Raises
     ------
-    GpuschedError : no run with a log, results that cannot be compared, missing libraries, or an unwritable path
+    GpuschedError : no result has a log, the results cannot be compared, libraries are missing, or the file cannot be
+        written
     """
     need_libraries("a report")
     from markupsafe import Markup

@@ -1,4 +1,4 @@
-"""The data of one run for the schedule viewer, of bounded size. Times are in ticks since the first arrival."""
+"""The data of a run for the schedule viewer, of bounded size; times are in ticks since the first arrival."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from gpusched_env.metrics import end_of_run, job_times
 from gpusched_env.reports.curves import over_time
 from gpusched_env.units import unit_for
 
-TICKS: Final = 100_000  # in a run: finer than any screen
+TICKS: Final = 100_000  # number of ticks of a run, finer than any screen
 MOST_JOBS: Final = 5_000  # runs with more jobs have no data of single jobs
-MOST_WAITS: Final = 10_000
-LINK_TIMES: Final = 160
-MOST_LINKS: Final = 40
+MOST_WAITS: Final = 10_000  # largest number of periods in which jobs wait
+LINK_TIMES: Final = 160  # number of times at which link loads are computed
+MOST_LINKS: Final = 40  # largest number of links with loads
 
 
 def run_data(instance: Instance, log: EventLog, label: str) -> dict[str, Any]:
-    """Return the data that the viewer draws; docs/reports.md says what is left out of long runs.
+    """Return the data that the viewer draws; docs/reports.md says what is left out for long runs.
 
     Parameters
     ----------
-    instance, log : a run
+    instance, log : problem and event log of a run
     label : display name of the scheduler
 
     Returns
     -------
-    dict : JSON data. ``tick_s`` is the length of a tick [s]. ``None``: the part does not apply or is too large
+    dict : JSON data. ``tick_s`` is the length of a tick [s]. A part is ``None`` if it does not apply or is too large
     """
     first = float(instance.workload.jobs["arrival_s"].min())
     span_s = max(end_of_run(instance, log) - first, 1e-9)
@@ -83,7 +83,7 @@ def _columns(table: np.ndarray, ticks: Any) -> dict[str, list[int]]:
 
 
 def _jobs(instance: Instance, log: EventLog, ticks: Any) -> dict[str, Any] | None:
-    """Columns of the table of jobs; None if there are too many."""
+    """Return the columns of the table of jobs; None if there are more than MOST_JOBS jobs."""
     jobs = instance.workload.jobs
     if len(jobs) > MOST_JOBS:
         return None
@@ -101,7 +101,7 @@ def _jobs(instance: Instance, log: EventLog, ticks: Any) -> dict[str, Any] | Non
 
 
 def _waits(log: EventLog, ticks: Any) -> dict[str, list[int | None]] | None:
-    """Periods in which jobs waited; end None = the job waited until the end of the run."""
+    """Return the periods in which jobs waited; an end of None means that the job waited until the end of the run."""
     events = log.events[np.isin(log.events["kind"], (ARRIVAL, START, RESUME, RELEASE, COMPLETE))]
     events = events[np.argsort(events["job"], kind="stable")]
     begins = np.flatnonzero(np.isin(events["kind"], (ARRIVAL, RELEASE)))
@@ -110,7 +110,7 @@ def _waits(log: EventLog, ticks: Any) -> dict[str, list[int | None]] | None:
     there = np.minimum(begins + 1, len(events) - 1)
     ends = np.where(events["job"][there] == events["job"][begins], events["time_s"][there], np.nan)
     ends[there == begins] = np.nan
-    long = ~(ends <= events["time_s"][begins])  # most jobs of an idle cluster start as they arrive
+    long = ~(ends <= events["time_s"][begins])  # leaves out waits of length 0, because a job may start on arrival
     return {
         "job": events["job"][begins][long].tolist(),
         "start": ticks(events["time_s"][begins][long]),
@@ -119,7 +119,7 @@ def _waits(log: EventLog, ticks: Any) -> dict[str, list[int | None]] | None:
 
 
 def _links(instance: Instance, log: EventLog, first_s: float, tick_s: float) -> dict[str, Any] | None:
-    """Loads [% of capacity] of the busiest links at LINK_TIMES moments, evenly spaced; None without links."""
+    """Return the loads of the busiest links at LINK_TIMES evenly spaced times [% of capacity]; None without links."""
     if instance.topology is None:
         return None
     from gpusched_env.evaluation.link_loads import link_loads

@@ -1,4 +1,4 @@
-"""Tables of a page: headings with units, and cells with sort keys."""
+"""Tables of a page, with units in headings and sort keys in cells."""
 
 from __future__ import annotations
 
@@ -17,49 +17,49 @@ BOUND: Final = "lower bound"
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell: its text, sort key (``value``), link (``href``), and small print after the text (``detail``)."""
+    """A cell of a table."""
 
     text: str
-    value: float | None = None
-    href: str = ""
-    detail: str = ""
+    value: float | None = None  # sort key
+    href: str = ""  # address of a link
+    detail: str = ""  # small print after the text
     mark: str = ""  # CSS class
-    badges: Sequence[str] = ()  # facts that the page itself has established, unlike the text
-    bar: float | None = None  # filled share of a bar below the text
+    badges: Sequence[str] = ()  # texts that the program itself has established, unlike ``text``
+    bar: float | None = None  # filled share of a bar below the text; None = no bar
 
 
 @dataclass(frozen=True)
 class Heading:
-    """A column; ``better`` = "min" or "max": the value that the first click sorts to the top."""
+    """A column of a table."""
 
     heading: str
-    text: bool = False
-    title: str = ""
-    better: str = "min"
+    text: bool = False  # whether the cells are texts, not numbers
+    title: str = ""  # tooltip
+    better: str = "min"  # "min" or "max"; the first click on the heading sorts this value to the top
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row; rows of bounds stay last."""
+    """A row of a table."""
 
     cells: Sequence[Cell]
-    bound: bool = False
+    bound: bool = False  # whether the row has lower bounds; such a row stays last when the table is sorted
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table; ``sorted_by`` = initial sort column, -1 = none; ``named_by`` = the column with the rows' names."""
+    """A table of a page."""
 
     caption: str
     columns: Sequence[Heading]
     rows: Sequence[Row] = field(default_factory=list)
     sortable: bool = True
-    sorted_by: int = -1
-    named_by: int = 0
+    sorted_by: int = -1  # index of the column by which the rows are sorted at first; -1 = none
+    named_by: int = 0  # index of the column with the names of the rows
 
 
 def scale_of(name: str, intervals: Sequence[Interval]) -> Unit:
-    """Choose the unit of a metric's column: a unit of time, per cent, or none."""
+    """Choose the unit of a metric's column: a unit of time, per cent, or no unit."""
     if COLUMN_OF[name].unit == "s":
         return unit_for(interval.mean for interval in intervals)
     return Unit("%", 0.01) if COLUMN_OF[name].unit == "share" else Unit("", 1.0)
@@ -73,7 +73,7 @@ def heading(name: str, unit: Unit) -> Heading:
 
 
 def number(interval: Interval, unit: Unit) -> Cell:
-    """Format a mean, and half of its interval if there is one."""
+    """Return a cell with a mean, and with half the width of its interval if there is one."""
     if not math.isfinite(interval.mean):
         return Cell("-")
     text = three_digits(interval.mean / unit.seconds)
@@ -84,16 +84,18 @@ def number(interval: Interval, unit: Unit) -> Cell:
 
 
 def summary_table(results: Sequence[RunResult], links: bool = False) -> Table:
-    """Compare schedulers by the usual metrics, best mean JCT first; the last row is the lower bound.
+    """Return a table that compares schedulers by the usual metrics, best mean JCT first; the last row is the bound.
+
+    A cell has the mean over seeds and half the width of its 95 % interval (Student t).
 
     Parameters
     ----------
-    results : of one scenario; a cell is the mean over seeds, and half of its 95 % interval (Student t)
-    links : the network is a topology: include the share of communication
+    results : results of runs of one scenario
+    links : True = include the share of communication; for a network with a topology
 
     Raises
     ------
-    GpuschedError : results that cannot be compared
+    GpuschedError : the results cannot be compared
     """
     groups = by_scheduler(results)
     order = sorted(groups, key=lambda label: (_rank(groups[label]), label))
@@ -116,7 +118,7 @@ def summary_table(results: Sequence[RunResult], links: bool = False) -> Table:
 
 
 def metrics_table(results: Sequence[RunResult]) -> Table:
-    """Every metric in a row of its own, with its meaning."""
+    """Return a table with one row for each metric and its meaning, and one column for each scheduler."""
     groups = by_scheduler(results)
     columns = [Heading("metric", text=True), *(Heading(label) for label in groups), Heading("meaning", text=True)]
     rows = []
@@ -134,7 +136,7 @@ def _who(label: str, group: list[RunResult]) -> Cell:
 
 
 def _rank(group: list[RunResult]) -> float:
-    """Mean JCT; inf if a run left jobs unfinished, because its mean leaves out the long jobs."""
+    """Return the mean JCT; inf if a run left jobs unfinished, because its mean leaves out the long jobs."""
     if any(run.metrics["finished"] < run.metrics["jobs"] for run in group):
         return math.inf
     return mean_interval([run.metrics["mean_jct_s"] for run in group]).mean

@@ -1,4 +1,4 @@
-"""Scenarios: experiments as data, with names and versions."""
+"""Scenarios: descriptions of experiments as data, with names and versions."""
 
 from gpusched_env.scenarios.family import Parameter, ScenarioFamily
 from gpusched_env.scenarios.files import load_scenario, save_scenario, scenario_from_dict

@@ -1,4 +1,4 @@
-"""Turn plain data into dataclasses, strictly: an unknown field or a wrong type is an error."""
+"""Convert plain data to dataclasses; an unknown field or a wrong type is an error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def build(kind: type[Any], data: object, where: str) -> Any:
 
     Parameters
     ----------
-    where : file and path of the field, for messages
+    where : file and path of the field, for error messages
 
     Raises
     ------
@@ -41,9 +41,9 @@ def build(kind: type[Any], data: object, where: str) -> Any:
 
 
 def convert(hint: Any, value: object, where: str) -> Any:
-    """Convert ``value`` to a type hint: lists to tuples, tables to dataclasses, whole numbers to floats.
+    """Convert ``value`` to the type of a type hint: lists to tuples, mappings to dataclasses, whole numbers to floats.
 
-    A value that is already of the dataclass is returned as it is.
+    A value that is an object of the dataclass is returned unchanged.
 
     Raises
     ------

@@ -21,12 +21,12 @@ class Parameter:
     Parameters
     ----------
     name : name of the parameter
-    default : default value; None = the family computes one, as ``meaning`` says
-    meaning : one phrase, with the unit
-    values : all allowed values, numbers or names; empty = any number of the range
-    least, most : range of a number, bounds included
-    whole : True = only whole numbers
-    text : True = any text without a comma, such as a path
+    default : default value; None = the family computes it, as ``meaning`` says
+    meaning : description in one phrase, with the unit
+    values : all allowed values, numbers or names; empty = any number from ``least`` to ``most``
+    least, most : smallest and largest allowed number
+    whole : True = only whole numbers are allowed
+    text : True = any text without a comma is allowed, such as a path
     """
 
     name: str
@@ -40,7 +40,7 @@ class Parameter:
 
     @property
     def allowed(self) -> str:
-        """The allowed values, in words."""
+        """Description of the allowed values, for error messages."""
         if self.values:
             return " or ".join(map(str, self.values))
         if self.text:
@@ -48,11 +48,11 @@ class Parameter:
         return f"a {'whole ' * self.whole}number from {self.least:g} to {self.most:g}"
 
     def read(self, given: object, where: str) -> Value:
-        """Parse and check a value, given as a text or a Python value.
+        """Parse and check a value, which is given as a text or as a Python value.
 
         Raises
         ------
-        ScenarioError : not one of the values, or out of the range
+        ScenarioError : the value is not allowed
         """
         text = str(given)
         if self.text:
@@ -61,7 +61,8 @@ class Parameter:
             if text == str(value) or (not isinstance(value, str) and _number(text) == value):
                 return value
         number = _number(text)
-        fits = self.least <= number <= self.most and not (self.whole and number % 1)  # False for NaN, hence for words
+        # A text that is not a number is NaN here, so the comparison is False.
+        fits = self.least <= number <= self.most and not (self.whole and number % 1)
         if self.values or isinstance(given, bool) or not fits:
             raise ScenarioError(f"{where}: {self.name} is {text!r}; give {self.allowed}")
         return int(number) if self.whole else number
@@ -69,12 +70,13 @@ class Parameter:
 
 @dataclass(frozen=True)
 class ScenarioFamily:
-    """Scenarios under one name that differ in a few parameters.
+    """A set of scenarios that share a name and differ in a few parameters.
 
     Parameters
     ----------
-    name : name of the family, and of the scenario with all defaults
-    build : builds a scenario from keyword arguments, one for each parameter; the family replaces its name
+    name : name of the family, and of its scenario in which all parameters have their defaults
+    build : function that builds a scenario from keyword arguments, one for each parameter; the family replaces the name
+        of the scenario
     parameters : the parameters, in the order in which scenario names list them
     """
 
@@ -83,14 +85,14 @@ class ScenarioFamily:
     parameters: tuple[Parameter, ...]
 
     def scenario(self, text: str = "", **given: Value) -> Scenario:
-        """Build the scenario of ``parameter=value,...``, or of keyword arguments.
+        """Build a scenario from a text ``parameter=value,...`` or from keyword arguments.
 
-        The scenario's name lists the parameters that differ from their defaults, in the family's order, so two texts
-        with the same meaning give equal scenarios.
+        The name of the scenario lists the parameters that differ from their defaults, in the order of ``parameters``.
+        So two texts that list the same parameters in different order give equal scenarios.
 
         Raises
         ------
-        ScenarioError : an unknown parameter, a parameter given twice, a value that is not allowed
+        ScenarioError : an unknown parameter, a parameter that occurs twice, or a value that is not allowed
         """
         where = f"scenario {self.name + (':' + text if text else '')!r}"
         known = {parameter.name: parameter for parameter in self.parameters}
@@ -109,7 +111,7 @@ class ScenarioFamily:
 
 
 def _pairs(text: str, where: str) -> Iterable[tuple[str, Any]]:
-    """Split ``a=1,b=x`` into names and texts."""
+    """Split ``a=1,b=x`` into pairs (name, text)."""
     for part in text.split(",") if text else ():
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if not key or not equals or not value:
@@ -125,5 +127,5 @@ def _number(text: str) -> float:
 
 
 def written(value: Value) -> str:
-    """Format a value for a scenario name: 8 for 8.0."""
+    """Format a value for the name of a scenario; a float that is a whole number is written as such (8.0 as 8)."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

@@ -21,13 +21,17 @@ _BYTE_ORDER_MARK: Final = "\ufeff"
 
 
 def scenario_from_dict(data: object, where: str = "scenario") -> Scenario:
-    """Build a scenario from plain data with the fields of Scenario; ``where`` names the file in messages.
+    """Build a scenario from plain data.
 
-    The description may be left out.
+    Parameters
+    ----------
+    data : a mapping with the fields of :class:`Scenario`; ``description`` may be left out
+    where : name of the file, for error messages
 
     Raises
     ------
-    ScenarioError : names the field, what it must be, and the nearest known names
+    ScenarioError : an unknown field, a missing field, a wrong type or a wrong value; the message names the field and
+        the allowed values or the nearest known names
     """
     if isinstance(data, dict):
         data = {"description": "", **data}
@@ -43,7 +47,7 @@ def scenario_from_dict(data: object, where: str = "scenario") -> Scenario:
 
 
 def _from_preset(topology: object, where: str) -> object:
-    """Replace ``preset`` by the fields of that network preset; fields given beside it take precedence."""
+    """Replace the field ``preset`` by the fields of this network preset; fields that are given take precedence."""
     if not isinstance(topology, dict) or "preset" not in topology:
         return topology
     name = topology["preset"]
@@ -54,12 +58,12 @@ def _from_preset(topology: object, where: str) -> object:
 
 
 def load_scenario(path: str | Path) -> Scenario:
-    """Read a scenario file with suffix ``.toml`` or ``.json``. A relative path of a log stays as written.
+    """Read a scenario file with the suffix ``.toml`` or ``.json``; a relative path of a log in it is not made absolute.
 
     Raises
     ------
-    ScenarioError : a missing or damaged file, a byte order mark, an unknown field, a field given twice, a wrong type or
-        value
+    ScenarioError : a missing or damaged file, a byte order mark, an unknown field, a field that occurs twice, or a
+        wrong type or value
     """
     path = Path(path)
     readers: dict[str, Callable[[str], Any]] = {
@@ -75,13 +79,13 @@ def load_scenario(path: str | Path) -> Scenario:
         data: Any = readers[path.suffix](text)
     except OSError as error:
         raise ScenarioError(f"{path}: cannot be read ({error.strerror or error}); check the path") from error
-    except (ValueError, RecursionError) as error:  # JSON, TOML and UTF-8 errors are ValueErrors
+    except (ValueError, RecursionError) as error:  # errors of JSON, TOML and UTF-8 are subclasses of ValueError
         raise ScenarioError(f"{path}: not valid {path.suffix[1:].upper()}: {error}") from error
     return scenario_from_dict(data, str(path))
 
 
 def _fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Build a table of JSON; refuse a field given twice, of which json would silently keep the last."""
+    """Build a JSON object; refuse a field that occurs twice, because json would silently keep only the last value."""
     fields = dict(pairs)
     if len(fields) < len(pairs):
         names = [name for name, _ in pairs]
@@ -91,5 +95,5 @@ def _fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def save_scenario(scenario: Scenario, path: str | Path) -> None:
-    """Write a scenario as JSON; :func:`load_scenario` reads back an equal one."""
+    """Write a scenario as JSON; :func:`load_scenario` returns an equal scenario from the file."""
     write_whole(Path(path), json.dumps(scenario.as_dict(), indent=2, allow_nan=False) + "\n")

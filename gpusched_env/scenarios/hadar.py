@@ -1,4 +1,4 @@
-"""Scenarios with the set-up of Hadar's evaluation, as far as it is known."""
+"""Scenarios with the set-up of Hadar's evaluation, as far as the set-up is known."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from gpusched_env.scenarios.workload_spec import WorkloadSpec
 
 TYPES: Final = ("V100", "P100", "K80")
 GANGS: Final[dict[str, dict[str, Any]]] = {
-    "gavel": {},  # the default of synthetic:hadar
-    "large": {"demand": {"1": 0.1, "2": 0.2, "4": 0.4, "8": 0.3}},  # 90 % of these jobs need several GPUs (choice)
+    "gavel": {},  # the default gang sizes of the generator "hadar"
+    "large": {"demand": {"1": 0.1, "2": 0.2, "4": 0.4, "8": 0.3}},  # 90 % of the jobs need several GPUs (choice)
 }
 
 
@@ -27,23 +27,24 @@ def hadar_cluster(
     spread: str = "measured",
     restore_s: float = 10.0,
 ) -> Scenario:
-    """Build a scenario: machines of four GPUs, equally many of each of three types, and jobs of Gavel's models.
+    """Build a scenario with equally many machines of three GPU types and jobs that train Gavel's models.
 
     Parameters
     ----------
-    nodes : machines of each type
+    nodes : number of machines of each GPU type; a machine has four GPUs
     jobs : number of jobs
-    arrivals : "static" = all at time 0; "poisson" = Poisson process; "philly" = bursts like those of the Philly log
-    mean_gap_s : mean time between arrivals, if they are not static [s]
-    gangs : gang sizes of distributed models, a name in GANGS
-    spread : rates of gangs on several machines: "measured" = as measured on several machines; "free" = as measured on
-        one machine. "free" with ``restore_s=0`` is the setting of Gavel's simulator
-    restore_s : time for which a resumed gang makes no progress [s]; checkpoints are free
+    arrivals : "static" = all jobs arrive at time 0; "poisson" = Poisson process; "philly" = bursts like those of the
+        Philly log
+    mean_gap_s : mean time between arrivals if they are not static [s]
+    gangs : gang sizes of models that run on several GPUs, a name in GANGS
+    spread : rates of gangs on several machines: "measured" = the rates measured on several machines; "free" = the rates
+        measured on one machine. Gavel's simulator uses "free" with ``restore_s=0``
+    restore_s : time in which a resumed gang makes no progress [s]; checkpoints take no time
 
     Notes
     -----
-    All rates are measured, so there is no network model. Hadar and Gavel implement rounds themselves; other schedulers
-    decide at every event.
+    All rates are measured, so there is no network model. The schedulers Hadar and Gavel implement rounds themselves;
+    other schedulers decide at every event.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Scenarios with the two small clusters of HadarE's evaluation, as far as they are known."""
+"""Scenarios with the two small clusters of HadarE's evaluation, as far as the clusters are known."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from gpusched_env.traces.generators.hadare_jobs import AWS_SPEEDS, LAB_SPEEDS, t
 
 
 def hadare_cluster(lab: bool, jobs: int, speeds: str, copies: int, restore_s: float, merge_s: float) -> Scenario:
-    """Build a scenario: one-GPU nodes, each of its own GPU type, and a mix of jobs that may run in several copies.
+    """Build a scenario with one-GPU nodes of different GPU types and jobs that may run in several copies.
 
     Parameters
     ----------
-    lab : True = five nodes like the paper's own cluster; False = three like those on AWS
-    jobs : number of jobs; the paper's mixes are M-1 to M-12
-    speeds : "alike" = all jobs have the speeds of the GPU types; "varied" = each job's speeds vary around them
-    copies : most copies of a job at the same time
+    lab : True = five nodes like those of the authors' own cluster; False = three nodes like those on AWS
+    jobs : number of jobs; the paper's mixes M-1 to M-12 have 1, 3, 4, 5, 8, 10 and 12 jobs
+    speeds : "alike" = every job has the speeds of the GPU types; "varied" = the speeds of each job vary around them
+    copies : largest number of copies of a job at the same time
     restore_s : time without progress after each start or resume [s]
     merge_s : additional time without progress if the job has several copies [s]
 

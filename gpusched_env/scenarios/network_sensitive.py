@@ -1,4 +1,4 @@
-"""Scenarios for delay scheduling: it matters whether a gang waits for a better placement."""
+"""Scenarios for delay scheduling, in which it matters whether a gang waits for a better placement."""
 
 from __future__ import annotations
 
@@ -13,34 +13,41 @@ from gpusched_env.scenarios.workload_spec import WorkloadSpec
 
 # All numbers of this file are choices; docs/scenarios.md gives the reasons.
 MEAN_DURATION_S: Final = 18_000.0  # [s] ideal run time, exponential: median 3.5 h, so most jobs need several 1 h leases
-JOBS: Final = 800  # [job] for 256 GPUs: about a week of arrivals
-VENUS_JOBS: Final = 1_600  # [job] for 256 GPUs: more jobs, because most jobs of the log take minutes
-LARGEST_GANG: Final = 64  # [GPU] GPUs of a rack
-# Shares of GPU time: gangs of 8 to 32 GPUs 73 %, gangs of 2 to 8, which fit a machine, 33 %, single GPUs 2 %.
+JOBS: Final = 800  # number of jobs for 256 GPUs, about a week of arrivals
+VENUS_JOBS: Final = 1_600  # number of jobs like those of Venus for 256 GPUs; more, because most take only minutes
+LARGEST_GANG: Final = 64  # [GPU] number of GPUs of a rack
+# These are shares of GPU time: 73 % for gangs of 8 to 32 GPUs; 33 % for gangs of 2 to 8 GPUs, which fit into a machine;
+# 2 % for single GPUs.
 DEMAND: Final = {
     "1": 0.18, "2": 0.14, "3": 0.04, "4": 0.16, "6": 0.06, "8": 0.16, "12": 0.06, "16": 0.11, "24": 0.04, "32": 0.04,
     "64": 0.01,
 }  # fmt: skip
-# First medium-sized gangs, then single GPUs and few large gangs. Both means are 7.4 GPUs, so the load stays the same.
+# In the first half, gangs are medium-sized; in the second half, there are single GPUs and a few large gangs. The mean
+# gang has 7.4 GPUs in both halves, so the load stays the same.
 EARLY_DEMAND: Final = {"1": 0.10, "2": 0.15, "4": 0.25, "8": 0.30, "16": 0.15, "24": 0.05}
 LATE_DEMAND: Final = {
     "1": 0.46, "2": 0.15, "4": 0.12, "8": 0.07, "16": 0.09, "32": 0.08, "48": 0.02, "64": 0.01,
 }  # fmt: skip
 SWING: Final = 0.5  # the arrival rate alternates between 0.5 and 1.5 times its mean
 PERIOD_S: Final = 86_400.0  # [s] period of that alternation: half a day at each rate
-SLOWDOWN: Final = 8.0  # the rate of racks' uplinks is divided by this in the second half of a drift
-CONGESTION: Final = 5.0  # with a congested spine the rate of uplinks is divided by this
+SLOWDOWN: Final = 8.0  # divisor of the rate of racks' uplinks in the second half of the scenario "drift"
+CONGESTION: Final = 5.0  # divisor of the rate of racks' uplinks with a congested spine
 
 
 def network(oversubscription: float, top: str) -> Network:
-    """Network of servers with eight V100 and a 100 Gb/s port: leaf-spine, max-min fair sharing of links.
+    """Build a leaf-spine network of servers with eight V100 and a 100 Gb/s port; gangs share links max-min fairly.
 
     Parameters
     ----------
     oversubscription : oversubscription of each rack's uplinks
-    top : "normal", or "congested" = uplinks have a fifth of their rate. At 4:1 a lone gang across racks then gets 0.4
-        of its rate inside a rack, like the 10 and 25 GB/s of an earlier revision of ArtISt-sim. That revision's latency
-        of 50 ms a step is left out, because it would slow every model down regardless of the size of its gradient
+    top : "normal" = uplinks have their full rate; "congested" = uplinks have a fifth of it
+
+    Notes
+    -----
+    With "congested" and an oversubscription of 4, a gang that is alone on the network has 0.4 times its rate inside a
+    rack when it is spread over racks. This is the ratio of the 10 and 25 GB/s in an earlier revision of ArtISt-sim. The
+    latency of that revision, 50 ms per step, is left out, because it would slow every model down regardless of the size
+    of its gradient.
     """
     factor = CONGESTION if top == "congested" else 1.0
     spec = NETWORK_PRESETS["oversub4"].topology
@@ -52,28 +59,29 @@ def network(oversubscription: float, top: str) -> Network:
 
 
 def batch(gpus: int, oversubscription: float, top: str, jobs: int | None) -> Scenario:
-    """All jobs arrive at time 0; for makespan and order of jobs."""
+    """Build a scenario in which all jobs arrive at time 0, for studies of makespan and job order."""
     spec = WorkloadSpec("synthetic:batch", _mix(), jobs=_jobs(jobs, gpus), max_gpus=LARGEST_GANG)
     return _scenario("Network-sensitive gangs that all arrive at time 0.", gpus, oversubscription, top, spec)
 
 
 def poisson(gpus: int, oversubscription: float, top: str, load: float, jobs: int | None) -> Scenario:
-    """Poisson arrivals: the stationary case."""
+    """Build a scenario with Poisson arrivals, the stationary case."""
     spec = WorkloadSpec("synthetic:poisson", _mix(), jobs=_jobs(jobs, gpus), max_gpus=LARGEST_GANG, load=load)
     return _scenario("Network-sensitive gangs that arrive as a Poisson process.", gpus, oversubscription, top, spec)
 
 
 def trace(gpus: int, oversubscription: float, top: str, load: float, jobs: int | None) -> Scenario:
-    """Arrivals, sizes and run times like those of Helios Venus."""
+    """Build a scenario with arrivals, gang sizes and run times like those of Helios Venus."""
     spec = WorkloadSpec("synthetic:helios-venus", jobs=_jobs(jobs, gpus, VENUS_JOBS), max_gpus=LARGEST_GANG, load=load)
     return _scenario("Jobs like those of Helios Venus on an oversubscribed network.", gpus, oversubscription, top, spec)
 
 
 def drift(gpus: int, oversubscription: float, top: str, load: float, jobs: int | None) -> Scenario:
-    """Arrival rate, gang sizes and network change, so that no fixed delay timers suit both halves.
+    """Build a scenario in which arrival rate, gang sizes and network change, so that no fixed delay timers suit it.
 
-    The mean arrival rate is computed from load and mean GPU time instead of scaling arrival times, so the period of the
-    arrival rate stays a day. Gang sizes and network change at the time by which half of the jobs are expected.
+    The mean arrival rate is computed from the load and the mean GPU time of a job. Arrival times are not scaled to the
+    load, so the period of the arrival rate stays a day. Gang sizes and network change at the time by which half of the
+    jobs are expected to have arrived.
     """
     count = _jobs(jobs, gpus)
     rate_per_s = float(f"{load * gpus / (_mean_gang(EARLY_DEMAND) * MEAN_DURATION_S):.6g}")
@@ -121,12 +129,12 @@ _CLUSTER: Final = (
     Parameter("top", "normal", "congested = uplinks have a fifth of their rate", values=("normal", "congested")),
 )
 _LOAD: Final = Parameter("load", 0.8, "offered load: ideal GPU time / GPU time of the cluster", least=0.01, most=10)
-_HIGH_LOAD: Final = dataclasses.replace(_LOAD, default=0.9)  # at 0.7 waiting for a better placement hardly matters
-_LOW_LOAD: Final = dataclasses.replace(_LOAD, default=0.7)  # lower, because busy half days and the slowdown add load
+_HIGH_LOAD: Final = dataclasses.replace(_LOAD, default=0.9)  # at 0.7, waiting for a better placement hardly matters
+_LOW_LOAD: Final = dataclasses.replace(_LOAD, default=0.7)  # low, because busy half days and the slowdown add load
 _COUNT: Final = Parameter(
     "jobs", None, f"jobs of an episode; default: {JOBS} for each 256 GPUs", least=1, most=1_000_000, whole=True
 )
-_SEVERAL: Final = dataclasses.replace(_COUNT, least=2)  # with one job there is no arrival rate to set the load by
+_SEVERAL: Final = dataclasses.replace(_COUNT, least=2)  # one job has no arrival rate that could be set by the load
 _VENUS_COUNT: Final = dataclasses.replace(
     _SEVERAL, meaning=f"jobs of an episode; default: {VENUS_JOBS} for each 256 GPUs"
 )

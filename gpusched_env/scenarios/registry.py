@@ -1,7 +1,7 @@
 """The named scenarios, as data.
 
-The version in a name is raised only when the scenario's results change. The old name is then kept, or retired if its
-results were not the same on all machines.
+The version in a name is raised only when the results of the scenario change. The old name is then kept; if its results
+were not the same on all machines, it is retired instead.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ from gpusched_env.scenarios.sjf_bsbf import SJF_BSBF
 from gpusched_env.scenarios.workload_spec import WorkloadSpec
 
 HALF_DAY: Final = 43_200.0  # [s]
-# Gang sizes in a sample of the full Philly log. It has more multi-GPU jobs than the processed log that the generator is
-# calibrated on. The sample stops at 8 GPUs; the shares of 16 and 32 are twice those of the processed log (choice).
+# Gang sizes in a sample of the full Philly log, which has more multi-GPU jobs than the processed log from which the
+# generator is calibrated. The largest gang in the sample has 8 GPUs. The shares of 16 and 32 GPUs are twice those of
+# the processed log (choice).
 FULL_LOG_DEMAND: Final = {"1": 0.860, "2": 0.023, "4": 0.049, "6": 0.001, "8": 0.062, "16": 0.004, "32": 0.001}
-# Sizes include 12, 24, 48 and 96, so that gangs share machines and racks. Gangs larger than a machine take five sixths
-# of the GPU time, so the cost of placements matters most (choice).
+# Gang sizes include 12, 24, 48 and 96, so that gangs share machines and racks. Gangs larger than a machine take five
+# sixths of the GPU time, so that the cost of placements matters (choice).
 MANY_SIZES: Final = {
     "mean_duration_s": 3_600.0,
     "demand": {
@@ -37,12 +38,12 @@ MANY_SIZES: Final = {
         "96": 0.02,
     },
 }  # fmt: skip
-# A step of the slowest model (0.01178 s an iteration) takes 177 s, a twentieth of an hour's lease; a job can outlast
-# its lease by a step. The authors' number is not known (choice).
+# Choice, because the authors' number is not known. A step of the slowest model (0.01178 s per iteration) takes 177 s, a
+# twentieth of a lease of one hour; a job can exceed its lease by one step.
 STEP_ITERATIONS: Final = 15_000
 CONGESTED: Final = Network("topology", topology=NETWORK_PRESETS["oversub4"].topology, contention=Contention("maxmin"))
 
-# Names that take parameters; SCENARIOS has each with its defaults.
+# Families of scenarios; SCENARIOS has the scenario of each family with the default parameters.
 FAMILIES: Final[dict[str, ScenarioFamily]] = {
     family.name: family for family in (*NETWORK_SENSITIVE, *HETEROGENEOUS, HADAR, *HADARE, *SJF_BSBF)
 }
@@ -57,7 +58,7 @@ SCENARIOS: Final = (
             {"max_duration_s": HALF_DAY, "demand": FULL_LOG_DEMAND},
             jobs=300,
             max_gpus=32,
-            load=1.2,  # mean JCT of strict FIFO is then about three times that of SRTF
+            load=1.2,  # at this load, the mean JCT of strict FIFO is about three times that of SRTF
         ),
     ),
     # 32 nodes, 256 GPUs, 4 racks; 1,200 jobs
@@ -134,7 +135,7 @@ SCENARIOS: Final = (
         workload=WorkloadSpec("synthetic:poisson", MANY_SIZES, jobs=3_000, load=1.0),
         network=CONGESTED,
     ),
-    # 32 nodes, 256 GPUs, 4 racks by default; 800 jobs, 1,600 like Venus
+    # The families with their default parameters
     *(family.scenario() for family in FAMILIES.values()),
     # 32 nodes of two slots, 256 GPUs, 4 racks; 411 jobs
     Scenario(
@@ -147,7 +148,7 @@ SCENARIOS: Final = (
     ),
 )
 _BY_NAME: Final = {scenario.name: scenario for scenario in SCENARIOS}
-# Names whose results differed between machines, and their replacements.
+# Retired name -> its replacement; the results of the retired scenarios differed between machines.
 RETIRED: Final = {f"{name}-v0": f"{name}-v1" for name in (
     "philly-64", "philly-256", "philly-full", "helios-venus", "poisson-64", "tiny", "leaf-spine-256",
     "leaf-spine-2048", "dally-batch", "dally-poisson", "dally-trace", "dally-drift", "dally-authors",
@@ -156,11 +157,11 @@ RETIRED: Final = {f"{name}-v0": f"{name}-v1" for name in (
 
 
 def register_scenario(scenario: Scenario | ScenarioFamily) -> None:
-    """Register a scenario, or a family with parameters, under its name.
+    """Register a scenario, or a family of scenarios with parameters, under its name.
 
     Raises
     ------
-    ScenarioError : the name is taken or retired
+    ScenarioError : the name exists already or is retired
     """
     name = scenario.name
     if name in _BY_NAME or name in RETIRED:
@@ -172,21 +173,22 @@ def register_scenario(scenario: Scenario | ScenarioFamily) -> None:
 
 
 def list_scenarios() -> tuple[str, ...]:
-    """Names of the registered scenarios."""
+    """Return the names of the registered scenarios."""
     load_plugins()
     return tuple(_BY_NAME)
 
 
 def get_scenario(name_or_path: str) -> Scenario:
-    """Give a registered scenario, or read one from a path that ends in ``.json`` or ``.toml``.
+    """Return a registered scenario, or read a scenario from a file.
 
     Parameters
     ----------
-    name_or_path : a name, of FAMILIES also with parameters: ``dally-poisson-v1:gpus=512,oversubscription=8``
+    name_or_path : name of a scenario; or name of a family with parameters, such as
+        ``dally-poisson-v1:gpus=512,oversubscription=8``; or path of a file that ends in ``.json`` or ``.toml``
 
     Raises
     ------
-    ScenarioError : an unknown or retired name, an unknown parameter or value (the message has the known ones), or a
+    ScenarioError : an unknown or retired name, an unknown parameter or value (the message lists the known ones), or a
         file that cannot be read
     """
     load_plugins()

@@ -1,4 +1,4 @@
-"""Scenario with the set-up of SJF-BCO's evaluation."""
+"""The scenario with the set-up of SJF-BCO's evaluation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from gpusched_env.network import NETWORK_PRESETS, Contention, Network
 from gpusched_env.scenarios.scenario import Scenario
 from gpusched_env.scenarios.workload_spec import WorkloadSpec
 
-# The paper draws each server's size at random. Here every size occurs five times: 300 GPUs, the mean of such draws.
+# The paper draws the size of each server at random. Here, each size occurs five times, which gives 300 GPUs, the mean
+# of such draws.
 SERVERS: Final = (4, 8, 16, 32) * 5  # [GPU]
 
 
@@ -20,21 +21,24 @@ def ring_all_reduce(extra: float = 0.6, servers: Sequence[int] = SERVERS, name: 
 
     Parameters
     ----------
-    extra : strength of contention: extra time by contention and overhead / run time, where both are worst. The paper
-        says 0.15; an independent implementation needs 0.45 to 0.60 to get the order of the paper's figures
-    servers : GPUs of each server, in the order of their indices
+    extra : strength of contention, the extra time by the worst contention and overhead / run time. The paper gives
+        0.15, but an independent implementation needs 0.45 to 0.60 to reproduce the ranking of schedulers in the paper's
+        figures
+    servers : number of GPUs of each server, in the order of the servers
+    name : name of the scenario
 
     Notes
     -----
-    Only whole iterations count in a slot (equation 9). The paper has no preemption; here it is free, so a scheduler
-    that preempts plays by other rules than the paper's. Each server is its own rack, because all are at one switch.
+    Only whole iterations count in a slot (equation 9). The paper does not allow preemption. Here, preemption is allowed
+    and takes no time, so results of a preemptive scheduler are not comparable with the paper's. Each server is a rack
+    of its own, because all servers are at one switch.
 
     References
     ----------
     Yu, Ji, Rajan and Liu, "On Scheduling Ring-All-Reduce Learning Jobs in Multi-Tenant GPU Clusters with Communication
     Contention", MobiHoc 2022 (arXiv 2207.07817), section 7.
     """
-    # The "budget" contention model ignores bytes, so the jobs' own ``extra``, which sizes their gradients, is 0.
+    # The contention model "budget" ignores bytes. So ``extra`` of the workload, which determines gradient sizes, is 0.
     return Scenario(
         name=name,
         description="The ring-all-reduce jobs of SJF-BCO: all at time 0, for makespan; gangs contend for ports.",

@@ -1,4 +1,4 @@
-"""A scenario: everything that determines an experiment except the scheduler, as data."""
+"""A scenario is data that determines everything about an experiment except the scheduler."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from gpusched_env.sharing import Sharing
 from gpusched_env.traces import ReadReport
 from gpusched_env.workload import Workload
 
-RESULTS_VERSION: Final = "2"  # raise it whenever an unchanged scenario gives different results
+RESULTS_VERSION: Final = "2"  # must be raised whenever an unchanged scenario gives different results
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """Cluster, network, workload, semantics and seeds.
+    """An experiment without its scheduler: cluster, network, workload, semantics and seeds.
 
     Parameters
     ----------
-    name : name in reports; registered names end in ``-v`` and a version
-    description : one sentence
+    name : name in reports; the names of registered scenarios end in ``-v`` and a version
+    description : description in one sentence
     groups : node groups of the cluster
     workload : source of the jobs
     network : network between the GPUs
     semantics : rules of the simulation
     seeds : seeds for training, validation and reports
-    tracked_window : half-open range ``(first, end)`` of arrival ranks of the jobs that are measured; it leaves out the
-        filling and draining of the cluster. None = all jobs
+    tracked_window : half-open range ``(first, end)`` of the arrival ranks of the jobs that are measured, which can
+        leave out the times in which the cluster fills and drains. None = all jobs are measured
     sharing : rules by which jobs share GPUs; None = no sharing
 
     Raises
     ------
     ClusterError : more GPUs than a cluster may have
-    ScenarioError : no node group, an empty tracked window, or one beyond the jobs of an episode
+    ScenarioError : no node group, or a tracked window that is empty or reaches beyond the jobs of an episode
     """
 
     name: str
@@ -56,7 +56,7 @@ class Scenario:
     sharing: Sharing | None = None
 
     def __post_init__(self) -> None:
-        """Check what the fields cannot check alone."""
+        """Check the fields that do not check themselves, and their combinations."""
         object.__setattr__(self, "groups", tuple(self.groups))
         if not self.groups:
             raise ScenarioError("groups is empty: give at least one node group")
@@ -72,7 +72,7 @@ class Scenario:
 
     @cached_property
     def cluster(self) -> Cluster:
-        """The machines."""
+        """The cluster that the node groups form."""
         return Cluster(self.groups)
 
     @cached_property
@@ -81,23 +81,24 @@ class Scenario:
 
     @property
     def log(self) -> Workload | None:
-        """The jobs of the log after the workload's cuts; None for a generator."""
+        """The jobs of the log that the cuts of the workload keep; None if jobs come from a generator."""
         return None if self._log is None else self._log[0]
 
     @property
     def trace_report(self) -> ReadReport | None:
-        """Report on the rows of the log that were read, kept and dropped; None for a generator."""
+        """Report on the rows of the log that were read, kept and dropped; None if jobs come from a generator."""
         return None if self._log is None else self._log[1]
 
     def instance(self, seed: int, log: Workload | None = None) -> Instance:
-        """Draw the problem of one seed; it depends neither on the machine nor on the process nor on the order of calls.
+        """Draw the problem of a seed.
 
-        A log is read once for each scenario object. Its jobs do not depend on the seed; their models do.
+        The result does not depend on the machine, the process or the order of calls. A log is read once for each
+        scenario object. The jobs of a log do not depend on the seed, but their models do.
 
         Parameters
         ----------
         seed : seed of the draw
-        log : the jobs of the log after the workload's cuts, if the caller has read it already
+        log : value of :attr:`log`, if the caller has read the log already; None = read it if needed
 
         Raises
         ------
@@ -113,11 +114,11 @@ class Scenario:
         return Instance(self.cluster, workload, self.network, self.semantics, self.sharing)
 
     def replace(self, **changes: Any) -> Self:
-        """Return a scenario with some fields changed.
+        """Return a copy of the scenario with some fields changed.
 
         Raises
         ------
-        ScenarioError : no such field
+        ScenarioError : an unknown field
         """
         known = {item.name for item in dataclasses.fields(self)}
         for name in changes:
@@ -132,28 +133,32 @@ class Scenario:
     def with_workload(self, source: str, **changes: Any) -> Self:
         """Return the same scenario with the jobs of ``source``, such as ``philly:PATH`` or ``synthetic:helios-venus``.
 
-        The fields profiles, max_gpus and clip are kept. All other fields of the workload get their defaults unless
-        given in ``changes``, so a log is played whole and at its own times. The tracked window is dropped.
+        The workload keeps the fields ``profiles``, ``max_gpus`` and ``clip``. All other fields of the workload get
+        their defaults unless ``changes`` gives them, so the whole log is used, with its own arrival times. The new
+        scenario has no tracked window.
         """
         kept = {name: getattr(self.workload, name) for name in ("profiles", "max_gpus", "clip")}
         return self.replace(workload=WorkloadSpec(source, **{**kept, **changes}), tracked_window=None)
 
     def as_dict(self) -> dict[str, Any]:
-        """Give plain data for JSON; :func:`gpusched_env.scenarios.scenario_from_dict` builds the scenario again."""
+        """Return plain data for JSON; :func:`gpusched_env.scenarios.scenario_from_dict` builds the scenario from it."""
         data = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
         data["workload"] = self.workload.as_dict()
         data["network"] = network_as_dict(self.network)
         data["seeds"] = dataclasses.asdict(self.seeds)
         data["groups"] = [group.as_dict() for group in self.groups]
         data["semantics"] = self.semantics.as_dict()
-        del data["sharing"]  # written only if jobs may share, so that other scenarios keep their fingerprints
+        del data["sharing"]  # written only if jobs may share GPUs; without it, fingerprints do not depend on the field
         if self.sharing is not None:
             data["sharing"] = self.sharing.as_dict()
         plain: dict[str, Any] = json.loads(json.dumps(data))  # tuples become lists, as in a file
         return plain
 
     def fingerprint(self) -> str:
-        """SHA-256 over all that results depend on: contents of files count, but not paths, name and description."""
+        """Return the SHA-256 over all data on which results depend.
+
+        It includes the contents of files, but not their paths, and not the name and description of the scenario.
+        """
         data = self.as_dict()
         del data["name"], data["description"]
         data["workload"] |= self.workload.identities()
@@ -165,12 +170,12 @@ class Scenario:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave caches out of a pickle: a worker process reads the log itself."""
+        """Leave caches out of a pickle, because a worker process reads the log itself."""
         return {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
 
 
 def check_seed(seed: int) -> int:
-    """Return the seed as a plain int, or refuse it."""
+    """Return the seed as an int; raise ScenarioError if it is not a whole number of at least 0."""
     try:
         value = int(seed)
         if value == seed and value >= 0 and not isinstance(seed, bool):

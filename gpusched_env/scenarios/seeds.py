@@ -14,9 +14,9 @@ class Seeds:
 
     Parameters
     ----------
-    train : for training agents
-    validation : for choosing between checkpoints and settings
-    report : for published numbers
+    train : seeds for training agents
+    validation : seeds for choosing between checkpoints and settings
+    report : seeds for published numbers
 
     Raises
     ------

@@ -12,7 +12,7 @@ from gpusched_env.sharing import INTERFERENCE_SOURCES, Interference, Sharing
 
 
 def sharing_from_dict(data: object, where: str = "sharing") -> Sharing:
-    """Build sharing rules from plain data; ``where`` names file and section in messages.
+    """Build sharing rules from plain data; ``where`` gives the file and the section for error messages.
 
     Raises
     ------
@@ -35,11 +35,13 @@ def sharing_from_dict(data: object, where: str = "sharing") -> Sharing:
 
 
 def interference_from_dict(data: Mapping[str, Any], where: str) -> Interference:
-    """Build a source of interference from ``source``, a name in INTERFERENCE_SOURCES, and the other fields.
+    """Build a source of interference from plain data.
+
+    The field ``source`` is a name in INTERFERENCE_SOURCES; the other fields are those of the source's class.
 
     Raises
     ------
-    ScenarioError : as :func:`sharing_from_dict`
+    ScenarioError : as in :func:`sharing_from_dict`
     """
     name = data.get("source")
     if not isinstance(name, str) or name not in INTERFERENCE_SOURCES:

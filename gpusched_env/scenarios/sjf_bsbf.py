@@ -1,4 +1,4 @@
-"""Scenarios with the set-ups of SJF-BSBF's evaluation, as far as they are known; jobs share GPUs."""
+"""Scenarios with the set-ups of SJF-BSBF's evaluation, as far as the set-ups are known; jobs share GPUs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpusched_env.scenarios.workload_spec import WorkloadSpec
 from gpusched_env.sharing import Sharing
 from gpusched_env.traces.generators.pollux_jobs import JOBS
 
-GPU_TYPE: Final = "T4"  # the paper has RTX 2080 Ti, whose iteration times are not known
+GPU_TYPE: Final = "T4"  # the paper uses RTX 2080 Ti, for which the iteration times are not known
 GANGS: Final = ("tuned", "log")
 
 
@@ -27,21 +27,21 @@ def simulated(
     restore_s: float = 30.0,
     workload: str | None = None,
 ) -> Scenario:
-    """Build a scenario: 16 machines of four GPUs, and eight hours of jobs like those of Pollux's workloads.
+    """Build a scenario with 16 machines of four GPUs and eight hours of jobs like those of Pollux's workloads.
 
     Parameters
     ----------
     jobs : number of jobs; Pollux publishes eight-hour workloads of 80, 160, 240 and 320 jobs
-    xi : slowdown of every pair
-    limit : jobs that may share a GPU
-    load : arrival rate / that of Pollux's 160 jobs in eight hours; None = ``jobs`` jobs in eight hours
-    gangs : "tuned" = gang sizes and batches as Pollux tuned them, "log" = those of Philly's log
-    restore_s : time without progress after a preemption [s]; SJF-BSBF itself never preempts
-    workload : path of one of Pollux's workload files, whose first ``jobs`` jobs are played; None = draw similar jobs
+    xi : slowdown of every pair of jobs that share a GPU
+    limit : largest number of jobs that share a GPU
+    load : arrival rate / 160 jobs per eight hours; None = ``jobs`` jobs arrive in eight hours
+    gangs : "tuned" = gang sizes and batches that Pollux tuned; "log" = gang sizes of the Philly log, initial batches
+    restore_s : time without progress after a preemption [s]; the scheduler SJF-BSBF never preempts
+    workload : path of one of Pollux's workload files, whose first ``jobs`` jobs are used; None = draw similar jobs
 
     Raises
     ------
-    ScenarioError : ``load`` or ``gangs`` given with a ``workload``, which has its own
+    ScenarioError : ``load`` or ``gangs`` is given together with ``workload``, which determines both
 
     References
     ----------
@@ -69,13 +69,14 @@ def physical(
     batch: float = 0.5,
     restore_s: float = 30.0,
 ) -> Scenario:
-    """Build a scenario: 4 machines of four GPUs; two thirds of the jobs take at most 8 GPUs, others 12 or 16.
+    """Build a scenario with 4 machines of four GPUs; two thirds of the jobs take 1 to 8 GPUs, the others 12 or 16.
 
     Parameters
     ----------
-    jobs, xi, limit, restore_s : as for :func:`simulated`
-    span_s : arrivals are uniform over this time [s]
-    batch : samples on a GPU / samples that fill its memory; at 1 two jobs fit on a GPU only with gradient accumulation
+    jobs, xi, limit, restore_s : as in :func:`simulated`
+    span_s : length of the interval over which arrivals are uniform [s]
+    batch : batch per GPU / largest batch that fits into its memory; with 1, two jobs fit on a GPU only with gradient
+        accumulation
 
     References
     ----------
@@ -88,7 +89,7 @@ def physical(
 def _scenario(
     description: str, nodes: int, workload: WorkloadSpec, xi: float, limit: int, restore_s: float
 ) -> Scenario:
-    """Build a scenario of either family; iteration times are measured, so there is no network model."""
+    """Build a scenario of one of the two families; iteration times are measured, so there is no network model."""
     return Scenario(
         name="sjf-bsbf",
         description=description,

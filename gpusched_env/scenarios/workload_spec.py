@@ -1,4 +1,4 @@
-"""The source of a scenario's jobs, and the cuts and changes that are applied to them."""
+"""The source of the jobs of a scenario, and the cuts and changes that are applied to these jobs."""
 
 from __future__ import annotations
 
@@ -34,44 +34,50 @@ from gpusched_env.traces.reading import resolve_source, source_files, split_sour
 from gpusched_env.workload import Workload, refuse_too_many_jobs
 
 SYNTHETIC: Final = "synthetic:"
-DEFAULT_JOBS: Final = 200  # [job] of a generator when ``jobs`` is None
-# Fields that are written only if they differ from their defaults, so scenarios older than them keep their fingerprints.
+DEFAULT_JOBS: Final = 200  # number of jobs that a generator draws if ``jobs`` is None
+# Fields that are written only if they differ from their defaults, so that a scenario which does not use them has the
+# same fingerprint in all versions.
 LATER_FIELDS: Final = ("where", "sample", "sample_seed", "clip", "ignore_placement")
 
 
 @dataclass(frozen=True)
 class WorkloadSpec:
-    """How to make a workload: from a generator, or from a log.
+    """The rules by which a workload is made from a generator or a log.
 
     Parameters
     ----------
-    source : "synthetic:GENERATOR" or "FORMAT:PATH" of a log ("file:" = saved workload, "auto:" = find the format)
-    parameters : parameters of the generator; or how a log is read, fields of
-        :class:`gpusched_env.traces.ReadOptions`: ``map``, ``skip_bad_rows``, ``estimate``
-    profiles : a rule of assign_profiles, or "own" = profiles of the workload itself. Jobs that come with profiles (such
-        as measured models) keep them under every rule but "unit"
-    jobs : number of jobs of an episode, for a log the first by arrival; None = 200 for a generator, the whole log else
-    max_gpus : largest demand; a generator draws no larger ones, and larger jobs of a log are dropped [GPU]; None = no
+    source : "synthetic:GENERATOR" for a generator, or "FORMAT:PATH" for a log. The format "file" is a saved workload;
+        "auto" recognises the format of the file
+    parameters : for a generator, its parameters; for a log, the fields of :class:`gpusched_env.traces.ReadOptions`:
+        ``map``, ``skip_bad_rows`` and ``estimate``
+    profiles : a rule of :func:`gpusched_env.traces.assign_profiles`, or "own" = the jobs keep the profiles of their
+        source. Jobs whose source gives them profiles (such as measured models) keep these under every rule but "unit"
+    jobs : number of jobs of an episode; for a log, these are the first jobs by arrival. None = 200 jobs for a
+        generator, all jobs of a log
+    max_gpus : largest gang [GPU]; a generator draws no larger gangs, and larger jobs of a log are dropped. None = no
         limit
-    load : arrival times are scaled to this offered load = ideal GPU time / GPU time of the cluster; None = unscaled
-    start_s, stop_s : window of a log by arrival [s]; stop_s None = to the end
-    where : conditions on a log's attributes, such as "virtual_cluster=6214e9,11cb48" or "status!=Killed"; jobs that
-        fail one are dropped; see :func:`gpusched_env.traces.where`
-    sample : random part of a log: a share below 1, or a number of jobs; None = all
-    sample_seed : seed of the sample; it does not depend on the scenario's seeds
-    clip : True = reduce demands above max_gpus to max_gpus, and lengthen the jobs to the same GPU time, instead of
-        dropping them
-    ignore_placement : True = gangs of measured models run on every placement at the rate measured on one machine; see
+    load : offered load, ideal GPU time / GPU time of the cluster, to which arrival times are scaled; None = arrival
+        times are not scaled
+    start_s, stop_s : jobs of a log that arrive before ``start_s``, or at or after ``stop_s``, are dropped [s];
+        ``stop_s`` None = no upper limit
+    where : conditions on attributes of a log, such as "virtual_cluster=6214e9,11cb48" or "status!=Killed"; a job is
+        dropped if it fails one of them, see :func:`gpusched_env.traces.where`
+    sample : random sample of a log, as a share below 1 or as a number of jobs; None = all jobs
+    sample_seed : seed of the sample, which is independent of the seeds of the scenario
+    clip : True = jobs above ``max_gpus`` are not dropped, but get ``max_gpus`` GPUs and a longer run time, so that
+        their GPU time stays the same
+    ignore_placement : True = gangs of measured models run on every placement at the rate measured on one machine, see
         :func:`gpusched_env.traces.ignore_placement`
 
     Notes
     -----
-    Order: window, where, max_gpus, sample, jobs, clip, load, profiles, ignore_placement.
+    The fields are applied in this order: start_s and stop_s, where, max_gpus, sample, jobs, clip, load, profiles,
+    ignore_placement.
 
     Raises
     ------
     ScenarioError : a field out of range
-    TraceError, WorkloadError : unknown format, generator or parameter; more than MOST_JOBS jobs
+    TraceError, WorkloadError : an unknown format, generator or parameter, or more than MOST_JOBS jobs
     """
 
     source: str
@@ -132,21 +138,21 @@ class WorkloadSpec:
 
     @property
     def synthetic(self) -> bool:
-        """Whether jobs come from a generator, so that each seed draws different ones."""
+        """Whether jobs come from a generator, so that each seed draws different jobs."""
         return self.source.startswith(SYNTHETIC)
 
     def as_dict(self) -> dict[str, Any]:
-        """Give plain data for JSON."""
+        """Return plain data for JSON."""
         default = {item.name: item.default for item in fields(self)}
         data = asdict(self)
         return {name: data[name] for name in data if name not in LATER_FIELDS or data[name] != default[name]}
 
     def read(self) -> tuple[Workload, ReadReport]:
-        """Read a log and apply the cuts; the report also counts the jobs that they dropped."""
+        """Read the log and apply the cuts; the report also counts the jobs that the cuts dropped."""
         return self.cut(*read_trace(self.source, **self.parameters))
 
     def cut(self, whole: Workload, report: ReadReport) -> tuple[Workload, ReadReport]:
-        """Apply the cuts of :meth:`read` to a log that has been read; ``report`` is updated in place."""
+        """Apply the cuts to a log that has been read; ``report`` is updated in place."""
         workload = whole
         for reason, cut in self._cuts():
             before = len(workload)
@@ -162,7 +168,7 @@ class WorkloadSpec:
         return workload, report
 
     def _cuts(self) -> Iterator[tuple[str, Callable[[Workload], Workload]]]:
-        """Yield the cuts of a log in order, each as a reason and a function."""
+        """Yield the cuts of a log in their order, each as a reason for the report and a function."""
         if self.start_s or self.stop_s is not None:
             stop_s = math.inf if self.stop_s is None else self.stop_s
             yield "outside the window", partial(window, start_s=self.start_s, stop_s=stop_s)
@@ -178,9 +184,16 @@ class WorkloadSpec:
             yield f"after the first {self.jobs} jobs", partial(first_jobs, count=self.jobs)
 
     def draw(self, seed: int, log: Workload | None, cluster_gpus: int, gpu_types: tuple[str, ...]) -> Workload:
-        """Make the workload of one seed; ``log`` is the workload from :meth:`read`, None for a generator.
+        """Make the workload of a seed.
 
-        The seed determines the jobs of a generator and, for generators and logs, the model of each job.
+        The seed determines the jobs of a generator. It also determines the model of each job, for generators and logs.
+
+        Parameters
+        ----------
+        seed : the seed
+        log : the workload that :meth:`read` returned; None for a generator
+        cluster_gpus : number of GPUs of the cluster
+        gpu_types : GPU types of the cluster
         """
         if log is None:
             name, largest = self.source.removeprefix(SYNTHETIC), None if self.clip else self.max_gpus
@@ -196,11 +209,11 @@ class WorkloadSpec:
         return ignore_placement(workload) if self.ignore_placement else workload
 
     def identities(self) -> dict[str, Any]:
-        """Give the fields that name files, with SHA-256 of the files in place of their paths.
+        """Return the fields that name files, with the SHA-256 of each file instead of its path.
 
         Raises
         ------
-        TraceError, WorkloadError : as :meth:`identity`
+        TraceError, WorkloadError : as in :meth:`identity`
         """
         data: dict[str, Any] = {"source": self.identity()}
         if not self.synthetic and self.parameters:
@@ -213,11 +226,11 @@ class WorkloadSpec:
         return data
 
     def identity(self) -> str:
-        """Name the source without a path: a log by its format, found or given, and the SHA-256 of its files.
+        """Return the source without a path: for a log, its format (recognised if "auto") and the SHA-256 of its files.
 
         Raises
         ------
-        TraceError, WorkloadError : the log cannot be read, or its format cannot be found
+        TraceError, WorkloadError : the log cannot be read, or its format is not recognised
         """
         if self.synthetic:
             return self.source

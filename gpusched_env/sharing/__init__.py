@@ -1,4 +1,4 @@
-"""GPU sharing: how many jobs may share a GPU, how they slow each other down, and how much memory each needs."""
+"""GPU sharing: how many jobs may share a GPU, how much they slow each other down, and how much memory a job needs."""
 
 from gpusched_env.sharing.gavel_pairs import GavelPairs
 from gpusched_env.sharing.interference import Interference, constant, model_of, synthetic

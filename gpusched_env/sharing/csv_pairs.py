@@ -1,4 +1,4 @@
-"""CSV files of pairs of models: rows with file and line, and checked fields."""
+"""Read CSV files of pairs of models: rows with their file and line, and checked fields."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ Row = dict[str, str]
 
 
 def pair_rows(path: Path, needed: Sequence[str]) -> Iterator[tuple[str, Row]]:
-    """Yield ``"FILE, line N"`` and the row for each row of a CSV file with a header; empty fields are "".
+    """Yield the place, ``"FILE, line N"``, and the fields of every row of a CSV file with a header.
+
+    Missing fields are "".
 
     Raises
     ------
@@ -49,7 +51,7 @@ def number_of(row: Row, column: str, place: str) -> float:
 
     Raises
     ------
-    ScenarioError : anything else
+    ScenarioError : the field is not such a number
     """
     try:
         value = math.nan if "_" in row[column] else float(row[column])  # float() also reads "0_1"

@@ -1,4 +1,4 @@
-"""Interference that Gavel measured: two one-GPU jobs on a V100, P100 or K80."""
+"""Interference between two one-GPU jobs on a V100, P100 or K80, as Gavel measured it."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GavelPairs(Interference):
-    """Rates of pairs of job types in Gavel's throughput tables: xi = rate alone / rate beside the other.
+    """Interference from the rates of pairs of job types in Gavel's throughput tables.
 
-    A pair must not share a GPU if it does not fit into the GPU's memory, or if the table lacks it. The table lacks
-    gangs of more than one GPU, and models and GPU types that Gavel did not measure.
+    The slowdown xi of a job beside another job is its rate alone / its rate beside the other job. A pair must not share
+    a GPU if the two jobs do not fit into the GPU's memory, or if the table lacks the pair. The table lacks gangs of
+    more than one GPU, and models and GPU types that Gavel did not measure.
 
     Parameters
     ----------
-    path : path of ``simulation_throughputs.json`` or ``physical_cluster_throughputs.json``, gzip-compressed or not;
-        "" = the package's table (MIT) from the former, with three digits of each xi
+    path : path of ``simulation_throughputs.json`` or ``physical_cluster_throughputs.json``, compressed with gzip or
+        not; "" = the table of this package, which was made from the former (MIT licence) with three significant digits
 
     References
     ----------
@@ -48,7 +49,10 @@ class GavelPairs(Interference):
         return gavel_table(Path(self.path)) if self.path else load_measured("gavel")
 
     def slowdowns(self, classes: np.ndarray, workload: Workload, gpu_types: tuple[str, ...]) -> np.ndarray:
-        """float64 [C, C, T]: xi of each job class beside another on each GPU type; inf = they must not share."""
+        """Return xi of each job class beside each other class on each GPU type; float64 [C, C, T].
+
+        inf = the two classes must not share a GPU of this type.
+        """
         packed = self._table().packed
         names = class_names(classes, workload)
         rates = np.array(
@@ -64,9 +68,9 @@ class GavelPairs(Interference):
         return found
 
     def as_dict(self) -> dict[str, Any]:
-        """Give plain data for JSON."""
+        """Return plain data for JSON."""
         return {"source": "gavel"} | ({"path": self.path} if self.path else {})
 
     def identity(self) -> dict[str, Any]:
-        """Give the same data with the file's SHA-256 in place of its path."""
+        """Return the data of :meth:`as_dict` with the SHA-256 of the file instead of its path, for fingerprints."""
         return self.as_dict() | ({"path": file_digest(Path(self.path), ScenarioError)} if self.path else {})

@@ -1,4 +1,8 @@
-"""Interference: the slowdown xi = iteration time beside another job / alone, for each ordered pair of models."""
+"""Interference between jobs that share a GPU.
+
+The slowdown xi of a job beside another job is its iteration time beside the other job / its iteration time alone. Each
+ordered pair of models has its own xi.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,8 @@ from gpusched_env.portable.elementary import exp
 from gpusched_env.portable.normal import normal_quantile
 from gpusched_env.workload import Workload
 
-# xi = 1 + a lognormal excess; a choice between the tables measured by Gavel and by Lucid (docs/sjf_bsbf.md).
+# xi = 1 + excess, where the excess is log-normal. The parameters are a choice that lies between the tables measured by
+# Gavel and by Lucid (docs/sjf_bsbf.md).
 MEDIAN_EXCESS: Final = 0.3
 SIGMA: Final = 0.8  # standard deviation of the excess's logarithm
 LARGEST: Final = 4.0  # upper limit on xi
@@ -23,44 +28,51 @@ LARGEST: Final = 4.0  # upper limit on xi
 class Interference(Protocol):
     """A source of the slowdowns xi of jobs that share a GPU.
 
-    To add a source that scenario files can name, derive a dataclass with fields of plain data, and add a line to
+    To add a source that scenario files can name, derive a dataclass whose fields are plain data, and add a line to
     INTERFERENCE_SOURCES.
     """
 
     def slowdowns(self, classes: np.ndarray, workload: Workload, gpu_types: tuple[str, ...]) -> np.ndarray:
-        """float64 [C, C, T]: xi of each job class beside another on each GPU type; inf = they must not share.
+        """Return xi of each job class beside each other class on each GPU type; float64 [C, C, T].
+
+        inf = the two classes must not share a GPU of this type.
 
         Parameters
         ----------
-        classes : int64 [C, 2], profile row and gang size of each class
+        classes : int64 [C, 2], profile row and gang size of each job class
+        workload : the workload, which has the profiles
+        gpu_types : names of the T GPU types
         """
 
     def as_dict(self) -> dict[str, Any]:
-        """Give plain data for JSON: ``source``, the name in INTERFERENCE_SOURCES, and the fields."""
+        """Return plain data for JSON: ``source``, the name in INTERFERENCE_SOURCES, and the fields."""
 
     def identity(self) -> dict[str, Any]:
-        """Give the same data with the SHA-256 of files in place of their paths, for fingerprints."""
+        """Return the data of :meth:`as_dict` with the SHA-256 of each file instead of its path, for fingerprints."""
         return self.as_dict()
 
 
 def model_of(profile: str) -> str:
-    """Model that a profile trains: the profile's name up to " (". A batch size, or a share of it, is in brackets."""
+    """Return the name of the model that a profile trains: the name of the profile before " (".
+
+    Names of profiles may give a batch size in brackets, as in "LM (batch size 80)".
+    """
     return profile.partition(" (")[0]
 
 
 def class_names(classes: np.ndarray, workload: Workload) -> list[str]:
-    """Profile name of each job class."""
+    """Return the profile name of each job class."""
     names: list[str] = workload.profiles.rows["name"][classes[:, 0]].tolist()
     return names
 
 
 @dataclass(frozen=True)
 class Constant(Interference):
-    """One xi for all pairs.
+    """The same xi for all pairs.
 
     Raises
     ------
-    ScenarioError : below 1, or not finite
+    ScenarioError : xi is below 1 or not finite
     """
 
     xi: float = 1.5
@@ -71,19 +83,20 @@ class Constant(Interference):
             raise ScenarioError(f"sharing.interference is {self.xi!r}: xi must be a number of at least 1")
 
     def slowdowns(self, classes: np.ndarray, workload: Workload, gpu_types: tuple[str, ...]) -> np.ndarray:
-        """float64 [C, C, T]: the same xi for all pairs."""
+        """Return the same xi for all pairs of job classes; float64 [C, C, T]."""
         return np.full((len(classes), len(classes), len(gpu_types)), float(self.xi))
 
     def as_dict(self) -> dict[str, Any]:
-        """Give plain data for JSON."""
+        """Return plain data for JSON."""
         return {"source": "constant", "xi": self.xi}
 
 
 @dataclass(frozen=True)
 class Synthetic(Interference):
-    """Random xi for each ordered pair of models: 1 + LogNormal(median 0.3, sigma 0.8), at most 4; on all GPU types.
+    """A random xi for each ordered pair of models: 1 + LogNormal(median 0.3, sigma 0.8), at most 4.
 
-    A pair's xi depends only on the seed and the two names, not on the rest of the workload.
+    The xi of a pair is the same on all GPU types. It depends only on the seed and the names of the two models, not on
+    the rest of the workload.
 
     Raises
     ------
@@ -98,29 +111,29 @@ class Synthetic(Interference):
             raise ScenarioError(f"sharing.interference.seed is {self.seed!r}: it must be a whole number >= 0")
 
     def slowdowns(self, classes: np.ndarray, workload: Workload, gpu_types: tuple[str, ...]) -> np.ndarray:
-        """float64 [C, C, T]: xi by the models of both classes."""
+        """Return xi of each job class beside each other class, by their models; float64 [C, C, T]."""
         models = [model_of(name) for name in class_names(classes, workload)]
         known = {(a, b): self.xi(a, b) for a in set(models) for b in set(models)}
         table = np.array([[known[a, b] for b in models] for a in models])
         return np.repeat(table[:, :, None], len(gpu_types), axis=2)
 
     def xi(self, model: str, other: str) -> float:
-        """Slowdown of ``model`` beside ``other``."""
+        """Return the slowdown of ``model`` beside ``other``."""
         digest = hashlib.sha256("\0".join((str(self.seed), model, other)).encode()).digest()
         uniform = (int.from_bytes(digest[:8], "big") // 2**11 + 0.5) / 2**53
         excess = MEDIAN_EXCESS * exp(SIGMA * normal_quantile(uniform))
         return min(1.0 + excess, LARGEST)
 
     def as_dict(self) -> dict[str, Any]:
-        """Give plain data for JSON."""
+        """Return plain data for JSON."""
         return {"source": "synthetic", "seed": self.seed}
 
 
 def constant(xi: float) -> Constant:
-    """Give one xi for all pairs."""
+    """Return an interference with the same xi, at least 1, for all pairs."""
     return Constant(xi)
 
 
 def synthetic(seed: int) -> Synthetic:
-    """Give random xi, one for each ordered pair of models."""
+    """Return an interference with a random xi for each ordered pair of models, see :class:`Synthetic`."""
     return Synthetic(seed)

@@ -1,6 +1,6 @@
-"""Interference that Lucid measured (Hu et al., ASPLOS 2023): two jobs on one GPU, read from its colocate_info.csv.
+"""Interference between two jobs on a GPU, as Lucid measured it (Hu et al., ASPLOS 2023; colocate_info.csv).
 
-The file is under a non-commercial licence. Users bring their own copy; the package has none of its data.
+The file is under a non-commercial licence. The user must supply a copy; the package has none of its data.
 """
 
 from __future__ import annotations
@@ -20,15 +20,17 @@ AMP: Final = ("any", "yes", "no")
 
 @dataclass(frozen=True)
 class LucidTable(PairTable):
-    """Interference from ``model1,batchsize1,amp1,speed1,model2,...`` of simulation/data/colocate_info.csv.
+    """Interference from Lucid's simulation/data/colocate_info.csv.
 
-    A speed is a job's rate beside the other / its rate alone. Each line gives both orders of a pair. Pairs of models
-    were measured at several batch sizes, with and without mixed precision; the rate of a pair is the mean over these.
+    The columns ``model1,batchsize1,amp1,speed1,model2,batchsize2,amp2,speed2`` are read. A speed is a job's rate beside
+    the other job / its rate alone. Each row gives the rates of both jobs of a pair. Pairs of models were measured at
+    several batch sizes, with and without mixed precision; the rate of a pair is the mean over the rows that are used.
 
     Parameters
     ----------
-    batch_size : use only rows in which both jobs have this batch size; 0 = all rows
-    amp : use only rows in which both jobs ("yes") or neither ("no") use mixed precision; "any" = all rows
+    batch_size : use only rows in which both jobs have this batch size; 0 = use all rows
+    amp : "yes" = use only rows in which both jobs use mixed precision; "no" = only rows in which neither job does;
+        "any" = all rows
     """
 
     batch_size: int = 0
@@ -42,7 +44,7 @@ class LucidTable(PairTable):
             raise ScenarioError(f"sharing.interference.amp is {self.amp!r}: give one of {', '.join(AMP)}")
 
     def entries(self) -> Iterator[Entry]:
-        """Yield the mean rate of each pair over configurations."""
+        """Yield the mean rate of each pair over its rows."""
         found: dict[Pair, list[Entry]] = {}
         for entry in self.measured():
             found.setdefault(entry.pair, []).append(entry)
@@ -50,11 +52,11 @@ class LucidTable(PairTable):
             yield Entry(pair, mean([entry.rate for entry in entries]), entries[0].place)
 
     def measured(self) -> Iterator[Entry]:
-        """Read the file: two entries for each row.
+        """Read the file, and yield two entries for each row.
 
         Raises
         ------
-        ScenarioError : a bad file or field; names file, line, field and remedy
+        ScenarioError : a malformed file or field; the message names the file, line, field and remedy
         """
         ends = ("1", "2")
         columns = [name + end for name in ("model", "batchsize", "amp", "speed") for end in ends]
@@ -70,7 +72,7 @@ class LucidTable(PairTable):
             yield Entry(Pair(second, first), number_of(row, "speed2", place), place)
 
     def as_dict(self) -> dict[str, Any]:
-        """Give plain data for JSON."""
+        """Return plain data for JSON."""
         own = {"batch_size": self.batch_size, "amp": self.amp}
         defaults = {"batch_size": 0, "amp": "any"}
         return super().as_dict() | {name: value for name, value in own.items() if value != defaults[name]}

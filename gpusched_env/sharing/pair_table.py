@@ -1,4 +1,4 @@
-"""Interference from a table of measured pairs of models: which entry applies to a pair of job classes."""
+"""Interference from a table of measured pairs of models, and the rules by which an entry is chosen."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MISSING: Final = ("error", "forbid", "default")
 
 
 class Pair(NamedTuple):
-    """Key of an entry; None = any."""
+    """Key of an entry of the table; None means that the entry holds for any value."""
 
     model: str
     other: str
@@ -32,30 +32,30 @@ class Pair(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """An entry. ``rate`` = rate of the model beside the other / alone; ``place`` = file and line, for messages."""
+    """An entry of the table."""
 
     pair: Pair
-    rate: float
-    place: str
+    rate: float  # rate of the model beside the other model / its rate alone
+    place: str  # file and line, for error messages
 
 
 @dataclass(frozen=True)
 class PairTable(Interference):
-    """Interference read from the user's file; the package has none.
+    """Interference from a file of the user; the package has no such file.
 
     Parameters
     ----------
-    path : path of the file, used as written
-    missing : rule for a pair that the table lacks: "error"; "forbid" = the pair must not share; "default" = the pair
-        has ``default_xi``
-    default_xi : see ``missing``
-    names : the model's name in the table, by its name in profiles; only where they differ
+    path : path of the file; it is not made absolute
+    missing : rule for a pair that the table lacks: "error" = raise an error; "forbid" = the pair must not share a GPU;
+        "default" = the slowdown of the pair is ``default_xi``
+    default_xi : slowdown of missing pairs if ``missing`` is "default"
+    names : name of a model in profiles -> its name in the table, for models whose two names differ
 
     Notes
     -----
-    A profile is looked up by its name, then by its model (:func:`model_of`). An entry for its gang size and GPU type
-    takes precedence over one for any. A rate of 0 forbids the pair. A rate above 1 (xi below 1) counts as 1, with a
-    warning.
+    A profile is looked up by its name, then by the name of its model (:func:`model_of`). An entry for its gang size and
+    GPU type takes precedence over an entry for any gang size or GPU type. A rate of 0 means that the pair must not
+    share a GPU. A rate above 1 (xi below 1) counts as 1, and a warning is issued.
 
     Raises
     ------
@@ -76,7 +76,7 @@ class PairTable(Interference):
 
     @abstractmethod
     def entries(self) -> Iterable[Entry]:
-        """Read the file."""
+        """Read the entries from the file."""
 
     @property
     @abstractmethod
@@ -85,7 +85,7 @@ class PairTable(Interference):
 
     @cached_property
     def table(self) -> dict[Pair, float]:
-        """Xi by pair, at least 1; inf = must not share."""
+        """Slowdown xi of each pair, at least 1; inf = the pair must not share a GPU."""
         table: dict[Pair, float] = {}
         place_of: dict[Pair, str] = {}
         faster: list[str] = []
@@ -108,7 +108,10 @@ class PairTable(Interference):
         return table
 
     def slowdowns(self, classes: np.ndarray, workload: Workload, gpu_types: tuple[str, ...]) -> np.ndarray:
-        """float64 [C, C, T]: xi of each job class beside another on each GPU type; inf = they must not share."""
+        """Return xi of each job class beside each other class on each GPU type; float64 [C, C, T].
+
+        inf = the two classes must not share a GPU of this type.
+        """
         profiles, gangs = class_names(classes, workload), classes[:, 1].tolist()
         found = np.empty((len(classes), len(classes), len(gpu_types)))
         for row, column, t in np.ndindex(found.shape):
@@ -128,16 +131,16 @@ class PairTable(Interference):
         return math.inf if self.missing == "forbid" else self.default_xi
 
     def _called(self, profile: str) -> list[str]:
-        """Names under which the table may list a profile, the most specific first."""
+        """Return the names under which the table may list a profile, the most specific name first."""
         return [self.names.get(name, name) for name in dict.fromkeys((profile, model_of(profile)))]
 
     def as_dict(self) -> dict[str, Any]:
-        """Give plain data for JSON."""
+        """Return plain data for JSON."""
         data: dict[str, Any] = {"source": self.kind, "path": self.path, "missing": self.missing}
         if self.missing == "default":
             data["default_xi"] = self.default_xi
         return data | ({"names": dict(self.names)} if self.names else {})
 
     def identity(self) -> dict[str, Any]:
-        """Give the same data with the file's SHA-256 in place of its path."""
+        """Return the data of :meth:`as_dict` with the SHA-256 of the file instead of its path, for fingerprints."""
         return self.as_dict() | {"path": file_digest(Path(self.path), ScenarioError)}

@@ -1,4 +1,4 @@
-"""The rules by which jobs share GPUs; they are part of a scenario."""
+"""The rules of a scenario by which jobs share GPUs."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from typing import Any, Final
 from gpusched_env.errors import ScenarioError
 from gpusched_env.sharing.interference import Constant, Interference
 
-MOST_SHARERS: Final = 64  # [job] on a GPU at the same time; operations on a GPU loop over all of them
+MOST_SHARERS: Final = 64  # largest ``limit``; operations on a GPU loop over all jobs on it
 MEMORIES: Final = ("gpu_memory_GB", "model_memory_GB")
 
 
 @dataclass(frozen=True)
 class Sharing:
-    """Let several jobs share a GPU.
+    """The rules by which several jobs share a GPU.
 
     Parameters
     ----------
-    limit : jobs that may hold a GPU at the same time, at most MOST_SHARERS
-    interference : slowdown xi = iteration time beside another job / alone: one number for all pairs, or a source of
-        INTERFERENCE_SOURCES
-    gpu_memory_GB : memory of each GPU type [1e9 byte]; a profile that gives its bytes then takes that much of it
-    model_memory_GB : memory that a job takes with its whole batch, by model (:func:`model_of`) [1e9 byte]; overrides
-        what profiles give
+    limit : largest number of jobs that hold a GPU at the same time, at most MOST_SHARERS
+    interference : slowdown xi, the iteration time of a job beside another job / its iteration time alone: a number that
+        holds for all pairs, or a source whose class is in INTERFERENCE_SOURCES
+    gpu_memory_GB : GPU type -> memory [1e9 byte]; a job whose profile gives its memory in bytes takes this share of it
+    model_memory_GB : model (:func:`model_of`) -> memory that a job takes with its whole batch [1e9 byte]; it overrides
+        the memory in profiles
 
     Raises
     ------
     ScenarioError : a limit below 1 or above MOST_SHARERS, an interference below 1, a memory that is not above 0, or
-        model_memory_GB without gpu_memory_GB
+        ``model_memory_GB`` without ``gpu_memory_GB``
     """
 
     limit: int = 2
@@ -60,15 +60,15 @@ class Sharing:
 
     @property
     def source(self) -> Interference:
-        """The source of xi."""
+        """The source of the slowdowns xi."""
         return Constant(self.interference) if isinstance(self.interference, int | float) else self.interference
 
     def as_dict(self) -> dict[str, Any]:
-        """Give plain data for JSON."""
+        """Return plain data for JSON."""
         return self._written(self.source.as_dict())
 
     def identity(self) -> dict[str, Any]:
-        """Give the same data with the SHA-256 of files in place of their paths, for fingerprints."""
+        """Return the data of :meth:`as_dict` with the SHA-256 of each file instead of its path, for fingerprints."""
         return self._written(self.source.identity())
 
     def _written(self, source: dict[str, Any]) -> dict[str, Any]:

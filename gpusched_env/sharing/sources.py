@@ -1,4 +1,7 @@
-"""Sources of interference by their names in scenario files. To add one, write a class and add a line here."""
+"""Sources of interference by their names in scenario files.
+
+To add a source, write a class and add a line to INTERFERENCE_SOURCES.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sharing as arrays for the simulator: sub-step options of each job class, their memory, and xi of pairs of classes."""
+"""Sharing as arrays for the simulator: options of sub-steps of each job class, their memory, and xi of each pair."""
 
 from __future__ import annotations
 
@@ -14,29 +14,33 @@ GB: Final = 1e9  # [byte]
 
 
 class SharingTables(NamedTuple):
-    """Arrays for the kernels; C job classes, K options, T GPU types.
+    """Sharing of C job classes with K options of sub-steps on T GPU types, as arrays for the kernels.
 
-    With an option, each GPU processes its batch in ``sub_steps`` equal sub-batches (gradient accumulation). Option 0 is
-    the one that a job uses alone; each later option halves the sub-batch.
+    An option is a number of equal sub-steps in which a GPU processes its batch (gradient accumulation). A job that is
+    alone on its GPUs uses option 0. Each further option halves the samples of a sub-step.
     """
 
-    sub_steps: np.ndarray  # int64 [C, K]: gradient-accumulation sub-steps; 0 = no such option
-    compute_share: np.ndarray  # float64 [C, K]: compute time of one sub-step / of the whole iteration
-    memory: np.ndarray  # float64 [C, K, T]: share of a GPU's memory; inf = no such option
-    interference: np.ndarray  # float64 [C, C, T]: xi of the first class beside the second; inf = they must not share
+    sub_steps: np.ndarray  # int64 [C, K], number of sub-steps; 0 = the class has no such option
+    compute_share: np.ndarray  # float64 [C, K], compute time of a sub-step / compute time of the whole iteration
+    memory: np.ndarray  # float64 [C, K, T], share of a GPU's memory; inf = the class has no such option
+    interference: np.ndarray  # float64 [C, C, T], xi of the first class beside the second; inf = they must not share
 
 
 def sub_step_options(batch: int, passes: int = 1) -> list[int]:
-    """Numbers of sub-steps into which a GPU may split ``batch`` samples, ascending, ``passes`` first.
+    """Return the numbers of sub-steps into which a GPU may split ``batch`` samples, ascending.
 
-    Sub-batches of b = B, ceil(B/2), ceil(B/4), ..., 1 samples take s = ceil(B/b) sub-steps (docs/sjf_bsbf.md).
+    The first is ``passes``, the number for a job that is alone on its GPUs. The others are those numbers s = ceil(B/b)
+    above ``passes`` for which a sub-step has b = B, ceil(B/2), ceil(B/4), ..., 1 of the B samples (docs/sjf_bsbf.md).
     """
     steps = {-(-batch // -(-batch // (1 << k))) for k in range(max(batch - 1, 0).bit_length() + 1)}
     return [passes, *sorted(step for step in steps if step > passes)]
 
 
 def accumulation_of(profiles: Profiles) -> np.ndarray:
-    """ACCUMULATION_DTYPE [P]: one row per profile; a profile without accumulation data has one pass and no memory."""
+    """Return one row per profile, ACCUMULATION_DTYPE [P].
+
+    A profile without data on gradient accumulation gets one pass and needs no memory.
+    """
     rows = np.zeros(len(profiles.rows), ACCUMULATION_DTYPE)
     rows["profile"] = np.arange(len(rows))
     rows["passes"] = 1
@@ -47,7 +51,15 @@ def accumulation_of(profiles: Profiles) -> np.ndarray:
 def sharing_tables(
     sharing: Sharing, classes: np.ndarray, workload: Workload, gpu_types: tuple[str, ...]
 ) -> SharingTables:
-    """Tabulate sharing by job class; ``classes`` is int64 [C, 2], profile row and gang size."""
+    """Compute the arrays of :class:`SharingTables`.
+
+    Parameters
+    ----------
+    sharing : rules of sharing
+    classes : int64 [C, 2], profile row and gang size of each job class
+    workload : the workload, which has the profiles
+    gpu_types : names of the GPU types
+    """
     profiles = workload.profiles
     told = np.isin(classes[:, 0], profiles.accumulation["profile"]).tolist()
     rows = accumulation_of(profiles)[classes[:, 0]]
@@ -60,7 +72,7 @@ def sharing_tables(
     for steps, given in zip(sub_steps, options, strict=True):
         steps[: len(given)] = given
     passes = rows["passes"][:, None]
-    smaller = passes / np.maximum(sub_steps, 1)  # samples of a sub-step / those of a pass
+    smaller = passes / np.maximum(sub_steps, 1)  # samples of a sub-step / samples of a pass
     compute = (rows["fixed_compute"][:, None] * (1.0 - smaller) + smaller) / passes
     memory = _memory(sharing, profiles, rows, smaller, gpu_types)
     memory[sub_steps == 0] = np.inf
@@ -70,14 +82,15 @@ def sharing_tables(
 def _memory(
     sharing: Sharing, profiles: Profiles, rows: np.ndarray, smaller: np.ndarray, gpu_types: tuple[str, ...]
 ) -> np.ndarray:
-    """float64 [C, K, T]: share of a GPU's memory.
+    """Return the share of a GPU's memory that each class needs with each option; float64 [C, K, T].
 
-    If bytes are known for both job and GPU type, they replace the profile's share, which is the same for all GPU types.
-    The fraction that shrinks with the sub-batch is always the profile's.
+    If the memory of both the job and the GPU type is known in bytes, their ratio replaces the share in the profile,
+    which is the same for all GPU types. The part of the memory that shrinks with the samples of a sub-step is always
+    that of the profile.
 
     Parameters
     ----------
-    rows : ACCUMULATION_DTYPE [C]
+    rows : ACCUMULATION_DTYPE [C], one row per job class
     smaller : float64 [C, K], samples of a sub-step / samples of a pass of the job alone
     """
     told = rows["fixed_memory"] + rows["batch_memory"]

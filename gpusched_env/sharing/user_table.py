@@ -1,4 +1,4 @@
-"""The user's own table of interference, one line for each ordered pair of models."""
+"""The user's own table of interference, with one row for each ordered pair of models."""
 
 from __future__ import annotations
 
@@ -17,27 +17,37 @@ YES_NO: Final = {"0": False, "1": True, "false": False, "true": True}
 
 @dataclass(frozen=True)
 class UserTable(PairTable):
-    """Interference from a CSV file with the columns ``model_self``, ``model_other`` and one of three values.
+    """Interference from a CSV file with the columns ``model_self``, ``model_other`` and one column of values.
 
-    The value is one of: ``xi`` = iteration time of ``model_self`` beside ``model_other`` / alone; ``lost_share`` =
-    share of throughput lost, xi = 1 / (1 - lost_share); ``rate`` = throughput beside / alone, xi = 1 / rate. Optional
-    columns, where empty means any: ``gpus_self``, gang size of ``model_self``; ``gpu_type``; ``mps``, 1 if measured
-    with CUDA's Multi-Process Service. Other columns are ignored.
+    The column of values is one of these:
+
+    - ``xi``: iteration time of ``model_self`` beside ``model_other`` / its iteration time alone
+    - ``lost_share``: share of its throughput that ``model_self`` loses; xi = 1 / (1 - lost_share)
+    - ``rate``: throughput of ``model_self`` beside ``model_other`` / its throughput alone; xi = 1 / rate
+
+    These columns are optional, and an empty field means any value:
+
+    - ``gpus_self``: gang size of ``model_self``
+    - ``gpu_type``: GPU type
+    - ``mps``: 1 if the row was measured with CUDA's Multi-Process Service (MPS), else 0
+
+    Other columns are ignored.
 
     Parameters
     ----------
-    mps : True = use the rows measured with MPS, False = those without; rows with an empty ``mps`` are always used
+    mps : True = use the rows measured with MPS; False = use the rows measured without MPS. Rows with an empty ``mps``
+        are always used
     """
 
     mps: bool = False
     kind = "table"
 
     def entries(self) -> Iterator[Entry]:
-        """Read the file.
+        """Read the entries from the file.
 
         Raises
         ------
-        ScenarioError : a bad file or field; names file, line, field and remedy
+        ScenarioError : a malformed file or field; the message names the file, line, field and remedy
         """
         path = Path(self.path)
         for place, row in pair_rows(path, ("model_self", "model_other")):
@@ -60,7 +70,7 @@ class UserTable(PairTable):
             yield Entry(pair, _rate(row, given[0], place), place)
 
     def as_dict(self) -> dict[str, Any]:
-        """Give plain data for JSON."""
+        """Return plain data for JSON."""
         return super().as_dict() | ({"mps": True} if self.mps else {})
 
 
@@ -74,7 +84,7 @@ def _gpus(row: Row, place: str) -> int | None:
 
 
 def _rate(row: Row, column: str, place: str) -> float:
-    """Throughput beside the other / alone; 0 = the pair must not share."""
+    """Return throughput beside the other model / throughput alone; 0 = the pair must not share a GPU."""
     value = number_of(row, column, place)
     if column == "rate":
         return value

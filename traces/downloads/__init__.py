@@ -1,1 +1,1 @@
-"""Public files by name: their list, and downloads that are verified and can be resumed."""
+"""The list of public files, and downloads of them that are verified and can be resumed."""

@@ -23,14 +23,14 @@ def fetch(name: str, mirrors: Sequence[str] = (), watch: Watch = lambda step, do
     Parameters
     ----------
     name : name or alias of the file, as ``gpusched traces list`` shows it
-    mirrors : URL templates to try in this order, such as ``https://host/{repository}/{commit}/{path}``; default: those
+    mirrors : URL templates to try in this order, such as ``https://host/{repository}/{commit}/{path}``; empty = those
         in the environment variable GPUSCHED_MIRRORS (separated by spaces), or else the owners' address
-    watch : called with the current step, bytes so far and bytes in total
+    watch : called with the current step, the number of bytes so far and the number of bytes in total
 
     Raises
     ------
-    FetchError : unknown name, no network, an address without the file, a wrong checksum, a folder that is full or
-        cannot be written; the message says how to get the file by hand
+    FetchError : an unknown name, no network, an address without the file, a wrong checksum, a full disk, or a folder
+        that cannot be written; the message says how to get the file by hand
     """
     public = find(name)
     templates = mirrors or os.environ.get("GPUSCHED_MIRRORS", "").split() or [public.address]
@@ -41,7 +41,7 @@ def fetch(name: str, mirrors: Sequence[str] = (), watch: Watch = lambda step, do
         from filelock import FileLock
 
         public.file.parent.mkdir(parents=True, exist_ok=True)
-        watch("waiting for", 0, public.bytes)  # for another process, or for the first byte
+        watch("waiting for", 0, public.bytes)  # wait for a process that holds the lock, then for the first byte
         with FileLock(public.download.with_name(f".{public.download.name}.lock")):
             if not unharmed(public):
                 _download(public, urls, watch)
@@ -51,14 +51,14 @@ def fetch(name: str, mirrors: Sequence[str] = (), watch: Watch = lambda step, do
 
 
 def _download(public: PublicFile, urls: Sequence[str], watch: Watch) -> None:
-    """Try one address after the other; pooch keeps an existing download whose checksum is right."""
+    """Try one address after the other; if a download with the right checksum exists, pooch keeps it."""
     import pooch
 
     downloader = ResumingDownloader(public.partial, public.bytes, public.sha256, watch)
     failures = []
     logger = pooch.get_logger()
     level = logger.level
-    logger.setLevel("WARNING")  # its notes would spoil a progress bar
+    logger.setLevel("WARNING")  # messages of lower levels would break up a progress bar
     try:
         for url in urls:
             try:
@@ -85,7 +85,7 @@ def _download(public: PublicFile, urls: Sequence[str], watch: Watch) -> None:
 
 @contextmanager
 def _explained(public: PublicFile) -> Iterator[None]:
-    """Turn errors of the file system into FetchError with a remedy."""
+    """Convert file-system errors into a FetchError with a remedy."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Public data by name: where it was published, where it is kept, and its expected SHA-256."""
+"""The list of public files: where each was published, where it is kept, and its expected SHA-256."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from urllib.parse import quote
 from gpusched_env.errors import FetchError
 
 RAW: Final = "https://raw.githubusercontent.com/{repository}/{commit}/{path}"
-# Logs whose owners publish no checksum
+# Logs that users download themselves, because their owners publish no checksum
 BY_HAND: Final = {
     "acme": "https://github.com/InternLM/AcmeTrace",
     "helios": "https://github.com/S-Lab-System-Group/HeliosData",
@@ -29,12 +29,13 @@ class PublicFile:
     Parameters
     ----------
     name : FOLDER/FILE in the data folder
-    repository, commit, path : where it was published
-    licence, paper : the owners' terms; what to cite, "" = nothing but the repository
+    repository, commit, path : where the file was published
+    licence : the owners' licence
+    paper : paper to cite; "" = cite the repository only
     bytes, sha256 : size [byte] and checksum of the download
-    unpacked_sha256 : checksum of the file, if the download is a .tar.gz and the owners publish it; "" = unknown
-    rows : data rows; None = not counted
-    format : name of the reader; "" = not a list of jobs
+    unpacked_sha256 : if the download is a .tar.gz, published checksum of the file in it; "" = unknown
+    rows : number of data rows; None = not counted
+    format : name of the reader; "" = the file is not a list of jobs
     alias : short name; "" = none
     address : template of the URL
     """
@@ -60,26 +61,28 @@ class PublicFile:
 
     @property
     def restricted(self) -> bool:
-        """Whether the owners state no licence, or one that restricts use."""
+        """Whether the owners state no licence or one that is not in OPEN_LICENCES."""
         return not self.licence.startswith(OPEN_LICENCES)
 
     @property
     def file(self) -> Path:
-        """Where the file is, or will be, in the data folder."""
+        """Path of the file in the data folder; the file may not exist yet."""
         return data_folder() / self.name
 
     @property
     def download(self) -> Path:
-        """Where the downloaded bytes are kept: the file, or the archive in the same folder."""
+        """Path of the download: the file itself, or the archive in the same folder."""
         return self.file.with_name(PurePosixPath(self.path).name) if self.packed else self.file
 
     @property
     def partial(self) -> Path:
-        """Where an interrupted download is kept; the checksum in the name separates versions."""
+        """Path of an interrupted download; the name contains the checksum, so versions do not mix."""
         return self.download.with_name(f".{self.download.name}.{self.sha256[:8]}.partial")
 
     def url(self, template: str) -> str:
-        """Fill a URL template: {repository}, {commit}, {path}, {file} (end of the path), {name}, {sha256}.
+        """Fill a URL template.
+
+        The fields are {repository}, {commit}, {path}, {file} (last part of the path), {name} and {sha256}.
 
         Raises
         ------
@@ -102,7 +105,11 @@ class PublicFile:
 
 
 def data_folder() -> Path:
-    """Return the folder of fetched files: the variable GPUSCHED_DATA, or else in the platform's cache folder."""
+    """Return the folder of fetched files.
+
+    The environment variable GPUSCHED_DATA names it. If the variable is not set, the folder is
+    ``gpusched_env/traces`` in the platform's cache folder.
+    """
     import platformdirs
 
     chosen = os.environ.get("GPUSCHED_DATA")
@@ -111,7 +118,7 @@ def data_folder() -> Path:
 
 @cache
 def public_files() -> dict[str, PublicFile]:
-    """Return all files that can be fetched, by name."""
+    """Return all files that can be fetched, with their names as keys."""
     import tomllib
 
     sources = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))["source"]
@@ -124,7 +131,7 @@ def find(name: str) -> PublicFile:
 
     Raises
     ------
-    FetchError : an unknown name; the message has the nearest known names
+    FetchError : an unknown name; the message gives the nearest known names
     """
     known = {file.alias: file for file in public_files().values() if file.alias} | public_files()
     if name in BY_HAND:

@@ -16,18 +16,18 @@ from gpusched_env.files import sha256_of
 if TYPE_CHECKING:
     from requests import RequestException, Response
 
-CHUNK: Final = 1 << 16  # [byte] lost at most when the connection is cut
-TIMEOUT_S = 30.0  # [s] for a connection, and between two chunks
-PAUSES_S = (1.0, 4.0)  # [s] before the second and the third try
-BUSY: Final = frozenset({429, 500, 502, 503, 504})  # HTTP status: try again
+CHUNK: Final = 1 << 16  # [byte] largest loss when the connection is cut
+TIMEOUT_S = 30.0  # [s] longest wait for a connection, and for the next bytes
+PAUSES_S = (1.0, 4.0)  # [s] pauses before the second and the third try
+BUSY: Final = frozenset({429, 500, 502, 503, 504})  # HTTP status codes after which another try may succeed
 FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 Watch = Callable[[str, int, int], None]
-"""Called with the current step, bytes so far and bytes in total."""
+"""Callback with the current step, the number of bytes so far and the number of bytes in total."""
 
 
 class AddressError(Exception):
-    """One address did not give the file; the message tells the user why."""
+    """An address did not deliver the file; the message says why."""
 
 
 class CutError(Exception):
@@ -40,14 +40,14 @@ class ResumingDownloader:
 
     Parameters
     ----------
-    partial : file of the received bytes; a later call resumes from it
+    partial : file of the received bytes; a later call resumes the download from it
     size, sha256 : size [byte] and checksum of the complete file
     watch : called with the progress
 
-    Raises
-    ------
-    AddressError : when called, if the address does not give the file; ``partial`` is kept if a retry can complete it
-    OSError : when called, if the folder cannot be written; if the disk is full, ``partial`` is removed
+    Notes
+    -----
+    A call raises AddressError if the address does not deliver the file; ``partial`` is kept if a later call can
+    complete it. A call raises OSError if the folder cannot be written; if the disk is full, ``partial`` is removed.
     """
 
     partial: Path
@@ -72,7 +72,7 @@ class ResumingDownloader:
             if not problem:
                 break
             self.partial.unlink()
-            if not resumed:  # after a resumed download the kept part may be wrong: start again from the beginning
+            if not resumed:  # a resumed download may be wrong because of its old part: download the whole file once
                 raise AddressError(problem)
         self.partial.replace(output_file)
 
@@ -80,7 +80,7 @@ class ResumingDownloader:
         return self.partial.stat().st_size if self.partial.exists() else 0
 
     def _transfer(self, url: str) -> bool:
-        """Download the missing bytes; return whether they were appended to those of an earlier try."""
+        """Download the missing bytes; return whether they were appended to the bytes of an earlier try."""
         import requests
 
         have = self._have()
@@ -125,11 +125,11 @@ class ResumingDownloader:
             if error.errno in FULL:
                 self.partial.unlink()
             raise
-        if done < whole:  # urllib3 before version 2 does not report this
+        if done < whole:  # urllib3 before version 2 raises no error for a cut connection
             raise CutError("the connection was cut")
 
     def _problem(self) -> str:
-        """Say what is wrong with the received bytes; empty if they are the expected file."""
+        """Say what is wrong with the received bytes; "" if they are the expected file."""
         size, found = self._have(), sha256_of(self.partial)
         if found == self.sha256:
             return ""
@@ -161,7 +161,7 @@ def _unreachable(error: RequestException) -> str:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error of requests and its causes, from urllib3 down to the socket."""
+    """Yield an error of requests, then the errors of urllib3 and of the socket that caused it."""
     cause: BaseException | None = error
     while cause is not None:
         yield cause

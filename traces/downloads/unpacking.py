@@ -1,4 +1,4 @@
-"""Extract one file from a downloaded archive, and detect later changes of that file."""
+"""Extract one file from a downloaded archive, and detect whether that file is changed later."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from gpusched_env.traces.downloads.resuming import CHUNK, Watch
 
 
 def unharmed(public: PublicFile) -> bool:
-    """Whether the file in the data folder has the published checksum, or the checksum it had when it was unpacked."""
+    """Whether the file in the data folder has its expected checksum.
+
+    This is the published checksum. If the owners publish none for the content of an archive, it is the checksum that
+    the file had when it was unpacked.
+    """
     if not public.file.is_file():
         return False
     expected = (public.unpacked_sha256 or _noted(public)) if public.packed else public.sha256
@@ -21,7 +25,7 @@ def unharmed(public: PublicFile) -> bool:
 
 
 def unpack(public: PublicFile, watch: Watch) -> None:
-    """Extract the file from its archive; the archive is kept.
+    """Extract the file from its archive, and keep the archive.
 
     Raises
     ------
@@ -51,7 +55,7 @@ def unpack(public: PublicFile, watch: Watch) -> None:
 
 
 def _note(public: PublicFile) -> Path:
-    """Return the file that stores the SHA-256 of the unpacked file, since owners rarely publish it."""
+    """Return the path at which :func:`unpack` stores the SHA-256 of the unpacked file; owners rarely publish it."""
     return public.file.with_name(f".{public.file.name}.sha256")
 
 

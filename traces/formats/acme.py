@@ -1,4 +1,4 @@
-"""Acme (Hu et al., NSDI 2024): the clusters Seren and Kalos, whose column duration has different meanings."""
+"""Acme (Hu et al., NSDI 2024): the logs of Seren and Kalos, in which the column ``duration`` has different meanings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.streams import csv_header, csv_rows, other_header
 from gpusched_env.workload import Workload
 
-SHORT: Final = ("job_id", "gpu_num", "submit_time", "duration", "queue")  # an excerpt of Kalos
+SHORT: Final = ("job_id", "gpu_num", "submit_time", "duration", "queue")  # columns of the excerpt of Kalos
 ORIGINAL: Final = (*SHORT, "user", "type", "state", "start_time", "end_time")
 ONLY_KALOS: Final = ("fail_time", "stop_time")
 
@@ -21,10 +21,10 @@ ONLY_KALOS: Final = ("fail_time", "stop_time")
 def read_acme(path: Path) -> tuple[Workload, ReadReport]:
     """Read ``trace_seren.csv`` (13 columns), ``trace_kalos.csv`` (17) or the five-column excerpt of Kalos.
 
-    Run time [s] is ``duration`` in Seren and ``duration - queue`` in Kalos, where ``duration`` begins at submission. A
-    job whose start and end give another run time is kept and noted. Times have a zone; the origin is given in the zone
-    of the first row. The job id is the row number from 0. Attributes: original_id; from the original layouts also user,
-    type and status.
+    The run time [s] is ``duration`` in Seren and ``duration - queue`` in Kalos, where ``duration`` begins at
+    submission. If the start and end of a job give another run time, the job is kept and the report notes it. Times have
+    a time zone; the report gives the origin in the zone of the first row. The job id is the row number from 0.
+    Attributes: original_id; from the two original layouts also user, type and status.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def read_acme(path: Path) -> tuple[Workload, ReadReport]:
 
 
 def _unusable(state: str, seconds: float | None, waited: float | None, no_start: bool, kalos: bool) -> str:
-    """Say why the row has no run time; empty if it has one."""
+    """Say why the row has no run time; "" if it has one."""
     if state == "RUNNING":
         return "still running at the end of the log"
     if no_start or seconds is None or (kalos and waited is None):
@@ -68,6 +68,6 @@ def _unusable(state: str, seconds: float | None, waited: float | None, no_start:
 
 
 def _between(place: Place, start: str, end: str) -> float | None:
-    """Seconds from start to end; None if one of them is unknown [s]."""
+    """Return the time from start to end [s]; None if start or end is unknown."""
     begun, ended = place.zoned_or_none("start_time", start), place.zoned_or_none("end_time", end)
     return None if begun is None or ended is None else (ended - begun).total_seconds()

@@ -16,11 +16,11 @@ COLUMNS: Final = ("job_id", "submit_time", "num_gpu", "duration", *LABELS)
 
 
 def read_chronus(path: Path) -> tuple[Workload, ReadReport]:
-    """Read a job list whose submit_time and duration are in minutes.
+    """Read a job list whose ``submit_time`` and ``duration`` are in minutes.
 
-    The unit is inferred: with minutes, the last submission, 20,151, is 14 days after the first. The job id is the row
-    number from 0. Attributes: original_id, user, model, job_type (strict, soft, best), expect_time_list (minutes, as in
-    the file, joined by ``-``) and expect_value_list.
+    The authors do not state the unit. Minutes are inferred from the last ``submit_time``, 20,151, which is then 14 days
+    after the first. The job id is the row number from 0. Attributes: original_id, user, model, job_type (strict, soft
+    or best), expect_time_list (minutes joined by ``-``, as in the file) and expect_value_list.
 
     Raises
     ------

@@ -25,17 +25,17 @@ COLUMNS: Final = (
 
 
 def read_dally(path: Path) -> tuple[Workload, ReadReport]:
-    """Read the columns COLUMNS of a job list as CSV; all times in seconds, rows in any order of arrival.
+    """Read a job list as CSV with the columns COLUMNS; all times are in seconds, and rows may be in any order.
 
     Work is ``duration / max_parallelism`` [s]. In the authors' simulator, ``duration`` (= ``total_iterations`` x
-    ``time_per_iteration``) is the time on one GPU, and a gang of g GPUs without communication takes a g-th of it (class
-    IntraJobScheduler). In the log of Helios Venus, however, the job held its g GPUs for the whole ``duration``. The job
-    id is that of the file, because the simulator breaks ties by it. Attributes: original_id, model, group, batch_size
-    (samples), total_iterations, time_per_iteration_s (on one GPU).
+    ``time_per_iteration``) is the time on one GPU, and a gang of g GPUs without communication takes ``duration`` / g
+    (class IntraJobScheduler). In the log of Helios Venus, from which the jobs come, the job held its g GPUs for the
+    whole ``duration``. The job id is that of the file, because the authors' simulator breaks ties by it. Attributes:
+    original_id, model, group, batch_size (samples), total_iterations, time_per_iteration_s (on one GPU).
 
     Raises
     ------
-    TraceError : a missing column, a malformed row, or an id that is no whole number
+    TraceError : a missing column, a malformed row, or an id that is not a whole number
     """
     numbers = {"batch_size": "q", "total_iterations": "d", "time_per_iteration_s": "d"}
     jobs = JobColumns(ReadReport("dally", str(path)), "original_id", "model", "group", numbers=numbers)
@@ -47,7 +47,7 @@ def read_dally(path: Path) -> tuple[Workload, ReadReport]:
                 place,
                 when,
                 gpus,
-                place.seconds("duration", duration) / max(gpus, 1),  # jobs without GPUs are dropped
+                place.seconds("duration", duration) / max(gpus, 1),  # add() drops jobs with 0 GPUs
                 original,
                 model,
                 group,

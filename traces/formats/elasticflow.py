@@ -15,10 +15,11 @@ COLUMNS: Final = ("job_id", "submit_time", "num_gpu", "duration", "ddl", "model_
 
 
 def read_elasticflow(path: Path) -> tuple[Workload, ReadReport]:
-    """Read a job list in seconds; ``duration`` is the run time, ``ddl`` the deadline with the origin of submit_time.
+    """Read a job list whose times are in seconds.
 
-    The job id is the row number from 0. Attributes: original_id, model, batch_size, deadline_s (seconds after the
-    submission; schedulers do not see it).
+    ``duration`` is the run time. ``ddl`` is the deadline and has the same origin as ``submit_time``. The job id is the
+    row number from 0. Attributes: original_id, model, batch_size, deadline_s (seconds after the submission; schedulers
+    do not see it).
 
     Raises
     ------

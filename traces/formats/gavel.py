@@ -1,4 +1,4 @@
-"""Gavel (Narayanan et al., OSDI 2020): jobs as steps of measured job types."""
+"""Gavel (Narayanan et al., OSDI 2020): jobs given by a number of steps of a job type whose throughput was measured."""
 
 from __future__ import annotations
 
@@ -19,16 +19,18 @@ TOLD: Final = ("priority weight", "slo")  # only rows with 10 fields have these
 
 
 def read_gavel(path: Path) -> tuple[Workload, ReadReport]:
-    """Read a ``.trace`` of 7 or 10 fields, separated by tabs, without a header; 12 fields are read as Shockwave's.
+    """Read a ``.trace`` whose rows have 7 or 10 fields, separated by tabs, without a header.
 
-    Work is ``steps``. The rates of the job type on V100, P100 and K80, in one machine and spread, come from the table
-    ``gavel``. Jobs whose job type was not measured on this number of GPUs are dropped and counted. Commands are never
-    executed. The job id is the row number from 0. Attributes: model (the job type), and with 10 fields priority_weight
-    and slo (deadline after arrival as a multiple of the run time on V100; below 0 = none).
+    A file with 12 fields is read by :func:`~gpusched_env.traces.formats.shockwave.read_shockwave`. Work is ``steps``.
+    The rates of the job type on V100, P100 and K80, in one machine and spread over machines, come from the table
+    ``gavel``. If the table has no rate for a job type on the job's number of GPUs, the job is dropped and counted.
+    Commands in the file are never executed. The job id is the row number from 0. Attributes: model (the job type), and
+    with 10 fields also priority_weight and slo (deadline after arrival as a multiple of the run time on V100; below 0 =
+    none).
 
     Raises
     ------
-    TraceError : a malformed row, or no job that was measured
+    TraceError : a malformed row, or no job with measured rates
     """
     table = load_measured("gavel")
     runs_on = functools.cache(table.gpu_types_of)

@@ -12,8 +12,8 @@ from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.streams import tab_rows
 
 _COMMON: Final = ("job type", "command", "directory", "steps option", "needs data directory", "steps", "scale factor")
-# Number of fields -> field names. The layout of Philly's virtual clusters (7) has no directory and ends with the scale
-# factor.
+# Number of fields -> field names. The layout with 7 fields is that of Philly's virtual clusters. It has no directory,
+# and its last field is the scale factor.
 LAYOUTS: Final[dict[int, tuple[str, ...]]] = {
     7: ("job type", "command", "steps option", "needs data directory", "steps", "arrival", "scale factor"),
     10: (*_COMMON, "priority weight", "slo", "arrival"),
@@ -25,16 +25,19 @@ Row = dict[str, tuple[str, str]]  # field name -> (name with position, for error
 
 
 def gavel_rows(path: Path, widths: Collection[int] = tuple(LAYOUTS), refusal: str = "") -> Iterator[tuple[Place, Row]]:
-    """Yield the place and the fields of every row of a ``.trace``; the width of the first row gives the layout.
+    """Yield the place and the fields of every row of a ``.trace``.
+
+    The number of fields of the first row determines the layout.
 
     Parameters
     ----------
-    widths : numbers of fields that the caller reads
-    refusal : remedy to name if the trace has another layout of LAYOUTS
+    widths : numbers of fields that the caller accepts
+    refusal : remedy in the error message if the trace has another layout of LAYOUTS
 
     Raises
     ------
-    TraceError : a row whose width differs from that of the first row, or a first row whose width is not in ``widths``
+    TraceError : a row with another number of fields than the first row, or a first row whose number of fields is not in
+        ``widths``
     """
     width = 0
     for place, row in tab_rows(path):
@@ -45,7 +48,7 @@ def gavel_rows(path: Path, widths: Collection[int] = tuple(LAYOUTS), refusal: st
                 remedy = refusal
             found = f"{len(row)} fields, separated by tabs, where {wanted} are expected"
             complaint = f"{place.path}, line {place.number}: {found}; {remedy}"
-            if not width:  # the first row says which layout this is, so it cannot be skipped
+            if not width:  # the first row determines the layout, so it cannot be skipped
                 raise TraceError(complaint)
             refuse_row(BadRowError(complaint, (place.number,), found))
             continue

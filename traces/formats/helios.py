@@ -16,9 +16,10 @@ ORIGINAL: Final = ("job_id", "user", "vc", "gpu_num", "state", "submit_time", "d
 
 
 def read_helios(path: Path) -> tuple[Workload, ReadReport]:
-    """Read ``cluster_log.csv``, or a job list with ``job_id,arrival_s,service_sec,gpu_count``; the header says which.
+    """Read ``cluster_log.csv``, or a job list with the columns ``job_id,arrival_s,service_sec,gpu_count``.
 
-    ``duration`` [s] is end minus start, without the time in the queue. The job id is the row number from 0. Attributes:
+    The header determines which of the two a file is. The run time [s] is the column ``duration`` of the cluster log,
+    which is end minus start without the time in the queue. The job id is the row number from 0. Attributes:
     original_id; from the cluster log also user, virtual_cluster and status.
 
     Raises

@@ -20,20 +20,21 @@ COLUMNS: Final = ("job_name", "norm_job_submit_time", "ddl", *GPU_TYPES)
 
 
 def read_hydra(path: Path) -> tuple[Workload, ReadReport]:
-    """Read ``job_name,norm_job_submit_time,ddl,A100,V100,GTX2080Ti``: run times in seconds on each GPU type.
+    """Read a job list with the columns ``job_name,norm_job_submit_time,ddl,A100,V100,GTX2080Ti``.
 
-    Every job takes one GPU: the jobs are PAI tasks of one instance on one whole GPU. One of the three run times was
-    measured in PAI, on a T4, P100 or V100; the authors drew the others at random and renamed the types
-    (preprocess.ipynb). An iteration is a second on an A100. Each job has its own profile, since no two jobs have the
-    same ratios; memory, gradients and batch are unknown. The job id is the row number from 0. Attributes: original_id,
-    deadline_s (seconds after the submission, inf = none; schedulers do not see it).
+    The last three columns are the run times in seconds on these GPU types. One of the three was measured in PAI, on a
+    T4, P100 or V100; the authors drew the other two at random and renamed the GPU types (preprocess.ipynb). Every job
+    takes one GPU, because the jobs are PAI tasks with one instance on one whole GPU. An iteration takes one second on
+    an A100. Each job has its own profile, because no two jobs have the same ratios of run times. Memory, gradients and
+    batch are unknown. The job id is the row number from 0. Attributes: original_id, deadline_s (seconds after the
+    submission, inf = none; schedulers do not see it).
 
     Raises
     ------
     TraceError : a missing column, or a malformed row
     """
     jobs = JobColumns(ReadReport("hydra", str(path)), "original_id", numbers={"deadline_s": "d"})
-    run_times = array("d")  # [s] of the kept jobs, for each GPU type
+    run_times = array("d")  # [s] for each kept job, one value per GPU type
     for place, (original, submitted, deadline, *texts) in csv_rows(path, COLUMNS):
         with skippable:
             jobs.refuse_duplicate(place, "job_name", original)
@@ -53,7 +54,7 @@ def read_hydra(path: Path) -> tuple[Workload, ReadReport]:
 
 
 def _models(jobs: JobColumns, run_times_s: array[float]) -> tuple[Profiles, np.ndarray]:
-    """Make one profile for each job; an iteration is a second on the first GPU type."""
+    """Make one profile for each job; an iteration takes one second on the first GPU type."""
     rows = np.zeros(len(jobs.ids), PROFILE_DTYPE)
     rows["name"] = [f"job {number}" for number in jobs.ids]
     rows["batch"] = rows["overlap"] = 1

@@ -16,11 +16,11 @@ PROCESSED: Final = ("", "experiment_id", "start_time", "running_time", "num_gpus
 
 
 def read_hyperdrive(path: Path) -> tuple[Workload, ReadReport]:
-    """Read ``philly_hyperdrive_workload.csv`` or ``processed_data.csv``; the header says which.
+    """Read ``philly_hyperdrive_workload.csv`` or ``processed_data.csv``; the header determines which file it is.
 
-    Starts are taken as arrivals; they are local times of the log in the first file and seconds in the second. Run times
-    are in seconds. Blanks around values are ignored. The job id is the row number from 0. Attributes: original_id,
-    experiment.
+    The start of a job is taken as its arrival, because the files have no submission times. Starts are local times of
+    the log in the first file and seconds in the second. Run times are in seconds. Blanks around values are ignored. The
+    job id is the row number from 0. Attributes: original_id, experiment.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The four-column job list, a layout in which excerpts of several logs are published."""
+"""The job list with four columns, in which excerpts of several logs are published."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ JOB_LIST: Final = ("job_id", "arrival_s", "service_sec", "gpu_count")
 
 
 def add_job_list(jobs: JobColumns, path: Path) -> None:
-    """Add every row of ``job_id,arrival_s,service_sec,gpu_count``; the only attribute of ``jobs`` is original_id.
+    """Add every row of a file with the columns ``job_id,arrival_s,service_sec,gpu_count`` to ``jobs``.
+
+    ``jobs`` must have original_id as its only attribute.
 
     Raises
     ------

@@ -36,12 +36,13 @@ def read_bsbf(path: Path) -> tuple[Workload, ReadReport]:
 
 
 def read_milliseconds(path: Path, name: str) -> tuple[Workload, ReadReport]:
-    """Read ``job_id,num_gpu,submit_time,iterations,model_name,batch_size,duration,...,iteration_time,...,priority``.
+    """Read a job list with the columns COLUMNS, whose times are all in milliseconds.
 
-    All times of the file are in milliseconds. Work is ``iterations`` x ``iteration_time``, converted to seconds: Muri's
-    measured runs follow this product. ``duration`` is that of the log from which the job was drawn, or from before the
-    iterations were cut. The report notes the jobs whose ``duration`` differs by more than a factor of 2. The job id is
-    the row number from 0. Attributes: original_id, model, batch_size, priority (0 = guaranteed, 1 = opportunistic).
+    Work is ``iterations`` x ``iteration_time``, converted to seconds, because the runs that Muri measured took this
+    time. The column ``duration`` is not used: it is the run time in the log from which the job was drawn, or the run
+    time before the authors reduced ``iterations``. The report notes the jobs whose ``duration`` differs from the
+    product by more than a factor of 2. The job id is the row number from 0. Attributes: original_id, model, batch_size,
+    priority (0 = guaranteed, 1 = opportunistic).
 
     Raises
     ------

@@ -18,12 +18,12 @@ COLUMNS: Final = ("name", "num_gpu", "gpu_milli", *TIMES, *LABELS)
 
 
 def read_openb(path: Path) -> tuple[Workload, ReadReport]:
-    """Read a pod list; run time [s] is deletion minus scheduling, arrival is creation.
+    """Read a pod list; the arrival is the creation of the pod, the run time [s] its deletion minus its scheduling.
 
-    A share of a GPU (``gpu_milli`` below 1000) becomes one GPU and is noted. Creation times are very uneven and a few
-    pods run for months, so pod lists suit tests of packing better than tests with realistic arrivals. The job id is the
-    row number from 0. Attributes: original_id, gpu_milli (a number), gpu_spec (types joined by ``|``, empty = any),
-    qos, status.
+    A pod that demands a share of a GPU (``gpu_milli`` below 1000) gets one whole GPU, and the report notes it. Creation
+    times are very uneven and a few pods run for months, so pod lists suit tests of packing better than tests with
+    realistic arrivals. The job id is the row number from 0. Attributes: original_id, gpu_milli (a number), gpu_spec
+    (allowed GPU types joined by ``|``, empty = any), qos, status.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A user's own CSV: one row for each job; columns are mapped by the user or guessed by common names."""
+"""A user's own CSV: one row for each job. The user maps the columns to roles, or their names are guessed."""
 
 from __future__ import annotations
 
@@ -22,12 +22,17 @@ CLOCKS: Final[tuple[str, ...]] = ("arrival", "start", "end")
 
 
 def read_csv(path: Path, mapping: Mapping[str, str] | None = None) -> tuple[Workload, ReadReport]:
-    """Read a CSV with a header line; columns in any order, columns without a role are not read.
+    """Read a CSV with a header line; columns may be in any order, and columns without a role are not read.
 
-    The needed roles are the arrival (seconds, or timestamps YYYY-MM-DD HH:MM:SS with or without a zone), the GPUs (a
-    whole number), and either the duration (seconds) or start and end. Numbers of a column whose name ends in ms, min or
-    h are in that unit. The job id is the row number from 0. Attributes: original_id (role id) and the roles of LABELS
-    that have a column; the role estimate becomes ``estimate_s`` [s]. The report says which column has which role.
+    These roles are needed:
+
+    - ``arrival``: seconds, or timestamps YYYY-MM-DD HH:MM:SS with or without a time zone
+    - ``gpus``: a whole number
+    - ``duration`` in seconds, or ``start`` and ``end``
+
+    If the name of a column of times ends in ms, min or h, its numbers are in that unit. The job id is the row number
+    from 0. Attributes: original_id (from the role ``id``) and the roles of LABELS that have a column. The role
+    ``estimate`` becomes ``estimate_s`` [s]. The report says which column has which role.
 
     Parameters
     ----------
@@ -35,7 +40,8 @@ def read_csv(path: Path, mapping: Mapping[str, str] | None = None) -> tuple[Work
 
     Raises
     ------
-    TraceError : no or several columns for a role, an unknown role or column, or a malformed row
+    TraceError : a needed role without a column, a role with several columns, an unknown role or column, or a malformed
+        row
     """
     header = csv_header(path)
     found = assign_roles(str(path), header, mapping or {})
@@ -65,7 +71,7 @@ def read_csv(path: Path, mapping: Mapping[str, str] | None = None) -> tuple[Work
 
 
 def _amount(place: Place, row: Mapping[str, str], found: Mapping[str, Found], role: str) -> float | None:
-    """Seconds of a role; None if the cell has no value [s]."""
+    """Return the value of a role that is a length of time [s]; None if the cell has no value."""
     if role not in found or not is_told(row[role]):
         return None
     unit = found[role].unit
@@ -79,7 +85,7 @@ def _run_time(
     times: Mapping[str, float | None],
     clocks: Mapping[str, Clock],
 ) -> tuple[float | None, str]:
-    """Run time [s] and "", or None and why it is unknown."""
+    """Return the run time [s] and ""; if the run time is unknown, None and the reason."""
     if "duration" in found:
         return _amount(place, row, found, "duration"), "run time unknown"
     start, end = times["start"], times["end"]

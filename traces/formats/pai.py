@@ -11,11 +11,12 @@ from gpusched_env.workload import Workload
 
 
 def read_pai(path: Path) -> tuple[Workload, ReadReport]:
-    """Read ``job_id,arrival_s,service_sec,gpu_count``.
+    """Read a job list with the columns ``job_id,arrival_s,service_sec,gpu_count``.
 
-    The sample has 8.2 % of the tasks: multiply arrival rates by 12.2 to get those of the cluster. The arrival is the
-    start of the task, because the task table has no submission time. gpu_count is instances x GPUs, shares rounded up
-    to one GPU. The job id is the row number from 0. Attribute: original_id.
+    The sample has 8.2 % of the tasks, so the arrival rate of the cluster is 12.2 times that of the sample. The arrival
+    is the start of the task, because the task table has no submission time. ``gpu_count`` is the number of instances x
+    the GPUs of an instance, where a share of a GPU is rounded up to one GPU. The job id is the row number from 0.
+    Attribute: original_id.
 
     Raises
     ------

@@ -25,17 +25,18 @@ WAITS: Final = "run times that include the time tasks waited for instances, beca
 def read_pai_tables(path: Path) -> tuple[Workload, ReadReport]:
     """Read ``pai_job_table`` and ``pai_task_table``, and ``pai_instance_table`` if it is in the same folder.
 
-    A job is a row of the job table; its start_time is the submission. Its gang is the sum of inst_num x plan_gpu over
-    its tasks with GPUs, where plan_gpu is rounded up to whole GPUs. Its run time [s] is from the first start to the
-    last end of the instances of those tasks. Without the instance table it is from the first start to the last end of
-    the tasks themselves, which includes the time they waited for instances. Failed jobs are kept like finished ones.
-    The instance table has several rows for each job, so it takes longer to read than the others. The job id is the row
-    number from 0. Attributes: original_id, user, status, gpu_type (assigned types, joined by ``|``), gpu_percent
-    (before rounding). Places in the report are lines of the job table.
+    A job is a row of the job table; its ``start_time`` is the submission. Its gang is the sum of ``inst_num`` x
+    ``plan_gpu`` over its tasks with GPUs, where ``plan_gpu`` is rounded up to whole GPUs. Its run time [s] is from the
+    first start to the last end of the instances of those tasks. Without the instance table, the run time is from the
+    first start to the last end of the tasks themselves, which includes the time that the tasks waited for instances.
+    Failed jobs are kept like finished jobs. The instance table has several rows for each job, so it takes longer to
+    read than the other tables. The job id is the row number from 0. Attributes: original_id, user, status, gpu_type
+    (assigned types, joined by ``|``), gpu_percent (demand in % of a GPU before rounding). Line numbers in the report
+    are those of the job table.
 
     Parameters
     ----------
-    path : the folder with the tables, or one of the tables
+    path : the folder with the tables, or the path of one of the tables
 
     Raises
     ------
@@ -51,7 +52,7 @@ def read_pai_tables(path: Path) -> tuple[Workload, ReadReport]:
         report.notes["malformed rows of the other tables, skipped; places count in the job table only"] = skipped.rows
         skipped.forget()
     jobs = _jobs(report, job_table, tasks, waits=not instance_tables)
-    del tasks  # the arrays of the workload take their room
+    del tasks  # frees memory before the arrays of the workload are allocated
     return jobs.workload("pai-tables", dated=False)
 
 
@@ -60,7 +61,7 @@ def pai_tables(path: Path) -> list[Path]:
 
     Raises
     ------
-    TraceError : a table is missing, or exists in two forms
+    TraceError : the job table or the task table is missing, or a table exists both compressed and not
     """
     folder = path if path.is_dir() else path.parent
     found = []
@@ -78,7 +79,7 @@ def pai_tables(path: Path) -> list[Path]:
 
 def _jobs(report: ReadReport, table: Path, tasks: GpuTasks, waits: bool) -> JobColumns:
     jobs = JobColumns(report, "original_id", "user", "status", "gpu_type", numbers={"gpu_percent": "d"})
-    met = bytearray(len(tasks.row))  # whether the job table has the job
+    met = bytearray(len(tasks.row))  # 1 if the job table has the job
     for place, (name, user, status, start) in csv_rows(table, ("job_name", "user", "status", "start_time"), JOB):
         with skippable:
             if status not in STATUS:

@@ -13,7 +13,7 @@ from gpusched_env.traces.parsing.fields import MAX_WHOLE, Place
 from gpusched_env.traces.parsing.streams import csv_rows
 from gpusched_env.traces.parsing.texts import check_text
 
-# Names of all columns (the published .header files); the tables themselves have no header line.
+# Names of all columns, from the published .header files; the tables themselves have no header line.
 TASK: Final = (
     *("job_name", "task_name", "inst_num", "status", "start_time", "end_time"),
     *("plan_cpu", "plan_mem", "plan_gpu", "gpu_type"),
@@ -22,12 +22,12 @@ INSTANCE: Final = (
     *("job_name", "task_name", "inst_name", "worker_name", "inst_id"),
     *("status", "start_time", "end_time", "machine"),
 )
-WHOLE: Final = 100  # plan_gpu of a whole GPU [%]
-UNKNOWN: Final = -1  # GPUs of a job with a task whose number of instances is missing
+WHOLE: Final = 100  # [%] plan_gpu of a whole GPU
+UNKNOWN: Final = -1  # the value of ``gpus`` for a job with a task whose number of instances is missing
 
 
 class GpuTasks:
-    """Columns over the jobs with GPU tasks; tasks on CPUs, such as parameter servers, are ignored."""
+    """Columns with one row for each job that has GPU tasks; tasks on CPUs, such as parameter servers, are ignored."""
 
     def __init__(self) -> None:
         self.row: dict[str, int] = {}  # job name -> row of the columns
@@ -40,13 +40,13 @@ class GpuTasks:
         self.damaged: set[str] = set()  # jobs with a malformed row that was skipped
 
     def read_tasks(self, table: Path, with_times: bool) -> None:
-        """Add the tasks with GPUs, and their times if ``with_times``."""
+        """Add the tasks with GPUs; add their start and end only if ``with_times``."""
         columns = ("job_name", "task_name", "inst_num", "start_time", "end_time", "plan_gpu", "gpu_type")
         for place, (job, name, instances, start, end, plan, gpu_type) in csv_rows(table, columns, TASK):
             with skippable:
                 percent = place.amount("plan_gpu", plan, "percent of a GPU") if plan else 0.0
                 if percent:
-                    check_text(place, "gpu_type", gpu_type)  # here, because the line is known here
+                    check_text(place, "gpu_type", gpu_type)  # checked here, where the line number is known
                     row = self._row(job)
                     self.names[row] = _joined(self.names[row], name)
                     self.gpu_types[row] = _joined(self.gpu_types[row], gpu_type)
@@ -57,7 +57,7 @@ class GpuTasks:
             self.damaged.add(job)  # reached only after a row that was skipped
 
     def read_instances(self, table: Path) -> None:
-        """Add the times of the instances of these tasks."""
+        """Add the start and end of the instances of the tasks that :meth:`read_tasks` added."""
         for place, (job, name, start, end) in csv_rows(
             table, ("job_name", "task_name", "start_time", "end_time"), INSTANCE
         ):
@@ -96,12 +96,12 @@ class GpuTasks:
 
 
 def known_s(place: Place, field: str, text: str) -> float | None:
-    """Seconds, or None if the time is unknown, which the log writes as 0 or an empty field [s]."""
+    """Return a time [s]; None if it is unknown, which the log writes as 0 or an empty field."""
     return place.seconds_or_none(field, text) or None
 
 
 def _joined(names: str, name: str) -> str:
-    """Add a name to names joined by ``|`` if it is not among them; equal results share one string in memory."""
+    """Add ``name`` to ``names``, which are joined by ``|``, unless it is among them; equal results share one string."""
     if not name or name in names.split("|"):
         return names
     return sys.intern(f"{names}|{name}" if names else name)

@@ -18,7 +18,7 @@ FULL_LOG: Final = ("jobid", "submitted_time", "num_gpus", "duration_s")
 
 
 def read_philly(path: Path) -> tuple[Workload, ReadReport]:
-    """Read the JSON log or a processed CSV; a file whose first character is ``[`` or ``{`` is JSON."""
+    """Read the JSON log or a processed CSV; a file that begins with ``[`` or ``{`` is read as JSON."""
     start = first_bytes(path).lstrip()
     return read_philly_json(path) if start[:1] in (b"[", b"{") else read_philly_csv(path)
 
@@ -26,9 +26,10 @@ def read_philly(path: Path) -> tuple[Workload, ReadReport]:
 def read_philly_csv(path: Path) -> tuple[Workload, ReadReport]:
     """Read a processed log.
 
-    Columns: ``timestamp,duration,num_gpus,gpu_time,cluster``, or ``jobid,submitted_time,num_gpus,duration_s``.
-    Times are local; rows may be in any order; the duration [s] is the running time of all attempts. The job id is the
-    row number from 0. Attributes: virtual_cluster in the first layout, original_id in the second.
+    The columns are ``timestamp,duration,num_gpus,gpu_time,cluster`` or ``jobid,submitted_time,num_gpus,duration_s``.
+    Times are local times of the log, and rows may be in any order. The duration [s] is the sum of the run times of all
+    attempts. The job id is the row number from 0. Attributes: virtual_cluster in the first layout, original_id in the
+    second.
 
     Raises
     ------

@@ -14,19 +14,20 @@ from gpusched_env.workload import Workload
 
 
 def read_philly_json(path: Path) -> tuple[Workload, ReadReport]:
-    """Read the log record by record; memory grows with the kept columns only.
+    """Read the log record by record, so that memory holds only the columns that are kept.
+
+    The job id is the record number from 0. Attributes: original_id, virtual_cluster, user, status.
 
     Notes
     -----
-    An attempt is usable if both its times are known and its end is not before its start. (Times are local, so a switch
-    from summer time can put the end before the start.) A job's run time is the sum over its usable attempts: a job that
-    waited between attempts is simulated as one run. Its gang is the largest GPU count of a usable attempt: retries on
-    fewer GPUs are rare, and the largest count is what the user asked for. The job id is the record number from 0.
-    Attributes: original_id, virtual_cluster, user, status.
+    An attempt is usable if its start and end are known and the end is not before the start. (Times are local, so the
+    switch from summer time can put the end before the start.) The run time of a job is the sum over its usable
+    attempts; the waits between attempts are left out. The gang is the largest GPU count of a usable attempt, because
+    retries on fewer GPUs are rare and the user asked for the largest count.
 
     Raises
     ------
-    TraceError : cut or damaged JSON, a missing field, a malformed time or list, an id given twice
+    TraceError : cut or damaged JSON, a missing field, a malformed time or list, or an id that occurs twice
     """
     report = ReadReport("philly-json", str(path), unit="record")
     jobs = JobColumns(report, "original_id", "virtual_cluster", "user", "status")
@@ -49,7 +50,7 @@ def read_philly_json(path: Path) -> tuple[Workload, ReadReport]:
 
 
 def _attempts(place: Place, record: dict[str, Any]) -> tuple[float | None, int, int]:
-    """Return the running time [s] (None: no usable attempt), the largest GPU count, the number of unusable attempts."""
+    """Return the run time [s] (None = no usable attempt), the largest GPU count and the number of unusable attempts."""
     running: float | None = None
     gpus = unusable = 0
     for attempt in _list(place, record, "attempts", "job"):

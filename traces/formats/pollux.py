@@ -1,4 +1,4 @@
-"""Pollux (Qiao et al., OSDI 2021) and Sia (Jayaram Subramanya et al., SOSP 2023): jobs as applications to train."""
+"""Pollux (Qiao et al., OSDI 2021) and Sia (Jayaram Subramanya et al., SOSP 2023): jobs that train an application."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOT_TRAINED: Final = "batch size beyond those that were trained to completion"
 
 
 def read_pollux(path: Path) -> tuple[Workload, ReadReport]:
-    """Read a workload for Pollux's cluster of T4; see :func:`read_applications`."""
+    """Read a workload for Pollux's cluster of T4 GPUs; see :func:`read_applications`."""
     return read_applications(path, "pollux")
 
 
@@ -29,18 +29,23 @@ def read_sia(path: Path) -> tuple[Workload, ReadReport]:
 
 
 def read_pollux_sharing(path: Path) -> tuple[Workload, ReadReport]:
-    """Read a workload of Pollux with profiles for jobs that share GPUs by gradient accumulation (SJF-BSBF)."""
+    """Read a workload of Pollux with the profiles of SJF-BSBF, whose jobs share GPUs by gradient accumulation."""
     return read_applications(path, "pollux-sharing", "bsbf")
 
 
 def read_applications(path: Path, name: str, profiles: str = "") -> tuple[Workload, ReadReport]:
-    """Read ``name,time,application,num_replicas,batch_size``: seconds, GPUs, samples of the whole gang.
+    """Read a job list with the columns ``name,time,application,num_replicas,batch_size``.
 
-    Work is the number of iterations that the application needs at the given batch size. Batch size and gang are fixed;
-    they do not adapt. Profiles come from the table ``profiles``, or else ``name``, for these applications, batches and
-    gangs. Jobs are dropped and counted if their application was not measured, or if their batch size is outside the
-    range that was trained. The job id is the row number from 0. Attributes: original_id, model (the application),
-    batch_size.
+    ``time`` is in seconds, ``num_replicas`` is the number of GPUs, and ``batch_size`` counts the samples of the whole
+    gang. Work is the number of iterations that the application needs at this batch size. Batch size and gang stay fixed
+    while the job runs. Jobs are dropped and counted if their application was not measured, or if their batch size is
+    outside the range that was trained. The job id is the row number from 0. Attributes: original_id, model (the
+    application), batch_size.
+
+    Parameters
+    ----------
+    name : name of the workload; also of the table with the profiles if ``profiles`` is empty
+    profiles : name of the table with the profiles
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Shockwave (Zheng et al., NSDI 2023): Gavel's trace layout with a mode and a run time for each job."""
+"""Shockwave (Zheng et al., NSDI 2023): Gavel's trace layout, to which each job adds a mode and a run time."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def read_shockwave(path: Path) -> tuple[Workload, ReadReport]:
     """Read a ``.trace`` of 12 fields, separated by tabs, without a header.
 
     Fields: job type, command, directory, steps option, needs data directory, steps, scale factor (GPUs), mode,
-    priority weight, service level objective, duration [s], arrival [s]. Work is ``duration``: the steps at the rate of
-    the initial batch size. Jobs in the modes ``accordion`` and ``gns`` change their batch size while they run; that is
-    not simulated. Commands are never executed. The job id is the row number from 0. Attributes: model (the job type),
-    mode, priority_weight.
+    priority weight, service level objective, duration [s], arrival [s]. Work is ``duration``, the time of the steps at
+    the initial batch size. Jobs in the modes ``accordion`` and ``gns`` change their batch size while they run; this
+    change is not simulated. Commands in the file are never executed. The job id is the row number from 0. Attributes:
+    model (the job type), mode, priority_weight.
 
     Raises
     ------
-    TraceError : a malformed row, or a trace of Gavel, which gives steps and no run time
+    TraceError : a malformed row, or a trace of Gavel, whose rows have no run time
     """
     jobs = JobColumns(ReadReport("shockwave", str(path)), "model", "mode", "priority_weight")
     remedy = "a Gavel trace gives steps and no run time: read it as gavel:PATH"

@@ -13,17 +13,18 @@ from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.streams import word_rows
 from gpusched_env.workload import Workload
 
-FIELDS: Final = 18  # some logs have more; these are not read
-PARTIAL: Final = frozenset({"2", "3", "4"})  # status of one of several runs of a job; the job also has a summary line
+FIELDS: Final = 18  # some logs have more fields; the further ones are not read
+# Status of a line that describes one of several runs of a job; another line summarises such a job
+PARTIAL: Final = frozenset({"2", "3", "4"})
 STATUS: Final = {"-1": "unknown", "0": "failed", "1": "completed", "5": "cancelled"}
 
 
 def read_swf(path: Path) -> tuple[Workload, ReadReport]:
-    """Read a log with 18 fields per line; lines that begin with ``;`` are skipped and -1 means unknown.
+    """Read a log with 18 fields per line; lines that begin with ``;`` are skipped, and -1 means unknown.
 
     A processor counts as a GPU. The gang is the number of allocated processors, because the run time was measured on
-    them; if it is unknown, the number of requested processors. The requested time becomes ``estimate_s`` [s]. The job
-    id is the row number from 0. Attributes: original_id, user, queue, status.
+    them. If this number is unknown, the gang is the number of requested processors. The requested time becomes
+    ``estimate_s`` [s]. The job id is the row number from 0. Attributes: original_id, user, queue, status.
 
     Raises
     ------
@@ -61,10 +62,10 @@ def read_swf(path: Path) -> tuple[Workload, ReadReport]:
 
 
 def _known(place: Place, field: str, word: str) -> float | None:
-    """Seconds, or None for -1 [s]."""
+    """Return a time [s]; None for -1."""
     return None if word == "-1" else place.seconds(field, word)
 
 
 def _processors(place: Place, field: str, word: str) -> int:
-    """Number of processors, 0 if it is unknown."""
+    """Return the number of processors; 0 if it is unknown."""
     return 0 if word == "-1" else place.gpus(field, word)

@@ -15,10 +15,10 @@ COLUMNS: Final = ("job_id", "num_gpu", "submit_time", "model_name", "duration")
 
 
 def read_tiresias(path: Path) -> tuple[Workload, ReadReport]:
-    """Read ``job_id,num_gpu,submit_time,iterations,model_name,duration,interval``; all times in seconds.
+    """Read a job list with the columns ``job_id,num_gpu,submit_time,iterations,model_name,duration,interval``.
 
-    Work is ``duration`` [s]; ``iterations`` and ``interval`` (to the next job) are not read. The job id is the row
-    number from 0. Attributes: original_id, model.
+    All times are in seconds. Work is ``duration``; ``iterations`` and ``interval`` (time to the next job) are not read.
+    The job id is the row number from 0. Attributes: original_id, model.
 
     Raises
     ------

@@ -1,1 +1,1 @@
-"""Synthetic workloads, their calibrations, and the bounds within which they match the logs."""
+"""Generators of synthetic workloads, their calibrations on logs, and the bounds within which they match the logs."""

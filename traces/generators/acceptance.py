@@ -1,4 +1,4 @@
-"""Compare a workload with a log: measure the statistics of the log's calibration and check them against bounds.
+"""Compare a workload with a log: measure the statistics that describe the log, and check them against bounds.
 
 The bounds are meant for medians over many draws of 50,000 jobs. A single draw, or a part of a log, may exceed them.
 """
@@ -21,13 +21,20 @@ Measured = dict[str, np.ndarray]
 
 
 class Bound(NamedTuple):
-    """Largest allowed deviation from the log's value: "relative", "absolute", "factor", "at most" or "at least"."""
+    """Bound on the deviation of a measured statistic from the log's value.
+
+    Attributes
+    ----------
+    kind : "relative", "absolute" or "factor" = largest deviation from the log's value; "at most" or "at least" = bound
+        on the measured value itself
+    size : the number that belongs to ``kind``
+    """
 
     kind: str
     size: float
 
     def distance(self, measured: float, log: float) -> float:
-        """Return the signed deviation from the log's value in units of the bound; the bound holds from -1 to 1."""
+        """Return the signed deviation from the log's value in units of the bound; the bound is met from -1 to 1."""
         if self.kind == "factor":
             return math.log(measured / log, self.size) if measured > 0 else -math.inf
         if self.kind == "at most":
@@ -43,7 +50,10 @@ class Bound(NamedTuple):
 
 
 class Check(NamedTuple):
-    """One statistic and the log's value; ``measured`` is NaN and ``passed`` None if the workload lacks it."""
+    """A statistic of a workload, its value in the log, and the bound on their difference.
+
+    If the workload lacks the statistic, ``measured`` is NaN and ``passed`` is None.
+    """
 
     name: str
     measured: float
@@ -52,16 +62,16 @@ class Check(NamedTuple):
 
     @property
     def distance(self) -> float:
-        """Signed deviation from the log's value in units of the bound."""
+        """Signed deviation of ``measured`` from the log's value, in units of the bound."""
         return self.bound.distance(self.measured, self.log)
 
     @property
     def passed(self) -> bool | None:
-        """Whether the bound holds; None if the workload lacks the statistic."""
+        """Whether the bound is met; None if the workload lacks the statistic."""
         return None if math.isnan(self.measured) else abs(self.distance) <= 1
 
 
-# Statistics of arrivals and demand: name in a table, field of LogStatistics, bound
+# Statistics of arrivals and demand, each as (name in a table, field of LogStatistics, bound)
 PLAIN: Final = (
     ("jobs per hour", "jobs_per_hour", Bound("relative", 0.05)),
     ("cv of gaps", "gap_cv", Bound("factor", 2)),
@@ -74,19 +84,22 @@ QUANTILES: Final = {0.5: Bound("relative", 0.10), 0.9: Bound("relative", 0.20), 
 
 
 def measure(workload: Workload, calibration: Calibration | None, start_hour: float = math.nan) -> Measured:
-    """Measure the statistics of a workload; NaN where it has too few jobs or no run times.
+    """Measure the statistics of a workload; a statistic is NaN if the workload has too few jobs or no run times.
 
     Parameters
     ----------
-    calibration : the log at whose run-time quantiles ``ks`` is computed; None = no such log
-    start_hour : hour of the week, from Monday 0 h, of the workload's time 0; NaN = unknown
+    calibration : calibration of the log with which ``ks`` compares the run times; None = ``ks`` is NaN
+    start_hour : hour of the week, from Monday 0 h, at the workload's time 0; NaN = unknown
 
     Returns
     -------
-    The fields of LogStatistics except run_time (those by class as arrays in the order of CLASS_NAMES), and
+    All fields of LogStatistics except ``run_time``, where ``class_share`` and ``class_mean`` are arrays in the order of
+    CLASS_NAMES, and the following:
+
     quantiles : run times at the probabilities of QUANTILES [s]
-    ks : largest distance between the distributions of run times, at the log's quantiles
-    hour_of_day : float64 [24], arrivals in each hour of the day / their mean
+    ks : largest difference between the cumulative distributions of run times of workload and log, at the log's
+        quantiles
+    hour_of_day : float64 [24], number of arrivals in each hour of the day / mean of the 24 numbers
     """
     jobs = workload.jobs[np.argsort(workload.jobs["arrival_s"], kind="stable")]
     arrival, gpus, duration = jobs["arrival_s"], jobs["gpus"], jobs["duration_s"]
@@ -109,14 +122,15 @@ def measure(workload: Workload, calibration: Calibration | None, start_hour: flo
 
 
 def measure_generator(name: str, seed: int = 0, jobs: int = 50_000, draws: int = 40, **parameters: Any) -> Measured:
-    """Return medians of the statistics over ``draws`` draws of a calibrated generator.
+    """Return the median of each statistic over ``draws`` draws of a calibrated generator.
 
-    The draws begin at hours spread evenly over the week. ``hour_of_day`` is a mean instead of a median, because it is
-    mostly noise in one draw.
+    The draws begin at hours that are spread evenly over the week. For ``hour_of_day`` the mean is returned instead of
+    the median, because one draw is mostly noise.
 
     Parameters
     ----------
-    seed : seed of the first draw; the others take the following seeds
+    seed : seed of the first draw; draw i has the seed ``seed + i``
+    jobs : number of jobs of a draw
     parameters : parameters of the generator, and ``max_gpus``
 
     Raises
@@ -135,7 +149,7 @@ def measure_generator(name: str, seed: int = 0, jobs: int = 50_000, draws: int =
 
 
 def acceptance(measured: Measured, calibration: Calibration) -> list[Check]:
-    """Check every statistic against its bound."""
+    """Check every statistic of ``measured`` against its bound."""
     log = calibration.statistics
     checks = [Check(name, float(measured[key]), getattr(log, key), bound) for name, key, bound in PLAIN]
     for rank, value, bound in zip(QUANTILES, measured["quantiles"], QUANTILES.values(), strict=True):
@@ -155,7 +169,7 @@ def acceptance(measured: Measured, calibration: Calibration) -> list[Check]:
 
 
 def _dispersion(arrival_s: np.ndarray, hours: int) -> float:
-    """Variance / mean of the arrivals per full hour; memory grows with the hours that have arrivals only."""
+    """Return variance / mean of the number of arrivals per full hour; memory holds only hours that have arrivals."""
     if not hours:
         return math.nan
     counts = np.unique(arrival_s[arrival_s < hours * HOUR] // HOUR, return_counts=True)[1]
@@ -167,7 +181,7 @@ def _distance(duration_s: np.ndarray, quantiles: Sequence[float]) -> float:
     if np.isnan(duration_s).any():
         return math.nan
     below = np.searchsorted(np.sort(duration_s), quantiles, side="right") / len(duration_s)
-    known = np.asarray(quantiles) < duration_s.max()  # at the cut-off of a log the distributions agree trivially
+    known = np.asarray(quantiles) < duration_s.max()  # at a cut-off of run times, both distributions are trivially 1
     return float(np.abs(below - RUN_TIME_RANKS)[known].max(initial=0.0))
 
 

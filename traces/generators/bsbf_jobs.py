@@ -1,4 +1,4 @@
-"""Jobs like those of SJF-BSBF's experiment on 16 GPUs (Luo et al., IWQoS 2024), as far as they are known."""
+"""Jobs like those of SJF-BSBF's experiment on 16 GPUs (Luo et al., IWQoS 2024), as far as the paper describes them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpusched_env.workload import Workload
 
 SMALL: Final = (1, 2, 4, 8)  # [GPU]; equally probable (choice)
 LARGE: Final = (12, 16)  # [GPU]; equally probable (choice)
-LARGE_SHARE: Final = 1 / 3  # of the jobs: 10 of the paper's 30
+LARGE_SHARE: Final = 1 / 3  # share of jobs with large gangs: 10 of the paper's 30
 ITERATIONS: Final = (100, 5_000)  # uniform, bounds included (choice)
 
 
@@ -24,16 +24,17 @@ def bsbf_jobs(
     span_s: float = 1_200.0,
     batch_share: float = 0.5,
 ) -> Workload:
-    """Draw jobs that train 100 to 5,000 iterations on T4: a third on 12 or 16 GPUs, the others on 1 to 8.
+    """Draw jobs that train for 100 to 5,000 iterations on T4: a third on 12 or 16 GPUs, the others on 1 to 8.
 
-    Applications are those of the table ``bsbf``, equally probable (choice). Attributes: model, batch_size (of the
+    Applications are those of the table ``bsbf``, equally probable (choice). Attributes: model, batch_size (of the whole
     gang).
 
     Parameters
     ----------
-    max_gpus : larger gangs are left out; if 12 and 16 are both larger, all jobs draw from the small gangs [GPU]
-    span_s : arrivals are independent and uniform over this span [s]
-    batch_share : samples on a GPU as a share of those that fill its memory, rounded down to at least one sample
+    max_gpus : larger gangs are left out; below 12, all jobs draw from the small gangs [GPU]
+    span_s : length of the interval over which arrivals are independent and uniform [s]
+    batch_share : batch per GPU / largest batch that fits into its memory; the batch is rounded down, but is at least
+        one sample
 
     Raises
     ------

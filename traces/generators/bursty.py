@@ -16,8 +16,8 @@ from gpusched_env.traces.generators.demand import demand_table, draw_demand
 
 HOUR: Final = 3600.0  # [s]
 WEEK: Final = 168  # [h]
-LEAST_RATE: Final = 1e-3  # of the log's rate: every simulated hour is drawn, so a lower rate takes longer to generate
-JITTER: Final = 0.1  # standard deviation of the change in ln(run time) from a job to the next that repeats it
+LEAST_RATE: Final = 1e-3  # least rate_scale: the generator draws every hour, so low rates take long to generate
+JITTER: Final = 0.1  # standard deviation of the change in ln(run time) when a job repeats its predecessor's run time
 
 
 def bursty_jobs(
@@ -31,31 +31,33 @@ def bursty_jobs(
     demand: Mapping[int, float] | None = None,
     start_hour: float | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Draw the first ``jobs`` submissions of a random process that resembles the log.
+    """Draw the first ``jobs`` arrivals of a random process that resembles the log.
 
     Parameters
     ----------
     jobs : number of jobs
     max_gpus : larger gangs are left out; the others keep their proportions [GPU]
-    min_duration_s, max_duration_s : run times are clipped to these bounds, as by a time limit [s]
-    rate_scale : factor on the rate of bursts; bursts themselves do not change
-    demand : probability of each gang size in place of the log's; proportions are enough
-    start_hour : hour of the week, from Monday 0 h, at which submissions begin; None = drawn uniformly
+    min_duration_s, max_duration_s : bounds to which run times are clipped [s]
+    rate_scale : factor on the rate of bursts; the sizes of bursts and the gaps inside them do not change
+    demand : probability of each gang size, instead of the log's; the values need not sum to 1
+    start_hour : hour of the week, from Monday 0 h, at time 0; None = drawn uniformly
 
     Returns
     -------
-    arrival_s : float64 [J], ascending, the first is 0
-    gpus : int64 [J]
-    duration_s : float64 [J]
+    arrival_s : float64 [J], arrival times, ascending from 0 [s]
+    gpus : int64 [J], gang sizes [GPU]
+    duration_s : float64 [J], run times [s]
 
     Notes
     -----
-    Bursts are a Poisson process with rate = weekly profile x exp(z), where z is a Gaussian AR(1) process with steps of
-    one hour. Burst sizes and run times are drawn from quantile tables with log-linear interpolation (sizes are
-    rounded); gaps inside a burst, at most 60 s, from a table with linear interpolation. Inside a burst a job keeps its
-    predecessor's demand with probability keep_demand, else it draws a new one. If the demand class is the same, the job
-    keeps the run time with probability keep_run_time, up to a change of about 10 %. Else it draws from its class, so
-    every class has the run times of the log.
+    The starts of bursts are a Poisson process with rate = weekly profile x exp(z), where z is a Gaussian AR(1) process
+    with steps of one hour. Burst sizes and run times are drawn from quantile tables with log-linear interpolation, and
+    burst sizes are rounded. Gaps inside a burst are at most 60 s and are drawn from a table with linear interpolation.
+
+    Inside a burst, a job repeats its predecessor's demand with probability ``keep_demand``; otherwise it draws a new
+    demand. If the two jobs have the same demand class, the job repeats its predecessor's run time with probability
+    ``keep_run_time``, up to a random change of about 10 %. Otherwise it draws a run time from the table of its class.
+    So every class has the run times of the log.
 
     Raises
     ------
@@ -66,7 +68,7 @@ def bursty_jobs(
         raise WorkloadError(f"rate_scale is {rate_scale!r}: it must be a finite number of at least {LEAST_RATE:g}")
     if not 0 <= min_duration_s <= max_duration_s or max_duration_s == 0:
         raise WorkloadError(f"run times {min_duration_s!r} s to {max_duration_s!r} s: give 0 <= min <= max, max > 0")
-    # Each burst has at least one job, so the first `jobs` bursts contain the first `jobs` submissions.
+    # Each burst has at least one job, so the first `jobs` bursts contain the first `jobs` arrivals.
     probability, log_size = calibration.burst_size_table
     size = np.rint(arrays.exp(arrays.interpolated(rng.random(jobs), probability, log_size))).astype(np.int64)
     start = _burst_starts(rng, jobs, calibration, rate_scale, start_hour)
@@ -82,7 +84,7 @@ def bursty_jobs(
 def _burst_starts(
     rng: np.random.Generator, bursts: int, calibration: Calibration, rate_scale: float, start_hour: float | None
 ) -> np.ndarray:
-    """Draw start times of bursts by inversion of the cumulative rate; float64 [bursts], ascending [s]."""
+    """Draw the start times of bursts by inversion of the cumulative rate; float64 [bursts], ascending [s]."""
     begin = WEEK * rng.random() if start_hour is None else float(start_hour)
     if not 0 <= begin < WEEK:
         raise WorkloadError(f"start_hour is {start_hour!r}: it must be an hour of the week, 0 <= start_hour < {WEEK}")
@@ -99,7 +101,7 @@ def _burst_starts(
         if not noise:
             noise = (innovation * draws.normal(rng, 256)).tolist()
         rate = weekly[(first_hour + len(edges) - 1) % WEEK]
-        edges.append(edges[-1] + rate * exp(z - sigma * sigma / 2))  # mean of exp(z - sigma^2 / 2) is 1
+        edges.append(edges[-1] + rate * exp(z - sigma * sigma / 2))  # exp(z - sigma^2 / 2) has mean 1
         z = phi * z + noise.pop()
     skipped = (begin - first_hour) * edges[1]
     start: np.ndarray = HOUR * arrays.interpolated(passed + skipped, np.array(edges), np.arange(len(edges)))
@@ -109,12 +111,15 @@ def _burst_starts(
 def _arrivals(
     rng: np.random.Generator, jobs: int, size: np.ndarray, start: np.ndarray, calibration: Calibration
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return sizes of the bursts that begin before the last wanted job, and arrivals of their jobs, burst by burst."""
+    """Return the sizes of the bursts that begin before the last of ``jobs`` jobs arrives, and their jobs' arrivals.
+
+    Arrivals [s] are in the order of the bursts.
+    """
     enough = int(np.searchsorted(np.cumsum(size), jobs)) + 1
     arrival = _submissions(rng, size[:enough], start[:enough], calibration)
     last = np.partition(arrival, jobs - 1)[jobs - 1]
     late = int(np.searchsorted(start, last, side="right"))
-    if late > enough:  # bursts that begin during an earlier, long one
+    if late > enough:  # further bursts begin during an earlier, long one
         arrival = np.concatenate([arrival, _submissions(rng, size[enough:late], start[enough:late], calibration)])
     return size[: max(late, enough)], arrival
 
@@ -131,7 +136,10 @@ def _submissions(rng: np.random.Generator, size: np.ndarray, start: np.ndarray, 
 def _repeated_draws(
     rng: np.random.Generator, first: np.ndarray, pmf: tuple[np.ndarray, np.ndarray], calibration: Calibration
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw demand and run time of the jobs, burst by burst; ``first`` marks the first job of each burst."""
+    """Draw the demand and the run time of each job, in the order of the bursts.
+
+    ``first`` marks the first job of each burst.
+    """
     count = len(first)
     drawn = draw_demand(rng, count, pmf)
     fresh = first | (rng.random(count) >= calibration.keep_demand)
@@ -145,7 +153,7 @@ def _repeated_draws(
         members = kind == index
         if table is not None:
             log_time[members] = arrays.interpolated(rank[members], *table)
-        elif members.any():  # a demand class that the log lacks: run times of the nearest class of the log
+        elif members.any():  # the log lacks this demand class: take the run times of its nearest class
             known = [i for i, other in enumerate(calibration.run_time_tables) if other is not None]
             nearest = calibration.run_time_tables[min(known, key=lambda other: abs(other - index))]
             assert nearest is not None

@@ -1,4 +1,4 @@
-"""Statistics of a cluster log that a bursty generator needs; each log has a module with its values."""
+"""Statistics of a cluster log that a bursty generator needs; the values of each log are in a module of their own."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class LogStatistics:
 
     Parameters
     ----------
-    jobs_per_hour : jobs / span from the first to the last arrival
-    gap_cv : coefficient of variation of the gaps between arrivals
-    gaps_to_10s : share of gaps of at most 10 s
-    dispersion : variance / mean of the number of jobs in full hours
-    same_demand : among the jobs at most 10 s after their predecessor, the share with the same demand
-    gpus_demanded : sum of gang size x run time / span [GPU]
+    jobs_per_hour : number of jobs / span from the first to the last arrival [1/h]
+    gap_cv : coefficient of variation of the gaps between consecutive arrivals
+    gaps_to_10s : share of these gaps that are at most 10 s
+    dispersion : variance / mean of the number of arrivals per full hour
+    same_demand : share of jobs with the same demand as their predecessor, among those that arrive at most 10 s after it
+    gpus_demanded : sum of gang size x run time over all jobs / span [GPU]
     run_time : quantiles of all run times at RUN_TIME_RANKS [s]
-    class_share : share of the jobs in each demand class
-    class_mean : mean run time of the demand classes with at least 500 jobs [s]
+    class_share : demand class -> share of the jobs
+    class_mean : demand class -> mean run time, for the classes with at least 500 jobs [s]
     """
 
     jobs_per_hour: float
@@ -57,18 +57,18 @@ class Calibration:
 
     Parameters
     ----------
-    log : which jobs of which log
-    bursts_per_hour : mean rate of bursts; a burst is a run of jobs less than 60 s apart
-    modulation_sigma, modulation_phi : standard deviation and lag-one-hour correlation of z; the rate has a factor
-        exp(z)
-    hour_of_day, day_of_week : factors of the rate, of mean 1; hours 0-23 of the log's local time, days from Monday
-    burst_size : quantiles (probability, jobs)
+    log : name of the log and its jobs from which the parameters were estimated
+    bursts_per_hour : mean rate of bursts; a burst is a sequence of jobs that arrive less than 60 s apart
+    modulation_sigma, modulation_phi : standard deviation of z and its correlation from one hour to the next, where
+        exp(z) is a factor of the rate
+    hour_of_day, day_of_week : factors of the rate, with mean 1; hours 0-23 of the log's local time, days from Monday
+    burst_size : quantiles (probability, number of jobs) of the burst size
     burst_gap : quantiles (probability, seconds) of the gaps inside a burst
     keep_demand : probability that a job in a burst repeats its predecessor's demand
-    keep_run_time : probability that it repeats its predecessor's run time, if the demand class is the same
-    demand : probability of each gang size [GPU]
-    run_time : for each demand class, quantiles (probability, seconds)
-    statistics : statistics of the same jobs, to compare with drawn jobs
+    keep_run_time : probability that a job in a burst repeats its predecessor's run time, given the same demand class
+    demand : gang size [GPU] -> probability
+    run_time : demand class -> quantiles (probability, seconds) of the run time
+    statistics : statistics of the same jobs of the log, with which drawn jobs are compared
     """
 
     log: str
@@ -87,25 +87,25 @@ class Calibration:
 
     @cached_property
     def hourly_rate(self) -> np.ndarray:
-        """float64 [168]: expected bursts in each hour of the week, from Monday 0 h."""
+        """Expected number of bursts in each hour of the week, from Monday 0 h; float64 [168]."""
         factor: np.ndarray = np.outer(self.day_of_week, self.hour_of_day).reshape(-1)
         rate: np.ndarray = self.bursts_per_hour * factor / arrays.mean(factor)
         return rate
 
     @cached_property
     def burst_size_table(self) -> tuple[np.ndarray, np.ndarray]:
-        """Probabilities and ln(jobs) of the burst size quantiles."""
+        """Probabilities and ln(number of jobs) of the quantiles in ``burst_size``."""
         return _log_table(self.burst_size)
 
     @cached_property
     def burst_gap_table(self) -> tuple[np.ndarray, np.ndarray]:
-        """Probabilities and seconds of the quantiles of gaps inside a burst."""
+        """Probabilities and seconds of the quantiles in ``burst_gap``."""
         table = np.array(self.burst_gap, float)
         return table[:, 0].copy(), table[:, 1].copy()
 
     @cached_property
     def run_time_tables(self) -> list[tuple[np.ndarray, np.ndarray] | None]:
-        """Probabilities and ln(seconds) of the run time quantiles of each demand class; None = class not in the log."""
+        """Probabilities and ln(seconds) of the run-time quantiles of each demand class; None if the log lacks it."""
         return [_log_table(self.run_time[name]) if name in self.run_time else None for name in CLASS_NAMES]
 
     @cached_property
@@ -115,7 +115,7 @@ class Calibration:
 
 
 def demand_class(gpus: np.ndarray) -> np.ndarray:
-    """Index into CLASS_NAMES of each demand; int64, shape of ``gpus``."""
+    """Return the index into CLASS_NAMES of each demand; int64, with the shape of ``gpus``."""
     return np.searchsorted(CLASS_BOUNDS, gpus)
 
 

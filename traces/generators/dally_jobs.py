@@ -1,4 +1,4 @@
-"""Jobs like those of Dally's simulator (Sharma et al., arXiv 2401.16492): six models on gangs of up to 56 GPUs."""
+"""Jobs like those of Dally's simulator (Sharma et al., arXiv 2401.16492): six models, gangs of up to 56 GPUs."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from gpusched_env.workload import Workload
 
 @dataclass(frozen=True)
 class DallyModel:
-    """Jobs of one model in the job files.
+    """Statistics of the jobs of one model in the authors' job files.
 
     Attributes
     ----------
-    all_jobs, gangs : demand [GPU] -> number of jobs, among the 500 jobs and among the 411 jobs of at least two GPUs
+    all_jobs : demand [GPU] -> number of jobs, in the files with 500 jobs
+    gangs : demand [GPU] -> number of jobs, in the files with 411 jobs, all of at least two GPUs
     median_s, sigma : median [s] and standard deviation of the logarithm of a log-normal distribution of the time on one
-        GPU, fitted to the 500 jobs by moments
-    iterations : (seconds of an iteration on one GPU, batch size [samples], number of jobs among the 500)
+        GPU, fitted by moments to the jobs of the files with 500 jobs
+    iterations : tuples (seconds of an iteration on one GPU, batch size [samples], number of such jobs among the 500)
     """
 
     all_jobs: dict[int, int]
@@ -33,7 +34,8 @@ class DallyModel:
 
 
 # Counted in the job files of aakash-sharma/cluster-sim, commit 4cd660e, configuration/jobs: sense_500jobs_* (500 jobs)
-# and sense_500jobs_poisson_1proc-week (411 jobs). Their demands and durations come from the log of Helios Venus.
+# and sense_500jobs_poisson_1proc-week (411 jobs). The demands and durations in these files come from the log of Helios
+# Venus.
 # fmt: off
 DALLY_MODELS: Final = {
     "AlexNet": DallyModel(
@@ -77,24 +79,26 @@ def dally_jobs(
     mean_gap_s: float = 1_461.0,
     single_gpus: bool = False,
 ) -> Workload:
-    """Draw jobs like those of the authors' files: model and gang size jointly, run time by model.
+    """Draw jobs like those of the authors' job files.
 
-    Work is ``total_iterations`` x ``time_per_iteration_s`` seconds on one GPU; a gang of g GPUs without communication
-    takes a g-th of that. Attributes: model, batch_size (samples), total_iterations, time_per_iteration_s (on one GPU).
-    The profile rule "dally" reads them.
+    Model and gang size are drawn jointly; the run time is drawn from a distribution of the model. Work is
+    ``total_iterations`` x ``time_per_iteration_s`` seconds on one GPU; a gang of g GPUs without communication takes 1/g
+    of that time. Attributes: model, batch_size (samples), total_iterations, time_per_iteration_s (on one GPU). The
+    profile rule "dally" reads these attributes.
 
     Parameters
     ----------
-    max_gpus : larger gangs are left out
-    mean_gap_s : mean seconds between Poisson arrivals; 0 = all at once. The default is the mean of the three files with
-        one Poisson process over a week
-    single_gpus : True = like the 500 jobs, more than half of them with one GPU; False = like the 411 jobs with two GPUs
-        or more
+    max_gpus : larger gangs are left out [GPU]
+    mean_gap_s : mean time between Poisson arrivals [s]; 0 = all jobs arrive at once. The default is the mean over the
+        three files whose arrivals are one Poisson process over a week
+    single_gpus : True = like the files with 500 jobs, more than half of which demand one GPU; False = like the files
+        with 411 jobs, which all demand two GPUs or more
 
     Notes
     -----
-    Compared with the files, the quantiles of the time on one GPU from 10 to 90 % are within 38 % for each model, the
-    medians within 28 %, and the mean over all jobs within 8 % (tests/test_traces_dally_profiles.py).
+    These are the differences from the authors' files in the time on one GPU (tests/test_traces_dally_profiles.py):
+    quantiles from 10 to 90 % differ by at most 38 % for each model, medians by at most 28 % for each model, and the
+    mean over all jobs by at most 8 %.
 
     Raises
     ------

@@ -11,7 +11,7 @@ from gpusched_env.errors import WorkloadError
 
 
 def demand_of(data: object) -> dict[int, float]:
-    """Check a mapping gang size -> probability and convert its keys; sizes may be text, as in JSON.
+    """Check a mapping gang size -> probability, and convert its keys to int; they may be text, as in JSON.
 
     Raises
     ------
@@ -28,7 +28,7 @@ def demand_of(data: object) -> dict[int, float]:
 
 
 def demand_table(demand: Mapping[int, float], max_gpus: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Return gang sizes [GPU], ascending, and their cumulative probability; sizes above ``max_gpus`` are left out.
+    """Return gang sizes [GPU], ascending, and their cumulative probabilities; sizes above ``max_gpus`` are left out.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Jobs whose arrival rate alternates between quiet and busy half-periods, and whose gang sizes change once."""
+"""Arrivals whose rate alternates between a low and a high value, and gang sizes whose distribution changes once."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def drifting_arrivals(
     Parameters
     ----------
     rate_per_s : mean rate [1/s]
-    swing : 0 = a constant rate; 1 = nothing arrives in the quiet halves
-    period_s : a quiet half, then a busy half [s]
+    swing : 0 = a constant rate; 1 = no job but the first arrives in the quiet halves
+    period_s : length of a period [s]; its first half is quiet (low rate), its second half is busy (high rate)
 
     Returns
     -------
-    float64 [jobs], ascending [s]; the first job arrives at 0, where a quiet half begins; the others follow the process
+    float64 [jobs], arrival times, ascending [s]; the first is 0, where a quiet half begins
 
     Notes
     -----
-    Exact, by a time change: arrivals of a process of unit rate are mapped through the inverse of the expected number of
-    arrivals, which is piecewise linear in time. With swing 1 the quiet halves are skipped.
+    The draw is exact. The arrivals of a process of rate 1 are mapped through the inverse of the expected number of
+    arrivals, which is piecewise linear in time. With swing 1, the quiet halves are skipped.
 
     Raises
     ------
@@ -42,13 +42,14 @@ def drifting_arrivals(
     if not 0 <= swing <= 1:
         raise WorkloadError(f"swing is {swing!r}: it must be a share, 0 <= swing <= 1")
     passed = np.cumsum(draws.exponential(rng, jobs))
-    periods, within = np.divmod((passed - passed[0]) / rate_per_s, period_s)  # times as if the rate were its mean
-    quiet_s = 0.5 * (1 - swing) * period_s  # of such a period, the part with the arrivals of the quiet half
+    # Arrival times at the constant mean rate, as a number of periods and a time within the period
+    periods, within = np.divmod((passed - passed[0]) / rate_per_s, period_s)
+    quiet_s = 0.5 * (1 - swing) * period_s  # arrivals before this time within their period go into the quiet half
     quiet = within < quiet_s
     late = 0.5 * period_s + (within - quiet_s) / (1 + swing)
     early = within / (1 - swing) if swing < 1 else np.zeros_like(within)
     arrival: np.ndarray = periods * period_s + np.where(quiet, early, late)
-    arrival[0] = 0.0  # even if nothing else arrives in the first half
+    arrival[0] = 0.0  # also with swing 1, where no other job arrives in a quiet half
     return arrival
 
 
@@ -64,7 +65,7 @@ def shifting_gangs(
 
     Raises
     ------
-    WorkloadError : a mix without sizes up to ``max_gpus``, or a negative time
+    WorkloadError : ``before`` or ``after`` has no gang size up to ``max_gpus``, or ``shift_s`` is negative
     """
     if not shift_s >= 0:
         raise WorkloadError(f"shift_s is {shift_s!r}: it must be a time >= 0, or left out for no shift")

@@ -1,4 +1,4 @@
-"""Gavel's continuous generator (Narayanan et al., OSDI 2020), with the random streams of its code."""
+"""The generator of Gavel's continuous traces (Narayanan et al., OSDI 2020), with the random streams of its code."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from gpusched_env.workload import Workload
 
 SCALE_FACTORS: Final = (1, 2, 4, 8)  # [GPU]
 SCALE_BOUNDS: Final = (0.7, 0.8, 0.95, 1.0)  # cumulative probability
-LONG: Final = 0.8  # draws from here on are long jobs
-EXPONENTS: Final = {False: (1.5, 3.0), True: (3.0, 4.0)}  # minutes = 10 ** uniform, short and long jobs
-WEIGHT: Final = 5.0  # priority weight of a job with priority; that of others is 1
-WITH_PRIORITY: Final = 0.2  # share of such jobs
+LONG: Final = 0.8  # a uniform draw of at least this makes a long job
+EXPONENTS: Final = {False: (1.5, 3.0), True: (3.0, 4.0)}  # long? -> bounds of the uniform x in minutes = 10 ** x
+WEIGHT: Final = 5.0  # priority weight of a job with priority; other jobs have weight 1
+WITH_PRIORITY: Final = 0.2  # share of jobs with priority
 SLOS: Final = (1.2, 2.0, 10.0)
 SLO_BOUNDS: Final = (0.33, 0.67)
 
@@ -37,23 +37,21 @@ def gavel_jobs(
 ) -> Workload:
     """Draw the same jobs as Gavel's simulator from this seed: arrivals, job types, gangs and steps are equal.
 
-    A job is given 10**1.5 to 10**4 minutes on V100, and has as many steps as its job type completes there in that time.
-    Profiles are for V100, P100 and K80. Attributes: model (the job type), and priority_weight and slo if they are
-    drawn.
+    The run time on V100 is drawn from 10**1.5 to 10**4 minutes. The job has as many steps as its job type completes on
+    V100 in this time. Profiles are for V100, P100 and K80. Attributes: model (the job type), and priority_weight and
+    slo if they are drawn.
 
     Parameters
     ----------
-    seed : seed of the scenario. Gavel's streams derive from it: jobs seed + 2, arrivals seed + 3, objectives seed + 6
-    max_gpus : larger gangs are left out; below 8 the multi-GPU jobs differ from Gavel's
-    mean_gap_s : mean seconds between arrivals; 0 = all at once. The default is four jobs per hour
-    multi_gpu : True = gangs of 1, 2, 4 and 8 GPUs, of job types measured on them; False = every job has one GPU
-    priorities : weight 5 for a fifth of the jobs, 1 for the others
-    slos : deadlines of 1.2, 2 or 10 times the run time on V100 after arrival
-    ignore_placement : gangs run everywhere at the rate measured in one machine, as in Gavel's simulator
-
-    Notes
-    -----
-    The jobs do not deviate from Gavel's. Gavel draws them one by one when its clock reaches them, with the same result.
+    seed : seed of the scenario. Gavel's random streams have the seeds ``seed + 2`` for jobs, ``seed + 3`` for arrivals
+        and ``seed + 6`` for service level objectives
+    max_gpus : larger gangs are left out [GPU]; if it is below 8, the multi-GPU jobs differ from Gavel's
+    mean_gap_s : mean time between arrivals [s]; 0 = all jobs arrive at once. The default is four jobs per hour
+    multi_gpu : True = gangs of 1, 2, 4 and 8 GPUs, with job types that were measured on them; False = every job has one
+        GPU
+    priorities : True = a fifth of the jobs have priority weight 5, the others 1
+    slos : True = every job has a deadline of 1.2, 2 or 10 times its run time on V100 after its arrival
+    ignore_placement : True = gangs run on every placement at the rate measured in one machine, as in Gavel's simulator
 
     References
     ----------
@@ -68,7 +66,7 @@ def gavel_jobs(
     names = list(rates)
     models, gangs, steps, weights = [], [], [], []
     for _ in range(jobs):
-        # Drawn even if every job has one GPU, to keep Gavel's random stream
+        # Drawn even if every job has one GPU, because Gavel draws it too: later draws must stay equal to Gavel's
         drawn = job_stream.uniform(0, 1) * SCALE_BOUNDS[len(allowed) - 1]
         gpus = SCALE_FACTORS[bisect.bisect_left(SCALE_BOUNDS, drawn)] if multi_gpu else 1
         seconds = 60 * power(10.0, job_stream.uniform(*EXPONENTS[job_stream.random() >= LONG]))

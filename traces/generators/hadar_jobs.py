@@ -1,4 +1,4 @@
-"""Job mix for a cluster of three GPU types, after the set-up of Hadar's evaluation: sizes, models, gangs."""
+"""A job mix for a cluster of three GPU types, after the set-up of Hadar's evaluation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,14 @@ from gpusched_env.workload import Workload
 
 
 class SizeClass(NamedTuple):
-    """A size class: its share of the jobs, bounds of the GPU-hours on V100 (uniform), and its model families."""
+    """A size class of jobs.
+
+    Attributes
+    ----------
+    share : share of the jobs
+    least_h, most_h : bounds of the GPU-hours of a job on V100, which are drawn uniformly [GPU h]
+    families : model families of the jobs
+    """
 
     share: float
     least_h: float
@@ -26,15 +33,15 @@ class SizeClass(NamedTuple):
     families: tuple[str, ...]
 
 
-# Bounds and families are believed to be the paper's, not checked. The shares and the least 0.05 h are choices, because
-# the paper's values are not known.
+# The bounds and families are believed to be those of the paper, but were not checked against it. The shares and the
+# lowest bound, 0.05 h, are choices, because the paper's values are not known.
 SIZES: Final = (
     SizeClass(0.55, 0.05, 1.0, ("ResNet-18",)),
     SizeClass(0.30, 1.0, 10.0, ("CycleGAN",)),
     SizeClass(0.13, 10.0, 50.0, ("LM", "Transformer")),
     SizeClass(0.02, 60.0, 100.0, ("ResNet-50",)),
 )
-GANGS: Final = {1: 0.70, 2: 0.10, 4: 0.15, 8: 0.05}  # for models measured on several GPUs; as in Gavel (choice)
+GANGS: Final = {1: 0.70, 2: 0.10, 4: 0.15, 8: 0.05}  # of models measured on several GPUs; those of Gavel (choice)
 
 
 def hadar_jobs(
@@ -48,21 +55,22 @@ def hadar_jobs(
 ) -> Workload:
     """Draw jobs of four size classes that train models of Gavel's throughput table; work is given by iterations.
 
-    A job of H GPU-hours on W GPUs has as many iterations as its model completes on W V100s in one machine in H / W
-    hours. Profiles are for V100, P100 and K80; ResNet-50 with a batch of 128 does not run on several K80. Attributes:
-    model, size (S, M, L, XL) and v100_gpu_hours.
+    A job with H GPU-hours on W GPUs has as many iterations as its model completes in H / W hours on W V100 GPUs in one
+    machine. Profiles are for V100, P100 and K80; ResNet-50 with a batch of 128 does not run on several K80 GPUs.
+    Attributes: model, size (S, M, L, XL) and v100_gpu_hours.
 
     Parameters
     ----------
     max_gpus : larger gangs are left out; the others keep their proportions [GPU]
-    mean_gap_s : mean seconds between arrivals; 0 = all jobs arrive at time 0
-    bursty : True = arrivals in bursts like those of Philly, scaled to the mean gap; False = Poisson arrivals
-    demand : probability of each gang size in place of GANGS, for models measured on several GPUs
-    ignore_placement : gangs run everywhere at the rate measured in one machine
+    mean_gap_s : mean time between arrivals [s]; 0 = all jobs arrive at time 0
+    bursty : True = arrivals in bursts like those of Philly, scaled to ``mean_gap_s``; False = Poisson arrivals
+    demand : probability of each gang size instead of GANGS, for models measured on several GPUs
+    ignore_placement : True = gangs run on every placement at the rate measured in one machine
 
     Raises
     ------
-    WorkloadError : a mean gap that is negative or not finite; bursts without a gap; a gang that no model runs
+    WorkloadError : a mean gap that is negative or not finite; ``bursty`` with a mean gap of 0; a gang size that no
+        model runs
 
     References
     ----------

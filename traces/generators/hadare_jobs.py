@@ -1,4 +1,4 @@
-"""Mixes of a few one-GPU jobs on nodes of different speed, after the set-up on which HadarE was evaluated."""
+"""Mixes of a few one-GPU jobs for nodes of different speed, after the set-up of HadarE's evaluation."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from gpusched_env.errors import WorkloadError
 from gpusched_env.portable import draws
 from gpusched_env.workload import Profiles, Workload
 
-# Speeds of the GPU types relative to the fastest; each node has one type. The numbers of nodes are recollected from the
-# paper, not checked; the speeds are choices.
+# Speeds of the GPU types relative to the fastest; each node has one type. The numbers of nodes are quoted from memory
+# and were not checked against the paper; the speeds are choices.
 AWS_SPEEDS: Final = (1.0, 0.65, 0.2)
 LAB_SPEEDS: Final = (1.0, 0.8, 0.6, 0.45, 0.12)
 ITERATIONS_PER_S: Final = 10.0  # at speed 1 (choice; without effect)
-VARIATION: Final = (0.8, 1.25)  # factor on the speed of each job on each GPU type, uniform (choice)
+VARIATION: Final = (0.8, 1.25)  # bounds of the uniform factor on the speed of a job on a GPU type (choice)
 
 
 def type_names(speeds: tuple[float, ...]) -> tuple[str, ...]:
-    """Name the GPU types by their speed in percent, such as speed-65."""
+    """Return a name for each GPU type that gives its speed in percent, such as "speed-65"."""
     return tuple(f"speed-{round(100 * speed)}" for speed in speeds)
 
 
@@ -33,14 +33,14 @@ def hadare_jobs(
     least_h: float = 0.3,
     most_h: float = 3.0,
 ) -> Workload:
-    """Draw one-GPU jobs that all arrive at time 0, each with its own model; work is given by iterations.
+    """Draw one-GPU jobs that all arrive at time 0. Each has its own model, and its work is given by iterations.
 
     Parameters
     ----------
-    max_gpus : no effect, since every gang has one GPU
-    lab : True = the five GPU types of LAB_SPEEDS; False = the three of AWS_SPEEDS
-    varied : multiply the speed of each job on each type by a factor drawn from VARIATION
-    least_h, most_h : bounds of the run time on the job's fastest type, drawn uniformly [h]
+    max_gpus : no effect, because every gang has one GPU
+    lab : True = the five GPU types of LAB_SPEEDS; False = the three GPU types of AWS_SPEEDS
+    varied : True = the speed of each job on each GPU type is multiplied by a factor drawn uniformly from VARIATION
+    least_h, most_h : bounds of the run time on the GPU type that is fastest for the job, drawn uniformly [h]
 
     Raises
     ------
@@ -48,7 +48,7 @@ def hadare_jobs(
 
     References
     ----------
-    Sultana et al., arXiv 2503.10918 (numbers of nodes and jobs, recollected); sizes and speeds are choices.
+    Sultana et al., arXiv 2503.10918: numbers of nodes and jobs, quoted from memory. Sizes and speeds are choices.
     """
     if not 0 < least_h <= most_h < math.inf:
         raise WorkloadError(f"synthetic:hadare: run times from {least_h} to {most_h} h: give 0 < least_h <= most_h")

@@ -3,18 +3,19 @@
 Computed from the log of Weng et al., "MLaaS in the Wild: Workload Analysis and Scheduling in Large-Scale Heterogeneous
 GPU Clusters" (NSDI 2022; data CC-BY-4.0).
 
-- The sample has 8.2 % of the tasks. With rate_scale=12.2, bursts are as frequent as in the whole cluster of 6,742 GPUs;
-  their sizes stay those of the sample.
-- Arrivals are starts of tasks. Gangs are instances x GPUs, with shares rounded up to one GPU. Run times are cut at
-  172,800 s (48 h).
-- The origin of the clock is unknown, so hours of the day are relative. Days of the week come from four weeks of the
-  sample, numbered so that the two days with the fewest tasks are Saturday and Sunday (inferred).
-- The demands of the rarest 1.7 % of the tasks, and the gaps inside bursts, are those of the 27,119 tasks of the first
-  32 days.
-- Run times: 10 quantiles for each class. Class 1 has more, computed from the quantiles of all tasks without the other
-  classes.
-- keep_demand and keep_run_time are 0.71 and 0.54, although the fit inside bursts gives 0.55 and 0.34. Bursts overlap;
-  with these values, tasks within 10 s have the same demand (82 %) and similar run times (37 %) as often as in the log.
+- The sample has 8.2 % of the tasks. With ``rate_scale=12.2``, bursts are as frequent as in the whole cluster of 6,742
+  GPUs, but their sizes are still those of the sample.
+- The arrival is the start of the task. The gang is the number of instances x the GPUs of an instance, where a share of
+  a GPU is rounded up to one GPU. Run times are cut at 172,800 s (48 h).
+- The origin of the clock is unknown, so the hours of the day are relative. The days of the week come from four weeks of
+  the sample. They are numbered so that the two days with the fewest tasks are Saturday and Sunday; this is inferred.
+- The demands of the rarest 1.7 % of the tasks, and the gaps inside bursts, come from the 27,119 tasks of the first 32
+  days only.
+- There are 10 run-time quantiles for each class. Class 1 has more, which were computed by subtracting the other classes
+  from the quantiles of all tasks.
+- ``keep_demand`` and ``keep_run_time`` are 0.71 and 0.54, although the fit inside bursts gives 0.55 and 0.34, because
+  bursts overlap. With 0.71 and 0.54, two consecutive tasks within 10 s have the same demand (82 %) and similar run
+  times (37 %) as often as in the log.
 """
 
 from __future__ import annotations

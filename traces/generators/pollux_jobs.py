@@ -1,4 +1,4 @@
-"""Pollux's eight-hour workloads (Qiao et al., OSDI 2021), drawn from statistics of the log that its generator uses."""
+"""Pollux's eight-hour workloads (Qiao et al., OSDI 2021), drawn from statistics of the log that Pollux samples."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from gpusched_env.portable import arrays, draws
 from gpusched_env.traces.profile_tables import load_fitted
 from gpusched_env.workload import Workload
 
-JOBS: Final = 160  # per window, at relative load 1
+JOBS: Final = 160  # number of jobs per window of eight hours at relative load 1
 HOUR: Final = 3600.0  # [s]
 
-# Counted in Philly (Jeon et al., USENIX ATC 2019; CC-BY-4.0), of the 62,861 jobs that Pollux publishes: the 26,383 jobs
-# that its generator uses. They were submitted between 2 and 10 h, ran at least a minute and took less than 1,000 GPU h.
-HOURLY: Final = (0.1124, 0.1077, 0.06038, 0.1157, 0.1727, 0.2247, 0.1086, 0.09779)  # share of each hour
-# Classes by GPU time in the log [GPU h]: below 1, below 10, below 100, the rest. Each has its share of the jobs, its
-# applications, and the gangs of the log. From 10 GPU h on, Pollux draws the gangs from jobs of at most 24 h.
+# Counted in the Philly log (Jeon et al., USENIX ATC 2019; CC-BY-4.0). Pollux publishes 62,861 of its jobs, and its
+# generator uses 26,383 of these: jobs that were submitted between 2 and 10 h, ran for at least a minute and took less
+# than 1,000 GPU h. Only these are counted.
+HOURLY: Final = (0.1124, 0.1077, 0.06038, 0.1157, 0.1727, 0.2247, 0.1086, 0.09779)  # share of the jobs in each hour
+# Classes by GPU time in the log: below 1 GPU h, below 10, below 100, and the rest. Each is (share of the jobs,
+# applications, gang size [GPU] -> probability). In the classes from 10 GPU h on, Pollux draws the gangs only from jobs
+# of at most 24 h.
 CLASSES: Final[tuple[tuple[float, tuple[str, ...], dict[int, float]], ...]] = (
     (0.7768, ("cifar10", "ncf"), {1: 0.9838, 2: 0.002391, 4: 0.008344, 8: 0.004977, 16: 0.0005367}),
     (
@@ -34,7 +36,8 @@ CLASSES: Final[tuple[tuple[float, tuple[str, ...], dict[int, float]], ...]] = (
     ),
     (0.01702, ("imagenet",), {8: 0.6364, 16: 0.2727, 32: 0.09091}),
 )
-# (gang, batch) with 50 to 80 % of linear speed-up, from Pollux's published workloads; all equally probable
+# Pairs (gang size [GPU], batch of the gang [samples]) with 50 to 80 % of linear speed-up, from Pollux's published
+# workloads; all pairs of an application are equally probable
 TUNED: Final = {
     "bert": ((6, 384), (8, 384), (12, 384), (16, 384)),
     "cifar10": ((6, 2048), (8, 2048), (12, 4096), (16, 4096)),
@@ -55,25 +58,26 @@ def pollux_jobs(
     realistic: bool = False,
     sharing: bool = False,
 ) -> Workload:
-    """Draw applications to train on T4, as Pollux's generator samples them from Philly.
+    """Draw jobs that train applications on T4, as Pollux's generator samples them from Philly.
 
-    A window of eight hours has 160 x ``relative_load`` jobs at independent times, with the log's share of jobs in each
-    hour. Windows follow one another; the first ``jobs`` jobs are drawn. Profiles are for T4. Attributes: model (the
+    A window of eight hours has 160 x ``relative_load`` jobs, which arrive independently; each hour has its share of the
+    jobs in the log. Window follows window until there are ``jobs`` jobs. Profiles are for T4. Attributes: model (the
     application), batch_size.
 
     Parameters
     ----------
     max_gpus : larger gangs are left out; the others keep their proportions [GPU]
-    relative_load : Pollux publishes workloads with 0.5, 1, 1.5 and 2
+    relative_load : factor on the number of jobs per window; Pollux publishes workloads with 0.5, 1, 1.5 and 2
     realistic : True = gangs of the log, with the application's initial batch on each GPU; False = gangs and batches
         that Pollux tuned for 50 to 80 % of linear speed-up
     sharing : True = profiles of the table ``bsbf``, which also describe compute and memory under gradient accumulation;
-        False = profiles of ``pollux``
+        False = profiles of the table ``pollux``
 
     Notes
     -----
-    Gangs have 6.8 GPUs on average, with ``realistic`` 1.4. Over 200 seeds, the medians of jobs per hour, mean gang and
-    share of each application are within the ranges of Pollux's six published workloads (tests/test_traces_pollux.py).
+    The mean gang size is 6.8 GPUs, and 1.4 GPUs with ``realistic``. The medians over 200 seeds of jobs per hour, mean
+    gang size and share of each application are within the ranges of Pollux's six published workloads
+    (tests/test_traces_pollux.py).
 
     Raises
     ------
@@ -101,7 +105,7 @@ def pollux_jobs(
 
 
 def _choices(realistic: bool, initial_batch: dict[str, int]) -> list[Choice]:
-    """List the possible jobs with their probabilities."""
+    """Return all combinations of application, gang and batch, with their probabilities."""
     choices: list[Choice] = []
     for share, applications, gangs in CLASSES:
         for name in applications:
@@ -114,9 +118,9 @@ def _choices(realistic: bool, initial_batch: dict[str, int]) -> list[Choice]:
 
 
 def _arrivals(rng: np.random.Generator, jobs: int, window: int) -> np.ndarray:
-    """Draw ``window`` independent times in each window and return the first ``jobs``; float64 [jobs], ascending [s].
+    """Draw ``window`` independent arrivals in each window and return the first ``jobs``; float64 [jobs], ascending [s].
 
-    Sorted uniform numbers are generated as partial sums of exponential ones, divided by the total.
+    Sorted uniform numbers are generated as partial sums of exponential numbers divided by their total.
     """
     cumulative = np.concatenate([[0.0], np.cumsum(HOURLY)])
     arrivals = []

@@ -13,9 +13,9 @@ from gpusched_env.portable import draws
 from gpusched_env.traces.generators.demand import demand_table
 from gpusched_env.workload import PROFILE_DTYPE, Profiles, Workload
 
-# Jobs of each gang size (Yu et al., MobiHoc 2022, section 7: scaled from the Microsoft trace)
+# Number of jobs of each gang size (Yu et al., MobiHoc 2022, section 7: scaled from the Microsoft trace)
 MIX: Final = {1: 80, 2: 14, 4: 26, 8: 30, 16: 8, 32: 2}
-CONTENDERS: Final = 8  # [job] that share a server's link, at which contention costs half of ``extra`` (choice)
+CONTENDERS: Final = 8  # number of jobs sharing a server's link at which contention costs half of ``extra`` (choice)
 
 
 def ring_all_reduce_jobs(
@@ -36,35 +36,43 @@ def ring_all_reduce_jobs(
     inside_GBps: float = 120.0,
     batch: int = 32,
 ) -> Workload:
-    """Draw the jobs of the evaluation of SJF-BCO, each with its own profile; 160 jobs have the paper's gang sizes.
+    """Draw the jobs of SJF-BCO's evaluation, each with its own profile; 160 jobs have the gang sizes of the paper.
 
     Parameters
     ----------
-    jobs : 160 in the paper; another number gets the same shares, by largest remainders
+    jobs : number of jobs, 160 in the paper; other numbers are divided among the gang sizes in the same proportions, by
+        largest remainders
     max_gpus : larger gangs are left out; the others keep their proportions [GPU]
-    demand : number of jobs of each gang size, in place of the paper's; proportions are enough
-    min_iterations, max_iterations : whole numbers, drawn uniformly, bounds included (paper)
-    min_iteration_slots, max_iteration_slots : time of an iteration on one server, drawn uniformly [slot]; the paper has
-        0.01 to 0.05 including contention and overhead, which are within 15 % (the upper bound here leaves room for
-        them)
-    estimate_slots : the job's estimate for each iteration [slot]; 50 to 300 slots for a job, as in the paper
-    slot_s : length of a slot [s] (choice: the paper gives none)
-    extra : contention and overhead together, as a share of the run time. It determines the gradient sizes. The paper
-        says 0.15, but an independent implementation comes near its figures with 0.45 to 0.60
-    xi1, alpha : parameters of the contention model that the gradient sizes assume: p contenders count as k = xi1 p
-        effective ones and slow the exchange down by f = k + alpha (k - 1) (choice: the paper gives no values)
-    between_GBps, inside_GBps : rates between and inside servers that the profiles assume [1e9 byte/s] (choice: those
-        of the default Network)
+    demand : number of jobs of each gang size, instead of the paper's; only the proportions matter
+    min_iterations, max_iterations : bounds of the number of iterations, a whole number that is drawn uniformly, bounds
+        included (paper)
+    min_iteration_slots, max_iteration_slots : bounds of the time of an iteration on one server, drawn uniformly [slot].
+        The paper has 0.01 to 0.05 slots including contention and overhead, which are at most 15 %; so the default upper
+        bound is 0.05 slots less 15 %
+    estimate_slots : estimated time of an iteration [slot]; with the default, the estimate of a job is 50 to 300 slots,
+        as in the paper
+    slot_s : length of a slot [s] (choice, because the paper gives none)
+    extra : contention and overhead together as a share of the run time; it determines the gradient sizes. The paper
+        gives 0.15, but an independent implementation comes near the paper's results only with 0.45 to 0.60
+    xi1, alpha : parameters of the contention model that determine the gradient sizes. p contenders count as k = xi1 p
+        effective contenders and slow the exchange down by the factor f = k + alpha (k - 1) (choice, because the paper
+        gives no values)
+    between_GBps, inside_GBps : rates between servers and inside a server that the profiles assume [1e9 byte/s] (choice:
+        those of the default Network)
     batch : samples per GPU (choice; without effect)
 
     Returns
     -------
-    Workload given by iterations. All arrivals are 0; the order of the jobs is random and counts as the order of the
-    trace. At the assumed rates and without latency, an iteration inside one server takes the time tau that is drawn for
-    its job. Between servers the exchange takes sigma x tau with sigma = extra / (2 (1 - extra) (f - 1)), where f is
-    that of eight contenders: they then cost half of ``extra``. The reduction (speed C of the paper) is part of
-    compute_s. The overhead of each server (xi2), the other half of ``extra``, belongs to the network and is not in a
-    profile.
+    Workload whose jobs are given by iterations. All arrivals are 0; the order of the jobs is random and is the order of
+    the trace.
+
+    Notes
+    -----
+    At the assumed rates and without latency, an iteration inside one server takes the time tau that is drawn for its
+    job. Between servers, the exchange takes sigma x tau with sigma = extra / (2 (1 - extra) (f - 1)), where f is the
+    factor of eight contenders. So the contention of eight contenders costs half of ``extra``. The other half is the
+    overhead of each server (xi2 of the paper), which belongs to the network and is not part of a profile. The time of
+    the reduction (speed C of the paper) is part of ``compute_s``.
 
     Raises
     ------
@@ -86,7 +94,7 @@ def ring_all_reduce_jobs(
     iterations = rng.integers(int(min_iterations), int(max_iterations), size=jobs, endpoint=True)
     iteration_s = slot_s * draws.uniform(rng, min_iteration_slots, max_iteration_slots, jobs)
     sigma = 0.5 * extra / (1 - extra) / ((1 + alpha) * (xi1 * CONTENDERS - 1))
-    exchange_s = np.where(gpus > 1, sigma * iteration_s, 0.0)  # between servers; a single GPU exchanges nothing
+    exchange_s = np.where(gpus > 1, sigma * iteration_s, 0.0)  # exchange between servers; one GPU exchanges nothing
     rows = np.zeros(jobs, PROFILE_DTYPE)
     rows["name"] = [f"job-{number}" for number in range(jobs)]
     rows["batch"] = batch
@@ -117,7 +125,7 @@ def _check(
 
 
 def _gangs(jobs: int, mix: Mapping[int, float], max_gpus: int | None) -> np.ndarray:
-    """Gang sizes in the proportions of ``mix``, rounded by largest remainders; int64 [jobs], ascending."""
+    """Return gang sizes in the proportions of ``mix``, rounded by largest remainders; int64 [jobs], ascending."""
     sizes, cumulative = demand_table(mix, max_gpus)
     exact = jobs * np.diff(cumulative, prepend=0.0)
     counts = np.floor(exact + 1e-9).astype(np.int64)

@@ -1,4 +1,7 @@
-"""Workloads drawn at random from a seed. To add a generator, write one function and add it to GENERATORS."""
+"""Workloads drawn at random from a seed.
+
+To add a generator, write one function and add it to GENERATORS.
+"""
 
 from __future__ import annotations
 
@@ -29,15 +32,18 @@ from gpusched_env.traces.generators.ring_all_reduce import ring_all_reduce_jobs
 from gpusched_env.traces.generators.venus_calibration import VENUS
 from gpusched_env.workload import Workload, refuse_too_many_jobs
 
-MOST_OF_A_PARAMETER: Final = 1e9  # so that counts fit into 32 bits and products of seconds stay finite
+MOST_OF_A_PARAMETER: Final = 1e9  # largest value of a parameter; counts fit into 32 bits and products stay finite
 DURATION_LAWS: Final = ("constant", "exponential")
-Generator = Callable[..., Workload]  # (rng, jobs, max_gpus=None, **parameters); SEEDED ones take the seed, not an rng
+Generator = Callable[..., Workload]  # (rng, jobs, max_gpus=None, **parameters); in SEEDED, (seed, jobs, ...)
 
 
 def calibrated(
     rng: np.random.Generator, jobs: int, max_gpus: int | None = None, *, calibration: Calibration, **parameters: Any
 ) -> Workload:
-    """Draw jobs like those of a log; for the parameters see bursty_jobs."""
+    """Draw jobs like those of a log.
+
+    The parameters are those of :func:`gpusched_env.traces.generators.bursty.bursty_jobs`.
+    """
     return Workload.from_columns(*bursty_jobs(rng, jobs, calibration, max_gpus, **parameters))
 
 
@@ -50,14 +56,14 @@ def poisson(
     durations: str = "exponential",
     demand: Mapping[int, float] | None = None,
 ) -> Workload:
-    """Draw Poisson arrivals, for comparison with queueing theory.
+    """Draw jobs with Poisson arrivals, for comparison with queueing theory.
 
     Parameters
     ----------
-    rate_per_s : arrivals per second
+    rate_per_s : mean number of arrivals per second
     mean_duration_s : mean run time [s]
-    durations : "exponential" or "constant"
-    demand : probability of each gang size; None = one GPU each
+    durations : distribution of the run times, "exponential" or "constant"
+    demand : probability of each gang size; None = every job has one GPU
     """
     _positive("rate_per_s", rate_per_s)
     arrival = np.cumsum(draws.exponential(rng, jobs)) / rate_per_s
@@ -73,7 +79,7 @@ def batch(
     durations: str = "exponential",
     demand: Mapping[int, float] | None = None,
 ) -> Workload:
-    """Draw jobs that all arrive at time 0; parameters as for poisson."""
+    """Draw jobs that all arrive at time 0; the parameters are those of :func:`poisson`."""
     gpus = _gangs(rng, jobs, demand, max_gpus)
     return Workload.from_columns(np.zeros(jobs), gpus, _durations(rng, jobs, durations, mean_duration_s))
 
@@ -91,15 +97,15 @@ def drift(
     swing: float = 0.5,
     period_s: float = 86_400.0,
 ) -> Workload:
-    """Draw Poisson arrivals whose rate changes with the time of day, and gang sizes that change once.
+    """Draw Poisson arrivals whose rate changes with the time of day, and gang sizes whose distribution changes once.
 
     Parameters
     ----------
-    rate_per_s : mean arrivals per second
-    mean_duration_s, durations, demand : as for poisson
-    late_demand : probability of each gang size from ``shift_s`` on; None = as ``demand``
-    shift_s : when the gang sizes change [s]
-    swing : the rate is 1 - swing times its mean in the first half of each period, and 1 + swing times in the second
+    rate_per_s : mean number of arrivals per second
+    mean_duration_s, durations, demand : as in :func:`poisson`
+    late_demand : probability of each gang size for arrivals from ``shift_s`` on; None = ``demand``
+    shift_s : time at which the gang sizes change [s]
+    swing : the rate is (1 - swing) x its mean in the first half of each period and (1 + swing) x its mean in the second
     period_s : period of the rate [s]
     """
     arrival = drifting_arrivals(rng, jobs, rate_per_s, swing, period_s)
@@ -122,17 +128,17 @@ GENERATORS: Final[dict[str, Generator]] = {
     "ring-all-reduce": ring_all_reduce_jobs,
     **{name: partial(calibrated, calibration=calibration) for name, calibration in CALIBRATIONS.items()},
 }
-# Published generators with their own random streams
+# Generators that take the seed and reproduce the random streams of the published code
 SEEDED: Final = frozenset({"gavel"})
 # Parameters that map gang sizes to probabilities
 DEMANDS: Final = ("demand", "late_demand")
-# Generators that pass their keyword parameters on to another function
+# Generators that pass their keyword parameters on -> the function that receives them
 _HANDED_ON: Final = dict.fromkeys(CALIBRATIONS, bursty_jobs)
 _SET_HERE: Final = frozenset({"rng", "jobs", "calibration", "max_gpus", "parameters", "seed"})
 
 
 def generator_parameters(name: str) -> dict[str, Any]:
-    """Return names and defaults of a generator's parameters other than ``jobs`` and ``max_gpus``.
+    """Return the names and defaults of a generator's parameters except ``jobs`` and ``max_gpus``.
 
     Raises
     ------
@@ -149,7 +155,8 @@ def check_parameters(name: str, parameters: Mapping[str, Any]) -> None:
 
     Raises
     ------
-    WorkloadError : an unknown generator or parameter (names the nearest known ones), or a value of the wrong type
+    WorkloadError : an unknown generator or parameter (the message gives the nearest names), or a value of the wrong
+        type
     """
     known = generator_parameters(name)
     for key, value in parameters.items():
@@ -173,15 +180,26 @@ def check_parameters(name: str, parameters: Mapping[str, Any]) -> None:
 
 
 def random_stream(seed: int, stream: int) -> np.random.Generator:
-    """Make the PCG64 generator number ``stream`` of a seed, independent of machine, worker and order of calls."""
+    """Make the PCG64 generator of stream number ``stream`` of a seed.
+
+    It does not depend on the machine, the worker process or the order of calls.
+    """
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(stream,))))
 
 
 def generate_workload(name: str, seed: int, jobs: int, max_gpus: int | None = None, **parameters: Any) -> Workload:
     """Draw ``jobs`` jobs from the generator ``name``; the same seed gives the same jobs.
 
-    Arrivals [s] start at 0. Work is given by duration_s [s] and every job has the unit profile, unless the generator's
-    docstring says otherwise.
+    Arrivals [s] start at 0. Work is given by ``duration_s`` [s] and every job has the unit profile, unless the
+    docstring of the generator says otherwise.
+
+    Parameters
+    ----------
+    name : name of the generator, a key of GENERATORS
+    seed : seed of the random numbers
+    jobs : number of jobs
+    max_gpus : larger gangs are left out; None = no limit [GPU]
+    parameters : parameters of the generator, see :func:`generator_parameters`
 
     Raises
     ------

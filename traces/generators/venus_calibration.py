@@ -3,13 +3,13 @@
 Computed from the logs of Hu et al., "Characterization and Prediction of Deep Learning Workloads in Large-Scale GPU
 Datacenters" (SC 2021; data CC-BY-4.0).
 
-- Run times are cut at 172,800 s (48 h), so their mean is 9,020 s; that of the log is 13,041 s.
-- The demands 80, 104, 120 and 152 represent the 0.7 % of jobs on other sizes above 64 GPUs (choice: their mean is that
-  of the log).
-- Gaps: quantiles inside bursts of the 77,574 jobs up to July 2020.
-- keep_demand and keep_run_time are 0.72 and 0.75, although the fit inside bursts gives 0.55 and 0.44. Bursts overlap
-  more often than in Philly. With these values, jobs within 10 s have the same demand (70 %) and similar run times
-  (47 %) as often as in the log.
+- Run times are cut at 172,800 s (48 h), so their mean is 9,020 s; the mean of the log is 13,041 s.
+- The demands 80, 104, 120 and 152 represent the 0.7 % of jobs with other sizes above 64 GPUs. They are a choice that
+  keeps the mean demand of these jobs.
+- The quantiles of the gaps inside bursts come from the 77,574 jobs up to July 2020.
+- ``keep_demand`` and ``keep_run_time`` are 0.72 and 0.75, although the fit inside bursts gives 0.55 and 0.44, because
+  bursts overlap more often than in Philly. With 0.72 and 0.75, two consecutive jobs within 10 s have the same demand
+  (70 %) and similar run times (47 %) as often as in the log.
 """
 
 from __future__ import annotations

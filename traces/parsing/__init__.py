@@ -1,1 +1,1 @@
-"""Parts that readers share: containers, rows, fields, columns, and the report of what was kept."""
+"""Parts that readers share: containers, rows, fields, columns, and the report of kept and dropped rows."""

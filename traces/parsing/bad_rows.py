@@ -1,4 +1,4 @@
-"""Malformed rows: refused, or skipped and counted if the caller asks for that."""
+"""Malformed rows raise an error, or are skipped and counted if the caller asks for that."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class BadRowError(TraceError):
 
     Attributes
     ----------
-    numbers : its lines, or its record
-    reason : reason under which a report counts it
+    numbers : numbers of the lines of the row, or the number of its record
+    reason : reason under which a report counts the row
     """
 
     def __init__(self, message: str, numbers: Sequence[int] = (), reason: str = "") -> None:
@@ -30,7 +30,7 @@ class BadRowError(TraceError):
 
 @contextmanager
 def skipping_bad_rows() -> Iterator[None]:
-    """Context in which readers of this thread skip malformed rows and count them in their reports."""
+    """Open a context in which readers of this thread skip malformed rows and count them in their reports."""
     token = _skipped.set(ReadReport("", ""))
     try:
         yield
@@ -39,12 +39,12 @@ def skipping_bad_rows() -> Iterator[None]:
 
 
 def skipped_rows() -> ReadReport | None:
-    """Return the report of the rows skipped so far; None if bad rows are refused."""
+    """Return the report of the rows skipped so far; None if bad rows raise an error."""
     return _skipped.get()
 
 
 def refuse_row(error: BadRowError) -> None:
-    """Raise the error, or count the row if bad rows are skipped; the caller then continues with the next row."""
+    """Raise ``error``; if bad rows are skipped, count the row instead, and the caller continues with the next row."""
     skipped = _skipped.get()
     if skipped is None:
         raise error

@@ -8,17 +8,20 @@ from typing import Final
 
 import numpy as np
 
-EXPECTED: Final = {  # by kind of column
+EXPECTED: Final = {  # kind of column -> expected text of a cell, for error messages
     "text": "a text",
     "time": "a date as YYYY-MM-DD, or a time as YYYY-MM-DD HH:MM:SS",
     "whole": "a whole number",
     "number": "a finite number",
 }
-EXACT: Final = 2**53  # a float represents whole numbers up to here exactly
+EXACT: Final = 2**53  # a float represents every whole number up to this one exactly
 
 
 def parse(kind: str, texts: Sequence[str]) -> np.ndarray:
-    """Parse texts to text, datetime64[s] (without zone), int64 or float64, where "" and ``nan`` become NaN.
+    """Parse texts into an array.
+
+    The kind "text" gives an array of str, "time" datetime64[s] without a zone, "whole" int64, and "number" float64. For
+    "number", "" and ``nan`` become NaN.
 
     Raises
     ------

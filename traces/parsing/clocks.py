@@ -1,4 +1,4 @@
-"""A column of times in a user's own CSV: seconds, or timestamps with or without a zone."""
+"""Read a column of times in a user's own CSV: seconds, or timestamps with or without a time zone."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from typing import Final
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.roles import UNIT_WORDS, UNITS_S
 
-NOT_TOLD: Final = frozenset({"", "none", "null", "nan", "nat", "na", "n/a", "unknown"})  # in lower case
+NOT_TOLD: Final = frozenset({"", "none", "null", "nan", "nat", "na", "n/a", "unknown"})  # missing values, in lower case
 _STAMP: Final = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d([.,]\d+)?)?( ?Z|[+-]\d\d:?\d\d)?")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-LATEST_S: Final = 1e11  # [s] after 1970: the year 5138. A larger number is no date in seconds, but one in milliseconds
+LATEST_S: Final = 1e11  # [s] after 1970, in the year 5138; a larger number is a date in milliseconds
 SECONDS: Final = "numbers"
 LOCAL: Final = "timestamps without a zone"
 ZONED: Final = "timestamps with a zone"
 
 
 def is_told(text: str) -> bool:
-    """Whether a cell has a value; see NOT_TOLD."""
+    """Whether a cell has a value; the texts of NOT_TOLD mean that it has none."""
     return text.strip().lower() not in NOT_TOLD
 
 
 @dataclass
 class Clock:
-    """Reader of one column of times; all values must be of the kind of the first.
+    """Reader of one column of times; all values must be of the same kind as the first value.
 
     Attributes
     ----------
-    role, column, unit : role and name of the column, and the unit of numbers in it
+    role, column, unit : role and name of the column, and the unit of its numbers
     kind : SECONDS, LOCAL or ZONED; "" before the first value
-    zone_s : offset from UTC of the first timestamp with a zone, positive to the east [s]
+    zone_s : offset from UTC of the first timestamp with a zone, positive east of Greenwich [s]
     """
 
     role: str
@@ -43,7 +43,10 @@ class Clock:
     zone_s: float = 0.0
 
     def read(self, place: Place, text: str) -> float | None:
-        """Read seconds, or a timestamp as seconds since 1970 (UTC if it has a zone); None if there is no value [s]."""
+        """Read a cell and return seconds; None if the cell has no value.
+
+        A timestamp becomes seconds since 1970: in UTC if it has a zone, else in local time.
+        """
         if not is_told(text):
             return None
         text = text.strip()

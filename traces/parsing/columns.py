@@ -22,13 +22,13 @@ EPOCH: Final = datetime(1970, 1, 1)
 
 
 class JobColumns:
-    """Columns of the kept jobs; memory grows with the kept jobs only.
+    """Columns of the kept jobs; dropped jobs take no memory.
 
     Parameters
     ----------
-    report : the report to update
-    attributes : names of text columns, for example original_id, user, virtual_cluster
-    numbers : names of columns of numbers, with their array type: "q" = int64, "d" = float64
+    report : the report that is updated
+    attributes : names of the text columns, for example original_id, user, virtual_cluster
+    numbers : name of each column of numbers -> its array type, "q" = int64 or "d" = float64
     """
 
     def __init__(self, report: ReadReport, *attributes: str, numbers: Mapping[str, str] | None = None) -> None:
@@ -41,14 +41,14 @@ class JobColumns:
         self.attributes = {name: Texts() for name in attributes}
         self.numbers: dict[str, array[Any]] = {name: array(kind) for name, kind in (numbers or {}).items()}
         self.originals = Ids()
-        self.skipped = skipped_rows()  # None = bad rows are refused
+        self.skipped = skipped_rows()  # None = bad rows raise an error
         self.seen: set[str] = set()
 
     def refuse_duplicate(self, place: Place, field: str, original: str) -> None:
-        """Refuse an id that an earlier row, kept or dropped, has.
+        """Refuse an id that also occurs in an earlier row, whether that row was kept or dropped.
 
-        The check is made in :meth:`workload`, for all ids at once. If bad rows are skipped, it is made here and takes
-        more memory, because a kept row cannot be removed later.
+        :meth:`workload` checks all ids at once, which needs little memory. If bad rows are skipped, this method checks
+        each id, because a kept row cannot be removed later.
         """
         if self.skipped is None:
             self.originals.append(place, field, original)
@@ -69,12 +69,18 @@ class JobColumns:
         job_id: int | None = None,
         **numbers: float,
     ) -> None:
-        """Keep a job, or drop and count it if it used no GPU or no time.
+        """Keep a job; if it used no GPU or no time, drop and count it instead.
 
         Parameters
         ----------
-        work : run time [s], or iterations if ``models`` is passed to :meth:`workload`
-        job_id : id of the job, if ties are broken by the log's own numbers; None = its row number from 0
+        place : place of the job in the file
+        submitted_s : submission time [s]
+        gpus : gang size [GPU]
+        work : run time [s], or number of iterations if ``models`` is passed to :meth:`workload`
+        attributes : values of the text columns
+        estimate_s : estimated run time [s]; NaN = unknown
+        job_id : id of the job, if ties must be broken by the ids of the log; None = its row number from 0
+        numbers : values of the columns of numbers
         """
         if gpus == 0:
             self.drop(place, "CPU job (no GPUs)")
@@ -82,7 +88,7 @@ class JobColumns:
             self.drop(place, "zero run time")
         else:
             for name, value in zip(self.attributes, attributes, strict=True):
-                check_text(place, name, value)  # check all before anything is stored: the row may be skipped
+                check_text(place, name, value)  # check everything before the first append: the row may be skipped
             row = self.report.rows + (0 if self.skipped is None else self.skipped.rows)
             self.report.rows += 1
             self.ids.append(row if job_id is None else job_id)
@@ -96,23 +102,24 @@ class JobColumns:
                 values.append(numbers[name])
 
     def drop(self, place: Place, reason: str) -> None:
-        """Drop and count a row that is well-formed but has no usable job."""
+        """Count a row that is dropped: it is well-formed, but has no usable job."""
         self.report.rows += 1
         self.report.drop(reason, place.number)
 
     def note(self, place: Place, remark: str) -> None:
-        """Count one remark on a job that is kept."""
+        """Count a remark on a job that is kept."""
         self.report.note(remark, place.number)
 
     def workload(
         self, name: str, dated: bool, models: tuple[Profiles, np.ndarray] | None = None
     ) -> tuple[Workload, ReadReport]:
-        """Build the workload; arrivals count from the first submission that was kept.
+        """Build the workload; time 0 is the first submission among the kept jobs.
 
         Parameters
         ----------
-        dated : submission seconds count from EPOCH, so the report can give the date of the first submission
-        models : profiles, and the profile row of each kept job; work is then in iterations. None = work is in seconds
+        name : name of the workload
+        dated : True = submissions are in seconds from EPOCH, so the report gives the date of the first one
+        models : profiles, and the profile row of each kept job, where work is in iterations; None = work is in seconds
 
         Raises
         ------
@@ -150,5 +157,5 @@ class JobColumns:
 
 
 def since_epoch(when: datetime) -> float:
-    """Seconds from EPOCH [s]. Local times are taken as they are: switches to and from summer time are not corrected."""
+    """Return the seconds from EPOCH to a local time [s]; switches to and from summer time are not corrected."""
     return (when - EPOCH).total_seconds()

@@ -1,4 +1,4 @@
-"""Open a trace, plain or compressed with gzip, zstd or zip; damage of any kind becomes a TraceError."""
+"""Open a trace that is uncompressed or compressed with gzip, zstd or zip; any damage becomes a TraceError."""
 
 from __future__ import annotations
 
@@ -18,17 +18,20 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 CHUNK: Final = 1 << 18  # [byte]
-ZSTD_CHUNK: Final = 1 << 8  # [byte] zstd expands at most 32,768 times, so a chunk becomes at most 8 MiB
-SHOWN: Final = 5  # members of a zip named in an error
+ZSTD_CHUNK: Final = 1 << 8  # [byte] zstd expands data at most 32,768 times, so a chunk becomes at most 8 MiB
+SHOWN: Final = 5  # number of files in a zip that an error message names
 
 
-Watch = Callable[[Path, int, int], None]  # called with a file, the bytes read of it so far, and all of its bytes
+Watch = Callable[[Path, int, int], None]  # called with a file, the bytes read so far, and the size of the file [byte]
 _watch: ContextVar[Watch | None] = ContextVar("watch", default=None)
 
 
 @contextmanager
 def watched(watch: Watch) -> Iterator[None]:
-    """Context in which ``watch`` is told how far files are read by this thread; some files take minutes."""
+    """Open a context in which ``watch`` is called with the progress of files that this thread reads.
+
+    Some files take minutes to read.
+    """
     token = _watch.set(watch)
     try:
         yield
@@ -57,14 +60,14 @@ def _open(path: Path) -> io.BufferedReader:
 
 @contextmanager
 def open_trace(path: Path) -> Iterator[BinaryIO]:
-    """Open a file as a stream of bytes; gzip, zstd and zip are recognised by their first bytes, not by the name.
+    """Open a file as a stream of uncompressed bytes.
 
-    A byte order mark is skipped.
+    gzip, zstd and zip are recognised by the first bytes of the file, not by its name. A byte order mark is skipped.
 
     Raises
     ------
     TraceError : the file is missing, unreadable or empty; the compressed data are cut or damaged; a zip does not
-        contain exactly one file; the content is a tar archive
+        contain exactly one file; or the content is a tar archive
     """
     try:
         with _open(path) as file:
@@ -89,13 +92,13 @@ def open_trace(path: Path) -> Iterator[BinaryIO]:
 
 
 def first_bytes(path: Path, count: int = 4096) -> bytes:
-    """Return the first uncompressed bytes, to recognise a format."""
+    """Return the first uncompressed bytes of a file; formats are recognised by them."""
     with open_trace(path) as stream:
         return stream.read(count)
 
 
 def zip_members(path: Path) -> list[str]:
-    """Return the names of the files in a zip; none if it is damaged or no zip."""
+    """Return the names of the files in a zip; an empty list if the file is damaged or is not a zip."""
     try:
         with zipfile.ZipFile(path) as archive:
             return archive.namelist()
@@ -146,7 +149,7 @@ def _gzip(path: Path, file: BinaryIO) -> Iterator[bytes]:
 def _zstd(path: Path, file: BinaryIO) -> Iterator[bytes]:
     import zstandard
 
-    # zstandard's own stream reports no error if the data are cut, so the end of each frame is checked here.
+    # The stream class of zstandard raises no error for cut data, so the end of each frame is checked here.
     frame = None
     while packed := file.read(ZSTD_CHUNK):
         while packed:

@@ -16,7 +16,7 @@ from gpusched_env.traces.parsing.streams import lines
 
 SWF_NUMBERS: Final = "18 numbers or more"
 
-# Facts (see Beginning) that a file must have to be of a format
+# Facts (see Beginning) that must hold for a file of a format
 Signature = frozenset[str]
 
 
@@ -26,8 +26,8 @@ class Beginning:
 
     Attributes
     ----------
-    facts : such as "column job_id", "4 columns", "12 tab fields", "18 numbers or more", "key jobid", "array jobs"
-    shown : the facts in words, for a message
+    facts : facts such as "column job_id", "4 columns", "12 tab fields", "18 numbers or more", "key jobid", "array jobs"
+    shown : description of the facts for an error message
     """
 
     facts: frozenset[str]
@@ -35,31 +35,33 @@ class Beginning:
 
 
 def columns(*names: str, only: bool = False) -> Signature:
-    """Signature of a CSV header that has these columns; ``only``: and no others."""
+    """Return the signature of a CSV header with these columns; with ``only``, the header has no others."""
     return frozenset({f"column {name}" for name in names} | ({f"{len(names)} columns"} if only else set()))
 
 
 def tab_fields(count: int) -> Signature:
-    """Signature of a file without a header whose lines have ``count`` fields, separated by tabs."""
+    """Return the signature of a file without a header whose lines have ``count`` fields, separated by tabs."""
     return frozenset({f"{count} tab fields"})
 
 
 def record(*keys: str) -> Signature:
-    """Signature of a JSON list whose first record has these keys."""
+    """Return the signature of a JSON list whose first record has these keys."""
     return frozenset(f"key {key}" for key in keys)
 
 
 def arrays(*names: str) -> Signature:
-    """Signature of a numpy archive with these arrays."""
+    """Return the signature of a NumPy archive with these arrays."""
     return frozenset(f"array {name}" for name in names)
 
 
 def recognise(path: Path, signatures: Mapping[str, Iterable[Signature]]) -> str:
-    """Return the format whose signature fits the file; a signature beats every subset of it.
+    """Return the format whose signature fits the file.
+
+    If two signatures fit and one is a subset of the other, only the larger one counts.
 
     Raises
     ------
-    TraceError : no format fits, or several do; the file cannot be read
+    TraceError : no format fits, several formats fit, or the file cannot be read
     """
     beginning = _beginning(path)
     found = [(name, one) for name, several in signatures.items() for one in several if one <= beginning.facts]
@@ -93,7 +95,7 @@ def _beginning(path: Path) -> Beginning:
 
 
 def _first_line(path: Path) -> str:
-    """Return the first line that is neither blank nor a comment of Standard Workload Format."""
+    """Return the first line that is neither blank nor a comment of the Standard Workload Format."""
     with open_trace(path) as stream:
         for _, raw in lines(path, stream):
             line = raw.decode(errors="backslashreplace").rstrip("\r\n")
@@ -103,7 +105,7 @@ def _first_line(path: Path) -> str:
 
 
 def _first_keys(path: Path) -> list[str]:
-    """Return the keys of the first object in a JSON list; none if there is no object, or it is damaged."""
+    """Return the keys of the first record of a JSON list; an empty list if it is damaged or is not an object."""
     try:
         first = next(json_records(path))[1]
     except TraceError:

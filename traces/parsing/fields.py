@@ -1,4 +1,4 @@
-"""Parse one field of one row, or refuse it with file, line, field and remedy."""
+"""Parse one field of one row, or raise an error that names the file, line, field and remedy."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Final, NoReturn
 from gpusched_env.traces.parsing.bad_rows import BadRowError
 
 MAX_WHOLE: Final = 2**31 - 1  # columns of gangs and batches are 32-bit integers
-MAX_AMOUNT: Final = 1e15  # larger than any real value; keeps sums and products of amounts finite
+MAX_AMOUNT: Final = 1e15  # larger than any real value, and small enough that sums and products of amounts stay finite
 UNITS_S: Final = {"seconds": 1.0, "minutes": 60.0}
-NO_TIME: Final = frozenset({"", "None", "null"})  # how logs write an unknown time
+NO_TIME: Final = frozenset({"", "None", "null"})  # the texts by which logs mark an unknown time
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,10 @@ class Place:
 
         Parameters
         ----------
-        reason : reason under which the row is counted if bad rows are skipped; default: the remedy up to its semicolon
+        field : name of the field
+        value : the malformed value
+        remedy : end of the error message, which tells the user what to do
+        reason : reason under which the row is counted if bad rows are skipped; "" = the remedy up to its semicolon
         """
         shown = repr(value)
         shown = shown if len(shown) <= 60 else shown[:57] + "..."
@@ -40,7 +43,7 @@ class Place:
         )
 
     def amount(self, field: str, text: str, unit: str, scale: float = 1.0) -> float:
-        """Read a number from 0 to MAX_AMOUNT and multiply it by ``scale``; ``unit`` is named in the error."""
+        """Read a number from 0 to MAX_AMOUNT and multiply it by ``scale``; an error message names ``unit``."""
         try:
             value = float(text)
         except ValueError:
@@ -52,11 +55,11 @@ class Place:
         return value * scale
 
     def seconds(self, field: str, text: str, unit: str = "seconds") -> float:
-        """Read seconds, or another ``unit`` of time, from 0 to MAX_AMOUNT [s]."""
+        """Read a time from 0 to MAX_AMOUNT in ``unit``, a key of UNITS_S, and return it in seconds."""
         return self.amount(field, text, unit, UNITS_S[unit])
 
     def seconds_or_none(self, field: str, text: str) -> float | None:
-        """Read seconds, or return None if the time is unknown [s]."""
+        """Read seconds; return None if the time is unknown."""
         return None if text in NO_TIME else self.seconds(field, text)
 
     def gpus(self, field: str, text: str) -> int:
@@ -74,7 +77,7 @@ class Place:
         return int(value)
 
     def when(self, field: str, text: object) -> datetime:
-        """Read ``YYYY-MM-DD HH:MM:SS``, local time of the log."""
+        """Read a local time of the log, ``YYYY-MM-DD HH:MM:SS``."""
         value: datetime | None = None
         if isinstance(text, str) and len(text) == 19 and text[10] in " T":
             with contextlib.suppress(ValueError):
@@ -84,7 +87,7 @@ class Place:
         return value
 
     def zoned(self, field: str, text: str) -> datetime:
-        """Read ``YYYY-MM-DD HH:MM:SS+HH:MM``; the result has its offset from UTC."""
+        """Read a time with its offset from UTC, ``YYYY-MM-DD HH:MM:SS+HH:MM``; the result keeps the offset."""
         value: datetime | None = None
         if len(text) == 25 and text[10] in " T":
             with contextlib.suppress(ValueError):
@@ -94,11 +97,11 @@ class Place:
         return value
 
     def zoned_or_none(self, field: str, text: str) -> datetime | None:
-        """Read a time with its zone, or return None if the time is unknown."""
+        """Read a time with its offset from UTC; return None if the time is unknown."""
         return None if text in NO_TIME else self.zoned(field, text)
 
     def when_or_none(self, field: str, text: object) -> datetime | None:
-        """Read a time, or return None if the time is unknown."""
+        """Read a local time of the log; return None if the time is unknown."""
         if text is None or (isinstance(text, str) and text in NO_TIME):
             return None
         return self.when(field, text)

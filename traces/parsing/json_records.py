@@ -12,8 +12,8 @@ from gpusched_env.errors import TraceError
 from gpusched_env.traces.parsing.containers import open_trace
 from gpusched_env.traces.parsing.fields import Place
 
-CHUNK: Final = 1 << 16  # [byte] read at once, or as much as has been read of the current record if that is more
-LONGEST: Final = 1 << 25  # [characters] of a record; a longer one is taken for damage
+CHUNK: Final = 1 << 16  # [byte] least number of bytes read at once; for a long record, the chunks double
+LONGEST: Final = 1 << 25  # [characters] longest record; a longer one means that the file is damaged
 
 
 def json_records(path: Path) -> Iterator[tuple[Place, Any]]:
@@ -21,7 +21,7 @@ def json_records(path: Path) -> Iterator[tuple[Place, Any]]:
 
     Raises
     ------
-    TraceError : no list, or an empty list; cut or damaged JSON; not UTF-8
+    TraceError : the file is not a list, the list is empty, the JSON is cut or damaged, or the text is not UTF-8
     """
     number = 0
     with open_trace(path) as stream:
@@ -40,10 +40,11 @@ def json_records(path: Path) -> Iterator[tuple[Place, Any]]:
 
 
 class _List:
-    """A list whose text is read in chunks.
+    """A JSON list whose text is read in chunks.
 
-    An event-based parser builds the path of each event, which takes gigabytes for a file of open brackets. The standard
-    library's decoder stops at its recursion limit, and is faster.
+    The decoder is that of the standard library, not an event-based parser. An event-based parser builds the path of
+    each event, which takes gigabytes of memory for a file of open brackets. The standard library's decoder stops at its
+    recursion limit, and is faster.
     """
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -82,7 +83,7 @@ class _List:
                 return value
 
     def _next(self) -> str:
-        """Skip white space and return the next character without consuming it; "" at the end."""
+        """Skip white space and return the next character without consuming it; "" at the end of the file."""
         while True:
             while self.at < len(self.text) and self.text[self.at] in " \t\r\n":
                 self.at += 1
@@ -90,7 +91,7 @@ class _List:
                 return self.text[self.at : self.at + 1]
 
     def _read(self) -> bool:
-        """Drop the text that was consumed and read more; return False at the end of the file."""
+        """Drop the consumed text and read more text; return False at the end of the file."""
         rest = self.text[self.at :]
         if len(rest) > LONGEST:
             raise ValueError(f"a record of more than {LONGEST:,} characters")

@@ -1,4 +1,4 @@
-"""Nested JSON objects as rows: the keys that lead to a leaf, then the values of the leaf."""
+"""Read nested JSON objects as rows, which hold the keys that lead to a leaf and then the values of the leaf."""
 
 from __future__ import annotations
 
@@ -15,15 +15,18 @@ from gpusched_env.traces.parsing.fields import Place
 def json_rows(path: Path, root: str, levels: int, width: int) -> Iterator[tuple[Place, list[str]]]:
     """Yield the place and the texts of every leaf, in the order of the file: ``levels`` keys and ``width`` values.
 
-    A leaf is a number, a text, or a list of them. A shorter list is padded with empty texts. Records count from 1.
+    A leaf is a number, a text, or a list of numbers and texts. A list with fewer than ``width`` values is padded with
+    empty texts. The places count leaves from 1.
 
     Parameters
     ----------
-    root : key of the object that holds the rows; empty = the whole file
+    root : key of the object that holds the rows; "" = the whole file
+    levels : number of keys that lead to a leaf
+    width : number of values in a row
 
     Raises
     ------
-    TraceError : not JSON, a wrong depth, or a leaf with more than ``width`` values
+    TraceError : the file is not JSON, a leaf is at a wrong depth, or a leaf has more than ``width`` values
     """
     for number, (keys, leaf) in enumerate(_leaves(path, _object(path, root), (), levels), 1):
         values = leaf if isinstance(leaf, list) else [leaf]
@@ -36,7 +39,7 @@ def json_rows(path: Path, root: str, levels: int, width: int) -> Iterator[tuple[
 
 
 def _object(path: Path, root: str) -> Any:
-    """Parse the file; numbers stay text and objects become tuples of pairs, to keep all digits and repeated keys."""
+    """Parse the file; numbers stay texts to keep all digits, and objects become tuples of pairs to keep equal keys."""
     with open_trace(path) as stream:
         try:
             data = json.load(stream, object_pairs_hook=tuple, parse_float=str, parse_int=str, parse_constant=str)

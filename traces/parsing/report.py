@@ -1,4 +1,4 @@
-"""What a reader kept and what it dropped."""
+"""The report of what a reader kept and what it dropped."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ import numpy as np
 
 from gpusched_env.files import whole
 
-EXAMPLES: Final = 5  # places shown for each reason
+EXAMPLES: Final = 5  # number of places shown for each reason
 COLUMNS: Final = ("file", "unit", "number", "outcome", "reason")
 
 
 @dataclass
 class ReadReport:
-    """Report of reading one file.
+    """Report of what a reader kept and dropped of one file.
 
     Attributes
     ----------
     format : name of the format
-    path : the file
-    unit : what a place is: "line" of a text file (1 is the header) or "record" of a JSON list (from 1)
-    rows : data rows or records read
-    kept : number of jobs of the workload, nodes of the cluster, or rows of the table
-    things : what ``kept`` counts
-    origin : submission time of the first kept job, ISO 8601 local time of the log; empty if the log has no dates
+    path : path of the file
+    unit : unit in which places are counted from 1, such as "line" of a text file or "record" of a JSON list
+    rows : number of data rows or records that were read
+    kept : number of kept jobs of a workload, nodes or virtual clusters of a cluster, or rows of a table
+    things : name of what ``kept`` counts
+    origin : submission time of the first kept job, as ISO 8601 local time of the log; "" if the log has no dates
     columns : for a user's own CSV, lines that say which column has which role
-    dropped : number of rows dropped for each reason
-    notes : remarks on kept jobs, with counts
-    dropped_at, noted_at : places of these rows as int64 arrays, for each reason or remark
+    dropped : reason -> number of rows that were dropped for it
+    notes : remark -> number of kept jobs that it concerns
+    dropped_at, noted_at : reason or remark -> int64 array of the places of its rows
     """
 
     format: str
@@ -54,17 +54,17 @@ class ReadReport:
         return {reason: places[:EXAMPLES].tolist() for reason, places in self.dropped_at.items()}
 
     def drop(self, reason: str, place: int) -> None:
-        """Count one row without a usable job."""
+        """Count a row that is dropped, and remember its place."""
         self.drop_many(reason, 1)
         _remember(self.dropped_at, reason, place)
 
     def drop_many(self, reason: str, count: int) -> None:
-        """Count rows that a later filter removed, without their places."""
+        """Count ``count`` rows that were dropped, without their places."""
         if count:
             self.dropped[reason] = self.dropped.get(reason, 0) + count
 
     def take(self, other: ReadReport) -> None:
-        """Move the dropped rows of another report into this one."""
+        """Add the counts of rows and dropped rows of another report to this report, and reset them there."""
         self.rows += other.rows
         for reason, places in other.dropped_at.items():
             for place in places:
@@ -78,12 +78,12 @@ class ReadReport:
         self.dropped_at.clear()
 
     def note(self, remark: str, place: int) -> None:
-        """Count one remark on a job that is kept."""
+        """Count a remark on a job that is kept, and remember the place of the job."""
         self.notes[remark] = self.notes.get(remark, 0) + 1
         _remember(self.noted_at, remark, place)
 
     def describe(self) -> str:
-        """Return a few lines of text that say what was read, kept and dropped."""
+        """Return a text of a few lines that says what was read, kept and dropped."""
         lines = [f"{self.path} ({self.format}): {self.rows:,} {self.unit}s read, {self.kept:,} {self.things} kept"]
         if self.origin:
             lines.append(f"  first submission {self.origin} is time 0")

@@ -1,4 +1,4 @@
-"""Roles of the columns of a user's own CSV: as mapped by the user, or guessed by common names."""
+"""Roles of the columns of a user's own CSV, which the user maps or which are guessed by common names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from gpusched_env.errors import TraceError, unknown_name
 
-# [s] per unit, which a column's name or a role in a mapping may end in: run_ms, duration_ms=run_time
+# Unit -> seconds. The name of a column (run_ms) or of a role in a mapping (duration_ms=run_time) may end in a unit.
 UNITS_S: Final = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 UNIT_WORDS: Final = {"ms": "milliseconds", "s": "seconds", "min": "minutes", "h": "hours"}
 _ENDINGS: Final = {
@@ -22,13 +22,13 @@ _ENDINGS: Final = {
 
 @dataclass(frozen=True)
 class Role:
-    """Role that a column may have.
+    """A role that a column may have.
 
     Attributes
     ----------
-    meaning : description for messages
-    names : column names that are guessed to have the role: lower-case letters and digits only, without the unit
-    timed : whether the role has a unit of time
+    meaning : description for error messages
+    names : common names of columns with the role, in lower-case letters and digits only, without a unit
+    timed : whether values of the role have a unit of time
     """
 
     meaning: str
@@ -80,7 +80,7 @@ ROLES: Final[dict[str, Role]] = {
 }
 
 
-NEEDED: Final = ("arrival", "gpus")  # also needed: the duration, or start and end
+NEEDED: Final = ("arrival", "gpus")  # a CSV also needs the duration, or start and end
 
 
 @dataclass(frozen=True)
@@ -89,9 +89,9 @@ class Found:
 
     Attributes
     ----------
-    column : its name in the header
-    unit : unit of its numbers, a key of UNITS_S; "" if the role has no unit
-    guessed : True = guessed by its name; False = mapped by the user
+    column : name of the column in the header
+    unit : unit of the numbers in the column, a key of UNITS_S; "" if the role has no unit
+    guessed : True = guessed by the name of the column; False = mapped by the user
     """
 
     column: str
@@ -104,13 +104,13 @@ def assign_roles(path: str, header: Sequence[str], mapping: Mapping[str, str]) -
 
     Parameters
     ----------
-    mapping : role -> column, as given by the user. The role may end in a unit (``duration_ms``); an empty column means
-        that no column has the role. Other roles are guessed among the other columns
+    mapping : role -> column, as given by the user. The role may end in a unit (``duration_ms``). An empty column means
+        that no column has the role. The columns of all other roles are guessed among the columns that are not mapped
 
     Raises
     ------
-    TraceError : an unknown role or column, a role given twice, several columns that could have one role, or no column
-        for the arrival, the GPUs or the run time (duration, or start and end)
+    TraceError : an unknown role or column, a role that occurs twice in ``mapping``, a role for which several columns
+        are guessed, or no column for the arrival, the GPUs or the run time (duration, or start and end)
     """
     found = _mapped(path, header, mapping)
     taken = {one.column for one in found.values()}
@@ -157,11 +157,11 @@ def _mapped(path: str, header: Sequence[str], mapping: Mapping[str, str]) -> dic
 
 
 def split_role(key: str) -> tuple[str, str]:
-    """Split the left side of a mapping, ``duration`` or ``duration_ms``, into the role and its unit or "".
+    """Split a key of a mapping, such as ``duration`` or ``duration_ms``, into the role and the unit ("" = none).
 
     Raises
     ------
-    TraceError : no such role
+    TraceError : an unknown role
     """
     role, _, unit = key.rpartition("_")
     if role in ROLES and ROLES[role].timed and unit in UNITS_S:
@@ -174,7 +174,7 @@ def split_role(key: str) -> tuple[str, str]:
 
 
 def guess_role(role: str, header: Sequence[str]) -> list[Found]:
-    """Return the columns whose names fit the role."""
+    """Return the columns whose names are common names of the role."""
     one, found = ROLES[role], []
     for column in header:
         stem, unit = _split_unit(column)
@@ -191,7 +191,7 @@ def _split_unit(column: str) -> tuple[str, str]:
 
 
 def _check_needed(path: str, header: Sequence[str], found: Mapping[str, Found]) -> None:
-    """Refuse a header without a needed role, or with two ways to read the run time."""
+    """Refuse a header in which a needed role has no column, or which gives the run time in two ways."""
     lacking = [role for role in NEEDED if role not in found]
     ends = {"start", "end"} & set(found)
     if ends and "duration" not in found:

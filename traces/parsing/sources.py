@@ -1,4 +1,4 @@
-"""Sources: ``FORMAT:PATH``, or ``FORMAT:@NAME`` for the file that ``gpusched traces fetch NAME`` downloaded."""
+"""Parse sources: ``FORMAT:PATH``, or ``FORMAT:@NAME`` for the file that ``gpusched traces fetch NAME`` downloaded."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from gpusched_env.errors import TraceError, unknown_name
 from gpusched_env.traces.downloads.public_files import find
 
-AUTO: Final = "auto"  # the format that the beginning of the file shows
+AUTO: Final = "auto"  # in place of a format: recognise the format by the beginning of the file
 FETCHED: Final = "@"
 
 
@@ -18,7 +18,7 @@ def split(source: str, what: str, formats: Collection[str]) -> tuple[str, Path]:
 
     Parameters
     ----------
-    what : what the source is for, such as "workload"; used in messages
+    what : what the source describes, such as "workload"; used in error messages
 
     Raises
     ------
@@ -36,11 +36,12 @@ def split(source: str, what: str, formats: Collection[str]) -> tuple[str, Path]:
 
 
 def split_here(source: str, what: str, formats: Collection[str]) -> tuple[str, Path]:
-    """Split a source as :func:`split`, and refuse ``@NAME`` if the file was not fetched yet.
+    """Split a source as :func:`split` does, and refuse ``@NAME`` if the file was not fetched yet.
 
     Raises
     ------
-    TraceError, FetchError : as :func:`split`; a file that was not fetched
+    TraceError : as in :func:`split`, or a file that was not fetched
+    FetchError : as in :func:`split`
     """
     name, path = split(source, what, formats)
     given = source.partition(":")[2]

@@ -29,13 +29,13 @@ def csv_header(path: Path) -> tuple[str, ...]:
 
 
 def other_header(path: Path, header: Sequence[str], what: str, *layouts: Sequence[str]) -> TraceError:
-    """Make the error for a header that fits none of the layouts."""
+    """Make the error for a header that fits none of the layouts; ``what`` is what the file should be."""
     expected = " or ".join(", ".join(columns) for columns in layouts)
     return TraceError(f"{path}, line 1: not {what}: expected the columns {expected}; found {', '.join(header)[:200]}")
 
 
 def lines(path: Path, stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Yield the number, from 1, and the bytes of every line.
+    """Yield the number and the bytes of every line; numbers count from 1.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def _rows(path: Path, reader: CsvReader) -> Iterator[list[str]]:
             row = next(reader)
         except StopIteration:
             return
-        except csv.Error as error:  # an unclosed quote spans many lines: each of them is counted
+        except csv.Error as error:  # an unclosed quote spans many lines, and each of them is counted
             complaint = f"{path}, line {reader.line_num}: not CSV ({error}); correct or remove the row"
             refuse_row(BadRowError(complaint, range(before + 1, reader.line_num + 1), f"not CSV ({error})"))
             continue
@@ -81,12 +81,14 @@ def csv_rows(path: Path, columns: Sequence[str], names: Sequence[str] = ()) -> I
 
     Parameters
     ----------
-    columns : names that the header must have, in any order; other columns are ignored
-    names : all columns, if the file is published without a header line; a header line that a user added is skipped
+    columns : names that must be in the header, in any order; other columns are ignored
+    names : names of all columns, if the file is published without a header line; a header line that a user added is
+        skipped
 
     Raises
     ------
-    TraceError : a missing or repeated column, a row with more or fewer fields than the header, bad quoting, not UTF-8
+    TraceError : a missing or repeated column, a row with more or fewer fields than the header, bad quoting, or text
+        that is not UTF-8
     """
     name = str(path)
     with open_trace(path) as stream:
@@ -120,16 +122,16 @@ def csv_rows(path: Path, columns: Sequence[str], names: Sequence[str] = ()) -> I
 
 
 def word_rows(path: Path, fields: int, comment: bytes) -> Iterator[tuple[Place, list[str]]]:
-    """Yield the place and the first ``fields`` words of every data line; comments, in any encoding, are skipped.
+    """Yield the place and the first ``fields`` words of every data line; comment lines may be in any encoding.
 
     Parameters
     ----------
-    fields : least number of words of a line
-    comment : beginning of a comment line
+    fields : least number of words of a data line
+    comment : bytes with which comment lines begin; these lines are skipped
 
     Raises
     ------
-    TraceError : a line with fewer words, not UTF-8
+    TraceError : a data line with fewer words, or one that is not UTF-8
     """
     name = str(path)
     with open_trace(path) as stream:
@@ -148,11 +150,11 @@ def word_rows(path: Path, fields: int, comment: bytes) -> Iterator[tuple[Place, 
 def tab_rows(path: Path) -> Iterator[tuple[Place, list[str]]]:
     """Yield the place and the fields of every line of a file without a header; blank lines are skipped.
 
-    Fields are separated by tabs; quotes have no meaning.
+    Fields are separated by tabs; quotes have no special meaning.
 
     Raises
     ------
-    TraceError : not UTF-8
+    TraceError : a line that is not UTF-8
     """
     name = str(path)
     with open_trace(path) as stream:

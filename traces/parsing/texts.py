@@ -1,4 +1,7 @@
-"""Columns of text in little memory: as Python strings, a million ids would need more than the rest of a trace."""
+"""Columns of text that take little memory.
+
+As Python strings, a million ids would take more memory than all other columns of a trace.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,12 @@ import numpy as np
 
 from gpusched_env.traces.parsing.fields import Place
 
-PIECE: Final = 1 << 10  # texts packed into one array
-LONGEST: Final = 256  # [characters] in a numpy column every row takes the memory of the longest text
+PIECE: Final = 1 << 10  # number of texts packed into one array
+LONGEST: Final = 256  # [characters] longest text; in a NumPy array, every row takes the memory of the longest text
 
 
 def check_text(place: Place, field: str, text: str) -> None:
-    """Refuse a text that is too long or has a NUL character."""
+    """Refuse a text that is longer than LONGEST or has a NUL character."""
     if len(text) > LONGEST:
         remedy = f"a text of {len(text):,} characters; shorten it to {LONGEST} or fewer"
         place.refuse(field, text, remedy, f"a text of more than {LONGEST} characters")
@@ -25,7 +28,7 @@ def check_text(place: Place, field: str, text: str) -> None:
 
 
 class Texts:
-    """A column of texts, packed in arrays of PIECE UTF-8 texts of equal width."""
+    """A column of texts; PIECE texts at a time are packed into an array of UTF-8 bytes of equal width."""
 
     def __init__(self) -> None:
         self.pieces: list[np.ndarray] = []
@@ -33,7 +36,7 @@ class Texts:
         self.longest = 1
 
     def append(self, place: Place, field: str, text: str) -> None:
-        """Check a text with :func:`check_text` and add it."""
+        """Check a text with :func:`check_text`, and add it."""
         check_text(place, field, text)
         self.add(text)
 
@@ -55,7 +58,7 @@ class Texts:
         yield from self.recent
 
     def pop_array(self) -> np.ndarray:
-        """Return all texts, str [J], and free the packed ones."""
+        """Return all texts as an array, str [J], and free the packed arrays."""
         if self.recent:
             self._pack()
         values = np.empty(sum(map(len, self.pieces)), f"<U{self.longest}")
@@ -78,7 +81,7 @@ def _unpacked(piece: np.ndarray) -> np.ndarray:
 
 
 class Ids:
-    """The ids of all rows, kept or dropped, and their places."""
+    """The ids of all rows, whether kept or dropped, and the places of these rows."""
 
     def __init__(self) -> None:
         self.texts = Texts()
@@ -93,9 +96,9 @@ class Ids:
         self.last = place, field
 
     def refuse_duplicates(self) -> None:
-        """Refuse the first id that an earlier row has.
+        """Refuse the first id that also occurs in an earlier row.
 
-        A hash that occurs once belongs to an id that occurs once. Only ids with a repeated hash are compared as texts.
+        An id whose hash occurs only once is unique, so only ids whose hash is repeated are compared as texts.
         """
         hashes = np.array(self.hashes, np.int64)
         ordered = np.sort(hashes)

@@ -1,4 +1,4 @@
-"""Measured throughput of published models, stored as small tables, and the model profiles made from them."""
+"""Tables of the published throughput of models, and the model profiles that are made from these tables."""
 
 from gpusched_env.traces.profile_tables.dimension_links import DIMENSION_LINKS, DimensionLinks
 from gpusched_env.traces.profile_tables.efficiency_files import (

@@ -1,4 +1,4 @@
-"""An application that jobs train, and its speed on GPUs of one type."""
+"""An application that jobs train, and the model of its speed on GPUs of one type."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from gpusched_env.traces.profile_tables.throughput import Throughput
 
 @dataclass(frozen=True)
 class Application:
-    """An application: what a job trains, independent of the GPU type.
+    """The properties of an application that do not depend on the GPU type.
 
     Attributes
     ----------
-    name : name in workloads
-    iterations : batch of the whole gang [samples] -> iterations to completion
+    name : name of the application in workloads
+    iterations : batch of the whole gang [samples] -> number of iterations to completion
     gradient_bytes, skew : as in PROFILE_DTYPE
     """
 
@@ -31,11 +31,14 @@ class Application:
 
     @property
     def initial_batch(self) -> int:
-        """Smallest batch that was trained to completion [samples]; Pollux's jobs begin with it."""
+        """Smallest batch that was trained to completion [samples]; jobs of Pollux begin with this batch."""
         return min(self.iterations)
 
     def iterations_at(self, batch: float) -> float:
-        """Iterations to completion, interpolated linearly between trained batches as in Pollux; NaN outside them."""
+        """Return the iterations to completion, interpolated linearly between trained batches as in Pollux.
+
+        The result is NaN if ``batch`` is outside the range of the trained batches.
+        """
         known = sorted(self.iterations)
         if not known[0] <= batch <= known[-1]:
             return math.nan
@@ -44,15 +47,15 @@ class Application:
 
 @dataclass(frozen=True)
 class Fit:
-    """One application on one GPU type.
+    """The fitted speed of an application on a GPU type.
 
     Attributes
     ----------
-    throughput : fitted model
-    largest_batch : samples that fit on a GPU; more are split into passes
+    throughput : the fitted model
+    largest_batch : largest number of samples that fit on a GPU; a larger batch is split into passes
     largest_local : largest gang that was measured in one machine [GPU]
-    errors : group -> number of measurements, median and 90th percentile of the relative error of their iteration times.
-        Groups: all, each of KINDS, and those held out
+    errors : group of measurements -> their number, and the median and the 90th percentile of the relative error of the
+        fitted iteration times. The groups are "all", each of KINDS, and "held out" (see held_out_errors)
     """
 
     throughput: Throughput
@@ -61,18 +64,19 @@ class Fit:
     errors: Mapping[str, tuple[int, float, float]]
 
     def passes(self, share: Fraction) -> int:
-        """Passes that a GPU needs for ``share`` samples."""
+        """Return the number of passes that a GPU needs for ``share`` samples."""
         return max(1, math.ceil(share / self.largest_batch))
 
     def compute_s(self, share: Fraction, passes: int) -> float:
-        """Seconds to compute the gradients of ``share`` samples on each GPU in ``passes`` passes."""
+        """Return the time to compute the gradients of ``share`` samples on each GPU in ``passes`` passes [s]."""
         return passes * float(self.throughput.gradient_s(float(share / passes)))
 
     def iteration_s(self, gpus: int, machines: int, share: Fraction, passes: int) -> float:
-        """Seconds of an iteration of ``passes`` passes over ``share`` samples on each GPU.
+        """Return the time of an iteration of ``passes`` passes over ``share`` samples on each GPU [s].
 
-        A gang larger than those measured in one machine is no slower in one machine than when spread: the line fitted
-        to the few gangs that fit into the measured machines is steep and does not extend to larger machines.
+        If a gang is in one machine and is larger than ``largest_local``, its time is at most that of the same gang
+        spread over machines. The reason: the time fitted to the few gangs that were measured in one machine rises
+        steeply with the gang size, and cannot be extrapolated to larger machines.
         """
         batch = float(share / passes)
         spread = float(self.throughput.iteration_s(gpus, 2, batch, passes))

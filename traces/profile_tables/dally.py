@@ -1,4 +1,4 @@
-"""Dally (Sharma et al., arXiv 2401.16492): the models of its jobs, and their efficiency by the shape of a gang."""
+"""Dally (Sharma et al., arXiv 2401.16492): the models of its jobs, and their efficiency for each shape of a gang."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from gpusched_env.traces.profile_tables.efficiency_table import EfficiencyTable,
 from gpusched_env.traces.profile_tables.layer_efficiency import Layers
 from gpusched_env.traces.tables import Table, read_layers, read_table
 
-# Layer file and compute scale of each model (aakash-sharma/cluster-sim, job files). The .csv profiles are used. The
-# repository also has ResNet50.txt and VGG.txt for other accelerators, and does not say which files its authors used.
+# Layer file and factor of the compute times of each model (aakash-sharma/cluster-sim, job files). The repository also
+# has ResNet50.txt and VGG.txt for other accelerators, and does not say which files its authors used. The .csv files are
+# used here.
 MODELS: Final = {
     "AlexNet": ("alexnet_B512_astra-sim.csv", 0.0199),
     "BERT": ("BERT-large_B256_astra-sim2.csv", 0.0001121),
@@ -25,21 +26,22 @@ MODELS: Final = {
     "ResNet50": ("resnet50_B512_astra-sim.csv", 0.03395),
     "VGG": ("vgg11_B256_astra-sim.csv", 0.01549),
 }
-# [GPU] the demands above one of the job files, and a few more that other jobs may have
+# [GPU] the gang sizes above one in the job files, and a few more that other workloads may have
 GANGS: Final = (2, 3, 4, 6, 8, 12, 16, 24, 32, 40, 48, 56, 64)
 LARGEST: Final = Cluster.parse("64x8s2/8")  # eight racks of eight machines; smaller clusters have fewer shapes
 LAYER_FOLDER, SIMULATED_FILE = "workload", "astra_efficiency.csv"
 SIMULATED_NETWORK: Final = "nvswitch"  # network of the placements in that file
-HALF_DIGIT: Final = 5.1e-6  # rounding of the efficiencies in that file
-DIGITS: Final = 6  # significant, of an efficiency
+HALF_DIGIT: Final = 5.1e-6  # largest rounding error of the efficiencies in that file
+DIGITS: Final = 6  # number of significant digits of an efficiency in the table
 
 
 def dally_table(source: Path) -> EfficiencyTable:
-    """Compute the efficiencies of the six models on the shapes that their gangs can have on machines of two slots.
+    """Compute the efficiencies of the six models on the shapes that their gangs can have on machines with two slots.
 
-    If ``astra_efficiency.csv`` has a row for a model and shape, the result of ASTRA-sim in it is used, else the closed
-    form over the layers. The error of the closed form against those rows is 0.4 % in the median and up to 27 %; it is
-    largest where many small layers are sent while the model computes.
+    If ``astra_efficiency.csv`` has a row for a model and shape, the efficiency is the result of ASTRA-sim in this row.
+    Otherwise it is computed by the closed form of :meth:`Layers.efficiency`. On the rows of the file, the relative
+    error of the closed form is 0.4 % in the median and at most 27 %. It is largest where the gradients of many small
+    layers are sent while the model computes.
 
     Parameters
     ----------
@@ -86,10 +88,10 @@ def model_layers(source: Path, model: str) -> Layers:
 
 
 def simulated_efficiencies(source: Path, layers: dict[str, Layers]) -> dict[tuple[str, Shape], float]:
-    """Read the efficiencies of ASTRA-sim, by model and shape.
+    """Read the efficiencies that ASTRA-sim computed, by model and shape.
 
-    The column has five decimals, too few for small values. So the efficiency is computed from the communication time
-    where the two agree up to rounding.
+    The column of efficiencies has five decimals, too few for small values. So each efficiency is also computed from the
+    communication time in the same row; if it agrees with the column up to rounding, the computed value is returned.
 
     Raises
     ------
@@ -108,7 +110,7 @@ def simulated_efficiencies(source: Path, layers: dict[str, Layers]) -> dict[tupl
 
 
 def table_shapes(table: Table) -> list[Shape]:
-    """Return the shape of each row; a row has units such as "4x2" in dimensions such as "gpu+slot"."""
+    """Return the shape of each row, which the file gives as units ("4x2") in dimensions ("gpu+slot")."""
     shapes = []
     for units, names in zip(table["units"].tolist(), table["dimensions"].tolist(), strict=True):
         told = dict(zip(names.split("+"), map(int, units.split("x")), strict=True))

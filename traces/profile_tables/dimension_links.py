@@ -1,4 +1,4 @@
-"""Cost of a collective over the dimensions of a placement, with the links of Dally's simulator."""
+"""Time of an all-reduce over the dimensions of a placement, with the links of Dally's simulator."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class DimensionLinks:
     latency_ns: float
 
     def multiplier(self, units: int) -> int:
-        """Links that a ring collective of ``units`` units uses at once."""
+        """Return the number of links that a ring collective over ``units`` units uses at the same time."""
         if self.kind == SWITCH:
             return units
         if self.kind == RING:
@@ -33,7 +33,7 @@ class DimensionLinks:
         return units // (units - 1)
 
     def all_reduce_ns(self, units: int, size_bytes: float) -> float:
-        """Nanoseconds of a ring all-reduce of ``size_bytes`` over ``units`` > 1 units."""
+        """Return the time of a ring all-reduce of ``size_bytes`` over ``units`` > 1 units [ns]."""
         hops = 2 if self.kind == SWITCH else 1
         rate = self.bandwidth_GBps * self.multiplier(units)  # [byte/ns]
         return 2.0 * ((units - 1) / units * size_bytes / rate + (units - 1) * hops * self.latency_ns)
@@ -43,11 +43,13 @@ Links = tuple[DimensionLinks, DimensionLinks, DimensionLinks, DimensionLinks]  #
 
 
 def all_reduce_ns(links: Links, shape: Sequence[int], size_bytes: float) -> float:
-    """Nanoseconds of an all-reduce over all dimensions of a shape, from the innermost outwards.
+    """Return the time of an all-reduce over all dimensions of a shape, from the innermost to the outermost [ns].
 
     Parameters
     ----------
-    shape : GPUs in the dimensions gpu, slot, machine, rack; 1 = absent
+    links : links of the dimensions gpu, slot, machine and rack
+    shape : number of units in each of these dimensions; 1 = the gang does not span the dimension
+    size_bytes : bytes that are reduced
     """
     total = 0.0
     for dimension, units in zip(links, shape, strict=True):
@@ -63,12 +65,13 @@ _RACK, _NETWORK = DimensionLinks(RING, 200.0, 5_000.0), DimensionLinks(SWITCH, 4
 
 
 def _congested(rack_GBps: float, rack_ns: float) -> Links:
-    """Links of an earlier revision, with 10 GB/s and 50 ms between racks."""
+    """Return the links of an earlier revision of Dally's simulator, with 10 GB/s and 50 ms between racks."""
     return (*_NVSWITCH, DimensionLinks(RING, rack_GBps, rack_ns), DimensionLinks(SWITCH, 10.0, 50e6))
 
 
-# aakash-sharma/cluster-sim, commit 4cd660e: network files 4g_2s-nvswitch and 4g_2s, and class ConfigUtils. The
-# congested links are from earlier revisions of that class. It is not known which links the figures of the paper used.
+# Sources: aakash-sharma/cluster-sim, commit 4cd660e, network files 4g_2s-nvswitch and 4g_2s, and class ConfigUtils. The
+# congested links come from earlier revisions of this class. It is unknown which links were used for the figures of the
+# paper.
 DIMENSION_LINKS: Final[dict[str, Links]] = {
     "nvswitch": (*_NVSWITCH, _RACK, _NETWORK),
     "rings": (*_RINGS, _RACK, _NETWORK),

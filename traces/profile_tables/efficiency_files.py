@@ -1,4 +1,4 @@
-"""JSON files of efficiency tables: that of this package, and those that ``gpusched traces fit-profiles`` writes."""
+"""JSON files of efficiency tables: one is in this package, others are written by ``gpusched traces fit-profiles``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def load_efficiency(name: str) -> EfficiencyTable:
 
 
 def read_efficiency(path: str | Path) -> EfficiencyTable:
-    """Read what :func:`write_efficiency` wrote.
+    """Read a table that :func:`write_efficiency` wrote.
 
     Raises
     ------
@@ -38,7 +38,7 @@ def read_efficiency(path: str | Path) -> EfficiencyTable:
 
 
 def write_efficiency(table: EfficiencyTable, path: Path) -> None:
-    """Write a table atomically: a line for each shape with a number for each model; equal tables give equal bytes."""
+    """Write a table atomically, one line per shape with one number per model; equal tables give equal bytes."""
     lines = [f"{json.dumps(key)}: {json.dumps(getattr(table, key))}" for key in WORDS]
     models = [
         f"{json.dumps(name)}: {json.dumps({column: getattr(model, column) for column in COLUMNS})}"
@@ -51,7 +51,7 @@ def write_efficiency(table: EfficiencyTable, path: Path) -> None:
 
 
 def _shape_lines(table: EfficiencyTable, network: str) -> str:
-    """Format one line for each shape of any model; null = unknown."""
+    """Format one line for each shape that at least one model has; null = the model lacks the shape."""
     of_model = [model.efficiency[network] for model in table.models.values()]
     shapes: list[Shape] = sorted(set().union(*of_model))
     rows = [f"[{json.dumps(shape)}, {json.dumps([known.get(shape) for known in of_model])}]" for shape in shapes]

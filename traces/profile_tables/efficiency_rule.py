@@ -1,4 +1,4 @@
-"""The rules of assign_profiles for efficiency tables: which model each job trains, and how much work it has."""
+"""Profile rules for efficiency tables: they determine which model each job trains and how much work it has."""
 
 from __future__ import annotations
 
@@ -11,24 +11,26 @@ from gpusched_env.traces.profile_tables.dimension_links import DIMENSION_LINKS
 from gpusched_env.traces.profile_tables.efficiency_files import load_efficiency
 from gpusched_env.workload import Workload
 
-# Rule -> table and network; the rule of the first network has the name of the table.
+# Rule -> (table, network); the rule for the first network has the name of the table.
 EFFICIENCY_RULES: Final[dict[str, tuple[str, str]]] = {
     "dally": ("dally", "nvswitch"),
     **{f"dally-{network}": ("dally", network) for network in DIMENSION_LINKS if network != "nvswitch"},
 }
-ITERATIONS, ITERATION_S = "total_iterations", "time_per_iteration_s"  # attributes of a job; both for one GPU
+ITERATIONS, ITERATION_S = "total_iterations", "time_per_iteration_s"  # attributes of a job, both given for one GPU
 
 
 def efficiency_profiles(
     table: str, network: str, rng: np.random.Generator, workload: Workload, gpu_types: tuple[str, ...]
 ) -> Workload:
-    """Assign a model of the table to every job, priced by the shape of its gang's placement on a network.
+    """Assign a model of the table to every job; its iteration time depends on the shape of the gang's placement.
 
-    A job whose attribute ``model`` names one of the table's models gets that model; any other job draws one uniformly.
-    If the workload has the attributes ``total_iterations`` and ``time_per_iteration_s``, every GPU of a gang performs
-    one of these iterations at the same time. So a job has total_iterations / gang iterations, each with
-    time_per_iteration_s of compute. Otherwise jobs keep their work, and an iteration has the compute time of the table.
-    All GPU types are assumed to be equally fast.
+    If the attribute ``model`` of a job names a model of the table, the job gets this model; otherwise it draws a model
+    uniformly. All GPU types are assumed to be equally fast.
+
+    If the workload has the attributes ``total_iterations`` and ``time_per_iteration_s``, each GPU of a gang performs
+    one of these iterations at the same time. So a job has ``total_iterations`` / gang size iterations, each with a
+    compute time of ``time_per_iteration_s``. Otherwise jobs keep their work, and an iteration has the compute time of
+    the table.
     """
     found = load_efficiency(table)
     names = list(found.models)

@@ -1,4 +1,4 @@
-"""Models with an efficiency for each shape of a gang's placement, and the profiles of jobs that train them."""
+"""Models with an efficiency for each shape of a gang's placement, and the profiles made from them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from gpusched_env.errors import WorkloadError, unknown_name
 from gpusched_env.network.dimensions import DIMENSIONS
 from gpusched_env.workload import SHAPED_DTYPE, Profiles
 
-Shape = tuple[int, int, int, int]  # GPUs in the dimensions gpu, slot, machine and rack; 1 = absent
+# Number of units in the dimensions gpu, slot, machine and rack; 1 = the gang does not span the dimension
+Shape = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True)
@@ -21,10 +22,10 @@ class ShapedModel:
 
     Attributes
     ----------
-    compute_s : compute time of one iteration on a GPU, for jobs that do not give it [s]
-    gradient_bytes : gradient bytes of all layers
-    skew : gradient of the largest layer / of all layers, 0..1
-    efficiency : network -> shape -> compute time / iteration time, above 0, at most 1
+    compute_s : compute time of one iteration on a GPU, for jobs without an iteration time of their own [s]
+    gradient_bytes : size of the gradients of all layers [byte]
+    skew : gradient bytes of the largest layer / gradient bytes of all layers, 0 to 1
+    efficiency : network -> shape -> compute time / iteration time, above 0 and at most 1
     """
 
     compute_s: float
@@ -33,7 +34,7 @@ class ShapedModel:
     efficiency: Mapping[str, Mapping[Shape, float]]
 
     def __post_init__(self) -> None:
-        """Refuse values that are out of range."""
+        """Check that all values are in range."""
         if not 0 < self.compute_s < math.inf or not 0 <= self.gradient_bytes < math.inf or not 0 <= self.skew <= 1:
             raise WorkloadError("compute_s, gradient_bytes or skew is out of range")
         for network, shapes in self.efficiency.items():
@@ -44,13 +45,13 @@ class ShapedModel:
 
 @dataclass(frozen=True)
 class EfficiencyTable:
-    """Models of one publication.
+    """Table of the models of one publication.
 
     Attributes
     ----------
     name : name of the table
     source, licence, made : origin of the numbers, their licence, and how this table was made from them
-    models : by name, in the order of random draws
+    models : name -> model; random draws number the models in this order
     """
 
     name: str
@@ -60,7 +61,7 @@ class EfficiencyTable:
     models: Mapping[str, ShapedModel]
 
     def __post_init__(self) -> None:
-        """Refuse a table without models, or whose models have different networks."""
+        """Check that there are models, and that all of them have the same networks."""
         if not self.models:
             raise WorkloadError(f"profile table {self.name!r}: it lists no model")
         for name, model in self.models.items():
@@ -69,7 +70,7 @@ class EfficiencyTable:
 
     @property
     def networks(self) -> tuple[str, ...]:
-        """Names of the networks."""
+        """Names of the networks for which the models have efficiencies."""
         return tuple(next(iter(self.models.values())).efficiency)
 
     def for_jobs(
@@ -86,13 +87,13 @@ class EfficiencyTable:
         ----------
         network : network whose efficiencies are used
         models : name of each job's model
-        compute_s : compute time of one iteration of each job, on a GPU of any type [s]; NaN = that of the table
+        compute_s : compute time of one iteration of each job, on a GPU of any type [s]; NaN = the time in the table
         gangs : gang size of each job [GPU]
         gpu_types : GPU types of the profiles
 
         Returns
         -------
-        profiles : with an efficiency for each shape of the table that the gang of some job can have
+        profiles : profiles with an efficiency for each shape of the table that the gang of at least one job can have
         rows : int32 [J], profile row of each job
 
         Raises

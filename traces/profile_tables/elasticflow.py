@@ -16,10 +16,11 @@ NOT_MEASURED: Final = frozenset({"", "nan", "0"})
 
 
 def elasticflow_table(source: Path) -> MeasuredTable:
-    """Read the folder with ``throughputs_A100`` and ``throughputs_T4``: a file per model, a row per global batch size.
+    """Read the folder that contains ``throughputs_A100`` and ``throughputs_T4``.
 
-    The columns after the batch size are gang sizes. A gang has one rate, wherever its GPUs are. The whole gang performs
-    an iteration at the global batch size, so the batch of a GPU shrinks as the gang grows.
+    Each of the two has a file for each model, and a file has a row for each global batch size. The columns after the
+    batch size are gang sizes. The rate of a gang does not depend on its placement. An iteration of the gang processes
+    the global batch, so the batch per GPU shrinks as the gang grows.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""JSON files of fitted models: the tables of this package, and those that ``gpusched traces fit-profiles`` writes."""
+"""JSON files of fitted models: some are in this package, others are written by ``gpusched traces fit-profiles``."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ from gpusched_env.traces.profile_tables.json_files import WORDS, not_as_written,
 from gpusched_env.traces.profile_tables.throughput import Throughput
 
 FITTED_TABLES: Final = ("pollux", "sia", "bsbf")  # shipped beside this file as NAME.json
-ACCUMULATING: Final = ("bsbf",)  # tables whose profiles may share GPUs at smaller sub-batches
+ACCUMULATING: Final = ("bsbf",)  # tables whose jobs may share GPUs by splitting a batch into more, smaller passes
 PARAMETERS: Final = tuple(field.name for field in dataclasses.fields(Throughput))
 
 
 @functools.cache
 def load_fitted(name: str) -> FittedTable:
-    """Load a table of this package: ``pollux`` and ``bsbf`` for T4 only, ``sia`` for its three GPU types and T4.
+    """Load a table of this package.
+
+    ``pollux`` and ``bsbf`` have T4 only; ``sia`` has its own three GPU types, and T4 from ``pollux``.
 
     Raises
     ------
@@ -47,7 +49,7 @@ def write_fitted(table: FittedTable, path: Path) -> None:
 
 
 def read_fitted(path: str | Path) -> FittedTable:
-    """Read what :func:`write_fitted` wrote.
+    """Read a table that :func:`write_fitted` wrote.
 
     Raises
     ------
@@ -72,7 +74,7 @@ def _lines(rows: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _columns(row: Application | Fit) -> dict[str, Any]:
-    """Return the fields of an application or fit, including those of its throughput."""
+    """Return the fields of an application or a fit as one dictionary, which includes the fields of its throughput."""
     flat = {key: value for key, value in dataclasses.asdict(row).items() if key != "name"}
     return flat.pop("throughput", {}) | flat
 

@@ -1,4 +1,4 @@
-"""The rule of assign_profiles for tables of fitted models: which application each job trains."""
+"""Profile rule for tables of fitted models: it determines which application each job trains."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from gpusched_env.workload import Profiles, Workload
 def fitted_profiles(
     table: str, rng: np.random.Generator, workload: Workload, gpu_types: tuple[str, ...]
 ) -> tuple[Profiles, np.ndarray]:
-    """Assign an application of the table to every job, with its initial batch on each GPU, like the jobs of Pollux.
+    """Assign an application of the table to every job, with the application's initial batch on each GPU, as in Pollux.
 
-    A job whose attribute ``model`` names an application gets that one; any other job draws one uniformly.
+    If the attribute ``model`` of a job names an application of the table, the job gets this application; otherwise it
+    draws an application uniformly.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A table of fitted models, which cover any gang and batch size, and the model profiles of jobs that train them."""
+"""A table of models fitted to measurements, and the profiles made from them for any gang size and batch."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from gpusched_env.portable.elementary import expm1, log, power
 from gpusched_env.traces.profile_tables.application import Application, Fit
 from gpusched_env.workload import ACCUMULATION_DTYPE, MEASURED_DTYPE, Profiles
 
-# At the largest batch a job fills a GPU's memory; a quarter of it does not shrink with the batch (choice).
+# Share of a GPU's memory that a job needs at any batch (choice); with the largest batch, it needs the whole memory.
 FIXED_MEMORY: Final = 0.25
 
 
 @dataclass(frozen=True)
 class FittedTable:
-    """Fitted models of one publication.
+    """Table of the fitted models of one publication.
 
     Attributes
     ----------
     name : name of the table
     source, licence, made : origin of the measurements, their licence, and how this table was made from them
-    applications : by name, in the order of random draws
+    applications : name -> application; random draws number the applications in this order
     fits : GPU type -> application -> fit; every GPU type has every application
     accumulates : whether the profiles describe compute and memory under gradient accumulation; see :meth:`for_jobs`
     """
@@ -57,10 +57,10 @@ class FittedTable:
 
         Parameters
         ----------
-        applications : application of each job
+        applications : name of the application of each job
         batches : batch of each job's whole gang [samples]
         gangs : gang size of each job [GPU]
-        gpu_types : GPU types of the profiles; empty = all of the table
+        gpu_types : GPU types of the profiles; empty = all GPU types of the table
 
         Returns
         -------
@@ -69,17 +69,17 @@ class FittedTable:
 
         Notes
         -----
-        A GPU that cannot hold its share of the batch processes it in equal passes (gradient accumulation). As in
-        Pollux, a single GPU takes at least two passes if the batch is above the initial one. Deviation: Pollux rounds
-        shares up to whole samples, here they may be fractions.
+        If a GPU cannot hold its share of the batch, it processes the share in equal passes (gradient accumulation). As
+        in Pollux, a gang of one GPU takes at least two passes if the batch is above the initial batch. Deviation:
+        Pollux rounds shares up to whole samples; here, shares may be fractions.
 
         ``compute_s`` is the time of all passes. ``overlap`` is the smallest gamma among the GPU types.
         ``communication_s`` is chosen so that, with this ``overlap`` and an idle network, the iteration takes the fitted
-        time; with one pass and one GPU type it is the synchronisation time itself.
+        time. With one pass and one GPU type, ``communication_s`` is the synchronisation time.
 
         If the table ``accumulates``, synchronisation overlaps the last pass only, a GPU takes no more passes than the
-        batch needs, and ``communication_s`` belongs to the last pass. Memory: a quarter of a GPU is fixed, the other
-        three quarters are proportional to the batch and full at the largest one.
+        batch needs, and ``communication_s`` belongs to the last pass. A job then needs a quarter of a GPU's memory at
+        any batch. The remaining need is proportional to the batch, and is three quarters with the largest batch.
 
         Raises
         ------
@@ -133,7 +133,10 @@ class FittedTable:
         )
 
     def _passes(self, application: str, share: Fraction, types: Sequence[str]) -> int:
-        """Return the passes of a job that does not share its GPUs: as many as the GPU type with least memory needs."""
+        """Return the number of passes of a job that does not share its GPUs.
+
+        It is the number that the GPU type with the least memory needs.
+        """
         return max(self.fits[gpu_type][application].passes(share) for gpu_type in types)
 
     def _accumulation(self, row: int, application: str, share: Fraction, types: Sequence[str]) -> tuple[float, ...]:
@@ -147,12 +150,12 @@ class FittedTable:
     def _times(
         self, application: str, share: Fraction, gpus: int, gpu_type: str, types: Sequence[str]
     ) -> list[tuple[int, float, float]]:
-        """Return (tier, compute [s], communication [s]) of an iteration of a gang, for each tier."""
+        """Return a tuple (tier, compute [s], communication [s]) of a gang's iteration for each tier."""
         fit = self.fits[gpu_type][application]
         overlap = self._overlap(application, types)
         if self.accumulates:
             passes = self._passes(application, share, types)
-            together = 1  # passes that overlap synchronisation
+            together = 1  # number of passes that overlap synchronisation
         else:
             accumulates = gpus == 1 and share > self.applications[application].initial_batch
             passes = together = max(2 if accumulates else 1, fit.passes(share))
@@ -161,7 +164,7 @@ class FittedTable:
         times = []
         for tier, machines in ((MACHINE, 1), (RACK, 2))[: 1 if gpus == 1 else None]:
             whole_s = fit.iteration_s(gpus, machines, share, passes) - (compute_s - part_s)
-            # communication c with part_s^p + c^p = whole_s^p for p = overlap
+            # The communication time c solves part_s^p + c^p = whole_s^p, where p is ``overlap``.
             longer = expm1(overlap * log(max(1.0, whole_s / part_s)))
             times.append((tier, compute_s, part_s * power(longer, 1 / overlap)))
         return times

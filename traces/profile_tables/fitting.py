@@ -1,4 +1,7 @@
-"""Make profile tables from published files. To add a table, write one function and add it to FITTERS."""
+"""Make profile tables from published files.
+
+To add a table, write one function and add it to FITTERS.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,12 @@ FITTERS: Final[dict[str, Callable[[Path], Table]]] = {
 
 
 def fit_table(name: str, source: Path) -> Table:
-    """Make the table ``name`` from the published files at ``source``, a file or a folder, depending on the table.
+    """Make the table ``name`` from published files.
+
+    Parameters
+    ----------
+    name : name of the table, a key of FITTERS
+    source : path of the published file or folder; see the function of the table in FITTERS
 
     Raises
     ------
@@ -37,5 +45,5 @@ def fit_table(name: str, source: Path) -> Table:
         raise TraceError(unknown_name("profile table", name, FITTERS))
     try:
         return FITTERS[name](source)
-    except WorkloadError as error:  # numbers from which no profile can be made
+    except WorkloadError as error:  # the files were read, but no profile can be made from their numbers
         raise TraceError(f"{source}: {error}") from error

@@ -1,4 +1,4 @@
-"""Gavel (Narayanan et al., OSDI 2020): steps per second of 26 models on three GPU types, alone and two per GPU."""
+"""Gavel (Narayanan et al., OSDI 2020): steps per second of 26 models on three GPU types, alone and in pairs."""
 
 from __future__ import annotations
 
@@ -16,20 +16,22 @@ from gpusched_env.traces.profile_tables.measured_table import MeasuredTable
 
 GPU_TYPES: Final = {"V100": "v100", "P100": "p100", "K80": "k80"}  # name here -> name in the file
 APART: Final = "_unconsolidated"
-# Gavel's generator draws from its job types in this order, within a family by ascending batch size.
+# Order of the job types in Gavel's generator: by family in this order, then by ascending batch size.
 FAMILIES: Final = ("ResNet-18", "ResNet-50", "Transformer", "LM", "Recommendation", "A3C", "CycleGAN")
-DIGITS: Final = 3  # of packed rates; rates alone are not rounded, so that generated steps equal Gavel's
+# Significant digits of packed rates. The rates of jobs alone are not rounded, so that generated steps equal Gavel's.
+DIGITS: Final = 3
 
 Key = tuple[str, int]  # job type, scale factor
-Rates = dict[Key, dict[Key | None, Any]]  # None = alone
+Rates = dict[Key, dict[Key | None, Any]]  # job -> other job on the GPU (None = no other) -> rate
 
 
 def gavel_table(source: Path) -> MeasuredTable:
     """Read ``simulation_throughputs.json`` or ``physical_cluster_throughputs.json``, compressed with gzip or not.
 
-    A gang in one machine runs at the rate of the plain GPU type, a spread gang at that of ``_unconsolidated``. Packed
-    rates are read for pairs of one-GPU jobs only; those of larger gangs are 0 throughout the file. Before the division
-    by the rate alone, packed rates are equal in the two files.
+    A gang in one machine has the rate of the GPU type, such as ``v100``. A gang that is spread over machines has the
+    rate of ``v100_unconsolidated``. Packed rates, those of two jobs on the same GPUs, are read for pairs of one-GPU
+    jobs only, because the packed rates of larger gangs are all 0 in the files. The two files have the same packed
+    rates, but this table stores them divided by the rate of the job alone, which differs.
 
     Raises
     ------
@@ -70,7 +72,7 @@ def gavel_table(source: Path) -> MeasuredTable:
 
 
 def _key(text: str) -> Key:
-    """Read a Python tuple written as text."""
+    """Parse a key of the file, the text of a Python tuple."""
     name, gpus = ast.literal_eval(text)
     return str(name), int(gpus)
 
@@ -84,7 +86,7 @@ def _order(name: str) -> tuple[int, int]:
 
 
 def _batch(name: str) -> int:
-    """Return the samples of a step on one GPU; 0 if the job type does not give a batch size."""
+    """Return the number of samples of a step on one GPU; 0 if the name of the job type has no batch size."""
     match = re.search(r"\(batch size (\d+)\)$", name)
     return int(match[1]) if match else 0
 
@@ -98,14 +100,14 @@ def _model(name: str, keys: set[Key], rates: dict[str, tuple[Rates, Rates]]) -> 
 
 
 def _alone(together: Rates, apart: Rates, key: Key) -> tuple[float, ...]:
-    """Return the rate in one machine and, if it was measured and differs, the rate when spread (gangs only)."""
+    """Return the rate in one machine and, for a gang, the rate spread over machines if it was measured and differs."""
     one = float(together[key][None])
     spread = float(apart[key][None]) if key in apart and key[1] > 1 else one
     return (one,) if spread == one else (one, spread)
 
 
 def _packed(names: list[str], alone: Rates) -> dict[tuple[str, str], float]:
-    """Return the rate of the first of two one-GPU jobs on a GPU / its rate alone, for each pair of models."""
+    """Return (own, other) -> rate of a one-GPU job of model ``own`` on a GPU with ``other`` / its rate alone."""
     rates = {}
     for own in names:
         row = alone[own, 1]

@@ -13,11 +13,11 @@ WORDS: Final = ("name", "source", "licence", "made")  # text fields of every tab
 
 
 def shipped_text(name: str, known: Collection[str]) -> str:
-    """Read ``NAME.json`` of this folder.
+    """Read the text of ``NAME.json`` in this folder.
 
     Raises
     ------
-    WorkloadError : ``name`` is none of ``known``
+    WorkloadError : ``name`` is not in ``known``
     """
     if name not in known:
         raise WorkloadError(unknown_name("profile table", name, known))
@@ -25,11 +25,11 @@ def shipped_text(name: str, known: Collection[str]) -> str:
 
 
 def written_text(path: str | Path) -> str:
-    """Read a file that ``gpusched traces fit-profiles`` wrote.
+    """Read the text of a file that ``gpusched traces fit-profiles`` wrote.
 
     Raises
     ------
-    WorkloadError : it cannot be read
+    WorkloadError : the file cannot be read
     """
     try:
         return Path(path).read_text(encoding="utf-8")

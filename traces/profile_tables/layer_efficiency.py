@@ -1,4 +1,7 @@
-"""Efficiency of data-parallel training from a model's layers: a closed form of one training pass in ASTRA-sim 1.0."""
+"""Compute the efficiency of data-parallel training from a model's layers.
+
+The result approximates one training pass in ASTRA-sim 1.0 by a closed form.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,13 @@ from gpusched_env.traces.tables import Table
 
 @dataclass(frozen=True)
 class Layers:
-    """Layers of a model, first to last; all arrays have the same length.
+    """The layers of a model; each array has one value per layer, from the first layer to the last.
 
     Attributes
     ----------
-    forward_ns, input_gradient_ns, weight_gradient_ns : compute times of a layer [ns]
-    gradient_bytes : bytes of its weight gradients, all-reduced once per pass
-    update_ns : time of the update that follows its all-reduce [ns]
+    forward_ns, input_gradient_ns, weight_gradient_ns : compute times of the layers [ns]
+    gradient_bytes : bytes of the weight gradients, which are all-reduced once per pass
+    update_ns : time of the weight update that follows the all-reduce of a layer [ns]
     """
 
     forward_ns: np.ndarray
@@ -30,15 +33,16 @@ class Layers:
     update_ns: np.ndarray
 
     def __post_init__(self) -> None:
-        """Refuse a model without layers."""
+        """Check that the model has layers."""
         if not len(self.forward_ns):
             raise WorkloadError("layers: the model has none; give at least one layer")
 
     @classmethod
     def of_table(cls, table: Table, scale: float = 1.0) -> Layers:
-        """Make layers from a table of :func:`gpusched_env.traces.read_layers`; multiply compute times by ``scale``.
+        """Make layers from a table that :func:`gpusched_env.traces.read_layers` returned.
 
-        As in Dally's simulator, scaled times are rounded down to whole nanoseconds, and updates are not scaled.
+        Compute times are multiplied by ``scale``. As in Dally's simulator, the products are rounded down to whole
+        nanoseconds, and the times of updates are not multiplied.
         """
         names = ("forward_ns", "input_gradient_ns", "weight_gradient_ns")
         forward, inputs, weights = (np.floor(table[name].astype(float) * scale) for name in names)
@@ -46,19 +50,19 @@ class Layers:
 
     @property
     def compute_ns(self) -> float:
-        """Compute time of one pass; the first layer has no input gradient [ns]."""
+        """Compute time of one pass [ns]; the input gradient of the first layer is not computed."""
         return float(self.forward_ns.sum() + self.weight_gradient_ns.sum() + self.input_gradient_ns[1:].sum())
 
     def efficiency(self, links: Links, shape: Sequence[int]) -> float:
-        """Compute time / time of the whole pass, 0 to 1, of a gang of a shape.
+        """Return compute time / total time of one pass, 0 to 1, for a gang of a given shape.
 
-        Gradients are sent layer by layer, the last layer first. A layer's gradients are sent as soon as they are
-        computed and the previous transfer has ended; computation continues meanwhile.
+        Gradients are all-reduced layer by layer, the last layer first. The all-reduce of a layer begins as soon as its
+        gradients are computed and the previous all-reduce has ended. Computation continues during an all-reduce.
 
         Parameters
         ----------
         links : links of the dimensions gpu, slot, machine and rack
-        shape : GPUs in each dimension; 1 = absent
+        shape : number of units in each dimension; 1 = the gang does not span the dimension
         """
         now = float(self.forward_ns.sum())
         sent = finished = 0.0

@@ -1,4 +1,4 @@
-"""JSON files of measured models: the tables of this package, and those that ``gpusched traces fit-profiles`` writes."""
+"""JSON files of measured models: some are in this package, others are written by ``gpusched traces fit-profiles``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpusched_env.traces.profile_tables.measured_model import MeasuredModel
 from gpusched_env.traces.profile_tables.measured_table import MeasuredTable
 
 MEASURED_TABLES: Final = ("elasticflow", "gavel")  # shipped beside this file as NAME.json
-COLUMNS: Final = ("batch", "gradient_bytes", "memory_bytes", "skew", "overlap")  # written if not the default
+COLUMNS: Final = ("batch", "gradient_bytes", "memory_bytes", "skew", "overlap")  # left out of the file if the default
 
 
 @functools.cache
@@ -30,7 +30,7 @@ def load_measured(name: str) -> MeasuredTable:
 
 
 def read_measured(path: str | Path) -> MeasuredTable:
-    """Read what :func:`write_measured` wrote.
+    """Read a table that :func:`write_measured` wrote.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A model whose throughput was measured gang by gang."""
+"""A model whose throughput was measured for several gang sizes."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ class MeasuredModel:
 
     Attributes
     ----------
-    name : name that jobs use
-    rates : GPU type -> gang size -> iterations per second of the whole gang, in one machine and, if measured, spread
-        over machines; 0 = does not run (out of memory). A gang that is absent was not measured and cannot run either
-    batch : samples per GPU; 0 = unknown, or different for each gang
+    name : name by which jobs refer to the model
+    rates : GPU type -> gang size -> iterations per second of the whole gang: the rate in one machine and, if it was
+        measured, the rate spread over machines. A rate of 0 means that the gang cannot run (out of memory). A gang size
+        without an entry was not measured, and cannot run either
+    batch : samples per GPU; 0 = unknown, or different for each gang size
     gradient_bytes, memory_bytes, skew : as in PROFILE_DTYPE; 0 = unknown
     overlap : exponent of the overlap norm
     """
@@ -37,7 +38,7 @@ class MeasuredModel:
     overlap: float = 1.0
 
     def __post_init__(self) -> None:
-        """Refuse rates that are out of range."""
+        """Check that all rates are in range."""
         for gpu_type, gangs in self.rates.items():
             for gpus, rates in gangs.items():
                 if gpus < 1 or not 1 <= len(rates) <= 2 or not all(0 <= rate < math.inf for rate in rates):
@@ -48,16 +49,16 @@ class MeasuredModel:
 
     @property
     def gangs(self) -> tuple[int, ...]:
-        """Gang sizes that run on at least one GPU type, ascending [GPU]."""
+        """Gang sizes that can run on at least one GPU type, ascending [GPU]."""
         sizes = {gpus for gangs in self.rates.values() for gpus, rates in gangs.items() if rates[0] > 0}
         return tuple(sorted(sizes))
 
     def times(self, gpu_type: str, gpus: int) -> Times:
-        """Return seconds of an iteration of a gang by tier; () if the gang does not run.
+        """Return the times of a gang's iteration for each tier; () if the gang cannot run.
 
-        In one machine, all of the time counts as compute. If the gang is slower when spread, the extra time is
-        communication; if it is faster, all of the time is compute. The rate when spread holds in a rack and across
-        racks.
+        In one machine, the whole time counts as compute. Spread over machines, the extra time against one machine
+        counts as communication; if the gang is faster there, the whole time counts as compute. The rate spread over
+        machines holds inside a rack and across racks.
         """
         together, *apart = self.rates.get(gpu_type, {}).get(gpus, (0.0,))
         if together == 0:

@@ -1,4 +1,4 @@
-"""The rule of assign_profiles for tables of measured models: which model each job trains."""
+"""Profile rule for tables of measured models: it determines which model each job trains."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ def measured_profiles(
 ) -> tuple[Profiles, np.ndarray]:
     """Assign a model of the table to every job.
 
-    A job whose attribute ``model``, alone or with ``batch_size``, names one of the table's models gets that model. Any
-    other job draws uniformly among the models that train its gang on every GPU type of the cluster.
+    If the attribute ``model`` of a job, alone or with the attribute ``batch_size``, names a model of the table, the job
+    gets this model. Otherwise it draws uniformly among the models that can run on every GPU type of the cluster with
+    the job's gang size.
 
     Raises
     ------
-    WorkloadError : a GPU type that was not measured; a gang that the named model, or every model, fails to train on
-        some GPU type of the cluster
+    WorkloadError : a GPU type that was not measured; a job whose named model cannot run with its gang size on every GPU
+        type of the cluster; a gang size with which no model can
     """
     found = load_measured(table)
     names = _named(found, workload)
@@ -45,7 +46,7 @@ def measured_profiles(
 
 
 def _named(table: MeasuredTable, workload: Workload) -> list[str]:
-    """Return the table's model that each job names; "" if it names none."""
+    """Return the model of the table that each job names; "" if the job names none."""
     empty = np.full(len(workload), "")
     models = workload.attributes.get("model", empty).tolist()
     batches = workload.attributes.get("batch_size", empty).tolist()

@@ -1,4 +1,4 @@
-"""A table of measured models, and the model profiles of jobs that train them."""
+"""A table of measured models, and the profiles made from them."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ CANNOT_RUN: Final[Times] = ((MACHINE, math.inf, 0.0),)  # how Profiles.measured 
 
 @dataclass(frozen=True)
 class MeasuredTable:
-    """Measured models of one publication.
+    """Table of the measured models of one publication.
 
     Attributes
     ----------
     name : name of the table
     source, licence, made : origin of the measurements, their licence, and how this table was made from them
     gpu_types : GPU types that were measured
-    models : by name, in the order of random draws
-    packed : GPU type -> (own, other) -> rate of the first of two one-GPU jobs that share a GPU / its rate alone; 0 =
-        the two do not fit into the GPU's memory
+    models : name -> model; random draws number the models in this order
+    packed : GPU type -> (own, other) -> rate of a one-GPU job of model ``own`` that shares its GPU with ``other`` / its
+        rate alone; 0 = the two jobs do not fit into the GPU's memory
     """
 
     name: str
@@ -40,7 +40,7 @@ class MeasuredTable:
     packed: Mapping[str, Mapping[tuple[str, str], float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse an empty table, and GPU types or models that the table does not list."""
+        """Check that the table is not empty, and that it lists all GPU types and models that occur in it."""
         if not self.models or not self.gpu_types:
             raise WorkloadError(f"profile table {self.name!r}: it lists no model or no GPU type")
         for name, model in self.models.items():
@@ -56,16 +56,21 @@ class MeasuredTable:
                     )
 
     def named(self, model: str, batch: str = "") -> str:
-        """Return the table's model called ``model``, alone or with the batch size; "" if there is none."""
+        """Return the name of the table's model for ``model``; "" if there is none.
+
+        The table may name the model ``model`` or ``model (batch size batch)``.
+        """
         return next((name for name in (model, f"{model} (batch size {batch})") if name in self.models), "")
 
     def gpu_types_of(self, model: str, gpus: int) -> tuple[str, ...]:
-        """Return the GPU types on which a gang of ``gpus`` GPUs can train the model."""
+        """Return the GPU types on which the model can run with a gang of ``gpus`` GPUs."""
         found = self.models.get(model)
         return tuple(t for t in self.gpu_types if found and found.times(t, gpus))
 
     def packed_rate(self, gpu_type: str, own: str, other: str) -> float:
-        """Rate of a one-GPU job of model ``own`` that shares its GPU with ``other`` / its rate alone; 0 = no memory.
+        """Return the rate of a one-GPU job of model ``own`` that shares its GPU with ``other`` / its rate alone.
+
+        The result is 0 if the two jobs do not fit into the GPU's memory.
 
         Raises
         ------
@@ -89,18 +94,19 @@ class MeasuredTable:
         ----------
         models : name of each job's model
         gangs : gang size of each job [GPU]
-        gpu_types : GPU types of the profiles; empty = all of the table
-        ignore_placement : gangs run everywhere at the rate measured in one machine
+        gpu_types : GPU types of the profiles; empty = all GPU types of the table
+        ignore_placement : True = gangs run on every placement at the rate measured in one machine
 
         Returns
         -------
-        profiles : the models that occur, in the table's order, with measured rows for the gangs that occur. If a gang
-            cannot run on one of the types, its compute time there is infinite, and it is never placed on that type
+        profiles : one profile for each model that occurs, in the order of the table, with measured rows for the gang
+            sizes that occur. If a gang cannot run on a GPU type, its compute time there is infinite, and it is never
+            placed on this type
         rows : int32 [J], profile row of each job
 
         Raises
         ------
-        WorkloadError : a model or GPU type that the table lacks, or a gang that can run on none of the types
+        WorkloadError : a model or GPU type that the table lacks, or a gang that can run on none of the GPU types
         """
         types = tuple(gpu_types) or self.gpu_types
         for gpu_type in types:
@@ -134,7 +140,7 @@ class MeasuredTable:
 
     @staticmethod
     def _profile(model: MeasuredModel, gpu_types: Sequence[str]) -> dict[str, object]:
-        """Make one row of Profiles; its compute_s is that of the smallest gang that runs on the type."""
+        """Make one row of Profiles; ``compute_s`` on a GPU type is that of the smallest gang that can run on it."""
         compute = []
         for gpu_type in gpu_types:
             gangs = (times[0][1] for gpus in model.gangs if (times := model.times(gpu_type, gpus)))

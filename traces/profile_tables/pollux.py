@@ -16,9 +16,10 @@ from gpusched_env.traces.profile_tables.fitted_table import FittedTable
 from gpusched_env.traces.profile_tables.throughput import KINDS, MEASUREMENT_DTYPE, Throughput, is_measurement, kinds
 from gpusched_env.traces.profile_tables.throughput_fitting import fit_throughput, held_out_errors
 
-# Bytes of all gradients in single precision, and largest tensor / all, counted from the definitions of the models:
-# BERT-base with a head for questions, ResNet-18, Deep Speech 2 (5 bidirectional GRU layers of 800), ResNet-50, NeuMF on
-# MovieLens-1M, YOLOv3 for 20 classes (petuum/adaptdl, branch osdi21-artifact, benchmark/models).
+# Bytes of all gradients in single precision, and bytes of the largest tensor / bytes of all tensors. Both are computed
+# from the definitions of the models (petuum/adaptdl, branch osdi21-artifact, benchmark/models): BERT-base with a head
+# for question answering, ResNet-18, Deep Speech 2 (5 bidirectional GRU layers of 800), ResNet-50, NeuMF on
+# MovieLens-1M, YOLOv3 for 20 classes.
 GRADIENTS: Final = {
     "bert": (4.38e8, 0.214),
     "cifar10": (4.47e7, 0.211),
@@ -27,7 +28,7 @@ GRADIENTS: Final = {
     "ncf": (6.41e6, 0.482),
     "yolov3": (2.47e8, 0.0766),
 }
-# Limits of the simulators of Pollux and Sia that are below the largest measured batch [samples]
+# Largest batch per GPU in the simulators of Pollux and Sia, where it is below the largest measured batch [samples]
 LARGEST_BATCH: Final = {("T4", "yolov3"): 8, ("RTX2080Ti", "deepspeech2"): 57}
 SIA_TYPES: Final = {"A100": "-dgx-ext", "QuadroRTX6000": "-quad", "RTX2080Ti": "-rtx"}  # GPU type -> file name suffix
 TIMES: Final = ("local_bsz", "step_time", "sync_time")
@@ -36,11 +37,16 @@ ERROR_DECIMALS: Final = 4
 
 
 def pollux_table(source: Path) -> FittedTable:
-    """Fit the measurements of 16 machines with 4 T4 each: one folder for each application, as in ``simulator/traces``.
+    """Fit models to the measurements of Pollux on 16 machines with 4 T4 each.
 
-    ``placements.csv`` and ``scalability.csv`` give seconds of an iteration (``step_time``) and the part of it that
-    waits for the gradients of others (``sync_time``). ``validation-BATCH.csv`` give the iterations up to each epoch. A
-    job is complete after the largest number of epochs that was trained at every batch size.
+    ``placements.csv`` and ``scalability.csv`` give the seconds of an iteration (``step_time``) and the part of this
+    time in which a GPU waits for the gradients of the others (``sync_time``). ``validation-BATCH.csv`` gives the number
+    of iterations up to each epoch. A job is complete after the largest number of epochs that was trained at every batch
+    size.
+
+    Parameters
+    ----------
+    source : folder with one folder for each application, such as ``simulator/traces`` of the artifact
 
     Raises
     ------
@@ -57,9 +63,10 @@ def pollux_table(source: Path) -> FittedTable:
 
 
 def sia_table(source: Path) -> FittedTable:
-    """Fit Sia's measurements of three more GPU types; applications are those of Pollux and not stored in this table.
+    """Fit models to the measurements of Sia on three more GPU types.
 
-    ``gpt_pmp`` is not read: it is trained with pipeline parallelism, and this model is for data-parallel training.
+    The applications are those of Pollux, and this table does not repeat them. ``gpt_pmp`` is not read, because it is
+    trained with pipeline parallelism and the model that is fitted describes data-parallel training.
 
     Raises
     ------
@@ -81,7 +88,7 @@ def sia_table(source: Path) -> FittedTable:
 def _fit(folder: Path, gpu_type: str, suffix: str) -> Fit:
     spread = _measurements(folder / f"placements{suffix}.csv", "placement")
     more = _measurements(folder / f"scalability{suffix}.csv", "num_nodes", "num_replicas")
-    rows = np.unique(np.concatenate([spread, more]))  # some of Sia's files have the same rows
+    rows = np.unique(np.concatenate([spread, more]))  # both files of Sia have some rows in common
     throughput = fit_throughput(rows)
     rounded = Throughput(*(float(f"{value:.{DIGITS}g}") for value in dataclasses.astuple(throughput)))
     found, kind = rounded.relative_errors(rows), kinds(rows)
@@ -98,7 +105,11 @@ def _summary(errors: np.ndarray) -> tuple[int, float, float]:
 
 
 def _measurements(path: Path, *gang: str) -> np.ndarray:
-    """Read MEASUREMENT_DTYPE [R]; ``gang`` is the placement (one digit per machine), or the columns machines, GPUs."""
+    """Read measurements, MEASUREMENT_DTYPE [R].
+
+    ``gang`` names the column of the placement, with one digit per machine, or the two columns of the numbers of
+    machines and GPUs.
+    """
     rows = []
     for place, (batch, iteration, sync, *where) in csv_rows(path, [*TIMES, *gang]):
         if len(gang) == 1:
@@ -119,7 +130,7 @@ def _measurements(path: Path, *gang: str) -> np.ndarray:
 
 
 def _iterations(folder: Path) -> dict[int, float]:
-    """Return batch -> iterations up to the last epoch that was trained at all batch sizes."""
+    """Return batch -> number of iterations up to the last epoch that was trained at all batch sizes."""
     counts: dict[int, list[float]] = {}
     for path in folder.glob("validation-*.csv"):
         if name := re.fullmatch(r"validation-([1-9]\d*)\.csv", path.name):

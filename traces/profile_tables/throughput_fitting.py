@@ -10,24 +10,25 @@ import numpy as np
 from gpusched_env.errors import WorkloadError
 from gpusched_env.traces.profile_tables.throughput import Throughput, is_measurement, kinds
 
-GAMMA: Final = (1.0, 10.0)  # bounds; 10 approximates full overlap (Pollux)
-GAMMA_STARTS: Final = (1.2, 3.0)  # two starts of the descent; the better result is kept
-NEGLIGIBLE: Final = 1e-5  # of the gradient time; smaller parameters become 0, because in a flat minimum they are noise
-PRIOR: Final = 1.1  # parameters across machines / in one machine, if only the latter were measured (Pollux's code)
-FOLDS: Final = 5
+GAMMA: Final = (1.0, 10.0)  # bounds of gamma; 10 approximates full overlap (Pollux)
+GAMMA_STARTS: Final = (1.2, 3.0)  # start values of gamma; the better of the two results is kept
+NEGLIGIBLE: Final = 1e-5  # share of the gradient time below which a parameter becomes 0; in a flat minimum it is noise
+PRIOR: Final = 1.1  # parameters across machines / in one machine, if only one machine was measured (Pollux's code)
+FOLDS: Final = 5  # number of folds of the cross-validation
 
 
 def fit_throughput(rows: np.ndarray) -> Throughput:
     """Fit the model by least squares of the logarithms of gradient time and iteration time, as in Pollux.
 
-    Single GPUs, gangs in one machine and gangs across machines have equal total weight, whatever their numbers of rows:
-    most measurements are across machines, but most jobs are not. Deviation: Pollux adds small penalties on gamma and on
-    the betas, for jobs with few measurements; this fit does not.
+    The measurements of single GPUs, of gangs in one machine and of gangs across machines have the same total weight,
+    because most measurements are across machines, but most jobs are not. A parameter on which no measurement depends
+    becomes 0, or 1 for ``gamma``. Without measurements across machines, ``alpha_node`` and ``beta_node`` are 1.1 x
+    ``alpha_local`` and ``beta_local``. Deviation: Pollux adds small penalties on gamma and on the betas, for jobs with
+    few measurements; this fit does not.
 
     Parameters
     ----------
-    rows : MEASUREMENT_DTYPE [R]; gradients took iteration_s - sync_s. A parameter on which no row depends is 0 (gamma:
-        1). Without rows across machines, alpha_node and beta_node are 1.1 x those in one machine
+    rows : MEASUREMENT_DTYPE [R], the measurements; the gradient time of a measurement is iteration_s - sync_s
 
     Raises
     ------
@@ -69,10 +70,11 @@ def fit_throughput(rows: np.ndarray) -> Throughput:
 
 
 def held_out_errors(rows: np.ndarray) -> np.ndarray:
-    """Cross-validate the rows across machines: relative errors of fits without rows of the same gang; float64 [H].
+    """Return the relative errors of predicted iteration times across machines, by cross-validation; float64 [H].
 
-    The pairs (machines, gang size) across machines, in ascending order, are dealt into five folds. Each fold in turn is
-    left out of the fit and predicted. The result is empty if there are fewer than two such pairs.
+    The pairs (machines, gang size) with more than one machine are sorted and dealt in turn into five folds. For each
+    fold, a model is fitted to the measurements of all other pairs and predicts those of the fold. The result is empty
+    if there are fewer than two such pairs.
     """
     pairs, of_row = np.unique(rows[["machines", "gpus"]], return_inverse=True)
     spread = np.flatnonzero(pairs["machines"] > 1)
@@ -84,7 +86,7 @@ def held_out_errors(rows: np.ndarray) -> np.ndarray:
 
 
 def _told(rows: np.ndarray) -> np.ndarray:
-    """Mark the parameters on which some row depends; bool [7], in the order of Throughput's fields."""
+    """Return which parameters influence at least one row; bool [7], in the order of Throughput's fields."""
     gpus, apart = rows["gpus"], rows["machines"] > 1
     local = (gpus > 1) & ~apart
     told = [local.any(), (local & (gpus > 2)).any(), apart.any(), (apart & (gpus > 2)).any(), (gpus > 1).any()]
@@ -92,6 +94,6 @@ def _told(rows: np.ndarray) -> np.ndarray:
 
 
 def _units(gradient_s: np.ndarray, batch: np.ndarray) -> np.ndarray:
-    """Return scales that bring the parameters of any model to the order of 1; float64 [7]."""
+    """Return factors by which the parameters are divided so that they are of the order of 1; float64 [7]."""
     second, sample = float(np.median(gradient_s)), float(np.median(batch))
     return np.array([second, second / sample, second, second, second, second, 1.0])
