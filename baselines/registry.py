@@ -31,6 +31,7 @@ class Baseline(NamedTuple):
     needs_sharing: bool = (
         False  # True = designed for jobs that share GPUs; where sharing is off it equals another policy
     )
+    plans_ahead: bool = False  # True = plans by many rehearsals at every arrival: slow where jobs arrive one by one
 
 
 _HERE: Final = "gpusched_env.baselines"
@@ -80,6 +81,7 @@ BASELINES: Final[dict[str, Baseline]] = {
         {},
         "plans for the least makespan under contention, smallest gang first",
         needs_links=True,
+        plans_ahead=True,
     ),
     "bco-ff": Baseline(
         f"{_HERE}.bco.scheduler:SjfBco",
