@@ -227,7 +227,7 @@ class _Validation(BaseCallback):
         """Play the validation seeds; keep the model if it is the best so far."""
         with self._candidate() as (model, config):
             score = self._score(model, config)
-            kept = score < self.best
+            kept = score < self.best or not self.best_steps
             self._note("validation", score, kept)
             if kept:
                 with whole(self.output / INITIAL_FILE) as partial:
@@ -252,10 +252,11 @@ class _Validation(BaseCallback):
                 path.unlink(missing_ok=True)
 
     def _score(self, model: Path, config: Path) -> float:
-        """Return the mean of the metric over the validation seeds; the lower, the better."""
+        """Return the mean of the metric over the validation seeds, the lower, the better; inf = undefined."""
         agent = LearnedScheduler(str(model), config=str(config))
         results = evaluate_policy(agent, self.scenario, self.seeds)
-        return float(np.mean([result.metrics[self.config.metric] for result in results]))
+        mean = float(np.mean([result.metrics[self.config.metric] for result in results]))
+        return np.inf if np.isnan(mean) else mean
 
     def _note(self, label: str, score: float, kept: bool) -> None:
         self.lines.append(f"{self.num_timesteps},{score:.3f},{int(kept)}")
