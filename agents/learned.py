@@ -13,8 +13,6 @@ import numpy as np
 
 from gpusched_env.envs.encoder import Observation, Windows
 from gpusched_env.envs.observation.columns import LINKS
-from gpusched_env.envs.observation.sharing_columns import SHARING_TABLES
-from gpusched_env.envs.observation.type_columns import TYPE_TABLES
 from gpusched_env.envs.policy_scheduler import PolicyScheduler
 from gpusched_env.errors import SchedulerError
 from gpusched_env.portable import arrays
@@ -57,7 +55,7 @@ class LearnedScheduler(Scheduler):
     -----
     The scenario must show everything that the agent saw in training: GPU types, copies, sharing and links. Whether the
     agent reads true run times depends on its windows. Logits are computed in float64 and rounded to four decimals, so
-    that the same seed gives the same schedule on every processor, alone and in a batch (:func:`evaluate_policy`).
+    that the same seed gives the same schedule on every processor, alone and in a batch of many seeds.
 
     References
     ----------
@@ -134,17 +132,17 @@ class LearnedScheduler(Scheduler):
         if self._model is None:
             self._model = self._load()
         learned = {key: space.shape for key, space in self._model.observation_space.items()}
-        if missing := sorted(set(learned) & set(TYPE_TABLES | SHARING_TABLES) - set(shapes)):
-            raise SchedulerError(
-                f"{self.path}: the agent was trained with the observations {', '.join(missing)}, which this scenario "
-                "does not have; train an agent on such a scenario"
-            )
         had, has = learned["links"][1] == len(LINKS), shapes["links"][1] == len(LINKS)
         if had != has:
             kinds = ("priced by tiers", "a topology")
             raise SchedulerError(
                 f"{self.path}: the agent was trained on a network that is {kinds[had]}, but this one is {kinds[has]}; "
                 "train an agent on such a scenario"
+            )
+        if missing := sorted(set(learned) - set(shapes)):
+            raise SchedulerError(
+                f"{self.path}: the agent was trained with the observations {', '.join(missing)}, which this scenario "
+                "does not have; train an agent on such a scenario"
             )
         pooled = getattr(self._model.policy.features_extractor, "pooled", ())
         for name, shape in learned.items():
