@@ -22,6 +22,7 @@ MODEL_FILE: Final = "model.zip"
 INITIAL_FILE: Final = "initial.zip"  # the network before training
 CONFIG_FILE: Final = "config.json"
 LOGIT_DECIMALS: Final = 4  # decimals to which logits are rounded, so that close ones tie
+_BEFORE: Final[dict[str, Any]] = {"least_run_s": 0.0}  # windows of old agents, where they differ from the defaults
 _NUMBER_OF_THREADS: Final = 1  # more threads make such small matrices slower
 
 
@@ -217,12 +218,15 @@ class LearnedScheduler(Scheduler):
 
 
 def windows_of(training: Mapping[str, Any]) -> Windows:
-    """Return the windows in a configuration that training saved; a field that an older file lacks has its default.
+    """Return the windows in a configuration that training saved.
+
+    A field that an older file lacks has the value with which all agents learned then.
 
     Raises
     ------
     KeyError, TypeError : not such a configuration
     ScenarioError : an impossible value
     """
-    names = [one.name for one in dataclasses.fields(Windows) if one.name in training]
-    return Windows(**{name: training[name] for name in ["queue_window", *names]})
+    saved = {**_BEFORE, **training}
+    names = [one.name for one in dataclasses.fields(Windows) if one.name in saved]
+    return Windows(**{name: saved[name] for name in ["queue_window", *names]})
