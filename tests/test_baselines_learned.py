@@ -47,10 +47,12 @@ def test_unknown_windows_are_a_scheduler_error(tmp_path: Path) -> None:
 
 
 def test_a_configuration_of_an_earlier_version_loads(tmp_path: Path) -> None:
-    """It names five fields of the windows; the others have the defaults, as they had then."""
+    """It names five fields of the windows; the others are what they were then."""
     scheduler = make_scheduler("learned", path=write(tmp_path, json.dumps({"training": WINDOWS | {"steps": 10}})))
     assert isinstance(scheduler, LearnedScheduler)
-    assert scheduler.windows == Windows(4, 2, ("pack", "spread"))
+    windows = scheduler.windows
+    expected = Windows(4, 2, ("pack", "spread"), (), "arrival", "most-attained", clairvoyant=True, lease_s=None)
+    assert all(getattr(windows, name) == getattr(expected, name) for name in (*WINDOWS, "clairvoyant", "lease_s"))
 
 
 def test_a_damaged_model_is_named(tmp_path: Path) -> None:
