@@ -2,10 +2,12 @@
 
     python train.py                                  the default scenario, about two minutes on two cores
     python train.py --scenario tiny-v1 --steps 20000
+    python train.py --baselines fifo,srtf            compare with these schedulers only
     python train.py --help                           every setting
 
-It writes to runs/<scenario>: model.zip, config.json, learning.csv (validation), results.json, results.csv, table.txt
-and comparison.png. After Ctrl-C, the best checkpoint so far is kept. The saved agent is a scheduler like any other:
+It writes to runs/<scenario>: model.zip, initial.zip (the network before training), config.json, learning.csv
+(validation), results.json, results.csv, table.txt and comparison.png. After Ctrl-C, the best checkpoint so far is kept.
+The saved agent is a scheduler like any other:
 
     gpusched compare --scenario philly-64-v1 --schedulers srtf,learned:path=runs/philly-64-v1/model.zip
 """
@@ -22,6 +24,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from gpusched_env.agents.evaluation import evaluate_agent
 from gpusched_env.agents.training import TrainingConfig, train
+from gpusched_env.cli.parsing import chosen_schedulers
 from gpusched_env.consoles import console as standard_console
 from gpusched_env.consoles import prepare_output, tell_interrupt
 from gpusched_env.errors import GpuschedError
@@ -31,7 +34,7 @@ from gpusched_env.scenarios import get_scenario
 
 @dataclass
 class Settings:
-    """Train an agent and compare it with every baseline."""
+    """Train an agent and compare it with baselines."""
 
     training: tyro.conf.OmitArgPrefixes[TrainingConfig] = field(default_factory=TrainingConfig)
     """Settings of the training."""
@@ -39,6 +42,9 @@ class Settings:
     """Folder of the results; by default runs/<scenario>."""
     report_seeds: int = 10
     """Number of report seeds for the comparison; training and validation do not use them."""
+    baselines: str = ""
+    """Schedulers of the comparison, such as fifo,srtf; by default all that suit the scenario and do not plan again at
+    every arrival."""
     workers: int = 2
     """Number of processes of the comparison; results do not depend on it."""
 
@@ -47,6 +53,7 @@ def run(settings: Settings) -> None:
     """Train, evaluate, save and print."""
     begin = time.perf_counter()
     console = standard_console(width=150)
+    baselines = chosen_schedulers([settings.baselines]) if settings.baselines else None
     scenario = get_scenario(settings.training.scenario)
     output = settings.output or Path("runs") / file_name(scenario.name)
     console.print(": ".join(filter(None, [f"Training on [bold]{scenario.name}[/bold]", scenario.description])))
@@ -59,7 +66,7 @@ def run(settings: Settings) -> None:
             lambda done, total, said: bar.update(task, completed=done, total=total, said=said),
         )
     try:
-        evaluate_agent(model, scenario, output, settings.report_seeds, settings.workers, console)
+        evaluate_agent(model, scenario, output, settings.report_seeds, settings.workers, console, baselines)
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(f"{model} is trained; the comparison was not finished") from stop
     console.print(f"Done in {time.perf_counter() - begin:.0f} s; everything is in {output}")

@@ -1,16 +1,25 @@
-"""Evaluation of a trained agent and every baseline on unseen seeds: table, picture and files."""
+"""Evaluation of a trained agent: many seeds at once; a comparison with baselines as table, picture and files."""
 
 from __future__ import annotations
 
+import dataclasses
+import time
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 from rich.console import Console
 
 from gpusched_env.agents.learned import LearnedScheduler
-from gpusched_env.baselines import list_baselines
+from gpusched_env.baselines import BASELINES, list_baselines
 from gpusched_env.consoles import console as file_console
-from gpusched_env.errors import GpuschedError
+from gpusched_env.core.events import DECIDE
+from gpusched_env.envs.batch import NO_LIMIT
+from gpusched_env.envs.cluster_env import ClusterEnv
+from gpusched_env.envs.step import SKIP
+from gpusched_env.envs.vector_runs import VectorRuns
+from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.evaluation import (
     RunResult,
     by_scheduler,
@@ -20,22 +29,104 @@ from gpusched_env.evaluation import (
     write_csv,
     write_json,
 )
-from gpusched_env.metrics import paired_ratio
-from gpusched_env.scenarios import Scenario
-from gpusched_env.simulator import Scheduler
+from gpusched_env.evaluation.runner import Task, result_of
+from gpusched_env.instance import Instance
+from gpusched_env.metrics import Window, lower_bounds, paired_ratio
+from gpusched_env.scenarios import Scenario, get_scenario
+from gpusched_env.simulator import Simulation
 
 METRICS: Final = ("mean_jct_s", "p99_jct_s", "preemptions_per_job")  # of the table; results.csv has all
 PLOTTED: Final = ("learned", "srtf", "tiresias-L", "sjf", "random", "fifo-strict")
 WIDTH: Final = 150  # [characters] of table.txt
 
 
-def evaluate_agent(
-    model: Path, scenario: Scenario, output: Path, report_seeds: int, workers: int, console: Console
+def evaluate_policy(
+    agent: LearnedScheduler | str | Path,
+    scenario: str | Scenario,
+    seeds: Iterable[int],
+    window: Window | None = None,
+    keep_logs: bool = False,
 ) -> list[RunResult]:
-    """Compare a trained agent with the baselines on the scenario's report seeds; print and save the results.
+    """Play an agent on all seeds at once: the results of :func:`~gpusched_env.evaluation.evaluate`, but faster.
 
-    Two rows are references: ``random`` draws among all waiting jobs; ``untrained`` draws among the feasible actions of
-    the agent's own windows, and so measures the effect of the windows alone.
+    One call of the network chooses an action in every run, and one native batch of environments plays them.
+
+    Parameters
+    ----------
+    agent : a learned scheduler, or the path of a model
+    scenario : a scenario or the name of a registered one
+    seeds : seeds of the scenario
+    window : tracked arrival ranks ``first <= rank < last``; default: the scenario's tracked window
+    keep_logs : keep each event log in its result (large)
+
+    Returns
+    -------
+    list : one result per seed; ``wall_s`` is an equal part of the time of all
+
+    Raises
+    ------
+    GpuschedError : no seeds, an unknown name, or a scenario whose observations are not those of the training
+    """
+    player = agent if isinstance(agent, LearnedScheduler) else LearnedScheduler(str(agent))
+    scenario = get_scenario(scenario) if isinstance(scenario, str) else scenario
+    drawn = list(seeds)
+    if not drawn:
+        raise GpuschedError("evaluate_policy: give at least one seed")
+    begin = time.perf_counter()
+    instances = [scenario.instance(seed) for seed in drawn]
+    logs = [simulation.log() for simulation in _played(player, scenario, drawn, instances)]
+    wall_s = (time.perf_counter() - begin) / len(drawn)
+    tracked = scenario.tracked_window if window is None else window
+    fingerprint = scenario.fingerprint()
+    results = []
+    for seed, instance, log in zip(drawn, instances, logs, strict=True):
+        task = Task(scenario, fingerprint, player, seed, tracked, keep_logs)
+        results.append(result_of(task, player, instance, lower_bounds(instance, tracked), log, wall_s))
+    return results
+
+
+def _played(
+    player: LearnedScheduler, scenario: Scenario, seeds: Sequence[int], instances: Sequence[Instance]
+) -> list[Simulation]:
+    """Play the instances in a batch of environments, with one random generator for each; return their simulations."""
+    single = ClusterEnv(scenario, step_limit=NO_LIMIT, **dataclasses.asdict(player.windows))
+    runs = VectorRuns([single] * len(seeds), instances, len(scenario.cluster.nodes), threads=1, keep_logs=True)
+    for b, (instance, seed) in enumerate(zip(instances, seeds, strict=True)):
+        runs.begin(b, instance, seed)
+    batch = runs.batch
+    seen = batch.nonempty_observations()
+    player.prepare({name: array.shape[1:] for name, array in seen.items()})
+    generators = [np.random.default_rng(player.seed) for _ in seeds]
+    runs.play()
+    while len(asked := np.flatnonzero(batch.episodes["outcome"] == DECIDE)):
+        masks = batch.mask[asked].astype(bool)
+        if not masks.any(axis=1).all():
+            raise SchedulerError(f"scheduler {player.name!r} stalls: nothing runs, and it can start no waiting job")
+        batch.actions[:] = SKIP
+        observations = {name: array[asked] for name, array in seen.items()}
+        batch.actions[asked] = player.choose(observations, masks, [generators[b] for b in asked])
+        runs.play()
+    return runs.simulations
+
+
+def evaluate_agent(
+    model: Path,
+    scenario: Scenario,
+    output: Path,
+    report_seeds: int,
+    workers: int,
+    console: Console,
+    baselines: Sequence[str] | None = None,
+) -> list[RunResult]:
+    """Compare a trained agent with baselines on the scenario's report seeds; print and save the results.
+
+    Three rows are references: ``random`` draws among all waiting jobs; ``untrained`` draws among the feasible actions
+    of the agent's own windows, and so measures the effect of the windows alone; ``initial`` is the agent's network at
+    its initial weights.
+
+    Parameters
+    ----------
+    baselines : specs of schedulers; None = :func:`default_baselines`
 
     Raises
     ------
@@ -44,15 +135,20 @@ def evaluate_agent(
     first, end = scenario.seeds.report
     if not 1 <= report_seeds <= end - first:
         raise GpuschedError(f"report_seeds is {report_seeds}: scenario {scenario.name} has {end - first} of them")
-    agent = LearnedScheduler(str(model))
-    links, types = scenario.network.topology is not None, len(scenario.cluster.gpu_types) > 1
-    baselines = list_baselines(links, types, variants=False, sharing=scenario.sharing is not None)
-    players: list[str | Scheduler] = [agent, LearnedScheduler(str(model), untrained=True), *baselines]
-    results = evaluate(scenario, players, range(first, first + report_seeds), workers=workers, keep_logs=True)
+    seeds = range(first, first + report_seeds)
+    instance = scenario.instance(first)
+    if baselines is None:
+        baselines, left_out = default_baselines(scenario, instance)
+        for name in left_out:
+            console.print(f"{name} is left out: it plans again at every arrival, which takes long; --baselines adds it")
+    results: list[RunResult] = []
+    path = str(model)
+    for agent in (LearnedScheduler(path), LearnedScheduler(path, initial=True), LearnedScheduler(path, untrained=True)):
+        results += evaluate_policy(agent, scenario, seeds, keep_logs=True)
+    results += evaluate(scenario, baselines, seeds, workers=workers, keep_logs=True)
     write_json(results, output / "results.json")
     write_csv(results, output / "results.csv")
 
-    instance = scenario.instance(first)
     logs = {result.scheduler.name: result.log for result in results if result.seed == first and result.log is not None}
     plot_runs(
         instance,
@@ -70,6 +166,15 @@ def evaluate_agent(
         print_comparison(results, METRICS, file)
         file.print("\n".join(verdicts))
     return results
+
+
+def default_baselines(scenario: Scenario, instance: Instance) -> tuple[list[str], list[str]]:
+    """Return the baselines that suit a scenario, and those left out because they plan again at every arrival."""
+    types, shares = len(scenario.cluster.gpu_types) > 1, scenario.sharing is not None
+    suited = list_baselines(scenario.network.topology is not None, types, variants=False, sharing=shares)
+    arrives_at_once = len(np.unique(instance.workload.jobs["arrival_s"])) == 1
+    left_out = [name for name in suited if BASELINES[name].plans_ahead and not arrives_at_once]
+    return [name for name in suited if name not in left_out], left_out
 
 
 def compare_to(results: list[RunResult], name: str) -> list[str]:

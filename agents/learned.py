@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.envs.encoder import Encoder, Observation, Windows
+from gpusched_env.envs.encoder import Observation, Windows
 from gpusched_env.envs.observation.columns import LINKS
-from gpusched_env.envs.observation.sharing_columns import SHARING_TABLES
-from gpusched_env.envs.observation.type_columns import TYPE_TABLES
+from gpusched_env.envs.policy_scheduler import PolicyScheduler
 from gpusched_env.errors import SchedulerError
 from gpusched_env.portable import arrays
-from gpusched_env.simulator import ClusterView, Decision, Scheduler, Wait
+from gpusched_env.simulator import ClusterView, Decision, Scheduler
 
 MODEL_FILE: Final = "model.zip"
+INITIAL_FILE: Final = "initial.zip"  # the network before training
 CONFIG_FILE: Final = "config.json"
 LOGIT_DECIMALS: Final = 4  # decimals to which logits are rounded, so that close ones tie
+_BEFORE: Final[dict[str, Any]] = {"least_run_s": 0.0}  # windows of old agents, where they differ from the defaults
 _NUMBER_OF_THREADS: Final = 1  # more threads make such small matrices slower
 
 
@@ -43,6 +45,8 @@ class LearnedScheduler(Scheduler):
     seed : seed of the draws, default 0
     untrained : True = ignore the network and draw feasible actions uniformly, which shows what the windows alone are
         worth; default False
+    initial : True = play ``initial.zip`` beside the model, the network at its initial weights, which shows what
+        training adds; default False
 
     Raises
     ------
@@ -51,8 +55,8 @@ class LearnedScheduler(Scheduler):
     Notes
     -----
     The scenario must show everything that the agent saw in training: GPU types, copies, sharing and links. Whether the
-    agent reads true run times depends on its windows. Logits are rounded to four decimals, so that the same seed gives
-    the same schedule on every processor.
+    agent reads true run times depends on its windows. Logits are computed in float64 and rounded to four decimals, so
+    that the same seed gives the same schedule on every processor, alone and in a batch of many seeds.
 
     References
     ----------
@@ -65,7 +69,10 @@ class LearnedScheduler(Scheduler):
     greedy: bool = False
     seed: int = 0
     untrained: bool = False
+    initial: bool = False
+    windows: Windows = field(init=False, repr=False, default_factory=Windows)
     _model: Any = field(init=False, repr=False, default=None)
+    _player: PolicyScheduler | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
         """Read the configuration; the network is loaded on first use."""
@@ -73,51 +80,79 @@ class LearnedScheduler(Scheduler):
             raise SchedulerError("learned: give the model's path, for example learned:path=runs/philly-64-v1/model.zip")
         source = Path(self.config) if self.config else Path(self.path).with_name(CONFIG_FILE)
         try:
-            training = json.loads(source.read_text(encoding="utf-8"))["training"]
-            names = ("queue_window", "running_window", "queue_order", "running_order", "rules")
-            self._windows = Windows(**{name: training[name] for name in names})
+            self.windows = windows_of(json.loads(source.read_text(encoding="utf-8"))["training"])
         except OSError as error:
             raise SchedulerError(
                 f"{source}: cannot be read ({error.strerror}); it is written beside the model"
             ) from error
         except (ValueError, KeyError, TypeError) as error:
             raise SchedulerError(f"{source}: not a configuration written by train.py ({error!r})") from error
-        self.clairvoyant = self._windows.clairvoyant
+        self.clairvoyant = self.windows.clairvoyant
 
     @property
     def name(self) -> str:
         """Name in tables."""
-        return "untrained" if self.untrained else "learned"
+        return "untrained" if self.untrained else "initial" if self.initial else "learned"
+
+    @property
+    def model_file(self) -> Path:
+        """Path of the network that is played."""
+        return Path(self.path).with_name(INITIAL_FILE) if self.initial else Path(self.path)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the network: each worker process loads it itself."""
-        return self.__dict__ | {"_model": None, "_encoder": None}
+        return self.__dict__ | {"_model": None, "_player": None}
 
     def reset(self, view: ClusterView) -> None:
         """Make an encoder of a new simulation, and load the network if necessary."""
-        self._generator = np.random.default_rng(self.seed)
-        self._encoder = Encoder.for_view(self._windows, view)
+        generator = np.random.default_rng(self.seed)
+
+        def policy(observation: Observation, mask: np.ndarray) -> int:
+            batch = {name: array[None] for name, array in observation.items()}
+            return self.choose(batch, mask[None], [generator])[0]
+
+        self._player = PolicyScheduler(policy, self.windows)
+        self._player.reset(view)
+        batch = self._player.encoder.batch
+        self.prepare({name: array.shape[1:] for name, array in batch.nonempty_observations().items()})
+
+    def decide(self, view: ClusterView) -> Iterable[Decision]:
+        """Call the network until it waits."""
+        assert self._player is not None
+        return self._player.decide(view)
+
+    def prepare(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """Load the network if necessary; refuse a scenario whose observations are not those of the training.
+
+        Parameters
+        ----------
+        shapes : shapes of the observation arrays that the windows show of the scenario
+        """
         if self.untrained:
             return
         if self._model is None:
             self._model = self._load()
-        self._check_observation(view)
-
-    def _check_observation(self, view: ClusterView) -> None:
-        """Refuse a scenario without the observations of the training: GPU types, sharing, links or tiers."""
-        known = set(self._model.observation_space.spaces)
-        if missing := sorted(known & set(TYPE_TABLES | SHARING_TABLES) - set(self._encoder.observation_names)):
+        learned = {key: space.shape for key, space in self._model.observation_space.items()}
+        had, has = learned["links"][1] == len(LINKS), shapes["links"][1] == len(LINKS)
+        if had != has:
+            kinds = ("priced by tiers", "a topology")
+            raise SchedulerError(
+                f"{self.path}: the agent was trained on a network that is {kinds[had]}, but this one is {kinds[has]}; "
+                "train an agent on such a scenario"
+            )
+        if missing := sorted(set(learned) - set(shapes)):
             raise SchedulerError(
                 f"{self.path}: the agent was trained with the observations {', '.join(missing)}, which this scenario "
                 "does not have; train an agent on such a scenario"
             )
-        learned = self._model.observation_space["links"].shape[1] == len(LINKS)
-        if learned != (view.network.topology is not None):
-            kinds = ("priced by tiers", "a topology")
-            raise SchedulerError(
-                f"{self.path}: the agent was trained on a network that is {kinds[learned]}, but this one is "
-                f"{kinds[not learned]}; train an agent on such a scenario"
-            )
+        pooled = getattr(self._model.policy.features_extractor, "pooled", ())
+        for name, shape in learned.items():
+            first = 1 if name in pooled else 0
+            if shape[first:] != shapes[name][first:]:
+                raise SchedulerError(
+                    f"{self.path}: the agent was trained with {name} of shape {shape}, but here it is {shapes[name]}; "
+                    "train an agent on such a scenario"
+                )
 
     def _load(self) -> Any:
         try:
@@ -129,45 +164,69 @@ class LearnedScheduler(Scheduler):
             ) from error
 
         torch.set_num_threads(_NUMBER_OF_THREADS)
-        if not Path(self.path).is_file():
-            raise SchedulerError(f"{self.path}: no such model; train one with train.py")
+        path = self.model_file
+        if not path.is_file():
+            raise SchedulerError(f"{path}: no such model; train one with train.py")
         try:
-            return MaskablePPO.load(self.path, device="cpu")
+            model = MaskablePPO.load(path, device="cpu")
         except Exception as error:
             raise SchedulerError(
-                f"{self.path}: cannot be loaded as a MaskablePPO model ({error}); train it again with this version"
+                f"{path}: cannot be loaded as a MaskablePPO model ({error}); train it again with this version"
             ) from error
+        model.policy.double()
+        return model
 
-    def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Call the network until it waits or has no choice."""
-        from gpusched_env.envs.step import NO_ACTION
+    def choose(
+        self, observations: Mapping[str, np.ndarray], masks: np.ndarray, generators: Sequence[np.random.Generator]
+    ) -> list[int]:
+        """Return an action for each of B runs.
 
-        while len(view.waiting):
-            observation, _, _ = self._encoder.play(NO_ACTION)
-            mask = self._encoder.mask.astype(bool)
-            if not mask[: self._windows.wait_action].any():
-                return  # no choice: the environment would skip this wait as well
-            action = self._choose(observation, mask)
-            decision = self._encoder.decision_of(action)
-            if decision is None:
-                return
-            yield decision
-            if isinstance(decision, Wait):
-                return
-
-    def _choose(self, observation: Observation, mask: np.ndarray) -> int:
+        Parameters
+        ----------
+        observations : float32 [B, ...] by name
+        masks : bool [B, actions], feasible actions, at least one in each row
+        generators : of the draws, one for each run
+        """
         if self.untrained:
-            return int(self._generator.choice(np.flatnonzero(mask)))
+            return [int(one.choice(np.flatnonzero(mask))) for mask, one in zip(masks, generators, strict=True)]
+        scores = np.where(masks, self._rounded_logits(observations), -np.inf)
+        if self.greedy:
+            return [int(best) for best in np.argmax(scores, axis=1)]
+        # NumPy draws, not torch, so that a seed gives the same schedule with any number of workers.
+        shares = np.cumsum(arrays.exp(scores - scores.max(axis=1, keepdims=True)), axis=1)
+        return [
+            int(np.searchsorted(row, one.random() * row[-1], side="right"))
+            for row, one in zip(shares, generators, strict=True)
+        ]
+
+    def _rounded_logits(self, observations: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Return the logits of all actions, float64 [B, actions].
+
+        Processors and batch sizes change the last bits of logits. Rounding turns near ties into ties, and float64 makes
+        it very unlikely that such a bit changes a rounded logit.
+        """
         import torch
 
+        policy = self._model.policy
         with torch.inference_mode():
             # Only the inputs of the network: a scenario may have more observations than that of the training.
-            batch = {key: torch.from_numpy(observation[key])[None] for key in self._model.observation_space.spaces}
-            logits = self._model.policy.get_distribution(batch).distribution.logits[0].numpy()
-        # Processors differ in the last bits of logits. Rounding turns near ties into ties: the lowest number wins.
-        scores = np.where(mask, np.round(logits.astype(np.float64), LOGIT_DECIMALS), -np.inf)
-        if self.greedy:
-            return int(np.argmax(scores))
-        # NumPy draws, not torch, so that a seed gives the same schedule with any number of workers.
-        shares = np.cumsum(arrays.exp(scores - scores.max()))
-        return int(np.searchsorted(shares, self._generator.random() * shares[-1], side="right"))
+            names = self._model.observation_space.spaces
+            batch = {name: torch.from_numpy(observations[name]).double() for name in names}
+            latent = policy.mlp_extractor.forward_actor(policy.pi_features_extractor(batch))
+            logits: np.ndarray = torch.log_softmax(policy.action_net(latent), dim=1).numpy()
+        return np.round(logits, LOGIT_DECIMALS)
+
+
+def windows_of(training: Mapping[str, Any]) -> Windows:
+    """Return the windows in a configuration that training saved.
+
+    A field that an older file lacks has the value with which all agents learned then.
+
+    Raises
+    ------
+    KeyError, TypeError : not such a configuration
+    ScenarioError : an impossible value
+    """
+    saved = {**_BEFORE, **training}
+    names = [one.name for one in dataclasses.fields(Windows) if one.name in saved]
+    return Windows(**{name: saved[name] for name in ["queue_window", *names]})

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Any, Final
 
 import torch
 from gymnasium import spaces
@@ -12,64 +13,104 @@ from stable_baselines3.common.type_aliases import Schedule
 from torch import nn
 
 from gpusched_env.envs.observation.columns import LINKS
+from gpusched_env.envs.observation.extras import EXTRAS
 
-WIDTH = 64
+WIDTH: Final = 64
+
+
+# What the arrays have rows for, beside those of their own name. All other arrays describe the whole cluster.
+_ROWS: Final = {
+    "queue": ("queue", "queue_types", "forks", "sub_batches", "pairs"),
+    "running": ("running", "flows", "running_types", "copies", "company"),
+    "nodes": ("nodes", "node_types"),
+    "links": ("links",),
+}
+
+
+def _rows_of(name: str) -> str:
+    """Return what an array has rows for: "queue", "running", "nodes", "links", or "cluster" for all others."""
+    if name in EXTRAS:
+        return EXTRAS[name].rows
+    return next((rows for rows, names in _ROWS.items() if name in names), "cluster")
 
 
 class SlotExtractor(BaseFeaturesExtractor):
     """Embed the cluster, and each slot together with the cluster: [B, (1 + K + V) * WIDTH] features, the cluster first.
 
-    The inputs of the cluster's embedding are ``cluster``, mean and maximum over ``nodes``, and ``links``: all tiers, or
-    mean and maximum over the links of a topology. Their number does not depend on the number of nodes or of links in a
-    topology. The inputs of a running slot are its row of ``running`` and, with a topology, its row of ``flows``.
+    The inputs of a slot are its rows of all arrays about such slots. An array with several rows per slot, such as
+    ``pairs`` or ``queue_types``, gives all of them. The inputs of the cluster's embedding are all other arrays. Those
+    about nodes, and about the links of a topology, are reduced to mean and maximum, so the network does not depend on
+    the number of nodes or links.
+
+    Attributes
+    ----------
+    pooled : arrays that are reduced to mean and maximum
     """
 
     def __init__(self, observation_space: spaces.Dict) -> None:
         shapes = {key: space.shape or () for key, space in observation_space.items()}
-        self.slots = shapes["queue"][0] + shapes.get("running", (0,))[0]
-        super().__init__(observation_space, (1 + self.slots) * WIDTH)
-        self.pools_links = shapes["links"][1] == len(LINKS)
-        links_width = 2 * len(LINKS) if self.pools_links else shapes["links"][0] * shapes["links"][1]
-        globals_width = shapes["cluster"][0] + links_width + 2 * shapes["nodes"][1]
-        self.context = nn.Sequential(nn.Linear(globals_width, WIDTH), nn.Tanh(), nn.Linear(WIDTH, WIDTH), nn.Tanh())
-        self.queue = nn.Sequential(
-            nn.Linear(shapes["queue"][1] + WIDTH, WIDTH), nn.Tanh(), nn.Linear(WIDTH, WIDTH), nn.Tanh()
-        )
-        self.has_running = "running" in shapes
-        if self.has_running:
-            row_width = shapes["running"][1] + shapes.get("flows", (0, 0))[1]
-            self.running = nn.Sequential(
-                nn.Linear(row_width + WIDTH, WIDTH), nn.Tanh(), nn.Linear(WIDTH, WIDTH), nn.Tanh()
-            )
+        queue, running = shapes["queue"][0], shapes.get("running", (0,))[0]
+        super().__init__(observation_space, (1 + queue + running) * WIDTH)
+        pools_links = shapes["links"][1] == len(LINKS)
+        about: dict[str, list[str]] = {"queue": [], "running": [], "nodes": [], "links": [], "cluster": []}
+        for name in sorted(shapes, key=_place):
+            about[_rows_of(name)].append(name)
+        self.queue_arrays, self.running_arrays = about["queue"], about["running"]
+        self.pooled = [*(about["links"] if pools_links else ()), *about["nodes"]]
+        self.whole = [*about["cluster"], *(() if pools_links else about["links"])]
+        width = sum(math.prod(shapes[name]) for name in self.whole)
+        width += sum(2 * shapes[name][1] for name in self.pooled)
+        self.context = _two_layers(width)
+        self.queue = _two_layers(sum(math.prod(shapes[name]) // queue for name in self.queue_arrays) + WIDTH)
+        self.queue_slots, self.running_slots = queue, running
+        if running:
+            inputs = sum(math.prod(shapes[name]) // running for name in self.running_arrays)
+            self.running = _two_layers(inputs + WIDTH)
 
     def forward(self, observations: dict[str, torch.Tensor]) -> torch.Tensor:
         """Embed a batch of observations."""
-        nodes, links = observations["nodes"], observations["links"]
-        over_links = [links.mean(1), links.amax(1)] if self.pools_links else [links.flatten(1)]
-        seen = [observations["cluster"], *over_links, nodes.mean(1), nodes.amax(1)]
+        seen = [observations[name].flatten(1) for name in self.whole]
+        for name in self.pooled:
+            seen += [observations[name].mean(1), observations[name].amax(1)]
         context = self.context(torch.cat(seen, dim=1))
-        parts = [context, self._embed(self.queue, observations["queue"], context)]
-        if self.has_running:
-            rows = observations["running"]
-            if "flows" in observations:
-                rows = torch.cat([rows, observations["flows"]], dim=2)
-            parts.append(self._embed(self.running, rows, context))
+        parts = [context, self._embed(self.queue, observations, self.queue_arrays, self.queue_slots, context)]
+        if self.running_slots:
+            parts.append(self._embed(self.running, observations, self.running_arrays, self.running_slots, context))
         return torch.cat(parts, dim=1)
 
     @staticmethod
-    def _embed(network: nn.Module, slots: torch.Tensor, context: torch.Tensor) -> torch.Tensor:
-        shared = context.unsqueeze(1).expand(-1, slots.shape[1], -1)
-        embedded: torch.Tensor = network(torch.cat([slots, shared], dim=2))
+    def _embed(
+        network: nn.Module, observations: dict[str, torch.Tensor], names: list[str], slots: int, context: torch.Tensor
+    ) -> torch.Tensor:
+        rows = [observations[name].reshape(len(context), slots, -1) for name in names]
+        embedded: torch.Tensor = network(torch.cat([*rows, context.unsqueeze(1).expand(-1, slots, -1)], dim=2))
         return embedded.flatten(1)
 
 
-class SlotActions(nn.Module):
-    """Logits [B, K * P + V + 1 + W] from the extractor's features: one linear head per kind of slot."""
+def _place(name: str) -> tuple[int, str]:
+    """Sort key of an array among the inputs: the order in which networks without types and sharing were saved."""
+    first = ("cluster", "links", "nodes", "queue", "running", "flows")
+    return (first.index(name) if name in first else len(first), name)
 
-    def __init__(self, queue: int, running: int, rules: int, waits: int) -> None:
+
+def _two_layers(inputs: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(inputs, WIDTH), nn.Tanh(), nn.Linear(WIDTH, WIDTH), nn.Tanh())
+
+
+class SlotActions(nn.Module):
+    """Logits of all actions from the extractor's features: one linear head per kind of slot.
+
+    Parameters
+    ----------
+    queue, running : numbers of queue and running slots
+    starts : number of start actions of each queue slot
+    waits : number of waiting actions
+    """
+
+    def __init__(self, queue: int, running: int, starts: int, waits: int) -> None:
         super().__init__()
         self.queue, self.running = queue, running
-        self.start = nn.Linear(WIDTH, rules)
+        self.start = nn.Linear(WIDTH, starts)
         self.preempt = nn.Linear(WIDTH, 1)
         self.wait = nn.Linear(WIDTH, waits)
 
@@ -100,22 +141,21 @@ class SlotPolicy(MaskableMultiInputActorCriticPolicy):
 
     Parameters
     ----------
-    rules, waits : numbers of placement rules and of waiting actions of the environment
+    waits : number of waiting actions of the environment, 1 + W
     """
 
-    def __init__(self, *args: Any, rules: int, waits: int, **kwargs: Any) -> None:
-        self._rules, self._waits = rules, waits
+    def __init__(self, *args: Any, waits: int, **kwargs: Any) -> None:
+        self._waits = waits
+        kwargs.pop("rules", None)  # in older files
         super().__init__(*args, **(kwargs | {"net_arch": [], "features_extractor_class": SlotExtractor}))
 
     def _build(self, lr_schedule: Schedule) -> None:
         super()._build(lr_schedule)
-        assert isinstance(self.observation_space, spaces.Dict)
-        queue = self.observation_space["queue"].shape
-        running = self.observation_space.spaces.get("running")
-        assert queue is not None
-        self.action_net = SlotActions(
-            queue[0], 0 if running is None or running.shape is None else running.shape[0], self._rules, self._waits
-        )
+        assert isinstance(self.action_space, spaces.Discrete)
+        slots = self.features_extractor
+        assert isinstance(slots, SlotExtractor)
+        starts = (int(self.action_space.n) - slots.running_slots - self._waits) // slots.queue_slots
+        self.action_net = SlotActions(slots.queue_slots, slots.running_slots, starts, self._waits)
         self.value_net = SlotValue()  # type: ignore[assignment] # declared as the Linear that it replaces
         # Initially the policy starts any job that fits, with equal probabilities; waits and preemptions are rare.
         heads = {self.action_net.start: 0.0, self.action_net.wait: -3.0, self.action_net.preempt: -5.0}
@@ -128,4 +168,4 @@ class SlotPolicy(MaskableMultiInputActorCriticPolicy):
         data = super()._get_constructor_parameters()
         for fixed in ("net_arch", "features_extractor_class"):
             data.pop(fixed, None)
-        return data | {"rules": self._rules, "waits": self._waits}
+        return data | {"waits": self._waits}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -17,23 +18,34 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.utils import LinearSchedule, set_random_seed
 
 import gpusched_env
-from gpusched_env.agents.learned import CONFIG_FILE, MODEL_FILE, LearnedScheduler
+from gpusched_env.agents.evaluation import evaluate_policy
+from gpusched_env.agents.learned import CONFIG_FILE, INITIAL_FILE, MODEL_FILE, LearnedScheduler, windows_of
 from gpusched_env.agents.policy import SlotPolicy
+from gpusched_env.envs.encoder import Windows
 from gpusched_env.errors import GpuschedError
-from gpusched_env.files import write_whole
+from gpusched_env.files import whole, write_whole
 from gpusched_env.integrations.stable_baselines3 import ClusterVecEnv
-from gpusched_env.metrics import summarise
 from gpusched_env.scenarios import Scenario, get_scenario
-from gpusched_env.simulator import simulate
 
 Progress = Callable[[int, int, str], None]
 LEARNING_FILE: Final = "learning.csv"
-LEARNING_HEADER: Final = "steps,validation_mean_jct_s,kept"
+# The metric that a reward component improves; validation chooses by it. A user's own component: mean JCT.
+METRIC_OF: Final = {
+    "jct": "mean_jct_s",
+    "slowdown": "mean_slowdown",
+    "makespan": "makespan_s",
+    "fairness": "rho_mean",
+}
 
 
-@dataclass
-class TrainingConfig:
-    """Settings of a training run."""
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig(Windows):
+    """Settings of a training run: the windows of the agent, and how it is trained.
+
+    Raises
+    ------
+    GpuschedError : an unknown name or impossible value
+    """
 
     scenario: str = "philly-64-v1"
     """Name of a scenario, or path of a JSON or TOML file."""
@@ -44,15 +56,9 @@ class TrainingConfig:
     environments: int = 8
     """Number of environments stepped in parallel."""
     queue_window: int = 16
-    """Number of waiting jobs that the agent sees."""
     running_window: int = 4
-    """Number of running jobs that the agent sees and may preempt; 0 = it never preempts."""
     queue_order: str = "shortest"
-    """Order of the waiting jobs; the first ones are seen."""
     running_order: str = "longest"
-    """Order of the running jobs; the first ones are seen."""
-    rules: tuple[str, ...] = ("pack",)
-    """Placement rules that the agent can choose."""
     reward: str = "slowdown"
     """Reward component (see docs/observation_and_action.md)."""
     rollout: int = 512
@@ -75,11 +81,11 @@ class TrainingConfig:
     """Number of validation seeds played per checkpoint."""
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
+        """Check every field."""
+        super().__post_init__()
         for name in (
             "steps",
             "environments",
-            "queue_window",
             "rollout",
             "batch",
             "epochs",
@@ -90,10 +96,14 @@ class TrainingConfig:
                 raise GpuschedError(f"training: {name} is {getattr(self, name)}: it must be at least 1")
 
     @property
-    def windows(self) -> dict[str, Any]:
-        """Keyword arguments of the environment on which the agent depends."""
-        names = ("queue_window", "running_window", "queue_order", "running_order", "rules")
-        return {name: getattr(self, name) for name in names}
+    def windows(self) -> Windows:
+        """What the agent sees and may do."""
+        return windows_of(vars(self))
+
+    @property
+    def metric(self) -> str:
+        """The metric by which checkpoints are chosen."""
+        return METRIC_OF.get(self.reward, "mean_jct_s")
 
 
 def make_environments(config: TrainingConfig, scenario: Scenario) -> ClusterVecEnv:
@@ -104,7 +114,7 @@ def make_environments(config: TrainingConfig, scenario: Scenario) -> ClusterVecE
         scenario=scenario,
         reward=config.reward,
         autoreset_mode="SameStep",
-        **config.windows,
+        **dataclasses.asdict(config.windows),
     )
     environments = ClusterVecEnv(batch)
     # A seed is a workload: begin anywhere in the training range; later resets draw from the whole range.
@@ -114,10 +124,12 @@ def make_environments(config: TrainingConfig, scenario: Scenario) -> ClusterVecE
 
 
 def train(config: TrainingConfig, output: Path, progress: Progress | None = None) -> Path:
-    """Train an agent, save ``model.zip``, ``config.json`` and ``learning.csv``; return the model's path.
+    """Train an agent, save it in ``output``, and return the path of ``model.zip``.
 
-    The files are written atomically at the first validation and replaced when a later checkpoint is better. An
-    interrupted call thus leaves the best checkpoint so far, or the files that were there before.
+    The other files are ``initial.zip`` (the network before training), ``config.json`` and ``learning.csv``, which
+    begins with the initial network; that one is never kept as the model. All are written atomically when the first
+    checkpoint has been validated, and replaced when a later checkpoint is better. An interrupted call thus leaves the
+    best checkpoint so far, or the files that were there before.
 
     Parameters
     ----------
@@ -153,7 +165,7 @@ def train(config: TrainingConfig, output: Path, progress: Progress | None = None
         gamma=config.discount,
         gae_lambda=config.gae_lambda,
         ent_coef=config.entropy,
-        policy_kwargs={"rules": len(config.rules), "waits": 1},
+        policy_kwargs={"waits": 1 + len(config.delays_s)},
         device="cpu",
     )
     record = {
@@ -174,7 +186,7 @@ def train(config: TrainingConfig, output: Path, progress: Progress | None = None
 
 
 class _Validation(BaseCallback):
-    """Report progress; play the validation seeds at regular intervals and keep the best model."""
+    """Report progress; play the validation seeds at the beginning and at regular intervals; keep the best model."""
 
     def __init__(
         self,
@@ -188,11 +200,18 @@ class _Validation(BaseCallback):
         self.config, self.scenario, self.output, self.progress = config, scenario, output, progress
         self.record = json.dumps(record, indent=2)
         self.best, self.best_steps = np.inf, 0
-        self.lines: list[str] = []
+        self.lines = [f"steps,validation_{config.metric},kept"]
+        self.initial = b""
         self.said = ""
         self.due = config.steps / config.validations
         first = scenario.seeds.validation[0]
-        self.instances = [scenario.instance(first + i) for i in range(config.validation_seeds)]
+        self.seeds = range(first, first + config.validation_seeds)
+
+    def _on_training_start(self) -> None:
+        """Play the validation seeds with the initial network; training draws the same random numbers as without."""
+        with torch.random.fork_rng(devices=()), self._candidate() as (model, config):
+            self.initial = model.read_bytes()
+            self._note("initial", self._score(model, config), kept=False)
 
     def _on_step(self) -> bool:
         if self.progress is not None and self.n_calls % 32 == 0:
@@ -206,37 +225,52 @@ class _Validation(BaseCallback):
 
     def check(self) -> None:
         """Play the validation seeds; keep the model if it is the best so far."""
-        mean = self._keep_if_best()
-        self.said = f"validation mean JCT {mean / 3600:.2f} h"
+        with self._candidate() as (model, config):
+            score = self._score(model, config)
+            kept = score < self.best or not self.best_steps
+            self._note("validation", score, kept)
+            if kept:
+                with whole(self.output / INITIAL_FILE) as partial:
+                    partial.write_bytes(self.initial)
+                config.replace(self.output / CONFIG_FILE)
+                model.replace(self.output / MODEL_FILE)
+                self.best, self.best_steps = score, self.num_timesteps
+            write_whole(self.output / LEARNING_FILE, "\n".join(self.lines) + "\n")
         if self.progress is not None:
             self.progress(min(self.num_timesteps, self.config.steps), self.config.steps, self.said)
 
-    def _keep_if_best(self) -> float:
-        """Save a candidate, play it, and keep it if it is the best so far; return its mean JCT [s]."""
-        candidate, config = (self.output / f"candidate-{name}" for name in (MODEL_FILE, CONFIG_FILE))
+    @contextlib.contextmanager
+    def _candidate(self) -> Iterator[tuple[Path, Path]]:
+        """Save the model and its configuration beside those that are kept; remove what is not moved."""
+        model, config = (self.output / f"candidate-{name}" for name in (MODEL_FILE, CONFIG_FILE))
         try:
             write_whole(config, self.record)
-            self.model.save(candidate)
-            agent = LearnedScheduler(str(candidate), config=str(config))
-            window = self.scenario.tracked_window
-            results = [summarise(instance, simulate(instance, agent), window=window) for instance in self.instances]
-            mean = float(np.mean([result["mean_jct_s"] for result in results]))
-            kept = mean < self.best
-            self.lines.append(f"{self.num_timesteps},{mean:.3f},{int(kept)}")
-            if kept:
-                config.replace(self.output / CONFIG_FILE)
-                candidate.replace(self.output / MODEL_FILE)
-                self.best, self.best_steps = mean, self.num_timesteps
-            write_whole(self.output / LEARNING_FILE, "\n".join([LEARNING_HEADER, *self.lines]) + "\n")
+            self.model.save(model)
+            yield model, config
         finally:
-            for path in (candidate, config):
+            for path in (model, config):
                 path.unlink(missing_ok=True)
-        return mean
+
+    def _score(self, model: Path, config: Path) -> float:
+        """Return the mean of the metric over the validation seeds, the lower, the better; inf = undefined."""
+        agent = LearnedScheduler(str(model), config=str(config))
+        results = evaluate_policy(agent, self.scenario, self.seeds)
+        mean = float(np.mean([result.metrics[self.config.metric] for result in results]))
+        return np.inf if np.isnan(mean) else mean
+
+    def _note(self, label: str, score: float, kept: bool) -> None:
+        self.lines.append(f"{self.num_timesteps},{score:.3f},{int(kept)}")
+        self.said = f"{label} {self._in_words(score)}"
+
+    def _in_words(self, score: float) -> str:
+        metric = self.config.metric
+        words = metric.removesuffix("_s").replace("_", " ").replace("jct", "JCT")
+        return f"{words} {score / 3600:.2f} h" if metric.endswith("_s") else f"{words} {score:.3f}"
 
     def kept(self) -> str:
         """Describe what an interrupted call has left in the folder."""
         if not self.best_steps:
             first = round(self.config.steps / self.config.validations)
             return f"no checkpoint was validated yet, so nothing was written (the first is due at step {first:,})"
-        found = f"of step {self.best_steps:,}, validation mean JCT {self.best / 3600:.2f} h"
+        found = f"of step {self.best_steps:,}, validation {self._in_words(self.best)}"
         return f"{self.output / MODEL_FILE} is the best checkpoint so far, {found}"

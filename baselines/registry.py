@@ -29,6 +29,7 @@ class Baseline(NamedTuple):
     needs_sharing: bool = (
         False  # True = designed for jobs that share GPUs; without GPU sharing it equals another policy
     )
+    plans_ahead: bool = False  # True = plans by many rehearsals at every arrival: slow where jobs arrive one by one
 
 
 _HERE: Final = "gpusched_env.baselines"
@@ -78,6 +79,7 @@ BASELINES: Final[dict[str, Baseline]] = {
         {},
         "plans for the least makespan under contention, smallest gang first",
         needs_links=True,
+        plans_ahead=True,
     ),
     "bco-ff": Baseline(
         f"{_HERE}.bco.scheduler:SjfBco",

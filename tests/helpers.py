@@ -4,6 +4,7 @@ small instances, scripted schedulers, recounts of the state.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -132,6 +133,12 @@ def small_scenario(jobs: int = 60, **changes: Any) -> Any:
     scenario = get_scenario("philly-64-v1")
     spec = scenario.workload
     return scenario.with_workload(spec.source, jobs=jobs, parameters=spec.parameters, load=spec.load).replace(**changes)
+
+
+def thirty_jobs(name: str) -> Scenario:
+    """A registered scenario with thirty jobs."""
+    whole = get_scenario(name)
+    return whole.replace(workload=dataclasses.replace(whole.workload, jobs=30))
 
 
 def linked_scenario(contention: str = "maxmin", jobs: int = 40, **fields: Any) -> Scenario:

@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import io
 import json
 import runpy
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from helpers import linked_scenario
+from sb3_contrib import MaskablePPO
 
 import gpusched_env
-from gpusched_env.agents.evaluation import evaluate_agent
+from gpusched_env.agents.evaluation import default_baselines, evaluate_agent, evaluate_policy
 from gpusched_env.agents.learned import LearnedScheduler
 from gpusched_env.agents.training import TrainingConfig, train
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.cluster import NodeGroup
 from gpusched_env.consoles import console
-from gpusched_env.errors import GpuschedError, SchedulerError
+from gpusched_env.envs.encoder import Windows
+from gpusched_env.errors import EntryError, GpuschedError, SchedulerError
 from gpusched_env.evaluation import evaluate
 from gpusched_env.event_log import COMPLETE
+from gpusched_env.leaderboard.claims import check_player
+from gpusched_env.leaderboard.entry import About, Player
+from gpusched_env.leaderboard.tracks import TrackProblem, get_track
 from gpusched_env.metrics import paired_ratio
-from gpusched_env.scenarios import get_scenario, save_scenario
-from gpusched_env.simulator import Scheduler, simulate
+from gpusched_env.scenarios import Scenario, get_scenario, save_scenario
+from gpusched_env.simulator import simulate
 
 HELD_OUT = range(200_010, 200_018)  # report seeds: used neither for training nor for validation
 
@@ -37,14 +46,13 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     config = TrainingConfig(scenario=str(folder / "scenario.json"), steps=50_000, validations=1, validation_seeds=2)
     said: list[str] = []
     model = train(config, folder, lambda done, total, text: said.append(text))
-    assert said[-1].startswith("validation mean JCT")
+    assert said[-1].startswith("validation mean slowdown")
     return model
 
 
 def test_the_agent_clearly_beats_random_choice_on_held_out_seeds(trained: Path) -> None:
     scenario = get_scenario(str(trained.with_name("scenario.json")))
-    players: list[str | Scheduler] = [LearnedScheduler(str(trained)), "random"]
-    results = evaluate(scenario, players, HELD_OUT, progress=False)
+    results = evaluate_policy(trained, scenario, HELD_OUT) + evaluate(scenario, ["random"], HELD_OUT, progress=False)
     jct = np.array([result.metrics["mean_jct_s"] for result in results]).reshape(2, -1)
     assert paired_ratio(jct[0], jct[1]).high < 0.9
 
@@ -52,8 +60,8 @@ def test_the_agent_clearly_beats_random_choice_on_held_out_seeds(trained: Path) 
 def test_training_beats_its_own_windows_played_at_random(trained: Path) -> None:
     """The result is due to learning, not to the windows."""
     scenario = get_scenario(str(trained.with_name("scenario.json")))
-    players: list[str | Scheduler] = [LearnedScheduler(str(trained)), LearnedScheduler(str(trained), untrained=True)]
-    results = evaluate(scenario, players, HELD_OUT, progress=False)
+    untrained = LearnedScheduler(str(trained), untrained=True)
+    results = evaluate_policy(trained, scenario, HELD_OUT) + evaluate_policy(untrained, scenario, HELD_OUT)
     jct = np.array([result.metrics["mean_jct_s"] for result in results]).reshape(2, -1)
     assert paired_ratio(jct[0], jct[1]).high < 1.0
 
@@ -69,12 +77,42 @@ def test_an_agent_plays_the_same_schedule_again_and_in_other_processes(trained: 
 
 def test_files_that_training_writes(trained: Path) -> None:
     written = {path.name for path in trained.parent.iterdir()}
-    assert written == {"model.zip", "config.json", "learning.csv", "scenario.json"}
+    assert written == {"model.zip", "initial.zip", "config.json", "learning.csv", "scenario.json"}
     record = json.loads(trained.with_name("config.json").read_text(encoding="utf-8"))
     assert record["scenario_fingerprint"] == get_scenario(str(trained.with_name("scenario.json"))).fingerprint()
-    rows = trained.with_name("learning.csv").read_text(encoding="utf-8").splitlines()
-    assert rows[0] == "steps,validation_mean_jct_s,kept"
-    assert rows[1].endswith(",1")
+    header, initial, kept = (line.split(",") for line in trained.with_name("learning.csv").read_text().splitlines())
+    assert header == ["steps", "validation_mean_slowdown", "kept"]
+    assert [initial[0], initial[2], kept[2]] == ["0", "0", "1"]
+
+
+def test_the_initial_network_is_a_scheduler_with_other_weights(trained: Path) -> None:
+    scenario = get_scenario(str(trained.with_name("scenario.json")))
+    initial = make_scheduler(f"learned:path={trained},initial=true")
+    assert isinstance(initial, LearnedScheduler)
+    results = evaluate_policy(trained, scenario, HELD_OUT[:1]) + evaluate_policy(initial, scenario, HELD_OUT[:1])
+    assert [result.scheduler.name for result in results] == ["learned", "initial"]
+    assert results[0].digest != results[1].digest
+
+
+def test_validation_records_the_metric_of_the_networks(trained: Path) -> None:
+    scenario = get_scenario(str(trained.with_name("scenario.json")))
+    first = scenario.seeds.validation[0]
+    rows = trained.with_name("learning.csv").read_text().splitlines()[1:]
+    for row, is_initial in zip(rows, (True, False), strict=True):
+        results = evaluate_policy(LearnedScheduler(str(trained), initial=is_initial), scenario, (first, first + 1))
+        mean = np.mean([result.metrics["mean_slowdown"] for result in results])
+        assert float(row.split(",")[1]) == pytest.approx(mean, abs=1e-3)
+
+
+def test_many_seeds_at_once_give_the_results_of_one_run_after_another(trained: Path) -> None:
+    scenario = get_scenario(str(trained.with_name("scenario.json")))
+    for agent in (LearnedScheduler(str(trained), seed=5), LearnedScheduler(str(trained), greedy=True)):
+        alone = evaluate(scenario, [agent], HELD_OUT[:2], window=(50, 100), keep_logs=True, progress=False)
+        batch = evaluate_policy(agent, scenario, HELD_OUT[:2], window=(50, 100), keep_logs=True)
+        assert batch == alone
+        assert [one.log.digest() for one in batch if one.log is not None] == [one.digest for one in alone]
+    with pytest.raises(GpuschedError, match="at least one seed"):
+        evaluate_policy(agent, scenario, [])
 
 
 def test_a_damaged_model_is_a_clear_error(trained: Path, tmp_path: Path) -> None:
@@ -108,13 +146,110 @@ def test_impossible_settings_are_refused(field: str) -> None:
         TrainingConfig(**{field: 0})
 
 
-def small(folder: Path, **changes: int) -> TrainingConfig:
+def small(folder: Path, **changes: Any) -> TrainingConfig:
     """A configuration of 256 training steps with a validation after every 64."""
     save_scenario(get_scenario("tiny-v1"), folder / "scenario.json")
     return TrainingConfig(
         scenario=str(folder / "scenario.json"), steps=256, environments=2, rollout=32, batch=32, epochs=1,
         validations=4, validation_seeds=1, **changes,
     )  # fmt: skip
+
+
+WINDOWS: dict[str, Any] = dict(
+    queue_window=3, running_window=2, rules=("spread", "pack"), delays_s=(60.0,), queue_order="arrival",
+    running_order="start", clairvoyant=False, migration=True, lease_s=600.0, least_run_s=90.0,
+    partner_window=3, sub_batches=2, pair_benefit=False, extras=(),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(Windows)])
+def test_every_field_of_windows_is_a_setting_that_is_saved(name: str, tmp_path: Path) -> None:
+    orders = {name: WINDOWS[name] for name in ("queue_order", "running_order")}  # the default ones need run times
+    config = TrainingConfig(**orders | {name: WINDOWS[name]})
+    (tmp_path / "config.json").write_text(json.dumps({"training": dataclasses.asdict(config)}))
+    windows = LearnedScheduler(str(tmp_path / "model.zip")).windows
+    assert getattr(windows, name) == WINDOWS[name]
+    assert windows == config.windows
+
+
+@pytest.mark.parametrize("name", ["queue_order", "running_order"])
+def test_orders_by_run_time_are_refused_without_run_times(name: str) -> None:
+    others = {"queue_order": "arrival", "running_order": "start"} | {name: "shortest"}
+    with pytest.raises(GpuschedError, match=f"{name}='shortest' needs run times.* choose 'arrival'.*'least-attained'"):
+        TrainingConfig(clairvoyant=False, **others)
+
+
+def test_an_agent_that_reads_no_run_times_may_take_part_in_every_track(tmp_path: Path) -> None:
+    track = get_track("philly-log-v0")
+    assert isinstance(track.scenario, Scenario)
+    problem = TrackProblem(track, track.scenario)
+    blind = small(tmp_path, clairvoyant=False, queue_order="arrival", running_order="start")
+    for config, refused in ((blind, False), (small(tmp_path), True)):
+        agent = LearnedScheduler(str(train(config, tmp_path)))
+        simulate(get_scenario("tiny-v1").instance(0), agent)
+        player = Player(f"learned:path={agent.path}", agent.name, {}, agent.clairvoyant)
+        with pytest.raises(EntryError, match="true run times") if refused else contextlib.nullcontext():
+            check_player(player, About("An agent", ("A.",), "PPO", "a laptop", (), "", "CC-BY-4.0"), problem)
+
+
+@pytest.mark.parametrize(
+    ("reward", "metric"),
+    [("jct", "mean_jct_s"), ("slowdown", "mean_slowdown"), ("makespan", "makespan_s"), ("fairness", "rho_mean")],
+)
+def test_checkpoints_are_chosen_by_the_metric_that_is_trained(reward: str, metric: str, tmp_path: Path) -> None:
+    model = train(small(tmp_path, reward=reward), tmp_path)
+    header, *rows = (line.split(",") for line in model.with_name("learning.csv").read_text().splitlines())
+    assert header == ["steps", f"validation_{metric}", "kept"]
+    best = min(float(row[1]) for row in rows[1:])
+    assert best == min(float(row[1]) for row in rows if row[2] == "1")
+    scenario = get_scenario("tiny-v1")
+    [result] = evaluate_policy(model, scenario, [scenario.seeds.validation[0]])
+    assert result.metrics[metric] == pytest.approx(best, abs=1e-3)
+
+
+def test_a_model_is_kept_although_no_run_finishes(tmp_path: Path) -> None:
+    """Its makespan is undefined; the runs end at the time limit, in the batch as well."""
+    config = small(tmp_path, reward="makespan")
+    whole = get_scenario("tiny-v1")
+    scenario = whole.replace(semantics=dataclasses.replace(whole.semantics, time_limit_s=600.0))
+    save_scenario(scenario, Path(config.scenario))
+    model = train(config, tmp_path)
+    rows = model.with_name("learning.csv").read_text().splitlines()[1:]
+    assert [row.split(",")[1:] for row in rows] == [["inf", "0"], ["inf", "1"]] + [["inf", "0"]] * (len(rows) - 2)
+    [result] = evaluate_policy(model, scenario, [200_000])
+    assert result.metrics["finished"] < result.metrics["jobs"]
+    assert result.digest == evaluate(scenario, [LearnedScheduler(str(model))], [200_000], progress=False)[0].digest
+
+
+def test_validating_the_initial_network_does_not_change_the_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved = []
+    for folder in (tmp_path / "with", tmp_path / "without"):
+        model = MaskablePPO.load(train(small(tmp_path, seed=3), folder), device="cpu")
+        saved.append(model.policy.state_dict())
+        monkeypatch.setattr("gpusched_env.agents.training._Validation._on_training_start", lambda self: None)
+    assert all(torch.equal(saved[0][name], saved[1][name]) for name in saved[0])
+
+
+def test_baselines_that_plan_again_at_every_arrival_are_left_out() -> None:
+    scenario = linked_scenario(jobs=20)
+    instance = scenario.instance(0)
+    suited, left_out = default_baselines(scenario, instance)
+    assert left_out == ["sjf-bco"]
+    assert "sjf-bco" not in suited
+    assert {"fifo", "srtf", "ada-srsf"} <= set(suited)
+    together = get_scenario("rar-160-v0")
+    suited, left_out = default_baselines(together, together.instance(0))
+    assert left_out == []
+    assert "sjf-bco" in suited
+
+
+def test_unknown_baselines_are_refused_before_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpusched_env.agents.training.train", lambda *_: pytest.fail("trained"))
+    monkeypatch.setattr(sys, "argv", ["train.py", "--baselines", "fifo,nonsense", "--output", str(tmp_path)])
+    with pytest.raises(SystemExit, match="unknown scheduler 'nonsense'"):
+        runpy.run_path(str(Path(gpusched_env.__file__).parents[1] / "train.py"), run_name="__main__")
 
 
 def test_an_interrupt_keeps_the_best_checkpoint_and_says_where(tmp_path: Path) -> None:
@@ -128,7 +263,7 @@ def test_an_interrupt_keeps_the_best_checkpoint_and_says_where(tmp_path: Path) -
     model = tmp_path / "run" / "model.zip"
     with pytest.raises(KeyboardInterrupt, match=r"run/model\.zip is the best checkpoint so far, of step \d+"):
         train(small(tmp_path), model.parent, stop)
-    assert {path.name for path in model.parent.iterdir()} == {"model.zip", "config.json", "learning.csv"}
+    assert {path.name for path in model.parent.iterdir()} == {"model.zip", "initial.zip", "config.json", "learning.csv"}
     assert len(model.with_name("learning.csv").read_text().splitlines()) > 1
     simulate(get_scenario("tiny-v1").instance(0), LearnedScheduler(str(model)))
 
@@ -160,10 +295,13 @@ def test_train_py_ends_in_one_line_at_an_interrupt(
     assert capsys.readouterr().err == "train.py: interrupted: model.zip is the best checkpoint so far\n"
 
 
-def test_the_written_table_has_no_trailing_blanks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpusched_env.agents.evaluation.list_baselines", lambda *_, **__: ["fifo", "srtf"])
+def test_the_comparison_has_the_references_and_the_chosen_baselines(tmp_path: Path) -> None:
     model = train(small(tmp_path), tmp_path)
-    evaluate_agent(model, get_scenario("tiny-v1"), tmp_path, 2, 1, console(io.StringIO()))
+    text = io.StringIO()
+    results = evaluate_agent(model, get_scenario("tiny-v1"), tmp_path, 2, 1, console(text), ["fifo", "tiresias:knob=4"])
+    names = [result.scheduler.name for result in results[::2]]
+    assert names[:4] == ["learned", "initial", "untrained", "fifo-strict"]
+    assert len(names) == 5
     lines = (tmp_path / "table.txt").read_text(encoding="utf-8").splitlines()
-    assert any("learned" in line for line in lines)
+    assert all(any(name in line for line in lines) for name in names)
     assert [line for line in lines if line != line.rstrip()] == []

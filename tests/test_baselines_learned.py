@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from helpers import instance_i, play
 
+from gpusched_env.agents.learned import LearnedScheduler
 from gpusched_env.baselines import make_scheduler
+from gpusched_env.envs.encoder import Windows
 from gpusched_env.errors import SchedulerError
 
 WINDOWS = dict(
@@ -42,6 +44,15 @@ def test_unknown_windows_are_a_scheduler_error(tmp_path: Path) -> None:
     path = write(tmp_path, json.dumps({"training": WINDOWS | {"rules": ["teleport"]}}))
     with pytest.raises(SchedulerError, match=r"config\.json.*teleport"):
         make_scheduler("learned", path=path)
+
+
+def test_a_configuration_of_an_earlier_version_loads(tmp_path: Path) -> None:
+    """It names five fields of the windows; the others are what they were then."""
+    scheduler = make_scheduler("learned", path=write(tmp_path, json.dumps({"training": WINDOWS | {"steps": 10}})))
+    assert isinstance(scheduler, LearnedScheduler)
+    windows = scheduler.windows
+    expected = Windows(4, 2, ("pack", "spread"), (), "arrival", "most-attained", clairvoyant=True, lease_s=None)
+    assert all(getattr(windows, name) == getattr(expected, name) for name in (*WINDOWS, "clairvoyant", "lease_s"))
 
 
 def test_a_damaged_model_is_named(tmp_path: Path) -> None:

@@ -39,18 +39,31 @@ class Windows:
     """
 
     queue_window: int = 32
+    """Number of waiting jobs that the agent sees."""
     running_window: int = 8
+    """Number of running jobs that the agent sees and may preempt; 0 = it never preempts."""
     rules: Sequence[str] = ("pack",)
+    """Placement rules that the agent can choose."""
     delays_s: Sequence[float] = ()
+    """Delays of bounded waits [s]."""
     queue_order: str = "arrival"
+    """Order of the waiting jobs; the first ones are seen."""
     running_order: str = "most-attained"
+    """Order of the running jobs; the first ones are seen."""
     clairvoyant: bool = True
+    """Show remaining run times; if False, orders by run time are refused."""
     migration: bool = False
+    """Allow preemption even while no job waits."""
     lease_s: float | None = None
+    """Length of a gang's lease on its GPUs [s]; None = no leases."""
     partner_window: int = 0
+    """Number of running gangs shown beside which a job may start."""
     sub_batches: int = 0
+    """Number of sub-batches that a start may name; 0 = starts name none."""
     pair_benefit: bool = True
+    """Show how much a waiting job and a partner gain by sharing."""
     extras: Sequence[str] = ()
+    """Registered observation arrays to show."""
 
     def __post_init__(self) -> None:
         """Check every field."""
@@ -77,7 +90,8 @@ class Windows:
             if order not in known:
                 raise ScenarioError(f"{name}: {unknown_name('order', order, known)}")
             if order in ("shortest", "longest") and not self.clairvoyant:
-                raise ScenarioError(f"{name}={order!r} needs run times, but clairvoyant is False")
+                others = ", ".join(repr(one) for one in known if one not in ("shortest", "longest"))
+                raise ScenarioError(f"{name}={order!r} needs run times, but clairvoyant is False; choose {others}")
         if self.lease_s is not None and not 0 < self.lease_s < float("inf"):
             raise ScenarioError(
                 f"lease_s is {self.lease_s}: give a finite number of seconds > 0, or None for no leases"

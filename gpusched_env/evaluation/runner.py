@@ -12,6 +12,7 @@ from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation.processes import check_workers, in_processes, processes
 from gpusched_env.evaluation.progress import ProgressBar
 from gpusched_env.evaluation.results import RunResult, plain
+from gpusched_env.event_log import EventLog
 from gpusched_env.instance import Instance, SchedulerInfo
 from gpusched_env.metrics import Window, lower_bounds, summarise
 
@@ -141,7 +142,13 @@ def run_once(task: Task, bar: ProgressBar | None = None) -> RunResult:
 
     begin = time.perf_counter()
     log = simulate(instance, scheduler, progress=tell if bar is not None else None, seed=task.seed, until=task.until)
-    wall_s = time.perf_counter() - begin
+    return result_of(task, scheduler, instance, bounds, log, time.perf_counter() - begin)
+
+
+def result_of(
+    task: Task, scheduler: Scheduler, instance: Instance, bounds: dict[str, float], log: EventLog, wall_s: float
+) -> RunResult:
+    """Return the result of a task that has been played; ``bounds`` are :func:`~gpusched_env.metrics.lower_bounds`."""
     return RunResult(
         scenario=task.scenario.name,
         fingerprint=task.fingerprint,
