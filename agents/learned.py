@@ -75,7 +75,9 @@ class LearnedScheduler(Scheduler):
         try:
             training = json.loads(source.read_text(encoding="utf-8"))["training"]
             names = ("queue_window", "running_window", "queue_order", "running_order", "rules")
-            self._windows = Windows(**{name: training[name] for name in names})
+            fields = {name: training[name] for name in names}
+            # Agents saved before this field learned without a limit.
+            self._windows = Windows(**fields, least_run_s=training.get("least_run_s", 0.0))
         except OSError as error:
             raise SchedulerError(
                 f"{source}: cannot be read ({error.strerror}); it is written beside the model"

@@ -51,6 +51,8 @@ class TrainingConfig:
     """Order of the waiting jobs; the first ones are seen."""
     running_order: str = "longest"
     """Order of the running jobs; the first ones are seen."""
+    least_run_s: float | None = None
+    """Seconds for which a gang must have held its GPUs before a preemption; None = ten times the cost of one."""
     rules: tuple[str, ...] = ("pack",)
     """Placement rules that the agent can choose."""
     reward: str = "slowdown"
@@ -92,7 +94,7 @@ class TrainingConfig:
     @property
     def windows(self) -> dict[str, Any]:
         """Keyword arguments of the environment on which the agent depends."""
-        names = ("queue_window", "running_window", "queue_order", "running_order", "rules")
+        names = ("queue_window", "running_window", "queue_order", "running_order", "least_run_s", "rules")
         return {name: getattr(self, name) for name in names}
 
 

@@ -141,13 +141,16 @@ def brute_mask(env: ClusterEnv) -> np.ndarray:
     for row in env.encoder.running_slots.tolist():
         replica = state.replicas[state.jobs[row]["replica"]]
         saving, fresh = replica["phase"] == 2, replica["start_s"] == simulation.now_s
-        mask.append(bool(row >= 0 and world["waiting"] > 0 and not saving and not fresh))
+        least_run_s = windows.least_run_in(simulation.instance.semantics)
+        old = replica["start_s"] + least_run_s <= simulation.now_s or replica["lease_over"] > 0
+        mask.append(bool(row >= 0 and world["waiting"] > 0 and not saving and not fresh and old))
     may_wait = world["running"] > 0 or world["next_arrival"] < world["jobs"]
     return np.array(mask + [bool(may_wait)] * (1 + len(windows.delays_s)))
 
 
-def test_the_mask_marks_actions_that_the_simulator_accepts() -> None:
-    env = ClusterEnv(small_scenario(40), **WIDE)
+@pytest.mark.parametrize("more", [{}, {"least_run_s": 0.0}, {"least_run_s": 3_000.0, "lease_s": 700.0}], ids=str)
+def test_the_mask_marks_actions_that_the_simulator_accepts(more: dict[str, Any]) -> None:
+    env = ClusterEnv(small_scenario(40), **(WIDE | more))
     rng = np.random.default_rng(0)
     _, info = env.reset(seed=2)
     kinds = set()

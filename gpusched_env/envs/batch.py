@@ -201,6 +201,7 @@ class Batch:
         kept = self.episodes["keeps_log"][b], self.episodes["row"][b]
         self.episodes[b] = 0
         self.episodes["step_limit"][b] = step_limit
+        self.episodes["least_run_s"][b] = self._windows.least_run_in(instance.semantics)
         self.episodes["keeps_log"][b], self.episodes["row"][b] = kept
 
     def finish_step(self, bits: int, drain: Callable[[], None]) -> bool:

@@ -47,6 +47,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     and carries no penalty; ``info["refusals"]`` counts such actions. These actions are infeasible:
 
     * a start for which the cluster has no place,
+    * a preemption of a gang that has held its GPUs for less than ``least_run_s``, unless its lease has ended,
     * a preemption of a gang at the instant at which it started, or while it is being checkpointed,
     * a preemption while no job waits, unless ``migration`` is True,
     * a wait for the next event when nothing runs, no job will arrive and no timer is set.
@@ -112,6 +113,10 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     migration : allow preemption even while no job waits, so that a job can be started again elsewhere
     lease_s : length of a gang's lease on its GPUs [s]. At the end of a lease the agent is asked while the gang still
         holds the GPUs. It may preempt the gang, or wait, which renews the lease at no cost. None = no leases
+    least_run_s : time for which a gang must have held its GPUs, since it last started, before the agent may preempt it
+        [s]; without it, random play preempts most gangs again and again, and hardly anything finishes. At the end of a
+        lease a gang may be preempted whatever its age. None = ten times what a preemption costs in the scenario
+        (``checkpoint_s + restore_s``), at least 60 s; 0 = no limit
     partner_window : C, number of running gangs shown as partners beside which a job may start, in ``running_order``.
         Gangs that are being checkpointed, or whose GPUs take no further job, are left out
     sub_batches : S, number of sub-batches that a start may name, each half of the one before; 0 = starts name none
@@ -149,6 +154,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         clairvoyant: bool = True,
         migration: bool = False,
         lease_s: float | None = None,
+        least_run_s: float | None = None,
         partner_window: int = 0,
         sub_batches: int = 0,
         pair_benefit: bool = True,
@@ -165,7 +171,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         self.scenario = get_scenario(scenario) if isinstance(scenario, str) else scenario
         self.windows = Windows(
             queue_window, running_window, rules, delays_s, queue_order, running_order, clairvoyant, migration, lease_s,
-            partner_window, sub_batches, pair_benefit, extras,
+            least_run_s, partner_window, sub_batches, pair_benefit, extras,
         )  # fmt: skip
         shares = self.scenario.sharing is not None
         self.windows.check_sharing(shares)

@@ -26,6 +26,9 @@ Observation = dict[str, np.ndarray]
 
 # Orders in which a window shows jobs. Kernels use the index as the number of an order.
 WINDOW_ORDERS: Final = ("arrival", "start", "shortest", "longest", "least-attained", "most-attained")
+# Default of ``least_run_s``: a preemption may take at most a tenth of the time, as the slices of gandiva-lite.
+_RUN_PER_PREEMPTION: Final = 10.0  # times what a preemption costs
+_LEAST_RUN_S: Final = 60.0  # [s] also where preemption is free
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,7 @@ class Windows:
     clairvoyant: bool = True
     migration: bool = False
     lease_s: float | None = None
+    least_run_s: float | None = None
     partner_window: int = 0
     sub_batches: int = 0
     pair_benefit: bool = True
@@ -81,6 +85,11 @@ class Windows:
             raise ScenarioError(
                 f"lease_s is {self.lease_s}: give a finite number of seconds > 0, or None for no leases"
             )
+        if self.least_run_s is not None and not 0 <= self.least_run_s < float("inf"):
+            raise ScenarioError(
+                f"least_run_s is {self.least_run_s}: give a finite number of seconds >= 0, or None for ten times the "
+                "cost of a preemption; running_window=0 forbids all preemptions"
+            )
         check_extras(self.extras)
         object.__setattr__(self, "extras", tuple(self.extras))
         object.__setattr__(self, "rules", tuple(self.rules))
@@ -105,6 +114,12 @@ class Windows:
     def actions(self) -> int:
         """Number of actions."""
         return self.wait_action + 1 + len(self.delays_s)
+
+    def least_run_in(self, semantics: Semantics) -> float:
+        """Return the time for which a gang must have held its GPUs before an action may preempt it [s]."""
+        if self.least_run_s is not None:
+            return self.least_run_s
+        return max(_LEAST_RUN_S, _RUN_PER_PREEMPTION * (semantics.checkpoint_s + semantics.restore_s))
 
     def check_sharing(self, shares: bool) -> None:
         """Refuse sharing actions in a scenario whose jobs do not share GPUs.

@@ -75,6 +75,7 @@ def wide_open(scenario: Any, seed: int, **changes: Any) -> ClusterEnv:
         "running_window": min(instance.cluster.gpus, len(instance.workload)),
         "skip_forced_waits": False,
         "migration": True,
+        "least_run_s": 0.0,
         "step_limit": 10_000_000,
     }
     return ClusterEnv(scenario, **(options | changes))
