@@ -42,6 +42,7 @@ class Batch:
     runs : arrays of the B runs
     skip_forced_waits, keep_logs : see ClusterEnv and ClusterVectorEnv
     weights : weights of the reward components
+    refusal_cost : see ClusterEnv
 
     Attributes
     ----------
@@ -62,6 +63,7 @@ class Batch:
         skip_forced_waits: bool,
         weights: Mapping[str, float],
         keep_logs: bool = True,
+        refusal_cost: float = 0.0,
     ) -> None:
         self._windows, self._shapes = windows, dict(shapes)
         self.names = list(weights)
@@ -70,7 +72,7 @@ class Batch:
             WINDOW_ORDERS.index(windows.queue_order), WINDOW_ORDERS.index(windows.running_order), windows.clairvoyant,
             windows.migration, skip_forced_waits, windows.sub_batches, windows.pair_benefit,
             all(goes_anywhere(rule) for rule in windows.rules),
-            np.inf if windows.lease_s is None else windows.lease_s,
+            np.inf if windows.lease_s is None else windows.lease_s, refusal_cost,
         )  # fmt: skip
         self._shared = {
             "config": config,

@@ -44,7 +44,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     | ``K * P + V + 1 + w`` | wait for the next event, but at most ``delays_s[w]`` seconds |
 
     ``info["action_mask"]`` and ``env.action_masks()`` mark the feasible actions. An infeasible action changes nothing
-    and carries no penalty; ``info["refusals"]`` counts such actions. These actions are infeasible:
+    and costs ``refusal_cost``; ``info["refusals"]`` counts such actions. These actions are infeasible:
 
     * a start for which the cluster has no place,
     * a preemption of a gang that has held its GPUs for less than ``least_run_s``, unless its lease has ended,
@@ -78,8 +78,9 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     By default the reward of a step is minus the integral of the number of jobs in the system over the elapsed time. It
     is scaled so that an episode's return is -(mean JCT) / (mean ideal run time) (Little's law). ``reward`` names
     another component ("slowdown", "makespan", "fairness") or gives weights, for example
-    ``{"jct": 1.0, "fairness": 0.1}``. ``info["rewards"]`` holds each component. ``info["dt"]`` holds the elapsed
-    simulated time [s], for semi-Markov discounting.
+    ``{"jct": 1.0, "fairness": 0.1}``. ``info["rewards"]`` holds each component. The reward of an infeasible
+    action is lower by ``refusal_cost``, which no component includes. ``info["dt"]`` holds the elapsed simulated time
+    [s], for semi-Markov discounting.
 
     ## Starting State
     The simulation begins at time 0, before the first arrival, and ``reset`` plays up to the first decision.
@@ -90,7 +91,13 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     The episode ends if one of these occurs:
 
     1. Termination: every job has finished.
-    2. Truncation: simulated time reaches the scenario's ``time_limit_s``, or ``step_limit`` steps have been taken.
+    2. Truncation: simulated time reaches the scenario's ``time_limit_s``.
+    3. Both: ``step_limit`` steps have been taken. The environment then plays the remaining jobs to their end without
+       the agent, and the reward of the last step includes this time. So a return is always that of a complete
+       schedule, an agent gains nothing by using up its steps, and there is nothing to bootstrap from. Waiting jobs
+       start in order of arrival, by the first of ``rules``; a job that finds no place blocks those behind it. While
+       nothing runs, the other rules are tried as well. Nothing is preempted, and leases are renewed for ever. The step
+       is a truncation only if ``time_limit_s`` ends this play, or if some job can never finish.
 
     The last ``info`` holds ``metrics`` (see ``docs/metrics.md``) and ``digest``, the SHA-256 of the event log.
 
@@ -123,9 +130,11 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     pair_benefit : show how much the mean JCT of a waiting job and a partner gains by sharing (SJF-BSBF, Theorem 1)
     extras : registered observation arrays to show (gpusched_env.envs.observation.extras)
     reward : name of a reward component, or weights of several
+    refusal_cost : subtracted from the reward of an infeasible action; an agent that obeys the mask never pays it
     skip_forced_waits : do not ask while waiting is the only feasible action
     mask_in_observation : also put the mask into the observation, as key ``action_mask``
-    step_limit : number of steps after which an episode is truncated; None = 100 per job
+    step_limit : number of steps after which the agent is cut off (Episode End); None = 100 per job. Use it instead of
+        ``max_episode_steps`` of ``gymnasium.make``, which drops the remaining jobs
     render_mode : None, "ansi" (text) or "rgb_array" (picture)
 
     Raises
@@ -160,6 +169,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         pair_benefit: bool = True,
         extras: Sequence[str] = (),
         reward: str | Mapping[str, float] = "jct",
+        refusal_cost: float = 0.01,
         skip_forced_waits: bool = True,
         mask_in_observation: bool = False,
         step_limit: int | None = None,
@@ -179,12 +189,14 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
             raise ScenarioError("delays_s: the scenario plays in rounds, which alone end a wait; leave delays_s empty")
         if step_limit is not None and step_limit < 1:
             raise ScenarioError(f"step_limit is {step_limit}: it must be at least 1")
+        if not 0 <= refusal_cost < float("inf"):
+            raise ScenarioError(f"refusal_cost is {refusal_cost}: give a finite number >= 0")
         if render_mode is not None and render_mode not in RENDER_MODES:
             raise ScenarioError(f"render_mode: {unknown_name('render mode', render_mode, RENDER_MODES)}")
         self.render_mode = render_mode
         self.reward_weights = parse_reward(reward)
         self._component = next(iter(self.reward_weights))
-        self.step_limit = step_limit
+        self.refusal_cost, self.step_limit = float(refusal_cost), step_limit
         self.skips_forced_waits = skip_forced_waits
         self._mask_in_observation = mask_in_observation
         self._actions = self.windows.actions
@@ -216,7 +228,9 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         simulation = Simulation(instance, drawn)
         check_rules(simulation, self.windows.rules, self._checked_gangs)
         limit = self.limit(instance)
-        self._encoder = Encoder(self.windows, simulation, self.skips_forced_waits, self.reward_weights, limit)
+        self._encoder = Encoder(
+            self.windows, simulation, self.skips_forced_waits, self.reward_weights, limit, self.refusal_cost
+        )
         self._over = False
         self._encoder.step(RESUME)
         observation, mask = self._encoder.take()
@@ -312,7 +326,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         return self.windows.shapes(nodes, *self._sizes)
 
     def limit(self, instance: Instance) -> int:
-        """Return the number of steps after which an episode is truncated."""
+        """Return the number of steps after which the agent is cut off."""
         return 100 * len(instance.workload) if self.step_limit is None else self.step_limit
 
     def summary(self, simulation: Simulation) -> dict[str, Any]:

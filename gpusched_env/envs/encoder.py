@@ -202,6 +202,7 @@ class Encoder:
         skip_forced_waits: bool = True,
         weights: Mapping[str, float] | None = None,
         step_limit: int | None = None,
+        refusal_cost: float = 0.0,
     ) -> None:
         from gpusched_env.envs.batch import NO_LIMIT, Batch
 
@@ -215,7 +216,9 @@ class Encoder:
             observed_types(instance.cluster, instance.semantics),
             instance.sharing is not None,
         )
-        self.batch = Batch(windows, shapes, [simulation.arrays], skip_forced_waits, weights or {})
+        self.batch = Batch(
+            windows, shapes, [simulation.arrays], skip_forced_waits, weights or {}, refusal_cost=refusal_cost
+        )
         self.batch.begin(0, instance, NO_LIMIT if step_limit is None else step_limit)
         self._bind()
 
@@ -236,6 +239,11 @@ class Encoder:
     def observation_names(self) -> tuple[str, ...]:
         """Names of the arrays of an observation."""
         return tuple(self.batch.nonempty_observations())
+
+    @property
+    def is_over_limit(self) -> bool:
+        """Whether the step limit was reached, so that the rest of the run was played without the agent."""
+        return bool(self._episode["playing_out"])
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what refers to the arrays: a copy has arrays of its own."""

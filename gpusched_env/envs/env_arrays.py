@@ -19,6 +19,7 @@ CONFIG_DTYPE: Final = np.dtype(
         ("pair_benefit", "<i8"),
         ("anywhere", "<i8"),  # 1 = every placement rule accepts any free GPUs
         ("lease_s", "<f8"),  # [s] length of a lease, after which the agent is asked again; inf = no leases
+        ("refusal_cost", "<f8"),  # subtracted from the reward of an infeasible action
     ]
 )
 EPISODE_DTYPE: Final = np.dtype(

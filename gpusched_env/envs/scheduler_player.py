@@ -21,7 +21,7 @@ def play_scheduler(env: gym.Env[Any, Any], scheduler: Scheduler, seed: int) -> E
 
     Raises
     ------
-    SchedulerError : the environment skips waits or grants leases, or the episode is truncated
+    SchedulerError : the environment skips waits or grants leases, or the step limit is reached
     GpuschedError : the environment cannot express a decision
     """
     base = env.unwrapped
@@ -60,10 +60,9 @@ def _step(env: gym.Env[Any, Any], action: int, scheduler: Scheduler) -> bool:
     base = env.unwrapped
     assert isinstance(base, ClusterEnv)
     _, _, terminated, truncated, _ = env.step(action)
-    if truncated and base.simulation.now_s < base.scenario.semantics.time_limit_s:
-        raise SchedulerError(
-            f"scheduler {scheduler.name!r}: the episode was truncated at {base.simulation.now_s:g} s; raise step_limit"
-        )
+    if base.encoder.is_over_limit:
+        limit = base.limit(base.simulation.instance)
+        raise SchedulerError(f"scheduler {scheduler.name!r}: truncated after {limit} steps; raise step_limit")
     return terminated or truncated
 
 

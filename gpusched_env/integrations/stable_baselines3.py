@@ -70,7 +70,7 @@ class ClusterVecEnv(VecEnv):
             told[b] = {
                 "episode": {name: final["episode"][name][b].item() for name in ("r", "l", "t")},
                 "terminal_observation": infos["final_obs"][b],
-                "TimeLimit.truncated": bool(truncated[b]),
+                "TimeLimit.truncated": bool(truncated[b] and not terminated[b]),
                 **{name: final[name][b] for name in ("digest",) if name in final},
             }
             if "metrics" in final:
