@@ -76,3 +76,17 @@ def test_updates_equal_full_observations_with_short_windows(seed: int, checkpoin
     scenario = replace(scenario, semantics=replace(scenario.semantics, checkpoint_s=checkpoint_s))
     env = ClusterEnv(scenario, queue_window=12, running_window=1, rules=("consolidate", "pack"), delays_s=(30.0,))
     assert min(check(env, 80, seed).values()) > 50
+
+
+@pytest.mark.parametrize("least_run_s", [0.0, 45.0, 3_000.0])
+@pytest.mark.parametrize("checkpoint_s", [0.0, 30.0])
+def test_updates_equal_full_observations_when_gangs_become_preemptible_as_time_passes(
+    checkpoint_s: float, least_run_s: float
+) -> None:
+    scenario = get_scenario("philly-64-v1")
+    scenario = replace(scenario, semantics=replace(scenario.semantics, checkpoint_s=checkpoint_s))
+    env = ClusterEnv(
+        scenario, queue_window=12, running_window=6, running_order="start", delays_s=(30.0, 1_000.0), lease_s=2_000.0,
+        least_run_s=least_run_s,
+    )  # fmt: skip
+    assert min(check(env, 80, 3).values()) > 50

@@ -49,7 +49,8 @@ def test_a_masked_action_changes_nothing_and_is_counted() -> None:
     for count, action in enumerate(np.flatnonzero(env.mask == 0)[:5], start=1):
         before = len(env.event_log().events), env.simulation.now_s, env.mask.copy()
         observation, reward, terminated, truncated, info = env.step(int(action))
-        assert (reward, terminated, truncated, info["dt"], info["refusals"]) == (0.0, False, False, 0.0, count)
+        assert (reward, terminated, truncated, info["dt"], info["refusals"]) == (-0.01, False, False, 0.0, count)
+        assert info["rewards"] == {"jct": 0.0}
         assert before[:2] == (len(env.event_log().events), env.simulation.now_s)
         assert (before[2] == env.mask).all()
         assert observation in env.observation_space
@@ -101,7 +102,7 @@ def test_dt_sums_to_the_clock() -> None:
 @pytest.mark.parametrize("seed", [1, 2])
 def test_rewards_sum_to_the_documented_values(seed: int) -> None:
     components = {"jct": 1.0, "slowdown": 2.0, "makespan": 0.5, "fairness": 0.25}
-    env = ClusterEnv(small_scenario(30), reward=components, **WIDE)
+    env = ClusterEnv(small_scenario(30), reward=components, refusal_cost=0.5, **WIDE)
     env.reset(seed=seed)
     first_decision = env.simulation.now_s
     rewards, infos = episode(env, seed)
@@ -115,14 +116,16 @@ def test_rewards_sum_to_the_documented_values(seed: int) -> None:
     assert total["fairness"] == pytest.approx(-numbers["rho_mean"], rel=1e-9)
     end = log.events["time_s"][-1] - first_decision
     assert total["makespan"] == pytest.approx(-end / ((ideal * gpus).sum() / instance.cluster.gpus), rel=1e-9)
-    assert sum(rewards) == pytest.approx(sum(components[name] * total[name] for name in components), rel=1e-9)
+    weighted = sum(components[name] * total[name] for name in components)
+    assert infos[-1]["refusals"] > 0
+    assert sum(rewards) == pytest.approx(weighted - 0.5 * infos[-1]["refusals"], rel=1e-9)
     assert infos[-1]["metrics"]["mean_jct_s"] == numbers["mean_jct_s"]
     assert infos[-1]["digest"] == log.digest()
     assert "metrics" not in infos[-2]
 
 
 def test_the_default_reward_is_little_s_law() -> None:
-    env = ClusterEnv("tiny-v1")
+    env = ClusterEnv("tiny-v1", refusal_cost=0.0)
     rewards, infos = episode(env, 4)
     instance = env.simulation.instance
     assert sum(rewards) == pytest.approx(-infos[-1]["metrics"]["mean_jct_s"] / instance.ideal_s.mean(), rel=1e-9)
@@ -141,13 +144,16 @@ def brute_mask(env: ClusterEnv) -> np.ndarray:
     for row in env.encoder.running_slots.tolist():
         replica = state.replicas[state.jobs[row]["replica"]]
         saving, fresh = replica["phase"] == 2, replica["start_s"] == simulation.now_s
-        mask.append(bool(row >= 0 and world["waiting"] > 0 and not saving and not fresh))
+        least_run_s = windows.least_run_in(simulation.instance.semantics)
+        old = replica["start_s"] + least_run_s <= simulation.now_s or replica["lease_over"] > 0
+        mask.append(bool(row >= 0 and world["waiting"] > 0 and not saving and not fresh and old))
     may_wait = world["running"] > 0 or world["next_arrival"] < world["jobs"]
     return np.array(mask + [bool(may_wait)] * (1 + len(windows.delays_s)))
 
 
-def test_the_mask_marks_actions_that_the_simulator_accepts() -> None:
-    env = ClusterEnv(small_scenario(40), **WIDE)
+@pytest.mark.parametrize("more", [{}, {"least_run_s": 0.0}, {"least_run_s": 3_000.0, "lease_s": 700.0}], ids=str)
+def test_the_mask_marks_actions_that_the_simulator_accepts(more: dict[str, Any]) -> None:
+    env = ClusterEnv(small_scenario(40), **(WIDE | more))
     rng = np.random.default_rng(0)
     _, info = env.reset(seed=2)
     kinds = set()
@@ -201,13 +207,6 @@ def test_a_delay_wakes_the_agent_in_time_and_no_later_than_the_next_event() -> N
     assert 0 < info["dt"] < 1e9
 
 
-def test_truncation_by_the_step_limit() -> None:
-    env = ClusterEnv("tiny-v1", step_limit=5)
-    env.reset(seed=0)
-    ends = [env.step(env.windows.wait_action)[2:4] for _ in range(5)]
-    assert ends == [(False, False)] * 4 + [(False, True)]
-
-
 def test_truncation_by_the_time_limit() -> None:
     scenario = get_scenario("tiny-v1").replace(semantics=Semantics(time_limit_s=200.0))
     env = ClusterEnv(scenario)
@@ -227,4 +226,4 @@ def test_the_default_step_limit_is_a_hundred_steps_a_job() -> None:
     bad = int(np.flatnonzero(env.mask == 0)[0])
     for _ in range(1199):
         assert env.step(bad)[2:4] == (False, False)
-    assert env.step(bad)[2:4] == (False, True)
+    assert env.step(bad)[2:4] == (True, True)

@@ -166,7 +166,7 @@ def test_an_infeasible_action_changes_no_environment() -> None:
     infeasible = np.array([np.flatnonzero(mask == 0)[0] for mask in infos["action_mask"]])
     after, rewards, _, _, infos = envs.step(infeasible)
     np.testing.assert_equal(after, seen)
-    assert rewards.tolist() == [0.0, 0.0, 0.0]
+    assert rewards.tolist() == [-0.01, -0.01, -0.01]
     assert infos["refusals"].tolist() == [1, 1, 1]
 
 

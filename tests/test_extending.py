@@ -17,6 +17,7 @@ import gymnasium as gym
 import numpy as np
 from gpusched_env import make_scheduler, simulate
 from gpusched_env.core.placement.rules import placement_rule
+from gpusched_env.envs.rewards import reward_component
 from gpusched_env.core.api import take
 from gpusched_env.metrics import validate
 from gpusched_env.network import Contention
@@ -73,6 +74,16 @@ for _ in range(400):
         break
 assert abs(paid + sim.world["preemptions"] / sim.world["jobs"]) < 1e-9, (paid, sim.world["preemptions"])
 assert sim.world["preemptions"] > 0
+
+# a component in plain Python also counts what happens after the step limit, when the agent is not asked any more
+@reward_component("starts", "-(starts a job)", lambda instance: float(len(instance.workload)))
+def starts(sim):
+    return float(sim.world["starts"])
+env = gym.make("gpusched/Cluster-v0", scenario="tiny-v1", rules=("last-fit",), reward="starts", step_limit=1)
+env.reset(seed=1)
+_, reward, over, cut, info = env.step(env.unwrapped.windows.wait_action)
+assert (reward, over, cut) == (-1.0, True, True), (reward, over, cut)
+
 batch = gym.make_vec("gpusched/Cluster-v0", num_envs=3, vectorization_mode="vector_entry_point", **options)
 observations, info = batch.reset(seed=1)
 assert (observations["holes"] == 1.0).all() and observations["holes"].shape == (3, 2, 1)

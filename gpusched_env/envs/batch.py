@@ -46,6 +46,7 @@ class Batch:
     runs : arrays of the B runs
     skip_forced_waits, keep_logs : see ClusterEnv and ClusterVectorEnv
     weights : weights of the reward components
+    refusal_cost : see ClusterEnv
 
     Attributes
     ----------
@@ -66,6 +67,7 @@ class Batch:
         skip_forced_waits: bool,
         weights: Mapping[str, float],
         keep_logs: bool = True,
+        refusal_cost: float = 0.0,
     ) -> None:
         self._windows, self._shapes = windows, dict(shapes)
         self.names = list(weights)
@@ -74,7 +76,7 @@ class Batch:
             WINDOW_ORDERS.index(windows.queue_order), WINDOW_ORDERS.index(windows.running_order), windows.clairvoyant,
             windows.migration, skip_forced_waits, windows.sub_batches, windows.pair_benefit,
             all(goes_anywhere(rule) for rule in windows.rules),
-            np.inf if windows.lease_s is None else windows.lease_s,
+            np.inf if windows.lease_s is None else windows.lease_s, refusal_cost,
         )  # fmt: skip
         self._shared = {
             "config": config,
@@ -205,6 +207,7 @@ class Batch:
         kept = self.episodes["keeps_log"][b], self.episodes["row"][b]
         self.episodes[b] = 0
         self.episodes["step_limit"][b] = step_limit
+        self.episodes["least_run_s"][b] = self._windows.least_run_in(instance.semantics)
         self.episodes["keeps_log"][b], self.episodes["row"][b] = kept
 
     def finish_step(self, bits: int, drain: Callable[[], None]) -> bool:

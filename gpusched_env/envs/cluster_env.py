@@ -46,9 +46,10 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     | ``K * P + V + 1 + w`` | wait for the next event, but at most ``delays_s[w]`` seconds |
 
     ``info["action_mask"]`` and ``env.action_masks()`` mark the feasible actions. An infeasible action changes nothing
-    and carries no penalty; ``info["refusals"]`` counts such actions. These actions are infeasible:
+    and costs ``refusal_cost``; ``info["refusals"]`` counts such actions. These actions are infeasible:
 
     * a start for which the cluster has no place,
+    * a preemption of a gang that has held its GPUs for less than ``least_run_s``, unless its lease has ended,
     * a preemption of a gang at the instant at which it started, or while it is being checkpointed,
     * a preemption while no job waits, unless ``migration`` is True,
     * a wait for the next event when nothing runs, no job will arrive and no timer is set.
@@ -79,8 +80,9 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     By default the reward of a step is minus the integral of the number of jobs in the system over the elapsed time. It
     is scaled so that an episode's return is -(mean JCT) / (mean ideal run time) (Little's law). ``reward`` names
     another component ("slowdown", "makespan", "fairness") or gives weights, for example
-    ``{"jct": 1.0, "fairness": 0.1}``. ``info["rewards"]`` holds each component. ``info["dt"]`` holds the elapsed
-    simulated time [s], for semi-Markov discounting.
+    ``{"jct": 1.0, "fairness": 0.1}``. ``info["rewards"]`` holds each component. The reward of an infeasible
+    action is lower by ``refusal_cost``, which no component includes. ``info["dt"]`` holds the elapsed simulated time
+    [s], for semi-Markov discounting.
 
     ## Starting State
     The simulation begins at time 0, before the first arrival, and ``reset`` plays up to the first decision.
@@ -91,7 +93,13 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     The episode ends if one of these occurs:
 
     1. Termination: every job has finished.
-    2. Truncation: simulated time reaches the scenario's ``time_limit_s``, or ``step_limit`` steps have been taken.
+    2. Truncation: simulated time reaches the scenario's ``time_limit_s``.
+    3. Both: ``step_limit`` steps have been taken. The environment then plays the remaining jobs to their end without
+       the agent, and the reward of the last step includes this time. So a return is always that of a complete
+       schedule, an agent gains nothing by using up its steps, and there is nothing to bootstrap from. Waiting jobs
+       start in order of arrival, by the first of ``rules``; a job that finds no place blocks those behind it. While
+       nothing runs, the other rules are tried as well. Nothing is preempted, and leases are renewed for ever. The step
+       is a truncation only if ``time_limit_s`` ends this play, or if some job can never finish.
 
     The last ``info`` holds ``metrics`` (see ``docs/metrics.md``) and ``digest``, the SHA-256 of the event log.
 
@@ -114,15 +122,21 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     migration : allow preemption even while no job waits, so that a job can be started again elsewhere
     lease_s : length of a gang's lease on its GPUs [s]. At the end of a lease the agent is asked while the gang still
         holds the GPUs. It may preempt the gang, or wait, which renews the lease at no cost. None = no leases
+    least_run_s : time for which a gang must have held its GPUs, since it last started, before the agent may preempt it
+        [s]; without it, random play preempts most gangs again and again, and hardly anything finishes. At the end of a
+        lease a gang may be preempted whatever its age. None = ten times what a preemption costs in the scenario
+        (``checkpoint_s + restore_s``), at least 60 s; 0 = no limit
     partner_window : C, number of running gangs shown as partners beside which a job may start, in ``running_order``.
         Gangs that are being checkpointed, or whose GPUs take no further job, are left out
     sub_batches : S, number of sub-batches that a start may name, each half of the one before; 0 = starts name none
     pair_benefit : show how much the mean JCT of a waiting job and a partner gains by sharing (SJF-BSBF, Theorem 1)
     extras : registered observation arrays to show (gpusched_env.envs.observation.extras)
     reward : name of a reward component, or weights of several
+    refusal_cost : subtracted from the reward of an infeasible action; an agent that obeys the mask never pays it
     skip_forced_waits : do not ask while waiting is the only feasible action
     mask_in_observation : also put the mask into the observation, as key ``action_mask``
-    step_limit : number of steps after which an episode is truncated; None = 100 per job
+    step_limit : number of steps after which the agent is cut off (Episode End); None = 100 per job. Use it instead of
+        ``max_episode_steps`` of ``gymnasium.make``, which drops the remaining jobs
     render_mode : None, "ansi" (text) or "rgb_array" (picture)
 
     Raises
@@ -151,11 +165,13 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         clairvoyant: bool = True,
         migration: bool = False,
         lease_s: float | None = None,
+        least_run_s: float | None = None,
         partner_window: int = 0,
         sub_batches: int = 0,
         pair_benefit: bool = True,
         extras: Sequence[str] = (),
         reward: str | Mapping[str, float] = "jct",
+        refusal_cost: float = 0.01,
         skip_forced_waits: bool = True,
         mask_in_observation: bool = False,
         step_limit: int | None = None,
@@ -167,7 +183,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         self.scenario = get_scenario(scenario) if isinstance(scenario, str) else scenario
         self.windows = Windows(
             queue_window, running_window, rules, delays_s, queue_order, running_order, clairvoyant, migration, lease_s,
-            partner_window, sub_batches, pair_benefit, extras,
+            least_run_s, partner_window, sub_batches, pair_benefit, extras,
         )  # fmt: skip
         shares = self.scenario.sharing is not None
         self.windows.check_sharing(shares)
@@ -175,12 +191,14 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
             raise ScenarioError("delays_s: the scenario plays in rounds, which alone end a wait; leave delays_s empty")
         if step_limit is not None and step_limit < 1:
             raise ScenarioError(f"step_limit is {step_limit}: it must be at least 1")
+        if not 0 <= refusal_cost < float("inf"):
+            raise ScenarioError(f"refusal_cost is {refusal_cost}: give a finite number >= 0")
         if render_mode is not None and render_mode not in RENDER_MODES:
             raise ScenarioError(f"render_mode: {unknown_name('render mode', render_mode, RENDER_MODES)}")
         self.render_mode = render_mode
         self.reward_weights = parse_reward(reward)
         self._component = next(iter(self.reward_weights))
-        self.step_limit = step_limit
+        self.refusal_cost, self.step_limit = float(refusal_cost), step_limit
         self.skips_forced_waits = skip_forced_waits
         self._mask_in_observation = mask_in_observation
         self._actions = self.windows.actions
@@ -218,7 +236,9 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         simulation = Simulation(instance, drawn)
         check_rules(simulation, self.windows.rules, self._checked_gangs)
         limit = self.limit(instance)
-        self._encoder = Encoder(self.windows, simulation, self.skips_forced_waits, self.reward_weights, limit)
+        self._encoder = Encoder(
+            self.windows, simulation, self.skips_forced_waits, self.reward_weights, limit, self.refusal_cost
+        )
         self._over = False
         self._encoder.step(RESUME)
         observation, mask = self._encoder.take()
@@ -315,7 +335,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         return self.windows.shapes(nodes, *self._sizes)
 
     def limit(self, instance: Instance) -> int:
-        """Return the number of steps after which an episode is truncated."""
+        """Return the number of steps after which the agent is cut off."""
         return 100 * len(instance.workload) if self.step_limit is None else self.step_limit
 
     def summary(self, simulation: Simulation) -> dict[str, Any]:

@@ -27,6 +27,9 @@ Observation = dict[str, np.ndarray]
 
 # Orders in which a window shows jobs. Kernels use the index as the number of an order.
 WINDOW_ORDERS: Final = ("arrival", "start", "shortest", "longest", "least-attained", "most-attained")
+# Default of ``least_run_s``: a preemption may take at most a tenth of the time, as the slices of gandiva-lite.
+_RUN_PER_PREEMPTION: Final = 10.0  # times what a preemption costs
+_LEAST_RUN_S: Final = 60.0  # [s] also where preemption is free
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,8 @@ class Windows:
     """Allow preemption even while no job waits."""
     lease_s: float | None = None
     """Length of a gang's lease on its GPUs [s]; None = no leases."""
+    least_run_s: float | None = None
+    """Seconds for which a gang must have held its GPUs before an action may preempt it; None = ten preemption costs."""
     partner_window: int = 0
     """Number of running gangs shown beside which a job may start."""
     sub_batches: int = 0
@@ -96,6 +101,11 @@ class Windows:
             raise ScenarioError(
                 f"lease_s is {self.lease_s}: give a finite number of seconds > 0, or None for no leases"
             )
+        if self.least_run_s is not None and not 0 <= self.least_run_s < float("inf"):
+            raise ScenarioError(
+                f"least_run_s is {self.least_run_s}: give a finite number of seconds >= 0, or None for ten times the "
+                "cost of a preemption; running_window=0 forbids all preemptions"
+            )
         check_extras(self.extras)
         object.__setattr__(self, "extras", tuple(self.extras))
         object.__setattr__(self, "rules", tuple(self.rules))
@@ -120,6 +130,12 @@ class Windows:
     def actions(self) -> int:
         """Number of actions."""
         return self.wait_action + 1 + len(self.delays_s)
+
+    def least_run_in(self, semantics: Semantics) -> float:
+        """Return the time for which a gang must have held its GPUs before an action may preempt it [s]."""
+        if self.least_run_s is not None:
+            return self.least_run_s
+        return max(_LEAST_RUN_S, _RUN_PER_PREEMPTION * (semantics.checkpoint_s + semantics.restore_s))
 
     def check_sharing(self, shares: bool) -> None:
         """Refuse sharing actions in a scenario whose jobs do not share GPUs.
@@ -208,6 +224,7 @@ class Encoder:
         skip_forced_waits: bool = True,
         weights: Mapping[str, float] | None = None,
         step_limit: int | None = None,
+        refusal_cost: float = 0.0,
     ) -> None:
         from gpusched_env.envs.batch import NO_LIMIT, Batch
 
@@ -221,7 +238,9 @@ class Encoder:
             observed_types(instance.cluster, instance.semantics),
             instance.sharing is not None,
         )
-        self.batch = Batch(windows, shapes, [simulation.arrays], skip_forced_waits, weights or {})
+        self.batch = Batch(
+            windows, shapes, [simulation.arrays], skip_forced_waits, weights or {}, refusal_cost=refusal_cost
+        )
         self.batch.begin(0, instance, NO_LIMIT if step_limit is None else step_limit)
         self._bind()
 
@@ -242,6 +261,11 @@ class Encoder:
     def observation_names(self) -> tuple[str, ...]:
         """Names of the arrays of an observation."""
         return tuple(self.batch.nonempty_observations())
+
+    @property
+    def is_over_limit(self) -> bool:
+        """Whether the step limit was reached, so that the rest of the run was played without the agent."""
+        return bool(self._episode["playing_out"])
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what refers to the arrays: a copy has arrays of its own."""

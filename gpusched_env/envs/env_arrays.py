@@ -19,6 +19,7 @@ CONFIG_DTYPE: Final = np.dtype(
         ("pair_benefit", "<i8"),
         ("anywhere", "<i8"),  # 1 = every placement rule accepts any free GPUs
         ("lease_s", "<f8"),  # [s] length of a lease, after which the agent is asked again; inf = no leases
+        ("refusal_cost", "<f8"),  # subtracted from the reward of an infeasible action
     ]
 )
 EPISODE_DTYPE: Final = np.dtype(
@@ -33,6 +34,8 @@ EPISODE_DTYPE: Final = np.dtype(
         ("outcome", "<i8"),  # last outcome of advance
         ("is_refused", "<i8"),  # 1 = the last action was infeasible
         ("row", "<i8"),  # row of the arrays of copies to which the next observation is copied
+        ("playing_out", "<i8"),  # how far a run is played on after its step limit: play_out.py; 0 = not at all
+        ("least_run_s", "<f8"),  # [s] for which a gang must have held its GPUs before an action may preempt it
     ]
 )
 CLASS_DTYPE: Final = np.dtype(

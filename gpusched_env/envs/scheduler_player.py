@@ -24,7 +24,7 @@ def play_scheduler(env: gym.Env[Any, Any], scheduler: Scheduler, seed: int) -> E
     Raises
     ------
     SchedulerError : the environment skips waits or grants leases, a job is in no slot, a preemption is a migration that
-        the environment forbids, or the episode is truncated
+        the environment forbids, or the step limit is reached
     GpuschedError : the environment cannot express a decision for another reason
     """
     base = env.unwrapped
@@ -65,10 +65,9 @@ def _step(env: gym.Env[Any, Any], action: int, scheduler: Scheduler) -> bool:
     base = env.unwrapped
     assert isinstance(base, ClusterEnv)
     _, _, terminated, truncated, _ = env.step(action)
-    if truncated and base.simulation.now_s < base.scenario.semantics.time_limit_s:
-        raise SchedulerError(
-            f"scheduler {scheduler.name!r}: the episode was truncated at {base.simulation.now_s:g} s; raise step_limit"
-        )
+    if base.encoder.is_over_limit:
+        limit = base.limit(base.simulation.instance)
+        raise SchedulerError(f"scheduler {scheduler.name!r}: truncated after {limit} steps; raise step_limit")
     return terminated or truncated
 
 
@@ -78,6 +77,7 @@ def wide_open(scenario: Any, seed: int, **changes: Any) -> ClusterEnv:
         **widest_windows(scenario.instance(seed)),
         "skip_forced_waits": False,
         "migration": True,
+        "least_run_s": 0.0,
         "step_limit": 10_000_000,
     }
     return ClusterEnv(scenario, **(options | changes))

@@ -83,10 +83,14 @@ def empty_slots_from(slots: Array, filled: int, before: int) -> None:
 
 
 @kernel
-def entry_of(sim: Run, number: int) -> int:
-    """Return the list entry of a running gang; the two conditions are those of ``preempt_refusal``."""
+def entry_of(sim: Run, env: EnvArrays, number: int) -> int:
+    """Return the list entry of a running gang; the first two conditions are those of ``preempt_refusal``."""
     r = sim.replicas[number]
-    can_go = r["phase"] != CHECKPOINTING and r["start_s"] != sim.world["clock_s"]
+    clock_s = sim.world["clock_s"]
+    # The sum is the time of a timer set at the start, so a delay of least_run_s suffices to the last bit.
+    old = (r["start_s"] + env.episode["least_run_s"] <= clock_s) | (r["lease_over"] > 0)
+    # "&" and "|" need no branches, which the processor would often predict wrongly
+    can_go = (r["phase"] != CHECKPOINTING) & (r["start_s"] != clock_s) & old
     return r["job"] * 2 + can_go
 
 
@@ -128,7 +132,7 @@ def update_first_gangs(sim: Run, env: EnvArrays, order: int, changed: int) -> bo
         if (
             gangs == kept["running"] or key < env.first_keys[gangs - 1]
         ):  # beyond the last kept gang, the order is known only if all gangs are kept
-            gangs = insert(env.first_gangs, env.first_keys, gangs, entry_of(sim, number), key)
+            gangs = insert(env.first_gangs, env.first_keys, gangs, entry_of(sim, env, number), key)
     else:
         at = 0
         while at < gangs and env.first_gangs[at] >> 1 != changed:
@@ -162,7 +166,7 @@ def fill_running(sim: Run, env: EnvArrays, order: int, changed: int) -> None:
                 break
             number = sim.running[i]
             key = running_key(sim, number, order)
-            gangs = insert(env.first_gangs, env.first_keys, gangs, entry_of(sim, number), key)
+            gangs = insert(env.first_gangs, env.first_keys, gangs, entry_of(sim, env, number), key)
         kept["gangs"] = gangs
     kept["clock_s"] = w["clock_s"]
     kept["starts"] = w["starts"]

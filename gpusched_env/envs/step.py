@@ -11,6 +11,7 @@ from gpusched_env.core.events import (
     DONE,
     EXPLICIT,
     LOG_FULL,
+    STALLED,
     TIME_LIMIT,
     advance,
     lease,
@@ -22,6 +23,7 @@ from gpusched_env.core.placement.beside import find_beside
 from gpusched_env.core.state import Run
 from gpusched_env.envs.env_arrays import BatchArrays, EnvArrays
 from gpusched_env.envs.mask_and_observation import write_mask_and_observation
+from gpusched_env.envs.play_out import STARTS, play_out, renew_leases
 from gpusched_env.envs.rewards import level_of
 from gpusched_env.envs.sharing_actions import chosen_steps
 from gpusched_env.envs.slots import ANY_JOB
@@ -80,15 +82,6 @@ def act(sim: Run, env: EnvArrays, action: int) -> int:
     return ANY_JOB
 
 
-@kernel(lazy=True)
-def renew_leases(sim: Run, lease_s: float) -> None:
-    """Renew for ``lease_s`` the leases that have ended."""
-    for i in range(sim.world["running"]):
-        r = sim.replicas[sim.running[i]]
-        if r["lease_over"] > 0:
-            lease(sim, r["job"], sim.world["clock_s"] + lease_s)
-
-
 @kernel
 def play(sim: Run, env: EnvArrays, action: int) -> int:
     """Play one action, skip forced waits, and write mask and observation.
@@ -144,6 +137,8 @@ def write_results(sim: Run, env: EnvArrays) -> bool:
         env.results[FIRST_COMPONENT + i] = (env.levels[i] - level) / env.scales[i]
         reward += env.weights[i] * env.results[FIRST_COMPONENT + i]
         env.levels[i] = level
+    if episode["is_refused"] > 0:
+        reward -= env.config["refusal_cost"]
     env.results[REWARD] = reward
     env.results[DT] = w["clock_s"] - episode["clock_s"]
     env.results[REFUSALS] = episode["refusals"]
@@ -152,7 +147,7 @@ def write_results(sim: Run, env: EnvArrays) -> bool:
     episode["steps"] += 1
     episode["stepping"] = 0
     done = episode["outcome"] == DONE
-    cut = not done and (episode["outcome"] == TIME_LIMIT or episode["steps"] >= episode["step_limit"])
+    cut = episode["outcome"] == TIME_LIMIT or episode["playing_out"] > 0
     env.results[TERMINATED] = 1.0 if done else 0.0
     env.results[TRUNCATED] = 1.0 if cut else 0.0
     return done or cut
@@ -166,24 +161,36 @@ def step(sim: Run, env: EnvArrays, action: int) -> int:
     bits = 0
     if action >= 0:
         episode["stepping"] = 1
-    episode["is_refused"] = 0
-    outcome = play(sim, env, action)
-    while outcome == LOG_FULL and not keeps_log:
-        discard_log(sim)
-        outcome = play(sim, env, RESUME)
-    if outcome == LOG_FULL:
-        episode["outcome"] = LOG_FULL
-        return STOPPED
-    if outcome == INFEASIBLE:  # nothing has changed: mask and observation are still right
-        episode["is_refused"] = 1
-        episode["refusals"] += 1
-        bits |= REFUSED
-        outcome = DECIDE
-    elif outcome >= NEARLY_FULL:
-        outcome -= NEARLY_FULL
-        if keeps_log:
-            bits |= DRAIN
+    if action != RESUME:  # a full log may have stopped the step of a refused action, while the run was played out
+        episode["is_refused"] = 0
+    over_limit = episode["stepping"] > 0 and episode["playing_out"] > 0
+    outcome = LOG_FULL
+    if not over_limit:
+        outcome = play(sim, env, action)
+        while outcome == LOG_FULL and not keeps_log:
+            discard_log(sim)
+            outcome = play(sim, env, RESUME)
+        if outcome == INFEASIBLE:  # nothing has changed: mask and observation are still right
+            episode["is_refused"] = 1
+            episode["refusals"] += 1
+            bits |= REFUSED
+            outcome = DECIDE
+        elif outcome >= NEARLY_FULL:
+            outcome -= NEARLY_FULL
+            if keeps_log:
+                bits |= DRAIN
+        if episode["stepping"] > 0 and episode["steps"] + 1 >= episode["step_limit"]:
+            over_limit = outcome in (DECIDE, STALLED)
+            episode["playing_out"] = STARTS if over_limit else 0
+    if over_limit:
+        outcome = play_out(sim, env)
+        while outcome == LOG_FULL and not keeps_log:
+            discard_log(sim)
+            outcome = play_out(sim, env)
+        bits &= ~REFUSED  # the observation has been written again
     episode["outcome"] = outcome
+    if outcome == LOG_FULL:
+        return STOPPED
     if not keeps_log:  # the next step writes to the same addresses, which are still in the caches
         discard_log(sim)
     if episode["stepping"] > 0:

@@ -55,6 +55,7 @@ class VectorRuns:
         runs = [self.state.handle(b) for b in range(len(singles))]
         self.batch = Batch(
             first.windows, first.shapes(nodes), runs, first.skips_forced_waits, first.reward_weights, keep_logs,
+            first.refusal_cost,
         )  # fmt: skip
         self.simulations: list[Simulation] = [
             Simulation(instance, arrays=run) for instance, run in zip(instances, runs, strict=True)

@@ -88,7 +88,7 @@ class ClusterVecEnv(VecEnv):
                     "t": time.perf_counter() - self._made_s,  # as Monitor: since the environment was made
                 },
                 "terminal_observation": infos["final_obs"][b],
-                "TimeLimit.truncated": bool(truncated[b]),
+                "TimeLimit.truncated": bool(truncated[b] and not terminated[b]),
                 **{name: final[name][b] for name in ("digest",) if name in final},
             }
             if "metrics" in final:

@@ -56,7 +56,7 @@ RUNNING: Final = (
     Column("tier", "tier of the placement: machine (or a slot of it) 0, rack 1/2, network 1", SHARE),
     Column("loss", "1 - ideal iteration time / iteration time on this placement, at least 0", SHARE),
     Column("checkpointing", "1 while the gang is being checkpointed", SHARE),
-    Column("preemptible", "1 if the gang can be preempted now", SHARE),
+    Column("preemptible", "1 if the action that preempts the gang is feasible now", SHARE),
 )
 NODES: Final = (
     Column("free", "free GPUs / GPUs of the node", SHARE),
