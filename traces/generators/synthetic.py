@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import math
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final
 
 import numpy as np
@@ -140,7 +139,12 @@ def generator_parameters(name: str) -> dict[str, Any]:
     """
     if name not in GENERATORS:
         raise WorkloadError(unknown_name("generator", name, GENERATORS))
-    parameters = inspect.signature(_HANDED_ON.get(name, GENERATORS[name])).parameters
+    return dict(_defaults(_HANDED_ON.get(name, GENERATORS[name])))
+
+
+@cache
+def _defaults(function: Callable[..., Any]) -> dict[str, Any]:
+    parameters = inspect.signature(function).parameters
     return {key: parameter.default for key, parameter in parameters.items() if key not in _SET_HERE}
 
 
@@ -195,7 +199,7 @@ def generate_workload(name: str, seed: int, jobs: int, max_gpus: int | None = No
     for key in given.keys() & set(DEMANDS):
         given[key] = demand_of(given[key])
     drawn = GENERATORS[name](seed if name in SEEDED else random_stream(seed, 0), jobs, max_gpus, **given)
-    return dataclasses.replace(drawn, name=name, source=f"synthetic:{name}")
+    return drawn.unchecked_replace(name=name, source=f"synthetic:{name}")
 
 
 def _positive(name: str, value: float) -> None:
