@@ -10,7 +10,7 @@ from gpusched_env.cluster import MACHINE, NETWORK, RACK, TIERS, Cluster
 from gpusched_env.errors import WorkloadError
 from gpusched_env.network import Network, Topology, collectives_of, communication_s, isolated_communication_s
 from gpusched_env.portable import arrays
-from gpusched_env.workload import Workload
+from gpusched_env.workload import Profiles, Workload
 
 
 def overlapped(compute_s: np.ndarray, communication_s: np.ndarray, overlap: np.ndarray) -> np.ndarray:
@@ -30,9 +30,10 @@ def job_classes(workload: Workload) -> tuple[np.ndarray, np.ndarray]:
     classes : int64 [C, 2], profile row and gang size of each class
     of_job : int32 [J], class of each job
     """
-    pairs = np.stack([workload.jobs["profile"], workload.jobs["gpus"]], axis=1).astype(np.int64)
-    classes, of_job = np.unique(pairs, axis=0, return_inverse=True)
-    return classes, of_job.reshape(-1).astype(np.int32)
+    # one number for each pair, in the order of the pairs: numpy sorts numbers much faster than rows
+    pairs = (workload.jobs["profile"].astype(np.int64) << 32) + workload.jobs["gpus"]
+    found, of_job = np.unique(pairs, return_inverse=True)
+    return np.stack([found >> 32, found & 0xFFFF_FFFF], axis=1), of_job.astype(np.int32)
 
 
 class Paces(NamedTuple):
@@ -165,6 +166,59 @@ def ideal_iteration_seconds(gangs: np.ndarray, iteration_s: np.ndarray, cluster:
             if fitting.any():
                 ideal[fitting] = np.minimum(ideal[fitting], iteration_s[fitting, tier, slowest])
     return ideal
+
+
+class _Known(NamedTuple):
+    profiles: Profiles
+    topology: Topology | None
+    row_of: dict[tuple[int, int], int]  # row in the arrays of each class (profile row, gang size)
+    paces: Paces
+    ideal_s: np.ndarray
+
+
+class ClassTable:
+    """Times of the job classes of one scenario. Each class is computed when a draw first has it.
+
+    The times of a class depend on its profile, its gang size, the cluster and the network, not on the other jobs. The
+    table holds the classes of one Profiles object and one topology; others replace them.
+    """
+
+    def __init__(self, cluster: Cluster, network: Network) -> None:
+        self.cluster, self.network = cluster, network
+        self._known: _Known | None = None  # replaced as a whole, because several threads may draw
+
+    def times(
+        self, classes: np.ndarray, workload: Workload, topology: Topology | None = None
+    ) -> tuple[Paces, np.ndarray]:
+        """Return fresh arrays: :func:`class_paces` and :func:`ideal_iteration_seconds` of the classes.
+
+        Raises
+        ------
+        WorkloadError : the profiles lack a GPU type of the cluster
+        """
+        known = self._known
+        if known is not None and (known.profiles is not workload.profiles or known.topology is not topology):
+            known = None
+        pairs = [(profile, gang) for profile, gang in classes.tolist()]
+        new = pairs if known is None else [pair for pair in pairs if pair not in known.row_of]
+        if known is None or new:
+            known = self._known = self._with(known, new, workload, topology)
+        rows = [known.row_of[pair] for pair in pairs]
+        return Paces(*(array[rows] for array in known.paces)), known.ideal_s[rows]
+
+    def _with(
+        self, known: _Known | None, new: list[tuple[int, int]], workload: Workload, topology: Topology | None
+    ) -> _Known:
+        """Return what is known and the new classes."""
+        classes = np.array(new, np.int64)
+        paces = class_paces(classes, workload, self.cluster, self.network, topology)
+        ideal_s = ideal_iteration_seconds(classes[:, 1], paces.iteration_s, self.cluster)
+        rows = {} if known is None else known.row_of
+        if known is not None:
+            paces = Paces(*map(np.concatenate, zip(known.paces, paces, strict=True)))
+            ideal_s = np.concatenate([known.ideal_s, ideal_s])
+        numbers = {pair: len(rows) + number for number, pair in enumerate(new)}
+        return _Known(workload.profiles, topology, rows | numbers, paces, ideal_s)
 
 
 def type_rates(gangs: np.ndarray, iteration_s: np.ndarray, cluster: Cluster) -> np.ndarray:
