@@ -12,11 +12,12 @@ from gpusched_env.errors import WorkloadError
 from gpusched_env.portable import arrays, draws
 from gpusched_env.portable.elementary import exp
 from gpusched_env.traces.generators.calibration import Calibration, demand_class
-from gpusched_env.traces.generators.demand import demand_table, draw_demand
+from gpusched_env.traces.generators.demand import demand_table
 
 HOUR: Final = 3600.0  # [s]
 WEEK: Final = 168  # [h]
 LEAST_RATE: Final = 1e-3  # of the log's rate: every simulated hour is drawn, so a lower rate takes longer to generate
+NOISE: Final = 256  # [h] normal random numbers for the rates are drawn in blocks of this length, and used backwards
 JITTER: Final = 0.1  # standard deviation of the change in ln(run time) from a job to the next that repeats it
 
 
@@ -88,22 +89,33 @@ def _burst_starts(
         raise WorkloadError(f"start_hour is {start_hour!r}: it must be an hour of the week, 0 <= start_hour < {WEEK}")
     passed = np.cumsum(draws.exponential(rng, bursts))
     first_hour = int(begin)
-    sigma, phi = calibration.modulation_sigma, calibration.modulation_phi
-    z = sigma * float(draws.normal(rng, 1)[0])
-    innovation = sigma * math.sqrt(1.0 - phi * phi)
-    edges = [0.0]  # expected number of bursts up to each full hour
-    weekly = (rate_scale * calibration.hourly_rate).tolist()
-    end = passed[-1] + weekly[first_hour] * exp(5 * sigma)
-    noise: list[float] = []
-    while edges[-1] <= end:
-        if not noise:
-            noise = (innovation * draws.normal(rng, 256)).tolist()
-        rate = weekly[(first_hour + len(edges) - 1) % WEEK]
-        edges.append(edges[-1] + rate * exp(z - sigma * sigma / 2))  # mean of exp(z - sigma^2 / 2) is 1
-        z = phi * z + noise.pop()
+    weekly = rate_scale * calibration.hourly_rate
+    end = passed[-1] + weekly[first_hour] * exp(5 * calibration.modulation_sigma)
+    edges = _expected_bursts(rng, first_hour, weekly, end, calibration)
     skipped = (begin - first_hour) * edges[1]
-    start: np.ndarray = HOUR * arrays.interpolated(passed + skipped, np.array(edges), np.arange(len(edges)))
+    start: np.ndarray = HOUR * arrays.interpolated(passed + skipped, edges, np.arange(len(edges)))
     return start
+
+
+def _expected_bursts(
+    rng: np.random.Generator, first_hour: int, weekly: np.ndarray, end: float, calibration: Calibration
+) -> np.ndarray:
+    """Draw the expected number of bursts up to each full hour, from 0 to the first value above ``end``."""
+    from gpusched_env.traces.generators.bursty_kernels import Hours, add_hours
+
+    sigma, phi = calibration.modulation_sigma, calibration.modulation_phi
+    innovation = sigma * math.sqrt(1.0 - phi * phi)
+    normal = draws.normal(rng, 1 + NOISE)
+    z, edges = sigma * normal[:1], np.zeros(1)
+    while True:
+        hours = len(edges) - 1
+        edges = np.append(edges, np.empty(NOISE))
+        noise = innovation * normal[: -NOISE - 1 : -1]  # from the end
+        these = Hours(weekly=weekly, z=z, noise=noise, edges=edges[hours:])
+        hours += add_hours(these, first_hour + hours, end, phi, sigma * sigma / 2)
+        if edges[hours] > end:
+            return edges[: hours + 1]
+        normal, edges = draws.normal(rng, NOISE), edges[: hours + 1]
 
 
 def _arrivals(
@@ -132,24 +144,14 @@ def _repeated_draws(
     rng: np.random.Generator, first: np.ndarray, pmf: tuple[np.ndarray, np.ndarray], calibration: Calibration
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw demand and run time of the jobs, burst by burst; ``first`` marks the first job of each burst."""
-    count = len(first)
-    drawn = draw_demand(rng, count, pmf)
-    fresh = first | (rng.random(count) >= calibration.keep_demand)
-    gpus = drawn[np.flatnonzero(fresh)[np.cumsum(fresh) - 1]]
-    kind = demand_class(gpus)
-    fresh = first | (rng.random(count) >= calibration.keep_run_time)
-    fresh[1:] |= kind[1:] != kind[:-1]
-    rank, step = rng.random(count), JITTER * draws.normal(rng, count)
-    log_time = np.empty(count)
-    for index, table in enumerate(calibration.run_time_tables):
-        members = kind == index
-        if table is not None:
-            log_time[members] = arrays.interpolated(rank[members], *table)
-        elif members.any():  # a demand class that the log lacks: run times of the nearest class of the log
-            known = [i for i, other in enumerate(calibration.run_time_tables) if other is not None]
-            nearest = calibration.run_time_tables[min(known, key=lambda other: abs(other - index))]
-            assert nearest is not None
-            log_time[members] = arrays.interpolated(rank[members], *nearest)
-    source = np.flatnonzero(fresh)[np.cumsum(fresh) - 1]
-    walked = np.cumsum(step)
-    return gpus, np.minimum(arrays.exp(log_time[source] + walked - walked[source]), calibration.longest_s)
+    from gpusched_env.traces.generators.bursty_kernels import ROWS, Jobs, repeat_draws
+
+    count, (sizes, cumulative) = len(first), pmf
+    begin, probability, log_s = calibration.run_time_table
+    these = Jobs(
+        uniform=rng.random((ROWS, count)), first=first.view(np.int8), gpus_of=sizes, cumulative=cumulative,
+        kind_of=demand_class(sizes), begin=begin, probability=probability, log_s=log_s,
+        gpus=np.empty(count, np.int64), log_time=np.empty(count),
+    )  # fmt: skip
+    repeat_draws(these, calibration.keep_demand, calibration.keep_run_time, JITTER)
+    return these.gpus, np.minimum(arrays.exp(these.log_time), calibration.longest_s)

@@ -104,14 +104,22 @@ class Calibration:
         return table[:, 0].copy(), table[:, 1].copy()
 
     @cached_property
-    def run_time_tables(self) -> list[tuple[np.ndarray, np.ndarray] | None]:
-        """Probabilities and ln(seconds) of the run time quantiles of each demand class; None = class not in the log."""
-        return [_log_table(self.run_time[name]) if name in self.run_time else None for name in CLASS_NAMES]
+    def run_time_table(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """First quantile of each demand class, and probabilities and ln(seconds) of the quantiles of all classes.
+
+        A class that the log lacks has the run times of the nearest class of the log.
+        """
+        known = [index for index, name in enumerate(CLASS_NAMES) if name in self.run_time]
+        nearest = [min(known, key=lambda other: abs(other - index)) for index in range(len(CLASS_NAMES))]
+        tables = [_log_table(self.run_time[CLASS_NAMES[index]]) for index in nearest]
+        begin = np.cumsum([0, *(len(probability) for probability, _ in tables)])
+        return begin, *map(np.concatenate, zip(*tables, strict=True))
 
     @cached_property
     def longest_s(self) -> float:
         """Longest run time of the log [s]."""
-        return exp(max(table[1][-1] for table in self.run_time_tables if table is not None))
+        begin, _, log_s = self.run_time_table
+        return exp(log_s[begin[1:] - 1].max())
 
 
 def demand_class(gpus: np.ndarray) -> np.ndarray:
