@@ -364,7 +364,15 @@ class Workload:
     def reordered(self, order: np.ndarray) -> Workload:
         """Return the same jobs in another order; ``order`` is a permutation of the rows."""
         attributes = {key: column[order] for key, column in self.attributes.items()}
-        return self.unchecked_replace(jobs=self.jobs[order], attributes=attributes)
+        jobs = self.jobs.take(order)  # jobs[order] copies field by field, which takes ten times as long
+        return self.unchecked_replace(jobs=jobs, attributes=attributes)
+
+    def unchecked_columns(self, **columns: np.ndarray) -> Workload:
+        """Return a copy with other columns of the jobs, which are not checked."""
+        jobs = self.jobs.take(np.arange(len(self)))  # as in ``reordered``: faster than a copy
+        for name, values in columns.items():
+            jobs[name] = values
+        return self.unchecked_replace(jobs=jobs)
 
     def unchecked_replace(self, **fields: Any) -> Workload:
         """Return a copy with other fields, which are not checked: for code that computes them from checked ones."""

@@ -68,9 +68,7 @@ def _of_model(
 ) -> Workload:
     """Assign the profiles that ``models`` returns; the work of the jobs stays."""
     profiles, rows = models(rng, workload, gpu_types)
-    jobs = workload.jobs.copy()
-    jobs["profile"] = rows
-    return workload.unchecked_replace(jobs=jobs, profiles=profiles)
+    return workload.unchecked_columns(profile=rows).unchecked_replace(profiles=profiles)
 
 
 def _unit(rng: np.random.Generator, workload: Workload, gpu_types: tuple[str, ...]) -> tuple[Profiles, np.ndarray]:

@@ -122,6 +122,4 @@ def describe_workload(workload: Workload) -> dict[str, float]:
 
 
 def _at(workload: Workload, arrival_s: np.ndarray) -> Workload:
-    jobs = workload.jobs.copy()
-    jobs["arrival_s"] = arrival_s
-    return workload.unchecked_replace(jobs=jobs)
+    return workload.unchecked_columns(arrival_s=arrival_s)

@@ -68,9 +68,7 @@ def bursty_jobs(
     if not 0 <= min_duration_s <= max_duration_s or max_duration_s == 0:
         raise WorkloadError(f"run times {min_duration_s!r} s to {max_duration_s!r} s: give 0 <= min <= max, max > 0")
     # Each burst has at least one job, so the first `jobs` bursts contain the first `jobs` submissions.
-    probability, log_size = calibration.burst_size_table
-    size = np.rint(arrays.exp(arrays.interpolated(rng.random(jobs), probability, log_size))).astype(np.int64)
-    start = _burst_starts(rng, jobs, calibration, rate_scale, start_hour)
+    size, start = _bursts(rng, jobs, calibration, rate_scale, start_hour)
     size, arrival = _arrivals(rng, jobs, size, start, calibration)
     first = np.zeros(len(arrival), bool)
     first[np.cumsum(size) - size] = True
@@ -80,21 +78,28 @@ def bursty_jobs(
     return arrival - arrival[0], gpus[order], np.clip(duration[order], max(min_duration_s, 1e-3), max_duration_s)
 
 
-def _burst_starts(
+def _bursts(
     rng: np.random.Generator, bursts: int, calibration: Calibration, rate_scale: float, start_hour: float | None
-) -> np.ndarray:
-    """Draw start times of bursts by inversion of the cumulative rate; float64 [bursts], ascending [s]."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw sizes of bursts, int64 [bursts], and their starts [s], ascending, by inversion of the cumulative rate."""
+    from gpusched_env.traces.generators.bursty_kernels import Bursts, draw_bursts
+
+    probability, log_size = calibration.burst_size_table
+    of_size = rng.random(bursts)
     begin = WEEK * rng.random() if start_hour is None else float(start_hour)
     if not 0 <= begin < WEEK:
         raise WorkloadError(f"start_hour is {start_hour!r}: it must be an hour of the week, 0 <= start_hour < {WEEK}")
-    passed = np.cumsum(draws.exponential(rng, bursts))
+    these = Bursts(
+        of_size=of_size, of_gap=rng.random(bursts), probability=probability, log_size=log_size,
+        size=np.empty(bursts, np.int64), passed=np.empty(bursts),
+    )  # fmt: skip
+    draw_bursts(these)
     first_hour = int(begin)
     weekly = rate_scale * calibration.hourly_rate
-    end = passed[-1] + weekly[first_hour] * exp(5 * calibration.modulation_sigma)
+    end = these.passed[-1] + weekly[first_hour] * exp(5 * calibration.modulation_sigma)
     edges = _expected_bursts(rng, first_hour, weekly, end, calibration)
     skipped = (begin - first_hour) * edges[1]
-    start: np.ndarray = HOUR * arrays.interpolated(passed + skipped, edges, np.arange(len(edges)))
-    return start
+    return these.size, HOUR * arrays.interpolated(these.passed + skipped, edges, np.arange(len(edges)))
 
 
 def _expected_bursts(

@@ -9,12 +9,34 @@ import numpy as np
 from gpusched_env.core import arithmetic  # noqa: F401 - kernels may call the elementary functions
 from gpusched_env.core.handle import Handle, array, kernel
 from gpusched_env.portable.draws import LEAST_UNIFORM
-from gpusched_env.portable.elementary import exp
+from gpusched_env.portable.elementary import exp, log1p
 from gpusched_env.portable.kernels import interpolated_at
 from gpusched_env.portable.normal import normal_quantile
 
 DEMAND, KEEP_DEMAND, KEEP_RUN_TIME, RANK, STEP = range(5)  # rows of Jobs.uniform, in the order in which they are drawn
 ROWS: Final = 5
+
+
+class Bursts(Handle):
+    """Bursts in the order of their starts."""
+
+    of_size = array(np.float64, "bursts")  # uniform random numbers
+    of_gap = array(np.float64, "bursts")
+    probability = array(np.float64, "quantiles")
+    log_size = array(np.float64, "quantiles")  # ln(jobs)
+    size = array(np.int64, "bursts")  # [job]
+    passed = array(np.float64, "bursts")  # expected number of bursts before the start of each
+
+
+@kernel
+def draw_bursts(these: Bursts) -> None:
+    """Write size and start of each burst; the gaps between ``passed`` are exponential."""
+    passed = 0.0
+    for i in range(len(these.size)):
+        log_size = interpolated_at(these.probability, these.log_size, 0, len(these.probability), these.of_size[i])
+        these.size[i] = int(np.rint(exp(log_size)))
+        passed -= log1p(-these.of_gap[i])
+        these.passed[i] = passed
 
 
 class Hours(Handle):
