@@ -70,9 +70,7 @@ def bursty_jobs(
     # Each burst has at least one job, so the first `jobs` bursts contain the first `jobs` submissions.
     size, start = _bursts(rng, jobs, calibration, rate_scale, start_hour)
     size, arrival = _arrivals(rng, jobs, size, start, calibration)
-    first = np.zeros(len(arrival), bool)
-    first[np.cumsum(size) - size] = True
-    gpus, duration = _repeated_draws(rng, first, sizes_pmf, calibration)
+    gpus, duration = _repeated_draws(rng, size, sizes_pmf, calibration)
     order = np.argsort(arrival, kind="stable")[:jobs]
     arrival = arrival[order]
     return arrival - arrival[0], gpus[order], np.clip(duration[order], max(min_duration_s, 1e-3), max_duration_s)
@@ -138,25 +136,28 @@ def _arrivals(
 
 def _submissions(rng: np.random.Generator, size: np.ndarray, start: np.ndarray, calibration: Calibration) -> np.ndarray:
     """Draw the arrival of every job of the bursts [s]."""
-    total = int(size.sum())
-    elapsed = np.cumsum(arrays.interpolated(rng.random(total), *calibration.burst_gap_table))
-    first = np.cumsum(size) - size
-    arrival: np.ndarray = np.repeat(start - elapsed[first], size) + elapsed
-    return arrival
+    from gpusched_env.traces.generators.bursty_kernels import Arrivals, draw_arrivals
+
+    probability, gap_s = calibration.burst_gap_table
+    jobs = int(size.sum())
+    these = Arrivals(
+        size=size, start=start, uniform=rng.random(jobs), probability=probability, gap_s=gap_s, arrival=np.empty(jobs),
+    )  # fmt: skip
+    draw_arrivals(these)
+    return these.arrival
 
 
 def _repeated_draws(
-    rng: np.random.Generator, first: np.ndarray, pmf: tuple[np.ndarray, np.ndarray], calibration: Calibration
+    rng: np.random.Generator, size: np.ndarray, pmf: tuple[np.ndarray, np.ndarray], calibration: Calibration
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw demand and run time of the jobs, burst by burst; ``first`` marks the first job of each burst."""
+    """Draw demand [GPU] and run time [s] of the jobs, burst by burst; ``size`` is the number of jobs of each burst."""
     from gpusched_env.traces.generators.bursty_kernels import ROWS, Jobs, repeat_draws
 
-    count, (sizes, cumulative) = len(first), pmf
+    jobs, (sizes, cumulative) = int(size.sum()), pmf
     begin, probability, log_s = calibration.run_time_table
     these = Jobs(
-        uniform=rng.random((ROWS, count)), first=first.view(np.int8), gpus_of=sizes, cumulative=cumulative,
-        kind_of=demand_class(sizes), begin=begin, probability=probability, log_s=log_s,
-        gpus=np.empty(count, np.int64), log_time=np.empty(count),
+        size=size, uniform=rng.random((ROWS, jobs)), gpus_of=sizes, cumulative=cumulative, kind_of=demand_class(sizes),
+        begin=begin, probability=probability, log_s=log_s, gpus=np.empty(jobs, np.int64), log_time=np.empty(jobs),
     )  # fmt: skip
     repeat_draws(these, calibration.keep_demand, calibration.keep_run_time, JITTER)
     return these.gpus, np.minimum(arrays.exp(these.log_time), calibration.longest_s)

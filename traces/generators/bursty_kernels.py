@@ -63,11 +63,37 @@ def add_hours(these: Hours, hour: int, end: float, phi: float, half_variance: fl
     return len(these.noise)
 
 
+class Arrivals(Handle):
+    """Bursts, and their jobs burst by burst."""
+
+    size = array(np.int64, "bursts")  # [job]
+    start = array(np.float64, "bursts")  # [s]
+    uniform = array(np.float64, "jobs")
+    probability = array(np.float64, "quantiles")
+    gap_s = array(np.float64, "quantiles")
+    arrival = array(np.float64, "jobs")  # [s]
+
+
+@kernel
+def draw_arrivals(these: Arrivals) -> None:
+    """Write the arrival of each job: its burst's start and the gaps since the first job of the burst."""
+    elapsed_s, job = 0.0, 0
+    for burst in range(len(these.size)):
+        before_s = 0.0
+        for i in range(these.size[burst]):
+            value = these.uniform[job]
+            elapsed_s += interpolated_at(these.probability, these.gap_s, 0, len(these.gap_s), value)
+            if i == 0:
+                before_s = these.start[burst] - elapsed_s
+            these.arrival[job] = before_s + elapsed_s
+            job += 1
+
+
 class Jobs(Handle):
     """Jobs burst by burst: random numbers, quantiles, and what follows for each job."""
 
+    size = array(np.int64, "bursts")  # [job]
     uniform = array(np.float64, "rows", "jobs")
-    first = array(np.int8, "jobs")  # 1 = first job of a burst
     gpus_of = array(np.int64, "sizes")  # [GPU] gang sizes
     cumulative = array(np.float64, "sizes")  # probability of this gang size or a smaller one
     kind_of = array(np.int64, "sizes")  # demand class of each gang size
@@ -81,20 +107,22 @@ class Jobs(Handle):
 @kernel
 def repeat_draws(these: Jobs, keep_demand: float, keep_run_time: float, jitter: float) -> None:
     """Write gang size and run time of each job; for the rules see bursty_jobs."""
-    size, kind = 0, -1
+    size, kind, job = 0, -1, 0
     drawn, walked, walked_then = 0.0, 0.0, 0.0
-    for j in range(len(these.first)):
-        is_first = these.first[j] > 0
-        if is_first or these.uniform[KEEP_DEMAND, j] >= keep_demand:
-            size = 0
-            while these.cumulative[size] <= these.uniform[DEMAND, j]:
-                size += 1
-        walked += jitter * normal_quantile(max(these.uniform[STEP, j], LEAST_UNIFORM))
-        is_same = these.kind_of[size] == kind
-        kind = these.kind_of[size]
-        if is_first or not is_same or these.uniform[KEEP_RUN_TIME, j] >= keep_run_time:
-            begin, end = these.begin[kind], these.begin[kind + 1]
-            drawn = interpolated_at(these.probability, these.log_s, begin, end, these.uniform[RANK, j])
-            walked_then = walked
-        these.gpus[j] = these.gpus_of[size]
-        these.log_time[j] = drawn + walked - walked_then
+    for burst in range(len(these.size)):
+        for i in range(these.size[burst]):
+            uniform = these.uniform[:, job]
+            if i == 0 or uniform[KEEP_DEMAND] >= keep_demand:
+                size = 0
+                while these.cumulative[size] <= uniform[DEMAND]:
+                    size += 1
+            walked += jitter * normal_quantile(max(uniform[STEP], LEAST_UNIFORM))
+            is_same = these.kind_of[size] == kind
+            kind = these.kind_of[size]
+            if i == 0 or not is_same or uniform[KEEP_RUN_TIME] >= keep_run_time:
+                begin, end = these.begin[kind], these.begin[kind + 1]
+                drawn = interpolated_at(these.probability, these.log_s, begin, end, uniform[RANK])
+                walked_then = walked
+            these.gpus[job] = these.gpus_of[size]
+            these.log_time[job] = drawn + walked - walked_then
+            job += 1
