@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Final
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -14,10 +15,13 @@ from gpusched_env.portable.elementary import exp
 from gpusched_env.traces.generators.calibration import Calibration, demand_class
 from gpusched_env.traces.generators.demand import demand_table
 
+if TYPE_CHECKING:
+    from gpusched_env.traces.generators.bursty_kernels import GangTable
+
 HOUR: Final = 3600.0  # [s]
 WEEK: Final = 168  # [h]
 LEAST_RATE: Final = 1e-3  # of the log's rate: every simulated hour is drawn, so a lower rate takes longer to generate
-NOISE: Final = 256  # [h] normal random numbers for the rates are drawn in blocks of this length, and used backwards
+BLOCK: Final = 256  # [h] random numbers for the hourly rates are drawn in blocks, and used from the end of each
 JITTER: Final = 0.1  # standard deviation of the change in ln(run time) from a job to the next that repeats it
 
 
@@ -62,7 +66,7 @@ def bursty_jobs(
     ------
     WorkloadError : a parameter out of range
     """
-    sizes_pmf = demand_table(demand if demand is not None else calibration.demand, max_gpus)
+    gangs = _gang_table(tuple((demand if demand is not None else calibration.demand).items()), max_gpus)
     if not LEAST_RATE <= rate_scale < math.inf:
         raise WorkloadError(f"rate_scale is {rate_scale!r}: it must be a finite number of at least {LEAST_RATE:g}")
     if not 0 <= min_duration_s <= max_duration_s or max_duration_s == 0:
@@ -70,10 +74,21 @@ def bursty_jobs(
     # Each burst has at least one job, so the first `jobs` bursts contain the first `jobs` submissions.
     size, start = _bursts(rng, jobs, calibration, rate_scale, start_hour)
     size, arrival = _arrivals(rng, jobs, size, start, calibration)
-    gpus, duration = _repeated_draws(rng, size, sizes_pmf, calibration)
+    gpus, duration = _repeated_draws(rng, size, gangs, calibration)
     order = np.argsort(arrival, kind="stable")[:jobs]
     arrival = arrival[order]
     return arrival - arrival[0], gpus[order], np.clip(duration[order], max(min_duration_s, 1e-3), max_duration_s)
+
+
+@lru_cache(maxsize=64)
+def _gang_table(demand: tuple[tuple[int, float], ...], max_gpus: int | None) -> GangTable:
+    from gpusched_env.traces.generators.bursty_kernels import GangTable
+
+    gpus, cumulative = demand_table(dict(demand), max_gpus)
+    table = GangTable(gpus=gpus, cumulative=cumulative, kind=demand_class(gpus))
+    for array in (table.gpus, table.cumulative, table.kind):
+        array.flags.writeable = False
+    return table
 
 
 def _bursts(
@@ -82,43 +97,36 @@ def _bursts(
     """Draw sizes of bursts, int64 [bursts], and their starts [s], ascending, by inversion of the cumulative rate."""
     from gpusched_env.traces.generators.bursty_kernels import Bursts, draw_bursts
 
-    probability, log_size = calibration.burst_size_table
     of_size = rng.random(bursts)
     begin = WEEK * rng.random() if start_hour is None else float(start_hour)
     if not 0 <= begin < WEEK:
         raise WorkloadError(f"start_hour is {start_hour!r}: it must be an hour of the week, 0 <= start_hour < {WEEK}")
-    these = Bursts(
-        of_size=of_size, of_gap=rng.random(bursts), probability=probability, log_size=log_size,
-        size=np.empty(bursts, np.int64), passed=np.empty(bursts),
-    )  # fmt: skip
-    draw_bursts(these)
+    size, passed = np.empty(bursts, np.int64), np.empty(bursts)
+    draw_bursts(Bursts(of_size=of_size, of_gap=rng.random(bursts), size=size, passed=passed), calibration.tables)
     first_hour = int(begin)
-    weekly = rate_scale * calibration.hourly_rate
-    end = these.passed[-1] + weekly[first_hour] * exp(5 * calibration.modulation_sigma)
-    edges = _expected_bursts(rng, first_hour, weekly, end, calibration)
+    end = passed[-1] + rate_scale * calibration.hourly_rate[first_hour] * exp(5 * calibration.modulation_sigma)
+    edges = _expected_bursts(rng, first_hour, rate_scale, end, calibration)
     skipped = (begin - first_hour) * edges[1]
-    return these.size, HOUR * arrays.interpolated(these.passed + skipped, edges, np.arange(len(edges)))
+    return size, HOUR * arrays.interpolated(passed + skipped, edges, np.arange(len(edges)))
 
 
 def _expected_bursts(
-    rng: np.random.Generator, first_hour: int, weekly: np.ndarray, end: float, calibration: Calibration
+    rng: np.random.Generator, first_hour: int, rate_scale: float, end: float, calibration: Calibration
 ) -> np.ndarray:
     """Draw the expected number of bursts up to each full hour, from 0 to the first value above ``end``."""
     from gpusched_env.traces.generators.bursty_kernels import Hours, add_hours
 
     sigma, phi = calibration.modulation_sigma, calibration.modulation_phi
-    innovation = sigma * math.sqrt(1.0 - phi * phi)
-    normal = draws.normal(rng, 1 + NOISE)
-    z, edges = sigma * normal[:1], np.zeros(1)
-    while True:
-        hours = len(edges) - 1
-        edges = np.append(edges, np.empty(NOISE))
-        noise = innovation * normal[: -NOISE - 1 : -1]  # from the end
-        these = Hours(weekly=weekly, z=z, noise=noise, edges=edges[hours:])
-        hours += add_hours(these, first_hour + hours, end, phi, sigma * sigma / 2)
-        if edges[hours] > end:
-            return edges[: hours + 1]
-        normal, edges = draws.normal(rng, NOISE), edges[: hours + 1]
+    z = sigma * draws.normal(rng, 1)
+    hours, known = 0, [np.zeros(1)]
+    while known[-1][-1] <= end:
+        edges = np.empty(BLOCK + 1)
+        edges[0] = known[-1][-1]
+        these = Hours(uniform=rng.random(BLOCK), z=z, edges=edges)
+        added = add_hours(these, calibration.tables, first_hour + hours, end, rate_scale, sigma, phi)
+        known.append(edges[1 : added + 1])
+        hours += added
+    return np.concatenate(known)
 
 
 def _arrivals(
@@ -138,26 +146,20 @@ def _submissions(rng: np.random.Generator, size: np.ndarray, start: np.ndarray, 
     """Draw the arrival of every job of the bursts [s]."""
     from gpusched_env.traces.generators.bursty_kernels import Arrivals, draw_arrivals
 
-    probability, gap_s = calibration.burst_gap_table
     jobs = int(size.sum())
-    these = Arrivals(
-        size=size, start=start, uniform=rng.random(jobs), probability=probability, gap_s=gap_s, arrival=np.empty(jobs),
-    )  # fmt: skip
-    draw_arrivals(these)
-    return these.arrival
+    arrival = np.empty(jobs)
+    draw_arrivals(Arrivals(size=size, start=start, uniform=rng.random(jobs), arrival=arrival), calibration.tables)
+    return arrival
 
 
 def _repeated_draws(
-    rng: np.random.Generator, size: np.ndarray, pmf: tuple[np.ndarray, np.ndarray], calibration: Calibration
+    rng: np.random.Generator, size: np.ndarray, gangs: GangTable, calibration: Calibration
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw demand [GPU] and run time [s] of the jobs, burst by burst; ``size`` is the number of jobs of each burst."""
     from gpusched_env.traces.generators.bursty_kernels import ROWS, Jobs, repeat_draws
 
-    jobs, (sizes, cumulative) = int(size.sum()), pmf
-    begin, probability, log_s = calibration.run_time_table
-    these = Jobs(
-        size=size, uniform=rng.random((ROWS, jobs)), gpus_of=sizes, cumulative=cumulative, kind_of=demand_class(sizes),
-        begin=begin, probability=probability, log_s=log_s, gpus=np.empty(jobs, np.int64), log_time=np.empty(jobs),
-    )  # fmt: skip
-    repeat_draws(these, calibration.keep_demand, calibration.keep_run_time, JITTER)
-    return these.gpus, np.minimum(arrays.exp(these.log_time), calibration.longest_s)
+    jobs = int(size.sum())
+    gpus, log_time = np.empty(jobs, np.int64), np.empty(jobs)
+    these = Jobs(size=size, uniform=rng.random((ROWS, jobs)), gpus=gpus, log_time=log_time)
+    repeat_draws(these, calibration.tables, gangs, calibration.keep_demand, calibration.keep_run_time, JITTER)
+    return gpus, np.minimum(arrays.exp(log_time), calibration.longest_s)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from gpusched_env.portable import arrays
 from gpusched_env.portable.elementary import exp, log
+
+if TYPE_CHECKING:
+    from gpusched_env.traces.generators.bursty_kernels import LogTables
 
 # Upper bounds of the demand classes 1, 2, 3-4, 5-7, 8, 9-16, 17-32, 33-64, > 64 [GPU]
 CLASS_NAMES: Final = ("1", "2", "3-4", "5-7", "8", "9-16", "17-32", "33-64", ">64")
@@ -114,6 +117,20 @@ class Calibration:
         tables = [_log_table(self.run_time[CLASS_NAMES[index]]) for index in nearest]
         begin = np.cumsum([0, *(len(probability) for probability, _ in tables)])
         return begin, *map(np.concatenate, zip(*tables, strict=True))
+
+    @cached_property
+    def tables(self) -> LogTables:
+        """The tables that kernels read; read-only."""
+        from gpusched_env.traces.generators.bursty_kernels import LogTables
+
+        names = (
+            "weekly", "size_probability", "log_size", "gap_probability", "gap_s", "begin", "time_probability",
+            "log_time",
+        )  # fmt: skip
+        arrays = self.hourly_rate, *self.burst_size_table, *self.burst_gap_table, *self.run_time_table
+        for array in arrays:
+            array.flags.writeable = False
+        return LogTables(**dict(zip(names, arrays, strict=True)))
 
     @cached_property
     def longest_s(self) -> float:
