@@ -122,7 +122,7 @@ def _expected_bursts(
     while known[-1][-1] <= end:
         edges = np.empty(BLOCK + 1)
         edges[0] = known[-1][-1]
-        these = Hours(uniform=rng.random(BLOCK), z=z, edges=edges)
+        these = Hours(uniforms=rng.random(BLOCK), z=z, edges=edges)
         added = add_hours(these, calibration.tables, first_hour + hours, end, rate_scale, sigma, phi)
         known.append(edges[1 : added + 1])
         hours += added
@@ -148,7 +148,7 @@ def _submissions(rng: np.random.Generator, size: np.ndarray, start: np.ndarray, 
 
     jobs = int(size.sum())
     arrival = np.empty(jobs)
-    draw_arrivals(Arrivals(size=size, start=start, uniform=rng.random(jobs), arrival=arrival), calibration.tables)
+    draw_arrivals(Arrivals(size=size, start=start, uniforms=rng.random(jobs), arrival=arrival), calibration.tables)
     return arrival
 
 
@@ -160,6 +160,6 @@ def _repeated_draws(
 
     jobs = int(size.sum())
     gpus, log_time = np.empty(jobs, np.int64), np.empty(jobs)
-    these = Jobs(size=size, uniform=rng.random((ROWS, jobs)), gpus=gpus, log_time=log_time)
+    these = Jobs(size=size, uniforms=rng.random((ROWS, jobs)), gpus=gpus, log_time=log_time)
     repeat_draws(these, calibration.tables, gangs, calibration.keep_demand, calibration.keep_run_time, JITTER)
     return gpus, np.minimum(arrays.exp(log_time), calibration.longest_s)

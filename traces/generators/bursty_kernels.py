@@ -14,7 +14,7 @@ from gpusched_env.portable.elementary import exp, log1p
 from gpusched_env.portable.kernels import interpolated_at
 from gpusched_env.portable.normal import normal_quantile
 
-DEMAND, KEEP_DEMAND, KEEP_RUN_TIME, RANK, STEP = range(5)  # rows of Jobs.uniform, in the order in which they are drawn
+DEMAND, KEEP_DEMAND, KEEP_RUN_TIME, RANK, STEP = range(5)  # rows of Jobs.uniforms, in the order in which they are drawn
 ROWS: Final = 5
 
 
@@ -62,7 +62,7 @@ def draw_bursts(these: Bursts, log: LogTables) -> None:
 class Hours(Handle):
     """Hours in a row."""
 
-    uniform = array(np.float64, "hours")  # random numbers, used from the end
+    uniforms = array(np.float64, "hours")  # random numbers, used from the end
     z = array(np.float64, "one")  # of the next hour
     edges = array(np.float64, "hours_and_one")  # expected bursts up to each full hour; the first is given
 
@@ -73,12 +73,12 @@ def add_hours(these: Hours, log: LogTables, hour: int, end: float, rate_scale: f
 
     ``hour`` is the first hour. The rate of each has a factor exp(z - variance of z / 2), which has mean 1.
     """
-    hours = len(these.uniform)
+    hours = len(these.uniforms)
     innovation = sigma * math.sqrt(1.0 - phi * phi)
     for i in range(hours):
         rate = rate_scale * log.weekly[(hour + i) % len(log.weekly)]
         these.edges[i + 1] = these.edges[i] + rate * exp(these.z[0] - sigma * sigma / 2)
-        noise = innovation * normal_quantile(max(these.uniform[hours - 1 - i], LEAST_UNIFORM))
+        noise = innovation * normal_quantile(max(these.uniforms[hours - 1 - i], LEAST_UNIFORM))
         these.z[0] = phi * these.z[0] + noise
         if these.edges[i + 1] > end:
             return i + 1
@@ -90,7 +90,7 @@ class Arrivals(Handle):
 
     size = array(np.int64, "bursts")  # [job]
     start = array(np.float64, "bursts")  # [s]
-    uniform = array(np.float64, "jobs")
+    uniforms = array(np.float64, "jobs")
     arrival = array(np.float64, "jobs")  # [s]
 
 
@@ -101,7 +101,7 @@ def draw_arrivals(these: Arrivals, log: LogTables) -> None:
     for burst in range(len(these.size)):
         before_s = 0.0
         for i in range(these.size[burst]):
-            elapsed_s += interpolated_at(log.gap_probability, log.gap_s, 0, len(log.gap_s), these.uniform[job])
+            elapsed_s += interpolated_at(log.gap_probability, log.gap_s, 0, len(log.gap_s), these.uniforms[job])
             if i == 0:
                 before_s = these.start[burst] - elapsed_s
             these.arrival[job] = before_s + elapsed_s
@@ -112,7 +112,7 @@ class Jobs(Handle):
     """Jobs burst by burst."""
 
     size = array(np.int64, "bursts")  # [job]
-    uniform = array(np.float64, "rows", "jobs")
+    uniforms = array(np.float64, "rows", "jobs")
     gpus = array(np.int64, "jobs")  # [GPU]
     log_time = array(np.float64, "jobs")  # ln(run time [s])
 
@@ -126,17 +126,17 @@ def repeat_draws(
     drawn, walked, walked_then = 0.0, 0.0, 0.0
     for burst in range(len(these.size)):
         for i in range(these.size[burst]):
-            uniform = these.uniform[:, job]
-            if i == 0 or uniform[KEEP_DEMAND] >= keep_demand:
+            uniforms = these.uniforms[:, job]
+            if i == 0 or uniforms[KEEP_DEMAND] >= keep_demand:
                 size = 0
-                while gangs.cumulative[size] <= uniform[DEMAND]:
+                while gangs.cumulative[size] <= uniforms[DEMAND]:
                     size += 1
-            walked += jitter * normal_quantile(max(uniform[STEP], LEAST_UNIFORM))
+            walked += jitter * normal_quantile(max(uniforms[STEP], LEAST_UNIFORM))
             is_same = gangs.kind[size] == kind
             kind = gangs.kind[size]
-            if i == 0 or not is_same or uniform[KEEP_RUN_TIME] >= keep_run_time:
+            if i == 0 or not is_same or uniforms[KEEP_RUN_TIME] >= keep_run_time:
                 begin, end = log.begin[kind], log.begin[kind + 1]
-                drawn = interpolated_at(log.time_probability, log.log_time, begin, end, uniform[RANK])
+                drawn = interpolated_at(log.time_probability, log.log_time, begin, end, uniforms[RANK])
                 walked_then = walked
             these.gpus[job] = gangs.gpus[size]
             these.log_time[job] = drawn + walked - walked_then

@@ -116,7 +116,8 @@ class Calibration:
         nearest = [min(known, key=lambda other: abs(other - index)) for index in range(len(CLASS_NAMES))]
         tables = [_log_table(self.run_time[CLASS_NAMES[index]]) for index in nearest]
         begin = np.cumsum([0, *(len(probability) for probability, _ in tables)])
-        return begin, *map(np.concatenate, zip(*tables, strict=True))
+        probability, log_s = (np.concatenate(columns) for columns in zip(*tables, strict=True))
+        return begin, probability, log_s
 
     @cached_property
     def tables(self) -> LogTables:
