@@ -30,10 +30,14 @@ def job_classes(workload: Workload) -> tuple[np.ndarray, np.ndarray]:
     classes : int64 [C, 2], profile row and gang size of each class
     of_job : int32 [J], class of each job
     """
-    # one number for each pair, in the order of the pairs: numpy sorts numbers much faster than rows
-    pairs = (workload.jobs["profile"].astype(np.int64) << 32) + workload.jobs["gpus"]
-    found, of_job = np.unique(pairs, return_inverse=True)
+    numbers = _class_numbers(workload.jobs["profile"].astype(np.int64), workload.jobs["gpus"])
+    found, of_job = np.unique(numbers, return_inverse=True)  # numpy sorts numbers much faster than rows
     return np.stack([found >> 32, found & 0xFFFF_FFFF], axis=1), of_job.astype(np.int32)
+
+
+def _class_numbers(profile: np.ndarray, gang: np.ndarray) -> np.ndarray:
+    """int64: one number for each pair of a profile row (int64) and a gang size, in the order of the pairs."""
+    return (profile << 32) + gang
 
 
 class Paces(NamedTuple):
@@ -171,7 +175,7 @@ def ideal_iteration_seconds(gangs: np.ndarray, iteration_s: np.ndarray, cluster:
 class _Known(NamedTuple):
     profiles: Profiles
     topology: Topology | None
-    row_of: dict[tuple[int, int], int]  # row in the arrays of each class (profile row, gang size)
+    row_of: dict[int, int]  # row in the arrays of each class, by its number
     paces: Paces
     ideal_s: np.ndarray
 
@@ -199,26 +203,25 @@ class ClassTable:
         known = self._known
         if known is not None and (known.profiles is not workload.profiles or known.topology is not topology):
             known = None
-        pairs = [(profile, gang) for profile, gang in classes.tolist()]
-        new = pairs if known is None else [pair for pair in pairs if pair not in known.row_of]
-        if known is None or new:
-            known = self._known = self._with(known, new, workload, topology)
-        rows = [known.row_of[pair] for pair in pairs]
+        numbers = _class_numbers(classes[:, 0], classes[:, 1]).tolist()
+        if known is None or not known.row_of.keys() >= set(numbers):
+            known = self._known = self._with(known, classes, workload, topology)
+        rows = [known.row_of[number] for number in numbers]
         return Paces(*(array[rows] for array in known.paces)), known.ideal_s[rows]
 
-    def _with(
-        self, known: _Known | None, new: list[tuple[int, int]], workload: Workload, topology: Topology | None
-    ) -> _Known:
-        """Return what is known and the new classes."""
-        classes = np.array(new, np.int64)
-        paces = class_paces(classes, workload, self.cluster, self.network, topology)
-        ideal_s = ideal_iteration_seconds(classes[:, 1], paces.iteration_s, self.cluster)
-        rows = {} if known is None else known.row_of
+    def _with(self, known: _Known | None, classes: np.ndarray, workload: Workload, topology: Topology | None) -> _Known:
+        """Return what is known and the classes that are new."""
+        row_of = {} if known is None else dict(known.row_of)
+        numbers = _class_numbers(classes[:, 0], classes[:, 1]).tolist()
+        new = classes[[number not in row_of for number in numbers]]
+        for number in numbers:
+            row_of.setdefault(number, len(row_of))
+        paces = class_paces(new, workload, self.cluster, self.network, topology)
+        ideal_s = ideal_iteration_seconds(new[:, 1], paces.iteration_s, self.cluster)
         if known is not None:
             paces = Paces(*map(np.concatenate, zip(known.paces, paces, strict=True)))
             ideal_s = np.concatenate([known.ideal_s, ideal_s])
-        numbers = {pair: len(rows) + number for number, pair in enumerate(new)}
-        return _Known(workload.profiles, topology, rows | numbers, paces, ideal_s)
+        return _Known(workload.profiles, topology, row_of, paces, ideal_s)
 
 
 def type_rates(gangs: np.ndarray, iteration_s: np.ndarray, cluster: Cluster) -> np.ndarray:

@@ -31,7 +31,7 @@ def offered_load(workload: Workload, cluster_gpus: int) -> float:
     jobs = workload.jobs
     if np.isnan(jobs["duration_s"]).any():
         raise WorkloadError(f"workload {workload.name!r}: its jobs give iterations, not run times; leave out the load")
-    span = float(np.ptp(jobs["arrival_s"]))
+    span = float(jobs["arrival_s"].max() - jobs["arrival_s"].min())
     work = total(jobs["gpus"] * jobs["duration_s"])
     return work / (cluster_gpus * span) if span > 0 else math.inf
 

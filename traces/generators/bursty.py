@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from gpusched_env.errors import WorkloadError
-from gpusched_env.portable import arrays, draws
+from gpusched_env.portable import arrays
+from gpusched_env.portable.draws import LEAST_UNIFORM
 from gpusched_env.portable.elementary import exp
+from gpusched_env.portable.normal import normal_quantile
 from gpusched_env.traces.generators.calibration import Calibration, demand_class
 from gpusched_env.traces.generators.demand import demand_table
 
@@ -117,7 +119,7 @@ def _expected_bursts(
     from gpusched_env.traces.generators.bursty_kernels import Hours, add_hours
 
     sigma, phi = calibration.modulation_sigma, calibration.modulation_phi
-    z = sigma * draws.normal(rng, 1)
+    z = np.array([sigma * normal_quantile(max(rng.random(), LEAST_UNIFORM))])
     hours, known = 0, [np.zeros(1)]
     while known[-1][-1] <= end:
         edges = np.empty(BLOCK + 1)
@@ -159,7 +161,7 @@ def _repeated_draws(
     from gpusched_env.traces.generators.bursty_kernels import ROWS, Jobs, repeat_draws
 
     jobs = int(size.sum())
-    gpus, log_time = np.empty(jobs, np.int64), np.empty(jobs)
-    these = Jobs(size=size, uniforms=rng.random((ROWS, jobs)), gpus=gpus, log_time=log_time)
+    gpus, run_time = np.empty(jobs, np.int64), np.empty(jobs)
+    these = Jobs(size=size, uniforms=rng.random((ROWS, jobs)), gpus=gpus, run_time=run_time)
     repeat_draws(these, calibration.tables, gangs, calibration.keep_demand, calibration.keep_run_time, JITTER)
-    return gpus, np.minimum(arrays.exp(log_time), calibration.longest_s)
+    return gpus, np.minimum(run_time, calibration.longest_s)

@@ -114,7 +114,7 @@ class Jobs(Handle):
     size = array(np.int64, "bursts")  # [job]
     uniforms = array(np.float64, "rows", "jobs")
     gpus = array(np.int64, "jobs")  # [GPU]
-    log_time = array(np.float64, "jobs")  # ln(run time [s])
+    run_time = array(np.float64, "jobs")  # [s]
 
 
 @kernel
@@ -139,5 +139,5 @@ def repeat_draws(
                 drawn = interpolated_at(log.time_probability, log.log_time, begin, end, uniforms[RANK])
                 walked_then = walked
             these.gpus[job] = gangs.gpus[size]
-            these.log_time[job] = drawn + walked - walked_then
+            these.run_time[job] = exp(drawn + walked - walked_then)
             job += 1

@@ -148,19 +148,20 @@ def _defaults(function: Callable[..., Any]) -> dict[str, Any]:
     return {key: parameter.default for key, parameter in parameters.items() if key not in _SET_HERE}
 
 
-def check_parameters(name: str, parameters: Mapping[str, Any]) -> None:
-    """Check the names and the types of a generator's parameters.
+def check_parameters(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Check the names and the types of a generator's parameters; return those that are not None.
 
     Raises
     ------
     WorkloadError : an unknown generator or parameter (names the nearest known ones), or a value of the wrong type
     """
     known = generator_parameters(name)
+    given = {key: value for key, value in parameters.items() if value is not None}
     for key, value in parameters.items():
         if key not in known:
             raise WorkloadError(f"synthetic:{name}: {unknown_name('parameter', key, known)}")
         if key in DEMANDS and value is not None:
-            demand_of(value)
+            given[key] = demand_of(value)
         elif key == "durations":
             if value not in DURATION_LAWS:
                 raise WorkloadError(f"durations: {unknown_name('law', str(value), DURATION_LAWS)}")
@@ -174,6 +175,7 @@ def check_parameters(name: str, parameters: Mapping[str, Any]) -> None:
                 f"synthetic:{name}: {key} is {value!r}: give a finite number, at most {MOST_OF_A_PARAMETER:g}, "
                 "or leave it out"
             )
+    return given
 
 
 def random_stream(seed: int, stream: int) -> np.random.Generator:
@@ -191,13 +193,10 @@ def generate_workload(name: str, seed: int, jobs: int, max_gpus: int | None = No
     ------
     WorkloadError : unknown generator or parameter, a parameter out of range, or more than MOST_JOBS jobs
     """
-    check_parameters(name, parameters)
+    given = check_parameters(name, parameters)
     if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
         raise WorkloadError(f"synthetic:{name}: jobs is {jobs!r}: it must be a whole number of at least 1")
     refuse_too_many_jobs(jobs, f"synthetic:{name}")
-    given = {key: value for key, value in parameters.items() if value is not None}
-    for key in given.keys() & set(DEMANDS):
-        given[key] = demand_of(given[key])
     drawn = GENERATORS[name](seed if name in SEEDED else random_stream(seed, 0), jobs, max_gpus, **given)
     return drawn.unchecked_replace(name=name, source=f"synthetic:{name}")
 
