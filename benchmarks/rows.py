@@ -53,7 +53,7 @@ def _replay(case: Case) -> Run:
 RUNS: Final[dict[str, Run]] = {
     "single": Run("single", dict(steps=20_000, repeats=9), dict(steps=5_000, repeats=3)),
     "batch": Run("batch", dict(scenario="philly-256-v1", steps=200, repeats=9), dict(steps=100, repeats=3)),
-    # 3 episodes of each environment, of 301 steps with the reset; and 1, because an agent that may preempt rarely waits
+    # three episodes of each environment, with their resets; one and a part where preemptions make episodes long
     "resets": Run("resets", dict(steps=903, running_window=0, repeats=9), dict(steps=301, repeats=3)),
     "resets, preempting": Run("resets", dict(steps=8_000, running_window=8, repeats=3), dict(steps=500, repeats=1)),
     "rollout": Run("rollout", dict(steps=64, repeats=5), dict(steps=32, repeats=2)),
