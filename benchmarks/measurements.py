@@ -14,7 +14,7 @@ import gymnasium
 from environment import cartpole_rate, cluster_rates, episode_seconds, interval_rate, random_play, rate_of, ratios
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker
 from memory import array_bytes, growth_bytes, long_run
-from vector import batch_rate, rollout_share
+from vector import batch_rate, first_feasible_rate, rollout_share
 
 from gpusched_env import make_scheduler, simulate
 from gpusched_env.cluster import Cluster
@@ -48,6 +48,13 @@ def batch(scenario: str, steps: int, repeats: int, environments: int = 256) -> S
         found["cartpole"].append(cartpole_rate(CARTPOLE_STEPS))
         found["rate"].append(batch_rate(scenario, environments, steps))
     return found | {"ratio": ratios(found["rate"], found["cartpole"])}
+
+
+def resets(steps: int, repeats: int, running_window: int, environments: int = 256) -> Samples:
+    """Milliseconds per reset, and steps per second of episodes that end and are reset."""
+    first_feasible_rate(2, 2, running_window=running_window)
+    pairs = [first_feasible_rate(environments, steps, running_window=running_window) for _ in range(repeats)]
+    return {"reset_ms": [1e3 * reset_s for reset_s, _ in pairs], "rate": [rate for _, rate in pairs]}
 
 
 def rollout(steps: int, repeats: int) -> Samples:

@@ -53,6 +53,9 @@ def _replay(case: Case) -> Run:
 RUNS: Final[dict[str, Run]] = {
     "single": Run("single", dict(steps=20_000, repeats=9), dict(steps=5_000, repeats=3)),
     "batch": Run("batch", dict(scenario="philly-256-v1", steps=200, repeats=9), dict(steps=100, repeats=3)),
+    # three episodes of each environment, with their resets; one and a part where preemptions make episodes long
+    "resets": Run("resets", dict(steps=903, running_window=0, repeats=9), dict(steps=301, repeats=3)),
+    "resets, preempting": Run("resets", dict(steps=8_000, running_window=8, repeats=3), dict(steps=500, repeats=1)),
     "rollout": Run("rollout", dict(steps=64, repeats=5), dict(steps=32, repeats=2)),
     "contended batch": Run(
         "batch", dict(scenario="leaf-spine-256-v1", steps=200, repeats=9), dict(steps=100, repeats=3)
@@ -68,6 +71,7 @@ RUNS: Final[dict[str, Run]] = {
     "decisions": Run("flat", dict(decisions=100_000_000), dict(decisions=1_000_000)),
 }
 
+FIRST: Final = "The same on 64 GPUs, episodes of 300 jobs, first feasible action, resets included"
 ONE: Final = "One environment, `gymnasium.make`, 256 GPUs, window 32"
 MANY: Final = "256 environments, `make_vec`, zero-copy, one core"
 PYTHON: Final = "Agents and schedulers in plain Python"
@@ -116,6 +120,17 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(MANY, "the same, beside CartPole-v1", "batch", "ratio", "x", 6.0, at_least=True),
     Row(MANY, "leaf-spine of 256 GPUs, max-min fair links", "contended batch", "rate", "steps/s"),
     Row(MANY, "the same, beside CartPole-v1", "contended batch", "ratio", "x", 3.5, at_least=True),
+    Row(FIRST, "a reset: drawing the jobs, and beginning the episode", "resets", "reset_ms", "ms", 0.5),
+    Row(FIRST, "without preemption, 301 steps an episode", "resets", "rate", "steps/s", 400_000, at_least=True),
+    Row(
+        FIRST,
+        "with preemption, about 6,000 steps an episode",
+        "resets, preempting",
+        "rate",
+        "steps/s",
+        400_000,
+        at_least=True,
+    ),
     Row("stable-baselines3, 64 environments", "part of a MaskablePPO rollout", "rollout", "percent", "%", 25.0),
     *(row for case in REPLAYS.values() for row in _rows(case)),
     Row(PYTHON, "episode of 1,000 jobs through `env.step`, its reset included", "agent", "seconds", "s", 0.02),

@@ -6,6 +6,7 @@ import dataclasses
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -108,7 +109,7 @@ def refuse_too_many(groups: Sequence[NodeGroup]) -> None:
 
 
 class Cluster:
-    """A cluster of racks, nodes and GPUs, stored as arrays.
+    """A cluster of racks, nodes and GPUs, stored as arrays, which are read-only.
 
     Parameters
     ----------
@@ -148,6 +149,8 @@ class Cluster:
         self.racks["first_node"] = np.searchsorted(self.nodes["rack"], np.arange(rack))
         self.racks["nodes"] = np.bincount(self.nodes["rack"])
         self.racks["gpus"] = np.bincount(self.nodes["rack"], weights=self.nodes["gpus"])
+        for array in (self.nodes, self.slots, self.racks):
+            array.flags.writeable = False  # properties that follow from them are computed once
 
     @classmethod
     def homogeneous(
@@ -181,26 +184,29 @@ class Cluster:
             groups.append(NodeGroup(int(nodes), int(gpus), gpu_type or "V100", racks, int(slots or 1)))
         return cls(groups)
 
-    @property
+    @cached_property
     def gpus(self) -> int:
         """Number of GPUs of the cluster."""
         return int(self.nodes["gpus"].sum())
 
-    @property
+    @cached_property
     def slot_gpus(self) -> np.ndarray:
-        """int32 [N]: GPUs per slot of each node."""
+        """int32 [N], read-only: GPUs per slot of each node."""
         sizes: np.ndarray = self.nodes["gpus"] // self.slots
+        sizes.flags.writeable = False
         return sizes
 
-    @property
+    @cached_property
     def tiers(self) -> tuple[str, ...]:
         """Names of the tiers, in the order of their numbers; "slot" is included only if a node has several slots."""
         return TIERS_WITH_SLOTS if (self.slots > 1).any() else TIERS
 
-    @property
+    @cached_property
     def node_of_gpu(self) -> np.ndarray:
-        """int32 [G]: node index of each GPU."""
-        return np.repeat(np.arange(len(self.nodes), dtype=np.int32), self.nodes["gpus"])
+        """int32 [G], read-only: node index of each GPU."""
+        nodes = np.repeat(np.arange(len(self.nodes), dtype=np.int32), self.nodes["gpus"])
+        nodes.flags.writeable = False
+        return nodes
 
     def tightest_tier(self, gang: np.ndarray | int) -> np.ndarray:
         """int32, same shape as ``gang``: tightest tier of the empty cluster that can hold a gang of ``gang`` GPUs."""

@@ -14,7 +14,7 @@ import numpy as np
 from gpusched_env.cluster import MOST_GPUS, TIERS, Cluster
 from gpusched_env.errors import ScenarioError, WorkloadError, unknown_name
 from gpusched_env.network import Network, compiled_links, contention_ratios, network_identity
-from gpusched_env.performance import class_paces, ideal_iteration_seconds, job_classes, refuse_unable
+from gpusched_env.performance import ClassTable, ideal_iteration_seconds, job_classes, refuse_unable
 from gpusched_env.shape_paces import ShapePaces, shape_paces
 from gpusched_env.sharing import Sharing, SharingTables, sharing_tables
 from gpusched_env.workload import Workload
@@ -156,6 +156,7 @@ class Instance:
     ----------
     cluster, workload, network, semantics : the four parts of a drawn scenario
     sharing : rules by which jobs share GPUs; None = one job per GPU
+    table : times of job classes of earlier instances on the same cluster and network, which need not be computed again
 
     Attributes
     ----------
@@ -183,7 +184,8 @@ class Instance:
     ------
     WorkloadError : a gang is larger than the cluster, the profiles lack a GPU type of the cluster, a job can run on no
         placement, or an iteration is longer than a time slot
-    ScenarioError : copies of gangs are combined with a topology or with sharing
+    ScenarioError : copies of gangs are combined with a topology or with sharing; or the table of times
+        belongs to another cluster or network
     """
 
     def __init__(
@@ -193,6 +195,7 @@ class Instance:
         network: Network | None = None,
         semantics: Semantics | None = None,
         sharing: Sharing | None = None,
+        table: ClassTable | None = None,
     ) -> None:
         self.cluster = cluster
         self.network = network or Network()
@@ -208,7 +211,7 @@ class Instance:
         keys = [jobs["id"], jobs["arrival_s"]]
         if self.semantics.tie_order == "arrival-smallest":
             keys.insert(1, jobs["gpus"])
-        self.workload = workload.select(np.lexsort(keys))
+        self.workload = workload.reordered(np.lexsort(keys))
         jobs = self.workload.jobs
         self.classes, self.job_class = job_classes(self.workload)
         self.passes = workload.profiles.passes[self.classes[:, 0]]
@@ -222,15 +225,18 @@ class Instance:
         self.shapes: ShapePaces | None = None
         if self.network.model == "dimensions":
             paces, self.shapes = shape_paces(self.classes, self.workload, cluster)
+            self.ideal_iteration_s = ideal_iteration_seconds(self.classes[:, 1], paces.iteration_s, cluster)
         else:
-            paces = class_paces(self.classes, self.workload, cluster, self.network, self.topology)
+            table = table or ClassTable(cluster, self.network)
+            if table.cluster is not cluster or table.network != self.network:
+                raise ScenarioError("table: it is of another cluster or network")
+            paces, self.ideal_iteration_s = table.times(self.classes, self.workload, self.topology)
         self.iteration_s, self.compute_s, self.communication_s, self.measured = paces
         self.sharing_tables: SharingTables | None = None
         if sharing is not None:
             if self.semantics.max_copies > 1:
                 raise ScenarioError("sharing: copies of a gang cannot share GPUs; set semantics.max_copies to 1")
             self.sharing_tables = sharing_tables(sharing, self.classes, self.workload, cluster.gpu_types)
-        self.ideal_iteration_s = ideal_iteration_seconds(self.classes[:, 1], self.iteration_s, cluster)
         refuse_unable(self.ideal_iteration_s, self.classes, self.workload, cluster)
         ideal_iteration = self.ideal_iteration_s[self.job_class]
         if 0 < self.semantics.slot_s < ideal_iteration.max():

@@ -10,7 +10,7 @@ from gpusched_env.cluster import MACHINE, NETWORK, RACK, TIERS, Cluster
 from gpusched_env.errors import WorkloadError
 from gpusched_env.network import Network, Topology, collectives_of, communication_s, isolated_communication_s
 from gpusched_env.portable import arrays
-from gpusched_env.workload import Workload
+from gpusched_env.workload import Profiles, Workload
 
 
 def overlapped(compute_s: np.ndarray, communication_s: np.ndarray, overlap: np.ndarray) -> np.ndarray:
@@ -33,9 +33,14 @@ def job_classes(workload: Workload) -> tuple[np.ndarray, np.ndarray]:
     classes : int64 [C, 2], profile row and gang size of each class
     of_job : int32 [J], class of each job
     """
-    pairs = np.stack([workload.jobs["profile"], workload.jobs["gpus"]], axis=1).astype(np.int64)
-    classes, of_job = np.unique(pairs, axis=0, return_inverse=True)
-    return classes, of_job.reshape(-1).astype(np.int32)
+    numbers = _class_numbers(workload.jobs["profile"].astype(np.int64), workload.jobs["gpus"])
+    found, of_job = np.unique(numbers, return_inverse=True)  # numpy sorts numbers much faster than rows
+    return np.stack([found >> 32, found & 0xFFFF_FFFF], axis=1), of_job.astype(np.int32)
+
+
+def _class_numbers(profile: np.ndarray, gang: np.ndarray) -> np.ndarray:
+    """int64: one number for each pair of a profile row (int64) and a gang size, in the order of the pairs."""
+    return (profile << 32) + gang
 
 
 class Paces(NamedTuple):
@@ -176,6 +181,58 @@ def ideal_iteration_seconds(gangs: np.ndarray, iteration_s: np.ndarray, cluster:
             if fitting.any():
                 ideal[fitting] = np.minimum(ideal[fitting], iteration_s[fitting, tier, slowest])
     return ideal
+
+
+class _Known(NamedTuple):
+    profiles: Profiles
+    topology: Topology | None
+    row_of: dict[int, int]  # row in the arrays of each class, by its number
+    paces: Paces
+    ideal_s: np.ndarray
+
+
+class ClassTable:
+    """Times of the job classes of one scenario. Each class is computed when a draw first has it.
+
+    The times of a class depend on its profile, its gang size, the cluster and the network, not on the other jobs. The
+    table holds the classes of one Profiles object and one topology; others replace them.
+    """
+
+    def __init__(self, cluster: Cluster, network: Network) -> None:
+        self.cluster, self.network = cluster, network
+        self._known: _Known | None = None  # replaced as a whole, because several threads may draw
+
+    def times(
+        self, classes: np.ndarray, workload: Workload, topology: Topology | None = None
+    ) -> tuple[Paces, np.ndarray]:
+        """Return fresh arrays: :func:`class_paces` and :func:`ideal_iteration_seconds` of the classes.
+
+        Raises
+        ------
+        WorkloadError : the profiles lack a GPU type of the cluster
+        """
+        known = self._known
+        if known is not None and (known.profiles is not workload.profiles or known.topology is not topology):
+            known = None
+        numbers = _class_numbers(classes[:, 0], classes[:, 1]).tolist()
+        if known is None or not known.row_of.keys() >= set(numbers):
+            known = self._known = self._with(known, classes, workload, topology)
+        rows = [known.row_of[number] for number in numbers]
+        return Paces(*(array[rows] for array in known.paces)), known.ideal_s[rows]
+
+    def _with(self, known: _Known | None, classes: np.ndarray, workload: Workload, topology: Topology | None) -> _Known:
+        """Return what is known and the classes that are new."""
+        row_of = {} if known is None else dict(known.row_of)
+        numbers = _class_numbers(classes[:, 0], classes[:, 1]).tolist()
+        new = classes[[number not in row_of for number in numbers]]
+        for number in numbers:
+            row_of.setdefault(number, len(row_of))
+        paces = class_paces(new, workload, self.cluster, self.network, topology)
+        ideal_s = ideal_iteration_seconds(new[:, 1], paces.iteration_s, self.cluster)
+        if known is not None:
+            paces = Paces(*map(np.concatenate, zip(known.paces, paces, strict=True)))
+            ideal_s = np.concatenate([known.ideal_s, ideal_s])
+        return _Known(workload.profiles, topology, row_of, paces, ideal_s)
 
 
 def type_rates(gangs: np.ndarray, iteration_s: np.ndarray, cluster: Cluster) -> np.ndarray:

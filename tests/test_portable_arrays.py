@@ -53,6 +53,8 @@ def test_interpolation_meets_its_points_and_holds_the_outer_ones():
     assert steps.tolist() == [5.0, 6.0]
     begins = np.array([0.0, 0.0, 1.0])
     assert arrays.interpolated([-1.0, 0.0, 0.5], begins, np.array([1.0, 2.0, 3.0])).tolist() == [1.0, 2.0, 2.5]
+    assert arrays.interpolated([0.0, 9.0], np.array([3.0, 3.0]), np.array([1.0, 2.0])).tolist() == [2.0, 2.0]
+    assert np.isnan(arrays.interpolated(np.nan, known, at_known))
 
 
 def test_exponential_and_normal_numbers_have_their_laws():

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Final
 
 import numpy as np
@@ -39,8 +38,9 @@ V100_TABLE: Final = (
 OVERLAP: Final = 1.0  # exponent of the overlap norm; 1 = no overlap, compute and communication add up (choice)
 
 
+@cache
 def mix_profiles() -> Profiles:
-    """Build the profiles of the nine convolutional networks in V100_TABLE."""
+    """Return the profiles of the nine convolutional networks in V100_TABLE: always the same read-only table."""
     rows = [
         {
             "name": name,
@@ -53,7 +53,7 @@ def mix_profiles() -> Profiles:
         }
         for name, batch, gradient, skew, memory, compute in V100_TABLE
     ]
-    return Profiles.from_rows(rows, ("V100",))
+    return Profiles.from_rows(rows, ("V100",)).read_only()
 
 
 Assigned = tuple[Profiles, np.ndarray]  # profiles, and the row of each job in them
@@ -68,15 +68,11 @@ def _of_model(
 ) -> Workload:
     """Assign the profiles that ``models`` returns, and keep the work of the jobs."""
     profiles, rows = models(rng, workload, gpu_types)
-    jobs = workload.jobs.copy()
-    jobs["profile"] = rows
-    return dataclasses.replace(workload, jobs=jobs, profiles=profiles)
+    return workload.unchecked_columns(profile=rows).unchecked_replace(profiles=profiles)
 
 
 def _unit(rng: np.random.Generator, workload: Workload, gpu_types: tuple[str, ...]) -> tuple[Profiles, np.ndarray]:
-    unit = Profiles.unit()
-    profiles = Profiles(unit.rows, np.ones((1, len(gpu_types))), gpu_types)
-    return profiles, np.zeros(len(workload), np.int32)
+    return Profiles.unit(*gpu_types), np.zeros(len(workload), np.int32)
 
 
 def _models(rng: np.random.Generator, workload: Workload, gpu_types: tuple[str, ...]) -> Assigned:

@@ -32,7 +32,7 @@ def offered_load(workload: Workload, cluster_gpus: int) -> float:
     jobs = workload.jobs
     if np.isnan(jobs["duration_s"]).any():
         raise WorkloadError(f"workload {workload.name!r}: its jobs give iterations, not run times; leave out the load")
-    span = float(np.ptp(jobs["arrival_s"]))
+    span = float(jobs["arrival_s"].max() - jobs["arrival_s"].min())
     work = total(jobs["gpus"] * jobs["duration_s"])
     return work / (cluster_gpus * span) if span > 0 else math.inf
 
@@ -53,10 +53,11 @@ def scale_to_load(workload: Workload, load: float, cluster_gpus: int) -> Workloa
     now = offered_load(workload, cluster_gpus)
     if math.isinf(now):
         raise WorkloadError(f"workload {workload.name!r}: all jobs arrive at once, so no load can be set; leave it out")
-    factor, span_s = now / load, float(np.ptp(workload.jobs["arrival_s"]))
-    if not factor * span_s <= MAX_AMOUNT:  # "not <=" also catches NaN
+    arrival_s = workload.jobs["arrival_s"]
+    factor, first_s, last_s = now / load, float(arrival_s.min()), float(arrival_s.max())
+    if not factor * (last_s - first_s) <= MAX_AMOUNT or math.isinf(factor * last_s):  # "not <=" also catches NaN
         raise WorkloadError(f"load is {load!r}: jobs would arrive over more than {MAX_AMOUNT:g} s; raise it")
-    return _at(workload, workload.jobs["arrival_s"] * factor)
+    return _at(workload, arrival_s * factor)
 
 
 def clip_gpus(workload: Workload, max_gpus: int) -> Workload:
@@ -125,6 +126,4 @@ def describe_workload(workload: Workload) -> dict[str, float]:
 
 
 def _at(workload: Workload, arrival_s: np.ndarray) -> Workload:
-    jobs = workload.jobs.copy()
-    jobs["arrival_s"] = arrival_s
-    return dataclasses.replace(workload, jobs=jobs)
+    return workload.unchecked_columns(arrival_s=arrival_s)

@@ -66,27 +66,27 @@ class Handle:
 
     fields: ClassVar[dict[str, Field]]
     _words: ClassVar[dict[str, int]]  # index of the first word of each array in the table
-    _length: ClassVar[int]
 
     def __init_subclass__(cls) -> None:
         """Collect the arrays, those of base classes first, and assign words of the table to them."""
         inherited = dict(getattr(cls, "fields", {}))
         cls.fields = inherited | {name: value for name, value in vars(cls).items() if isinstance(value, Field)}
-        cls._words, cls._length = {}, 0
+        cls._words, word = {}, 0
         for name, field in cls.fields.items():
-            cls._words[name] = cls._length
-            cls._length += 1 + len(field.axes)
+            cls._words[name] = word
+            word += 1 + len(field.axes)
 
     def __init__(self, **arrays: Any) -> None:
         if arrays.keys() != self.fields.keys():
             raise TypeError(f"{type(self).__name__}: give {sorted(self.fields)}, not {sorted(arrays)}")
         self._arrays: dict[str, np.ndarray] = {}
-        self._table = np.zeros(self._length, np.int64)
+        words: list[int] = []
+        for name in self.fields:
+            words += self._words_of(name, arrays[name])
+        self._table = np.array(words, np.int64)
         self.address = int(self._table.ctypes.data)
         self.parameter = self._as_parameter_ = self if INTERPRETED else self.address  # what kernels take
         handles[self.address] = self
-        for name, value in arrays.items():
-            self.replace(name, value)
 
     def replace(self, name: str, value: Any) -> None:
         """Replace the array ``name`` by ``value``.
@@ -95,7 +95,12 @@ class Handle:
         ------
         TypeError : ``value`` is not contiguous, or has a wrong dtype or a wrong number of axes
         """
-        field, at = self.fields[name], self._words[name]
+        words, at = self._words_of(name, value), self._words[name]
+        self._table[at : at + len(words)] = words
+
+    def _words_of(self, name: str, value: Any) -> tuple[int, ...]:
+        """Keep an array, and return its words of the table."""
+        field = self.fields[name]
         if not isinstance(value, np.ndarray):
             raise TypeError(f"{type(self).__name__}.{name}: a {type(value).__name__} is no array")
         if value.dtype != field.dtype or value.ndim != len(field.axes) or not value.flags.c_contiguous:
@@ -103,10 +108,9 @@ class Handle:
                 f"{type(self).__name__}.{name}: {value.dtype} {value.shape} is not a contiguous {field.dtype} of "
                 f"{len(field.axes)} axes"
             )
-        self._table[at] = value.ctypes.data
-        self._table[at + 1 : at + 1 + value.ndim] = value.shape
         self._arrays[name] = value
         setattr(self, name, value if field.axes else value[()])
+        return (value.ctypes.data, *value.shape)
 
     def copy(self) -> Self:
         """Return a handle of copies of all arrays."""

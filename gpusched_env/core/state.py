@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from functools import cached_property
+from typing import Any, Final, Self
 
 import numpy as np
 
@@ -318,23 +319,36 @@ class State(Batched):
             "event_gpus": 4 * sizes["gpus"] + 64,
         }
         super().__init__(Run, batch, sizes | derived, rules=RULE_FLAGS, models=MODEL_FLAGS)
-        for b in range(batch):
-            self._number(b)
+        self._sizes = sizes
+        self.running[:] = np.arange(self.running.shape[1])
+        self.paces["shape"] = -1  # unused rows stay unused when arrays grow
+        self.due["due_s"] = self.busy["since_s"] = np.inf
 
     def clear(self, b: int) -> None:
         """Reset the arrays of run ``b`` to their initial values."""
-        for name in self.own:
-            if name in ("events", "event_gpus"):  # buffers need no reset, because ``world`` counts their entries
-                continue
-            part = getattr(self, name)[b : b + 1]
-            part.view(np.uint8)[:] = 0
-            if Run.fields[name].fill:
-                part[:] = Run.fields[name].fill
-        self._number(b)
+        for rows, initial in self._bytes:
+            rows[b] = initial
 
-    def _number(self, b: int) -> None:
-        self.running[b] = np.arange(self.running.shape[1])
-        self.paces["shape"][b] = -1  # unused rows stay unused when arrays grow
+    @cached_property
+    def _bytes(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Bytes of each array, uint8 [B, bytes], and their initial values, uint8 [bytes]."""
+        names = [name for name in self.own if name not in ("events", "event_gpus")]  # ``world`` counts their entries
+        initial = State(1, self._sizes)
+        return [(_bytes_of(getattr(self, name)), _bytes_of(getattr(initial, name))[0]) for name in names]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Copy the arrays; the bytes of a copy are views of its own arrays."""
+        twin = super().__deepcopy__(memo)
+        twin.__dict__.pop("_bytes", None)
+        return twin
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the bytes, as a copy does."""
+        return {name: value for name, value in super().__getstate__().items() if name != "_bytes"}
+
+
+def _bytes_of(array: np.ndarray) -> np.ndarray:
+    return array.reshape(len(array), -1).view(np.uint8)
 
 
 EVENT_BUFFER: Final = 1024
@@ -423,8 +437,6 @@ def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
         options["memory"] = shared.memory
         state.interference[b, :classes, :classes, :types] = shared.interference
 
-    state.due["due_s"][b] = np.inf
-
     for first in range(0, len(instance.workload), _JOBS_TOGETHER):
         part = slice(first, first + _JOBS_TOGETHER)
         jobs, workload = state.jobs[b, : len(instance.workload)][part], instance.workload.jobs[part]
@@ -442,7 +454,6 @@ def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
     for name in cluster.racks.dtype.names or ():
         state.racks[name][b, : len(cluster.racks)] = cluster.racks[name]
     state.racks["uplink"][b] = -1
-    state.busy["since_s"][b] = np.inf
     state.free[b, : len(cluster.nodes)] = cluster.nodes["gpus"]
     first_rack = state.nodes.shape[1]
     state.free[b, first_rack : first_rack + len(cluster.racks)] = cluster.racks["gpus"]
@@ -456,7 +467,6 @@ def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
     for name in ("gradient_bytes", "overlap"):
         paces[name] = instance.workload.profiles.rows[name][profiles][:, None, None]
     paces["measured"] = instance.measured
-    state.paces["shape"][b] = -1
     if (shapes := instance.shapes) is not None:
         rows = state.paces[b, :classes, FIRST_SHAPE : FIRST_SHAPE + shapes.keys.shape[1], :types]
         rows["shape"] = shapes.keys[:, :, None]

@@ -87,19 +87,19 @@ def mean(values: ArrayLike) -> float:
 
 
 def interpolated(values: ArrayLike, known: np.ndarray, at_known: np.ndarray) -> Array:
-    """float64: linear interpolation at ``values`` of a function that is ``at_known`` at the points ``known``.
+    """float64: linear interpolation of finite ``at_known`` at ascending points ``known``; constant beyond them."""
+    from gpusched_env.portable import kernels
 
-    ``known`` must ascend, and ``at_known`` must be finite. Beyond the first and the last point, the result is constant.
-    """
-    x = np.clip(np.asarray(values, np.float64), known[0], known[-1])
-    left = np.clip(np.searchsorted(known, x, side="right") - 1, 0, max(len(known) - 2, 0))
-    right = np.minimum(left + 1, len(known) - 1)
-    width = known[right] - known[left]
-    with np.errstate(all="ignore"):  # two points may coincide, or nearly coincide
-        slope = (at_known[right] - at_known[left]) / width
-        between: Array = np.where(width > 0, slope * (x - known[left]) + at_known[left], at_known[right])
-    inside = np.where(np.asarray(values) < known[0], at_known[0], between)
-    return np.where(x >= known[-1], at_known[-1], inside)
+    given = np.asarray(values, np.float64)
+    found = np.empty(given.shape)
+    points = kernels.Points(
+        known=np.ascontiguousarray(known, np.float64),
+        at_known=np.ascontiguousarray(at_known, np.float64),
+        given=given.ravel(),
+        found=found.reshape(-1),
+    )
+    kernels.interpolate_each(points)
+    return found
 
 
 def _each(kernel: Callable[[Any], None], values: ArrayLike) -> Array:

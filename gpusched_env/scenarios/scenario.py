@@ -13,6 +13,7 @@ from gpusched_env.cluster import Cluster, NodeGroup, refuse_too_many
 from gpusched_env.errors import ScenarioError
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.network import Network, network_as_dict, network_identity
+from gpusched_env.performance import ClassTable
 from gpusched_env.scenarios.seeds import Seeds
 from gpusched_env.scenarios.workload_spec import DEFAULT_JOBS, WorkloadSpec
 from gpusched_env.sharing import Sharing
@@ -76,6 +77,10 @@ class Scenario:
         return Cluster(self.groups)
 
     @cached_property
+    def _class_table(self) -> ClassTable:
+        return ClassTable(self.cluster, self.network)
+
+    @cached_property
     def _log(self) -> tuple[Workload, ReadReport] | None:
         return None if self.workload.synthetic else self.workload.read()
 
@@ -111,7 +116,7 @@ class Scenario:
         workload = self.workload.draw(seed, log, self.cluster.gpus, self.cluster.gpu_types)
         if self.tracked_window is not None and self.tracked_window[1] > len(workload):
             raise ScenarioError(f"tracked_window is {self.tracked_window} but the workload has {len(workload)} jobs")
-        return Instance(self.cluster, workload, self.network, self.semantics, self.sharing)
+        return Instance(self.cluster, workload, self.network, self.semantics, self.sharing, self._class_table)
 
     def replace(self, **changes: Any) -> Self:
         """Return a copy of the scenario with some fields changed.

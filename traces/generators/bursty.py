@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Final
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from gpusched_env.errors import WorkloadError
-from gpusched_env.portable import arrays, draws
+from gpusched_env.portable import arrays
+from gpusched_env.portable.draws import LEAST_UNIFORM
 from gpusched_env.portable.elementary import exp
+from gpusched_env.portable.normal import normal_quantile
 from gpusched_env.traces.generators.calibration import Calibration, demand_class
-from gpusched_env.traces.generators.demand import demand_table, draw_demand
+from gpusched_env.traces.generators.demand import demand_table
+
+if TYPE_CHECKING:
+    from gpusched_env.traces.generators.bursty_kernels import GangTable
 
 HOUR: Final = 3600.0  # [s]
 WEEK: Final = 168  # [h]
 LEAST_RATE: Final = 1e-3  # least rate_scale: the generator draws every hour, so low rates take long to generate
+BLOCK: Final = 256  # [h] random numbers for the hourly rates are drawn in blocks, and used from the end of each
 JITTER: Final = 0.1  # standard deviation of the change in ln(run time) when a job repeats its predecessor's run time
 
 
@@ -63,49 +70,67 @@ def bursty_jobs(
     ------
     WorkloadError : a parameter out of range
     """
-    sizes_pmf = demand_table(demand if demand is not None else calibration.demand, max_gpus)
+    gangs = _gang_table(tuple((demand if demand is not None else calibration.demand).items()), max_gpus)
     if not LEAST_RATE <= rate_scale < math.inf:
         raise WorkloadError(f"rate_scale is {rate_scale!r}: it must be a finite number of at least {LEAST_RATE:g}")
     if not 0 <= min_duration_s <= max_duration_s or max_duration_s == 0:
         raise WorkloadError(f"run times {min_duration_s!r} s to {max_duration_s!r} s: give 0 <= min <= max, max > 0")
-    # Each burst has at least one job, so the first `jobs` bursts contain the first `jobs` arrivals.
-    probability, log_size = calibration.burst_size_table
-    size = np.rint(arrays.exp(arrays.interpolated(rng.random(jobs), probability, log_size))).astype(np.int64)
-    start = _burst_starts(rng, jobs, calibration, rate_scale, start_hour)
+    # Each burst has at least one job, so the first `jobs` bursts contain the first `jobs` submissions.
+    size, start = _bursts(rng, jobs, calibration, rate_scale, start_hour)
     size, arrival = _arrivals(rng, jobs, size, start, calibration)
-    first = np.zeros(len(arrival), bool)
-    first[np.cumsum(size) - size] = True
-    gpus, duration = _repeated_draws(rng, first, sizes_pmf, calibration)
+    gpus, duration = _repeated_draws(rng, size, gangs, calibration)
     order = np.argsort(arrival, kind="stable")[:jobs]
     arrival = arrival[order]
     return arrival - arrival[0], gpus[order], np.clip(duration[order], max(min_duration_s, 1e-3), max_duration_s)
 
 
-def _burst_starts(
+@lru_cache(maxsize=64)
+def _gang_table(demand: tuple[tuple[int, float], ...], max_gpus: int | None) -> GangTable:
+    from gpusched_env.traces.generators.bursty_kernels import GangTable
+
+    gpus, cumulative = demand_table(dict(demand), max_gpus)
+    table = GangTable(gpus=gpus, cumulative=cumulative, kind=demand_class(gpus))
+    for array in (table.gpus, table.cumulative, table.kind):
+        array.flags.writeable = False
+    return table
+
+
+def _bursts(
     rng: np.random.Generator, bursts: int, calibration: Calibration, rate_scale: float, start_hour: float | None
-) -> np.ndarray:
-    """Draw the start times of bursts by inversion of the cumulative rate; float64 [bursts], ascending [s]."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw sizes of bursts, int64 [bursts], and their starts [s], ascending, by inversion of the cumulative rate."""
+    from gpusched_env.traces.generators.bursty_kernels import Bursts, draw_bursts
+
+    of_size = rng.random(bursts)
     begin = WEEK * rng.random() if start_hour is None else float(start_hour)
     if not 0 <= begin < WEEK:
         raise WorkloadError(f"start_hour is {start_hour!r}: it must be an hour of the week, 0 <= start_hour < {WEEK}")
-    passed = np.cumsum(draws.exponential(rng, bursts))
+    size, passed = np.empty(bursts, np.int64), np.empty(bursts)
+    draw_bursts(Bursts(of_size=of_size, of_gap=rng.random(bursts), size=size, passed=passed), calibration.tables)
     first_hour = int(begin)
-    sigma, phi = calibration.modulation_sigma, calibration.modulation_phi
-    z = sigma * float(draws.normal(rng, 1)[0])
-    innovation = sigma * math.sqrt(1.0 - phi * phi)
-    edges = [0.0]  # expected number of bursts up to each full hour
-    weekly = (rate_scale * calibration.hourly_rate).tolist()
-    end = passed[-1] + weekly[first_hour] * exp(5 * sigma)
-    noise: list[float] = []
-    while edges[-1] <= end:
-        if not noise:
-            noise = (innovation * draws.normal(rng, 256)).tolist()
-        rate = weekly[(first_hour + len(edges) - 1) % WEEK]
-        edges.append(edges[-1] + rate * exp(z - sigma * sigma / 2))  # exp(z - sigma^2 / 2) has mean 1
-        z = phi * z + noise.pop()
+    end = passed[-1] + rate_scale * calibration.hourly_rate[first_hour] * exp(5 * calibration.modulation_sigma)
+    edges = _expected_bursts(rng, first_hour, rate_scale, end, calibration)
     skipped = (begin - first_hour) * edges[1]
-    start: np.ndarray = HOUR * arrays.interpolated(passed + skipped, np.array(edges), np.arange(len(edges)))
-    return start
+    return size, HOUR * arrays.interpolated(passed + skipped, edges, np.arange(len(edges)))
+
+
+def _expected_bursts(
+    rng: np.random.Generator, first_hour: int, rate_scale: float, end: float, calibration: Calibration
+) -> np.ndarray:
+    """Draw the expected number of bursts up to each full hour, from 0 to the first value above ``end``."""
+    from gpusched_env.traces.generators.bursty_kernels import Hours, add_hours
+
+    sigma, phi = calibration.modulation_sigma, calibration.modulation_phi
+    z = np.array([sigma * normal_quantile(max(rng.random(), LEAST_UNIFORM))])
+    hours, known = 0, [np.zeros(1)]
+    while known[-1][-1] <= end:
+        edges = np.empty(BLOCK + 1)
+        edges[0] = known[-1][-1]
+        these = Hours(uniforms=rng.random(BLOCK), z=z, edges=edges)
+        added = add_hours(these, calibration.tables, first_hour + hours, end, rate_scale, sigma, phi)
+        known.append(edges[1 : added + 1])
+        hours += added
+    return np.concatenate(known)
 
 
 def _arrivals(
@@ -126,38 +151,22 @@ def _arrivals(
 
 def _submissions(rng: np.random.Generator, size: np.ndarray, start: np.ndarray, calibration: Calibration) -> np.ndarray:
     """Draw the arrival of every job of the bursts [s]."""
-    total = int(size.sum())
-    elapsed = np.cumsum(arrays.interpolated(rng.random(total), *calibration.burst_gap_table))
-    first = np.cumsum(size) - size
-    arrival: np.ndarray = np.repeat(start - elapsed[first], size) + elapsed
+    from gpusched_env.traces.generators.bursty_kernels import Arrivals, draw_arrivals
+
+    jobs = int(size.sum())
+    arrival = np.empty(jobs)
+    draw_arrivals(Arrivals(size=size, start=start, uniforms=rng.random(jobs), arrival=arrival), calibration.tables)
     return arrival
 
 
 def _repeated_draws(
-    rng: np.random.Generator, first: np.ndarray, pmf: tuple[np.ndarray, np.ndarray], calibration: Calibration
+    rng: np.random.Generator, size: np.ndarray, gangs: GangTable, calibration: Calibration
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw the demand and the run time of each job, in the order of the bursts.
+    """Draw demand [GPU] and run time [s] of the jobs, burst by burst; ``size`` is the number of jobs of each burst."""
+    from gpusched_env.traces.generators.bursty_kernels import ROWS, Jobs, repeat_draws
 
-    ``first`` marks the first job of each burst.
-    """
-    count = len(first)
-    drawn = draw_demand(rng, count, pmf)
-    fresh = first | (rng.random(count) >= calibration.keep_demand)
-    gpus = drawn[np.flatnonzero(fresh)[np.cumsum(fresh) - 1]]
-    kind = demand_class(gpus)
-    fresh = first | (rng.random(count) >= calibration.keep_run_time)
-    fresh[1:] |= kind[1:] != kind[:-1]
-    rank, step = rng.random(count), JITTER * draws.normal(rng, count)
-    log_time = np.empty(count)
-    for index, table in enumerate(calibration.run_time_tables):
-        members = kind == index
-        if table is not None:
-            log_time[members] = arrays.interpolated(rank[members], *table)
-        elif members.any():  # the log lacks this demand class: take the run times of its nearest class
-            known = [i for i, other in enumerate(calibration.run_time_tables) if other is not None]
-            nearest = calibration.run_time_tables[min(known, key=lambda other: abs(other - index))]
-            assert nearest is not None
-            log_time[members] = arrays.interpolated(rank[members], *nearest)
-    source = np.flatnonzero(fresh)[np.cumsum(fresh) - 1]
-    walked = np.cumsum(step)
-    return gpus, np.minimum(arrays.exp(log_time[source] + walked - walked[source]), calibration.longest_s)
+    jobs = int(size.sum())
+    gpus, run_time = np.empty(jobs, np.int64), np.empty(jobs)
+    these = Jobs(size=size, uniforms=rng.random((ROWS, jobs)), gpus=gpus, run_time=run_time)
+    repeat_draws(these, calibration.tables, gangs, calibration.keep_demand, calibration.keep_run_time, JITTER)
+    return gpus, np.minimum(run_time, calibration.longest_s)

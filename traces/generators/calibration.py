@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from gpusched_env.portable import arrays
 from gpusched_env.portable.elementary import exp, log
+
+if TYPE_CHECKING:
+    from gpusched_env.traces.generators.bursty_kernels import LogTables
 
 # Upper bounds of the demand classes 1, 2, 3-4, 5-7, 8, 9-16, 17-32, 33-64, > 64 [GPU]
 CLASS_NAMES: Final = ("1", "2", "3-4", "5-7", "8", "9-16", "17-32", "33-64", ">64")
@@ -104,14 +107,37 @@ class Calibration:
         return table[:, 0].copy(), table[:, 1].copy()
 
     @cached_property
-    def run_time_tables(self) -> list[tuple[np.ndarray, np.ndarray] | None]:
-        """Probabilities and ln(seconds) of the run-time quantiles of each demand class; None if the log lacks it."""
-        return [_log_table(self.run_time[name]) if name in self.run_time else None for name in CLASS_NAMES]
+    def run_time_table(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """First quantile of each demand class, and probabilities and ln(seconds) of the quantiles of all classes.
+
+        A class that the log lacks has the run times of the nearest class of the log.
+        """
+        known = [index for index, name in enumerate(CLASS_NAMES) if name in self.run_time]
+        nearest = [min(known, key=lambda other: abs(other - index)) for index in range(len(CLASS_NAMES))]
+        tables = [_log_table(self.run_time[CLASS_NAMES[index]]) for index in nearest]
+        begin = np.cumsum([0, *(len(probability) for probability, _ in tables)])
+        probability, log_s = (np.concatenate(columns) for columns in zip(*tables, strict=True))
+        return begin, probability, log_s
+
+    @cached_property
+    def tables(self) -> LogTables:
+        """The tables that kernels read; read-only."""
+        from gpusched_env.traces.generators.bursty_kernels import LogTables
+
+        names = (
+            "weekly", "size_probability", "log_size", "gap_probability", "gap_s", "begin", "time_probability",
+            "log_time",
+        )  # fmt: skip
+        arrays = self.hourly_rate, *self.burst_size_table, *self.burst_gap_table, *self.run_time_table
+        for array in arrays:
+            array.flags.writeable = False
+        return LogTables(**dict(zip(names, arrays, strict=True)))
 
     @cached_property
     def longest_s(self) -> float:
         """Longest run time of the log [s]."""
-        return exp(max(table[1][-1] for table in self.run_time_tables if table is not None))
+        begin, _, log_s = self.run_time_table
+        return exp(log_s[begin[1:] - 1].max())
 
 
 def demand_class(gpus: np.ndarray) -> np.ndarray:

@@ -5,11 +5,10 @@ To add a generator, write one function and add it to GENERATORS.
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import math
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final
 
 import numpy as np
@@ -146,12 +145,17 @@ def generator_parameters(name: str) -> dict[str, Any]:
     """
     if name not in GENERATORS:
         raise WorkloadError(unknown_name("generator", name, GENERATORS))
-    parameters = inspect.signature(_HANDED_ON.get(name, GENERATORS[name])).parameters
+    return dict(_defaults(_HANDED_ON.get(name, GENERATORS[name])))
+
+
+@cache
+def _defaults(function: Callable[..., Any]) -> dict[str, Any]:
+    parameters = inspect.signature(function).parameters
     return {key: parameter.default for key, parameter in parameters.items() if key not in _SET_HERE}
 
 
-def check_parameters(name: str, parameters: Mapping[str, Any]) -> None:
-    """Check the names and the types of a generator's parameters.
+def check_parameters(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Check the names and the types of a generator's parameters; return those that are not None.
 
     Raises
     ------
@@ -159,11 +163,12 @@ def check_parameters(name: str, parameters: Mapping[str, Any]) -> None:
         type
     """
     known = generator_parameters(name)
+    given = {key: value for key, value in parameters.items() if value is not None}
     for key, value in parameters.items():
         if key not in known:
             raise WorkloadError(f"synthetic:{name}: {unknown_name('parameter', key, known)}")
         if key in DEMANDS and value is not None:
-            demand_of(value)
+            given[key] = demand_of(value)
         elif key == "durations":
             if value not in DURATION_LAWS:
                 raise WorkloadError(f"durations: {unknown_name('law', str(value), DURATION_LAWS)}")
@@ -177,6 +182,7 @@ def check_parameters(name: str, parameters: Mapping[str, Any]) -> None:
                 f"synthetic:{name}: {key} is {value!r}: give a finite number, at most {MOST_OF_A_PARAMETER:g}, "
                 "or leave it out"
             )
+    return given
 
 
 def random_stream(seed: int, stream: int) -> np.random.Generator:
@@ -205,15 +211,12 @@ def generate_workload(name: str, seed: int, jobs: int, max_gpus: int | None = No
     ------
     WorkloadError : unknown generator or parameter, a parameter out of range, or more than MOST_JOBS jobs
     """
-    check_parameters(name, parameters)
+    given = check_parameters(name, parameters)
     if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
         raise WorkloadError(f"synthetic:{name}: jobs is {jobs!r}: it must be a whole number of at least 1")
     refuse_too_many_jobs(jobs, f"synthetic:{name}")
-    given = {key: value for key, value in parameters.items() if value is not None}
-    for key in given.keys() & set(DEMANDS):
-        given[key] = demand_of(given[key])
     drawn = GENERATORS[name](seed if name in SEEDED else random_stream(seed, 0), jobs, max_gpus, **given)
-    return dataclasses.replace(drawn, name=name, source=f"synthetic:{name}")
+    return drawn.unchecked_replace(name=name, source=f"synthetic:{name}")
 
 
 def _positive(name: str, value: float) -> None:
