@@ -74,10 +74,10 @@ def test_agents_saved_before_least_run_s_play_without_a_limit(
     tmp_path: Path, saved: dict[str, float | None], expected: float | None
 ) -> None:
     path = write(tmp_path, json.dumps({"training": WINDOWS | saved}))
-    assert LearnedScheduler(path)._windows.least_run_s == expected
+    assert LearnedScheduler(path).windows.least_run_s == expected
 
 
 def test_training_saves_the_limit_under_which_an_agent_has_learned() -> None:
     training = pytest.importorskip("gpusched_env.agents.training", exc_type=ImportError)
-    assert training.TrainingConfig().windows["least_run_s"] is None
-    assert training.TrainingConfig(least_run_s=7.0).windows["least_run_s"] == 7.0
+    assert training.TrainingConfig().windows.least_run_s is None
+    assert training.TrainingConfig(least_run_s=7.0).windows.least_run_s == 7.0

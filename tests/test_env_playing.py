@@ -86,7 +86,9 @@ def test_playing_refuses_windows_that_hide_decisions() -> None:
 def test_the_windows_that_the_error_names_suffice() -> None:
     """An agent's own windows hide a job that LAS preempts; windows of the sizes in the message do not."""
     scenario = small_scenario(150)
-    options: dict[str, Any] = {"skip_forced_waits": False, "migration": True, "step_limit": 10**6}
+    options: dict[str, Any] = {
+        "skip_forced_waits": False, "migration": True, "least_run_s": 0.0, "step_limit": 10**6,
+    }  # fmt: skip
     small: dict[str, Any] = {"queue_window": 8, "running_window": 2}
     with pytest.raises(SchedulerError) as error:
         play_scheduler(ClusterEnv(scenario, **options, **small), make_scheduler("las"), 200_000)
@@ -123,7 +125,9 @@ def test_decisions_that_a_direct_run_refuses_are_refused_in_small_windows_too() 
                 yield from [Preempt(int(view.running[0])), Preempt(int(view.running[0]))]
 
     scenario = small_scenario(60)
-    env = ClusterEnv(scenario, queue_window=1, running_window=8, skip_forced_waits=False, step_limit=10**6)
+    env = ClusterEnv(
+        scenario, queue_window=1, running_window=8, skip_forced_waits=False, least_run_s=0.0, step_limit=10**6
+    )
     through = play_scheduler(env, Careless(), 200_000)
     direct = simulate(scenario.instance(200_000), Careless(), seed=200_000)
     assert through.digest() == direct.digest()

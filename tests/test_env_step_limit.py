@@ -239,7 +239,7 @@ def test_without_autoreset_the_batch_ends_like_single_environments() -> None:
     for b in range(3):
         paid, _, _, said = play(ClusterEnv(**options), infeasible, 3 + b)
         assert infos["digest"][b] == said[-1]["digest"]
-        assert infos["episode"]["r"][b] == sum(paid)
+        assert infos["episode_return"][b] == sum(paid)
         assert rewards[b] == paid[-1]
         assert not seen["queue"][b].any()
     with pytest.raises(gym.error.ResetNeeded):

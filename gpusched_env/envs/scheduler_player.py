@@ -23,8 +23,8 @@ def play_scheduler(env: gym.Env[Any, Any], scheduler: Scheduler, seed: int) -> E
 
     Raises
     ------
-    SchedulerError : the environment skips waits or grants leases, a job is in no slot, a preemption is a migration that
-        the environment forbids, or the step limit is reached
+    SchedulerError : the environment skips waits or grants leases, a job is in no slot, a preemption is one that the
+        environment forbids, or the step limit is reached
     GpuschedError : the environment cannot express a decision for another reason
     """
     base = env.unwrapped
@@ -49,7 +49,9 @@ def play_scheduler(env: gym.Env[Any, Any], scheduler: Scheduler, seed: int) -> E
                 base.start_on(decision.job, decision.gpus, decision.share, decision.sub_steps)
             elif (action := base.encoder.action_of(decision)) is not None:
                 if isinstance(decision, Preempt) and not base.mask[action]:
-                    raise SchedulerError(f"{decision}: no job waits; make the environment with migration=True")
+                    raise SchedulerError(
+                        f"{decision}: the environment forbids this preemption; set migration=True and least_run_s=0"
+                    )
                 over = _step(env, action, scheduler)
         if not base.mask[base.windows.wait_action]:
             raise SchedulerError(
