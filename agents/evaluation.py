@@ -15,7 +15,6 @@ from gpusched_env.agents.learned import LearnedScheduler
 from gpusched_env.baselines import BASELINES, list_baselines
 from gpusched_env.consoles import console as file_console
 from gpusched_env.core.events import DECIDE
-from gpusched_env.envs.batch import NO_LIMIT
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.step import SKIP
 from gpusched_env.envs.vector_runs import VectorRuns
@@ -89,7 +88,7 @@ def _played(
     player: LearnedScheduler, scenario: Scenario, seeds: Sequence[int], instances: Sequence[Instance]
 ) -> list[Simulation]:
     """Play the instances in a batch of environments, with one random generator for each; return their simulations."""
-    single = ClusterEnv(scenario, step_limit=NO_LIMIT, **dataclasses.asdict(player.windows))
+    single = ClusterEnv(scenario, **dataclasses.asdict(player.windows))
     runs = VectorRuns([single] * len(seeds), instances, len(scenario.cluster.nodes), threads=1, keep_logs=True)
     for b, (instance, seed) in enumerate(zip(instances, seeds, strict=True)):
         runs.begin(b, instance, seed)

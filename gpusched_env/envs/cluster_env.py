@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from gpusched_env.envs.encoder import Encoder, Observation, Windows, observed_types
+from gpusched_env.envs.encoder import STEPS_PER_JOB, Encoder, Observation, Windows, observed_types
 from gpusched_env.envs.reset_options import check_reset_options
 from gpusched_env.envs.rewards import parse_reward
 from gpusched_env.envs.step_results import DT, FIRST_COMPONENT, REFUSALS, REWARD, TERMINATED, TRUNCATED
@@ -336,7 +336,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
 
     def limit(self, instance: Instance) -> int:
         """Return the number of steps after which the agent is cut off."""
-        return 100 * len(instance.workload) if self.step_limit is None else self.step_limit
+        return STEPS_PER_JOB * len(instance.workload) if self.step_limit is None else self.step_limit
 
     def summary(self, simulation: Simulation) -> dict[str, Any]:
         """Return the metrics and the digest of an episode."""

@@ -24,6 +24,7 @@ from gpusched_env.simulator.decisions import Decision, Preempt, Start, Wait
 from gpusched_env.workload import MOST_JOBS
 
 Observation = dict[str, np.ndarray]
+STEPS_PER_JOB: Final = 100  # default of the step limit
 
 # Orders in which a window shows jobs. Kernels use the index as the number of an order.
 WINDOW_ORDERS: Final = ("arrival", "start", "shortest", "longest", "least-attained", "most-attained")

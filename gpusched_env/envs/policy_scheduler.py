@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
-from gpusched_env.envs.encoder import Encoder, Observation, Windows
-from gpusched_env.errors import SchedulerError
+from gpusched_env.envs.encoder import STEPS_PER_JOB, Encoder, Observation, Windows
 from gpusched_env.simulator import ClusterView, Decision, Lease, Scheduler, Start
 
 Policy = Callable[[Observation, np.ndarray], int]
-_MOST_REFUSED: Final = 10_000  # infeasible actions in a row, after which the policy is taken to repeat itself
 
 
 @dataclass
@@ -22,7 +20,8 @@ class PolicyScheduler(Scheduler):
 
     At each decision point the policy is called until it waits. With ``windows.lease_s``, a start is followed by a
     ``Lease``, and a wait renews the leases that have ended. An infeasible action changes nothing, and the policy is
-    called again.
+    called again. After ``step_limit`` actions the remaining jobs are played first in, first out, as the environment
+    plays them.
 
     Parameters
     ----------
@@ -31,10 +30,7 @@ class PolicyScheduler(Scheduler):
     label : name in tables
     describe : parameters that are stored with results
     skip_forced_waits : do not call the policy while waiting is the only feasible action, as the environment's argument
-
-    Raises
-    ------
-    SchedulerError : the policy repeats infeasible actions
+    step_limit : number of actions of the policy, refused ones included; None = 100 per job, as in the environment
     """
 
     policy: Policy
@@ -42,6 +38,7 @@ class PolicyScheduler(Scheduler):
     label: str = "agent"
     describe: dict[str, Any] = field(default_factory=dict)
     skip_forced_waits: bool = True
+    step_limit: int | None = None
 
     def __post_init__(self) -> None:
         """Declare whether the windows show true run times."""
@@ -60,41 +57,55 @@ class PolicyScheduler(Scheduler):
     def reset(self, view: ClusterView) -> None:
         """Make an encoder of a new simulation."""
         self.encoder = Encoder.for_view(self.windows, view)
+        jobs = len(self.encoder.simulation.instance.workload)
+        self._left = STEPS_PER_JOB * jobs if self.step_limit is None else self.step_limit  # -1 = played out
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Call the policy until it waits."""
+        """Call the policy until it waits; after the step limit, play first in, first out."""
+        from gpusched_env.envs.step import NO_ACTION
+
+        wait = self.windows.wait_action
         action = None
-        while action is None or action < self.windows.wait_action:
-            action = self._next_action()
-            if action is None:
+        while action is None or action < wait:
+            observation, _, _ = self.encoder.play(NO_ACTION)
+            mask = self.encoder.mask.astype(bool)
+            choices = np.count_nonzero(mask)
+            if self._left and choices == 0:
                 return  # not even a wait is feasible: no event can come
+            if self._left >= 0 and choices == 1 and mask[wait] and self.skip_forced_waits:
+                action = wait  # a part of the step before
+            elif self._left > 0:
+                self._left -= 1
+                action = int(self.policy(observation, mask))
+                if not mask[action]:
+                    action = None  # refused, but a step
+                    continue
+            else:
+                self._left = -1
+                yield from self._play_out(view)
+                return
             decision = self.encoder.decision_of(action)
-            if action >= self.windows.wait_action:
+            if action >= wait:
                 yield from self._leases(view, view.lease_ended.tolist())
             if decision is not None:
                 yield decision
             if isinstance(decision, Start):
                 yield from self._leases(view, [decision.job])
 
-    def _next_action(self) -> int | None:
-        """Return the next feasible action of the policy; None if no action is feasible."""
-        from gpusched_env.envs.step import NO_ACTION
-
-        wait = self.windows.wait_action
-        for _ in range(_MOST_REFUSED):  # a step limit as the environment's belongs here
-            observation, _, _ = self.encoder.play(NO_ACTION)
-            mask = self.encoder.mask.astype(bool)
-            choices = np.count_nonzero(mask)
-            if choices == 0:
-                return None
-            is_forced = choices == 1 and mask[wait] and self.skip_forced_waits
-            action = wait if is_forced else int(self.policy(observation, mask))
-            if mask[action]:
-                return action
-        raise SchedulerError(
-            f"{self.name}: the policy chose infeasible actions {_MOST_REFUSED:,} times in a row, at last {action}; "
-            "choose one that the mask marks"
-        )
+    def _play_out(self, view: ClusterView) -> Iterable[Decision]:
+        """Start waiting jobs as the environment does after its step limit (gpusched_env.envs.play_out)."""
+        rule = 0
+        while len(view.waiting) and rule < len(self.windows.rules):
+            job = int(view.waiting[0])
+            yield Start(job, self.windows.rules[rule])
+            if not view.refusal:
+                rule = 0
+                yield from self._leases(view, [job])
+            elif not len(view.running):
+                rule += 1
+            else:
+                break
+        yield from self._leases(view, view.lease_ended.tolist())
 
     def _leases(self, view: ClusterView, jobs: list[int]) -> Iterable[Lease]:
         """Yield a new lease for each of these jobs, if the windows have leases."""
