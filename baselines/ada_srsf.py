@@ -26,9 +26,10 @@ class AdaSrsf(Scheduler):
 
     Parameters
     ----------
-    gate : when a gang that spans machines may start although another such gang uses one of these machines. "adadual"
-        (default) = if starting makes the sum of the end times of the two transfers smaller, and there is only one other
-        gang; "one" = never (SRSF(1) of the paper); "two" = if there is only one other gang (SRSF(2))
+    gate : when a gang that spans machines may start although another such gang uses one of these machines. "one" =
+        never (SRSF(1) of the paper); "two" = if each of these machines is used by at most one other such gang
+        (SRSF(2)); "adadual" (default) = if the condition of "two" holds and, for each such gang, starting now makes the
+        sum of the end times of its transfer and the new one smaller
     alpha : eta / b of the paper, default 0.2: additional time to send a byte through a shared port, relative to the
         time to send a byte alone. A larger value makes "adadual" stricter
     placement : placement rule of all jobs; default best fit

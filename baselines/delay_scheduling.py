@@ -138,7 +138,8 @@ def skips_for_locality(machines: float, replicas: float, locality: float, tasks:
     machines : number of machines of the cluster
     replicas : number of machines on which each task is local
     locality : required fraction of local tasks, 0 <= locality < 1
-    tasks : number of tasks of a job; the more of them have been launched, the fewer machines are local for the others
+    tasks : number of tasks of a job; the more of its tasks have been launched, the fewer machines are local for the
+        rest
 
     References
     ----------
@@ -149,5 +150,5 @@ def skips_for_locality(machines: float, replicas: float, locality: float, tasks:
 
 
 def chance_of_no_local_offer(local: float, offers: float) -> float:
-    """Return the probability that none of ``offers`` independent offers is local; each is local with ``local``."""
+    """Return the probability that none of ``offers`` independent offers is local; ``local`` = probability for one."""
     return power(1.0 - local, offers)

@@ -41,8 +41,8 @@ class Fifo(EstimatingScheduler):
     EASY reserves a number of GPUs, not particular GPUs. ``shadow`` is the earliest time at which, by the estimated ends
     of the running jobs, enough GPUs for the first waiting job are free. ``extra`` is the number of GPUs left over at
     that time. A later job may start if it ends by ``shadow`` even on its slowest placement, or if it needs at most
-    ``extra`` GPUs. With true run times, backfill therefore never delays the first waiting job, provided that its
-    placement rule takes any free GPUs. With noisy estimates, backfill may delay it. The reservation is recomputed at
+    ``extra`` GPUs. With true run times, backfill therefore never delays the first waiting job, provided that the
+    placement rule accepts any free GPUs. With noisy estimates, backfill may delay it. The reservation is recomputed at
     every decision point, in O(running log running).
 
     The field ``queue`` of a scenario overrides "strict" and "skip".

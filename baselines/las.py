@@ -34,11 +34,11 @@ class LeastAttainedService(Scheduler):
 
     Notes
     -----
-    Between two rounds, waiting jobs start on free GPUs in the same order, without preemption. In a scenario with
-    rounds, every decision point is a round. Ties: earliest arrival, then lowest id, whether a job runs or waits.
-    Without rounds, LAS would preempt jobs of equal service in turn for ever. Results therefore depend on ``round_s``,
-    and only results of the same ``round_s`` are comparable. A decision point takes O(n log n), n = number of jobs in
-    the system.
+    Between two rounds, waiting jobs start on free GPUs in order of attained service, without preemption. In a scenario
+    with rounds, every decision point is a round. Ties: earliest arrival, then lowest id; running jobs do not come
+    before waiting ones. Without rounds, LAS would preempt jobs of equal service in turn for ever. Results therefore
+    depend on ``round_s``, and only results of the same ``round_s`` are comparable. A decision point takes O(n log n), n
+    = number of jobs in the system.
 
     References
     ----------

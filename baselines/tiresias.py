@@ -27,10 +27,10 @@ class Tiresias(Scheduler):
     """Serve jobs from several queues, those with little attained service first, and consolidate models with high skew.
 
     A job begins in the first queue. It is demoted to the next queue when its attained service, gang size x productive
-    seconds, reaches the limit of its queue. Productive seconds are the time during which a job makes progress. The
-    first queue is served first, so short and small jobs finish early, although no run time is known. Running jobs are
-    preempted for jobs of earlier queues. As a job changes its queue only a few times, jobs of similar service do not
-    preempt each other for ever.
+    seconds, reaches the limit of the queue that the job is in. Productive seconds are the time during which a job makes
+    progress. The first queue is served first, so short and small jobs finish early, although no run time is known.
+    Running jobs are preempted for jobs of earlier queues. As a job changes its queue only a few times, jobs of similar
+    service do not preempt each other for ever.
 
     * ``tiresias``: ``policy="las"``. Within a queue, jobs are ordered by first start (discretised 2D-LAS).
     * ``tiresias-g``: ``policy="gittins"``. Within a queue, jobs are ordered by their Gittins index, which is computed
@@ -63,7 +63,8 @@ class Tiresias(Scheduler):
     - ``packlimit`` is 0.3.
     - There is one threshold, of 3,600 GPU s.
     - In the last queue, the quantum of the Gittins index is the largest past size minus the attained service.
-    - The wait for a promotion counts from the time at which the job last ran or was last promoted.
+    - The wait for a promotion counts from the time at which the job last ran or the time at which it was last promoted,
+      whichever is later.
 
     A decision point takes O(n log n), n = number of jobs in the system.
 

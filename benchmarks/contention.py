@@ -2,11 +2,12 @@
 
     python benchmarks/contention.py [--events 1000] [--repeats 9] [--output FILE.json]
 
-32 racks of eight machines under a leaf-spine network, max-min fair rates. At each completion another gang starts on the
-GPUs that the completion before has freed: one gap wanders over the cluster, and the mix of placements stays the same.
-The loop is compiled. Times are CPU seconds, so that other processes do not count; medians over repeats. An event is a
-completion or a start; its time includes the search for it, its flows, all rates, new completion times and the log. For
-comparison, all rates are also solved from scratch at every event, which must give the same rates, bit for bit.
+32 racks of eight machines under a leaf-spine network, max-min fair rates. At each completion, the next gang starts on
+the GPUs that the previous completion has freed. So the GPUs of one gang are always free, and the mix of placements
+stays the same. The loop is compiled. Times are CPU seconds, so that other processes do not count; medians over repeats.
+An event is a completion or a start. Its time includes finding the event, updating the flows, all rates and the
+completion times, and writing the log. A second run of each mix solves all rates from scratch at every event. The time
+of this run is reported too, and its final rates must equal those of the first run, bit for bit.
 """
 
 from __future__ import annotations

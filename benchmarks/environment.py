@@ -2,11 +2,11 @@
 
     python benchmarks/environment.py [--steps 20000] [--repeats 5] [--output FILE.json]
 
-Both run through ``gymnasium.make`` with its default wrappers. Ours plays random feasible actions on 256 GPUs with a
-queue window of 32. The actions are drawn before, in a pass over the same episodes that is not timed, because choosing
-is the agent's work, not the environment's. The speed with choosing is reported as well. The episode has 1,000 jobs on
-the same cluster; its agent starts the first job that fits, else waits. CPU seconds, medians over repeats, after
-compilation.
+Both environments run through ``gymnasium.make`` with its default wrappers. This package's environment, ClusterEnv,
+plays random feasible actions on 256 GPUs with a queue window of 32. The actions are drawn in an earlier pass over the
+same episodes that is not timed, because choosing actions is the agent's work, not the environment's. The speed that
+includes choosing is reported as well. The agent's episode has 1,000 jobs on the same cluster; the agent starts the
+first job that fits, and waits if none fits. All times are CPU seconds, after compilation; medians over repeats.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def cluster_rates(steps: int) -> tuple[float, float]:
 
 
 def ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
-    """Divide rates that were measured alternately, pair by pair, so that both had the same load on the machine."""
+    """Divide rates pair by pair; the rates of a pair were measured in turn, under the same load of the machine."""
     return [one / other for one, other in zip(ours, theirs, strict=True)]
 
 
@@ -88,7 +88,7 @@ def rate_of(env: gymnasium.Env[Any, Any], actions: Sequence[int]) -> float:
 
 
 def episode_seconds(jobs: int = 1000) -> dict[str, float]:
-    """Measure an episode of the agent that starts the first job that fits, else waits [CPU s].
+    """Measure an episode of the agent that starts the first job that fits, and waits if none fits [CPU s].
 
     Returns
     -------
@@ -119,7 +119,7 @@ def episode_seconds(jobs: int = 1000) -> dict[str, float]:
 
 
 def interval_rate() -> float:
-    """Measure an episode of delay timers, all in the middle of their range [intervals per CPU second]."""
+    """Measure an episode of DelayTimers-v0 with all timers in the middle of their range [intervals per CPU second]."""
     env = gymnasium.make("gpusched/DelayTimers-v0", scenario="dally-poisson-v1")
     env.reset(seed=0)
     action = np.zeros(env.action_space.shape or ())

@@ -2,8 +2,9 @@
 
     python benchmarks/gavel.py [--repeats 5] [--output FILE.json]
 
-Jobs are Gavel's own: models, gangs and weights of ``synthetic:gavel``, on 36 GPUs of each type. One process and one
-thread; CPU seconds, so that other processes do not count; medians over repeats, each with different jobs.
+The jobs have the models, gang sizes and weights of ``synthetic:gavel``; the cluster has 36 GPUs of each type. One
+process with one thread. Times are CPU seconds, so that other processes do not count; medians over repeats, each with
+different jobs.
 """
 
 from __future__ import annotations

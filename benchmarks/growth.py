@@ -1,13 +1,14 @@
-"""How the time of a replay grows: CPU seconds of schedulers, beside a tenth of the jobs, and peak memory.
+"""How the time of a replay grows: CPU seconds with all jobs and with a tenth of them, and peak memory.
 
     python benchmarks/growth.py                                  every case
     python benchmarks/growth.py --quick                          without the cases that take minutes, once each
     python benchmarks/growth.py --only "100,000 contended"       cases whose name begins with this text
     python benchmarks/growth.py --schedulers sjf las --jobs 100000 --gpus 2000
 
-Poisson jobs of log-normal length; preemption is free. Each case runs in its own process, so that its peak memory can be
-measured; kernels are compiled before the clock starts. CPU seconds, so that other processes count little; medians over
-repeats. The process keeps memory that a run frees, so only the first repeat pays for new memory.
+Jobs arrive as a Poisson process and have log-normal run times; preemption is free. Each case runs in its own process,
+so that the peak memory of the case can be measured. Kernels are compiled before the clock starts. Times are CPU
+seconds, so that other processes count little; medians over repeats. The process keeps memory that a run frees, so only
+the first repeat allocates new memory.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ FREE: Final = Semantics(checkpoint_s=0.0, restore_s=0.0)
 def columns(
     jobs: int, gpus: int, seed: int, load: float, shares: dict[int, float]
 ) -> tuple[np.random.Generator, Workload, Cluster]:
-    """Draw jobs whose demand is ``load`` of a cluster; return the generator, the jobs and the cluster."""
+    """Draw jobs with a demand of ``load`` x the GPUs of a cluster; return the generator, the jobs and the cluster."""
     rng = np.random.default_rng(seed)
     gangs = rng.choice(list(shares), jobs, p=list(shares.values()))
     duration_s = np.ceil(rng.lognormal(7.0, 1.5, jobs))
@@ -63,7 +64,7 @@ def columns(
 
 
 def poisson(jobs: int, gpus: int, seed: int, load: float = LOAD, sharing: Sharing | None = None) -> Instance:
-    """Draw jobs of log-normal length whose demand is ``load`` of the cluster; all gangs fit into a machine."""
+    """Draw jobs of log-normal length with a demand of ``load`` x the cluster's GPUs; all gangs fit into a machine."""
     _, workload, cluster = columns(jobs, gpus, seed, load, dict(zip(GANGS, SHARES, strict=True)))
     return Instance(cluster, workload, None, FREE, sharing)
 
@@ -76,7 +77,7 @@ def contended(jobs: int, gpus: int, seed: int, load: float = CONTENDED_LOAD) -> 
 
 
 class PlainSmallestFirst(Scheduler):
-    """A scheduler in plain Python, by the documented protocol: smallest first, each job that fits."""
+    """A scheduler in plain Python, by the documented protocol: smallest gang first; what does not fit is skipped."""
 
     def decide(self, view: Any) -> Iterable[Decision]:
         """Yield the starts, smallest gang first."""
@@ -113,8 +114,8 @@ class Case:
     load : demand / capacity
     target_s : most CPU seconds that it may take; None = for information
     target_GB : most peak memory that it may take
-    slow : it takes minutes, so --quick leaves it out
-    tenth : a tenth of the jobs is measured as well
+    slow : the case takes minutes, so --quick leaves it out
+    tenth : the case is also measured with a tenth of the jobs
     """
 
     scheduler: str

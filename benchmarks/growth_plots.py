@@ -2,11 +2,17 @@
 
     python benchmarks/growth_plots.py [--output docs/performance] [--repeats 3] [--quick]
 
-Four sweeps, each of one parameter: jobs of a trace on 2,000 GPUs; GPUs with 50,000 jobs; jobs that all arrive at time 0
-and wait for 64 GPUs; links of leaf-spine networks with 20,000 jobs and max-min fair rates. Each is a replay by FIFO,
-SRTF and Tiresias, as in growth.py, and a batch of 32 environments on one thread with random feasible actions, on the
-same GPUs. The environments' jobs are like Philly's (1,000 in the sweep of GPUs), all at time 0 in the sweep of waiting
-jobs, and those of leaf-spine-2048-v1 in the sweep of links. CPU microseconds, medians over repeats, after compilation.
+There are four sweeps, each of one parameter:
+
+- the number of jobs of a trace, on 2,000 GPUs;
+- the number of GPUs, with 50,000 jobs;
+- the number of waiting jobs, which all arrive at time 0, on 64 GPUs;
+- the number of links of a leaf-spine network, with 20,000 jobs and max-min fair rates.
+
+Each point of a sweep is measured for replays by FIFO, SRTF and Tiresias, as in growth.py, and for a batch of 32
+environments on one thread that play random feasible actions on the same number of GPUs. The jobs of the environments
+are like Philly's, 1,000 of them in the sweep of GPUs. In the sweep of waiting jobs, all arrive at time 0; in the sweep
+of links, the jobs are those of leaf-spine-2048-v1. Times are CPU microseconds, after compilation; medians over repeats.
 Writes growth.png and growth.json.
 """
 
@@ -138,7 +144,7 @@ def event_us(instance: Instance, scheduler: str, repeats: int) -> float:
 
 
 def step_us(scenario: Scenario, settings: Settings) -> float:
-    """CPU microseconds per step of one environment of a batch, resets at the begin of episodes included."""
+    """CPU microseconds per step of one environment of a batch, including the resets at the beginnings of episodes."""
     envs = gymnasium.make_vec(
         "gpusched/Cluster-v0", num_envs=settings.environments, scenario=scenario, copy=False, threads=1
     )

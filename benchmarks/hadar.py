@@ -2,9 +2,9 @@
 
     python benchmarks/hadar.py [--jobs 480] [--nodes 15] [--rounds 50] [--output FILE.json]
 
-The time is that of the whole decision: the view, prices, order, both passes, and the application of the decisions. Long
-queues are walked in compiled code; queues of up to twelve jobs are searched. CPU seconds, so that other processes do
-not count; median and worst over the first rounds of a run.
+The time of a round includes the view, prices, order, both passes, and the application of the decisions. For queues of
+up to twelve jobs, Hadar uses the exact search; for longer ones, the compiled greedy walk. Times are CPU seconds, so
+that other processes do not count; median and maximum over the first rounds of a run.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
     python benchmarks/leaderboard.py [--schedulers fifo srtf tiresias] [--log FILE] [--workers -1]
 
-Prints wall-clock and CPU seconds. Reading and verifying are timed in the process that has made the entry, so loading
-Python and compiled code is not counted. The site is built by the command in processes of its own, whose whole time is
-counted; run it twice if kernels were not compiled before. The entries are those of five schedulers that may take part
-in every track, as shipped with the package. The track of a log needs the log.
+Prints wall-clock and CPU seconds. An entry is read and verified in the process that has made it, so the time to load
+Python and compiled code is not counted. The site is built by ``gpusched`` in separate processes, whose whole time is
+counted; run the benchmark twice if kernels were not compiled before. The entries are those of five schedulers that may
+take part in every track, as shipped with the package. A track whose jobs are those of a log needs the file of the log.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ CARTPOLE_STEPS: Final = 10_000  # per sample
 
 
 def single(steps: int, repeats: int) -> Samples:
-    """One environment and CartPole-v1, alternately; ``chosen`` includes the time to choose actions."""
+    """One environment and CartPole-v1, alternately; the samples ``chosen`` include the time to choose actions."""
     cluster_rates(200)
     found: Samples = {"cartpole": [], "rate": [], "chosen": []}
     for _ in range(repeats):
@@ -127,7 +127,7 @@ def seconds(call: Callable[[], object], repeats: int) -> list[float]:
 
 
 def wrappers(steps: int, repeats: int) -> Samples:
-    """Microseconds per step, and those that each usual wrapper of ``gymnasium.make`` adds, measured alternately."""
+    """Microseconds per step, and those that each default wrapper of ``gymnasium.make`` adds, measured alternately."""
     stacks: dict[str, Callable[[Any], Any]] = {
         "none": lambda env: env,
         "checker": PassiveEnvChecker,
@@ -157,6 +157,6 @@ def memory(scenario: str = "philly-256-v1", environments: int = 256) -> Samples:
 
 
 def flat(decisions: int) -> Samples:
-    """Megabytes by which a batch of 256 on 256 GPUs grows after a tenth of the decisions, and its final size."""
+    """Megabytes by which a process with a batch of 256 grows after a tenth of the decisions, and its final size."""
     sizes = [resident for _, resident, _ in long_run("philly-256-v1", 256, decisions)]
     return {"grown_MB": [(sizes[-1] - sizes[0]) / 1e6], "resident_MB": [sizes[-1] / 1e6]}

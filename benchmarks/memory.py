@@ -3,7 +3,8 @@
     python benchmarks/memory.py                              kilobytes per environment of a batch of 256
     python benchmarks/memory.py --decisions 100_000_000      resident size after each tenth of the decisions
 
-A batch of 256 plays random feasible actions, episode after episode. Linux only. The long run takes minutes.
+A batch of 256 environments plays random feasible actions, episode after episode. Linux only. A run with ``--decisions``
+takes minutes.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ def _part(case: Case) -> str:
 
 
 def _growth(case: Case, grown: Case, run: str) -> list[Row]:
-    """Rows for a replay / that of a tenth of its jobs: seconds, and under contention also events."""
+    """Rows for the ratio of a replay to one of a tenth of its jobs: seconds, and under contention also events."""
     what = f"{case.scheduler}: {grown.jobs:,} jobs beside {grown.jobs // 10:,}"
     rows = [Row(_part(case), what, run, "growth", "x", GROWTH)]
     if case.kind == "contended":

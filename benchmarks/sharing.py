@@ -2,8 +2,8 @@
 
     python benchmarks/sharing.py [--jobs 240] [--draws 5] [--output FILE.json]
 
-The time is that of the whole run: events, the order of the queue, the search for shared GPUs, and the decisions. CPU
-seconds, so that other processes do not count; median and worst over draws and xi.
+The time is that of the whole run: events, the order of the queue, the search for shared GPUs, and the decisions. Times
+are CPU seconds, so that other processes do not count; median and maximum over draws and slowdowns xi.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     python benchmarks/startup.py [--train] [--only NAME ...] [--output FILE.json]
 
 Seconds are user and system time of the process and of its child processes. Each row begins with its own empty cache.
-``import torch`` on the same machine is the yardstick: goals scale with its time, which was 2.6 s on the machine where
-they were set.
+Goals scale with the time of ``import torch`` on the same machine. That time was 2.6 s on the machine on which the goals
+were set.
 """
 
 from __future__ import annotations

@@ -4,9 +4,10 @@
     python benchmarks/table.py --quick           fewer repeats, without runs that take minutes
     python benchmarks/table.py --output docs/performance/table.json --page docs/performance.md
 
-Each run is a separate process, so a run that fails affects only its own rows. CPU seconds, so that other processes
-count little; medians over repeats, with minimum and maximum. CartPole-v1 is measured before each repeat that is
-compared with it, and the median of these ratios is reported. Compilation is not counted.
+Each run is a separate process, so a run that fails affects only its own rows. Times are CPU seconds, so that other
+processes count little; medians over repeats, with minimum and maximum. If a run is compared with CartPole-v1,
+CartPole-v1 is measured immediately before each repeat, and the median of the ratios is reported. Compilation is not
+counted.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Settings:
 
 
 def arguments_of(run: Run, quick: bool) -> dict[str, Any] | None:
-    """Return the arguments of a run; None = it is left out."""
+    """Return the arguments of a run; None = the run is left out."""
     if not quick:
         return dict(run.arguments)
     return None if run.quick is None else {**run.arguments, **run.quick}

@@ -3,7 +3,8 @@
     python benchmarks/traces.py [--rows 1000000] [--layouts helios swf] [--output FILE.json]
 
 The files are first written into a temporary folder. Memory is given per row: the peak of the resident set while
-reading, minus its size before, minus the arrays of the workload. It is read from /proc, so Linux only.
+reading, minus the size of the resident set before reading, minus the arrays of the workload. The sizes are read from
+/proc, so Linux only.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 
     python benchmarks/vector.py [--environments 256] [--steps 200] [--repeats 5] [--output FILE.json]
 
-``make_vec`` with shared buffers on one thread, random feasible actions, queue window 32: on 256 GPUs, and on a
-leaf-spine network of 256 GPUs with max-min fair links. CPU seconds of ``step`` only: resets of episodes within the run
-count, choosing actions does not. Then the environment's share of the time of a MaskablePPO rollout. Medians over
-repeats.
+The batch is made by ``make_vec`` with shared buffers and one thread, and plays random feasible actions with a queue
+window of 32. It is measured on 256 GPUs without links, and on a leaf-spine network of 256 GPUs with max-min fair links.
+Times are CPU seconds of ``step`` only, which include resets at the ends of episodes but not the choice of actions. The
+third measurement is the environment's share of the time of a MaskablePPO rollout. Medians over repeats.
 """
 
 from __future__ import annotations

@@ -45,7 +45,8 @@ class EntryError(GpuschedError):
 class MismatchError(EntryError):
     """A leaderboard entry whose replay gives results other than those claimed.
 
-    Either the claim is false, or the results were computed on another processor or by another version.
+    Either the claim is false, or the claimed results were computed on another processor or by another version of the
+    package.
     """
 
 

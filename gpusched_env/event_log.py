@@ -43,8 +43,8 @@ class EventLog:
       time as the preemption.
     - ``complete``: the job finishes and its GPUs become free.
     - ``rate``: the gang takes ``value`` seconds per iteration from here on, including all sub-steps and the slowdown by
-      other gangs. The first such event of a gang has the time of its start. There are ``rate`` events only if the
-      network is a topology or jobs share GPUs. Otherwise the placement alone determines the rate.
+      other gangs. The first ``rate`` event of a gang has the time of the gang's start. There are ``rate`` events only
+      if the network is a topology or jobs share GPUs. Otherwise the placement alone determines the rate.
     - ``lease-end``: the lease of a gang ends, and the scheduler decides about its GPUs. The gang stops only if a
       ``preempt`` follows.
 

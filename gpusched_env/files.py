@@ -14,7 +14,7 @@ from gpusched_env.errors import GpuschedError
 
 @contextlib.contextmanager
 def whole(path: Path) -> Iterator[Path]:
-    """Yield a temporary path in the folder of ``path``; at the end, move that file to ``path`` if no error occurred.
+    """Yield a temporary path in the folder of ``path``; at the end, move its file to ``path`` if no error occurred.
 
     Raises
     ------

@@ -47,9 +47,10 @@ class Paces(NamedTuple):
     """Times of one iteration of each job class, by tier and GPU type; each array has the shape [C, tiers, T].
 
     If machines have slots, there is a fourth tier. Its times are those of the tier "machine", unless times depend on
-    the shape of the placement. An entry is for a gang whose GPUs are all of one type. A synchronous gang waits for its
-    slowest member, so a gang on GPUs of several types takes the largest time of these types. If a class cannot run on a
-    GPU type on some tier, its compute and iteration times for this type are infinite on all tiers.
+    the shape of the placement. An element is the time of a gang whose GPUs are all of one type. In synchronous
+    training, each iteration waits for the slowest GPU. So a gang on GPUs of several types takes the largest of the
+    times of these types. If a class cannot run on a GPU type on some tier, its compute and iteration times for this
+    type are infinite on all tiers.
     """
 
     iteration_s: np.ndarray  # float64 [s] of one iteration on an idle network
@@ -159,8 +160,8 @@ def ideal_iteration_seconds(gangs: np.ndarray, iteration_s: np.ndarray, cluster:
     """float64 [C]: seconds of one iteration of each job class on the fastest placement in the empty cluster.
 
     Consider each GPU type and tier. Allow GPUs of this type and of all types that are as fast or faster for the class.
-    If one machine, rack or slot of the tier has enough of these GPUs, the given type, the slowest one allowed,
-    determines the time. The result is the smallest of these times.
+    If one slot, machine or rack of the tier has enough of these GPUs, the time is that of the given type, because it is
+    the slowest type allowed. The result is the smallest of these times.
 
     Parameters
     ----------

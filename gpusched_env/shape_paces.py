@@ -50,7 +50,8 @@ def shape_paces(classes: np.ndarray, workload: Workload, cluster: Cluster) -> tu
     """Compute the times of one iteration of each job class on each shape, and on the fastest shape of each tier.
 
     An iteration takes compute time / efficiency. A gang may have no placement on some tier. The times on this tier are
-    then those of the next outer tier on which it has one, or, if there is none, of the next inner tier.
+    then those of the next outer tier on which the gang has a placement or, if there is no such tier, those of the next
+    inner one.
 
     Parameters
     ----------

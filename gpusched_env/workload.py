@@ -104,8 +104,9 @@ class Profiles:
     compute_s : float64 [P, T], seconds of compute of one iteration on one GPU of each type; inf = the model cannot run
         on this type
     gpu_types : names of the T GPU types
-    measured : MEASURED_DTYPE [M], measured times of gangs. For the gang size and the GPU type of a row, and from its
-        tier outwards, they replace the times from ``compute_s`` and from the communication model of the scenario
+    measured : MEASURED_DTYPE [M], measured times of gangs. For the gang size and the GPU type of a row, on the tier of
+        the row and all outer tiers, they replace the times that follow from ``compute_s`` and the communication model
+        of the scenario
     shaped : SHAPED_DTYPE [S], ascending, efficiency of a profile on each shape of a placement. Only the network model
         "dimensions" uses this table
     accumulation : ACCUMULATION_DTYPE [A], sorted by profile, effect of gradient accumulation on the compute and the
@@ -287,7 +288,7 @@ class Workload:
     Raises
     ------
     WorkloadError : there are no jobs or more than MOST_JOBS, two jobs have the same id, a time is negative or NaN, a
-        gang has less than 1 GPU, or a job has both or neither of ``iterations`` and ``duration_s``
+        gang has less than 1 GPU, or a job does not have exactly one of ``iterations`` and ``duration_s``
     """
 
     jobs: np.ndarray

@@ -29,7 +29,7 @@ class Part(NamedTuple):
     share : share of all jobs
     gpu_time : share of all GPU time; NaN if some job of the workload is given by iterations
     work : quantiles of the run times at RANKS, then their mean [s]; if some job of the workload is given by iterations,
-        the same of the iterations
+        quantiles and mean of the iterations instead
     """
 
     name: str

@@ -107,7 +107,7 @@ def sample(workload: Workload, amount: float, seed: int = 0) -> Workload:
 
     Raises
     ------
-    WorkloadError : an amount that is neither a share in (0, 1) nor a whole number, or no job left
+    WorkloadError : an amount that is neither a share in (0, 1) nor a whole number of at least 2, or no job left
     """
     check_amount(amount)
     rank = _split_mix(workload.jobs["id"], seed)

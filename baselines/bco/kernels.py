@@ -1,6 +1,7 @@
 """A compiled rehearsal of SJF-BCO: place jobs and process events until all jobs have finished or the plan fails.
 
-Its results are bit-identical to those of HeadOfLine (plans.py) and Ledger (ledger.py); tests compare them.
+The results of the kernels are bit-identical to those of HeadOfLine (plans.py) and Ledger (ledger.py); tests compare the
+results.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def sum_of(values: Array, begin: int, end: int) -> float:
 
 @helper
 def keep_servers(sim: Run, book: Book, able: Array, wanted: float) -> None:
-    """Mark the least charged servers, as few as have ``wanted`` GPUs on which the gang can run."""
+    """Mark the least charged servers, as few as together have ``wanted`` GPUs that can run the gang."""
     for node in range(len(book.mean_s)):
         first = sim.nodes[node]["first_gpu"]
         gpus = sim.nodes[node]["gpus"]
@@ -96,7 +97,7 @@ def keep_servers(sim: Run, book: Book, able: Array, wanted: float) -> None:
 def place_gang(sim: Run, book: Book, able: Array, gang: int, charge_s: float) -> int:
     """Choose the GPUs of a gang and charge them.
 
-    Returns 1 = done; 0 = too few GPUs are free now; -1 = there are too few even if all GPUs were free.
+    Returns 1 = the gang is placed; 0 = too few GPUs are free now; -1 = there would be too few even if all were free.
     """
     rules = book.memory
     gpus = len(book.charged_s)

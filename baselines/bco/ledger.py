@@ -66,7 +66,7 @@ class Ledger:
         Parameters
         ----------
         gang : gang size [GPU]
-        charge_s : charge to add to each of its GPUs [s]
+        charge_s : charge to add to each of the gang's GPUs [s]
         free : Boolean [G], whether each GPU may be taken now
         able : Boolean [G], whether the type of each GPU can run the gang; None = all can
 
@@ -99,7 +99,7 @@ class Ledger:
         return candidates[np.argsort(self.charged_s[candidates], kind="stable")[:gang]]
 
     def _least_charged_servers(self, wanted: float, able: np.ndarray | None) -> np.ndarray:
-        """Boolean [G]: GPUs of the least charged servers, as few as have ``wanted`` GPUs, free or not."""
+        """Boolean [G]: GPUs of the least charged servers, as few as together have ``wanted`` GPUs, free or not."""
         mean_s = np.add.reduceat(self.charged_s, self._first_gpu) / self._sizes
         order = np.argsort(mean_s, kind="stable")
         sizes = self._sizes if able is None else np.add.reduceat(able, self._first_gpu, dtype=np.int64)

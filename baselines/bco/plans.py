@@ -73,7 +73,7 @@ class Queues(Plan):
         self._gpu = np.concatenate([gpus for gpus in placed if gpus is not None])  # GPUs of these jobs, concatenated
 
     def starts(self, view: ClusterView) -> Iterator[Start]:
-        """Yield a start of every job whose GPUs are all free and assigned to no earlier job."""
+        """Yield a start of every job whose GPUs are free, and not assigned to a waiting job before it in the order."""
         if not len(self._job):
             return
         rank = np.repeat(np.arange(len(self._job)), self._size)

@@ -32,9 +32,9 @@ class Rehearser:
         self._copy: Simulation | None = None
 
     def end_s(self, plan: Plan, limit_s: float) -> float:
-        """Return the time at which the last of the arrived jobs would finish under a plan [s].
+        """Return the simulated time at which the last of the arrived jobs would finish under a plan [s].
 
-        inf = not before ``limit_s``.
+        inf = at the simulated time ``limit_s`` [s], some job would not have finished.
 
         Raises
         ------

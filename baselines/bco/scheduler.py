@@ -60,8 +60,8 @@ class SjfBco(Scheduler):
         less than kappa GPUs is small
     charge : charge of a job. "profile" (default) = its run time on one server; "estimate" = ``estimate_s`` / ``u``
     u : factor >= 1 by which an estimate may exceed the run time, default 5
-    horizon_s : T of the paper [s]. A plan that ends later is discarded, and T is the upper end of the bisection.
-        Default inf = no limit; the upper end of the bisection is then the sum of all charges
+    horizon_s : T of the paper, a simulated time [s]. A plan that ends later than T is discarded, and T is the upper end
+        of the bisection. Default inf = no limit; the upper end of the bisection is then the sum of all charges
     seed : seed of "rand", default 0
 
     Notes
@@ -150,7 +150,7 @@ class SjfBco(Scheduler):
             self._charged_s[list(start.gpus or ())] += self._charge_s[start.job]
 
     def _planned(self, view: ClusterView) -> Plan:
-        """Plan the waiting jobs; search theta and kappa by rehearsal unless both are given."""
+        """Plan the waiting jobs; theta and kappa are searched by rehearsal, unless the parameters fix both."""
         waiting = view.waiting
         order = waiting[np.argsort(view.gpus[waiting], kind="stable")] if self.order == "smallest" else waiting
         gangs, charges_s = view.gpus[order].astype(np.int64), self._charges_s(view, order)

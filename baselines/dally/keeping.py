@@ -1,4 +1,4 @@
-"""Gangs that stop before the end of their lease, and GPUs that are kept for a job until their holders have stopped."""
+"""Gangs that stop before their lease ends, and GPUs that are kept for a job until the gangs on them have stopped."""
 
 from __future__ import annotations
 
@@ -33,7 +33,11 @@ def may_stop(sim: Run, delay: Delay, row: int) -> bool:
 
 @kernel
 def stop_next(sim: Run, delay: Delay) -> bool:
-    """Find a gang that must stop, and the time: the end of its step, or now without steps. False = no gang must."""
+    """Find a gang that is marked to stop, and unmark it; return whether there is one.
+
+    Writes the row of the gang, and the time at which it stops, to ``rules``. The time is the end of the gang's present
+    step, or now if work is not done in steps.
+    """
     r = delay.rules
     for i in range(r["held"]):
         row = delay.held[i]

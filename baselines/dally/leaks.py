@@ -13,9 +13,9 @@ from gpusched_env.core.state import Run
 def outlives_lease(sim: Run, delay: Delay, row: int) -> bool:
     """Return whether the GPUs that a running gang has just won stay leased after the lease of the gang ends.
 
-    The lease of these GPUs began later than that of the gang. When the gang's lease ends, the look-ahead frees GPUs if
-    a step would not fit into their own lease. It considers only GPUs won in the last step of the gang's lease, and none
-    if the look-ahead itself ended that lease early.
+    The lease of these GPUs begins later than that of the gang. When the gang's lease ends, the look-ahead frees the won
+    GPUs if one more step would not fit into the lease of these GPUs. The look-ahead considers only GPUs won in the last
+    step of the gang's lease. It frees none if it has ended the gang's lease early itself.
     """
     r = delay.rules
     task = delay.tasks[row]
@@ -33,7 +33,7 @@ def outlives_lease(sim: Run, delay: Delay, row: int) -> bool:
 
 @kernel
 def leak(sim: Run, delay: Delay, row: int) -> None:
-    """Lease the chosen GPUs to a running gang, which wins them in this step and will not use them."""
+    """Lease the chosen GPUs to a running gang that wins them in its present step and will not use them."""
     task = delay.tasks[row]
     task["won_step"] = steps_done(sim, delay, row)
     stays = outlives_lease(sim, delay, row)

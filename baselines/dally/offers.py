@@ -134,12 +134,12 @@ def close_lease(sim: Run, delay: Delay, row: int) -> None:
 
 @kernel
 def plan_lease(sim: Run, delay: Delay, row: int) -> float:
-    """Compute when the lease of a gang that has just started ends [s]; inf = no lease, or the job finishes before.
+    """Compute when the lease of a gang that has just started ends [s]; inf = no lease, or the job ends first.
 
-    If work is done in steps, the lease ends at the end of the step in which it expires. It ends at the end of an
-    earlier step if the look-ahead finds that the next step does not fit. With quirk Q2, the look-ahead assumes that a
-    step takes step / gang size seconds. The lengths of steps are added one by one as in the authors' code, so that the
-    times agree to the last bit.
+    If work is done in steps, the lease ends at the end of the step in which it expires. With quirk Q2, there is also a
+    look-ahead. It ends the lease at the end of an earlier step if the next step would not fit into the lease, and it
+    takes step length / gang size as the length of the next step. The lengths of steps are added one by one as in the
+    authors' code, so that the times agree to the last bit.
     """
     r = delay.rules
     task = delay.tasks[row]
@@ -171,7 +171,7 @@ def plan_lease(sim: Run, delay: Delay, row: int) -> float:
 
 @kernel
 def bids_again(sim: Run, delay: Delay, row: int) -> bool:
-    """Return whether a running gang bids for GPUs, once in each step (quirk Q1), and set its sort key."""
+    """Return whether a running gang bids for GPUs now (quirk Q1: once in each step), and set the job's sort key."""
     task = delay.tasks[row]
     steps = steps_done(sim, delay, row)
     if task["won_step"] == steps:
@@ -189,7 +189,7 @@ def bids_again(sim: Run, delay: Delay, row: int) -> bool:
 
 @kernel
 def end_of_task(sim: Run, delay: Delay, row: int) -> None:
-    """Process the end of a job: offer its GPUs, and those that it has leaked, after the delay for freed GPUs."""
+    """Process the end of a job: offer the GPUs that it held or leaked, after the delay for freed GPUs."""
     task = delay.tasks[row]
     freed = task["gpus"] + task["leaked"]
     give_back(delay, row, True)
@@ -449,7 +449,7 @@ def next_wake(sim: Run, delay: Delay) -> float:
 
 @kernel
 def take_due(sim: Run, delay: Delay) -> None:
-    """Count the scheduled offers whose time has come as due."""
+    """Remove the scheduled offers whose time has come from the schedule, and count them as due."""
     r = delay.rules
     kept = 0
     for i in range(r["later"]):
@@ -465,7 +465,8 @@ def take_due(sim: Run, delay: Delay) -> None:
 def evict(sim: Run, delay: Delay) -> int:
     """Stop running gangs for the first waiting job that gains by it.
 
-    A job gains if it then gets an accepted tier that is tighter than the tier that it could get now.
+    A job gains if it accepts the tier of the GPUs that come free, and no place on this or a tighter tier has enough
+    GPUs on offer now.
     """
     r = delay.rules
     now_s = sim.world["clock_s"]
@@ -500,7 +501,7 @@ def evict(sim: Run, delay: Delay) -> int:
 
 @kernel
 def next_decision(sim: Run, delay: Delay) -> int:
-    """Find the next decision of a decision point, which begins with phase BEGUN; NOTHING = no more decisions."""
+    """Find the next decision of a decision point; a decision point begins with phase BEGUN. NOTHING = no more."""
     r = delay.rules
     while True:
         if r["phase"] == BEGUN:
@@ -583,7 +584,7 @@ def next_decision(sim: Run, delay: Delay) -> int:
 
 @kernel
 def play(sim: Run, delay: Delay) -> int:
-    """Simulate until tuning is due (PAUSED), an array is TOO_SMALL, places are UNSORTED, or ``advance`` ends it."""
+    """Simulate until tuning is due (PAUSED), an array is TOO_SMALL, places are UNSORTED, or the run ends."""
     w = sim.world
     r = delay.rules
     while True:

@@ -20,7 +20,7 @@ ON_SLOT, ON_MACHINE, IN_RACK, ANYWHERE, SCATTERED = range(5)  # SCATTERED = rand
 
 @kernel
 def count_offer(sim: Run, delay: Delay) -> None:
-    """Count the GPUs on offer: those that no job holds, and that are not leaked or kept."""
+    """Count the GPUs on offer, by slot, machine and rack: GPUs that are free, and neither leaked nor kept."""
     slots = delay.slot_order.shape[0]
     first_rack = slots + delay.node_order.shape[0]
     for i in range(delay.on_offer.shape[0]):
@@ -39,7 +39,7 @@ def count_offer(sim: Run, delay: Delay) -> None:
 
 @kernel
 def measure_offer(delay: Delay) -> None:
-    """Compute the most GPUs on offer in one slot, machine and rack, and their total."""
+    """Compute the most GPUs on offer in one slot, in one machine and in one rack, and all GPUs on offer."""
     slots = delay.slot_order.shape[0]
     first_rack = slots + delay.node_order.shape[0]
     r = delay.rules
@@ -59,7 +59,7 @@ def measure_offer(delay: Delay) -> None:
 
 @helper
 def visit(delay: Delay, order: Array, first: int, places: int, gang: int, best: int) -> int:
-    """Find the first place in visiting order with room for the gang, or with ``best`` the fullest one; -1 = none."""
+    """Find the first place, in visiting order, that can hold the gang; ``best``: the one with least room; -1 = none."""
     found = -1
     least = NO_LIMIT
     for i in range(places):
@@ -75,7 +75,7 @@ def visit(delay: Delay, order: Array, first: int, places: int, gang: int, best: 
 
 @kernel
 def first_rack_with(delay: Delay, first: int, racks: int, gang: int, best: int) -> int:
-    """Find the first rack, ascending, with room for the gang, or with ``best`` the fullest one; -1 = none."""
+    """Find the first rack, ascending, that can hold the gang; ``best``: the one with least room; -1 = none."""
     found = -1
     least = NO_LIMIT
     for rack in range(racks):

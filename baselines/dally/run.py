@@ -142,7 +142,7 @@ class DelayRun:
 
     @property
     def decision(self) -> tuple[int, float]:
-        """Row of the job of the latest decision, and its time [s]."""
+        """Row of the job of the latest decision; and the end of the lease or of the wait that it decides [s]."""
         return int(self._rules["row"]), float(self._rules["until_s"])
 
     def chosen(self, row: int) -> tuple[int, ...]:

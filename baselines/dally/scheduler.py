@@ -79,16 +79,18 @@ class Dally(Scheduler):
         timer ends
     preemption : "lease" (default) = gangs return their GPUs at the end of each lease; "victim" = in addition, running
         gangs may be preempted earlier for a waiting job (such gangs are victims); "none" = no leases
-    victim_margin : minimum difference between the Nw of a victim and the Nw of the waiting job, default 0.1
+    victim_margin : amount by which the Nw of a victim must at least exceed that of the waiting job, default 0.1
     victim_held_s : minimum time for which a victim must have held its GPUs [s], default 1,200
     victim_limit : maximum number of times that a gang may be a victim, default 8
     lease_s : length of a lease [s]; 3,600 in all presets
-    ckpt_per_gpu_s : delay of an offer for each freed GPU [s], for polled offers only; 0 in "suite", 1 in other presets
+    ckpt_per_gpu_s : delay of an offer after n GPUs have been freed, divided by n [s]; only for polled offers; 0 in
+        "suite", 1 in other presets
     idle_retry_s : time to the next offer if no other event is left [s], for polled offers only; 60 in all presets
     offers : "exact" (preset "suite") = an offer at every decision point and whenever a timer expires; "polled" (other
         presets) = an offer only at arrivals, ends of jobs and ends of leases
-    fit : a place is a slot, a machine or a rack. "best" (preset "suite") = the fullest place with room, and in a rack
-        the emptiest machines first; "first" (other presets) = the first place with room
+    fit : a place is a slot, a machine or a rack. "best" (preset "suite") = the place with the fewest free GPUs that can
+        hold the gang, and in a rack the machines with most free GPUs first; "first" (other presets) = the first place
+        with room
     order : order in which slots and machines are visited. "asc" (default) = ascending; "hash" = shuffled once with
         ``order_seed``; "java" = the order of the hash maps of the authors' simulator, which changes with the set of
         places that have free GPUs. A JSON file ``{"machines": [...], "slots": [...]}`` with all numbers gives one order
@@ -113,12 +115,13 @@ class Dally(Scheduler):
         every tighter tier for which the job stopped waiting
     demand_key : gang sizes that share a history. "exact" (default) = equal sizes; "pow2" = sizes that have the same
         next power of two
-    renew : True (preset "suite") = an expired lease continues if no job waits and no placement would be tighter; False
-        (other presets) = gangs always return their GPUs
+    renew : True (preset "suite") = an expired lease is renewed if no job waits and the gang is on the tightest tier
+        that can hold it in the empty cluster; False (other presets) = gangs always return their GPUs
     quirks : quirks of the authors' code to reproduce, such as "Q2/Q3"; "none" in "suite". Q1: running jobs bid for
-        GPUs, and leak the GPUs that they win. Q2: the look-ahead assumes that a step takes step / gang size seconds.
-        Q3: GPUs of a lease that the look-ahead ends are offered without delay. Q4: statistics events delay the idle
-        retry. Q5: pruning a history skips the sample after each removed one
+        GPUs, and leak the GPUs that they win. Q2: a look-ahead ends a lease before a step that would not fit, but takes
+        step length / gang size as the length of this step. Q3: GPUs of a lease that the look-ahead ends are offered
+        without delay. Q4: statistics events delay the idle retry. Q5: pruning a history skips the sample after each
+        removed one
 
     Raises
     ------

@@ -76,7 +76,7 @@ class ConstantTimers:
 class TableTimers:
     """Timers by gang size, from rows ``(gpus, rack_s, network_s)``.
 
-    A row applies to gang sizes up to its own, the last row to all larger ones.
+    Each gang size uses the first row whose ``gpus`` is at least this size; gangs larger than all rows use the last row.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
-"""Victims: running gangs that are preempted for a waiting job which is more sensitive to the network.
+"""Victims: running gangs that are preempted for a waiting job that is more sensitive to the network.
 
-As few gangs as possible become victims.
+The number of victims is the smallest that makes room for the job.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def nw_of(sim: Run, delay: Delay, row: int) -> float:
 
 @kernel
 def rate_victims(sim: Run, delay: Delay) -> float:
-    """Set ``victim_nw`` of all gangs that may be victims, and -1 for the others; return the largest."""
+    """Set ``victim_nw`` of all gangs: the Nw if the gang may be a victim, otherwise -1; return the largest."""
     r = delay.rules
     largest = -1.0
     for i in range(r["held"]):
@@ -61,9 +61,9 @@ def range_of(sim: Run, delay: Delay, tier: int, i: int) -> tuple[int, int]:
 def count_victims(sim: Run, delay: Delay, row: int, begin: int, end: int, most: int) -> int:
     """Return the smallest number of victims that make room for a job on the GPUs ``begin:end``.
 
-    The result is NO_LIMIT if more than ``most`` victims are necessary. Gangs that hold most of these GPUs are chosen
-    first, which minimises the number of victims; ties: the gang with the lowest GPU. If ``rules.marks`` is set, the
-    victims are marked to stop, and GPUs are kept for the job: first the GPUs on offer, then those of the victims in
+    The result is NO_LIMIT if more than ``most`` victims are necessary. The gang that holds the most of these GPUs is
+    chosen first, which minimises the number of victims; ties: the gang with the lowest GPU. If ``rules.marks`` is set,
+    the victims are marked to stop, and GPUs are kept for the job: first the GPUs on offer, then those of the victims in
     ascending order.
     """
     mark = delay.rules["marks"] > 0

@@ -49,9 +49,9 @@ class Gandiva(Scheduler):
     4. a turn on the GPUs of the set of its size that has the fewest waiting members per place;
     5. the queue.
 
-    Gangs larger than a machine use several servers in steps 1 and 2; smaller gangs do so only in step 3. A suspended
-    gang resumes on any GPUs that have come free. Turns are round robin by arrival. A gang that shares its GPUs does not
-    migrate.
+    Gangs larger than a machine use several servers in steps 1 and 2; smaller gangs do so only in step 3. A gang that
+    waits for its turn resumes elsewhere if enough GPUs are free, even outside its server set. Turns are round robin by
+    arrival. A gang that shares its GPUs does not migrate.
 
     This version is "lite" because it omits packing of two jobs on a GPU, growing and shrinking of jobs, and the
     measurements that control them.
@@ -59,9 +59,9 @@ class Gandiva(Scheduler):
     In the paper, a suspension takes about 0.1 s and a migration 1 to 2 s. Here both cost as much as every preemption in
     the scenario (``checkpoint_s`` and ``restore_s``). With 30 s each, slices of 60 s as in the paper would lose half of
     the time of shared GPUs. So a slice is max(quantum_s, (checkpoint_s + restore_s) / overhead), which is 600 s in this
-    case. This formula is our choice. If a suspension costs at most 6 s, as in the paper, a slice is ``quantum_s``.
-    Slices count work without the restore, and turns end at multiples of the slice. A decision point takes O((gangs that
-    start or stop) x turns), and array operations over the jobs in the system and the GPUs.
+    case. This formula is our choice. If a suspension costs at most 6 s, as in the paper, a slice is ``quantum_s``. A
+    restore does not count as part of a slice. Turns end at times that are multiples of the slice. A decision point
+    takes O((gangs that start or stop) x turns), and array operations over the jobs in the system and the GPUs.
 
     References
     ----------
@@ -240,7 +240,10 @@ class Gandiva(Scheduler):
             self._turns.leave(self._waits_in.pop(job), job)
 
     def _share(self, job: int, gang: int, able: np.ndarray | None) -> None:
-        """Step 4: wait for a turn in the set with the fewest gangs per place, on machines that can run the job."""
+        """Step 4: wait for a turn in the set with the fewest waiting gangs per place.
+
+        Sets on machines that cannot run the job are ignored.
+        """
         groups: Iterable[ServerSet] = self._by_gang[gang].values()
         if able is not None:
             groups = [group for group in groups if self._servers.all_able(group.machines, able)]
@@ -257,7 +260,7 @@ class Gandiva(Scheduler):
     # --- turns
 
     def _end_turns(self, view: ClusterView) -> list[int]:
-        """Suspend the gangs whose slice is over, in order of their ends, and keep their places for the next gangs."""
+        """Suspend the gangs whose turns are over, earliest end first, and keep their places for the next gangs."""
         over = self._turns.over(view.now_s)
         changes = {seat.group: len(seat.group.turns) for seat in over}
         suspended = []
@@ -272,7 +275,7 @@ class Gandiva(Scheduler):
     # --- migration
 
     def _migrate(self, view: ClusterView) -> tuple[list[int], float]:
-        """Move one gang to a tighter tier, if it is time; return its row, and when to look again [s]."""
+        """Move one gang if a migration is due; return its row, and the time at which to look for the next one [s]."""
         if math.isinf(self.migrate_s) or not (move := self._better_place(view)):
             return [], math.inf
         due_s = self._moved_s + self.migrate_s
@@ -286,7 +289,7 @@ class Gandiva(Scheduler):
         return [seat.job], self._moved_s + self.migrate_s
 
     def _better_place(self, view: ClusterView) -> tuple[Seat, np.ndarray] | None:
-        """Find the first gang by arrival that works, does not share its GPUs, and would fit on a tighter tier."""
+        """Find the first gang by arrival that works, shares no GPUs and fits on a tighter tier; return its new GPUs."""
         if not view.free_gpus:
             return None
         now_s, free = view.now_s, self._free(view)

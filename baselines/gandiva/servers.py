@@ -79,7 +79,7 @@ class Servers:
         return self._gather(free, room, gang, NETWORK)
 
     def lacks(self, gpus: np.ndarray, tier: int) -> int:
-        """Count the GPUs of a gang outside the machine, or for ``tier`` NETWORK the rack, that holds most of it."""
+        """Count the gang's GPUs outside the machine (for ``tier`` NETWORK: outside the rack) that has most of them."""
         places = self.node_of_gpu[gpus]
         return len(gpus) - int(np.bincount(self.rack[places] if tier == NETWORK else places).max())
 
@@ -93,7 +93,7 @@ class Servers:
         return self._gather(free, np.bincount(self.node_of_gpu[free], minlength=len(self.rack)), gang, tier - 1)
 
     def _gather(self, free: np.ndarray, room: np.ndarray, gang: int, widest: int) -> np.ndarray | None:
-        """Choose GPUs on the tightest tier with enough ``room``, at most ``widest``, on few machines; None = none."""
+        """Choose GPUs on the tightest tier with enough ``room``, on few machines; None = no tier up to ``widest``."""
         if room.max() >= gang:
             order = np.array([room.argmax()])
         else:

@@ -48,10 +48,10 @@ class Seat:
     number : serial number of the place, in order of creation
     gpus : GPU ids
     job : row of the job that owns the place now
-    lacks : number of GPUs of its gang outside the machine that holds most of the gang; if the gang spans racks, outside
+    lacks : number of GPUs of the gang outside the machine that holds most of the gang; if the gang spans racks, outside
         the rack that holds most of it
     since_s : time at which the work of the job began, or will begin after its restore [s]; inf = the job has not
-        started, and the GPUs are kept for it while their earlier jobs are in a checkpoint
+        started here; the GPUs are kept for it, for example during the checkpoint of the gang before it
     turn_end_s : time at which the job will have worked for a slice [s]
     """
 

@@ -55,7 +55,7 @@ class Entity:
 
 
 def fill_by_entity(problem: Problem, entities: Sequence[Entity], feasible: Feasible = None) -> Optimum | None:
-    """Raise z_m thr(m) / thr_prop(m) of all jobs by their parts of their entities' weights, as far as possible.
+    """Raise z_m thr(m) / thr_prop(m) of each job in proportion to its part of its entity's weight, until none can rise.
 
     When a job cannot rise any more, its weight goes to the other jobs of its entity. Jobs are frozen when their
     constraints have positive multipliers, as in :func:`~gpusched_env.baselines.gavel.objectives.water_filling`.

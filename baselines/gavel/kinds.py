@@ -19,9 +19,12 @@ class KindProgram(Program):
 
     Notes
     -----
-    There are three constraints. All jobs of kind a together spend as much time beside kind b as the jobs of kind b
-    beside kind a. Each partner counts half of the GPUs. No job spends more time beside its own kind than all other jobs
-    of that kind together do.
+    While a job runs beside a partner, half of its gang size counts as used GPUs, as the partner counts for the other
+    half. In addition to the limits of time and GPUs, there are two constraints:
+
+    - For two kinds a and b, all jobs of kind a together spend as much time beside kind b as all jobs of kind b together
+      spend beside kind a.
+    - No job spends more time beside its own kind than all other jobs of that kind together do.
 
     The constraints are sufficient, because every solution can be turned into pairs. For two kinds, lay the times of
     their jobs along two lines side by side; jobs at the same position are a pair. For one kind, lay the times on a
@@ -29,8 +32,8 @@ class KindProgram(Program):
 
     References
     ----------
-    stanford-futuredata/gavel, scheduler/policies/max_min_fairness.py; in addition, it gives all jobs of a kind the same
-    time beside their own kind.
+    stanford-futuredata/gavel, scheduler/policies/max_min_fairness.py. The published program has one more constraint:
+    all jobs of a kind spend the same time beside their own kind.
     """
 
     def __init__(self, problem: Problem, useful: np.ndarray) -> None:

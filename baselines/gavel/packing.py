@@ -29,7 +29,7 @@ def pair_numbers(problem: Problem) -> np.ndarray:
 
 
 def normalised(problem: Problem) -> np.ndarray:
-    """float64 [P, 2, R]: rate of each member of each pair / its rate alone; 0 where it cannot run alone."""
+    """float64 [P, 2, R]: rate of each member of each pair / its rate alone; 0 where that member cannot run alone."""
     assert problem.pairs is not None
     assert problem.pair_rates is not None
     alone = problem.rates[problem.pairs]
@@ -38,10 +38,10 @@ def normalised(problem: Problem) -> np.ndarray:
 
 
 def fifo_packed(problem: Problem, order: list[int]) -> np.ndarray:
-    """FIFO on the fastest type; then each queued job joins the running single job with the best rates of the pair.
+    """FIFO on the fastest type; then each queued job joins a running job of equal gang size that has no partner.
 
-    A job joins a running job of equal gang size if the sum of their normalised rates is more than 1.5. The queue stops
-    at the first job that finds no partner. Jobs that FIFO skipped do not join.
+    The partner is the job with which the sum of the two normalised rates is largest; this sum must exceed 1.5. No later
+    job joins once a job finds no partner. Jobs that FIFO skipped do not join.
 
     Parameters
     ----------
@@ -49,8 +49,8 @@ def fifo_packed(problem: Problem, order: list[int]) -> np.ndarray:
 
     References
     ----------
-    stanford-futuredata/gavel, scheduler/policies/fifo.py. There, with gangs, the first job that fits nowhere is skipped
-    when the queue joins; here it is the first to join.
+    stanford-futuredata/gavel, scheduler/policies/fifo.py. In that code, FIFO stops at the first gang for which no type
+    has enough GPUs, and this gang does not join a running job. Here it is the first job that may join.
     """
     assert problem.pairs is not None
     type_of, stop = serve_fastest(problem, order)

@@ -26,7 +26,7 @@ class PairRounds:
     credit_s : time that every entry is assumed to have received on each type when counting begins, which is half a
         round [s]
     fill : True = single jobs that have no share of a type get the GPUs of this type that are left
-    fill_by_pairs : True = pairs that have no share do so too, as in the published simulator
+    fill_by_pairs : True = pairs that have no share of a type get such GPUs as well, as in the published simulator
     pair_rates : function that gives the rates of two jobs that share GPUs
 
     Notes
@@ -145,7 +145,7 @@ class PairRounds:
         return type_of[rows]
 
     def _serve(self, column: int, entries: np.ndarray, taken: np.ndarray, type_of: np.ndarray) -> None:
-        """Choose entries of a type, in order, whose members are not taken and which fit."""
+        """Choose entries for a type, in order: those that fit, and whose members have not been chosen yet."""
         room = int(self._gpus[column])
         for begin in range(0, len(entries), AT_ONCE):
             if not room:

@@ -83,8 +83,8 @@ class FinishTime:
     Parameters
     ----------
     aware : whether the policy knows that types differ
-    settings : if ``equal_share`` is "age", the age of a job is used instead of the stored time, and a policy that is
-        not aware assumes 1 step/s on every type, as in an earlier version of the published code
+    settings : if ``equal_share`` is "age", two things are as in an earlier version of the published code: the age of a
+        job replaces the stored time, and a policy that is not aware assumes 1 step/s on every type
 
     References
     ----------

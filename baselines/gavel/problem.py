@@ -80,7 +80,7 @@ class Problem:
 
     @property
     def proportional(self) -> np.ndarray:
-        """float64 [M], thr_prop: steps/s of a job that gets each type in proportion to its GPUs."""
+        """float64 [M], thr_prop: steps/s of a job whose time on each type is proportional to the type's GPUs."""
         shares: np.ndarray = (self.rates * (self.gpus / self.gpus.sum())).sum(axis=1)
         return shares
 

@@ -19,12 +19,13 @@ def alphabetical(gpu_types: tuple[str, ...]) -> list[int]:
 class FifoAsCoded:
     """Non-preemptive first in, first out, as in Gavel's code; it differs from the FIFO of other papers.
 
-    A job keeps its type until it ends. When a job ends, the first job of the queue takes over its type, provided that
-    this job fits there and has a rate above 0. Then the queue is served in order. Types with a free GPU are listed by
-    name. The code draws a random type among the listed types on which the gang fits. However, it then gives the job the
-    last type of the list, which may become overcommitted. If that last type is then exactly full, the drawn type is
-    removed from the list. A job with rate 0 on the last type of the list is skipped. The queue stops at a gang that
-    fits nowhere, or when the list is empty.
+    A job keeps its type until it ends. When a job ends, the first job of the queue gets the type of the ended job,
+    provided that enough GPUs of this type are free and the first job has a rate above 0 there. Then the queue is served
+    in order. Types with a free GPU are listed by name. The code draws a random type among the listed types on which the
+    gang fits. However, it then gives the job the last type of the list, which may become overcommitted. If that last
+    type is then exactly full, the drawn type is removed from the list. A job with rate 0 on the last type of the list
+    is skipped. No more jobs are served in this call once the list is empty, or once a gang has more GPUs than are free
+    of each listed type.
 
     Parameters
     ----------
@@ -84,7 +85,8 @@ class FifoAsCoded:
 def fifo_perf(problem: Problem, order: list[int]) -> np.ndarray:
     """First in, first out, decided again at each call: each job on its fastest type with room.
 
-    The queue stops at the first job that fits nowhere. A job whose rate is 0 on all types with room is skipped.
+    No later job is served in this call once no type has enough unassigned GPUs for a job. A job whose rate is 0 on all
+    types that have enough is skipped.
 
     Parameters
     ----------
@@ -118,10 +120,10 @@ def serve_fastest(problem: Problem, order: list[int]) -> tuple[dict[int, int], i
 class AlloX:
     """Least mean completion time of one-GPU jobs by assignment (Le et al., EuroSys 2020), in Gavel's form.
 
-    Jobs without a GPU are assigned to positions in queues, one queue per free GPU. The k-th position from the end costs
-    k x the run time of the job on this GPU. Only the first job of each queue gets its GPU, and keeps it until it ends.
-    The published code adds the time that a job has waited to all its costs. This is omitted here, because it never
-    changes the assignment.
+    Each free GPU has a queue, and jobs without a GPU are assigned to positions in these queues. The k-th position from
+    the end of a queue costs k x the run time of the job on this GPU. Only the first job of each queue gets the GPU, and
+    keeps it until the job ends. To all costs of a job, the published code adds the time that the job has waited. This
+    is omitted here, because it never changes the assignment.
 
     Parameters
     ----------

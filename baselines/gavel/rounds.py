@@ -26,7 +26,8 @@ class Rounds:
 
     Notes
     -----
-    Priority = share / fraction of the type's time received. Each round takes one sort per type.
+    Priority of a job on a type = the job's share of the type / the fraction of the type's time that the job has
+    received. Each round takes one sort per type.
     """
 
     def __init__(self, gpus: np.ndarray, credit_s: float, fixed_order: bool, fill: bool, seed: int = 0) -> None:

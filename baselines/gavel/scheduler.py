@@ -74,7 +74,7 @@ class Gavel(Scheduler):
     * Shares are recomputed only when the counters are reset.
     * A job that has arrived since the last reset waits for the next reset, but the GPUs that it would get stay idle.
     * If no job runs, no round is planned before the next arrival.
-    * Idle time counts as time received.
+    * The jobs of a round are charged the time since the previous round ended, idle time included.
     * Policies that ignore types plan time also on types where a job cannot run.
 
     Then ``fifo``, ``fifo_perf`` and ``isolated`` agree with the published simulator job by job, to the last digits of
@@ -303,16 +303,16 @@ class Gavel(Scheduler):
         return Lease(job, begin_s + steps / rate)
 
     def _ended_s(self, job: int, now_s: float) -> float:
-        """End of a job's task of the round [s]: from its steps and rate, if that equals ``now_s`` but for rounding.
+        """End of a job's task of the round [s]: ``now_s``, or the end of its leased steps if equal up to rounding.
 
-        Jobs of one model often tie except for the last bits of such times; this gives the bits of the published
-        simulator.
+        Jobs of one model often tie except for the last bits of such times. The end of the leased steps has the bits of
+        the published simulator.
         """
         due_s = self._due_s.get(job, math.inf)
         return due_s if abs(due_s - now_s) < SAME_S else now_s
 
     def _book(self) -> None:
-        """Add the time of each job on its type in the ended round to the counters."""
+        """For each job of the ended round, add the time that the job had on its GPU type to the counters."""
         if not self._ended:
             return
         self._ended.sort(

@@ -1,4 +1,4 @@
-"""GPUs of the jobs of a round: those of the last round if possible, else on as few machines as possible."""
+"""GPUs of the jobs of a round: those that a job had in the last round if possible, else GPUs on few machines."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from gpusched_env.cluster import Cluster
 class Seats:
     """The GPUs of jobs that each have one GPU type; a pair of jobs keeps the GPUs of its first member that has some.
 
-    Larger gangs choose first. Among gangs of one size, a gang that had the same type in the last round keeps its GPUs
-    if these are free. Each other gang takes the machine on which it leaves the fewest GPUs free; if no machine has
-    enough GPUs, it fills machines in order.
+    Larger gangs choose first. Among gangs of one size, those that had the same type in the last round choose first:
+    such a gang keeps its GPUs of the last round, unless a gang that chose before has taken some of them. Each other
+    gang takes the machine on which it leaves the fewest GPUs free; if no machine has enough GPUs, it fills machines in
+    order.
     """
 
     def __init__(self, cluster: Cluster) -> None:

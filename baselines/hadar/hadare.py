@@ -38,16 +38,16 @@ class HadarE(Scheduler):
     spare_order : which job gets a remaining node. "latest-finish" (default) = the job that would end last; "scheduler"
         = the jobs in turn
     sticky : True = a job stays on the node on which it started, which requires ``copies=1``; default False
-    refill : True = when a job ends, its nodes are given to other jobs at once, and a running job that gets such a node
-        restarts if this is faster; default False = these nodes are idle until the end of the slot
+    refill : True = when a job ends, its nodes are given to other jobs at once, and a running job gets such a node only
+        if it ends earlier in spite of the restart; default False = these nodes are idle until the end of the slot
 
     Notes
     -----
     This scheduler is a reconstruction: only the abstract of the paper is certain (``docs/hadar.md``). The orders are
     our choices, and so is the rule that every job gets a node before any job gets two. A node holds one copy of one
     job, and must have enough GPUs for the whole gang. In each slot, all copies of a job stop together. So each slot
-    costs ``restore_s`` (the first slot ``start_s``), and also ``merge_s`` if the job has several copies. Rates are
-    those of an idle network. A slot begins at once when a job arrives in an empty system.
+    costs a job ``restore_s`` (its first slot ``start_s``), and also ``merge_s`` if the job has several copies. Rates
+    are those of an idle network. A slot begins at once when a job arrives in an empty system.
 
     References
     ----------

@@ -50,7 +50,7 @@ def payoff_of(ask: Asking, i: int, rate: float, price: float) -> float:
 
 @kernel
 def cheapest(ask: Asking, job_class: int, tier: int, slowest: int) -> int:
-    """Find the cheapest node at least as fast as type ``slowest`` with free GPUs and none in ``trial``; -1 = none.
+    """Find the cheapest node with free GPUs, of a type as fast as ``slowest``, that ``trial`` does not use; -1 = none.
 
     Ties: more free GPUs, then the lower index. Without ``mixed`` only nodes of the type ``slowest`` are considered.
     """
@@ -89,7 +89,10 @@ def next_type(ask: Asking, job_class: int, tier: int, previous: int) -> int:
 
 @kernel
 def fill(ask: Asking, job_class: int, gang: int, tier: int, slowest: int) -> float:
-    """Fill ``trial`` with a gang from the cheapest nodes of one threshold; give its price [per round], -1 = no room."""
+    """Place a gang on the cheapest nodes that are at least as fast as type ``slowest``; the result is in ``trial``.
+
+    Returns the price of the gang for one round; -1 = no room.
+    """
     for node in range(len(ask.nodes)):
         ask.trial[node] = 0
     left = gang
@@ -110,7 +113,7 @@ def fill(ask: Asking, job_class: int, gang: int, tier: int, slowest: int) -> flo
 def spread_rate(ask: Asking, job_class: int) -> float:
     """Return the rate of a gang on the nodes in ``trial`` [iterations/s]; 0 if ``trial`` is only one node.
 
-    The rate is that of the slowest GPU type.
+    The rate is that of the slowest GPU type of these nodes.
     """
     used = 0
     rack = -1

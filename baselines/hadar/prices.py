@@ -1,4 +1,4 @@
-"""Utilities and prices of Hadar: the value of a job by its end time, and the price of a GPU in a round."""
+"""Utilities and prices of Hadar: the value of a job, given its end time, and the price of a GPU in a round."""
 
 from __future__ import annotations
 
@@ -54,8 +54,9 @@ def set_utility(
     Parameters
     ----------
     jobs : ASKING_DTYPE [Q]
-    utility : a name in UTILITIES. Effective throughput = iterations / (end - arrival), raw, or normalised by the rate
-        on the fastest type, which gives run time on the fastest type / JCT. inverse_remaining = 1 / (end - now)
+    utility : a name in UTILITIES. Effective throughput = iterations / (end - arrival), either raw, or divided by the
+        rate on the fastest type; the quotient is run time on the fastest type / JCT. inverse_remaining = 1 / (end -
+        now)
     iterations : float64 [Q], work of each job
     arrival_s : float64 [Q]
     fastest : float64 [Q], iterations/s on the fastest type
@@ -101,7 +102,7 @@ def price_range(
 
 
 def price_table(prices: PriceRange, capacity: np.ndarray) -> np.ndarray:
-    """float64 [N, c + 1]: price of a GPU of each node, of ``capacity`` [GPU], when 0, 1, ... of them are granted.
+    """float64 [N, c + 1]: price of a GPU of each node when 0, 1, ..., ``capacity`` of the node's GPUs are granted.
 
     Price = lowest x (highest / lowest)^(granted / capacity), as in OASiS (INFOCOM 2018).
     """

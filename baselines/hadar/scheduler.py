@@ -39,7 +39,7 @@ class Hadar(Scheduler):
 
     Parameters
     ----------
-    utility : value of a job by its end time, which affects results more than any other parameter.
+    utility : value of a job as a function of its end time. This parameter affects results more than any other.
         "effective_throughput_normalised" (default) = ideal run time / JCT; "effective_throughput_raw" = iterations /
         JCT; "inverse_remaining" = 1 / (end - now), which serves short jobs first
     round_s : length of a round [s], default 360; the next round begins early if no job runs any more

@@ -72,8 +72,9 @@ class Round:
     def exact(self, most_states: int) -> bool:
         """Grant the set of jobs with the largest total payoff; return whether the search succeeded.
 
-        False = the search needs more than ``most_states`` states, and nothing is granted. Each job in order is either
-        taken or skipped. Prices depend only on the free GPUs, so the free GPUs are the state of the search.
+        False = the search needs more than ``most_states`` states, and nothing is granted. The jobs are visited in
+        order, and each job is either granted its placement or skipped. Prices depend only on the free GPUs, so the free
+        GPUs are the state of the search.
         """
         best = _remembering(self, most_states)
         try:

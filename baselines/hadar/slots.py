@@ -78,16 +78,17 @@ def plan_slot(
     ----------
     remaining : remaining steps of J jobs, 0 = finished
     rates : float64 [J, n], steps/s of a copy on each node; 0 = it cannot run there
-    most_copies : most copies of a job; None = one on each node, since more can never run
+    most_copies : maximum number of copies of a job; None = the number of nodes
     spare_order : job that gets a spare node: "latest-finish" = the job that would end last with its present copies;
         "scheduler" = the jobs in turn, in the order of the first pass
     order : order of the first pass: "longest" or "shortest" = by run time on the fastest node; "arrival" = by row;
         "forked" = by row, and each job takes a node for every copy before the next job takes any
-    held : int64 [n], job that already has and keeps each node, -1 = to be given; None = all nodes are to be given
+    held : int64 [n], job that has each node and keeps it, -1 = the node is to be given; None = all nodes are to be
+        given
 
     Returns
     -------
-    int64 [n] : job of each node, -1 = idle. The copies of a job are on different nodes by construction
+    int64 [n] : job of each node, -1 = idle; a node has one copy, so the copies of a job are on different nodes
 
     Raises
     ------

@@ -1,8 +1,9 @@
 """Changes of queue of running jobs under Tiresias: a binary heap of gangs, keyed by the time of the change.
 
 The times in the heap have rounding errors: a time that is recomputed later may differ in its last bits. The caller
-needs the value computed at the present time, so the times of all gangs that might come first are recomputed. A job
-whose queue has changed then leaves its sorted list (runners.py).
+needs the value computed at the present time, so the times of all gangs that might come first are recomputed. When a job
+changes its queue, it is removed from the sorted list of running jobs that it was in, and is added to ``walk``
+(runners.py).
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def expect_change(plan: ListState, number: int, time_s: float) -> None:
 
 @kernel
 def follow_changes_of_queue(sim: Run, plan: ListState) -> float:
-    """Remove jobs whose queue has changed from their lists; return the time of the next change of a running job [s]."""
+    """Remove jobs that have changed queue from their lists; return when the next running job changes queue [s]."""
     first_s = np.inf
     slack_s = NEAR_S + NEAR * sim.world["clock_s"]
     count = 0

@@ -31,7 +31,10 @@ LIST, LINES, HEAD = range(3)
 
 @kernel
 def list_jobs(sim: Run, plan: ListState, with_running: bool) -> int:
-    """List the jobs of this decision point: those of the last list in its order, then new ones; return their number."""
+    """List the jobs of this decision point: those of the last list come first, in its order.
+
+    Returns the number of listed jobs.
+    """
     w = sim.world
     for i in range(w["waiting"]):
         plan.member[sim.waiting[w["first_waiting"] + i]] = 1
@@ -106,7 +109,7 @@ def las_round(sim: Run, plan: ListState) -> tuple[bool, float]:
 
 @kernel
 def join_lines(sim: Run, plan: ListState) -> None:
-    """Insert new arrivals into the lines, and the jobs of ``left`` that wait: preempted or unable to start before."""
+    """Insert new arrivals, and those jobs of ``left`` that wait now (preempted, or not started), into the lines."""
     r = plan.memory
     arrivals = sim.world["next_arrival"] - r["lined"]
     kept = 0

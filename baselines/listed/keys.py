@@ -31,7 +31,7 @@ def queue_of(plan: ListState, attained: float) -> int:
 
 @kernel
 def size_of(sim: Run, plan: ListState, row: int) -> float:
-    """Return the sort key of a job: its remaining run time or attained service [s], or gang size x this [GPU s]."""
+    """Return the sort key of a job: remaining run time or attained service [s], or gang size x this time [GPU s]."""
     job = sim.jobs[row]
     if plan.memory["order"] == SIZE:
         size = seconds_left(sim, row)

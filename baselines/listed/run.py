@@ -32,7 +32,8 @@ class ListRules:
     by_gpus : whether the size of a job is multiplied by its gang size
     round_s : length of a round of the order ATTAINED [s]
     thresholds : upper limits of all queues but the last of the order QUEUES [GPU s]
-    packlimit : limit of the skew of a model; gangs of several GPUs above it are placed by the rule "consolidate"
+    packlimit : limit of the skew of a model; gangs of several GPUs whose model exceeds this limit are placed by the
+        rule "consolidate"
     incumbents : whether running jobs come first in their queue
     """
 
@@ -114,7 +115,7 @@ class ListedRun(CompiledLoop):
 
     @property
     def along(self) -> int:
-        """What the loop walks along: LIST, LINES or HEAD of ``kernels.py``."""
+        """Where the loop finds the next job: LIST, LINES or HEAD of ``kernels.py``."""
         return int(self._memory["along"])
 
 

@@ -1,8 +1,8 @@
 """Running jobs in order, so that the last job is found without sorting all jobs.
 
 For each gang size, the jobs whose keys change at the same rate are in one sorted list. The order of these jobs does not
-change. The level of a job is its key - rate x clock, which is constant. A job leaves its list early only if it changes
-its queue.
+change. The level of a job is its key - rate x clock, which is constant. Until a job stops, it leaves its list only if
+it changes its queue.
 
 All other running jobs are in ``walk``, and their keys are recomputed at each decision point. These are gangs that have
 just started, and gangs in a restore or a checkpoint. If the order depends on remaining work, gangs that run slower than

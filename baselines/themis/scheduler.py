@@ -41,10 +41,10 @@ class Themis(EstimatingScheduler):
     placement : placement rule of all jobs; default best fit
     auction : True = the jobs with the largest rho first bid for the GPUs (partial allocation); default False = all jobs
         are served in order of rho
-    fairness_knob : parameter f of the auction, 0 to 1, default 0.8; only the fraction 1 - f of the jobs with the
-        largest rho bids
-    maxmin : True = order jobs by fair share of time / time received, where the shares minimise the largest rho (this is
-        the model of Themis in Gavel and other papers); default False = order jobs by rho
+    fairness_knob : parameter f of the auction, 0 to 1, default 0.8; only the fraction 1 - f of the jobs bids, those
+        with the largest rho
+    maxmin : True = order jobs by fair share of time / time received. The fair shares are those that minimise the
+        largest rho (Gavel and other papers model Themis in this way); default False = order jobs by rho
     estimator, sigma, estimator_seed : source of run times, see :class:`EstimatingScheduler`; default true run times
 
     Notes
@@ -59,7 +59,8 @@ class Themis(EstimatingScheduler):
 
     This version is "lite" because of two simplifications: one job is one app, and a gang gets all of its GPUs or none.
     So a bid has two entries, rho with the gang now and rho after another lease of waiting. If a winner may keep only
-    the fraction c of its allocation, it keeps its whole gang for the fraction c of the lease, but at least for 1/20.
+    the fraction c of its allocation, it keeps its whole gang for the fraction c of the lease, but at least for 1/20 of
+    the lease.
 
     If sorting the jobs cannot change the result, it is skipped, and leases are renewed. There are two such cases: no
     waiting gang fits into the GPUs that are free, in a checkpoint or at the end of their lease; or no waiting gang

@@ -2,8 +2,8 @@
 Your own cluster and log
 ========================
 
-This tutorial starts from a list of jobs and a cluster. It answers two questions: how would the waiting times
-change with another scheduler, and how with two more machines?
+This tutorial starts from a list of jobs and a cluster. It answers two questions. How would the waiting times change
+with another scheduler? How would they change with two more machines?
 """
 
 # %%
@@ -83,5 +83,6 @@ instance = today.instance(0)
 figure = plot_runs(instance, {name: simulate(instance, make_scheduler(name)) for name in ("fifo", "tiresias")})
 
 # %%
-# This command does the same: ``gpusched compare --workload csv:jobs.csv --map
-# arrival=when,duration_min=minutes,gpus=cards --cluster 8x4 --schedulers fifo,tiresias --report lab.html``.
+# This command compares two of the schedulers on the present cluster and writes a report: ``gpusched compare
+# --workload csv:jobs.csv --map arrival=when,duration_min=minutes,gpus=cards --cluster 8x4/4 --schedulers
+# fifo,tiresias --report lab.html``.

@@ -57,8 +57,9 @@ figure.tight_layout()
 # %%
 # What is possible
 # ----------------
-# The column ``x bound`` has the mean JCT divided by a lower bound on the same seed, which no scheduler can
-# beat. ``*`` marks schedulers that read true run times. Compare those only with each other.
+# The column ``x bound`` has the mean JCT divided by a lower bound on the mean JCT of the same seed. No
+# scheduler can be below the bound. ``*`` marks schedulers that read true run times. Compare clairvoyant
+# schedulers only with each other.
 
 print_comparison(results, metrics=("mean_jct_s", "p99_jct_s", "makespan_s", "rho_fair_share"))
 

@@ -80,9 +80,9 @@ print(f"best setting on validation seeds: {score:.2f} h")
 # %%
 # The report
 # ----------
-# The report seeds were not used so far. The best setting is compared with three schedulers:
-# ``dally-no-wait`` never waits, ``dally-fully-consolidated`` waits for ever, and ``dally`` sets its timers
-# by the tuner of its authors. A ratio below 1 means that our setting is better.
+# The report seeds have not been used so far. The best setting is compared with three schedulers:
+# ``dally-no-wait`` never waits, ``dally-fully-consolidated`` waits for ever, and ``dally`` sets its timers by
+# the tuner of its authors. A ratio below 1 means that our setting is better.
 
 from gpusched_env.evaluation import by_scheduler, evaluate
 

@@ -10,7 +10,8 @@ the entry with the baselines.
 # %%
 # Choose a track
 # --------------
-# A track is a set of scenarios on which entries compete.
+# A track is a problem on which entries compete: a scenario, report seeds, rules, and the metric that is
+# scored.
 
 import tempfile
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The root of all commands. It must not import the simulator, so that ``gpusched --help`` answers at once."""
+"""The root of all commands. This module must not import the simulator, so that ``gpusched --help`` answers at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from gpusched_env.cli.warming import warmup
 from gpusched_env.consoles import prepare_output, tell_interrupt
 from gpusched_env.errors import GpuschedError
 
-USAGE_ERROR = 2  # exit status, as for a wrong option
+USAGE_ERROR = 2  # exit status of invalid input, the same as Typer's for a wrong option
 
 
 class Root(TyperGroup):
@@ -36,7 +36,7 @@ class Root(TyperGroup):
             raise _exit(str(error), USAGE_ERROR) from error
         except MemoryError as error:
             raise _exit(f"not enough memory ({error}): choose fewer jobs, GPUs or workers", USAGE_ERROR) from error
-        except KeyboardInterrupt as stop:  # its text tells what was kept
+        except KeyboardInterrupt as stop:  # the text of ``stop`` says which results were kept
             raise typer.Exit(tell_interrupt("gpusched", stop)) from stop
 
 

@@ -23,7 +23,7 @@ def plain_table(*headings: str, texts: int = 1) -> Table:
 
 
 def show(table: Table, title: str = "", note: str = "") -> None:
-    """Print a table with a title and a note; markup in them is not interpreted."""
+    """Print a table with a title and a note; markup in the title and the note is not interpreted."""
     from rich.text import Text
 
     out = console()

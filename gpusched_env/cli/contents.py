@@ -32,7 +32,8 @@ def describe_cluster(source: Annotated[str, typer.Argument(metavar="FORMAT:PATH"
 def describe_table(source: Annotated[str, typer.Argument(metavar="LAYOUT:PATH|auto:PATH")]) -> None:
     """Read a published table that lists no jobs and print what was read and what its columns hold.
 
-    docs/traces.md lists the layouts. auto detects a layout by the header, except in JSON.
+    docs/traces.md lists the layouts. auto detects a layout by the header of the file; it detects no layout in JSON or
+    in CSV without a header line.
     """
     import numpy as np
     from rich.text import Text

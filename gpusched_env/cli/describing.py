@@ -110,7 +110,7 @@ def describe(
 
 
 class _Found(NamedTuple):
-    """Jobs, the hour of the week at which they begin, a title, and their format or generator."""
+    """Jobs, the hour of the week at their time 0 (NaN = unknown), a title, and their format or generator."""
 
     workload: Workload
     start_hour: float
@@ -141,7 +141,7 @@ def _find(source: str, seed: int, changes: dict[str, Any]) -> _Found:
 
 
 def _beside(picture: Picture, name: str, seed: int | None, max_gpus: int | None) -> Picture:
-    """Compare the jobs with a log; with a ``seed``, compare draws of the log's own generator from that seed on."""
+    """Compare the jobs with a log; if ``seed`` is given, compare 40 draws of the log's own generator instead."""
     from gpusched_env.traces.generators.acceptance import acceptance, measure, measure_generator
     from gpusched_env.traces.generators.synthetic import CALIBRATIONS
 

@@ -70,10 +70,10 @@ def fetch_files(
         ),
     ] = None,
 ) -> None:
-    """Download public data and check its SHA-256; files that are already there are kept.
+    """Download public data and check its SHA-256; undamaged files in the data folder are not downloaded again.
 
-    Files go to the folder GPUSCHED_DATA, or else to the cache folder that gpusched traces list shows. Run the command
-    again to resume an interrupted download.
+    Files go to the folder that the environment variable GPUSCHED_DATA names, or else to the cache folder that gpusched
+    traces list shows. Run the command again to resume an interrupted download.
 
     Example: gpusched traces fetch openb
     """

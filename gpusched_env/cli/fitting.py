@@ -75,7 +75,7 @@ def _errors(table: FittedTable) -> Rows:
 
 
 def _efficiencies(table: EfficiencyTable) -> Rows:
-    """Return the lowest efficiencies, one row per model and network."""
+    """Return the lowest efficiency over gang sizes, on best and on worst shapes; one row per model and network."""
     rows: Rows = [("model", "network", "shapes", "best", "worst")]
     for name, model in table.models.items():
         for network, shapes in model.efficiency.items():

@@ -148,7 +148,7 @@ def read_log(
     with reading_shown():
         options = read_options(mapping, skip_bad_rows, estimate)
         workload, report = read_trace(f"{source}:{path}" if path else source, **options)
-    if report_to is not None:  # before printing: a closed pipe may end the command there
+    if report_to is not None:  # saved before printing, because a closed pipe ends the command
         report.write_csv(report_to)
     print(report.describe())
     table = plain_table("of the jobs kept", "value")
@@ -174,14 +174,14 @@ def _defaults(cls: Any) -> dict[str, Any]:
 
 
 def _clairvoyant(name: str) -> bool:
-    """Return whether a scheduler with its defaults is clairvoyant; ``learned`` needs a checkpoint, which decides."""
+    """Return whether a scheduler with its defaults is clairvoyant; False for ``learned``, which needs a checkpoint."""
     from gpusched_env.baselines import list_baselines, make_scheduler
 
     return name in list_baselines(types=True, sharing=True) and make_scheduler(name).clairvoyant
 
 
 def _written(key: str, value: Any) -> str:
-    """Return a default as a spec states it; of a parameter without default, only its name."""
+    """Return a parameter with its default as in a spec; if it has no default, return only its name."""
     key = key.rstrip("_")  # lambda_
     if value in ("", ()):
         return key

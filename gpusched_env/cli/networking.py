@@ -39,7 +39,7 @@ ContentionOption = Annotated[
 
 
 def with_network(scenario: Scenario, network: str | None, contention: str | None) -> Scenario:
-    """Return the scenario with another network or contention model; its name then says so.
+    """Return the scenario with another network or contention model; the name of the new scenario says so.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def _contention(before: Contention, text: str) -> Contention:
     model, colon, rest = text.partition(":")
     fields: dict[str, Any] = dataclasses.asdict(before) | {"model": model}
     if model != before.model:
-        fields["ratios"] = ""  # a table of ratios belongs to its model
+        fields["ratios"] = ""  # the old table of ratios is of no use to another model
     for item in rest.split(",") if colon else ():
         name, equals, value = item.partition("=")
         if not equals:

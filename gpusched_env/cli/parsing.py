@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from gpusched_env.scenarios import Scenario
 
 DEFAULT_SEEDS: Final = 5  # for generators; a log gives the same jobs for every seed
-MOST_SEEDS: Final = 100_000  # of a comparison; a scenario has as many training seeds
+MOST_SEEDS: Final = 100_000  # largest number of seeds of a comparison; a scenario has the same number of training seeds
 _PARAMETER: Final = re.compile(r"\w+=")  # a spec has a colon before its first parameter
 
 
 def chosen_scenario(
     scenario: str, workload: str | None, cluster: str | None, jobs: dict[str, Any] | None = None
 ) -> Scenario:
-    """Return a scenario by name or path, with other jobs or machines if given; its name then says so.
+    """Return a scenario by name or path, with other jobs or machines if given; the name of the new scenario says so.
 
     Parameters
     ----------
@@ -74,15 +74,16 @@ def chosen_cluster(text: str) -> tuple[Cluster, str]:
 
 
 def chosen_seeds(text: str | None, scenario: Scenario) -> list[int]:
-    """Parse ``COUNT``, so many of the scenario's report seeds, or ``FIRST:END``, END excluded.
+    """Parse ``COUNT``, which means the first COUNT report seeds of the scenario, or ``FIRST:END``, END excluded.
 
     Parameters
     ----------
-    text : None = five report seeds, or one if the jobs come from a log
+    text : None = the first five report seeds, or only the first one if the jobs come from a log
 
     Raises
     ------
-    GpuschedError : neither form, no seed, more seeds than the scenario has for reports, or more than MOST_SEEDS
+    GpuschedError : text of neither form, an empty range, more seeds than the scenario has for reports, or more than
+        MOST_SEEDS
     """
     first, end = scenario.seeds.report
     if text is None:

@@ -326,7 +326,7 @@ def _draw(scenario: Scenario, results: list[RunResult], path: Path) -> None:
 
 
 def _report(scenario: Scenario, results: list[RunResult], path: Path, note: str) -> None:
-    """Write a page on all results, with the schedules of those runs whose logs were kept."""
+    """Write a page on all results, with the schedules of those runs whose event logs were kept."""
     from gpusched_env.reports import write_report
 
     seed = next(result.seed for result in results if result.log is not None)

@@ -25,7 +25,7 @@ PreemptionCostOption = Annotated[
 
 
 def with_preemption_cost(scenario: Scenario, text: str | None) -> Scenario:
-    """Return the scenario with another cost of preemption; its name then says so.
+    """Return the scenario with another cost of preemption; the name of the new scenario says so.
 
     Raises
     ------

@@ -125,8 +125,8 @@ def verify_files(
     """Replay the decisions of entries and check every number that they claim.
 
     Exit status: 0 = all are verified; 1 = at least one is refused; 3 = none is refused, but at least one cannot be
-    verified because the log of its track is missing. An entry holds decisions and numbers, no code, so nothing of it is
-    run.
+    verified because the log of its track is missing. An entry holds decisions and numbers but no code, so verification
+    runs no code of its authors.
     """
     from gpusched_env.errors import GpuschedError, MismatchError, MissingLogError
     from gpusched_env.files import visible
@@ -189,7 +189,7 @@ def write_baselines_of(
     log: LogOption = None,
     workers: WorkersOption = 1,
 ) -> None:
-    """Write the entries of the registered schedulers; without --out, list those that the package contains."""
+    """Write the entries of the registered schedulers; without --out, list the entries that the package contains."""
     from gpusched_env.leaderboard import TRACKS
     from gpusched_env.leaderboard.baseline_entries import write_baselines
 
@@ -204,7 +204,7 @@ def write_baselines_of(
 
 
 def _tell_shipped(tracks: Sequence[str], log: Path | None) -> None:
-    """List the number of the package's entries, and why other registered schedulers have none."""
+    """Print how many entries of each track the package has, and why other registered schedulers have no entry."""
     from rich.text import Text
 
     from gpusched_env.cli.console import plain_table, show

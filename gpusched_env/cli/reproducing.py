@@ -23,9 +23,9 @@ def reproduce(
         int, typer.Option(help="Processes, at most one per core; -1 = one per core. Results do not depend on it.")
     ] = 1,
 ) -> None:
-    """Repeat a paper's experiments; print a summary, its numbers beside ours, and which of its trends hold.
+    """Repeat a paper's experiments; print a summary, the paper's numbers beside ours, and which trends hold.
 
-    Finished runs are kept in the folder: run the command again to continue an interrupted call.
+    Finished runs are kept in the output folder: run the same command again to continue after an interruption.
 
     Example: gpusched reproduce sjf-bco --quick --workers -1
     """

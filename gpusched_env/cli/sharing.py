@@ -28,7 +28,7 @@ SharingOption = Annotated[
 
 
 def with_sharing(scenario: Scenario, text: str | None) -> Scenario:
-    """Return the scenario with other rules of sharing; its name then says so.
+    """Return the scenario with other rules of sharing; the name of the new scenario says so.
 
     Raises
     ------

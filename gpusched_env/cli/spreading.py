@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def spread_note(scenario: Scenario, seed: int) -> str:
-    """Return a note on how many jobs of measured models must spread, and how much slower they run; "" if none do.
+    """Return a note on how many jobs fit into no machine and run slower across machines; "" if there are none.
 
     Raises
     ------

@@ -15,7 +15,7 @@ def warmup(
         int | None, typer.Option("--workers", "-w", min=1, help="Processes.", show_default="one per core", metavar="N")
     ] = None,
 ) -> None:
-    """Compile the simulator ahead, so that no run has to wait; kernels that are already compiled are skipped.
+    """Compile the simulator ahead, so that no run waits for compilation; kernels that are already compiled are skipped.
 
     Call it once in a container image or in CI. The machine code is kept in the user's cache folder, or in
     NUMBA_CACHE_DIR.

@@ -79,7 +79,7 @@ def group_tables(workload: Workload) -> Iterator[Table]:
 
 
 def fit_table(checks: Sequence[Check]) -> Table:
-    """Return each statistic, that of the log, and whether it is within its bound."""
+    """Return a table of statistics of the jobs and of the log, their bounds, and whether they are within the bounds."""
     table = plain_table("statistic", "jobs", "log", "bound", "within bound")
     for check in checks:
         word = {True: "yes", False: "[bold red]no[/]", None: "-"}[check.passed]

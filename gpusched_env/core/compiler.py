@@ -1,7 +1,8 @@
 """The compiler of kernels: the only file that uses internals of Numba.
 
-Each kernel is compiled separately, to a C function with the kernel's name. The callers of a kernel depend only on its
-name and signature. If a kernel is called that is not loaded yet, the call goes to a stub, which loads the kernel first.
+Each kernel is compiled separately, to a C function with the kernel's name. The machine code of a caller depends on the
+name and the signature of the called kernel, but not on the code in it. If a kernel is called that is not loaded yet,
+the call goes to a stub, which loads the kernel first.
 
 Machine code is cached on disk. Its file name is a hash of everything that the code depends on: the bytecode, the
 constants and helpers that the kernel reads, the layouts of its handles, the compiler and the processor. Outdated code
@@ -291,7 +292,7 @@ class Kernel:
         yield self
 
     def _link(self) -> None:
-        """Load only this kernel. It calls lazy callees, and callees that call it back, through stubs."""
+        """Load only this kernel; it calls, through stubs, its lazy callees and the callees that call it back."""
         for _, value in _reads(self.function):
             if isinstance(value, Numbered):
                 value.link()
@@ -682,7 +683,7 @@ def _make_stub(kernel: Kernel) -> Any:
 
 
 def kernel(function: Any = None, *, lazy: bool = False) -> Any:
-    """Turn a function into a kernel; ``lazy``: it is compiled when it is first called, not with its callers."""
+    """Turn a function into a kernel; ``lazy``: compile it when it is first called, not with its callers."""
     return (lambda f: Kernel(f, lazy)) if function is None else Kernel(function, lazy)
 
 

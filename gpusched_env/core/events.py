@@ -136,7 +136,7 @@ def seconds_left(sim: Run, row: int) -> float:
 
 @kernel
 def touch(sim: Run, replica: int) -> None:
-    """Update the work and the service of a replica's job to the present simulated time."""
+    """Set the remaining work and the service of a replica's job to their values at the present simulated time."""
     row = sim.replicas[replica]["job"]
     elapsed = productive_s(sim, replica)
     if elapsed > 0.0:
@@ -371,7 +371,7 @@ def start(sim: Run, row: int, rule: int, explicit: int, share: bool, sub_steps: 
 
 @kernel
 def preempt_refusal(sim: Run, row: int) -> int:
-    """Return the index into REFUSALS of the reason why a job cannot be preempted now; APPLIED = it can."""
+    """Return the index into REFUSALS of the reason why a job cannot be preempted now; APPLIED = it can be preempted."""
     if row < 0 or row >= sim.world["jobs"]:
         return NO_JOB
     if sim.jobs[row]["status"] != RUNNING:
@@ -427,7 +427,7 @@ def lease(sim: Run, row: int, until_s: float) -> int:
 
 @kernel
 def stop(sim: Run, row: int) -> None:
-    """Preempt a job for which preempt_refusal is APPLIED; the log must have room for two records."""
+    """Preempt a job for which ``preempt_refusal`` returns APPLIED; the log must have room for two records."""
     w = sim.world
     number = sim.jobs[row]["replica"]
     clear_lease(sim, number)
@@ -448,7 +448,7 @@ def stop(sim: Run, row: int) -> None:
 
 @kernel
 def expired(sim: Run) -> int:
-    """Find the gang with the earliest start among those whose ended lease the scheduler has not renewed."""
+    """Find the gang with the earliest start among those whose lease has ended and has not been renewed."""
     at = 0
     while sim.replicas[sim.running[at]]["lease_over"] == 0:
         at += 1

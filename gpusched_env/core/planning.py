@@ -23,8 +23,8 @@ class Walk(Handle):
 def plan_starts(sim: Run, walk: Walk, count: int, strict: bool) -> int:
     """Find those of the waiting jobs ``order[:count]`` that can start now; no job is started.
 
-    If a job does not fit, the search skips the job, or with ``strict`` it ends there. Writes the positions in ``order``
-    of the jobs that can start to ``verdicts``, and returns their number.
+    If a job does not fit, the search continues with the next job, or with ``strict`` it ends. Writes the positions in
+    ``order`` of the jobs that can start to ``verdicts``, and returns their number.
     """
     random = sim.world["random"]
     supply = sim.world["free_gpus"]
@@ -71,7 +71,7 @@ def first_shared(sim: Run, walk: Walk, count: int, begin: int, choices: int, str
 def _lend(sim: Run, replica: int, value: int) -> int:
     """Write ``value`` as the holder of the GPUs that only this replica holds; return the number of these GPUs.
 
-    FREE marks the GPUs as free; the number of the replica undoes this.
+    The value FREE marks the GPUs as free; the number of the replica makes it their holder again.
     """
     change = 1 if value == FREE else -1
     lent = 0
@@ -90,7 +90,7 @@ def _lend(sim: Run, replica: int, value: int) -> int:
 
 @kernel
 def held(sim: Run, row: int) -> int:
-    """Return the number of GPUs that a running job holds, all copies included, or that a waiting job requests [GPU]."""
+    """Return the GPUs that a job holds, all copies included, or that it requests if it waits [GPU]."""
     number = sim.jobs[row]["replica"]
     return sim.jobs[row]["gpus"] if number < 0 else sim.replicas[number]["gpus"]
 
@@ -114,7 +114,7 @@ def plan_preemptive(sim: Run, walk: Walk, count: int) -> int:
     The jobs ``order[:count]`` are waiting and running jobs, highest priority first. The kernel goes through them with
     all GPUs of the cluster as its budget, and selects each job that fits into the rest of the budget (Tiresias, NSDI
     2019). Selected running jobs keep their GPUs. Selected waiting jobs are placed, in order, on the remaining GPUs. In
-    this step, GPUs of gangs in a checkpoint count as free, because they soon will be.
+    this step, GPUs of gangs in a checkpoint count as free, because they will be free soon.
 
     If a job finds no placement, the job is blocked, and so are all later jobs of the same size and placement rule (and
     of the same class, if the class cannot run on every GPU type). The kernel then begins again without these jobs.
@@ -123,8 +123,8 @@ def plan_preemptive(sim: Run, walk: Walk, count: int) -> int:
 
     - KEPT: the job runs and keeps its GPUs.
     - NEWCOMER: start the job now.
-    - NOT_NOW: the job is selected, but its GPUs are still in a checkpoint, or those of a job of higher priority that
-      needs a particular placement are.
+    - NOT_NOW: the job is selected but cannot start now. Its GPUs are still in a checkpoint, or it waits behind a job of
+      higher priority that is NOT_NOW and needs particular GPUs.
     - SKIPPED: the job is not selected; preempt it if it runs.
     - BLOCKED: the job finds no placement.
     """

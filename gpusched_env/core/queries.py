@@ -81,7 +81,7 @@ def link_load(sim: Run, link: int) -> float:
 
 @kernel
 def meet_company(sim: Run) -> None:
-    """Update the slowdowns of gangs whose co-located gangs have changed; the gangs stay marked until time moves."""
+    """Update the slowdowns of gangs whose co-located gangs have changed; these marks stay until time moves."""
     for i in range(sim.world["running"] if sim.world["sharing"] else 0):
         number = sim.running[i]
         if sim.replicas[number]["company_changed"]:

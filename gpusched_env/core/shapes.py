@@ -1,4 +1,4 @@
-"""Kernels that determine the tier of a placement, its shape, and the row of ``paces`` that holds its times."""
+"""Kernels that determine the tier of a placement, its shape, and the index of its times in ``paces``."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def used_parts(sim: Run, at: int, gang: int) -> tuple[int, int, int]:
 
 @kernel
 def shape_row(sim: Run, kind: int, key: int) -> int:
-    """Find the row of ``paces`` of a shape by binary search; -1 = the job class has no such row.
+    """Return the index of a shape among the rows of ``paces`` of a job class; -1 = the class has no row for it.
 
-    Unused rows come after the used ones.
+    The search is binary, as rows ascend by shape and unused rows come last.
     """
     low = FIRST_SHAPE
     high = sim.paces.shape[1]
@@ -79,9 +79,10 @@ def shape_row(sim: Run, kind: int, key: int) -> int:
 
 @kernel
 def placed(sim: Run, kind: int, at: int, gang: int) -> tuple[int, int, int]:
-    """Return the tier of the GPUs ``chosen[at:at+gang]``, their row of ``paces``, and the slowest of their GPU types.
+    """Return the tier of the GPUs ``chosen[at:at+gang]``, an index into ``paces``, and their slowest GPU type.
 
-    The row is that of the shape of the placement if ``paces`` has such a row, otherwise that of the tier.
+    The index is that of the row of job class ``kind`` for the shape of the placement, or for its tier if ``paces`` has
+    no row for the shape. The slowest type is the one on which an iteration of this job class takes longest.
     """
     tier = tier_of(sim, at, gang)
     row = tier
@@ -101,9 +102,9 @@ def placed(sim: Run, kind: int, at: int, gang: int) -> tuple[int, int, int]:
 
 @kernel(lazy=True)
 def placed_copies(sim: Run, kind: int, gang: int, taken: int) -> tuple[int, float]:
-    """Return the tier of the chosen GPUs of several copies of a gang, and the time of one iteration [s].
+    """Return the tier of all chosen GPUs of several copies of a gang, and the time of one iteration [s].
 
-    The rates of the copies add up.
+    The time is the reciprocal of the sum of the copies' rates.
     """
     rate = 0.0
     for at in range(0, taken, gang):

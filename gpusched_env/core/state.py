@@ -263,9 +263,9 @@ RULE_FLAGS: Final = np.zeros(128, RULE_DTYPE)  # index = number of the placement
 class Run(Handle):
     """The arrays of one simulation. Kernels and Python read them alike, as in ``sim.jobs[row]["gpus"]``.
 
-    The axes are jobs, nodes, racks, GPUs, job classes, GPU types and links, and two others. A seat is a place of a gang
-    on a GPU; if jobs do not share GPUs, there is one seat per GPU. The axis ``replicas`` has length seats + 1, because
-    queries use the additional row when all seats are taken.
+    The axes are jobs, nodes, racks, GPUs, job classes, GPU types, links, seats and replicas, among others. A seat is a
+    place of a gang on a GPU; if jobs do not share GPUs, there is one seat per GPU. The axis ``replicas`` has length
+    seats + 1, because queries use the additional row when all seats are taken.
     """
 
     world = array(WORLD_DTYPE)

@@ -19,7 +19,7 @@ def waiting_rows(sim: Run) -> np.ndarray:
 
 @kernel
 def place_of(sim: Run, row: int) -> int:
-    """Find the index of a job in the list, or the index at which the job would be inserted."""
+    """Find the index of a job in the list or, if it is not in the list, the index at which it would be inserted."""
     at = sim.world["first_waiting"]
     end = at + sim.world["waiting"]
     while at < end:

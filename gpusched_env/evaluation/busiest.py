@@ -20,7 +20,7 @@ class Moment(NamedTuple):
 
 
 def busiest_moment(instance: Instance, scheduler: Scheduler, seed: int = 0) -> Moment:
-    """Simulate a run, and find the decision point after which the sum of all links' bytes per second is largest.
+    """Simulate a run, and find the decision point right after which the links carry the most bytes per second.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def busiest_moment(instance: Instance, scheduler: Scheduler, seed: int = 0) -> M
 
 
 class _Watcher(Scheduler):
-    """A scheduler that passes on the decisions of another, and reads the link loads after each decision point."""
+    """A scheduler that passes on another scheduler's decisions, and reads the link loads after each decision point."""
 
     def __init__(self, watched: Scheduler) -> None:
         self.watched = watched

@@ -35,7 +35,7 @@ def link_loads(instance: Instance, log: EventLog, times_s: Sequence[float] | np.
     asked = np.asarray(times_s, float)
     if np.isnan(asked).any():
         raise GpuschedError("link_loads: a time is NaN; give times in simulated seconds")
-    # Decisions are replayed at their logged times. Rounds only restrict the times of decisions, so they are left out.
+    # Decisions are replayed at their logged times. Rounds only restrict these times, so the replay has no rounds.
     rules = dataclasses.replace(instance.semantics, round_s=0.0)
     simulation = Simulation(Instance(instance.cluster, instance.workload, instance.network, rules, instance.sharing))
     view = ClusterView(simulation)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 BLUE, ORANGE, GREEN, GREY = COLOURS[0], COLOURS[1], COLOURS[2], "#777777"
-# Style of the published statistics of a log, which is the same in all panels
+# Style of the points that show the published statistics of a log; all panels use this style
 PUBLISHED: Final[dict[str, Any]] = {"color": ORANGE, "markerfacecolor": "white", "linestyle": "none", "zorder": 5}
 
 

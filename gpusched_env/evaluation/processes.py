@@ -52,7 +52,7 @@ def in_processes(function: Callable[..., Result], calls: Sequence[tuple[Any, ...
     ----------
     function : the function
     calls : positional arguments of each call
-    workers : as in :func:`processes`; if the result is one process, the calls run in this process
+    workers : as in :func:`processes`; if that function returns 1, the calls run in this process
 
     Raises
     ------
@@ -75,7 +75,8 @@ def _interrupts_held() -> Iterator[None]:
     """Block SIGINT while processes are started.
 
     A terminal sends the signal of Ctrl-C to all processes. Processes that are started in this context inherit the
-    block. So only this process receives the signal, as soon as the context ends, and it ends the other processes.
+    block. So only this process receives the signal, at the latest when the context ends, and this process then ends the
+    others.
     """
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield

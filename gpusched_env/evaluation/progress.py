@@ -22,8 +22,8 @@ REFRESH_S: Final = 0.1  # time between updates; an update of rich takes tens of 
 class ProgressBar:
     """A progress bar for the finished runs, and one for the finished jobs of the run in progress.
 
-    It is a context manager. It prints nothing before ``delay_s`` has passed, if the output is not a terminal, or if
-    ``enabled`` is False. In these cases it takes almost no time.
+    The object is a context manager. The bars appear only if stderr is a terminal and ``enabled`` is True, and only
+    after ``delay_s``. While no bars are shown, calls take almost no time.
 
     Parameters
     ----------

@@ -94,7 +94,7 @@ class RunResult:
             raise GpuschedError(f"not a result: {type(error).__name__}: {error}") from error
 
     def against_bound(self, name: str = "mean_jct_s") -> float:
-        """Return a metric / its lower bound, which is at least 1.
+        """Return the ratio of a metric to its lower bound; the ratio is at least 1.
 
         The result is NaN if some tracked job is unfinished, because the bound is over all tracked jobs.
         """

@@ -82,8 +82,8 @@ def evaluate(
     window : (first, last), where jobs with arrival ranks ``first <= rank < last`` are tracked; None = the tracked
         window of the scenario
     progress : True = show a progress bar on a terminal if the runs take longer than two seconds
-    keep_logs : True = keep the event log of each run in its result, which takes much memory; or the seeds whose logs
-        are kept
+    keep_logs : True = keep the event log of each run in its result, which takes much memory; a collection of seeds =
+        keep only the logs of these seeds
 
     Returns
     -------
@@ -125,7 +125,7 @@ def evaluate(
 
 
 def drawn(task: Task) -> Instance:
-    """Return the problem of a task; each process caches the problem that it drew last."""
+    """Return the problem of a task; each process caches only the problem that it drew last."""
     return _desk.draw(task)[0]
 
 

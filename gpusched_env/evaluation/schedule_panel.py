@@ -13,7 +13,8 @@ from gpusched_env.instance import Instance
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's colours. Jobs take them in order of arrival, so that consecutive jobs differ; each cycle is lighter.
+# Okabe and Ito's colours. Jobs take them in order of arrival, so consecutive jobs differ. The second and the third
+# cycle through the colours are lighter; the fourth equals the first.
 JOB_COLOURS: Final = ("#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7")
 CROWD: Final = "#9AA3AD"
 MOST_NODES: Final = 64  # with more machines, no lines are drawn between machines, because they would hide the jobs

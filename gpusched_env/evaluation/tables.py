@@ -25,7 +25,7 @@ DEFAULT_METRICS: Final = (
     "rho_fair_share",
     "preemptions_per_job",
 )
-# Metrics for scenarios in which gangs contend for links; they include the share of communication.
+# Metrics for scenarios in which gangs contend for links: DEFAULT_METRICS and the share of communication.
 LINK_METRICS: Final = (*DEFAULT_METRICS[:3], "communication_share", *DEFAULT_METRICS[3:])
 # Headings that are shorter than the column names, so that a table fits on a terminal of 120 characters
 HEADINGS: Final = {
@@ -86,8 +86,8 @@ def comparison_table(results: Sequence[RunResult], metrics: Sequence[str] = DEFA
     """Return a table that compares schedulers on a scenario.
 
     Each scheduler has a row. The scheduler with the best mean JCT comes first, and the last row is the lower bound. A
-    cell has the mean over seeds. With two or more seeds, "±" and half the width of its 95 % interval (Student t)
-    follow.
+    cell has the mean over seeds. With two or more seeds, the mean is followed by "±" and half the width of the mean's
+    95 % interval (Student t).
 
     Parameters
     ----------
@@ -173,7 +173,8 @@ def print_comparison(
 def _order_of(group: list[RunResult]) -> float:
     """Return the sort key of a scheduler, its mean JCT.
 
-    The key is inf for a scheduler that left jobs unfinished, because its mean leaves out the long jobs.
+    The key is inf for a scheduler that left jobs unfinished, because a mean over its finished jobs leaves out long
+    jobs.
     """
     if any(r.metrics["finished"] < r.metrics["jobs"] for r in group):
         return math.inf

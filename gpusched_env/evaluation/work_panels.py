@@ -72,7 +72,7 @@ def run_times(axes: Axes, picture: Picture) -> None:
 
 
 def load(axes: Axes, picture: Picture) -> None:
-    """Draw the number of GPUs that would be in use over time if every job started when it arrives."""
+    """Draw the number of GPUs that would be in use over time if every job started on arrival."""
     if not has_run_times(picture.workload):
         return say(axes, "jobs give iterations:\ntheir run times depend on the cluster (--cluster)")
     times, gpus = demanded_gpus(picture.workload)

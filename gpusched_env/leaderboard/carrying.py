@@ -40,7 +40,7 @@ class Carrying(Simulation):
 
     @property
     def _commits_company(self) -> bool:
-        """Whether a lease updates slowdowns; it then has an effect even if its end is that of the previous lease."""
+        """Whether a lease updates slowdowns; if so, it has an effect even if it ends when the previous lease ends."""
         return bool(self.instance.semantics.pace_until_lease) and self.instance.gpu_jobs > 1
 
     def _lease_end_s(self, decision: Lease) -> float:

@@ -23,7 +23,7 @@ LEARNED: Final = "learned"  # building this scheduler would read files, so it mu
 
 
 def check_claims(entry: Entry, problem: TrackProblem) -> None:
-    """Refuse an entry of another version or track, on other seeds, or with a claim that cannot be true.
+    """Refuse an entry of another results version or track, on other seeds, or with a claim that cannot be true.
 
     Raises
     ------

@@ -57,7 +57,8 @@ class Decisions(Schema, frozen=True):
     gpu_counts : number of GPUs of each S
     gpus : deltas of the GPU ids of all S, one gang after the other, in the order in which the decisions give them
     until_s : exact end of each L and W [s]; null = inf, no lease
-    shares : one value for each S: 1 = another job holds one of its GPUs at the start, 0 = not; empty = all are 0
+    shares : one value for each S: 1 = another job holds at least one of its GPUs at the start, 0 = no other job does;
+        empty = all are 0
     sub_steps : number of gradient-accumulation sub-steps of each S; 0 = not given; empty = all are 0
     """
 

@@ -24,7 +24,7 @@ class Recording(Carrying):
         self._wait = -1  # index in _kept of the wait of this decision point that has an effect; -1 = none
 
     def advance(self) -> Outcome:
-        """Advance to the next decision point; if another event came before the end of a wait, drop the wait."""
+        """Advance to the next decision point; if an event came before the end of a wait, do not record the wait."""
         outcome = super().advance()
         if self._wait >= 0:
             wait = self._kept[self._wait][2]
@@ -45,7 +45,7 @@ class Recording(Carrying):
             return ""
         if isinstance(done, Wait):
             if float(self._world["timer_s"]) == timer_s:
-                return ""  # a wait has no effect if its end is not in the future, or after that of another wait
+                return ""  # a wait that ends in the past, or after a pending wait, has no effect
             if self._wait >= 0:
                 del self._kept[self._wait]
             self._wait = len(self._kept)

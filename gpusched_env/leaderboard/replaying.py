@@ -58,7 +58,7 @@ class Budget:
 
 
 class Replay(Carrying):
-    """A simulation that replays the decisions of an entry; it raises an error if one does not happen as recorded."""
+    """A simulation that replays the decisions of an entry; a decision that does not happen as recorded is an error."""
 
     def __init__(self, instance: Instance, seed: int, table: Table, budget: Budget) -> None:
         super().__init__(instance, seed)
@@ -80,8 +80,8 @@ class Replay(Carrying):
 
         Raises
         ------
-        EntryError : a decision is refused, comes at another time than recorded, or never comes; the message names the
-            first such decision
+        EntryError : a decision is refused, happens at another time than recorded, or never happens; the message names
+            the first such decision
         """
         points, decisions = self._table.points.tolist(), self._table.decisions()
         point = idle = 0

@@ -30,7 +30,7 @@ class Scored(Protocol):
 def score(runs: Sequence[Scored], fifo: Sequence[Scored], metric: str) -> Interval:
     """Return the score of an entry, with its 95 % bootstrap interval over seeds.
 
-    The score is the share of the gap between FIFO and the lower bound that the runs close.
+    FIFO and the lower bound differ by a gap. The score is the share of this gap that the runs close.
 
     Parameters
     ----------

@@ -67,8 +67,8 @@ def build_site(
     ----------
     paths : files of entries
     out : folder of the site; an existing site is replaced
-    baselines : further files of entries that the caller trusts. A file is marked as a baseline if its bytes equal those
-        of one of these files or of an entry of the package
+    baselines : further files of entries that the caller trusts. A file of ``paths`` is marked as a baseline if its
+        bytes equal the bytes of one of these files, or of an entry that comes with the package
     log : path of the log, for a track that needs a log; None = the fetched file
     workers : number of processes, at most one per core; -1 = one per core. The site does not depend on it
     tracks : names of the tracks that the site shows; entries of other tracks are ignored. Empty = all tracks

@@ -44,7 +44,7 @@ class Replayed:
 
 
 def packed_file(site: Path, track: str, key: str) -> Path:
-    """Return the path of an entry's file in the site, with which others can verify it.
+    """Return the path of the copy of an entry's file in the site; others can download the copy and verify the entry.
 
     The name of the file contains no text of the entry, because the authors choose these texts.
     """
@@ -65,7 +65,8 @@ def replay_entry(problem: TrackProblem, given: Given, site: Path, seconds: float
     ----------
     problem : the track of the entry
     given : the entry
-    site : folder of the site, prepared by :func:`make_folders`; if it is removed, nothing more is written
+    site : folder of the site, prepared by :func:`make_folders`; if this folder is removed during the call, nothing more
+        is written
     seconds : limit on the CPU time for the replay of a run [s]
     """
     try:

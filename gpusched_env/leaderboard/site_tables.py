@@ -21,7 +21,7 @@ from gpusched_env.units import Unit, three_digits
 
 BASELINE: Final = "baseline"
 CLAIMED: Final = "claimed, not checked"
-BESIDE: Final = {"mean_jct_s": "p99_jct_s", "makespan_s": "mean_jct_s"}  # scored metric -> second metric, brief tables
+BESIDE: Final = {"mean_jct_s": "p99_jct_s", "makespan_s": "mean_jct_s"}  # scored metric -> second metric (brief)
 NO_UNIT: Final = Unit("", 1.0)
 
 

@@ -74,7 +74,7 @@ def make_entry(
         runs=runs,
         sha256="",
     )
-    return parse_entry(entry.sealed().text())  # the same strict checks as when it is read
+    return parse_entry(entry.sealed().text())  # the same strict checks as when an entry is read from a file
 
 
 def play_seed(problem: TrackProblem, scheduler: str | Scheduler, seed: int) -> Run:

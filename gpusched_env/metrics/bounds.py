@@ -53,12 +53,12 @@ def work_of_shared_gpu(instance: Instance) -> float:
 
     Notes
     -----
-    A gang that is alone on the GPU does at most 1. Among n gangs, each is slowed down by its worst neighbour, and the
-    worst neighbour is no better than the mean: ``1 / max_j xi_ij <= sum_j (1 / xi_ij) / (n - 1)``. In the sum over all
-    gangs, each pair counts once, with ``1 / xi_ij + 1 / xi_ji <= P``. P is the largest such sum of all pairs that may
-    share a GPU of some type and fit into its memory. So n gangs do at most ``n (n - 1) / 2 x P / (n - 1) = n P / 2``,
-    and n is at most ``limit``. A gang on several GPUs is as slow as on its slowest GPU, so it does no more than this on
-    each of its GPUs.
+    A gang that is alone on the GPU does at most 1 unit of work per second. Among n gangs, each is slowed down by its
+    worst neighbour, and the worst neighbour is no better than the mean: ``1 / max_j xi_ij <= sum_j (1 / xi_ij) / (n -
+    1)``. In the sum over all gangs, each pair counts once, with ``1 / xi_ij + 1 / xi_ji <= P``. P is the largest such
+    sum of all pairs that may share a GPU of some type and fit into its memory. So n gangs together do at most ``n (n -
+    1) / 2 x P / (n - 1) = n P / 2``, and n is at most ``limit``. A gang on several GPUs is as slow as on its slowest
+    GPU, so it does no more than this on each of its GPUs.
     """
     tables, limit = instance.sharing_tables, instance.gpu_jobs
     assert tables is not None
@@ -107,20 +107,21 @@ def mean_jct_bound(arrival_s: np.ndarray, gang: np.ndarray, ideal_s: np.ndarray,
     Notes
     -----
     A job of g GPUs and run time d has ``w = g d`` GPU-seconds of work. All GPUs together do at most ``gpus``
-    GPU-seconds of work per second, so one *fluid* machine of this speed can copy every schedule. The bound is the
-    larger of two bounds:
+    GPU-seconds of work per second, so one *fluid* machine that does ``gpus`` GPU-seconds of work per second can copy
+    every schedule. The bound is the larger of two bounds:
 
     a. **Number in system.** At every instant, preemptive SRPT on the fluid machine has the fewest unfinished jobs of
        all schedules on it (Schrage 1968). Also, no job leaves before ``arrival + d``. So at every instant, the number
-       of jobs in the system is at least the larger of these two numbers. The integral of the number of jobs in the
-       system is the sum of JCTs (Little's law).
+       of jobs in the system is at least the larger of two numbers: the unfinished jobs of SRPT on the fluid machine,
+       and the jobs that have arrived and whose ``arrival + d`` is not yet reached. The integral of the number of jobs
+       in the system is the sum of JCTs (Little's law).
     b. **Mean busy time.** ``M``, the mean time at which the work of a job is done, is at most ``finish - d / 2``,
        because the job does at most g GPU-seconds of work per second. The sum of all M is smallest if the fluid machine
        always serves the job with the smallest *total* work, preemptively (Goemans et al. 2002).
 
     Greedy SRPT that serves each job at most at its own rate g (SRPT on parallel machines) is *not* a bound. For
-    example, let one-GPU jobs of 1, 1 and 2 s arrive at 0 s and of 1 and 1 s at 2 s on two GPUs. The total JCT of greedy
-    SRPT is 8 s; it is 7 s if the job of 2 s starts at once.
+    example, take two GPUs and jobs of one GPU each: jobs of 1, 1 and 2 s arrive at time 0, and two jobs of 1 s arrive 2
+    s later. The sum of the JCTs is 8 s under greedy SRPT, but only 7 s if the job of 2 s starts at time 0.
 
     References
     ----------

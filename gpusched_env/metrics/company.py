@@ -76,9 +76,9 @@ def slowdowns(instance: Instance, log: EventLog, table: np.ndarray) -> Slowdowns
     The slowest GPU determines the speed of a gang. So the slowdown of a gang is the largest xi over all its GPUs and
     all other gangs on them. A gang that restores or is being checkpointed holds its GPUs, so it counts as company.
 
-    With ``semantics.pace_until_lease``, a gang that leaves does not change the slowdowns of the gangs on its GPUs; each
-    of them is recomputed at the next rate event of the slowed gang. Lease renewals are not in the log, so the time at
-    which a rate event is due cannot be checked.
+    With ``semantics.pace_until_lease``, a gang that leaves does not change the slowdowns of the gangs on its GPUs; the
+    slowdown of each remaining gang is recomputed at the next rate event of that gang. Lease renewals are not in the
+    log, so the time at which a rate event is due cannot be checked.
 
     Parameters
     ----------

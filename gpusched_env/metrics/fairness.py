@@ -24,7 +24,8 @@ def finish_time_fairness(instance: Instance, log: EventLog, finish_s: np.ndarray
     -----
     ``rho = JCT / T_id`` with ``T_id = d max(1, g N_avg / GPUs)``. d is the run time of the gang of g GPUs on the ideal
     placement. N_avg is the mean number of jobs in the system during the life of the job, including the job itself. So
-    the private share of the job is ``GPUs / N_avg``. If it is smaller than the gang, the run time grows in proportion.
+    the private share of the job is ``GPUs / N_avg``. If this share is smaller than the gang, the run time is multiplied
+    by gang size / share.
 
     References
     ----------

@@ -16,7 +16,7 @@ JOB_TIMES_DTYPE: Final = np.dtype(
         ("first_start_s", "<f8"),  # [s] NaN = never started
         ("finish_s", "<f8"),  # [s] NaN = unfinished
         ("jct_s", "<f8"),  # [s] finish - arrival; NaN = unfinished
-        ("queueing_s", "<f8"),  # [s] time in the system without GPUs
+        ("queueing_s", "<f8"),  # [s] time in the system in which the job holds no GPUs
         ("service_s", "<f8"),  # [s] time with progress
         ("overhead_s", "<f8"),  # [s] time with GPUs but without progress: start-up, restore and checkpoint
         ("communication_s", "<f8"),  # [s] exposed communication: the part of service_s that compute does not hide
@@ -66,7 +66,7 @@ def job_times(instance: Instance, log: EventLog, end_s: float | None = None) -> 
     waiting_since[1:] = held["free_s"][:-1]
     waiting_since[first] = arrival[row[first]]
     left = arrival.copy()  # time at which each job last lost its GPUs
-    left[row] = held["free_s"]  # rows are in order of time, so the last segment wins
+    left[row] = held["free_s"]  # rows of a job are in order of time, so its last segment overwrites the others
     still_waiting = np.where(np.isnan(times["finish_s"]), np.maximum(end_s - left, 0.0), 0.0)
 
     def total(seconds: np.ndarray) -> np.ndarray:

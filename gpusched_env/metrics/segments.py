@@ -57,7 +57,7 @@ def segments(instance: Instance, log: EventLog, end_s: float | None = None) -> n
     ----------
     instance : the problem
     log : a valid log of the problem (:func:`gpusched_env.metrics.validate`); events after ``end_s`` are ignored
-    end_s : time at which segments end that are still open [s]. None = the end of the run
+    end_s : a segment that is still open at this time ends at this time [s]. None = the end of the run
 
     Notes
     -----
@@ -118,13 +118,14 @@ def productive_s(table: np.ndarray) -> np.ndarray:
 def _follow_rates(instance: Instance, log: EventLog, table: np.ndarray) -> None:
     """Set ``iteration_s`` to productive time / iterations done, computed from the rates in the log.
 
-    If jobs share GPUs, multiply ``compute_s`` by the mean slowdown of the iterations by the gang's company.
+    If jobs share GPUs, also multiply ``compute_s`` by the slowdown by the gang's company, averaged over the iterations.
     """
     events = log.events
     rates = np.flatnonzero(events["kind"] == RATE)
     order = np.lexsort([rates, events["job"][rates]])
     rates = rates[order]
-    # Keys order segments by job, then by event number. The segment of a rate is the last one of its job before it.
+    # Keys order segments by job, then by event number. The segment of a rate event is the last segment of its job that
+    # starts before the event.
     keys = table["job"].astype(np.int64) * len(events) + table["start_event"]
     segment = np.searchsorted(keys, events["job"][rates].astype(np.int64) * len(events) + rates) - 1
     until = table["stop_s"][segment].copy()

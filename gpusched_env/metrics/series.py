@@ -106,7 +106,7 @@ def gang_gpus(instance: Instance, log: EventLog) -> StepFunction:
 
 
 def jobs_waiting(log: EventLog) -> StepFunction:
-    """Return the number of jobs in the system without GPUs over time."""
+    """Return the number of jobs in the system that hold no GPUs over time."""
     return _steps(log, {ARRIVAL: 1, RELEASE: 1, START: -1, RESUME: -1})
 
 

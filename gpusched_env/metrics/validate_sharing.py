@@ -91,7 +91,8 @@ def check_rates(instance: Instance, log: EventLog, table: np.ndarray) -> None:
     order = np.lexsort([rates, segment])
     rates, segment = rates[order], segment[order]
     time_s, value = events["time_s"][rates], events["value"][rates]
-    # A rate takes effect after all events of its time. If it is replaced or its gang stops at the same time, skip it.
+    # A rate takes effect after all events of the same time. If the rate is replaced at this time, or its gang stops,
+    # skip the rate.
     stops = time_s >= table["stop_s"][segment]
     replaced = np.append((segment[1:] == segment[:-1]) & (time_s[1:] == time_s[:-1]), False)[: len(rates)]
     expected = due.at(segment, time_s)

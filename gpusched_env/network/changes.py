@@ -11,7 +11,7 @@ from gpusched_env.network.topology import LINK_TIERS
 
 @dataclass(frozen=True)
 class NetworkChange:
-    """From ``time_s`` on, all links of one tier have 1 / ``slowdown`` of the bandwidth given in the topology.
+    """From ``time_s`` to the next change of the tier, its links have 1 / ``slowdown`` of the bandwidth in the topology.
 
     Parameters
     ----------

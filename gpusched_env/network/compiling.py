@@ -33,16 +33,16 @@ def compile_graph(graph: Any, spec: TopologySpec, servers: int, duplex: bool = T
     ----------
     graph : graph with the attributes that :mod:`gpusched_env.network.topologies` describes. If it is undirected, each
         edge is a full-duplex link; if it is directed, each edge is one direction of a link. Parallel edges are bundled
-    spec : rates and latencies inside servers and of NICs. An edge of a server without ``GBps`` has ``nic_GBps``. An
-        edge between switches without ``latency_s`` has ``hop_latency_s``
+    spec : rates and latencies inside servers and of NICs. If an edge of a server has no attribute ``GBps``, its rate is
+        ``nic_GBps``. If an edge between switches has no attribute ``latency_s``, its latency is ``hop_latency_s``
     servers : number of nodes of the cluster
     duplex : True = if the graph is an undirected tree, both directions of a link share one row
 
     Raises
     ------
     ScenarioError : the number of servers is not the number of nodes of the cluster; an attribute is missing or out of
-        range; parallel links differ; two servers are joined without a switch; a server has no link, or has links that
-        routes load unevenly; servers cannot reach each other
+        range; parallel links differ; two servers are joined without a switch; a server has no link, or routes split
+        bytes unevenly over its links; servers cannot reach each other
     """
     import networkx as nx
 

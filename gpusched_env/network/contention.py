@@ -35,7 +35,8 @@ class Contention:
     model : a name in CONTENTION_MODELS. Each parameter below names the models that use it in brackets
     duty : share of the time in which gangs contend (maxmin). Let s be the slow-down by contention. "always" = gangs
         contend all the time, slow-down s; "const" = a share xi1 of the time, slow-down 1 + xi1 (s - 1); "solo" = like
-        "const", but xi1 is the mean share of communication of the other gangs
+        "const", but xi1 is computed: each other gang on the slowest link has a share of time in which it communicates
+        when it is alone, and xi1 is the mean of these shares
     ecmp : "ideal" = parallel links are one link with their summed rate; "hashed" = each edge of a ring takes one of the
         parallel links, which a hash chooses (maxmin)
     path_seed : seed of this hash; a gang that restarts gets new links (maxmin)
@@ -44,7 +45,8 @@ class Contention:
     alpha : loss of a link's rate by sharing, eta / b in Wang et al. (kway, budget)
     k_mode : effective contenders k of p straddling gangs: "raw" = xi1 p, "clamp" = max(1, xi1 p), "affine" =
         1 + xi1 (p - 1) (kway, budget)
-    shared_loss : share of its rate that a gang loses (flat)
+    shared_loss : share of its iteration rate that a gang of several machines loses while another such gang uses one of
+        its machines (flat)
     extra : extra time / total time under the worst contention and overhead (budget)
     ratios : path of the user's table with the columns model_a, model_b and ratio; see
         :func:`gpusched_env.network.pairwise.read_pairwise` (table)

@@ -2,8 +2,10 @@
 
 Dally's simulator (aakash-sharma/cluster-sim, class IntraJobScheduler) computes the communication time of a placement
 from its shape: a collective runs over one dimension after the other, the GPUs of a slot first. The shape depends only
-on the numbers of racks, machines and slots that a gang uses, and assumes that each of them holds equally many GPUs. If
-such a number does not divide the number of GPUs, its dimension holds all GPUs that are left.
+on the numbers of racks, machines and slots that a gang uses, and assumes that each rack, machine and slot holds equally
+many of its GPUs. The number of GPUs is divided by the number of racks, the quotient by the number of machines, and the
+next quotient by the number of slots. At the first division with a remainder, the dimension gets all GPUs that are left,
+and the inner dimensions get size 1.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """k-way contention: a gang's rate between servers falls with the number of gangs that straddle one of its servers.
 
-SJF-BCO (MobiHoc 2022, section 4.1) and Wang et al. use the same function: if k transfers share a link, each takes
-f(k) = k + alpha (k-1) times as long. In the symbols of Wang et al., b = 1/B and alpha = eta/b. The model counts gangs
-per server and ignores the links between servers. These functions are the reference for the compiled kernels.
+SJF-BCO (MobiHoc 2022, section 4.1) and Wang et al. use the same function f(k) = k + alpha (k-1): if k transfers share a
+link, each takes f(k) times as long as alone. In the symbols of Wang et al., b = 1/B and alpha = eta/b. The model counts
+gangs per server and ignores the links between servers. These functions are the reference for the compiled kernels.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ LINK_ROW_DTYPE: Final = np.dtype(
     [
         ("name", "<U80"),
         ("capacity", "<f8"),  # [byte/s] one way
-        ("members", "<i4"),  # number of rows of the bundle that begins here; 1 = the row is the whole link
+        ("members", "<i4"),  # number of rows of the bundle that begins with this row; 1 = the row is the whole link
         ("tier", "<i4"),  # index into LINK_TIERS; -1 = bus of a machine
         ("port", "?"),  # whether the row holds a machine's own ports
     ]

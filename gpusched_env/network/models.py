@@ -36,8 +36,8 @@ class Network:
     tier_slowdown : iteration time on the tier / iteration time on one machine (model "tiers")
     topology : the links between the machines (model "topology")
     collective : a name in COLLECTIVES; "best" = the fastest collective for each gang (model "topology")
-    profile_collectives : pairs (profile name, collective) for profiles that do not use ``collective`` (model
-        "topology")
+    profile_collectives : pairs (profile name, collective) for profiles with another collective than ``collective``
+        (model "topology")
     contention : rules by which gangs that share links slow each other down (model "topology")
     reduction_GBps : rate at which a GPU adds gradients [1e9 byte/s]; None = adding takes no time (model "topology")
     machine_overhead_s : time that each machine of a gang adds to an iteration [s] (model "topology")

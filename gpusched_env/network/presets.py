@@ -19,7 +19,7 @@ class Rate(NamedTuple):
     source: str
 
 
-# A rate of NVLink is that of all links of one GPU: effective rate of a link x number of links.
+# A rate of NVLink is the sum over all links of one GPU: effective rate of a link x number of links.
 RATES: Final[dict[str, Rate]] = {
     "nvlink-p100": Rate(80.0, 4 * 18.0, _NCCL),
     "nvlink-v100": Rate(150.0, 6 * 20.0, _NCCL),

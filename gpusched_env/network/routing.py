@@ -29,7 +29,7 @@ class Routes(NamedTuple):
 
 
 def even_split_routes(switches: int, arcs: Arcs, leaving: np.ndarray, entering: np.ndarray) -> Routes:
-    """Return the shortest routes between all pairs of groups; a switch splits bytes evenly over all next links.
+    """Return the shortest routes between all pairs of groups; a switch splits bytes evenly over shortest-path links.
 
     Parameters
     ----------

@@ -46,9 +46,10 @@ def rail_optimised(cluster: Cluster, spec: TopologySpec) -> Any:
     """Build a graph in which each rack has one rail switch per NIC of a server, and a spine connects the rail switches.
 
     NIC i of every server in a rack is connected to rail switch i of the rack, and a collective keeps GPU i on rail i.
-    So all rails carry the same load, and they are bundled into one switch with ``nics`` times as many uplinks. A job
-    with fewer GPUs than NICs on a server uses as many rails as it has GPUs there, see ``nics`` of Topology. Two jobs
-    that share a server use different rails; this limit and the bundled NICs model this exactly.
+    So all rails carry the same load, and they are bundled into one switch with ``nics`` times as many uplinks. If a job
+    has fewer GPUs than NICs on a server, the job uses one rail for each GPU there; ``nics`` of Topology models this
+    limit. Two jobs that share a server use different rails. So the bundled NICs and this limit give exactly the rates
+    of separate rails.
 
     One case is not modelled: if the GPUs of a job are on different rails of different servers, the job reaches the
     other rail by NVLink or the spine.
@@ -76,7 +77,7 @@ def fat_tree(cluster: Cluster, spec: TopologySpec) -> Any:
 
     Raises
     ------
-    ScenarioError : for no even k, the cluster has k^3/4 servers in racks of k/2 servers
+    ScenarioError : there is no even k for which the cluster has k^3/4 servers in racks of k/2 servers
     """
     servers, half = len(cluster.nodes), int(cluster.racks["nodes"][0])
     if servers != 2 * half**3 or (cluster.racks["nodes"] != half).any():

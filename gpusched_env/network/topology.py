@@ -34,8 +34,8 @@ class Topology:
     ----------
     links : LINK_DTYPE [L], first the servers' own links, then the links between switches, inner tiers first
     duplex : True = a row represents both directions of a link, and the network is a tree. A ring is a closed walk, so
-        in a tree it crosses each link equally often in both directions; its load on a row is half of its crossings.
-        False = a row represents one direction
+        in a tree it crosses each link equally often in both directions; the load of a ring on a row is half of the
+        number of times that the ring crosses the link. False = a row represents one direction
     access : int32 [N, 2], row of the link out of each server and row of the link into it; equal if ``duplex``
     edge : int32 [N], group of each server
     route_at : int32 [E * E + 1]; the route from group a to group b is ``route_at[a * E + b] : route_at[a * E + b + 1]``

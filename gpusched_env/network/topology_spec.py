@@ -44,11 +44,11 @@ class TopologySpec:
         rail-optimised, clos-table)
     uplinks : number of uplinks of a rack (for rail-optimised: of a rail switch); their rates are equal (leaf-spine,
         three-tier, rail-optimised, clos-table)
-    racks_per_pod : number of consecutive racks in a pod; the last pod may have fewer (three-tier)
+    racks_per_pod : number of consecutive racks in a pod; the last pod may have fewer racks (three-tier)
     pod_oversubscription : summed rate of the uplinks of a pod's racks / summed rate of the pod's own uplinks
         (three-tier, clos-table)
     pod_uplinks : number of uplinks from a pod to the core (three-tier, clos-table)
-    path : path of the topology file; it is not made absolute (graph, clos-table)
+    path : path of the topology file; a relative path stays relative to the working directory (graph, clos-table)
     names_per_parent : True = switches with equal names below different switches are different switches (clos-table)
 
     Notes

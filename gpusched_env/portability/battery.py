@@ -127,7 +127,7 @@ def environments() -> Digests:
 
 
 def episodes() -> Digests:
-    """Whole episodes with every kind of action, with forced waits skipped and then without skipping."""
+    """Whole episodes with every kind of action, first with forced waits skipped, then with all waits played."""
     for name, (kind, jobs, options) in EPISODES.items():
         for skips in (True, False):
             seen = alone(

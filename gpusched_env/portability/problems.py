@@ -102,7 +102,7 @@ EPISODES: Final[dict[str, tuple[str, int, dict[str, Any]]]] = {
 
 
 def small_scenario(kind: str, jobs: int | None = None) -> Scenario:
-    """Return the scenario of a kind with few jobs; None = the number in KINDS."""
+    """Return the scenario of a kind with ``jobs`` jobs; None = the number in KINDS."""
     name, usual, _ = KINDS[kind]
     scenario = get_scenario(name)
     workload = dataclasses.replace(scenario.workload, jobs=jobs or usual or scenario.workload.jobs)
@@ -120,7 +120,7 @@ def schedulers_of(kind: str) -> tuple[str, ...]:
 
 
 def mixed_scenarios(count: int) -> list[Scenario]:
-    """Return scenarios, each with one node more than the one before."""
+    """Return ``count`` scenarios, each with one node more than the previous scenario."""
     scenario = small_scenario("tiers", 12)
     (group,) = scenario.groups
     return [scenario.replace(groups=(dataclasses.replace(group, count=group.count + more),)) for more in range(count)]

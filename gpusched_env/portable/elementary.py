@@ -91,7 +91,7 @@ def _exp(x: float, more: float) -> tuple[float, float, int]:
 
 
 def _scaled(mantissa: float, power: int) -> float:
-    """Return mantissa x 2^power; inf if that is too large, where Python's ``math.ldexp`` would raise."""
+    """Return mantissa x 2^power; inf if the product is too large (``math.ldexp`` would raise an error)."""
     if power > 1_000:
         return math.ldexp(mantissa, power - 100) * 2.0**100
     return math.ldexp(mantissa, power)

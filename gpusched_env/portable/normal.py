@@ -1,4 +1,4 @@
-"""The quantile of the normal distribution, which turns uniform into normal numbers, the same bits on every machine."""
+"""The quantile of the normal distribution, the same bits on every machine; it turns uniform into normal numbers."""
 
 from __future__ import annotations
 

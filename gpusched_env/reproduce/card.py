@@ -70,7 +70,7 @@ class Card(ABC):
 
     @abstractmethod
     def runs(self, quick: bool) -> list[Run]:
-        """List all runs; ``quick`` = a part of them that takes under a minute on two cores."""
+        """List all runs; ``quick`` = only a part of the runs, which takes under a minute on two cores."""
 
     def measure(self, instance: Instance, log: EventLog) -> dict[str, float]:
         """Return metrics that :func:`gpusched_env.metrics.summarise` does not have."""

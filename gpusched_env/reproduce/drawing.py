@@ -25,7 +25,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def plain_ticks(axes: Axes, values: Sequence[float]) -> None:
-    """Put ticks on the vertical axis at those of the values in its range, or at round numbers if too few are."""
+    """Put ticks on the vertical axis at the values that are in its range, or at round numbers if too few values are."""
     from matplotlib.ticker import MaxNLocator
 
     low, high = axes.get_ylim()
@@ -47,7 +47,7 @@ def legend_above(figure: Figure, axes: Axes, columns: int) -> None:
 
 
 def shade(axes: Axes, x: Sequence[float] | np.ndarray, found: Sequence[Interval], colour: str) -> None:
-    """Shade the intervals along a line, unless some have fewer than three values."""
+    """Shade the intervals along a line, unless an interval is computed from fewer than three values."""
     if all(interval.count >= FEWEST for interval in found):
         low, high = [interval.low for interval in found], [interval.high for interval in found]
         axes.fill_between(x, low, high, color=colour, alpha=0.13, linewidth=0)

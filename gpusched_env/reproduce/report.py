@@ -41,7 +41,7 @@ def median_and_spread(results: Results, metric: str, **labels: object) -> str:
 
 
 def mean_and_half_width(results: Results, metric: str, unit: float = 1.0, **labels: object) -> str:
-    """Format the mean over seeds in a unit, with half of its 95 % interval from three seeds on; empty without runs."""
+    """Format the mean over seeds in a unit, with half its 95 % interval from three seeds on; empty without runs."""
     values = results.values(metric, **labels) / unit
     if not len(values):
         return ""
@@ -53,7 +53,7 @@ def mean_and_half_width(results: Results, metric: str, unit: float = 1.0, **labe
 
 
 def as_change(interval: Interval) -> str:
-    """Format a ratio as a change in per cent, with its interval in brackets from three values on."""
+    """Format a ratio as a change in per cent, with the interval in brackets if there are at least three values."""
     mean, low, high = (f"{100 * (value - 1):+.0f}" for value in (interval.mean, interval.low, interval.high))
     return f"{mean} %" if interval.count < FEWEST else f"{mean} % \\[{low}, {high}]"
 

@@ -46,7 +46,7 @@ class Results:
     def values(self, metric: str, **labels: Any) -> np.ndarray:
         """float64 [runs with these labels], sorted by seed: values of a metric.
 
-        If a run left jobs unfinished, its value is inf instead of NaN.
+        A metric that is NaN, because the run left jobs unfinished, gives inf.
         """
         found = sorted(self.where(**labels).runs, key=lambda run: run.seed)
         return np.array([run.metrics[metric] if not math.isnan(run.metrics[metric]) else math.inf for run in found])

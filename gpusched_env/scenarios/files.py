@@ -58,7 +58,7 @@ def _from_preset(topology: object, where: str) -> object:
 
 
 def load_scenario(path: str | Path) -> Scenario:
-    """Read a scenario file with the suffix ``.toml`` or ``.json``; a relative path of a log in it is not made absolute.
+    """Read a scenario file with the suffix ``.toml`` or ``.json``; relative paths in it start at the working directory.
 
     Raises
     ------

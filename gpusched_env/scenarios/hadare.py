@@ -22,7 +22,8 @@ def hadare_cluster(lab: bool, jobs: int, speeds: str, copies: int, restore_s: fl
     ----------
     lab : True = five nodes like those of the authors' own cluster; False = three nodes like those on AWS
     jobs : number of jobs; the paper's mixes M-1 to M-12 have 1, 3, 4, 5, 8, 10 and 12 jobs
-    speeds : "alike" = every job has the speeds of the GPU types; "varied" = the speeds of each job vary around them
+    speeds : "alike" = all jobs have the same speed on a GPU type; "varied" = the speed of each job on each GPU type is
+        multiplied by a random factor
     copies : largest number of copies of a job at the same time
     restore_s : time without progress after each start or resume [s]
     merge_s : additional time without progress if the job has several copies [s]

@@ -13,16 +13,16 @@ from gpusched_env.scenarios.workload_spec import WorkloadSpec
 from gpusched_env.sharing import GavelPairs, Sharing
 
 GAVEL_WINDOW: Final = (4_000, 5_000)  # arrival ranks of the jobs that Gavel's authors measure, in steady state
-# [h] time for which jobs arrive after the measured jobs, so that the cluster stays full while these run. The longest
-# job takes 167 h alone on a V100, and several times as long on a full cluster.
+# [h] time for which jobs arrive after the measured jobs, so that the cluster stays full while the measured jobs run.
+# The longest job takes 167 h alone on a V100, and several times as long on a full cluster.
 TAIL_H: Final = 400.0
 
 
 def gavel_continuous(rate: float, gangs: str, jobs: int | None, sharing: str) -> Scenario:
     """Build the scenario of Gavel's continuous experiment: 36 V100, 36 P100 and 36 K80, Poisson arrivals.
 
-    Preemption takes no time. With sharing, two one-GPU jobs may share a GPU at the rates that Gavel measured, and a
-    rate holds until the next lease.
+    Preemption takes no time. With sharing, two one-GPU jobs may share a GPU at the rates that Gavel measured, and a job
+    keeps its rate until its next lease.
     """
     shares = sharing == "true"
     count = GAVEL_WINDOW[1] + round(TAIL_H * rate) if jobs is None else jobs

@@ -44,10 +44,10 @@ def network(oversubscription: float, top: str) -> Network:
 
     Notes
     -----
-    With "congested" and an oversubscription of 4, a gang that is alone on the network has 0.4 times its rate inside a
-    rack when it is spread over racks. This is the ratio of the 10 and 25 GB/s in an earlier revision of ArtISt-sim. The
-    latency of that revision, 50 ms per step, is left out, because it would slow every model down regardless of the size
-    of its gradient.
+    With "congested" and an oversubscription of 4, a gang that is alone on the network and is spread over racks
+    communicates at 0.4 times the rate inside a rack. This is the ratio of 10 to 25 GB/s in an earlier revision of
+    ArtISt-sim. The latency of that revision, 50 ms per step, is left out, because it would slow every model down
+    regardless of the size of its gradient.
     """
     factor = CONGESTION if top == "congested" else 1.0
     spec = NETWORK_PRESETS["oversub4"].topology

@@ -1,7 +1,7 @@
 """The named scenarios, as data.
 
-The version in a name is raised only when the results of the scenario change. The old name is then kept; if its results
-were not the same on all machines, it is retired instead.
+The version in a name is raised only when the results of the scenario change. The scenario with the old name is then
+kept. But if the old results differed between machines, the old name is retired.
 """
 
 from __future__ import annotations

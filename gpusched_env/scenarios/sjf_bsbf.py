@@ -34,7 +34,7 @@ def simulated(
     jobs : number of jobs; Pollux publishes eight-hour workloads of 80, 160, 240 and 320 jobs
     xi : slowdown of every pair of jobs that share a GPU
     limit : largest number of jobs that share a GPU
-    load : arrival rate / 160 jobs per eight hours; None = ``jobs`` jobs arrive in eight hours
+    load : arrival rate in units of 160 jobs per eight hours; None = ``jobs`` jobs arrive in eight hours
     gangs : "tuned" = gang sizes and batches that Pollux tuned; "log" = gang sizes of the Philly log, initial batches
     restore_s : time without progress after a preemption [s]; the scheduler SJF-BSBF never preempts
     workload : path of one of Pollux's workload files, whose first ``jobs`` jobs are used; None = draw similar jobs

@@ -28,7 +28,8 @@ class GavelPairs(Interference):
     Parameters
     ----------
     path : path of ``simulation_throughputs.json`` or ``physical_cluster_throughputs.json``, compressed with gzip or
-        not; "" = the table of this package, which was made from the former (MIT licence) with three significant digits
+        not; "" = the table of this package, which was made from ``simulation_throughputs.json`` (MIT licence) with
+        three significant digits
 
     References
     ----------

@@ -45,7 +45,7 @@ class PairTable(Interference):
 
     Parameters
     ----------
-    path : path of the file; it is not made absolute
+    path : path of the file; a relative path stays relative to the working directory
     missing : rule for a pair that the table lacks: "error" = raise an error; "forbid" = the pair must not share a GPU;
         "default" = the slowdown of the pair is ``default_xi``
     default_xi : slowdown of missing pairs if ``missing`` is "default"

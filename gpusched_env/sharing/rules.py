@@ -23,9 +23,10 @@ class Sharing:
     limit : largest number of jobs that hold a GPU at the same time, at most MOST_SHARERS
     interference : slowdown xi, the iteration time of a job beside another job / its iteration time alone: a number that
         holds for all pairs, or a source whose class is in INTERFERENCE_SOURCES
-    gpu_memory_GB : GPU type -> memory [1e9 byte]; a job whose profile gives its memory in bytes takes this share of it
+    gpu_memory_GB : GPU type -> memory of a GPU [1e9 byte]. If the memory of a job is known in bytes, the job takes the
+        share (its bytes) / (the GPU's bytes) of a GPU; otherwise it takes the share that its profile gives
     model_memory_GB : model (:func:`model_of`) -> memory that a job takes with its whole batch [1e9 byte]; it overrides
-        the memory in profiles
+        the bytes in profiles
 
     Raises
     ------

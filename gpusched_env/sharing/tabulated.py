@@ -84,9 +84,9 @@ def _memory(
 ) -> np.ndarray:
     """Return the share of a GPU's memory that each class needs with each option; float64 [C, K, T].
 
-    If the memory of both the job and the GPU type is known in bytes, their ratio replaces the share in the profile,
-    which is the same for all GPU types. The part of the memory that shrinks with the samples of a sub-step is always
-    that of the profile.
+    If the memory of both the job and the GPU type is known in bytes, their ratio replaces the share in the profile.
+    (The share in the profile is the same for all GPU types.) The profile always determines which part of this memory
+    shrinks with the samples of a sub-step.
 
     Parameters
     ----------

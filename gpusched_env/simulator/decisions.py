@@ -27,7 +27,9 @@ class Start(NamedTuple):
 
 
 class Preempt(NamedTuple):
-    """Checkpoint a running job; its GPUs are free after ``checkpoint_s``. Refused at the time at which the job started.
+    """Checkpoint a running job; its GPUs are free after ``checkpoint_s``.
+
+    The decision is refused if the job has started at the present time.
 
     Parameters
     ----------
@@ -42,7 +44,8 @@ class Lease(NamedTuple):
 
     When the lease ends, the simulator asks the scheduler while the gang still holds its GPUs. If the scheduler grants a
     new lease, the gang continues at no cost. Otherwise the gang is preempted before time moves. A new lease replaces
-    the old one. If the scenario has rounds, a lease ends at the first round at or after ``until_s``.
+    the present one, even before it ends. If the scenario has rounds, a lease ends at the first round at or after
+    ``until_s``.
 
     Parameters
     ----------

@@ -48,7 +48,7 @@ class GrowingArray:
             self._array = grown
 
     def __getitem__(self, part: slice) -> np.ndarray:
-        """Return a read-only view of a slice of the records, which records added later do not change."""
+        """Return a read-only view of a slice of the records; adding records later does not change the view."""
         return self._array[: self._count][part]
 
     def __getstate__(self) -> dict[str, Any]:

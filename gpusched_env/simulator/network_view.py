@@ -19,7 +19,7 @@ _NO_ROWS: Final = np.empty(0, np.int32)
 
 
 class NetworkView:
-    """Read-only view of the links. All gangs that hold GPUs after the latest decision are included in the rates."""
+    """Read-only view of the links. All rates and loads are those after the latest decision."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation

@@ -123,8 +123,10 @@ class Simulation:
 
         Parameters
         ----------
-        limit_s : time limit of the copy [s]; the time limit of the scenario applies if it is earlier
-        into : an earlier rehearsal of this run, whose arrays are overwritten and reused; None = allocate new arrays
+        limit_s : simulated time at which the copy ends, counted from the start of the run [s]; if the time limit of the
+            scenario is earlier, the copy ends then
+        into : a rehearsal that an earlier call for this run returned; its arrays are overwritten, and it is returned
+            again. None = allocate new arrays
         """
         if into is None:
             into = Simulation(self.instance, arrays=self.arrays.copy())

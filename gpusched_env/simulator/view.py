@@ -94,7 +94,7 @@ class ClusterView:
 
     @property
     def holders(self) -> np.ndarray:
-        """int32 [G]: row of the job that holds each GPU, the first of ``residents`` if several do; -1 = free."""
+        """int32 [G]: row of the job that holds each GPU; if several jobs do, the first of ``residents``; -1 = free."""
         held = self._arrays.holder[: self._world["gpus"]]
         return np.where(held >= 0, self._arrays.replicas["job"][held], -1)
 
@@ -507,8 +507,8 @@ class ClairvoyantView(ClusterView):
         Parameters
         ----------
         order : rows of waiting jobs, highest priority first
-        benefit : True = share GPUs only with a job for which sharing reduces the mean JCT of the pair, jobs with the
-            largest reduction first; False = take the first GPUs with enough memory
+        benefit : True = share GPUs only with a job for which sharing reduces the mean JCT of the pair, jobs with which
+            the reduction is largest first; False = take the first GPUs with enough memory
         search : True = choose the sub-batch with which sharing helps, or with which the job fits into the memory;
             False = the sub-batch is the whole batch
         measured : True = estimate the remaining time of running jobs from their present time of an iteration; False =

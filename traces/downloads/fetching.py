@@ -41,7 +41,7 @@ def fetch(name: str, mirrors: Sequence[str] = (), watch: Watch = lambda step, do
         from filelock import FileLock
 
         public.file.parent.mkdir(parents=True, exist_ok=True)
-        watch("waiting for", 0, public.bytes)  # wait for a process that holds the lock, then for the first byte
+        watch("waiting for", 0, public.bytes)  # while another process holds the lock, then until the first byte
         with FileLock(public.download.with_name(f".{public.download.name}.lock")):
             if not unharmed(public):
                 _download(public, urls, watch)

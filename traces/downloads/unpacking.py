@@ -40,7 +40,7 @@ def unpack(public: PublicFile, watch: Watch) -> None:
             watch("unpacking", packed.tell(), public.bytes)
             if member.isfile() and Path(member.name).name == public.file.name:
                 stream = archive.extractfile(member)
-                assert stream is not None  # it is a file
+                assert stream is not None  # the member is a regular file
                 break
         else:
             raise FetchError(f"{public.download}: there is no file {public.file.name} in it")

@@ -22,12 +22,12 @@ COLUMNS: Final = ("job_name", "norm_job_submit_time", "ddl", *GPU_TYPES)
 def read_hydra(path: Path) -> tuple[Workload, ReadReport]:
     """Read a job list with the columns ``job_name,norm_job_submit_time,ddl,A100,V100,GTX2080Ti``.
 
-    The last three columns are the run times in seconds on these GPU types. One of the three was measured in PAI, on a
-    T4, P100 or V100; the authors drew the other two at random and renamed the GPU types (preprocess.ipynb). Every job
-    takes one GPU, because the jobs are PAI tasks with one instance on one whole GPU. An iteration takes one second on
-    an A100. Each job has its own profile, because no two jobs have the same ratios of run times. Memory, gradients and
-    batch are unknown. The job id is the row number from 0. Attributes: original_id, deadline_s (seconds after the
-    submission, inf = none; schedulers do not see it).
+    The last three columns are the run times in seconds on these GPU types. For each job, one of the three was measured
+    in PAI, on a T4, P100 or V100; the authors drew the other two at random and renamed the GPU types
+    (preprocess.ipynb). Every job takes one GPU, because the jobs are PAI tasks with one instance on one whole GPU. An
+    iteration takes one second on an A100. Each job has its own profile, because no two jobs have the same ratios of run
+    times. Memory, gradients and batch are unknown. The job id is the row number from 0. Attributes: original_id,
+    deadline_s (seconds after the submission, inf = none; schedulers do not see it).
 
     Raises
     ------

@@ -26,13 +26,13 @@ def read_pai_tables(path: Path) -> tuple[Workload, ReadReport]:
     """Read ``pai_job_table`` and ``pai_task_table``, and ``pai_instance_table`` if it is in the same folder.
 
     A job is a row of the job table; its ``start_time`` is the submission. Its gang is the sum of ``inst_num`` x
-    ``plan_gpu`` over its tasks with GPUs, where ``plan_gpu`` is rounded up to whole GPUs. Its run time [s] is from the
-    first start to the last end of the instances of those tasks. Without the instance table, the run time is from the
-    first start to the last end of the tasks themselves, which includes the time that the tasks waited for instances.
-    Failed jobs are kept like finished jobs. The instance table has several rows for each job, so it takes longer to
-    read than the other tables. The job id is the row number from 0. Attributes: original_id, user, status, gpu_type
-    (assigned types, joined by ``|``), gpu_percent (demand in % of a GPU before rounding). Line numbers in the report
-    are those of the job table.
+    ``plan_gpu`` over its tasks with GPUs, where ``plan_gpu`` is rounded up to whole GPUs. Its run time [s] is the time
+    from the first start to the last end of the instances of those tasks. Without the instance table, it is the time
+    from the first start to the last end of the tasks themselves, which includes the time that the tasks waited for
+    instances. Failed jobs are kept like finished jobs. The instance table has several rows for each job, so it takes
+    longer to read than the other tables. The job id is the row number from 0. Attributes: original_id, user, status,
+    gpu_type (assigned types, joined by ``|``), gpu_percent (demand in % of a GPU before rounding). Line numbers in the
+    report are those of the job table.
 
     Parameters
     ----------

@@ -105,7 +105,7 @@ def _first_line(path: Path) -> str:
 
 
 def _first_keys(path: Path) -> list[str]:
-    """Return the keys of the first record of a JSON list; an empty list if it is damaged or is not an object."""
+    """Return the keys of the first record of a JSON list; empty if the record is damaged or not an object."""
     try:
         first = next(json_records(path))[1]
     except TraceError:

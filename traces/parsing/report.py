@@ -64,7 +64,7 @@ class ReadReport:
             self.dropped[reason] = self.dropped.get(reason, 0) + count
 
     def take(self, other: ReadReport) -> None:
-        """Add the counts of rows and dropped rows of another report to this report, and reset them there."""
+        """Add the counts of rows and dropped rows of ``other`` to this report, and reset the counts of ``other``."""
         self.rows += other.rows
         for reason, places in other.dropped_at.items():
             for place in places:

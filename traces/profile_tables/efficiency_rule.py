@@ -27,10 +27,10 @@ def efficiency_profiles(
     If the attribute ``model`` of a job names a model of the table, the job gets this model; otherwise it draws a model
     uniformly. All GPU types are assumed to be equally fast.
 
-    If the workload has the attributes ``total_iterations`` and ``time_per_iteration_s``, each GPU of a gang performs
-    one of these iterations at the same time. So a job has ``total_iterations`` / gang size iterations, each with a
-    compute time of ``time_per_iteration_s``. Otherwise jobs keep their work, and an iteration has the compute time of
-    the table.
+    If the workload has the attributes ``total_iterations`` and ``time_per_iteration_s``, these are iterations of one
+    GPU. In one iteration of a gang, each GPU performs one of them. So a job has ``total_iterations`` / gang size
+    iterations, each with a compute time of ``time_per_iteration_s``. Otherwise jobs keep their work, and an iteration
+    has the compute time of the table.
     """
     found = load_efficiency(table)
     names = list(found.models)

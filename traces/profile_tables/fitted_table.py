@@ -78,8 +78,8 @@ class FittedTable:
         time. With one pass and one GPU type, ``communication_s`` is the synchronisation time.
 
         If the table ``accumulates``, synchronisation overlaps the last pass only, a GPU takes no more passes than the
-        batch needs, and ``communication_s`` belongs to the last pass. A job then needs a quarter of a GPU's memory at
-        any batch. The remaining need is proportional to the batch, and is three quarters with the largest batch.
+        batch needs, and ``communication_s`` belongs to the last pass. A job then needs a quarter of a GPU's memory,
+        plus an amount that is proportional to the batch: three quarters of the memory with the largest batch.
 
         Raises
         ------

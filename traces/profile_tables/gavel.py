@@ -30,8 +30,8 @@ def gavel_table(source: Path) -> MeasuredTable:
 
     A gang in one machine has the rate of the GPU type, such as ``v100``. A gang that is spread over machines has the
     rate of ``v100_unconsolidated``. Packed rates, those of two jobs on the same GPUs, are read for pairs of one-GPU
-    jobs only, because the packed rates of larger gangs are all 0 in the files. The two files have the same packed
-    rates, but this table stores them divided by the rate of the job alone, which differs.
+    jobs only, because the packed rates of larger gangs are all 0 in the files. Packed rates are the same in both files.
+    But this table stores packed rate / rate of the job alone, and the rates of jobs alone differ between the files.
 
     Raises
     ------
