@@ -15,13 +15,12 @@ from gymnasium.vector import AutoresetMode
 from gpusched_env.portability.problems import SEED
 
 INFEASIBLE: Final = 0.05  # share of actions drawn from the whole action space, some of which are refused
-SECONDS_HERE: Final = "t"  # key of infos whose value is the wall-clock time of an episode, which differs in each run
 
 
 def bits(value: Any) -> Iterator[Any]:
     """Flatten observations and infos into arrays and plain values, in the order of their names."""
     if isinstance(value, Mapping):
-        for name in sorted(value.keys() - {SECONDS_HERE}):
+        for name in sorted(value):
             yield name
             yield from bits(value[name])
     elif isinstance(value, np.generic):
