@@ -1,6 +1,6 @@
 """Train a scheduler, compare it with every baseline on unseen seeds, and save the results.
 
-    python train.py                                  the default scenario, about two minutes on two cores
+    python train.py                                  the default scenario, about a minute on two cores
     python train.py --scenario tiny-v1 --steps 20000
     python train.py --baselines fifo,srtf            compare with these schedulers only
     python train.py --help                           every setting
