@@ -22,7 +22,7 @@ from pathlib import Path
 import tyro
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from gpusched_env.agents.evaluation import evaluate_agent
+from gpusched_env.agents.evaluation import chosen_seeds, evaluate_agent
 from gpusched_env.agents.training import TrainingConfig, train
 from gpusched_env.cli.parsing import chosen_schedulers
 from gpusched_env.consoles import console as standard_console
@@ -55,6 +55,7 @@ def run(settings: Settings) -> None:
     console = standard_console(width=150)
     baselines = chosen_schedulers([settings.baselines]) if settings.baselines else None
     scenario = get_scenario(settings.training.scenario)
+    chosen_seeds(scenario, settings.report_seeds)  # refused before the training, not after it
     output = settings.output or Path("runs") / file_name(scenario.name)
     console.print(": ".join(filter(None, [f"Training on [bold]{scenario.name}[/bold]", scenario.description])))
     columns = (TextColumn("training"), BarColumn(), MofNCompleteColumn(), TextColumn("steps"), TimeRemainingColumn())

@@ -25,6 +25,7 @@ from gpusched_env.evaluation import (
     evaluate,
     plot_runs,
     print_comparison,
+    scheduler_labels,
     write_csv,
     write_json,
 )
@@ -131,11 +132,8 @@ def evaluate_agent(
     ------
     GpuschedError : ``report_seeds`` is below 1, or the scenario has fewer
     """
-    first, end = scenario.seeds.report
-    if not 1 <= report_seeds <= end - first:
-        raise GpuschedError(f"report_seeds is {report_seeds}: scenario {scenario.name} has {end - first} of them")
-    seeds = range(first, first + report_seeds)
-    instance = scenario.instance(first)
+    seeds = chosen_seeds(scenario, report_seeds)
+    instance = scenario.instance(seeds[0])
     if baselines is None:
         baselines, left_out = default_baselines(scenario, instance)
         for name in left_out:
@@ -148,16 +146,17 @@ def evaluate_agent(
     write_json(results, output / "results.json")
     write_csv(results, output / "results.csv")
 
-    logs = {result.scheduler.name: result.log for result in results if result.seed == first and result.log is not None}
+    labels = scheduler_labels(results)
+    logs = {label: one.log for label, one in zip(labels, results, strict=True) if one.seed == seeds[0] and one.log}
     plot_runs(
         instance,
-        {name: logs[name] for name in PLOTTED if name in logs},
+        {name: logs[name] for name in (labels[0], *PLOTTED) if name in logs},
         output / "comparison.png",
-        title=f"{scenario.name}, report seed {first}",
+        title=f"{scenario.name}, report seed {seeds[0]}",
         window=scenario.tracked_window,
     )
     print_comparison(results, METRICS, console)
-    verdicts = compare_to(results, "learned")
+    verdicts = compare_to(results, labels[0])
     for line in verdicts:
         console.print(line)
     with (output / "table.txt").open("w", encoding="utf-8") as stream:
@@ -165,6 +164,19 @@ def evaluate_agent(
         print_comparison(results, METRICS, file)
         file.print("\n".join(verdicts))
     return results
+
+
+def chosen_seeds(scenario: Scenario, count: int) -> range:
+    """Return the first ``count`` report seeds.
+
+    Raises
+    ------
+    GpuschedError : ``count`` is below 1, or the scenario has fewer
+    """
+    first, end = scenario.seeds.report
+    if not 1 <= count <= end - first:
+        raise GpuschedError(f"report_seeds is {count}: scenario {scenario.name} has {end - first} of them")
+    return range(first, first + count)
 
 
 def default_baselines(scenario: Scenario, instance: Instance) -> tuple[list[str], list[str]]:

@@ -19,6 +19,7 @@ from gpusched_env.envs.observation.columns import Column
 from gpusched_env.envs.observation.extras import EXTRAS, observation_array
 from gpusched_env.envs.policy_scheduler import PolicyScheduler
 from gpusched_env.envs.registration import ENVIRONMENTS
+from gpusched_env.errors import GpuschedError
 from gpusched_env.event_log import LEASE_END
 from gpusched_env.leaderboard import record, replay
 from gpusched_env.scenarios import Scenario, get_scenario
@@ -198,3 +199,10 @@ def test_a_policy_that_repeats_infeasible_actions_gets_the_schedule_of_fifo() ->
     only_errs = PolicyScheduler(lambda observation, mask: int(np.argmin(mask)), Windows(queue_window=4))
     instance = get_scenario("tiny-v1").instance(SEED)
     assert simulate(instance, only_errs).digest() == simulate(instance, make_scheduler("fifo")).digest()
+
+
+@pytest.mark.parametrize("wrong", [-1, 1.5, 10**6, float("nan"), "wait"])
+def test_a_policy_that_returns_no_action_is_an_error(wrong: Any) -> None:
+    nonsense = PolicyScheduler(lambda observation, mask: wrong, Windows(queue_window=4))
+    with pytest.raises(GpuschedError, match="is not a whole number from 0 to"):
+        simulate(get_scenario("tiny-v1").instance(SEED), nonsense)

@@ -7,6 +7,7 @@ import dataclasses
 import io
 import json
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 from helpers import linked_scenario
+from rich.console import Console
 from sb3_contrib import MaskablePPO
 
 import gpusched_env
@@ -305,3 +307,32 @@ def test_the_comparison_has_the_references_and_the_chosen_baselines(tmp_path: Pa
     lines = (tmp_path / "table.txt").read_text(encoding="utf-8").splitlines()
     assert all(any(name in line for line in lines) for name in names)
     assert [line for line in lines if line != line.rstrip()] == []
+
+
+def test_an_impossible_number_of_report_seeds_is_refused_before_the_training(tmp_path: Path) -> None:
+    script = [sys.executable, str(Path(__file__).parents[1] / "train.py"), "--scenario", "tiny-v1", "--steps", "64"]
+    run = subprocess.run(
+        [*script, "--report-seeds", "1000", "--output", str(tmp_path / "out")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 1
+    assert "report_seeds is 1000: scenario tiny-v1 has 20 of them" in run.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_agent_is_compared_with_an_older_one(tmp_path: Path) -> None:
+    scenario = get_scenario("tiny-v1")
+    older, newer = (
+        train(
+            TrainingConfig(scenario="tiny-v1", steps=64, environments=2, rollout=32, batch=32, seed=seed),
+            tmp_path / str(seed),
+        )
+        for seed in (0, 1)
+    )
+    console = Console(file=io.StringIO(), width=150)
+    evaluate_agent(newer, scenario, tmp_path / "1", 2, 1, console, ["fifo", f"learned:path={older}"])
+    table = (tmp_path / "1" / "table.txt").read_text(encoding="utf-8")
+    assert table.count("learned") >= 3
+    assert "/ that of the others" in table

@@ -275,3 +275,22 @@ def test_errors_of_arguments_name_the_remedy() -> None:
     ):
         with pytest.raises(ScenarioError, match=words):
             ClusterVectorEnv(**options)  # type: ignore[arg-type]
+
+
+def test_a_partial_reset_repeats_no_results_of_other_environments() -> None:
+    envs = ClusterVectorEnv(3, scenario="tiny-v1", autoreset_mode="Disabled")
+    _, infos = envs.reset(seed=1)
+    for _ in range(5):
+        *_, infos = envs.step(infos["action_mask"].argmax(axis=1))
+    assert infos["_dt"].all()
+    _, infos = envs.reset(options={"reset_mask": np.array([True, False, False])})
+    assert infos["_dt"].tolist() == infos["_refusals"].tolist() == [True, False, False]
+    assert "rewards" not in infos
+
+
+def test_a_batch_plays_on_after_its_threads_have_ended() -> None:
+    envs = ClusterVectorEnv(32, scenario="tiny-v1", threads=2)
+    _, infos = envs.reset(seed=1)
+    envs.close_extras()
+    *_, infos = envs.step(infos["action_mask"].argmax(axis=1))
+    assert infos["action_mask"].any(axis=1).all()

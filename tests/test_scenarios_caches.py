@@ -128,3 +128,11 @@ def test_a_run_that_is_filled_again_is_as_new() -> None:
             assert getattr(state, name)[0].tobytes() == new, name
             assert getattr(played, name)[0].tobytes() == new, name
             assert getattr(state, name)[1].tobytes() == getattr(played, name)[1].tobytes(), name
+
+
+def test_threads_may_draw_from_one_scenario() -> None:
+    """Where cached properties have no lock, each thread may build its own cluster and its own table of classes."""
+    scenario = get_scenario("tiny-v1").replace(name="threads")
+    scenario.cluster  # noqa: B018 - built before the table, by another thread
+    object.__setattr__(scenario, "_class_table", ClassTable(Cluster(scenario.groups), scenario.network))
+    assert scenario.instance(3).cluster.gpus == scenario.cluster.gpus

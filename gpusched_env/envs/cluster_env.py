@@ -14,7 +14,7 @@ from gpusched_env.envs.encoder import STEPS_PER_JOB, Encoder, Observation, Windo
 from gpusched_env.envs.reset_options import check_reset_options
 from gpusched_env.envs.rewards import parse_reward
 from gpusched_env.envs.step_results import DT, FIRST_COMPONENT, REFUSALS, REWARD, TERMINATED, TRUNCATED
-from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
+from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.event_log import EventLog
 
 if TYPE_CHECKING:
@@ -258,7 +258,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         if self._over or encoder is None:
             raise gym.error.ResetNeeded("call reset() before step(): no episode is running")
         if type(action) is not int or not 0 <= action < self._actions:
-            action = self.checked(action)
+            action = self.windows.checked(action)
         over = encoder.step(action)
         observation, mask = encoder.take()
         results = encoder.results.tolist()
@@ -382,22 +382,3 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         memo |= {id(self): twin} | {id(one): one for one in shared}
         twin.__dict__ |= {name: copy.deepcopy(value, memo) for name, value in self.__dict__.items()}
         return twin
-
-    def checked(self, action: np.int64 | int) -> int:
-        """Return the action as a plain int.
-
-        Raises
-        ------
-        GpuschedError : the action is not an integer of the action space
-        """
-        try:
-            number = int(action)
-            whole = number == action
-        except (TypeError, ValueError, OverflowError):
-            number, whole = -1, False
-        if not whole or not 0 <= number < self._actions:
-            raise GpuschedError(
-                f"action {action!r} is not a whole number from 0 to {self._actions - 1}; "
-                "choose one that info['action_mask'] marks with 1"
-            )
-        return number

@@ -122,7 +122,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         runs = self._started_runs()
         runs.batch.actions[~marked] = SKIP
         runs.play()
-        return self._observation(), self._infos(marked, drawn)
+        return self._observation(), self._infos(marked, drawn, stepped=np.zeros(self.num_envs, bool))
 
     def step(self, actions: np.ndarray) -> tuple[Observations, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Play one action in each environment.
@@ -259,7 +259,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         for b, action in enumerate(given.tolist()):
             if not self._over[b]:
                 try:
-                    whole[b] = self.singles[b].checked(action)
+                    whole[b] = self.windows.checked(action)
                 except GpuschedError as error:
                     raise GpuschedError(f"environment {b}: {error}; no environment has been stepped") from None
         return whole
@@ -271,19 +271,28 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
             seen["action_mask"] = batch.mask
         return {name: array.copy() for name, array in seen.items()} if self.copies else seen
 
-    def _infos(self, begun: np.ndarray, drawn: Mapping[int, int]) -> dict[str, Any]:
-        """Return the infos of all environments; ``begun`` marks those in which an episode has just begun."""
+    def _infos(self, begun: np.ndarray, drawn: Mapping[int, int], stepped: np.ndarray | None = None) -> dict[str, Any]:
+        """Return the infos of all environments.
+
+        Parameters
+        ----------
+        begun : bool [B], environments in which an episode has just begun
+        drawn : seeds of these episodes
+        stepped : bool [B], environments that this call has stepped; None = all others
+        """
         batch = self._started_runs().batch
         every = np.ones(self.num_envs, bool)
+        fresh = every if stepped is None else begun | stepped  # the others keep the results of an earlier call
         infos: dict[str, Any] = {
             "action_mask": batch.mask.copy() if self.copies else batch.mask,
             "_action_mask": every,
             "dt": batch.results[:, DT].copy(),
-            "_dt": every,
+            "_dt": fresh,
             "refusals": batch.results[:, REFUSALS].astype(np.int64),
-            "_refusals": every,
+            "_refusals": fresh,
         }
-        stepped = every if not drawn else ~begun
+        if stepped is None:
+            stepped = every if not drawn else ~begun
         if stepped.any():
             paid: dict[str, Any] = {}
             for i, name in enumerate(batch.names):

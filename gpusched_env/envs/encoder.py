@@ -138,6 +138,25 @@ class Windows:
             return self.least_run_s
         return max(_LEAST_RUN_S, _RUN_PER_PREEMPTION * (semantics.checkpoint_s + semantics.restore_s))
 
+    def checked(self, action: Any) -> int:
+        """Return the action as a plain int.
+
+        Raises
+        ------
+        GpuschedError : the action is not an integer of the action space
+        """
+        try:
+            number = int(action)
+            whole = number == action
+        except (TypeError, ValueError, OverflowError):
+            number, whole = -1, False
+        if not whole or not 0 <= number < self.actions:
+            raise GpuschedError(
+                f"action {action!r} is not a whole number from 0 to {self.actions - 1}; "
+                "choose one that info['action_mask'] marks with 1"
+            )
+        return number
+
     def check_sharing(self, shares: bool) -> None:
         """Refuse sharing actions in a scenario whose jobs do not share GPUs.
 

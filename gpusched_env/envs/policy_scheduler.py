@@ -31,6 +31,10 @@ class PolicyScheduler(Scheduler):
     describe : parameters that are stored with results
     skip_forced_waits : do not call the policy while waiting is the only feasible action, as the environment's argument
     step_limit : number of actions of the policy, refused ones included; None = 100 per job, as in the environment
+
+    Raises
+    ------
+    GpuschedError : the policy returns something that is not the number of an action
     """
 
     policy: Policy
@@ -76,7 +80,7 @@ class PolicyScheduler(Scheduler):
                 action = wait  # a part of the step before
             elif self._left > 0:
                 self._left -= 1
-                action = int(self.policy(observation, mask))
+                action = self.windows.checked(self.policy(observation, mask))
                 if not mask[action]:
                     action = None  # refused, but a step
                     continue

@@ -10,6 +10,7 @@ from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.encoder import widest_windows
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import EventLog
+from gpusched_env.scenarios import Scenario, get_scenario
 from gpusched_env.simulator import Lease, Preempt, Scheduler, Start, Wait
 
 
@@ -73,8 +74,12 @@ def _step(env: gym.Env[Any, Any], action: int, scheduler: Scheduler) -> bool:
     return terminated or truncated
 
 
-def wide_open(scenario: Any, seed: int, **changes: Any) -> ClusterEnv:
-    """Make an environment that can express every decision of every scheduler on a scenario's workload of one seed."""
+def wide_open(scenario: str | Scenario, seed: int, **changes: Any) -> ClusterEnv:
+    """Make an environment that can express every decision of a scheduler on a scenario's workload of one seed.
+
+    Give ``rules`` if the scheduler places jobs by other rules than "pack".
+    """
+    scenario = get_scenario(scenario) if isinstance(scenario, str) else scenario
     options: dict[str, Any] = {
         **widest_windows(scenario.instance(seed)),
         "skip_forced_waits": False,

@@ -137,6 +137,7 @@ class VectorRuns:
         """End the threads."""
         if self._pool is not None:
             self._pool.shutdown()
+            self._pool = None  # further steps run in this thread
 
     def summary(self, b: int) -> dict[str, Any]:
         """Return the metrics and the digest of an ended episode; empty if logs are not kept."""

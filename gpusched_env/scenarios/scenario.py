@@ -116,7 +116,8 @@ class Scenario:
         workload = self.workload.draw(seed, log, self.cluster.gpus, self.cluster.gpu_types)
         if self.tracked_window is not None and self.tracked_window[1] > len(workload):
             raise ScenarioError(f"tracked_window is {self.tracked_window} but the workload has {len(workload)} jobs")
-        return Instance(self.cluster, workload, self.network, self.semantics, self.sharing, self._class_table)
+        table = self._class_table  # with its own cluster: two threads may each have made both
+        return Instance(table.cluster, workload, self.network, self.semantics, self.sharing, table)
 
     def replace(self, **changes: Any) -> Self:
         """Return a copy of the scenario with some fields changed.
