@@ -122,7 +122,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         runs = self._started_runs()
         runs.batch.actions[~marked] = SKIP
         runs.play()
-        return self._observation(), self._infos(marked, drawn, stepped=np.zeros(self.num_envs, bool))
+        return self._observation(), self._infos(marked, drawn, np.zeros(self.num_envs, bool))
 
     def step(self, actions: np.ndarray) -> tuple[Observations, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Play one action in each environment.
@@ -163,7 +163,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
             else:
                 final = self._episode_infos(ended)
         self._over = over
-        return self._observation(), rewards, terminated, truncated, self._infos(begun, drawn) | final
+        return self._observation(), rewards, terminated, truncated, self._infos(begun, drawn, ~begun) | final
 
     def close_extras(self, **_: Any) -> None:
         """End the threads."""
@@ -271,18 +271,18 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
             seen["action_mask"] = batch.mask
         return {name: array.copy() for name, array in seen.items()} if self.copies else seen
 
-    def _infos(self, begun: np.ndarray, drawn: Mapping[int, int], stepped: np.ndarray | None = None) -> dict[str, Any]:
+    def _infos(self, begun: np.ndarray, drawn: Mapping[int, int], stepped: np.ndarray) -> dict[str, Any]:
         """Return the infos of all environments.
 
         Parameters
         ----------
         begun : bool [B], environments in which an episode has just begun
         drawn : seeds of these episodes
-        stepped : bool [B], environments that this call has stepped; None = all others
+        stepped : bool [B], environments that this call has stepped
         """
         batch = self._started_runs().batch
         every = np.ones(self.num_envs, bool)
-        fresh = every if stepped is None else begun | stepped  # the others keep the results of an earlier call
+        fresh = begun | stepped  # the others keep the results of an earlier call
         infos: dict[str, Any] = {
             "action_mask": batch.mask.copy() if self.copies else batch.mask,
             "_action_mask": every,
@@ -291,8 +291,6 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
             "refusals": batch.results[:, REFUSALS].astype(np.int64),
             "_refusals": fresh,
         }
-        if stepped is None:
-            stepped = every if not drawn else ~begun
         if stepped.any():
             paid: dict[str, Any] = {}
             for i, name in enumerate(batch.names):
