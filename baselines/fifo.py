@@ -45,7 +45,7 @@ class Fifo(EstimatingScheduler):
     placement rule accepts any free GPUs. With noisy estimates, backfill may delay it. The reservation is recomputed at
     every decision point, in O(running log running).
 
-    The field ``queue`` of a scenario overrides "strict" and "skip".
+    The field ``queue`` of a scenario overrides "strict" and "skip"; "easy" ignores it.
 
     References
     ----------

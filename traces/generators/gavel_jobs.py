@@ -37,19 +37,19 @@ def gavel_jobs(
 ) -> Workload:
     """Draw the same jobs as Gavel's simulator from this seed: arrivals, job types, gangs and steps are equal.
 
-    The run time on V100 is drawn from 10**1.5 to 10**4 minutes. The job has as many steps as its job type completes on
-    V100 in this time. Profiles are for V100, P100 and K80. Attributes: model (the job type), and priority_weight and
+    The gang's run time on V100 is 10**x minutes: x is uniform in [1.5, 3], or in [3, 4] for a fifth of the jobs. The
+    job has as many steps as its job type completes on V100 in this time. Profiles are for V100, P100 and K80. Attributes: model (the job type), and priority_weight and
     slo if they are drawn.
 
     Parameters
     ----------
     seed : seed of the scenario. Gavel's random streams have the seeds ``seed + 2`` for jobs, ``seed + 3`` for arrivals
         and ``seed + 6`` for service level objectives
-    max_gpus : larger gangs are left out [GPU]; if it is below 8, the multi-GPU jobs differ from Gavel's
+    max_gpus : largest gang size that is drawn [GPU]; if it is below 8, the multi-GPU jobs differ from Gavel's
     mean_gap_s : mean time between arrivals [s]; 0 = all jobs arrive at once. The default is four jobs per hour
     multi_gpu : True = gangs of 1, 2, 4 and 8 GPUs, with job types that were measured on them; False = every job has one
         GPU
-    priorities : True = a fifth of the jobs have priority weight 5, the others 1
+    priorities : True = each job has priority weight 5 with probability 0.2, otherwise 1
     slos : True = every job has a deadline of 1.2, 2 or 10 times its run time on V100 after its arrival
     ignore_placement : True = gangs run on every placement at the rate measured in one machine, as in Gavel's simulator
 

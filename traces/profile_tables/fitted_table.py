@@ -70,16 +70,17 @@ class FittedTable:
         Notes
         -----
         If a GPU cannot hold its share of the batch, it processes the share in equal passes (gradient accumulation). As
-        in Pollux, a gang of one GPU takes at least two passes if the batch is above the initial batch. Deviation:
-        Pollux rounds shares up to whole samples; here, shares may be fractions.
+        in Pollux, a gang of one GPU takes at least two passes if the batch is above the application's initial batch.
+        Deviation: Pollux rounds shares up to whole samples; here, shares may be fractions.
 
         ``compute_s`` is the time of all passes. ``overlap`` is the smallest gamma among the GPU types.
         ``communication_s`` is chosen so that, with this ``overlap`` and an idle network, the iteration takes the fitted
         time. With one pass and one GPU type, ``communication_s`` is the synchronisation time.
 
-        If the table ``accumulates``, synchronisation overlaps the last pass only, a GPU takes no more passes than the
-        batch needs, and ``communication_s`` belongs to the last pass. A job then needs a quarter of a GPU's memory,
-        plus an amount that is proportional to the batch: three quarters of the memory with the largest batch.
+        If the table ``accumulates``, three things differ. A GPU takes the fewest passes in which its share fits, so one
+        GPU may take a single pass. Synchronisation overlaps the last pass only, and ``communication_s`` belongs to that
+        pass. The memory of a job is a quarter of the GPU, plus three quarters times (samples of a pass / largest number
+        of samples that fit); a pass of the largest size thus fills the GPU.
 
         Raises
         ------
