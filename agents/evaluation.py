@@ -11,14 +11,12 @@ from typing import Final
 import numpy as np
 from rich.console import Console
 
+from gpusched_env.agents.episodes import Episodes
 from gpusched_env.agents.learned import LearnedScheduler
 from gpusched_env.baselines import BASELINES, list_baselines
 from gpusched_env.consoles import console as file_console
-from gpusched_env.core.events import DECIDE
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.step import SKIP
-from gpusched_env.envs.vector_runs import VectorRuns
-from gpusched_env.errors import GpuschedError, SchedulerError
+from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation import (
     RunResult,
     by_scheduler,
@@ -33,7 +31,6 @@ from gpusched_env.evaluation.runner import Task, result_of
 from gpusched_env.instance import Instance
 from gpusched_env.metrics import Window, lower_bounds, paired_ratio
 from gpusched_env.scenarios import Scenario, get_scenario
-from gpusched_env.simulator import Simulation
 
 METRICS: Final = ("mean_jct_s", "p99_jct_s", "preemptions_per_job")  # of the table; results.csv has all
 PLOTTED: Final = ("learned", "srtf", "tiresias-L", "sjf", "random", "fifo-strict")
@@ -73,40 +70,27 @@ def evaluate_policy(
     if not drawn:
         raise GpuschedError("evaluate_policy: give at least one seed")
     begin = time.perf_counter()
-    instances = [scenario.instance(seed) for seed in drawn]
-    logs = [simulation.log() for simulation in _played(player, scenario, drawn, instances)]
+    episodes = _played(player, scenario, drawn)
+    logs = [simulation.log() for simulation in episodes.simulations]
     wall_s = (time.perf_counter() - begin) / len(drawn)
     tracked = scenario.tracked_window if window is None else window
     fingerprint = scenario.fingerprint()
     results = []
-    for seed, instance, log in zip(drawn, instances, logs, strict=True):
+    for seed, instance, log in zip(drawn, episodes.instances, logs, strict=True):
         task = Task(scenario, fingerprint, player, seed, tracked, keep_logs)
         results.append(result_of(task, player, instance, lower_bounds(instance, tracked), log, wall_s))
     return results
 
 
-def _played(
-    player: LearnedScheduler, scenario: Scenario, seeds: Sequence[int], instances: Sequence[Instance]
-) -> list[Simulation]:
-    """Play the instances in a batch of environments, with one random generator for each; return their simulations."""
-    single = ClusterEnv(scenario, **dataclasses.asdict(player.windows))
-    runs = VectorRuns([single] * len(seeds), instances, len(scenario.cluster.nodes), threads=1, keep_logs=True)
-    for b, (instance, seed) in enumerate(zip(instances, seeds, strict=True)):
-        runs.begin(b, instance, seed)
-    batch = runs.batch
-    seen = batch.nonempty_observations()
-    player.prepare({name: array.shape[1:] for name, array in seen.items()})
+def _played(player: LearnedScheduler, scenario: Scenario, seeds: Sequence[int]) -> Episodes:
+    """Play one episode of each seed, with one random generator for each."""
+    episodes = Episodes(ClusterEnv(scenario, **dataclasses.asdict(player.windows)), seeds, keep_logs=True)
+    player.prepare(episodes.shapes)
     generators = [np.random.default_rng(player.seed) for _ in seeds]
-    runs.play()
-    while len(asked := np.flatnonzero(batch.episodes["outcome"] == DECIDE)):
-        masks = batch.mask[asked].astype(bool)
-        if not masks.any(axis=1).all():
-            raise SchedulerError(f"scheduler {player.name!r} stalls: nothing runs, and it can start no waiting job")
-        batch.actions[:] = SKIP
-        observations = {name: array[asked] for name, array in seen.items()}
-        batch.actions[asked] = player.choose(observations, masks, [generators[b] for b in asked])
-        runs.play()
-    return runs.simulations
+    while len(rows := episodes.waiting()):
+        observations, masks = episodes.seen(rows)
+        episodes.play(rows, player.choose(observations, masks, [generators[b] for b in rows]))
+    return episodes
 
 
 def evaluate_agent(

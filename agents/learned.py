@@ -18,8 +18,8 @@ from gpusched_env.errors import SchedulerError
 from gpusched_env.portable import arrays
 from gpusched_env.simulator import ClusterView, Decision, Scheduler
 
-MODEL_FILE: Final = "model.zip"
-INITIAL_FILE: Final = "initial.zip"  # the network before training
+MODEL: Final = "model"
+INITIAL: Final = "initial"  # the network before training
 CONFIG_FILE: Final = "config.json"
 LOGIT_DECIMALS: Final = 4  # decimals to which logits are rounded, so that close ones tie
 _BEFORE: Final[dict[str, Any]] = {"least_run_s": 0.0}  # windows of old agents, where they differ from the defaults
@@ -28,25 +28,25 @@ _NUMBER_OF_THREADS: Final = 1  # more threads make such small matrices slower
 
 @dataclass
 class LearnedScheduler(Scheduler):
-    """Play the actions of a trained agent, a saved MaskablePPO model.
+    """Play the actions of a trained agent.
 
     An agent was trained by reinforcement learning in one of the environments: it sees windows of the queue and of the
     running jobs, and starts, preempts or waits. Here the trained network takes the place of a heuristic. At each
     decision point it is asked for actions until it waits; actions that are not feasible are masked.
 
-    Registered as ``learned``; it needs a path, as in ``learned:path=runs/default/model.zip``.
+    Registered as ``learned``; it needs a path, as in ``learned:path=runs/philly-64-v1/model.npz``.
 
     Parameters
     ----------
-    path : the model, ``model.zip`` as written by ``train.py``
+    path : the model as written by ``train.py``: ``model.npz``, or ``model.zip`` of MaskablePPO
     config : its ``config.json``; default empty = the one in the folder of the model
     greedy : True = take the most likely action; default False = draw actions from the policy as in training, since a
         wait may be more likely than each single one of many good starts
     seed : seed of the draws, default 0
     untrained : True = ignore the network and draw feasible actions uniformly, which shows what the windows alone are
         worth; default False
-    initial : True = play ``initial.zip`` beside the model, the network at its initial weights, which shows what
-        training adds; default False
+    initial : True = play ``initial.npz`` (or ``.zip``) beside the model, the network at its initial weights, which
+        shows what training adds; default False
 
     Raises
     ------
@@ -77,7 +77,7 @@ class LearnedScheduler(Scheduler):
     def __post_init__(self) -> None:
         """Read the configuration; the network is loaded on first use."""
         if not self.path:
-            raise SchedulerError("learned: give the model's path, for example learned:path=runs/philly-64-v1/model.zip")
+            raise SchedulerError("learned: give the model's path, for example learned:path=runs/philly-64-v1/model.npz")
         source = Path(self.config) if self.config else Path(self.path).with_name(CONFIG_FILE)
         try:
             self.windows = windows_of(json.loads(source.read_text(encoding="utf-8"))["training"])
@@ -97,7 +97,8 @@ class LearnedScheduler(Scheduler):
     @property
     def model_file(self) -> Path:
         """Path of the network that is played."""
-        return Path(self.path).with_name(INITIAL_FILE) if self.initial else Path(self.path)
+        path = Path(self.path)
+        return path.with_stem(INITIAL) if self.initial else path
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the network: each worker process loads it itself."""
@@ -132,7 +133,7 @@ class LearnedScheduler(Scheduler):
             return
         if self._model is None:
             self._model = self._load()
-        learned = {key: space.shape for key, space in self._model.observation_space.items()}
+        learned = self._model.shapes
         had, has = learned["links"][1] == len(LINKS), shapes["links"][1] == len(LINKS)
         if had != has:
             kinds = ("priced by tiers", "a topology")
@@ -145,9 +146,8 @@ class LearnedScheduler(Scheduler):
                 f"{self.path}: the agent was trained with the observations {', '.join(missing)}, which this scenario "
                 "does not have; train an agent on such a scenario"
             )
-        pooled = getattr(self._model.policy.features_extractor, "pooled", ())
         for name, shape in learned.items():
-            first = 1 if name in pooled else 0
+            first = 1 if name in self._model.encoder.pooled else 0
             if shape[first:] != shapes[name][first:]:
                 raise SchedulerError(
                     f"{self.path}: the agent was trained with {name} of shape {shape}, but here it is {shapes[name]}; "
@@ -155,26 +155,24 @@ class LearnedScheduler(Scheduler):
                 )
 
     def _load(self) -> Any:
-        try:
-            import torch
-            from sb3_contrib import MaskablePPO
-        except ImportError as error:
-            raise SchedulerError(
-                f'a learned scheduler needs {error.name}: pip install "gpusched-env[train]"'
-            ) from error
-
-        torch.set_num_threads(_NUMBER_OF_THREADS)
         path = self.model_file
         if not path.is_file():
             raise SchedulerError(f"{path}: no such model; train one with train.py")
         try:
-            model = MaskablePPO.load(path, device="cpu")
-        except Exception as error:
+            import torch
+
+            torch.set_num_threads(_NUMBER_OF_THREADS)
+            if path.suffix == ".zip":
+                from gpusched_env.agents.policy import SavedMaskablePPO
+
+                return SavedMaskablePPO(path).double()
+            from gpusched_env.agents.network import SlotNetwork
+
+            return SlotNetwork.load(path).double()
+        except ImportError as error:
             raise SchedulerError(
-                f"{path}: cannot be loaded as a MaskablePPO model ({error}); train it again with this version"
+                f'a learned scheduler needs {error.name}: pip install "gpusched-env[train]"'
             ) from error
-        model.policy.double()
-        return model
 
     def choose(
         self, observations: Mapping[str, np.ndarray], masks: np.ndarray, generators: Sequence[np.random.Generator]
@@ -207,13 +205,10 @@ class LearnedScheduler(Scheduler):
         """
         import torch
 
-        policy = self._model.policy
         with torch.inference_mode():
             # Only the inputs of the network: a scenario may have more observations than that of the training.
-            names = self._model.observation_space.spaces
-            batch = {name: torch.from_numpy(observations[name]).double() for name in names}
-            latent = policy.mlp_extractor.forward_actor(policy.pi_features_extractor(batch))
-            logits: np.ndarray = torch.log_softmax(policy.action_net(latent), dim=1).numpy()
+            batch = {name: torch.from_numpy(observations[name]).double() for name in self._model.shapes}
+            logits: np.ndarray = self._model.log_probabilities(batch).numpy()
         return np.round(logits, LOGIT_DECIMALS)
 
 

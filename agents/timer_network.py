@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
-import json
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,15 +10,14 @@ from typing import Any, Final, Self
 
 import numpy as np
 
+from gpusched_env.agents.checkpoints import read_checkpoint, write_checkpoint
 from gpusched_env.envs.delay_timers.actions import DEMAND_CLASSES
 from gpusched_env.envs.delay_timers.columns import CLASS_COLUMNS, CLUSTER_COLUMNS
 from gpusched_env.errors import GpuschedError, SchedulerError
 
 FORMAT: Final = "gpusched-delay-tuner-1"
-LARGEST_BYTES: Final = 2_000_000  # [byte] limit of a checkpoint
 INPUTS: Final = len(CLASS_COLUMNS) + len(CLUSTER_COLUMNS)
 _DECIMALS: Final = 6  # decimals of an action, by which a timer is exact to one part in 100,000
-_FILE_DATE: Final = (1980, 1, 1, 0, 0, 0)  # a constant, so that equal networks give equal files
 
 
 @dataclass
@@ -106,8 +102,6 @@ class TimerNetwork:
         ------
         GpuschedError : the file has more than 2 MB, or cannot be written
         """
-        from gpusched_env.files import whole
-
         metadata = {
             "format": FORMAT,
             "class_columns": [column.name for column in CLASS_COLUMNS],
@@ -115,24 +109,12 @@ class TimerNetwork:
             "classes": list(self.classes),
             "residual": self.residual,
             "interval_s": self.interval_s,
-            "weights_sha256": self.digest(),
             "about": dict(self.about),
         }
-        arrays = {"metadata": np.frombuffer(json.dumps(metadata, sort_keys=True).encode(), np.uint8)}
+        arrays: dict[str, np.ndarray] = {}
         for number, (weights, biases) in enumerate(self.layers):
             arrays[f"weights_{number}"], arrays[f"biases_{number}"] = weights, biases
-        stream = io.BytesIO()
-        with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name, array in arrays.items():
-                part = io.BytesIO()
-                np.lib.format.write_array(part, array, allow_pickle=False)
-                archive.writestr(zipfile.ZipInfo(f"{name}.npy", _FILE_DATE), part.getvalue(), zipfile.ZIP_DEFLATED)
-        if stream.tell() > LARGEST_BYTES:
-            raise GpuschedError(
-                f"{path}: the tuner has {stream.tell():,} bytes; a checkpoint may have {LARGEST_BYTES:,}"
-            )
-        with whole(path) as partial:
-            partial.write_bytes(stream.getvalue())
+        write_checkpoint(path, metadata, arrays)
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -142,26 +124,13 @@ class TimerNetwork:
         ------
         SchedulerError : the file is missing, damaged, or made for other observations
         """
-        try:
-            with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
-                metadata = json.loads(file["metadata"].tobytes())
-                if metadata["format"] != FORMAT:
-                    raise SchedulerError(
-                        f"{path}: format {metadata['format']!r} is not {FORMAT!r}; train the tuner again"
-                    )
-                numbers = range(sum(name.startswith("weights_") for name in file.files))
-                layers = [(file[f"weights_{number}"], file[f"biases_{number}"]) for number in numbers]
-        except OSError as error:
-            raise SchedulerError(f"{path}: cannot be read ({error.strerror or error}); name a trained tuner") from error
-        except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            raise SchedulerError(f"{path}: not a delay tuner ({error}); train one again") from error
+        metadata, arrays = read_checkpoint(path, FORMAT, "a delay tuner")
+        numbers = range(len(arrays) // 2)
+        layers = [(arrays[f"weights_{number}"], arrays[f"biases_{number}"]) for number in numbers]
         columns = ([column.name for column in CLASS_COLUMNS], [column.name for column in CLUSTER_COLUMNS])
         if (metadata["class_columns"], metadata["cluster_columns"]) != columns:
             raise SchedulerError(f"{path}: it was trained on other observations; train it again with this version")
-        network = cls(layers, metadata["classes"], metadata["residual"], metadata["interval_s"], metadata["about"])
-        if network.digest() != metadata["weights_sha256"]:
-            raise SchedulerError(f"{path}: the weights do not match their SHA-256; fetch or train the tuner again")
-        return network
+        return cls(layers, metadata["classes"], metadata["residual"], metadata["interval_s"], metadata["about"])
 
     def digest(self) -> str:
         """Return the SHA-256 of the weights."""

@@ -1,41 +1,23 @@
-"""Training by MaskablePPO on a scenario's training seeds; validation seeds choose the best checkpoint."""
+"""Training of an agent on a scenario's training seeds; validation seeds choose the best checkpoint."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Literal
 
-import gymnasium as gym
-import numpy as np
 import torch
-from sb3_contrib import MaskablePPO
-from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.utils import LinearSchedule, set_random_seed
 
 import gpusched_env
-from gpusched_env.agents.evaluation import evaluate_policy
-from gpusched_env.agents.learned import CONFIG_FILE, INITIAL_FILE, MODEL_FILE, LearnedScheduler, windows_of
-from gpusched_env.agents.policy import SlotPolicy
+from gpusched_env.agents import maskable_ppo, ppo
+from gpusched_env.agents.learned import windows_of
+from gpusched_env.agents.validation import METRIC_OF, Progress, Validation
+from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.encoder import Windows
 from gpusched_env.errors import GpuschedError
-from gpusched_env.files import whole, write_whole
-from gpusched_env.integrations.stable_baselines3 import ClusterVecEnv
-from gpusched_env.scenarios import Scenario, get_scenario
-
-Progress = Callable[[int, int, str], None]
-LEARNING_FILE: Final = "learning.csv"
-# The metric that a reward component improves; validation chooses by it. A user's own component: mean JCT.
-METRIC_OF: Final = {
-    "jct": "mean_jct_s",
-    "slowdown": "mean_slowdown",
-    "makespan": "makespan_s",
-    "fairness": "rho_mean",
-}
+from gpusched_env.scenarios import get_scenario
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,51 +31,51 @@ class TrainingConfig(Windows):
 
     scenario: str = "philly-64-v1"
     """Name of a scenario, or path of a JSON or TOML file."""
-    steps: int = 100_000
+    learner: Literal["ppo", "stable-baselines3"] = "ppo"
+    """Learning algorithm: our PPO (agents/ppo.py), or MaskablePPO of sb3-contrib with a value network."""
+    steps: int = 400_000
     """Total number of environment steps."""
     seed: int = 0
     """Seed of the network, the exploration and the order of training seeds."""
-    environments: int = 8
-    """Number of environments stepped in parallel."""
     queue_window: int = 16
     running_window: int = 4
+    rules: Sequence[str] = ("consolidate",)
     queue_order: str = "shortest"
     running_order: str = "longest"
-    reward: str = "slowdown"
+    reward: str = "jct"
     """Reward component (see docs/observation_and_action.md)."""
-    rollout: int = 512
-    """Steps per environment between two updates."""
+    workloads: int = 8
+    """Number of workloads per update."""
+    copies: int = 4
+    """Number of episodes of each workload per update, which are compared with each other."""
+    horizon: float = 2.0
+    """Time after which the effect of an action counts 1/e, in mean ideal run times of the jobs; inf = no discount."""
     batch: int = 1024
     """Steps per minibatch."""
-    epochs: int = 4
-    """Passes over a rollout."""
-    learning_rate: float = 5e-4
+    epochs: int = 3
+    """Passes over the steps of an update."""
+    learning_rate: float = 3e-3
     """Initial learning rate of Adam; it decreases linearly to 0."""
-    discount: float = 1.0
-    """Discount per step. Below 1 an agent gains by taking more steps, since decisions take no simulated time."""
-    gae_lambda: float = 0.95
-    """Lambda of generalised advantage estimation."""
+    clip: float = 0.2
+    """Relative change of a probability from which PPO's objective is flat."""
+    target_kl: float = 0.03
+    """KL divergence from the policy that played at which an update ends."""
     entropy: float = 0.0
     """Weight of the entropy bonus."""
-    validations: int = 3
+    validations: int = 8
     """Number of checkpoints compared on the validation seeds; the best one is kept."""
-    validation_seeds: int = 5
+    validation_seeds: int = 16
     """Number of validation seeds played per checkpoint."""
 
     def __post_init__(self) -> None:
         """Check every field."""
         super().__post_init__()
-        for name in (
-            "steps",
-            "environments",
-            "rollout",
-            "batch",
-            "epochs",
-            "validations",
-            "validation_seeds",
-        ):
-            if getattr(self, name) < 1:
-                raise GpuschedError(f"training: {name} is {getattr(self, name)}: it must be at least 1")
+        least = dict.fromkeys(("steps", "workloads", "batch", "epochs", "validations", "validation_seeds"), 1)
+        for name, smallest in (least | {"copies": 2}).items():
+            if getattr(self, name) < smallest:
+                raise GpuschedError(f"training: {name} is {getattr(self, name)}: it must be at least {smallest}")
+        if not self.horizon > 0:
+            raise GpuschedError(f"training: horizon is {self.horizon}: give a number > 0, or inf for no discount")
 
     @property
     def windows(self) -> Windows:
@@ -106,30 +88,14 @@ class TrainingConfig(Windows):
         return METRIC_OF.get(self.reward, "mean_jct_s")
 
 
-def make_environments(config: TrainingConfig, scenario: Scenario) -> ClusterVecEnv:
-    """Make the training environments; each draws training seeds from its own random stream."""
-    batch = gym.make_vec(
-        "gpusched_env:gpusched/Cluster-v0",
-        num_envs=config.environments,
-        scenario=scenario,
-        reward=config.reward,
-        autoreset_mode="SameStep",
-        **dataclasses.asdict(config.windows),
-    )
-    environments = ClusterVecEnv(batch)
-    # A seed is a workload: begin anywhere in the training range; later resets draw from the whole range.
-    first, end = scenario.seeds.train
-    environments.seed(int(np.random.default_rng(config.seed).integers(first, end - config.environments + 1)))
-    return environments
-
-
 def train(config: TrainingConfig, output: Path, progress: Progress | None = None) -> Path:
-    """Train an agent, save it in ``output``, and return the path of ``model.zip``.
+    """Train an agent, save it in ``output``, and return the path of its model.
 
-    The other files are ``initial.zip`` (the network before training), ``config.json`` and ``learning.csv``, which
-    begins with the initial network; that one is never kept as the model. All are written atomically when the first
-    checkpoint has been validated, and replaced when a later checkpoint is better. An interrupted call thus leaves the
-    best checkpoint so far, or the files that were there before.
+    The model is ``model.npz``; that of MaskablePPO is ``model.zip``. The other files are ``initial.npz`` (the network
+    before training), ``config.json`` and ``learning.csv``, which begins with the initial network; that one is never
+    kept as the model. All are written atomically when the first checkpoint has been validated, and replaced when a
+    later checkpoint is better. An interrupted call thus leaves the best checkpoint so far, or the files that were there
+    before.
 
     Parameters
     ----------
@@ -142,7 +108,7 @@ def train(config: TrainingConfig, output: Path, progress: Progress | None = None
     KeyboardInterrupt : Ctrl-C; its text tells what was kept
     """
     scenario = get_scenario(config.scenario)
-    for kind, wanted in (("train", config.environments), ("validation", config.validation_seeds)):
+    for kind, wanted in (("train", config.workloads), ("validation", config.validation_seeds)):
         first, end = getattr(scenario.seeds, kind)
         if end - first < wanted:
             raise GpuschedError(
@@ -152,125 +118,22 @@ def train(config: TrainingConfig, output: Path, progress: Progress | None = None
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise GpuschedError(f"{output}: cannot be made ({error.strerror or error}); name another folder") from error
-    torch.set_num_threads(1)  # the network is so small that a second thread makes it slower
-    set_random_seed(config.seed)
-    environments = make_environments(config, scenario)
-    model = MaskablePPO(
-        SlotPolicy,
-        environments,
-        learning_rate=LinearSchedule(config.learning_rate, 0.0, 1.0),
-        n_steps=config.rollout,
-        batch_size=config.batch,
-        n_epochs=config.epochs,
-        gamma=config.discount,
-        gae_lambda=config.gae_lambda,
-        ent_coef=config.entropy,
-        policy_kwargs={"waits": 1 + len(config.delays_s)},
-        device="cpu",
-    )
     record = {
         "training": dataclasses.asdict(config),
         "scenario": scenario.as_dict(),
         "scenario_fingerprint": scenario.fingerprint(),
         "version": gpusched_env.__version__,
     }
-    validation = _Validation(config, scenario, output, record, progress)
+    torch.set_num_threads(1)  # the network is so small that a second thread makes it slower
+    torch.manual_seed(config.seed)
+    ours = config.learner == "ppo"
+    validation = Validation(config, scenario, output, ".npz" if ours else ".zip", record, progress)
     try:
-        model.learn(config.steps, callback=validation)
-        validation.check()
+        if ours:
+            environment = ClusterEnv(scenario, reward=config.reward, **dataclasses.asdict(config.windows))
+            ppo.learn(config, environment, validation)
+        else:
+            maskable_ppo.learn(config, scenario, validation)
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(validation.kept()) from stop
-    finally:
-        environments.close()
-    return output / MODEL_FILE
-
-
-class _Validation(BaseCallback):
-    """Report progress; play the validation seeds at the beginning and at regular intervals; keep the best model."""
-
-    def __init__(
-        self,
-        config: TrainingConfig,
-        scenario: Scenario,
-        output: Path,
-        record: dict[str, Any],
-        progress: Progress | None,
-    ) -> None:
-        super().__init__()
-        self.config, self.scenario, self.output, self.progress = config, scenario, output, progress
-        self.record = json.dumps(record, indent=2)
-        self.best, self.best_steps = np.inf, 0
-        self.lines = [f"steps,validation_{config.metric},kept"]
-        self.initial = b""
-        self.said = ""
-        self.due = config.steps / config.validations
-        first = scenario.seeds.validation[0]
-        self.seeds = range(first, first + config.validation_seeds)
-
-    def _on_training_start(self) -> None:
-        """Play the validation seeds with the initial network; training draws the same random numbers as without."""
-        with torch.random.fork_rng(devices=()), self._candidate() as (model, config):
-            self.initial = model.read_bytes()
-            self._note("initial", self._score(model, config), kept=False)
-
-    def _on_step(self) -> bool:
-        if self.progress is not None and self.n_calls % 32 == 0:
-            self.progress(min(self.num_timesteps, self.config.steps), self.config.steps, self.said)
-        return True
-
-    def _on_rollout_start(self) -> None:
-        if self.num_timesteps >= self.due:
-            self.due += self.config.steps / self.config.validations
-            self.check()
-
-    def check(self) -> None:
-        """Play the validation seeds; keep the model if it is the best so far."""
-        with self._candidate() as (model, config):
-            score = self._score(model, config)
-            kept = score < self.best or not self.best_steps
-            self._note("validation", score, kept)
-            if kept:
-                with whole(self.output / INITIAL_FILE) as partial:
-                    partial.write_bytes(self.initial)
-                config.replace(self.output / CONFIG_FILE)
-                model.replace(self.output / MODEL_FILE)
-                self.best, self.best_steps = score, self.num_timesteps
-            write_whole(self.output / LEARNING_FILE, "\n".join(self.lines) + "\n")
-        if self.progress is not None:
-            self.progress(min(self.num_timesteps, self.config.steps), self.config.steps, self.said)
-
-    @contextlib.contextmanager
-    def _candidate(self) -> Iterator[tuple[Path, Path]]:
-        """Save the model and its configuration beside those that are kept; remove what is not moved."""
-        model, config = (self.output / f"candidate-{name}" for name in (MODEL_FILE, CONFIG_FILE))
-        try:
-            write_whole(config, self.record)
-            self.model.save(model)
-            yield model, config
-        finally:
-            for path in (model, config):
-                path.unlink(missing_ok=True)
-
-    def _score(self, model: Path, config: Path) -> float:
-        """Return the mean of the metric over the validation seeds, the lower, the better; inf = undefined."""
-        agent = LearnedScheduler(str(model), config=str(config))
-        results = evaluate_policy(agent, self.scenario, self.seeds)
-        mean = float(np.mean([result.metrics[self.config.metric] for result in results]))
-        return np.inf if np.isnan(mean) else mean
-
-    def _note(self, label: str, score: float, kept: bool) -> None:
-        self.lines.append(f"{self.num_timesteps},{score:.3f},{int(kept)}")
-        self.said = f"{label} {self._in_words(score)}"
-
-    def _in_words(self, score: float) -> str:
-        metric = self.config.metric
-        words = metric.removesuffix("_s").replace("_", " ").replace("jct", "JCT")
-        return f"{words} {score / 3600:.2f} h" if metric.endswith("_s") else f"{words} {score:.3f}"
-
-    def kept(self) -> str:
-        """Describe what an interrupted call has left in the folder."""
-        if not self.best_steps:
-            first = round(self.config.steps / self.config.validations)
-            return f"no checkpoint was validated yet, so nothing was written (the first is due at step {first:,})"
-        found = f"of step {self.best_steps:,}, validation {self._in_words(self.best)}"
-        return f"{self.output / MODEL_FILE} is the best checkpoint so far, {found}"
+    return validation.model_file

@@ -15,7 +15,8 @@ from helpers import thirty_jobs
 
 from gpusched_env.agents.evaluation import evaluate_policy
 from gpusched_env.agents.learned import LearnedScheduler
-from gpusched_env.agents.policy import WIDTH, SlotExtractor, SlotPolicy
+from gpusched_env.agents.network import WIDTH
+from gpusched_env.agents.policy import SlotExtractor, SlotPolicy
 from gpusched_env.agents.training import TrainingConfig, train
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.registration import ENVIRONMENTS
@@ -37,9 +38,9 @@ def trained(name: str, folder: Path, **changes: Any) -> tuple[LearnedScheduler, 
     scenario, options = scenario_of(name)
     save_scenario(scenario, folder / "scenario.json")
     config = TrainingConfig(
-        scenario=str(folder / "scenario.json"), steps=256, environments=2, rollout=64, batch=64, epochs=1,
-        validations=1, validation_seeds=1,
-        **({"queue_order": "arrival", "running_order": "most-attained"} | options | changes),
+        scenario=str(folder / "scenario.json"), steps=256, workloads=1, copies=2, batch=64, epochs=1, validations=1,
+        validation_seeds=1,
+        **({"rules": ("pack",), "queue_order": "arrival", "running_order": "most-attained"} | options | changes),
     )  # fmt: skip
     return LearnedScheduler(str(train(config, folder))), scenario, config
 
@@ -58,9 +59,10 @@ def played_in_the_environment(agent: LearnedScheduler, scenario: Scenario, seed:
     return str(info["digest"])
 
 
+@pytest.mark.parametrize("learner", ["ppo", "stable-baselines3"])
 @pytest.mark.parametrize("name", ENVIRONMENTS)
-def test_every_environment_trains_saves_and_plays_equally_everywhere(name: str, tmp_path: Path) -> None:
-    agent, scenario, config = trained(name, tmp_path)
+def test_every_environment_trains_saves_and_plays_equally_everywhere(name: str, learner: str, tmp_path: Path) -> None:
+    agent, scenario, config = trained(name, tmp_path, learner=learner)
     assert agent.windows == config.windows
     assert agent.clairvoyant == config.clairvoyant
     alone = evaluate(scenario, [agent], SEEDS, progress=False)

@@ -17,12 +17,13 @@ import pytest
 import torch
 from helpers import linked_scenario
 from rich.console import Console
-from sb3_contrib import MaskablePPO
 
 import gpusched_env
 from gpusched_env.agents.evaluation import default_baselines, evaluate_agent, evaluate_policy
 from gpusched_env.agents.learned import LearnedScheduler
+from gpusched_env.agents.network import SlotNetwork
 from gpusched_env.agents.training import TrainingConfig, train
+from gpusched_env.agents.validation import Validation
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.cluster import NodeGroup
 from gpusched_env.consoles import console
@@ -37,18 +38,18 @@ from gpusched_env.metrics import paired_ratio
 from gpusched_env.scenarios import Scenario, get_scenario, save_scenario
 from gpusched_env.simulator import simulate
 
-HELD_OUT = range(200_010, 200_018)  # report seeds: used neither for training nor for validation
+HELD_OUT = range(200_010, 200_026)  # report seeds: used neither for training nor for validation
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Train on the default scenario for half as long as ``train.py`` does."""
+    """Train on the default scenario for a third as long as ``train.py`` does."""
     folder = tmp_path_factory.mktemp("trained")
     save_scenario(get_scenario("philly-64-v1"), folder / "scenario.json")
-    config = TrainingConfig(scenario=str(folder / "scenario.json"), steps=50_000, validations=1, validation_seeds=2)
+    config = TrainingConfig(scenario=str(folder / "scenario.json"), steps=200_000, workloads=4, validations=1, validation_seeds=2)
     said: list[str] = []
     model = train(config, folder, lambda done, total, text: said.append(text))
-    assert said[-1].startswith("validation mean slowdown")
+    assert said[-1].startswith("validation mean JCT")
     return model
 
 
@@ -59,11 +60,12 @@ def test_the_agent_clearly_beats_random_choice_on_held_out_seeds(trained: Path) 
     assert paired_ratio(jct[0], jct[1]).high < 0.9
 
 
-def test_training_beats_its_own_windows_played_at_random(trained: Path) -> None:
-    """The result is due to learning, not to the windows."""
+@pytest.mark.parametrize("reference", ["untrained", "initial"])
+def test_training_beats_its_own_windows_and_its_initial_network(trained: Path, reference: str) -> None:
+    """The result is due to learning, not to the windows or the first weights."""
     scenario = get_scenario(str(trained.with_name("scenario.json")))
-    untrained = LearnedScheduler(str(trained), untrained=True)
-    results = evaluate_policy(trained, scenario, HELD_OUT) + evaluate_policy(untrained, scenario, HELD_OUT)
+    other = LearnedScheduler(str(trained), **{reference: True})
+    results = evaluate_policy(trained, scenario, HELD_OUT) + evaluate_policy(other, scenario, HELD_OUT)
     jct = np.array([result.metrics["mean_jct_s"] for result in results]).reshape(2, -1)
     assert paired_ratio(jct[0], jct[1]).high < 1.0
 
@@ -79,11 +81,11 @@ def test_an_agent_plays_the_same_schedule_again_and_in_other_processes(trained: 
 
 def test_files_that_training_writes(trained: Path) -> None:
     written = {path.name for path in trained.parent.iterdir()}
-    assert written == {"model.zip", "initial.zip", "config.json", "learning.csv", "scenario.json"}
+    assert written == {"model.npz", "initial.npz", "config.json", "learning.csv", "scenario.json"}
     record = json.loads(trained.with_name("config.json").read_text(encoding="utf-8"))
     assert record["scenario_fingerprint"] == get_scenario(str(trained.with_name("scenario.json"))).fingerprint()
     header, initial, kept = (line.split(",") for line in trained.with_name("learning.csv").read_text().splitlines())
-    assert header == ["steps", "validation_mean_slowdown", "kept"]
+    assert header == ["steps", "validation_mean_jct_s", "kept"]
     assert [initial[0], initial[2], kept[2]] == ["0", "0", "1"]
 
 
@@ -102,7 +104,7 @@ def test_validation_records_the_metric_of_the_networks(trained: Path) -> None:
     rows = trained.with_name("learning.csv").read_text().splitlines()[1:]
     for row, is_initial in zip(rows, (True, False), strict=True):
         results = evaluate_policy(LearnedScheduler(str(trained), initial=is_initial), scenario, (first, first + 1))
-        mean = np.mean([result.metrics["mean_slowdown"] for result in results])
+        mean = np.mean([result.metrics["mean_jct_s"] for result in results])
         assert float(row.split(",")[1]) == pytest.approx(mean, abs=1e-3)
 
 
@@ -119,16 +121,17 @@ def test_many_seeds_at_once_give_the_results_of_one_run_after_another(trained: P
 
 def test_a_damaged_model_is_a_clear_error(trained: Path, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_bytes(trained.with_name("config.json").read_bytes())
-    (tmp_path / "model.zip").write_bytes(trained.read_bytes()[:2000])
-    with pytest.raises(SchedulerError, match=r"model\.zip: cannot be loaded .* train it again"):
-        evaluate("tiny-v1", [make_scheduler(f"learned:path={tmp_path / 'model.zip'}")], [0], progress=False)
+    for name, said in (("model.npz", "not an agent .* train one again"), ("model.zip", "cannot be loaded .* train it")):
+        (tmp_path / name).write_bytes(trained.read_bytes()[:2000])
+        with pytest.raises(SchedulerError, match=f"{name}: {said}"):
+            evaluate("tiny-v1", [make_scheduler(f"learned:path={tmp_path / name}")], [0], progress=False)
 
 
 def test_an_agent_trained_with_links_plays_only_where_there_are_links(tmp_path: Path) -> None:
     """The number of links does not matter."""
     save_scenario(linked_scenario(jobs=20), tmp_path / "scenario.json")
     config = TrainingConfig(
-        scenario=str(tmp_path / "scenario.json"), steps=128, environments=2, rollout=32, batch=32, epochs=1,
+        scenario=str(tmp_path / "scenario.json"), steps=128, workloads=1, copies=2, batch=32, epochs=1,
         running_window=2, validations=1, validation_seeds=1,
     )  # fmt: skip
     agent = LearnedScheduler(str(train(config, tmp_path)))
@@ -142,7 +145,7 @@ def test_an_agent_trained_with_links_plays_only_where_there_are_links(tmp_path: 
         simulate(get_scenario("tiny-v1").instance(0), agent)
 
 
-@pytest.mark.parametrize("field", ["steps", "environments", "rollout", "validations"])
+@pytest.mark.parametrize("field", ["steps", "workloads", "copies", "validations", "horizon"])
 def test_impossible_settings_are_refused(field: str) -> None:
     with pytest.raises(GpuschedError, match=f"{field} is 0"):
         TrainingConfig(**{field: 0})
@@ -152,7 +155,7 @@ def small(folder: Path, **changes: Any) -> TrainingConfig:
     """A configuration of 256 training steps with a validation after every 64."""
     save_scenario(get_scenario("tiny-v1"), folder / "scenario.json")
     return TrainingConfig(
-        scenario=str(folder / "scenario.json"), steps=256, environments=2, rollout=32, batch=32, epochs=1,
+        scenario=str(folder / "scenario.json"), steps=256, workloads=1, copies=2, batch=32, epochs=1,
         validations=4, validation_seeds=1, **changes,
     )  # fmt: skip
 
@@ -169,7 +172,7 @@ def test_every_field_of_windows_is_a_setting_that_is_saved(name: str, tmp_path: 
     orders = {name: WINDOWS[name] for name in ("queue_order", "running_order")}  # the default ones need run times
     config = TrainingConfig(**orders | {name: WINDOWS[name]})
     (tmp_path / "config.json").write_text(json.dumps({"training": dataclasses.asdict(config)}))
-    windows = LearnedScheduler(str(tmp_path / "model.zip")).windows
+    windows = LearnedScheduler(str(tmp_path / "model.npz")).windows
     assert getattr(windows, name) == WINDOWS[name]
     assert windows == config.windows
 
@@ -226,11 +229,16 @@ def test_a_model_is_kept_although_no_run_finishes(tmp_path: Path) -> None:
 def test_validating_the_initial_network_does_not_change_the_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    saved = []
-    for folder in (tmp_path / "with", tmp_path / "without"):
-        model = MaskablePPO.load(train(small(tmp_path, seed=3), folder), device="cpu")
-        saved.append(model.policy.state_dict())
-        monkeypatch.setattr("gpusched_env.agents.training._Validation._on_training_start", lambda self: None)
+    def trained_in(folder: Path) -> dict[str, torch.Tensor]:
+        return SlotNetwork.load(train(small(tmp_path, seed=3), folder)).state_dict()
+
+    scores = iter(range(100, 0, -1))  # falling, so that the last network is kept
+    validation = "gpusched_env.agents.validation.Validation"
+    score = Validation._score
+    monkeypatch.setattr(f"{validation}._score", lambda *given: (score(*given), float(next(scores)))[1])
+    saved = [trained_in(tmp_path / "with")]
+    monkeypatch.setattr(f"{validation}._score", lambda *_: float(next(scores)))
+    saved.append(trained_in(tmp_path / "without"))
     assert all(torch.equal(saved[0][name], saved[1][name]) for name in saved[0])
 
 
@@ -262,10 +270,10 @@ def test_an_interrupt_keeps_the_best_checkpoint_and_says_where(tmp_path: Path) -
         if len([one for one in said if one.startswith("validation")]) == 2:
             raise KeyboardInterrupt
 
-    model = tmp_path / "run" / "model.zip"
-    with pytest.raises(KeyboardInterrupt, match=r"run/model\.zip is the best checkpoint so far, of step \d+"):
+    model = tmp_path / "run" / "model.npz"
+    with pytest.raises(KeyboardInterrupt, match=r"run/model\.npz is the best checkpoint so far, of step \d+"):
         train(small(tmp_path), model.parent, stop)
-    assert {path.name for path in model.parent.iterdir()} == {"model.zip", "initial.zip", "config.json", "learning.csv"}
+    assert {path.name for path in model.parent.iterdir()} == {"model.npz", "initial.npz", "config.json", "learning.csv"}
     assert len(model.with_name("learning.csv").read_text().splitlines()) > 1
     simulate(get_scenario("tiny-v1").instance(0), LearnedScheduler(str(model)))
 
@@ -287,14 +295,14 @@ def test_train_py_ends_in_one_line_at_an_interrupt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupted(*_: object) -> Path:
-        raise KeyboardInterrupt("model.zip is the best checkpoint so far")
+        raise KeyboardInterrupt("model.npz is the best checkpoint so far")
 
     monkeypatch.setattr("gpusched_env.agents.training.train", interrupted)
     monkeypatch.setattr(sys, "argv", ["train.py", "--scenario", "tiny-v1", "--output", str(tmp_path)])
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(str(Path(gpusched_env.__file__).parents[1] / "train.py"), run_name="__main__")
     assert ended.value.code == 130
-    assert capsys.readouterr().err == "train.py: interrupted: model.zip is the best checkpoint so far\n"
+    assert capsys.readouterr().err == "train.py: interrupted: model.npz is the best checkpoint so far\n"
 
 
 def test_the_comparison_has_the_references_and_the_chosen_baselines(tmp_path: Path) -> None:
@@ -326,7 +334,7 @@ def test_an_agent_is_compared_with_an_older_one(tmp_path: Path) -> None:
     scenario = get_scenario("tiny-v1")
     older, newer = (
         train(
-            TrainingConfig(scenario="tiny-v1", steps=64, environments=2, rollout=32, batch=32, seed=seed),
+            TrainingConfig(scenario="tiny-v1", steps=64, workloads=1, copies=2, batch=32, seed=seed),
             tmp_path / str(seed),
         )
         for seed in (0, 1)

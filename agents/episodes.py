@@ -1,0 +1,76 @@
+"""One episode of each of several workloads, played side by side in one native batch of environments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gpusched_env.core.events import DECIDE
+from gpusched_env.envs.cluster_env import ClusterEnv
+from gpusched_env.envs.step import SKIP
+from gpusched_env.envs.vector_runs import VectorRuns
+from gpusched_env.errors import SchedulerError
+from gpusched_env.simulator import Simulation
+
+
+class Episodes:
+    """Episodes of B workloads; each waits for an action until it is over.
+
+    Parameters
+    ----------
+    environment : an environment of the scenario, with the windows and the reward of the agent
+    seeds : seed of each workload; equal seeds give equal workloads
+    keep_logs : keep the event logs
+
+    Attributes
+    ----------
+    instances : instance of each episode
+    shapes : shape of each observation array of a single environment, by name
+    """
+
+    def __init__(self, environment: ClusterEnv, seeds: Sequence[int], keep_logs: bool = False) -> None:
+        drawn = {seed: environment.scenario.instance(seed) for seed in dict.fromkeys(seeds)}
+        self.instances = [drawn[seed] for seed in seeds]
+        nodes = len(environment.scenario.cluster.nodes)
+        self._runs = VectorRuns([environment] * len(seeds), self.instances, nodes, threads=1, keep_logs=keep_logs)
+        for b, (instance, seed) in enumerate(zip(self.instances, seeds, strict=True)):
+            self._runs.begin(b, instance, seed)
+        self._observations = self._runs.batch.nonempty_observations()
+        self.shapes = {name: array.shape[1:] for name, array in self._observations.items()}
+        self._runs.play()
+
+    @property
+    def simulations(self) -> list[Simulation]:
+        """Simulation of each episode."""
+        return self._runs.simulations
+
+    def clock_s(self) -> np.ndarray:
+        """Return the simulated time of the decision that each episode waits for, float64 [B] [s]."""
+        return self._runs.batch.episodes["clock_s"].copy()
+
+    def waiting(self) -> np.ndarray:
+        """Return the episodes that wait for an action; empty once all are over.
+
+        Raises
+        ------
+        SchedulerError : an episode in which no action is feasible
+        """
+        batch = self._runs.batch
+        rows = np.flatnonzero(batch.episodes["outcome"] == DECIDE)
+        if not batch.mask[rows].any(axis=1).all():
+            raise SchedulerError("an episode stalls: nothing runs, and the placement rules can start no waiting job")
+        return rows
+
+    def seen(self, rows: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """Return copies of the observations and of the masks, bool [rows, actions], of these episodes."""
+        observations = {name: array[rows] for name, array in self._observations.items()}
+        return observations, self._runs.batch.mask[rows].astype(bool)
+
+    def play(self, rows: np.ndarray, actions: Sequence[int] | np.ndarray) -> np.ndarray:
+        """Play an action in each of these episodes; return the results of the steps, see envs.step_results."""
+        batch = self._runs.batch
+        batch.actions[:] = SKIP
+        batch.actions[rows] = actions
+        self._runs.play()
+        return batch.results[rows]

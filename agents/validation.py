@@ -1,0 +1,145 @@
+"""Validation of a training run: play the validation seeds at regular intervals, and keep the best network."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import torch
+
+from gpusched_env.agents.evaluation import evaluate_policy
+from gpusched_env.agents.learned import CONFIG_FILE, INITIAL, MODEL, LearnedScheduler
+from gpusched_env.files import whole, write_whole
+from gpusched_env.scenarios import Scenario
+
+if TYPE_CHECKING:
+    from gpusched_env.agents.training import TrainingConfig
+
+Progress = Callable[[int, int, str], None]
+LEARNING_FILE: Final = "learning.csv"
+# The metric that a reward component improves; validation chooses by it. A user's own component: mean JCT.
+METRIC_OF: Final = {
+    "jct": "mean_jct_s",
+    "slowdown": "mean_slowdown",
+    "makespan": "makespan_s",
+    "fairness": "rho_mean",
+}
+
+
+class Validation:
+    """Report progress; play the validation seeds at the beginning and at regular intervals; keep the best network.
+
+    Parameters
+    ----------
+    output : folder of the files
+    suffix : suffix of the model's file
+    record : content of ``config.json``
+    progress : called repeatedly with (steps done, total steps, latest result as text)
+    """
+
+    def __init__(
+        self,
+        config: TrainingConfig,
+        scenario: Scenario,
+        output: Path,
+        suffix: str,
+        record: dict[str, Any],
+        progress: Progress | None,
+    ) -> None:
+        self.config, self.scenario, self.output, self.progress = config, scenario, output, progress
+        self.model_file = output / f"{MODEL}{suffix}"
+        self._about = record
+        self._record = json.dumps(record, indent=2)
+        self._best, self._best_steps, self._steps = np.inf, 0, 0
+        self._lines = [f"steps,validation_{config.metric},kept"]
+        self._initial = b""
+        self._said = ""
+        self._due = config.steps / config.validations
+        first = scenario.seeds.validation[0]
+        self._seeds = range(first, first + config.validation_seeds)
+
+    def begin(self, save: Callable[[Path, dict[str, Any]], None]) -> None:
+        """Play the validation seeds with the initial network; training draws the same random numbers as without.
+
+        Parameters
+        ----------
+        save : writes the current network, with its provenance, to a path
+        """
+        self._save = save
+        with torch.random.fork_rng(devices=()), self._candidate() as (model, config):
+            self._initial = model.read_bytes()
+            self._note("initial", self._score(model, config), kept=False)
+        self.told(0)
+
+    def after(self, steps: int) -> None:
+        """Validate if this is due after so many steps."""
+        self._steps = steps
+        if steps >= self._due:
+            self._due += self.config.steps / self.config.validations
+            self.check()
+        self.told(steps)
+
+    def end(self) -> None:
+        """Validate the last network if the last call of :meth:`after` did not."""
+        if self._lines[-1].split(",")[0] != str(self._steps):
+            self.check()
+            self.told(self._steps)
+
+    def told(self, steps: int) -> None:
+        """Report progress."""
+        if self.progress is not None:
+            self.progress(min(steps, self.config.steps), self.config.steps, self._said)
+
+    def check(self) -> None:
+        """Play the validation seeds; keep the model if it is the best so far."""
+        with torch.random.fork_rng(devices=()), self._candidate() as (model, config):
+            score = self._score(model, config)
+            kept = score < self._best or not self._best_steps
+            self._note("validation", score, kept)
+            if kept:
+                with whole(self.model_file.with_stem(INITIAL)) as partial:
+                    partial.write_bytes(self._initial)
+                config.replace(self.output / CONFIG_FILE)
+                model.replace(self.model_file)
+                self._best, self._best_steps = score, self._steps
+            write_whole(self.output / LEARNING_FILE, "\n".join(self._lines) + "\n")
+
+    @contextlib.contextmanager
+    def _candidate(self) -> Iterator[tuple[Path, Path]]:
+        """Save the model and its configuration beside those that are kept; remove what is not moved."""
+        model, config = (self.output / f"candidate-{name}" for name in (self.model_file.name, CONFIG_FILE))
+        try:
+            write_whole(config, self._record)
+            self._save(model, self._about)
+            yield model, config
+        finally:
+            for path in (model, config):
+                path.unlink(missing_ok=True)
+
+    def _score(self, model: Path, config: Path) -> float:
+        """Return the mean of the metric over the validation seeds, the lower, the better; inf = undefined."""
+        agent = LearnedScheduler(str(model), config=str(config))
+        results = evaluate_policy(agent, self.scenario, self._seeds)
+        mean = float(np.mean([result.metrics[self.config.metric] for result in results]))
+        return np.inf if np.isnan(mean) else mean
+
+    def _note(self, label: str, score: float, kept: bool) -> None:
+        self._lines.append(f"{self._steps},{score:.3f},{int(kept)}")
+        self._said = f"{label} {self._in_words(score)}"
+
+    def _in_words(self, score: float) -> str:
+        metric = self.config.metric
+        words = metric.removesuffix("_s").replace("_", " ").replace("jct", "JCT")
+        return f"{words} {score / 3600:.2f} h" if metric.endswith("_s") else f"{words} {score:.3f}"
+
+    def kept(self) -> str:
+        """Describe what an interrupted call has left in the folder."""
+        if not self._best_steps:
+            first = round(self.config.steps / self.config.validations)
+            return f"no checkpoint was validated yet, so nothing was written (the first is due at step {first:,})"
+        found = f"of step {self._best_steps:,}, validation {self._in_words(self._best)}"
+        return f"{self.model_file} is the best checkpoint so far, {found}"
