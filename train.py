@@ -5,11 +5,11 @@
     python train.py --baselines fifo,srtf            compare with these schedulers only
     python train.py --help                           every setting
 
-It writes to runs/<scenario>: model.zip, initial.zip (the network before training), config.json, learning.csv
+It writes to runs/<scenario>: model.npz, initial.npz (the network before training), config.json, learning.csv
 (validation), results.json, results.csv, table.txt and comparison.png. After Ctrl-C, the best checkpoint so far is kept.
 The saved agent is a scheduler like any other:
 
-    gpusched compare --scenario philly-64-v1 --schedulers srtf,learned:path=runs/philly-64-v1/model.zip
+    gpusched compare --scenario philly-64-v1 --schedulers srtf,learned:path=runs/philly-64-v1/model.npz
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ def advantages(steps: Steps, copies: int, horizon_s: float) -> np.ndarray:
     """
     order = np.argsort(steps.episodes, kind="stable")
     parts = np.split(order, np.flatnonzero(np.diff(steps.episodes[order])) + 1)  # rows of each episode
-    ends_s = [np.append(0.0, steps.ends_s[rows]) for rows in parts]
+    ends_s = [np.append(steps.begins_s[rows[0]], steps.ends_s[rows]) for rows in parts]
     paid = [np.append(0.0, np.cumsum(steps.rewards[rows])) for rows in parts]
     found = np.zeros(len(steps.rewards))
     for episode, rows in enumerate(parts):

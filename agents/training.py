@@ -33,7 +33,7 @@ class TrainingConfig(Windows):
     """Name of a scenario, or path of a JSON or TOML file."""
     learner: Literal["ppo", "stable-baselines3"] = "ppo"
     """Learning algorithm: our PPO (agents/ppo.py), or MaskablePPO of sb3-contrib with a value network."""
-    steps: int = 400_000
+    steps: int = 600_000
     """Total number of environment steps."""
     seed: int = 0
     """Seed of the network, the exploration and the order of training seeds."""

@@ -205,7 +205,7 @@ BASELINES: Final[dict[str, Baseline]] = {
         variant_of="dally",
     ),
     "learned": Baseline(
-        "gpusched_env.agents.learned:LearnedScheduler", {}, "a trained agent: learned:path=.../model.zip"
+        "gpusched_env.agents.learned:LearnedScheduler", {}, "a trained agent: learned:path=.../model.npz"
     ),
     "random": Baseline(f"{_HERE}.random_choice:RandomChoice", {}, "uniform choice among feasible starts and waiting"),
 }

@@ -46,7 +46,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Train on the default scenario for a third as long as ``train.py`` does."""
     folder = tmp_path_factory.mktemp("trained")
     save_scenario(get_scenario("philly-64-v1"), folder / "scenario.json")
-    config = TrainingConfig(scenario=str(folder / "scenario.json"), steps=200_000, workloads=4, validations=1, validation_seeds=2)
+    config = TrainingConfig(
+        scenario=str(folder / "scenario.json"), steps=200_000, workloads=4, validations=1, validation_seeds=2
+    )
     said: list[str] = []
     model = train(config, folder, lambda done, total, text: said.append(text))
     assert said[-1].startswith("validation mean JCT")

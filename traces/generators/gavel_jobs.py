@@ -38,8 +38,8 @@ def gavel_jobs(
     """Draw the same jobs as Gavel's simulator from this seed: arrivals, job types, gangs and steps are equal.
 
     The gang's run time on V100 is 10**x minutes: x is uniform in [1.5, 3], or in [3, 4] for a fifth of the jobs. The
-    job has as many steps as its job type completes on V100 in this time. Profiles are for V100, P100 and K80. Attributes: model (the job type), and priority_weight and
-    slo if they are drawn.
+    job has as many steps as its job type completes on V100 in this time. Profiles are for V100, P100 and K80.
+    Attributes: model (the job type), and priority_weight and slo if they are drawn.
 
     Parameters
     ----------

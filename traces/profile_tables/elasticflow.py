@@ -19,8 +19,9 @@ def elasticflow_table(source: Path) -> MeasuredTable:
     """Read the folder that contains ``throughputs_A100`` and ``throughputs_T4``.
 
     Each of these two subfolders has a file for each model, and a file has a row for each global batch size. The columns
-    after the batch size are gang sizes, and their cells are rates [iterations / s]. The rate of a gang does not depend on its placement. An iteration of the gang processes
-    the global batch, so the batch per GPU shrinks as the gang grows.
+    after the batch size are gang sizes, and their cells are rates [iterations / s]. The rate of a gang does not depend
+    on its placement. An iteration of the gang processes the global batch, so the batch per GPU shrinks as the gang
+    grows.
 
     Raises
     ------
