@@ -27,6 +27,7 @@ from gpusched_env.agents.episodes import Episodes
 from gpusched_env.agents.network import SlotNetwork
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.step_results import DT, REWARD
+from gpusched_env.portable import arrays
 
 if TYPE_CHECKING:
     from gpusched_env.agents.training import TrainingConfig
@@ -147,7 +148,7 @@ def advantages(steps: Steps, copies: int, horizon_s: float) -> np.ndarray:
             axis=0,
         )  # fmt: skip
         gains = steps.rewards[rows] - others
-        kept = np.exp((steps.begins_s[rows] - steps.ends_s[rows]) / horizon_s)
+        kept = arrays.exp((steps.begins_s[rows] - steps.ends_s[rows]) / horizon_s)
         later = 0.0
         for k in range(len(rows) - 1, -1, -1):
             later = gains[k] + kept[k] * later
