@@ -67,6 +67,10 @@ class Episodes:
         observations = {name: array[rows] for name, array in self._observations.items()}
         return observations, self._runs.batch.mask[rows].astype(bool)
 
+    def slots(self, b: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the jobs in the queue slots and in the running slots of an episode; -1 = empty."""
+        return self._runs.batch.queue_slots[b], self._runs.batch.running_slots[b]
+
     def play(self, rows: np.ndarray, actions: Sequence[int] | np.ndarray) -> np.ndarray:
         """Play an action in each of these episodes; return the results of the steps, see envs.step_results."""
         batch = self._runs.batch

@@ -33,8 +33,9 @@ from gpusched_env.metrics import Window, lower_bounds, paired_ratio
 from gpusched_env.scenarios import Scenario, get_scenario
 
 METRICS: Final = ("mean_jct_s", "p99_jct_s", "preemptions_per_job")  # of the table; results.csv has all
-PLOTTED: Final = ("learned", "srtf", "tiresias-L", "sjf", "random", "fifo-strict")
+PLOTTED: Final = ("srtf", "tiresias-L", "sjf", "random", "fifo-strict")
 WIDTH: Final = 150  # [characters] of table.txt
+LEARNED: Final = "learned"
 
 
 def evaluate_policy(
@@ -93,24 +94,26 @@ def _played(player: LearnedScheduler, scenario: Scenario, seeds: Sequence[int]) 
     return episodes
 
 
-def evaluate_agent(
-    model: Path,
+def evaluate_agents(
+    models: Sequence[Path],
     scenario: Scenario,
     output: Path,
     report_seeds: int,
     workers: int,
     console: Console,
     baselines: Sequence[str] | None = None,
+    rivals: Sequence[str] = (),
 ) -> list[RunResult]:
-    """Compare a trained agent with baselines on the scenario's report seeds; print and save the results.
+    """Compare trained agents with baselines on the scenario's report seeds; print and save the results.
 
-    Three rows are references: ``random`` draws among all waiting jobs; ``untrained`` draws among the feasible actions
+    Some rows are references: ``random`` draws among all waiting jobs; ``untrained`` draws among the feasible actions
     of the agent's own windows, and so measures the effect of the windows alone; ``initial`` is the agent's network at
-    its initial weights.
+    its initial weights, and ``cloned`` the network that has imitated its teacher. These are of the first model.
 
     Parameters
     ----------
-    baselines : specs of schedulers; None = :func:`default_baselines`
+    models : one per training seed, with the same settings
+    baselines : specs of schedulers; None = :func:`default_baselines` and ``rivals``
 
     Raises
     ------
@@ -122,15 +125,19 @@ def evaluate_agent(
         baselines, left_out = default_baselines(scenario, instance)
         for name in left_out:
             console.print(f"{name} is left out: it plans again at every arrival, which takes long; --baselines adds it")
+        baselines = [*baselines, *rivals]
     results: list[RunResult] = []
-    path = str(model)
-    for agent in (LearnedScheduler(path), LearnedScheduler(path, initial=True), LearnedScheduler(path, untrained=True)):
+    path = str(models[0])
+    agents = [LearnedScheduler(str(model)) for model in models]
+    agents += [LearnedScheduler(path, **{reference: True}) for reference in agents[0].references()]
+    for agent in agents:
         results += evaluate_policy(agent, scenario, seeds, keep_logs=True)
     results += evaluate(scenario, baselines, seeds, workers=workers, keep_logs=True)
     write_json(results, output / "results.json")
     write_csv(results, output / "results.csv")
 
     labels = scheduler_labels(results)
+    learned = list(dict.fromkeys(labels[: len(models) * len(seeds)]))
     logs = {label: one.log for label, one in zip(labels, results, strict=True) if one.seed == seeds[0] and one.log}
     plot_runs(
         instance,
@@ -140,7 +147,7 @@ def evaluate_agent(
         window=scenario.tracked_window,
     )
     print_comparison(results, METRICS, console)
-    verdicts = compare_to(results, labels[0])
+    verdicts = compare_to(results, learned)
     for line in verdicts:
         console.print(line)
     with (output / "table.txt").open("w", encoding="utf-8") as stream:
@@ -172,12 +179,20 @@ def default_baselines(scenario: Scenario, instance: Instance) -> tuple[list[str]
     return [name for name in suited if name not in left_out], left_out
 
 
-def compare_to(results: list[RunResult], name: str) -> list[str]:
-    """Return lines that compare the mean JCT of ``name`` with each other scheduler's, paired by seed."""
+def compare_to(results: list[RunResult], names: Sequence[str]) -> list[str]:
+    """Return lines that compare the mean JCT of some schedulers with that of each other one, paired by seed.
+
+    With several names, such as networks of several training seeds, the interval is that over the names: over the
+    geometric means of their ratios.
+    """
     groups = by_scheduler(results)
-    own = [result.metrics["mean_jct_s"] for result in groups.pop(name)]
-    lines = [f"mean JCT of {name} / that of the others (geometric mean over seeds, 95 % interval):"]
+    own = [[result.metrics["mean_jct_s"] for result in groups.pop(name)] for name in names]
+    over = "seeds" if len(names) == 1 else f"seeds and {len(names)} networks"
+    interval = "95 % interval" + (" over the networks" if len(names) > 1 else "")
+    lines = [f"mean JCT of {LEARNED} / that of the others (geometric mean over {over}, {interval}):"]
     for other, runs in groups.items():
-        ratio = paired_ratio(own, [result.metrics["mean_jct_s"] for result in runs])
-        lines.append(f"  {other:<14} {ratio.mean:.3f}  [{ratio.low:.3f}, {ratio.high:.3f}]")
+        reference = [result.metrics["mean_jct_s"] for result in runs]
+        ratios = [paired_ratio(one, reference) for one in own]
+        ratio = ratios[0] if len(ratios) == 1 else paired_ratio([one.mean for one in ratios], [1.0] * len(ratios))
+        lines.append(f"  {other:<26} {ratio.mean:.3f}  [{ratio.low:.3f}, {ratio.high:.3f}]")
     return lines

@@ -20,7 +20,9 @@ from gpusched_env.simulator import ClusterView, Decision, Scheduler
 
 MODEL: Final = "model"
 INITIAL: Final = "initial"  # the network before training
+CLONED: Final = "cloned"  # the network after imitation of the teacher, before it learns from rewards
 CONFIG_FILE: Final = "config.json"
+_STEMS: Final = (INITIAL, CLONED)
 LOGIT_DECIMALS: Final = 4  # decimals to which logits are rounded, so that close ones tie
 _BEFORE: Final[dict[str, Any]] = {"least_run_s": 0.0}  # windows of old agents, where they differ from the defaults
 _NUMBER_OF_THREADS: Final = 1  # more threads make such small matrices slower
@@ -47,6 +49,8 @@ class LearnedScheduler(Scheduler):
         worth; default False
     initial : True = play ``initial.npz`` (or ``.zip``) beside the model, the network at its initial weights, which
         shows what training adds; default False
+    cloned : True = play ``cloned.npz`` beside the model, the network that has imitated its teacher but has not yet
+        learned from rewards; default False
 
     Raises
     ------
@@ -70,6 +74,7 @@ class LearnedScheduler(Scheduler):
     seed: int = 0
     untrained: bool = False
     initial: bool = False
+    cloned: bool = False
     windows: Windows = field(init=False, repr=False, default_factory=Windows)
     _model: Any = field(init=False, repr=False, default=None)
     _player: PolicyScheduler | None = field(init=False, repr=False, default=None)
@@ -92,13 +97,18 @@ class LearnedScheduler(Scheduler):
     @property
     def name(self) -> str:
         """Name in tables."""
-        return "untrained" if self.untrained else "initial" if self.initial else "learned"
+        return next((name for name in (*_STEMS, "untrained") if getattr(self, name)), "learned")
 
     @property
     def model_file(self) -> Path:
         """Path of the network that is played."""
         path = Path(self.path)
-        return path.with_stem(INITIAL) if self.initial else path
+        return next((path.with_stem(stem) for stem in _STEMS if getattr(self, stem)), path)
+
+    def references(self) -> list[str]:
+        """Return the fields that play something else than the trained network, where its files are there."""
+        saved = [stem for stem in _STEMS if Path(self.path).with_stem(stem).is_file()]
+        return [*saved, "untrained"]
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the network: each worker process loads it itself."""

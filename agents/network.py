@@ -17,7 +17,8 @@ from gpusched_env.envs.observation.columns import LINKS
 from gpusched_env.envs.observation.extras import EXTRAS
 
 WIDTH: Final = 64
-FORMAT: Final = "gpusched-slot-network-1"
+INFEASIBLE: Final = -1e9  # logit of an action that the mask forbids
+FORMAT: Final = "gpusched-slot-network-2"
 # Initial logits: the policy starts any job that fits, with equal probabilities; it rarely waits, and hardly ever
 # preempts, since random preemptions hide what good ones are worth.
 _FIRST_START, _FIRST_WAIT, _FIRST_PREEMPTION = 0.0, -3.0, -8.0
@@ -153,6 +154,10 @@ class SlotActions(nn.Module):
 class SlotNetwork(nn.Module):
     """A policy over the actions of :class:`~gpusched_env.envs.cluster_env.ClusterEnv`.
 
+    The encoder embeds each slot without the others. One more layer lets slots compare: whether to preempt a gang
+    depends on the jobs that wait. Its inputs are the slot's own embedding, that of the cluster, and the maxima over all
+    queue slots and over all running slots.
+
     Parameters
     ----------
     shapes : shape of each observation array, by name
@@ -165,11 +170,19 @@ class SlotNetwork(nn.Module):
         self.shapes = {name: tuple(shape) for name, shape in shapes.items()}
         self.starts, self.waits = starts, waits
         self.encoder = SlotEncoder(self.shapes)
+        self.own = nn.Linear(WIDTH, WIDTH)
+        self.everyone = nn.Linear((3 if self.encoder.running_slots else 2) * WIDTH, WIDTH)
         self.actions = SlotActions(self.encoder.queue_slots, starts, waits)
 
     def forward(self, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """Return the logits of all actions, [B, actions], from the inputs of :meth:`SlotEncoder.inputs`."""
-        logits: torch.Tensor = self.actions(self.encoder.features(inputs))
+        features = self.encoder.features(inputs)
+        running = 1 + self.encoder.queue_slots  # the first one, behind the cluster and the queue slots
+        maxima = [features[:, 0], features[:, 1:running].amax(1)]
+        if self.encoder.running_slots:
+            maxima.append(features[:, running:].amax(1))
+        compared = F.relu(self.own(features) + self.everyone(torch.cat(maxima, dim=1)).unsqueeze(1))
+        logits: torch.Tensor = self.actions(compared)
         return logits
 
     def log_probabilities(self, observations: Mapping[str, torch.Tensor]) -> torch.Tensor:
@@ -211,3 +224,10 @@ class SlotNetwork(nn.Module):
         network = cls(shapes, metadata["starts"], metadata["waits"])
         network.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in arrays.items()})
         return network
+
+
+def feasible_log_probabilities(
+    network: SlotNetwork, inputs: dict[str, torch.Tensor], masks: torch.Tensor
+) -> torch.Tensor:
+    """Return the logarithms of the probabilities of all actions, [N, actions]; infeasible ones have probability 0."""
+    return torch.log_softmax(network(inputs).masked_fill(~masks, INFEASIBLE), dim=1)

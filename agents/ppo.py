@@ -15,26 +15,28 @@ Algorithms", FLAIRS 2022, arXiv 2006.14171.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import torch
 from torch import nn
 
+from gpusched_env.agents.cloning import imitate
 from gpusched_env.agents.episodes import Episodes
-from gpusched_env.agents.network import SlotNetwork
+from gpusched_env.agents.network import SlotNetwork, feasible_log_probabilities
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.step_results import DT, REWARD
 from gpusched_env.portable import arrays
 
 if TYPE_CHECKING:
+    from gpusched_env.agents.run_folder import RunFolder
     from gpusched_env.agents.training import TrainingConfig
     from gpusched_env.agents.validation import Validation
 
 MAX_GRADIENT: Final = 0.5  # norm to which gradients are clipped
-INFEASIBLE: Final = -1e9  # logit of an action that the mask forbids
 
 
 @dataclass
@@ -62,25 +64,94 @@ class Steps:
     rewards: np.ndarray
 
 
-def learn(config: TrainingConfig, environment: ClusterEnv, validation: Validation) -> None:
-    """Train a network; ``validation`` keeps the best one."""
-    rng = np.random.default_rng(config.seed)
-    seeds = environment.scenario.seeds.train
-    workloads = rng.integers(*seeds, size=config.workloads)
-    first = Episodes(environment, workloads.tolist())
-    horizon_s = config.horizon * float(np.mean([instance.ideal_s.mean() for instance in first.instances]))
-    network = SlotNetwork(first.shapes, config.windows.slot_starts, 1 + len(config.delays_s))
-    optimizer = torch.optim.Adam(network.parameters(), lr=config.learning_rate, eps=1e-5)
-    validation.begin(network.save)
-    done = 0
-    while done < config.steps:
-        for group in optimizer.param_groups:
-            group["lr"] = config.learning_rate * (1.0 - done / config.steps)
-        steps = play(network, environment, np.repeat(workloads, config.copies).tolist())
-        improve(network, optimizer, config, steps, advantages(steps, config.copies, horizon_s))
-        done += len(steps.rewards)
-        validation.after(done)
-        workloads = rng.integers(*seeds, size=config.workloads)
+class Learner:
+    """A network in training, with all that the next update depends on.
+
+    Attributes
+    ----------
+    network, optimizer : the policy, and Adam
+    rng : draws the workloads
+    workloads : seeds of the workloads of the next update
+    done : steps so far
+    """
+
+    def __init__(self, config: TrainingConfig, environment: ClusterEnv) -> None:
+        self.config, self.environment = config, environment
+        self.rng = np.random.default_rng(config.seed)
+        self.workloads = self._drawn()
+        first = Episodes(environment, self.workloads)
+        self.horizon_s = config.horizon * float(np.mean([instance.ideal_s.mean() for instance in first.instances]))
+        self.network = SlotNetwork(first.shapes, config.windows.slot_starts, 1 + len(config.delays_s))
+        self.optimizer = torch.optim.Adam(self.network.parameters(), lr=config.learning_rate, eps=1e-5)
+        self.done = 0
+
+    def _drawn(self) -> list[int]:
+        workloads: list[int] = self.rng.integers(
+            *self.environment.scenario.seeds.train, size=self.config.workloads
+        ).tolist()
+        return workloads
+
+    def update(self) -> dict[str, float]:
+        """Play, improve the network, draw the next workloads, and return numbers for the log."""
+        rate = self.config.learning_rate * (1.0 - self.done / self.config.steps)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        steps = play(self.network, self.environment, np.repeat(self.workloads, self.config.copies).tolist())
+        gains = advantages(steps, self.config.copies, self.horizon_s)
+        numbers = improve(self.network, self.optimizer, self.config, steps, gains)
+        self.done += len(steps.rewards)
+        episodes = len(self.workloads) * self.config.copies
+        self.workloads = self._drawn()
+        return {
+            "steps": self.done,
+            "mean_return": steps.rewards.sum() / episodes,
+            "steps_per_episode": len(steps.rewards) / episodes,
+            "advantage_std": gains.std(),
+            "learning_rate": rate,
+            **numbers,
+        }
+
+    def state(self) -> dict[str, Any]:
+        """Return everything that :meth:`restore` needs, as tensors and plain values."""
+        return {
+            "network": self.network.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "torch_rng": torch.get_rng_state(),
+            "rng": json.dumps(self.rng.bit_generator.state),
+            "workloads": self.workloads,
+            "done": self.done,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from a state: all later updates are those of the run that saved it."""
+        self.network.load_state_dict(state["network"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        torch.set_rng_state(state["torch_rng"])
+        self.rng.bit_generator.state = json.loads(state["rng"])
+        self.workloads, self.done = state["workloads"], state["done"]
+
+
+def learn(config: TrainingConfig, environment: ClusterEnv, validation: Validation, folder: RunFolder) -> None:
+    """Train a network; ``validation`` keeps the best one.
+
+    Parameters
+    ----------
+    folder : holds the log, and the state from which an interrupted call continues
+    """
+    learner = Learner(config, environment)
+    if (state := folder.state) is not None:
+        learner.restore(state["learner"])
+        validation.restore(state["validation"], learner.network.save)
+    else:
+        validation.begin(learner.network.save)
+        if config.teacher:
+            imitate(learner.network, config, environment, learner.rng)
+            validation.cloned()
+            folder.save({"learner": learner.state(), "validation": validation.state()})
+    while learner.done < config.steps:
+        folder.log(learner.update())
+        if validation.after(learner.done):
+            folder.save({"learner": learner.state(), "validation": validation.state()})
     validation.end()
 
 
@@ -113,13 +184,6 @@ def play(network: SlotNetwork, environment: ClusterEnv, seeds: Sequence[int]) ->
             for name in ("episodes", "begins_s", "ends_s", "rewards")
         ),
     )
-
-
-def feasible_log_probabilities(
-    network: SlotNetwork, inputs: dict[str, torch.Tensor], masks: torch.Tensor
-) -> torch.Tensor:
-    """Return the logarithms of the probabilities of all actions, [N, actions]; infeasible ones have probability 0."""
-    return torch.log_softmax(network(inputs).masked_fill(~masks, INFEASIBLE), dim=1)
 
 
 def advantages(steps: Steps, copies: int, horizon_s: float) -> np.ndarray:
@@ -173,11 +237,16 @@ def improve(
     config: TrainingConfig,
     steps: Steps,
     gains: np.ndarray,
-) -> None:
+) -> dict[str, float]:
     """Improve the policy by several passes over the steps of an update (PPO's clipped objective).
 
     The passes end early when the mean KL divergence from the policy that played exceeds ``target_kl``.
+
+    Returns
+    -------
+    dict : of the last minibatch, KL divergence, share of clipped steps and entropy; number of minibatches
     """
+    minibatches = 0
     scaled = torch.from_numpy((gains - gains.mean()) / (gains.std() + 1e-8)).float().unsqueeze(1)
     for _ in range(config.epochs):
         for rows in torch.split(torch.randperm(len(scaled)), config.batch):
@@ -185,13 +254,24 @@ def improve(
             log_probabilities = feasible_log_probabilities(network, inputs, steps.masks[rows])
             log_ratio = log_probabilities.gather(1, steps.actions[rows]) - steps.log_probabilities[rows]
             ratio = log_ratio.exp()
-            if float((ratio.detach() - 1.0 - log_ratio.detach()).mean()) > config.target_kl:
-                return
+            entropy = -(log_probabilities.exp() * log_probabilities).sum(1).mean()
+            with torch.no_grad():
+                divergence = float((ratio - 1.0 - log_ratio).mean())
+                numbers = {
+                    "kl_divergence": divergence,
+                    "clipped": float(((ratio - 1.0).abs() > config.clip).float().mean()),
+                    "entropy": float(entropy),
+                    "minibatches": minibatches,
+                }
+            if divergence > config.target_kl:
+                return numbers
             clipped = ratio.clamp(1.0 - config.clip, 1.0 + config.clip)
             loss = -torch.min(ratio * scaled[rows], clipped * scaled[rows]).mean()
             if config.entropy:
-                loss = loss + config.entropy * (log_probabilities.exp() * log_probabilities).sum(1).mean()
+                loss = loss - config.entropy * entropy
             optimizer.zero_grad()
             torch.autograd.backward(loss)
             nn.utils.clip_grad_norm_(network.parameters(), MAX_GRADIENT)
             optimizer.step()
+            minibatches += 1
+    return numbers

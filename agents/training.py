@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Sequence
+import subprocess
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 
 import gpusched_env
 from gpusched_env.agents import maskable_ppo, ppo
 from gpusched_env.agents.learned import windows_of
+from gpusched_env.agents.run_folder import RunFolder
 from gpusched_env.agents.validation import METRIC_OF, Progress, Validation
+from gpusched_env.baselines import make_scheduler
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.encoder import Windows
 from gpusched_env.errors import GpuschedError
@@ -33,6 +38,11 @@ class TrainingConfig(Windows):
     """Name of a scenario, or path of a JSON or TOML file."""
     learner: Literal["ppo", "stable-baselines3"] = "ppo"
     """Learning algorithm: our PPO (agents/ppo.py), or MaskablePPO of sb3-contrib with a value network."""
+    teacher: str = ""
+    """Scheduler that the network imitates before it learns from rewards, such as srtf:placement=consolidate; empty =
+    none. A network with a teacher wants a smaller learning rate and horizon."""
+    teacher_episodes: int = 24
+    """Number of episodes in each of the three rounds of imitation."""
     steps: int = 600_000
     """Total number of environment steps."""
     seed: int = 0
@@ -70,10 +80,17 @@ class TrainingConfig(Windows):
     def __post_init__(self) -> None:
         """Check every field."""
         super().__post_init__()
-        least = dict.fromkeys(("steps", "workloads", "batch", "epochs", "validations", "validation_seeds"), 1)
+        counts = ("teacher_episodes", "steps", "workloads", "batch", "epochs", "validations", "validation_seeds")
+        least = dict.fromkeys(counts, 1)
         for name, smallest in (least | {"copies": 2}).items():
             if getattr(self, name) < smallest:
                 raise GpuschedError(f"training: {name} is {getattr(self, name)}: it must be at least {smallest}")
+        if self.teacher:
+            make_scheduler(self.teacher)  # an unknown one is an error now, not after the first validation
+            if self.learner != "ppo":
+                raise GpuschedError(
+                    f"training: teacher is {self.teacher!r}, but only the learner ppo imitates one; leave teacher empty"
+                )
         if not self.horizon > 0:
             raise GpuschedError(f"training: horizon is {self.horizon}: give a number > 0, or inf for no discount")
 
@@ -88,23 +105,28 @@ class TrainingConfig(Windows):
         return METRIC_OF.get(self.reward, "mean_jct_s")
 
 
-def train(config: TrainingConfig, output: Path, progress: Progress | None = None) -> Path:
+def train(config: TrainingConfig, output: Path, progress: Progress | None = None, resume: bool = False) -> Path:
     """Train an agent, save it in ``output``, and return the path of its model.
 
     The model is ``model.npz``; that of MaskablePPO is ``model.zip``. The other files are ``initial.npz`` (the network
-    before training), ``config.json`` and ``learning.csv``, which begins with the initial network; that one is never
-    kept as the model. All are written atomically when the first checkpoint has been validated, and replaced when a
-    later checkpoint is better. An interrupted call thus leaves the best checkpoint so far, or the files that were there
-    before.
+    before training), ``cloned.npz`` (after imitation of the teacher, if there is one), ``config.json`` and
+    ``learning.csv``, which begins with the initial network; that one is never kept as the model. All are written
+    atomically when the first checkpoint has been validated, and replaced when a later checkpoint is better. An
+    interrupted call thus leaves the best checkpoint so far, or the files that were there before.
+
+    Our PPO also writes ``updates.csv`` and, for TensorBoard, the folder ``tensorboard``: return, KL divergence,
+    entropy and more of each update. After each validation it saves ``state.pt``, from which ``resume`` continues; the
+    resumed run gives the files of an uninterrupted one, bit for bit. A finished run has no state.
 
     Parameters
     ----------
     output : folder of the files
     progress : called repeatedly with (steps done, total steps, latest result as text)
+    resume : True = continue the interrupted run in ``output``
 
     Raises
     ------
-    GpuschedError : the scenario has too few seeds, or the folder cannot be written
+    GpuschedError : the scenario has too few seeds, the folder cannot be written, or there is nothing to resume
     KeyboardInterrupt : Ctrl-C; its text tells what was kept
     """
     scenario = get_scenario(config.scenario)
@@ -122,18 +144,52 @@ def train(config: TrainingConfig, output: Path, progress: Progress | None = None
         "training": dataclasses.asdict(config),
         "scenario": scenario.as_dict(),
         "scenario_fingerprint": scenario.fingerprint(),
-        "version": gpusched_env.__version__,
+        **versions(),
     }
     torch.set_num_threads(1)  # the network is so small that a second thread makes it slower
     torch.manual_seed(config.seed)
     ours = config.learner == "ppo"
     validation = Validation(config, scenario, output, ".npz" if ours else ".zip", record, progress)
-    try:
-        if ours:
-            environment = ClusterEnv(scenario, reward=config.reward, **dataclasses.asdict(config.windows))
-            ppo.learn(config, environment, validation)
-        else:
+    if not ours:
+        if resume:
+            raise GpuschedError("training: only the learner ppo resumes; train without resume")
+        with _told_what_was_kept(validation):
             maskable_ppo.learn(config, scenario, validation)
-    except KeyboardInterrupt as stop:
-        raise KeyboardInterrupt(validation.kept()) from stop
+        return validation.model_file
+    environment = ClusterEnv(scenario, reward=config.reward, **dataclasses.asdict(config.windows))
+    with contextlib.closing(RunFolder(output, record, resume)) as folder, _told_what_was_kept(validation, folder):
+        ppo.learn(config, environment, validation, folder)
+        folder.finish()
     return validation.model_file
+
+
+@contextlib.contextmanager
+def _told_what_was_kept(validation: Validation, folder: RunFolder | None = None) -> Iterator[None]:
+    """Add to an interrupt what was kept, and whether the run can be resumed."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        hint = "; --resume continues the training" if folder is not None and folder.can_resume else ""
+        raise KeyboardInterrupt(validation.kept() + hint) from stop
+
+
+def versions() -> dict[str, Any]:
+    """Return the versions of the packages that training uses and, in a clone, the commit of the code."""
+    found: dict[str, Any] = {"version": gpusched_env.__version__}
+    found["packages"] = {name: metadata.version(name) for name in ("gymnasium", "numba", "numpy", "torch")}
+    try:
+        found["commit"] = _git("rev-parse", "HEAD")
+        found["uncommitted_changes"] = bool(_git("status", "--porcelain", "--untracked-files=no"))
+    except (OSError, subprocess.CalledProcessError):
+        pass  # no clone, or no git
+    return found
+
+
+def _git(*arguments: str) -> str:
+    """Return what git prints about the clone that contains this file."""
+    folder = Path(gpusched_env.__file__).parents[1]
+    if not (folder / ".git").exists():
+        raise OSError(f"{folder} is not a clone")
+    return subprocess.run(
+        ["git", "-C", str(folder), *arguments], check=True, capture_output=True, text=True
+    ).stdout.strip()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from gpusched_env.agents.evaluation import evaluate_policy
-from gpusched_env.agents.learned import CONFIG_FILE, INITIAL, MODEL, LearnedScheduler
+from gpusched_env.agents.learned import CLONED, CONFIG_FILE, INITIAL, MODEL, LearnedScheduler
 from gpusched_env.files import whole, write_whole
 from gpusched_env.scenarios import Scenario
 
@@ -54,9 +54,9 @@ class Validation:
         self.model_file = output / f"{MODEL}{suffix}"
         self._about = record
         self._record = json.dumps(record, indent=2)
-        self._best, self._best_steps, self._steps = np.inf, 0, 0
+        self._best, self._best_steps, self._steps = np.inf, -1, 0  # -1 = none is kept yet
         self._lines = [f"steps,validation_{config.metric},kept"]
-        self._initial = b""
+        self._firsts: dict[str, bytes] = {}  # content of the first networks' files, by the stem of the name
         self._said = ""
         self._due = config.steps / config.validations
         first = scenario.seeds.validation[0]
@@ -71,22 +71,28 @@ class Validation:
         """
         self._save = save
         with torch.random.fork_rng(devices=()), self._candidate() as (model, config):
-            self._initial = model.read_bytes()
+            self._firsts[INITIAL] = model.read_bytes()
             self._note("initial", self._score(model, config), kept=False)
         self.told(0)
 
-    def after(self, steps: int) -> None:
-        """Validate if this is due after so many steps."""
+    def cloned(self) -> None:
+        """Play the validation seeds with the network that has imitated the teacher, the first candidate."""
+        self._check("cloned", CLONED)
+        self.told(0)
+
+    def after(self, steps: int) -> bool:
+        """Validate if this is due after so many steps; return whether it was."""
         self._steps = steps
-        if steps >= self._due:
+        if is_due := steps >= self._due:
             self._due += self.config.steps / self.config.validations
-            self.check()
+            self._check()
         self.told(steps)
+        return is_due
 
     def end(self) -> None:
         """Validate the last network if the last call of :meth:`after` did not."""
         if self._lines[-1].split(",")[0] != str(self._steps):
-            self.check()
+            self._check()
             self.told(self._steps)
 
     def told(self, steps: int) -> None:
@@ -94,15 +100,33 @@ class Validation:
         if self.progress is not None:
             self.progress(min(steps, self.config.steps), self.config.steps, self._said)
 
-    def check(self) -> None:
-        """Play the validation seeds; keep the model if it is the best so far."""
+    def state(self) -> dict[str, Any]:
+        """Return everything that :meth:`restore` needs, as plain values."""
+        return {name: getattr(self, name) for name in ("_best", "_best_steps", "_steps", "_lines", "_firsts", "_due")}
+
+    def restore(self, state: Mapping[str, Any], save: Callable[[Path, dict[str, Any]], None]) -> None:
+        """Continue after the validation that a state was saved after; ``save`` is that of :meth:`begin`."""
+        self._save = save
+        self.__dict__.update(state)
+        self.told(self._steps)
+
+    def _check(self, label: str = "validation", stem: str = "") -> None:
+        """Play the validation seeds; keep the model if it is the best so far.
+
+        Parameters
+        ----------
+        stem : stem of the name under which this network is kept as well; empty = only if it is the best
+        """
         with torch.random.fork_rng(devices=()), self._candidate() as (model, config):
+            if stem:
+                self._firsts[stem] = model.read_bytes()
             score = self._score(model, config)
-            kept = score < self._best or not self._best_steps
-            self._note("validation", score, kept)
+            kept = score < self._best or self._best_steps < 0
+            self._note(label, score, kept)
             if kept:
-                with whole(self.model_file.with_stem(INITIAL)) as partial:
-                    partial.write_bytes(self._initial)
+                for name, content in self._firsts.items():
+                    with whole(self.model_file.with_stem(name)) as partial:
+                        partial.write_bytes(content)
                 config.replace(self.output / CONFIG_FILE)
                 model.replace(self.model_file)
                 self._best, self._best_steps = score, self._steps
@@ -138,7 +162,7 @@ class Validation:
 
     def kept(self) -> str:
         """Describe what an interrupted call has left in the folder."""
-        if not self._best_steps:
+        if self._best_steps < 0:
             first = round(self.config.steps / self.config.validations)
             return f"no checkpoint was validated yet, so nothing was written (the first is due at step {first:,})"
         found = f"of step {self._best_steps:,}, validation {self._in_words(self._best)}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import dataclasses
 from pathlib import Path
 from typing import Literal
 
@@ -11,6 +13,7 @@ import torch
 
 from gpusched_env.agents.ppo import Steps, advantages, paid_until
 from gpusched_env.agents.training import TrainingConfig, train
+from gpusched_env.errors import GpuschedError
 
 
 def steps_of(rows: list[tuple[int, float, float, float]]) -> Steps:
@@ -61,3 +64,60 @@ def test_both_learners_improve_the_network(learner: Literal["ppo", "stable-basel
     config = TrainingConfig(learner=learner, steps=60_000, workloads=4, batch=1024, validations=4, learning_rate=1e-3)
     rows = [line.split(",") for line in train(config, tmp_path).with_name("learning.csv").read_text().splitlines()[1:]]
     assert min(float(row[1]) for row in rows[1:]) < float(rows[0][1])
+
+
+class _Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+@pytest.mark.parametrize("teacher", ["", "sjf:placement=consolidate"])
+def test_a_killed_run_that_is_resumed_gives_the_files_of_an_uninterrupted_one(teacher: str, tmp_path: Path) -> None:
+    config = TrainingConfig(
+        scenario="tiny-v1", teacher=teacher, teacher_episodes=2, steps=1_500, workloads=2, copies=2, validations=6,
+        validation_seeds=1,
+    )  # fmt: skip
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    train(config, whole)
+
+    def kill(done: int, total: int, said: str) -> None:
+        if done >= 700:
+            raise _Killed
+
+    with pytest.raises(_Killed):
+        train(config, killed, kill)
+    assert (killed / "state.pt").is_file()
+    train(config, killed, resume=True)
+    names = {path.name for path in whole.iterdir()}
+    assert names == {path.name for path in killed.iterdir()} >= {"model.npz", "updates.csv", "learning.csv"}
+    for name in names - {"tensorboard"}:
+        assert (killed / name).read_bytes() == (whole / name).read_bytes(), name
+
+
+def test_a_run_is_resumed_only_under_its_own_settings(tmp_path: Path) -> None:
+    config = TrainingConfig(scenario="tiny-v1", steps=1_000, workloads=2, copies=2, validations=6, validation_seeds=1)
+
+    def kill(done: int, total: int, said: str) -> None:
+        if done >= 400:
+            raise _Killed
+
+    with pytest.raises(GpuschedError, match=r"state.pt: no such file, so there is nothing to resume"):
+        train(config, tmp_path, resume=True)
+    with pytest.raises(_Killed):
+        train(config, tmp_path, kill)
+    with pytest.raises(GpuschedError, match=r"saved under another training: clip was 0.2, is 0.3; resume with"):
+        train(dataclasses.replace(config, clip=0.3), tmp_path, resume=True)
+    (tmp_path / "state.pt").write_bytes(b"PK")
+    with pytest.raises(GpuschedError, match=r"state\.pt: not a saved state; train without --resume"):
+        train(config, tmp_path, resume=True)
+
+
+def test_every_update_is_logged_for_spreadsheets_and_tensorboard(tmp_path: Path) -> None:
+    config = TrainingConfig(scenario="tiny-v1", steps=600, workloads=2, copies=2, validations=1, validation_seeds=1)
+    train(config, tmp_path)
+    rows = list(csv.DictReader((tmp_path / "updates.csv").read_text(encoding="utf-8").splitlines()))
+    assert int(rows[-1]["steps"]) >= 600
+    assert all(0.0 <= float(row["clipped"]) <= 1.0 and float(row["entropy"]) >= 0.0 for row in rows)
+    [events] = (tmp_path / "tensorboard").iterdir()
+    content = events.read_bytes()
+    for name in rows[0]:
+        assert f"updates/{name}".encode() in content

@@ -19,7 +19,7 @@ from helpers import linked_scenario
 from rich.console import Console
 
 import gpusched_env
-from gpusched_env.agents.evaluation import default_baselines, evaluate_agent, evaluate_policy
+from gpusched_env.agents.evaluation import default_baselines, evaluate_agents, evaluate_policy
 from gpusched_env.agents.learned import LearnedScheduler
 from gpusched_env.agents.network import SlotNetwork
 from gpusched_env.agents.training import TrainingConfig, train
@@ -83,7 +83,8 @@ def test_an_agent_plays_the_same_schedule_again_and_in_other_processes(trained: 
 
 def test_files_that_training_writes(trained: Path) -> None:
     written = {path.name for path in trained.parent.iterdir()}
-    assert written == {"model.npz", "initial.npz", "config.json", "learning.csv", "scenario.json"}
+    files = {"model.npz", "initial.npz", "config.json", "learning.csv", "updates.csv", "tensorboard", "scenario.json"}
+    assert written == files
     record = json.loads(trained.with_name("config.json").read_text(encoding="utf-8"))
     assert record["scenario_fingerprint"] == get_scenario(str(trained.with_name("scenario.json"))).fingerprint()
     header, initial, kept = (line.split(",") for line in trained.with_name("learning.csv").read_text().splitlines())
@@ -273,9 +274,10 @@ def test_an_interrupt_keeps_the_best_checkpoint_and_says_where(tmp_path: Path) -
             raise KeyboardInterrupt
 
     model = tmp_path / "run" / "model.npz"
-    with pytest.raises(KeyboardInterrupt, match=r"run/model\.npz is the best checkpoint so far, of step \d+"):
+    with pytest.raises(KeyboardInterrupt, match=r"run/model\.npz is the best checkpoint so far, of step \d+.*--resume"):
         train(small(tmp_path), model.parent, stop)
-    assert {path.name for path in model.parent.iterdir()} == {"model.npz", "initial.npz", "config.json", "learning.csv"}
+    files = {"model.npz", "initial.npz", "config.json", "learning.csv", "updates.csv", "tensorboard", "state.pt"}
+    assert {path.name for path in model.parent.iterdir()} == files
     assert len(model.with_name("learning.csv").read_text().splitlines()) > 1
     simulate(get_scenario("tiny-v1").instance(0), LearnedScheduler(str(model)))
 
@@ -283,14 +285,14 @@ def test_an_interrupt_keeps_the_best_checkpoint_and_says_where(tmp_path: Path) -
 def test_an_interrupt_before_the_first_checkpoint_keeps_the_old_model(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     train(small(tmp_path), folder)
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
     def stop(done: int, total: int, text: str) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt, match=r"no checkpoint was validated yet, .* due at step 64"):
         train(small(tmp_path, seed=1), folder, stop)
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
 
 
 def test_train_py_ends_in_one_line_at_an_interrupt(
@@ -310,7 +312,9 @@ def test_train_py_ends_in_one_line_at_an_interrupt(
 def test_the_comparison_has_the_references_and_the_chosen_baselines(tmp_path: Path) -> None:
     model = train(small(tmp_path), tmp_path)
     text = io.StringIO()
-    results = evaluate_agent(model, get_scenario("tiny-v1"), tmp_path, 2, 1, console(text), ["fifo", "tiresias:knob=4"])
+    results = evaluate_agents(
+        [model], get_scenario("tiny-v1"), tmp_path, 2, 1, console(text), ["fifo", "tiresias:knob=4"]
+    )
     names = [result.scheduler.name for result in results[::2]]
     assert names[:4] == ["learned", "initial", "untrained", "fifo-strict"]
     assert len(names) == 5
@@ -342,7 +346,24 @@ def test_an_agent_is_compared_with_an_older_one(tmp_path: Path) -> None:
         for seed in (0, 1)
     )
     console = Console(file=io.StringIO(), width=150)
-    evaluate_agent(newer, scenario, tmp_path / "1", 2, 1, console, ["fifo", f"learned:path={older}"])
+    evaluate_agents([newer], scenario, tmp_path / "1", 2, 1, console, ["fifo", f"learned:path={older}"])
     table = (tmp_path / "1" / "table.txt").read_text(encoding="utf-8")
     assert table.count("learned") >= 3
     assert "/ that of the others" in table
+
+
+def test_several_networks_are_compared_over_training_seeds(tmp_path: Path) -> None:
+    """Each ratio is the geometric mean over the networks; its interval is over the networks."""
+    scenario = get_scenario("tiny-v1")
+    models = []
+    for seed in range(3):
+        config = dataclasses.replace(small(tmp_path), seed=seed)
+        models.append(train(config, tmp_path / f"seed-{seed}"))
+    text = io.StringIO()
+    results = evaluate_agents(models, scenario, tmp_path, 2, 1, console(text), ["fifo"])
+    jct = np.array([result.metrics["mean_jct_s"] for result in results]).reshape(-1, 2)
+    assert len(jct) == 6  # three networks, initial, untrained, fifo
+    ratios = [paired_ratio(jct[k], jct[5]).mean for k in range(3)]
+    expected = paired_ratio(ratios, [1.0] * 3)
+    [line] = [line for line in text.getvalue().splitlines() if line.strip().startswith("fifo-strict") and "[" in line]
+    assert line.split()[1:] == [f"{expected.mean:.3f}", f"[{expected.low:.3f},", f"{expected.high:.3f}]"]

@@ -1,0 +1,53 @@
+"""Settings with which an agent learns to beat the best heuristics of a scenario."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from gpusched_env.agents.training import TrainingConfig
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Settings of a training run, and the heuristics that its agent is measured by.
+
+    Attributes
+    ----------
+    description : what the agent learns
+    training : the settings
+    rivals : best tuned heuristics with the same information, beside the baselines with their default parameters
+    """
+
+    description: str
+    training: TrainingConfig
+    rivals: tuple[str, ...]
+
+
+DEFAULT: Final = "philly-64"
+RECIPES: Final = {
+    DEFAULT: Recipe(
+        "knows remaining run times; imitates shortest remaining time first, then learns from rewards",
+        TrainingConfig(
+            scenario="philly-64-v1",
+            teacher="srtf:placement=consolidate",
+            least_run_s=0.0,
+            steps=400_000,
+            learning_rate=5e-4,
+            horizon=0.25,
+        ),
+        ("srtf:placement=consolidate", "srsf:placement=consolidate"),
+    ),
+    "philly-64-blind": Recipe(
+        "does not know run times",
+        TrainingConfig(
+            scenario="philly-64-v1",
+            clairvoyant=False,
+            queue_order="least-attained",
+            running_order="most-attained",
+            steps=1_500_000,
+            horizon=1.0,
+        ),
+        ("dally-fully-consolidated", "tiresias-g:placement=consolidate"),
+    ),
+}
