@@ -89,6 +89,7 @@ def run(settings: Settings) -> None:
     baselines = chosen_schedulers([settings.baselines]) if settings.baselines else None
     output = settings.output or Path("runs") / (file_name(scenario.name) if is_own else settings.recipe)
     console.print(": ".join(filter(None, [f"Training on [bold]{scenario.name}[/bold]", scenario.description])))
+    models: Sequence[Path]
     if settings.training_seeds == 1:
         models = [trained(config, output, settings.resume, console)]
     else:

@@ -127,9 +127,8 @@ def evaluate_agents(
             console.print(f"{name} is left out: it plans again at every arrival, which takes long; --baselines adds it")
         baselines = [*baselines, *rivals]
     results: list[RunResult] = []
-    path = str(models[0])
     agents = [LearnedScheduler(str(model)) for model in models]
-    agents += [LearnedScheduler(path, **{reference: True}) for reference in agents[0].references()]
+    agents += [agents[0].reference(name) for name in agents[0].references()]
     for agent in agents:
         results += evaluate_policy(agent, scenario, seeds, keep_logs=True)
     results += evaluate(scenario, baselines, seeds, workers=workers, keep_logs=True)

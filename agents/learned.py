@@ -110,6 +110,12 @@ class LearnedScheduler(Scheduler):
         saved = [stem for stem in _STEMS if Path(self.path).with_stem(stem).is_file()]
         return [*saved, "untrained"]
 
+    def reference(self, name: str) -> LearnedScheduler:
+        """Return a copy that plays one of :meth:`references`."""
+        player = dataclasses.replace(self)
+        setattr(player, name, True)
+        return player
+
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the network: each worker process loads it itself."""
         return self.__dict__ | {"_model": None, "_player": None}

@@ -16,20 +16,20 @@ otherwise compiler.py compiles them.
 
 from __future__ import annotations
 
-import math
 import os
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self, TypeVar, overload
 from weakref import WeakValueDictionary
 
 import numpy as np
 
+from gpusched_env.core.memory import Layout, aligned, as_bytes, copied
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 INTERPRETED: Final = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
-_LINE: Final = 64  # [byte] of a cache line
 
 
 class Field(NamedTuple):
@@ -83,6 +83,8 @@ class Handle:
         words: list[int] = []
         for name in self.fields:
             words += self._words_of(name, arrays[name])
+        self.layout: Layout | None = None  # of the arrays that lie in ``memory``; None = each array lies alone
+        self.memory = np.empty(0, np.uint8)
         self._table = np.array(words, np.int64)
         self.address = int(self._table.ctypes.data)
         self.parameter = self._as_parameter_ = self if INTERPRETED else self.address  # what kernels take
@@ -95,6 +97,7 @@ class Handle:
         ------
         TypeError : ``value`` is not contiguous, or has a wrong dtype or a wrong number of axes
         """
+        self.layout = None
         words, at = self._words_of(name, value), self._words[name]
         self._table[at : at + len(words)] = words
 
@@ -112,14 +115,39 @@ class Handle:
         setattr(self, name, value if field.axes else value[()])
         return (value.ctypes.data, *value.shape)
 
+    @classmethod
+    def in_memory(cls, layout: Layout, memory: np.ndarray, **others: np.ndarray) -> Self:
+        """Return a handle of arrays that lie in one piece of memory, and of others.
+
+        Parameters
+        ----------
+        memory : uint8 [layout.size]
+        """
+        made = cls(**layout.views(memory), **others)
+        made.layout, made.memory = layout, memory
+        return made
+
     def copy(self) -> Self:
         """Return a handle of copies of all arrays."""
-        return type(self)(**{name: _copied(value) for name, value in self._arrays.items()})
+        if self.layout is None:
+            return type(self)(**{name: copied(value) for name, value in self._arrays.items()})
+        others = {name: copied(value) for name, value in self._others().items()}
+        memory = aligned(self.memory.shape, self.memory.dtype)
+        memory[:] = self.memory
+        return self.in_memory(self.layout, memory, **others)
 
     def copy_from(self, other: Self) -> None:
         """Copy the contents of all arrays of ``other`` into the arrays of this handle; the shapes must be equal."""
-        for name, value in other._arrays.items():
-            np.copyto(_plain(self._arrays[name]), _plain(value))
+        together = self.layout is not None and other.layout is not None
+        if together:
+            self.memory[:] = other.memory
+        for name, value in (other._others() if together else other._arrays).items():
+            np.copyto(as_bytes(self._arrays[name]), as_bytes(value))
+
+    def _others(self) -> dict[str, np.ndarray]:
+        """Return the arrays that lie elsewhere, by name."""
+        parts = () if self.layout is None else self.layout.parts
+        return {name: value for name, value in self._arrays.items() if name not in parts}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Copy all arrays; a copy makes its own table."""
@@ -128,15 +156,6 @@ class Handle:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the arrays as bytes, without the table and the types, which the class knows."""
         return _made, (type(self), {name: _packed(value) for name, value in self._arrays.items()})
-
-
-def _plain(value: np.ndarray) -> np.ndarray:
-    """View records as bytes: numpy copies structured arrays field by field, which takes ten times as long."""
-    return value.view(f"V{value.dtype.itemsize}") if value.dtype.names else value
-
-
-def _copied(value: np.ndarray) -> np.ndarray:
-    return _plain(value).copy().view(value.dtype)
 
 
 def _packed(value: np.ndarray) -> tuple[tuple[int, ...], bytes]:
@@ -161,56 +180,75 @@ class Batched:
     kind : class of the handles
     batch : number of handles
     sizes : length of each axis, by the name of the axis
+    apart : names of arrays that are stored alone, contiguous over the batch. All others of one handle lie in one piece
+        of memory
     shared : arrays that all handles share; they have no batch axis
+
+    Attributes
+    ----------
+    memory : uint8 [batch, bytes], the pieces of memory
+    own : names of the arrays that are not shared
     """
 
-    def __init__(self, kind: type[Handle], batch: int, sizes: Mapping[str, int], **shared: np.ndarray) -> None:
+    def __init__(
+        self,
+        kind: type[Handle],
+        batch: int,
+        sizes: Mapping[str, int],
+        apart: Collection[str] = (),
+        **shared: np.ndarray,
+    ) -> None:
         self.kind, self.batch, self.shared = kind, batch, shared
-        for name, field in kind.fields.items():
-            if name not in shared:
-                shape = (batch, *(sizes[axis] for axis in field.axes))
-                setattr(self, name, _aligned(shape, field.dtype))
-                if field.fill:
-                    getattr(self, name)[:] = field.fill
+        fields = {name: field for name, field in kind.fields.items() if name not in shared}
+        self.own, self.apart = list(fields), [name for name in fields if name in apart]
+        shapes = {name: tuple(sizes[axis] for axis in field.axes) for name, field in fields.items()}
+        self.layout = Layout({name: (fields[name].dtype, shapes[name]) for name in fields if name not in apart})
+        self.memory = aligned((batch, self.layout.size), np.dtype(np.uint8))
+        self.__dict__ |= self.layout.views(self.memory)
+        self.__dict__ |= {name: aligned((batch, *shapes[name]), fields[name].dtype) for name in self.apart}
+        for name, field in fields.items():
+            if field.fill:
+                getattr(self, name)[:] = field.fill
 
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> np.ndarray: ...
 
-    @property
-    def own(self) -> list[str]:
-        """Names of the arrays that are not shared."""
-        return [name for name in self.kind.fields if name not in self.shared]
-
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Copy the arrays; those that all handles share never change."""
         twin = type(self).__new__(type(self))
-        twin.__dict__ |= self.__dict__ | {name: _copied(getattr(self, name)) for name in self.own}
+        twin.__dict__ |= self.__dict__ | {name: copied(getattr(self, name)) for name in self.apart}
+        twin.memory = aligned(self.memory.shape, self.memory.dtype)
+        twin.memory[:] = self.memory
+        twin.__dict__ |= self.layout.views(twin.memory)
         return twin
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the arrays as bytes."""
-        return self.__dict__ | {name: _packed(getattr(self, name)) for name in self.own}
+        packed = {name: _packed(getattr(self, name)) for name in ("memory", *self.apart)}
+        return {name: value for name, value in self.__dict__.items() if name not in self.layout.parts} | packed
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Make arrays of the bytes."""
         self.__dict__.update(state)
-        for name in self.own:
+        shape, data = state["memory"]
+        self.memory = aligned(shape, np.dtype(np.uint8))
+        self.memory[:] = np.frombuffer(data, np.uint8).reshape(shape)
+        self.__dict__ |= self.layout.views(self.memory)
+        for name in self.apart:
             setattr(self, name, _unpacked(self.kind.fields[name], state[name]))
 
     def handle(self, b: int) -> Any:
         """Return a handle of the arrays at index ``b`` of the batch axis."""
-        arrays = {name: getattr(self, name) for name in self.own}
-        rows = {name: array[b : b + 1].reshape(array.shape[1:]) for name, array in arrays.items()}
-        return self.kind(**rows, **self.shared)
+        rows = {name: self.rows(name)[b : b + 1].reshape(self.rows(name).shape[1:]) for name in self.own}
+        made = self.kind(**rows, **self.shared)
+        made.layout, made.memory = self.layout, self.memory[b]
+        return made
 
-
-def _aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
-    """Allocate an array of zeros that is aligned to a cache line."""
-    length = math.prod(shape) * dtype.itemsize
-    raw = np.zeros(length + _LINE, np.uint8)
-    first = -raw.ctypes.data % _LINE
-    return raw[first : first + length].view(dtype).reshape(shape)
+    def rows(self, name: str) -> np.ndarray:
+        """Return an array by name, with the batch axis."""
+        array: np.ndarray = getattr(self, name)
+        return array
 
 
 handles: Final[WeakValueDictionary[int, Handle]] = WeakValueDictionary()  # by address

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy as np
 
@@ -302,6 +302,9 @@ class Run(Handle):
     models = array(MODEL_DTYPE, "models")  # MODEL_FLAGS
 
 
+BUFFERS: Final = ("events", "event_gpus")  # of the log
+
+
 class State(Batched):
     """The arrays of several runs: those of :class:`Run` with a leading batch axis.
 
@@ -318,37 +321,21 @@ class State(Batched):
             "gangs_twice": 2 * sizes["seats"],
             "event_gpus": 4 * sizes["gpus"] + 64,
         }
-        super().__init__(Run, batch, sizes | derived, rules=RULE_FLAGS, models=MODEL_FLAGS)
+        super().__init__(Run, batch, sizes | derived, BUFFERS, rules=RULE_FLAGS, models=MODEL_FLAGS)
         self._sizes = sizes
         self.running[:] = np.arange(self.running.shape[1])
         self.paces["shape"] = -1  # unused rows stay unused when arrays grow
         self.due["due_s"] = self.busy["since_s"] = np.inf
 
     def clear(self, b: int) -> None:
-        """Reset the arrays of run ``b`` to their initial values."""
-        for rows, initial in self._bytes:
-            rows[b] = initial
+        """Reset the arrays of run ``b`` to their initial values; ``world`` counts the entries of the log's buffers."""
+        self.memory[b] = self._initial
 
     @cached_property
-    def _bytes(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Bytes of each array, uint8 [B, bytes], and their initial values, uint8 [bytes]."""
-        names = [name for name in self.own if name not in ("events", "event_gpus")]  # ``world`` counts their entries
-        initial = State(1, self._sizes)
-        return [(_bytes_of(getattr(self, name)), _bytes_of(getattr(initial, name))[0]) for name in names]
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Copy the arrays; the bytes of a copy are views of its own arrays."""
-        twin = super().__deepcopy__(memo)
-        twin.__dict__.pop("_bytes", None)
-        return twin
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out the bytes, as a copy does."""
-        return {name: value for name, value in super().__getstate__().items() if name != "_bytes"}
-
-
-def _bytes_of(array: np.ndarray) -> np.ndarray:
-    return array.reshape(len(array), -1).view(np.uint8)
+    def _initial(self) -> np.ndarray:
+        """Initial content of the memory of a run, uint8 [bytes]."""
+        memory: np.ndarray = State(1, self._sizes).memory[0]
+        return memory
 
 
 EVENT_BUFFER: Final = 1024

@@ -10,6 +10,7 @@ import numpy as np
 
 from gpusched_env.cluster import TIERS
 from gpusched_env.core.handle import Batched, entry_of
+from gpusched_env.core.memory import as_bytes
 from gpusched_env.core.placement.rules import goes_anywhere, rule_number
 from gpusched_env.core.state import Run
 from gpusched_env.envs.encoder import WINDOW_ORDERS, Windows
@@ -123,7 +124,10 @@ class Batch:
                 sizes[f"{name}_columns"] = shape[1]
         sizes["queue"], sizes["running"] = windows.queue_window, windows.running_window
         sizes["block"] = sum(math.prod(shape) for shape in self._shapes.values()) if len(runs) == 1 else 0
-        return Batched(EnvArrays, len(runs), sizes, **self._shared)
+        # A batch of one is copied as a whole; of a larger one, learners read arrays that are contiguous over the batch.
+        # Addresses mean nothing in another process.
+        apart = ("extra_addresses",) if len(runs) == 1 else EnvArrays.fields
+        return Batched(EnvArrays, len(runs), sizes, apart, **self._shared)
 
     def parts(self) -> Iterator[tuple[str, slice, tuple[int, ...]]]:
         """Yield name, part of the block and shape of each observation array of a single environment."""
@@ -209,6 +213,15 @@ class Batch:
         self.episodes["step_limit"][b] = step_limit
         self.episodes["least_run_s"][b] = self._windows.least_run_in(instance.semantics)
         self.episodes["keeps_log"][b], self.episodes["row"][b] = kept
+
+    def copy(self, source: int, target: int) -> None:
+        """Put environment ``target`` of a batch into the state of ``source``."""
+        for name in self.arrays.apart:
+            if name != "extra_addresses":
+                rows = as_bytes(self.arrays.rows(name))
+                rows[target] = rows[source]
+        for name in self._windows.extras:
+            self.observations[name][target] = self.observations[name][source]
 
     def finish_step(self, bits: int, drain: Callable[[], None]) -> bool:
         """Finish a step of environment 0 as its bits demand; return whether the episode is over.

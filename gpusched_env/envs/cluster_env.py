@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import gymnasium as gym
@@ -18,6 +19,7 @@ from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.event_log import EventLog
 
 if TYPE_CHECKING:
+    from gpusched_env.envs.snapshots import Snapshot
     from gpusched_env.instance import Instance
     from gpusched_env.scenarios import Scenario
     from gpusched_env.simulator import Simulation
@@ -212,7 +214,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         self.observation_space = spaces.Dict(boxes)  # type: ignore[assignment]
         self._encoder: Encoder | None = None
         self._checked_gangs: set[tuple[int, int]] = set()
-        self._over = True
+        self._over, self._seed = True, 0
 
     # --- Gymnasium
 
@@ -233,7 +235,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         super().reset(seed=seed)
         drawn = int(self.np_random.integers(*self.scenario.seeds.train)) if seed is None else seed
         instance = self.scenario.instance(drawn)
-        simulation = Simulation(instance, drawn)
+        simulation, self._seed = Simulation(instance, drawn), drawn
         check_rules(simulation, self.windows.rules, self._checked_gangs)
         limit = self.limit(instance)
         self._encoder = Encoder(
@@ -347,6 +349,54 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
             "metrics": summarise(simulation.instance, log, simulation.now_s, self.scenario.tracked_window),
             "digest": log.digest(),
         }
+
+    def snapshot(self) -> Snapshot:
+        """Return the state of the environment as a value, which :meth:`restore` continues from as often as you like.
+
+        It holds everything that later steps depend on, and the event log, but not the random generator of ``reset``.
+
+        Raises
+        ------
+        gymnasium.error.ResetNeeded : before the first reset
+        """
+        from gpusched_env import __version__
+        from gpusched_env.envs.snapshots import Snapshot
+
+        encoder = self.encoder
+        return Snapshot(
+            __version__, self._fingerprint, self._seed, self.windows, encoder.simulation.state(), encoder.state(),
+            self._over,
+        )  # fmt: skip
+
+    def restore(self, snapshot: Snapshot) -> tuple[Observation, dict[str, Any]]:
+        """Continue from a snapshot of this environment, or of an equal one in another process.
+
+        Returns
+        -------
+        observation, info : as of ``reset``, at the time of the snapshot
+
+        Raises
+        ------
+        GpuschedError : a snapshot of another scenario, version or windows
+        """
+        snapshot.check(self._fingerprint, self.windows)
+        if self._encoder is None or self._seed != snapshot.seed:
+            generator = self._np_random, self._np_random_seed
+            self.reset(seed=snapshot.seed)
+            self._np_random, self._np_random_seed = generator
+        encoder = self.encoder
+        encoder.simulation.restore(snapshot.run)
+        encoder.restore(snapshot.episode)
+        self._over = snapshot.is_over
+        observation, mask = encoder.take()
+        if self._mask_in_observation:
+            observation["action_mask"] = mask.copy()
+        refusals = int(encoder.results[REFUSALS])
+        return observation, {"action_mask": mask, "dt": 0.0, "refusals": refusals, "seed": snapshot.seed}
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        return self.scenario.fingerprint()
 
     def wake_at(self, time_s: float) -> None:
         """End the next wait at simulated time ``time_s`` [s] at the latest, as a scheduler's Wait does."""

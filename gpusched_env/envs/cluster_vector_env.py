@@ -188,6 +188,26 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
             raise GpuschedError("event_log: make the environments with keep_logs=True")
         return self._started_runs().simulations[b].log()
 
+    def copy_environment(self, source: int, target: int) -> None:
+        """Put environment ``target`` into the state of ``source``: from now on equal actions give equal steps.
+
+        The random stream from which ``target`` draws its next training seed stays its own.
+
+        Raises
+        ------
+        gymnasium.error.ResetNeeded : before the first reset
+        GpuschedError : there is no such environment, or the two have different scenarios
+        """
+        runs = self._started_runs()
+        for b in (source, target):
+            if not 0 <= b < self.num_envs:
+                raise GpuschedError(f"copy_environment: there is no environment {b}, only 0 to {self.num_envs - 1}")
+        if self.singles[source] is not self.singles[target]:
+            raise GpuschedError(f"copy_environment: environments {source} and {target} have different scenarios")
+        if source != target:
+            runs.copy(source, target)
+            self._over[target] = self._over[source]
+
     # --- inside
 
     @staticmethod

@@ -342,6 +342,18 @@ class Encoder:
         """Return the observation in fresh arrays."""
         return self.take()[0]
 
+    def state(self) -> np.ndarray:
+        """Return the state of the episode and of its observation, uint8 [bytes]."""
+        state: np.ndarray = self.batch.arrays.memory[0].copy()
+        return state
+
+    def restore(self, state: np.ndarray) -> None:
+        """Continue from a state; the state of the simulation must be restored before."""
+        row = self.batch.row[0]  # where this encoder writes its next observation
+        self.batch.arrays.memory[0] = state
+        self.batch.row[0] = row
+        self._is_taken = True  # nothing has been written to that row yet
+
     def decision_of(self, action: int) -> Decision | None:
         """Return the decision that an action stands for now; None = wait for the next event."""
         windows = self.windows

@@ -95,6 +95,13 @@ class VectorRuns:
         self.batch.begin(b, instance, single.limit(instance))
         self.batch.actions[b] = RESUME
 
+    def copy(self, source: int, target: int) -> None:
+        """Put environment ``target`` into the state of ``source``, event log included."""
+        run = self.simulations[source]
+        self.simulations[target] = Simulation(run.instance, arrays=self.simulations[target].arrays)
+        self.simulations[target].restore(run.state())
+        self.batch.copy(source, target)
+
     def _grow(self, sizes: dict[str, int]) -> None:
         self._sizes = sizes
         self.state = grown(self.state, sizes)

@@ -21,6 +21,13 @@ class GrowingArray:
         self._room = room
         self._count = 0
 
+    @classmethod
+    def of(cls, records: np.ndarray) -> GrowingArray:
+        """Return an array that begins with these records, which stay as they are."""
+        made = cls(records.dtype)
+        made._array, made._count = records, len(records)
+        return made
+
     def __len__(self) -> int:
         return self._count
 

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 
 from gpusched_env.core import events
+from gpusched_env.core.memory import as_bytes, copied
 from gpusched_env.core.placement.rules import RULE_NUMBER, check_numbers, rule_number
 from gpusched_env.core.state import FINISHED, Run, allocate
 from gpusched_env.errors import GpuschedError, SchedulerError
@@ -47,6 +48,23 @@ class Until(NamedTuple):
     first: int
     last: int
     grace_s: float = 0.0
+
+
+class RunState(NamedTuple):
+    """The state of a run, as arrays that never change.
+
+    Parameters
+    ----------
+    memory : uint8, all arrays but the buffers of the log
+    events, event_gpus : EVENT_DTYPE and int32, contents of these buffers
+    drained_events, drained_gpus : the log before them
+    """
+
+    memory: np.ndarray
+    events: np.ndarray
+    event_gpus: np.ndarray
+    drained_events: np.ndarray
+    drained_gpus: np.ndarray
 
 
 class Simulation:
@@ -137,6 +155,26 @@ class Simulation:
         world["time_limit_s"] = min(world["time_limit_s"], limit_s)
         world["events"] = world["event_gpus"] = 0
         return into
+
+    def state(self) -> RunState:
+        """Return the state of the run; the log that was drained before is not copied."""
+        world = self._world
+        return RunState(
+            self.arrays.memory.copy(),
+            copied(self.arrays.events[: world["events"]]),
+            self.arrays.event_gpus[: world["event_gpus"]].copy(),
+            self._drained_events[:],
+            self._drained_gpus[:],
+        )
+
+    def restore(self, state: RunState) -> None:
+        """Continue from a state of a run of the same instance; the reason of the latest refusal is lost."""
+        self.arrays.memory[:] = state.memory
+        as_bytes(self.arrays.events[: len(state.events)])[:] = as_bytes(state.events)
+        self.arrays.event_gpus[: len(state.event_gpus)] = state.event_gpus
+        self._drained_events = GrowingArray.of(state.drained_events)
+        self._drained_gpus = GrowingArray.of(state.drained_gpus)
+        self.refusal = ""
 
     # --- decisions
 
