@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import pickle
 import statistics
 import time
 from collections.abc import Sequence
@@ -118,6 +119,29 @@ def episode_seconds(jobs: int = 1000) -> dict[str, float]:
     return {"reset": reset, "steps": steps, "summary": time.process_time() - begin, "number": number}
 
 
+def snapshot_seconds(jobs: int = 1000, repeats: int = 1000) -> tuple[float, int]:
+    """Measure ``snapshot`` and ``restore`` on 256 GPUs with contention on links, half-way through an episode.
+
+    Returns
+    -------
+    seconds : CPU seconds of both calls together
+    size : of the pickled snapshot [byte]
+    """
+    scenario = get_scenario("leaf-spine-256-v1")
+    workload = dataclasses.replace(scenario.workload, jobs=jobs)
+    env: Any = gymnasium.make(
+        "gpusched/Cluster-v0", scenario=dataclasses.replace(scenario, workload=workload)
+    ).unwrapped
+    _, info = env.reset(seed=0)
+    for _ in range(jobs // 2):
+        *_, info = env.step(int(info["action_mask"].argmax()))
+    begin = time.process_time()
+    for _ in range(repeats):
+        snapshot = env.snapshot()
+        env.restore(snapshot)
+    return (time.process_time() - begin) / repeats, len(pickle.dumps(snapshot))
+
+
 def interval_rate() -> float:
     """Measure an episode of DelayTimers-v0 with all timers in the middle of their range [intervals per CPU second]."""
     env = gymnasium.make("gpusched/DelayTimers-v0", scenario="dally-poisson-v1")
@@ -135,13 +159,14 @@ def interval_rate() -> float:
 def measure(steps: int = 20_000, repeats: int = 5) -> dict[str, float]:
     """Measure everything; return medians."""
     cluster_rates(100)  # compile
-    cartpole, cluster, chosen, episodes = [], [], [], []
+    cartpole, cluster, chosen, episodes, snapshots = [], [], [], [], []
     for _ in range(repeats):
         cartpole.append(cartpole_rate(steps))
         alone, together = cluster_rates(steps)
         cluster.append(alone)
         chosen.append(together)
         episodes.append(episode_seconds())
+        snapshots.append(snapshot_seconds())
     episode = {name: statistics.median(one[name] for one in episodes) for name in episodes[0]}
     return {
         "cartpole_steps_per_cpu_s": statistics.median(cartpole),
@@ -153,6 +178,8 @@ def measure(steps: int = 20_000, repeats: int = 5) -> dict[str, float]:
         "episode_reset_ms": 1e3 * episode["reset"],
         "episode_summary_ms": 1e3 * episode["summary"],
         "episode_steps": episode["number"],
+        "snapshot_us": 1e6 * statistics.median(seconds for seconds, _ in snapshots),
+        "snapshot_bytes": snapshots[0][1],
     }
 
 
@@ -178,6 +205,10 @@ def main(settings: Settings) -> None:
     console.print(
         f"an episode of 1,000 jobs, {measured['episode_steps']:.0f} steps: {measured['episode_ms']:.1f} ms, of which "
         f"reset {measured['episode_reset_ms']:.1f} ms and metrics and digest {measured['episode_summary_ms']:.1f} ms"
+    )
+    console.print(
+        f"snapshot and restore, 256 GPUs with links, 1,000 jobs: {measured['snapshot_us']:.0f} us; "
+        f"a snapshot has {measured['snapshot_bytes']:,.0f} bytes"
     )
     if settings.output is not None:
         figures: dict[str, Any] = {**measured, "machine": machine(), "versions": versions()}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +89,23 @@ print(played(env, info["action_mask"], np.random.default_rng(1))[-1][4]["digest"
 """
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == digest
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+def test_a_copy_of_an_environment_gives_and_takes_the_same_snapshots(duplicate: Callable[[Any], ClusterEnv]) -> None:
+    env = made("gpusched/Cluster-v0")
+    _, info = env.reset(seed=3)
+    played(env, info["action_mask"], np.random.default_rng(0), STEPS)
+    twin = duplicate(env)
+    ours, theirs = env.snapshot(), twin.snapshot()
+    assert [part.tobytes() for part in (*theirs.run, theirs.episode)] == [
+        part.tobytes() for part in (*ours.run, ours.episode)
+    ]
+    _, info = twin.restore(env.snapshot())
+    np.testing.assert_equal(
+        played(twin, info["action_mask"], np.random.default_rng(1)),
+        played(env, info["action_mask"], np.random.default_rng(1)),
+    )
 
 
 def test_a_snapshot_of_an_ended_episode_is_over() -> None:

@@ -25,7 +25,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from gpusched_env.core.memory import Layout, aligned, as_bytes, copied
+from gpusched_env.core.storage import Layout, aligned, as_bytes, copied
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -70,6 +70,10 @@ class Handle:
     def __init_subclass__(cls) -> None:
         """Collect the arrays, those of base classes first, and assign words of the table to them."""
         inherited = dict(getattr(cls, "fields", {}))
+        if taken := {"storage", "layout", "address", "parameter", "fields"} & vars(cls).keys():
+            raise TypeError(
+                f"{cls.__name__}: {', '.join(taken)} is a name of every handle; choose another for the array"
+            )
         cls.fields = inherited | {name: value for name, value in vars(cls).items() if isinstance(value, Field)}
         cls._words, word = {}, 0
         for name, field in cls.fields.items():
@@ -83,8 +87,8 @@ class Handle:
         words: list[int] = []
         for name in self.fields:
             words += self._words_of(name, arrays[name])
-        self.layout: Layout | None = None  # of the arrays that lie in ``memory``; None = each array lies alone
-        self.memory = np.empty(0, np.uint8)
+        self.layout: Layout | None = None  # of the arrays that lie in ``storage``; None = each array lies alone
+        self.storage = np.empty(0, np.uint8)
         self._table = np.array(words, np.int64)
         self.address = int(self._table.ctypes.data)
         self.parameter = self._as_parameter_ = self if INTERPRETED else self.address  # what kernels take
@@ -116,6 +120,11 @@ class Handle:
         return (value.ctypes.data, *value.shape)
 
     @classmethod
+    def layout_of(cls, shapes: Mapping[str, tuple[int, ...]]) -> Layout:
+        """Return the layout of some arrays, given their shapes."""
+        return Layout({name: (cls.fields[name].dtype, shape) for name, shape in shapes.items()})
+
+    @classmethod
     def in_memory(cls, layout: Layout, memory: np.ndarray, **others: np.ndarray) -> Self:
         """Return a handle of arrays that lie in one piece of memory, and of others.
 
@@ -124,7 +133,7 @@ class Handle:
         memory : uint8 [layout.size]
         """
         made = cls(**layout.views(memory), **others)
-        made.layout, made.memory = layout, memory
+        made.layout, made.storage = layout, memory
         return made
 
     def copy(self) -> Self:
@@ -132,15 +141,15 @@ class Handle:
         if self.layout is None:
             return type(self)(**{name: copied(value) for name, value in self._arrays.items()})
         others = {name: copied(value) for name, value in self._others().items()}
-        memory = aligned(self.memory.shape, self.memory.dtype)
-        memory[:] = self.memory
+        memory = aligned(self.storage.shape, self.storage.dtype)
+        memory[:] = self.storage
         return self.in_memory(self.layout, memory, **others)
 
     def copy_from(self, other: Self) -> None:
         """Copy the contents of all arrays of ``other`` into the arrays of this handle; the shapes must be equal."""
         together = self.layout is not None and other.layout is not None
         if together:
-            self.memory[:] = other.memory
+            self.storage[:] = other.storage
         for name, value in (other._others() if together else other._arrays).items():
             np.copyto(as_bytes(self._arrays[name]), as_bytes(value))
 
@@ -155,7 +164,9 @@ class Handle:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the arrays as bytes, without the table and the types, which the class knows."""
-        return _made, (type(self), {name: _packed(value) for name, value in self._arrays.items()})
+        others = {name: _packed(value) for name, value in self._others().items()}
+        together = None if self.layout is None else (self.layout.shapes, self.storage.tobytes())
+        return _made, (type(self), others, together)
 
 
 def _packed(value: np.ndarray) -> tuple[tuple[int, ...], bytes]:
@@ -168,8 +179,19 @@ def _unpacked(field: Field, packed: tuple[tuple[int, ...], bytes]) -> np.ndarray
     return np.frombuffer(bytearray(data), field.dtype).reshape(shape)
 
 
-def _made(cls: type[Handle], arrays: dict[str, tuple[tuple[int, ...], bytes]]) -> Handle:
-    return cls(**{name: _unpacked(cls.fields[name], packed) for name, packed in arrays.items()})
+def _made(
+    cls: type[Handle],
+    others: dict[str, tuple[tuple[int, ...], bytes]],
+    together: tuple[dict[str, tuple[int, ...]], bytes] | None,
+) -> Handle:
+    arrays = {name: _unpacked(cls.fields[name], packed) for name, packed in others.items()}
+    if together is None:
+        return cls(**arrays)
+    shapes, data = together
+    layout = cls.layout_of(shapes)
+    memory = aligned((layout.size,), np.dtype(np.uint8))
+    memory[:] = np.frombuffer(data, np.uint8)
+    return cls.in_memory(layout, memory, **arrays)
 
 
 class Batched:
@@ -186,7 +208,7 @@ class Batched:
 
     Attributes
     ----------
-    memory : uint8 [batch, bytes], the pieces of memory
+    storage : uint8 [batch, bytes], the pieces of memory
     own : names of the arrays that are not shared
     """
 
@@ -202,9 +224,9 @@ class Batched:
         fields = {name: field for name, field in kind.fields.items() if name not in shared}
         self.own, self.apart = list(fields), [name for name in fields if name in apart]
         shapes = {name: tuple(sizes[axis] for axis in field.axes) for name, field in fields.items()}
-        self.layout = Layout({name: (fields[name].dtype, shapes[name]) for name in fields if name not in apart})
-        self.memory = aligned((batch, self.layout.size), np.dtype(np.uint8))
-        self.__dict__ |= self.layout.views(self.memory)
+        self.layout = kind.layout_of({name: shape for name, shape in shapes.items() if name not in apart})
+        self.storage = aligned((batch, self.layout.size), np.dtype(np.uint8))
+        self.__dict__ |= self.layout.views(self.storage)
         self.__dict__ |= {name: aligned((batch, *shapes[name]), fields[name].dtype) for name in self.apart}
         for name, field in fields.items():
             if field.fill:
@@ -218,23 +240,25 @@ class Batched:
         """Copy the arrays; those that all handles share never change."""
         twin = type(self).__new__(type(self))
         twin.__dict__ |= self.__dict__ | {name: copied(getattr(self, name)) for name in self.apart}
-        twin.memory = aligned(self.memory.shape, self.memory.dtype)
-        twin.memory[:] = self.memory
-        twin.__dict__ |= self.layout.views(twin.memory)
+        twin.storage = aligned(self.storage.shape, self.storage.dtype)
+        twin.storage[:] = self.storage
+        twin.__dict__ |= self.layout.views(twin.storage)
         return twin
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the arrays as bytes."""
-        packed = {name: _packed(getattr(self, name)) for name in ("memory", *self.apart)}
-        return {name: value for name, value in self.__dict__.items() if name not in self.layout.parts} | packed
+        packed = {name: _packed(getattr(self, name)) for name in ("storage", *self.apart)}
+        kept = {name: value for name, value in self.__dict__.items() if name not in self.layout.parts}
+        return kept | packed | {"layout": self.layout.shapes}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Make arrays of the bytes."""
         self.__dict__.update(state)
-        shape, data = state["memory"]
-        self.memory = aligned(shape, np.dtype(np.uint8))
-        self.memory[:] = np.frombuffer(data, np.uint8).reshape(shape)
-        self.__dict__ |= self.layout.views(self.memory)
+        self.layout = self.kind.layout_of(state["layout"])
+        shape, data = state["storage"]
+        self.storage = aligned(shape, np.dtype(np.uint8))
+        self.storage[:] = np.frombuffer(data, np.uint8).reshape(shape)
+        self.__dict__ |= self.layout.views(self.storage)
         for name in self.apart:
             setattr(self, name, _unpacked(self.kind.fields[name], state[name]))
 
@@ -242,7 +266,7 @@ class Batched:
         """Return a handle of the arrays at index ``b`` of the batch axis."""
         rows = {name: self.rows(name)[b : b + 1].reshape(self.rows(name).shape[1:]) for name in self.own}
         made = self.kind(**rows, **self.shared)
-        made.layout, made.memory = self.layout, self.memory[b]
+        made.layout, made.storage = self.layout, self.storage[b]
         return made
 
     def rows(self, name: str) -> np.ndarray:

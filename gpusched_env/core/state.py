@@ -329,12 +329,12 @@ class State(Batched):
 
     def clear(self, b: int) -> None:
         """Reset the arrays of run ``b`` to their initial values; ``world`` counts the entries of the log's buffers."""
-        self.memory[b] = self._initial
+        self.storage[b] = self._initial
 
     @cached_property
     def _initial(self) -> np.ndarray:
         """Initial content of the memory of a run, uint8 [bytes]."""
-        memory: np.ndarray = State(1, self._sizes).memory[0]
+        memory: np.ndarray = State(1, self._sizes).storage[0]
         return memory
 
 

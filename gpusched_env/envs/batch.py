@@ -10,9 +10,9 @@ import numpy as np
 
 from gpusched_env.cluster import TIERS
 from gpusched_env.core.handle import Batched, entry_of
-from gpusched_env.core.memory import as_bytes
 from gpusched_env.core.placement.rules import goes_anywhere, rule_number
 from gpusched_env.core.state import Run
+from gpusched_env.core.storage import as_bytes
 from gpusched_env.envs.encoder import WINDOW_ORDERS, Windows
 from gpusched_env.envs.env_arrays import CONFIG_DTYPE, UNSEEN, BatchArrays, EnvArrays
 from gpusched_env.envs.mask_and_observation import class_table, link_table

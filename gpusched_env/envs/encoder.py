@@ -343,14 +343,17 @@ class Encoder:
         return self.take()[0]
 
     def state(self) -> np.ndarray:
-        """Return the state of the episode and of its observation, uint8 [bytes]."""
-        state: np.ndarray = self.batch.arrays.memory[0].copy()
+        """Return the state of the episode and of its observation, uint8 [bytes]; equal for equal states."""
+        row = self.batch.row[0]  # where this encoder writes its next observation
+        self.batch.row[0] = 0
+        state: np.ndarray = self.batch.arrays.storage[0].copy()
+        self.batch.row[0] = row
         return state
 
     def restore(self, state: np.ndarray) -> None:
         """Continue from a state; the state of the simulation must be restored before."""
-        row = self.batch.row[0]  # where this encoder writes its next observation
-        self.batch.arrays.memory[0] = state
+        row = self.batch.row[0]
+        self.batch.arrays.storage[0] = state
         self.batch.row[0] = row
         self._is_taken = True  # nothing has been written to that row yet
 

@@ -12,9 +12,9 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 
 from gpusched_env.core import events
-from gpusched_env.core.memory import as_bytes, copied
 from gpusched_env.core.placement.rules import RULE_NUMBER, check_numbers, rule_number
 from gpusched_env.core.state import FINISHED, Run, allocate
+from gpusched_env.core.storage import as_bytes, copied
 from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.event_log import EVENT_DTYPE, EventLog
 from gpusched_env.instance import Instance
@@ -160,7 +160,7 @@ class Simulation:
         """Return the state of the run; the log that was drained before is not copied."""
         world = self._world
         return RunState(
-            self.arrays.memory.copy(),
+            self.arrays.storage.copy(),
             copied(self.arrays.events[: world["events"]]),
             self.arrays.event_gpus[: world["event_gpus"]].copy(),
             self._drained_events[:],
@@ -169,7 +169,7 @@ class Simulation:
 
     def restore(self, state: RunState) -> None:
         """Continue from a state of a run of the same instance; the reason of the latest refusal is lost."""
-        self.arrays.memory[:] = state.memory
+        self.arrays.storage[:] = state.memory
         as_bytes(self.arrays.events[: len(state.events)])[:] = as_bytes(state.events)
         self.arrays.event_gpus[: len(state.event_gpus)] = state.event_gpus
         self._drained_events = GrowingArray.of(state.drained_events)

@@ -48,6 +48,11 @@ class Layout:
             self.parts[name] = Part(begin, end, dtype, shape)
         self.size = -(-end // _LINE) * _LINE
 
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Shape of each array, by name."""
+        return {name: part.shape for name, part in self.parts.items()}
+
     def views(self, memory: np.ndarray) -> dict[str, np.ndarray]:
         """Return the arrays, by name.
 
