@@ -12,19 +12,18 @@ Learning", AISTATS 2011, arXiv 1011.0686.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import torch
 
+from gpusched_env.agents.datasets import read_dataset
 from gpusched_env.agents.episodes import Episodes
 from gpusched_env.agents.network import SlotNetwork, feasible_log_probabilities
-from gpusched_env.baselines import make_scheduler
+from gpusched_env.agents.teachers import Teachers
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.encoder import Windows
-from gpusched_env.simulator import Decision, Preempt, Start
 
 if TYPE_CHECKING:
     from gpusched_env.agents.training import TrainingConfig
@@ -51,7 +50,11 @@ class Answers:
 
 
 def imitate(network: SlotNetwork, config: TrainingConfig, environment: ClusterEnv, rng: np.random.Generator) -> None:
-    """Train a network to take the actions of ``config.teacher``."""
+    """Train a network on the actions in ``config.dataset``, and then to take the actions of ``config.teacher``."""
+    if config.dataset:
+        fit(network, answers_of(config.dataset, network), config.batch, ROUNDS * EPOCHS)
+    if not config.teacher:
+        return
     parts: list[Answers] = []
     for number in range(ROUNDS):
         workloads = rng.integers(*environment.scenario.seeds.train, size=config.teacher_episodes).tolist()
@@ -70,18 +73,11 @@ def ask(
     network_plays : True = actions are drawn from the network, False = each is the first right one
     """
     episodes = Episodes(environment, seeds)
-    teachers = [make_scheduler(teacher) for _ in seeds]
-    views = [one.view_for(scheduler) for one, scheduler in zip(episodes.simulations, teachers, strict=True)]
-    for scheduler, view in zip(teachers, views, strict=True):
-        scheduler.reset(view)
+    teachers = Teachers(teacher, episodes, environment.windows)
     parts: list[Answers] = []
     while len(rows := episodes.waiting()):
         observations, masks = episodes.seen(rows)
-        right, first = np.zeros_like(masks), np.empty(len(rows), np.int64)
-        for i, b in enumerate(rows):
-            actions = right_actions(teachers[b].decide(views[b]), environment.windows, masks[i], *episodes.slots(b))
-            right[i, actions] = True
-            first[i] = actions[0]
+        right, first = teachers.right(rows, masks)
         with torch.inference_mode():
             inputs = network.encoder.inputs({name: torch.from_numpy(array) for name, array in observations.items()})
             part = Answers(inputs, torch.from_numpy(masks), torch.from_numpy(right))
@@ -93,36 +89,15 @@ def ask(
     return parts
 
 
-def right_actions(
-    decisions: Iterable[Decision], windows: Windows, mask: np.ndarray, queue: np.ndarray, running: np.ndarray
-) -> list[int]:
-    """Return the feasible actions that stand for a scheduler's decisions; if there are none, the action of waiting.
-
-    A start on GPUs that the scheduler names itself, or by a rule that the agent does not have, stands for every start
-    of that job. Decisions about jobs in no slot, leases and bounded waits have no action. None of the decisions is
-    carried out, so a scheduler that repeats one is asked no further.
-
-    Parameters
-    ----------
-    mask : bool [actions], feasible actions
-    queue, running : job in each queue slot and in each running slot
-    """
-    found: list[int] = []
-    seen: set[Decision] = set()
-    for decision in decisions:
-        if decision in seen:  # it expects that the decision was carried out
-            break
-        seen.add(decision)
-        if isinstance(decision, Start):
-            starts, sizes = windows.slot_starts, max(windows.sub_batches, 1)
-            places = range(starts)
-            if decision.gpus is None and decision.rule in windows.rules:
-                first = windows.rules.index(decision.rule) * sizes
-                places = range(first, first + sizes)
-            found += [starts * k + place for k in np.flatnonzero(queue == decision.job).tolist() for place in places]
-        elif isinstance(decision, Preempt):
-            found += [windows.first_preemption + v for v in np.flatnonzero(running == decision.job).tolist()]
-    return [action for action in found if mask[action]] or [windows.wait_action]
+def answers_of(dataset: str, network: SlotNetwork) -> Answers:
+    """Return the steps of a dataset that :func:`~gpusched_env.agents.datasets.write_dataset` wrote."""
+    parts = []
+    for episode in read_dataset(dataset):
+        observations = {name: torch.from_numpy(array[:-1]) for name, array in episode.observations.items()}
+        masks = observations.pop("action_mask").bool()
+        right = torch.from_numpy(episode.infos["right_actions"][1:])
+        parts.append(Answers(network.encoder.inputs(observations), masks, right))
+    return joined(parts)
 
 
 def joined(parts: Sequence[Answers]) -> Answers:
@@ -134,12 +109,12 @@ def joined(parts: Sequence[Answers]) -> Answers:
     )
 
 
-def fit(network: SlotNetwork, answers: Answers, batch: int) -> None:
+def fit(network: SlotNetwork, answers: Answers, batch: int, passes: int = EPOCHS) -> None:
     """Maximise the mean logarithm of the probability that an action is right, by several passes over the answers."""
     optimizer = torch.optim.Adam(network.parameters(), lr=LEARNING_RATE)
-    minibatches = EPOCHS * -(-len(answers.right) // batch)
+    minibatches = passes * -(-len(answers.right) // batch)
     decay = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, minibatches)
-    for _ in range(EPOCHS):
+    for _ in range(passes):
         for rows in torch.split(torch.randperm(len(answers.right)), batch):
             inputs = {name: array[rows] for name, array in answers.inputs.items()}
             likely = feasible_log_probabilities(network, inputs, answers.masks[rows])

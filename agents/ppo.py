@@ -144,7 +144,7 @@ def learn(config: TrainingConfig, environment: ClusterEnv, validation: Validatio
         validation.restore(state["validation"], learner.network.save)
     else:
         validation.begin(learner.network.save)
-        if config.teacher:
+        if config.imitates:
             imitate(learner.network, config, environment, learner.rng)
             validation.cloned()
             folder.save({"learner": learner.state(), "validation": validation.state()})

@@ -15,6 +15,7 @@ import torch
 
 import gpusched_env
 from gpusched_env.agents import maskable_ppo, ppo
+from gpusched_env.agents.datasets import settings_of
 from gpusched_env.agents.learned import windows_of
 from gpusched_env.agents.run_folder import RunFolder
 from gpusched_env.agents.validation import METRIC_OF, Progress, Validation
@@ -43,8 +44,11 @@ class TrainingConfig(Windows):
     none. A network with a teacher wants a smaller learning rate and horizon."""
     teacher_episodes: int = 24
     """Number of episodes in each of the three rounds of imitation."""
+    dataset: str = ""
+    """Minari dataset from which the network learns first (gpusched dataset); scenario and windows are those of the
+    dataset. Empty = none."""
     steps: int = 600_000
-    """Total number of environment steps."""
+    """Total number of environment steps; 0 = imitation only."""
     seed: int = 0
     """Seed of the network, the exploration and the order of training seeds."""
     queue_window: int = 16
@@ -79,18 +83,19 @@ class TrainingConfig(Windows):
 
     def __post_init__(self) -> None:
         """Check every field."""
+        if self.dataset:
+            for name, value in settings_of(self.dataset).items():
+                object.__setattr__(self, name, value)
         super().__post_init__()
-        counts = ("teacher_episodes", "steps", "workloads", "batch", "epochs", "validations", "validation_seeds")
+        counts = ("teacher_episodes", "workloads", "batch", "epochs", "validations", "validation_seeds")
         least = dict.fromkeys(counts, 1)
-        for name, smallest in (least | {"copies": 2}).items():
+        for name, smallest in (least | {"copies": 2, "steps": 0 if self.imitates else 1}).items():
             if getattr(self, name) < smallest:
                 raise GpuschedError(f"training: {name} is {getattr(self, name)}: it must be at least {smallest}")
         if self.teacher:
             make_scheduler(self.teacher)  # an unknown one is an error now, not after the first validation
-            if self.learner != "ppo":
-                raise GpuschedError(
-                    f"training: teacher is {self.teacher!r}, but only the learner ppo imitates one; leave teacher empty"
-                )
+        if self.imitates and self.learner != "ppo":
+            raise GpuschedError("training: only the learner ppo imitates; leave teacher and dataset empty")
         if not self.horizon > 0:
             raise GpuschedError(f"training: horizon is {self.horizon}: give a number > 0, or inf for no discount")
 
@@ -98,6 +103,11 @@ class TrainingConfig(Windows):
     def windows(self) -> Windows:
         """What the agent sees and may do."""
         return windows_of(vars(self))
+
+    @property
+    def imitates(self) -> bool:
+        """Whether the network imitates decisions before it learns from rewards."""
+        return bool(self.teacher or self.dataset)
 
     @property
     def metric(self) -> str:

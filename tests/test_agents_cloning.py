@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 import torch
 
-from gpusched_env.agents.cloning import ask, imitate, right_actions
+from gpusched_env.agents.cloning import ask, imitate
 from gpusched_env.agents.evaluation import evaluate_policy
 from gpusched_env.agents.learned import LearnedScheduler
 from gpusched_env.agents.network import SlotNetwork
+from gpusched_env.agents.teachers import right_actions
 from gpusched_env.agents.training import TrainingConfig, train
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.encoder import Windows

@@ -17,6 +17,7 @@ from gpusched_env.cli.listing import scenarios_app, schedulers_app, traces_app
 from gpusched_env.cli.networking import draw_scenario
 from gpusched_env.cli.playing import compare, run
 from gpusched_env.cli.ranking import leaderboard_app
+from gpusched_env.cli.recording import dataset
 from gpusched_env.cli.reproducing import reproduce
 from gpusched_env.cli.warming import warmup
 from gpusched_env.consoles import prepare_output, tell_interrupt
@@ -75,6 +76,7 @@ def root(
 app.command()(run)
 app.command()(compare)
 app.command()(reproduce)
+app.command()(dataset)
 app.command()(warmup)
 scenarios_app.command("draw")(draw_scenario)
 app.add_typer(scenarios_app, name="scenarios")

@@ -73,21 +73,22 @@ def chosen_cluster(text: str) -> tuple[Cluster, str]:
     return machines, f"{kind}:{Path(place).name}"
 
 
-def chosen_seeds(text: str | None, scenario: Scenario) -> list[int]:
+def chosen_seeds(text: str | None, scenario: Scenario, use: str = "report", default: int = DEFAULT_SEEDS) -> list[int]:
     """Parse ``COUNT``, which means the first COUNT report seeds of the scenario, or ``FIRST:END``, END excluded.
 
     Parameters
     ----------
-    text : None = the first five report seeds, or only the first one if the jobs come from a log
+    text : None = the first ``default`` seeds, or only the first one if the jobs come from a log
+    use : which seeds of the scenario: "train", "validation" or "report"
 
     Raises
     ------
-    GpuschedError : text of neither form, an empty range, more seeds than the scenario has for reports, or more than
+    GpuschedError : text of neither form, an empty range, more seeds than the scenario has for this use, or more than
         MOST_SEEDS
     """
-    first, end = scenario.seeds.report
+    first, end = getattr(scenario.seeds, use)
     if text is None:
-        return list(range(first, min(end, first + (DEFAULT_SEEDS if scenario.workload.synthetic else 1))))
+        return list(range(first, min(end, first + (default if scenario.workload.synthetic else 1))))
     match = re.fullmatch(r"(?:(\d+):)?(\d+)", text.strip())
     if match is None:
         raise GpuschedError(f"--seeds {text!r}: write COUNT or FIRST:END, for example 5 or 200000:200010")
@@ -95,8 +96,7 @@ def chosen_seeds(text: str | None, scenario: Scenario) -> list[int]:
         seeds = range(first, first + int(match[2]))
         if not 1 <= len(seeds) <= end - first:
             raise GpuschedError(
-                f"--seeds {text}: the scenario has {end - first} report seeds, {first}:{end}; "
-                "write FIRST:END for others"
+                f"--seeds {text}: the scenario has {end - first} {use} seeds, {first}:{end}; write FIRST:END for others"
             )
     else:
         seeds = range(int(match[1]), int(match[2]))

@@ -1,0 +1,246 @@
+"""Episodes that a scheduler plays through an environment, as a Minari dataset for offline learning."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import gymnasium as gym
+import numpy as np
+
+import gpusched_env
+from gpusched_env.agents.episodes import Episodes
+from gpusched_env.agents.teachers import Teachers
+from gpusched_env.envs.cluster_env import ClusterEnv
+from gpusched_env.envs.encoder import Windows
+from gpusched_env.envs.step_results import REWARD, TERMINATED, TRUNCATED
+from gpusched_env.errors import GpuschedError
+from gpusched_env.files import file_name
+from gpusched_env.scenarios import get_scenario
+
+if TYPE_CHECKING:
+    from minari import MinariDataset
+
+ROOT: Final = "MINARI_DATASETS_PATH"  # environment variable: where Minari keeps its datasets
+TOGETHER: Final = 32  # episodes that are played side by side
+
+
+@dataclasses.dataclass
+class Played:
+    """An episode of T steps.
+
+    Attributes
+    ----------
+    seed : of the workload
+    observations : [T + 1, ...] by name; ``action_mask`` is one of them
+    actions : int64 [T]
+    rewards : float64 [T]
+    terminated, truncated : bool, of the last step
+    right : bool [T, actions], feasible actions that the scheduler would have taken as well
+    digest : SHA-256 of the event log
+    mean_jct_s : mean JCT [s]
+    """
+
+    seed: int
+    observations: dict[str, np.ndarray]
+    actions: np.ndarray
+    rewards: np.ndarray
+    terminated: bool
+    truncated: bool
+    right: np.ndarray
+    digest: str
+    mean_jct_s: float
+
+
+def play_episodes(scheduler: str, environment: ClusterEnv, seeds: Sequence[int]) -> list[Played]:
+    """Play an episode of each seed; at each step, take the first action that the scheduler would take."""
+    episodes = Episodes(environment, seeds, keep_logs=True)
+    teachers = Teachers(scheduler, episodes, environment.windows)
+    parts: list[list[tuple[dict[str, np.ndarray], np.ndarray, np.ndarray, int, float]]] = [[] for _ in seeds]
+    ends = np.zeros((len(seeds), 2), bool)
+    while len(rows := episodes.waiting()):
+        observations, masks = episodes.seen(rows)
+        right, first = teachers.right(rows, masks)
+        results = episodes.play(rows, first)
+        for i, b in enumerate(rows):
+            seen = {name: array[i] for name, array in observations.items()}
+            parts[b].append((seen, masks[i], right[i], int(first[i]), float(results[i, REWARD])))
+        ends[rows] = results[:, [TERMINATED, TRUNCATED]] > 0.0
+    last, last_masks = episodes.seen(np.arange(len(seeds)))
+    found = []
+    for b, (seed, steps) in enumerate(zip(seeds, parts, strict=True)):
+        observed = {name: np.array([step[0][name] for step in steps] + [last[name][b]]) for name in last}
+        observed["action_mask"] = np.array([step[1] for step in steps] + [last_masks[b]], np.int8)
+        summary = environment.summary(episodes.simulations[b])
+        found.append(
+            Played(
+                seed, observed, np.array([step[3] for step in steps]), np.array([step[4] for step in steps]),
+                bool(ends[b, 0]), bool(ends[b, 1]), np.array([step[2] for step in steps]), summary["digest"],
+                summary["metrics"]["mean_jct_s"],
+            )
+        )  # fmt: skip
+    return found
+
+
+def write_dataset(
+    scheduler: str,
+    scenario: str,
+    seeds: Sequence[int],
+    windows: Windows | None = None,
+    name: str = "",
+    root: Path | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> MinariDataset:
+    """Play a scheduler through an environment, and write its episodes as a Minari dataset that was read again.
+
+    Observations have the arrays of the environment and ``action_mask``. The infos of a step hold ``right_actions``,
+    bool [actions]: all feasible actions that the scheduler would have taken, in any order. The metadata of an episode
+    hold its seed, the digest of its event log and its mean JCT.
+
+    Parameters
+    ----------
+    scheduler : spec of a scheduler
+    scenario : name of a registered scenario, or path of a file
+    windows : what the environment shows, and its actions; default: those of ``ClusterEnv``
+    name : ``namespace/dataset-v0``; by default ``gpusched/<scenario>-<scheduler>-v0``
+    root : folder of Minari datasets; by default Minari's own
+    progress : called with (episodes done, all episodes)
+
+    Raises
+    ------
+    GpuschedError : no seeds, Minari is not installed, the dataset exists, or a replay differs from what was read
+    """
+    if not seeds:
+        raise GpuschedError("dataset: give at least one seed")
+    with _kept_in(root):
+        minari = _minari()
+        chosen = get_scenario(scenario)
+        name = name or f"gpusched/{file_name(chosen.name)}-{file_name(scheduler)}-v0"
+        if name in minari.list_local_datasets():
+            raise GpuschedError(f"dataset {name} exists; delete it (minari delete {name}) or give another name")
+        options = dataclasses.asdict(windows or Windows())
+        env = gym.make("gpusched/Cluster-v0", scenario=scenario, mask_in_observation=True, **options)
+        base: Any = env.unwrapped
+        buffers: list[Any] = []
+        metadata = []
+        for first in range(0, len(seeds), TOGETHER):
+            for one in play_episodes(scheduler, base, list(seeds[first : first + TOGETHER])):
+                buffers.append(_buffer(one, len(buffers)))
+                metadata.append({"digest": one.digest, "mean_jct_s": one.mean_jct_s, "workload_seed": one.seed})
+            progress(len(buffers), len(seeds))
+        with warnings.catch_warnings():  # Minari misses an author, a link to the code and an environment for evaluation
+            warnings.simplefilter("ignore", UserWarning)
+            dataset = minari.create_dataset_from_buffers(
+                name,
+                buffers,
+                env=env,
+                algorithm_name=scheduler,
+                requirements=[f"gpusched-env=={gpusched_env.__version__}"],
+                description=f"{scheduler} on {chosen.name}, {len(seeds)} seeds from {min(seeds)} to {max(seeds)}",
+            )
+        dataset.storage.update_episode_metadata(metadata)
+        verify(dataset)
+        return dataset
+
+
+def read_dataset(name: str) -> MinariDataset:
+    """Read a dataset of Minari's folder.
+
+    Raises
+    ------
+    GpuschedError : there is no such dataset, or it was not written by :func:`write_dataset`
+    """
+    minari = _minari()
+    try:
+        dataset: MinariDataset = minari.load_dataset(name)
+        spec = dataset.spec.env_spec
+    except (FileNotFoundError, ValueError) as error:
+        known = ", ".join(minari.list_local_datasets()) or "none"
+        raise GpuschedError(
+            f"dataset {name!r} cannot be read ({error}); known: {known}. The variable {ROOT} names another folder"
+        ) from error
+    if spec is None or spec.id != "gpusched/Cluster-v0":
+        raise GpuschedError(f"dataset {name!r} is not of gpusched/Cluster-v0; write one by gpusched dataset")
+    return dataset
+
+
+def settings_of(name: str) -> dict[str, Any]:
+    """Return the scenario of a dataset, and the fields of its windows."""
+    spec = read_dataset(name).spec.env_spec
+    assert spec is not None
+    fields = ["scenario", *(field.name for field in dataclasses.fields(Windows))]
+    return {name: spec.kwargs[name] for name in fields if name in spec.kwargs}
+
+
+def verify(dataset: MinariDataset) -> float:
+    """Play the actions of every episode again; return the mean of their mean JCTs [s].
+
+    Raises
+    ------
+    GpuschedError : an observation, a reward or the event log of the replay differs
+    """
+    env = dataset.recover_environment()
+    times = []
+    indices = dataset.episode_indices
+    for episode, metadata in zip(dataset, dataset.storage.get_episode_metadata(indices), strict=True):
+        seed = int(metadata["workload_seed"])
+        observation, info = env.reset(seed=seed)
+        for t, action in enumerate(episode.actions):
+            _same(observation, episode.observations, t, seed)
+            observation, reward, _, _, info = env.step(int(action))
+            if float(reward) != float(episode.rewards[t]):
+                raise GpuschedError(f"dataset: seed {seed}, step {t}: the replay's reward is {reward}")
+        _same(observation, episode.observations, len(episode.actions), seed)
+        if info["digest"] != str(metadata["digest"]):
+            raise GpuschedError(f"dataset: seed {seed}: the replay's event log differs")
+        times.append(info["metrics"]["mean_jct_s"])
+    return float(np.mean(times))
+
+
+def _same(observation: Mapping[str, np.ndarray], stored: Any, t: int, seed: int) -> None:
+    for name, array in observation.items():
+        if not np.array_equal(array, stored[name][t]):
+            raise GpuschedError(f"dataset: seed {seed}, step {t}: {name} differs in the replay")
+
+
+def _buffer(played: Played, number: int) -> Any:
+    from minari.data_collector import EpisodeBuffer
+
+    steps = len(played.actions)
+    ends = np.zeros((2, steps), bool)
+    ends[:, -1] = played.terminated, played.truncated
+    # Infos have one entry more than steps, as observations have: that of the reset.
+    right = np.concatenate([np.zeros_like(played.right[:1]), played.right])
+    return EpisodeBuffer(
+        id=number, seed=played.seed, observations=played.observations, actions=played.actions,
+        rewards=played.rewards.tolist(), terminations=ends[0].tolist(), truncations=ends[1].tolist(),
+        infos={"right_actions": right},
+    )  # fmt: skip
+
+
+def _minari() -> Any:
+    try:
+        import minari
+    except ImportError as error:
+        raise GpuschedError('a dataset needs Minari: pip install "gpusched-env[data]"') from error
+    return minari
+
+
+@contextlib.contextmanager
+def _kept_in(folder: Path | None) -> Iterator[None]:
+    """Let Minari keep its datasets in a folder; None = in its own."""
+    before = os.environ.get(ROOT)
+    if folder is not None:
+        os.environ[ROOT] = str(folder)
+    try:
+        yield
+    finally:
+        if folder is not None:
+            os.environ.pop(ROOT)
+        if before is not None:
+            os.environ[ROOT] = before

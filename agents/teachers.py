@@ -1,0 +1,90 @@
+"""Schedulers that are asked which actions of an environment they would take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from gpusched_env.agents.episodes import Episodes
+from gpusched_env.baselines import make_scheduler
+from gpusched_env.envs.encoder import Windows
+from gpusched_env.simulator import Decision, Preempt, Start
+
+
+class Teachers:
+    """A scheduler for each of some episodes, which need not be played as it would play them.
+
+    None of its decisions is carried out by itself, so the answers suit schedulers that decide anew at every decision
+    point, as most do.
+
+    Parameters
+    ----------
+    spec : spec of the scheduler
+    episodes : the episodes, before their first action
+    windows : of the environment in which they are played
+    """
+
+    def __init__(self, spec: str, episodes: Episodes, windows: Windows) -> None:
+        self._episodes, self._windows = episodes, windows
+        self._schedulers = [make_scheduler(spec) for _ in episodes.simulations]
+        self._views = [
+            simulation.view_for(scheduler)
+            for simulation, scheduler in zip(episodes.simulations, self._schedulers, strict=True)
+        ]
+        for scheduler, view in zip(self._schedulers, self._views, strict=True):
+            scheduler.reset(view)
+
+    def right(self, rows: Sequence[int] | np.ndarray, masks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return which actions these schedulers would take now, and which first.
+
+        A scheduler may make several decisions at one decision point. All of them are right.
+
+        Parameters
+        ----------
+        rows : the episodes that are asked
+        masks : bool [rows, actions], feasible actions
+
+        Returns
+        -------
+        right : bool [rows, actions], at least one in each row
+        first : int64 [rows]
+        """
+        right, first = np.zeros_like(masks), np.empty(len(rows), np.int64)
+        for i, b in enumerate(rows):
+            decisions = self._schedulers[b].decide(self._views[b])
+            actions = right_actions(decisions, self._windows, masks[i], *self._episodes.slots(b))
+            right[i, actions], first[i] = True, actions[0]
+        return right, first
+
+
+def right_actions(
+    decisions: Iterable[Decision], windows: Windows, mask: np.ndarray, queue: np.ndarray, running: np.ndarray
+) -> list[int]:
+    """Return the feasible actions that stand for a scheduler's decisions; if there are none, the action of waiting.
+
+    A start on GPUs that the scheduler names itself, or by a rule that the agent does not have, stands for every start
+    of that job. Decisions about jobs in no slot, leases and bounded waits have no action. None of the decisions is
+    carried out, so a scheduler that repeats one is asked no further.
+
+    Parameters
+    ----------
+    mask : bool [actions], feasible actions
+    queue, running : job in each queue slot and in each running slot
+    """
+    found: list[int] = []
+    seen: set[Decision] = set()
+    for decision in decisions:
+        if decision in seen:  # it expects that the decision was carried out
+            break
+        seen.add(decision)
+        if isinstance(decision, Start):
+            starts, sizes = windows.slot_starts, max(windows.sub_batches, 1)
+            places = range(starts)
+            if decision.gpus is None and decision.rule in windows.rules:
+                first = windows.rules.index(decision.rule) * sizes
+                places = range(first, first + sizes)
+            found += [starts * k + place for k in np.flatnonzero(queue == decision.job).tolist() for place in places]
+        elif isinstance(decision, Preempt):
+            found += [windows.first_preemption + v for v in np.flatnonzero(running == decision.job).tolist()]
+    return [action for action in found if mask[action]] or [windows.wait_action]

@@ -1,0 +1,72 @@
+"""``gpusched dataset``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from gpusched_env.cli.playing import ScenarioOption
+
+DEFAULT_SEEDS: Final = 100
+
+
+def dataset(
+    scheduler: Annotated[
+        str, typer.Option(help="Name (gpusched schedulers), with parameters if wanted.", metavar="SPEC")
+    ],
+    scenario: ScenarioOption = "philly-64-v1",
+    seeds: Annotated[
+        str | None,
+        typer.Option(
+            help="COUNT training seeds, or the seeds FIRST:END.", metavar="N|A:B", show_default="100 training seeds"
+        ),
+    ] = None,
+    queue_window: Annotated[int, typer.Option(min=1, help="Number of waiting jobs that the agent sees.")] = 16,
+    running_window: Annotated[int, typer.Option(min=0, help="Number of running jobs that it sees.")] = 4,
+    rules: Annotated[str, typer.Option(help="Placement rules that it can choose, with commas.")] = "consolidate",
+    queue_order: Annotated[str, typer.Option(help="Order of the waiting jobs.")] = "shortest",
+    running_order: Annotated[str, typer.Option(help="Order of the running jobs.")] = "longest",
+    clairvoyant: Annotated[bool, typer.Option(help="Show remaining run times.")] = True,
+    name: Annotated[str, typer.Option(help="Name of the dataset.", show_default="gpusched/SCENARIO-SCHEDULER-v0")] = "",
+    output: Annotated[
+        Path | None, typer.Option(help="Folder of Minari datasets.", metavar="FOLDER", show_default="Minari's own")
+    ] = None,
+) -> None:
+    """Play a scheduler through the environment, and write a Minari dataset for offline learning.
+
+    At each step the scheduler is asked what it would do. The dataset holds observations, masks, actions and rewards;
+    every episode is played again from the file and compared.
+
+    Example: gpusched dataset --scheduler srtf:placement=consolidate --seeds 50
+    """
+    from rich.progress import Progress
+
+    from gpusched_env.agents.datasets import verify, write_dataset
+    from gpusched_env.cli.parsing import chosen_seeds
+    from gpusched_env.consoles import console
+    from gpusched_env.envs.encoder import Windows
+    from gpusched_env.scenarios import get_scenario
+
+    windows = Windows(
+        queue_window=queue_window,
+        running_window=running_window,
+        rules=tuple(rules.split(",")),
+        queue_order=queue_order,
+        running_order=running_order,
+        clairvoyant=clairvoyant,
+    )
+    chosen = chosen_seeds(seeds, get_scenario(scenario), "train", DEFAULT_SEEDS)
+    out = console()
+    with Progress(console=out) as bar:
+        task = bar.add_task("playing", total=len(chosen))
+        written = write_dataset(
+            scheduler, scenario, chosen, windows, name, output, lambda done, _: bar.update(task, completed=done)
+        )
+    mean_s = verify(written)
+    out.print(
+        f"{written.spec.dataset_id}: {written.total_episodes} episodes, {written.total_steps:,} steps, replayed; "
+        f"mean JCT {mean_s / 3600:.2f} h"
+    )
+    out.print(f"written to {written.spec.data_path}")

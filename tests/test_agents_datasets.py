@@ -1,0 +1,96 @@
+"""Minari datasets: episodes of any scheduler, which a replay repeats and a network can learn from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from gpusched_env.agents.datasets import ROOT, read_dataset, settings_of, verify, write_dataset
+from gpusched_env.agents.evaluation import evaluate_policy
+from gpusched_env.agents.training import TrainingConfig, train
+from gpusched_env.baselines import make_scheduler
+from gpusched_env.cli.app import app
+from gpusched_env.envs.cluster_env import ClusterEnv
+from gpusched_env.envs.encoder import Windows
+from gpusched_env.errors import GpuschedError
+from gpusched_env.evaluation import evaluate
+from gpusched_env.scenarios import get_scenario
+from gpusched_env.simulator import simulate
+
+NAME = "gpusched/test-v0"
+WINDOWS = Windows(queue_window=16, running_window=0, rules=("pack",), queue_order="shortest")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Minari's folder."""
+    monkeypatch.setenv(ROOT, str(tmp_path))
+    return tmp_path
+
+
+def test_a_dataset_holds_the_schedule_of_its_scheduler(folder: Path) -> None:
+    """SJF starts jobs only, so its episodes in the environment are its direct runs."""
+    dataset = write_dataset("sjf", "tiny-v1", [3, 5], WINDOWS, NAME)
+    assert (dataset.total_episodes, dataset.spec.dataset_id) == (2, NAME)
+    scenario = get_scenario("tiny-v1")
+    metadata = list(dataset.storage.get_episode_metadata([0, 1]))
+    for seed, one in zip((3, 5), metadata, strict=True):
+        assert str(one["digest"]) == simulate(scenario.instance(seed), make_scheduler("sjf"), seed=seed).digest()
+    env = ClusterEnv("tiny-v1", mask_in_observation=True, queue_window=16, running_window=0, queue_order="shortest")
+    for seed, episode in zip((3, 5), dataset, strict=True):
+        observation: Any = env.reset(seed=seed)[0]
+        for t, action in enumerate(episode.actions):
+            np.testing.assert_equal({name: array[t] for name, array in episode.observations.items()}, observation)
+            right = episode.infos["right_actions"][t + 1]
+            assert right[action]
+            assert not (right & ~observation["action_mask"].astype(bool)).any()
+            observation, reward, terminated, truncated, _ = env.step(int(action))
+            assert [episode.rewards[t], episode.terminations[t], episode.truncations[t]] == [
+                reward, terminated, truncated
+            ]  # fmt: skip
+        assert terminated
+
+
+def test_a_network_learns_from_a_dataset_alone(folder: Path) -> None:
+    """It takes the scenario and the windows of the dataset, and comes close to the scheduler on report seeds."""
+    write_dataset("sjf", "tiny-v1", range(40), WINDOWS, NAME)
+    config = TrainingConfig(dataset=NAME, steps=0, batch=64, validation_seeds=4)
+    assert (config.scenario, config.windows) == ("tiny-v1", WINDOWS)
+    model = train(config, folder / "run")
+    seeds = range(200_000, 200_010)
+    ours = np.mean([result.metrics["mean_jct_s"] for result in evaluate_policy(model, "tiny-v1", seeds)])
+    direct = evaluate("tiny-v1", ["sjf", "fifo"], seeds, progress=False)
+    sjf, fifo = np.array([result.metrics["mean_jct_s"] for result in direct]).reshape(2, -1).mean(axis=1)
+    assert ours < sjf + 0.2 * (fifo - sjf)
+
+
+def test_a_changed_dataset_is_found_by_its_replay(folder: Path) -> None:
+    dataset = write_dataset("sjf", "tiny-v1", [3], WINDOWS, NAME)
+    assert verify(dataset) > 0.0
+    with h5py.File(Path(dataset.spec.data_path) / "main_data.hdf5", "r+") as file:
+        file["episode_0"]["rewards"][4] -= 1.0
+    with pytest.raises(GpuschedError, match="seed 3, step 4: the replay's reward"):
+        verify(read_dataset(NAME))
+
+
+def test_wrong_datasets_are_refused(folder: Path) -> None:
+    with pytest.raises(GpuschedError, match="at least one seed"):
+        write_dataset("sjf", "tiny-v1", [], WINDOWS, NAME)
+    with pytest.raises(GpuschedError, match=r"'gpusched/none-v0' cannot be read .* known: none"):
+        settings_of("gpusched/none-v0")
+    write_dataset("sjf", "tiny-v1", [3], WINDOWS, NAME)
+    with pytest.raises(GpuschedError, match="exists; delete it"):
+        write_dataset("sjf", "tiny-v1", [3], WINDOWS, NAME)
+
+
+def test_the_command_writes_a_dataset_of_training_seeds(tmp_path: Path) -> None:
+    arguments = ["dataset", "--scheduler", "srtf", "--scenario", "tiny-v1", "--seeds", "3", "--rules", "pack"]
+    done = CliRunner().invoke(app, [*arguments, "--output", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    assert "gpusched/tiny-v1-srtf-v0: 3 episodes" in done.output
+    assert (tmp_path / "gpusched" / "tiny-v1-srtf-v0" / "data" / "main_data.hdf5").is_file()
