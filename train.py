@@ -2,6 +2,7 @@
 
     python train.py                                  the default recipe, about a minute on two cores
     python train.py --recipe philly-64-blind         an agent that does not know run times
+    python train.py --search 30                      look for better settings first
     python train.py --training-seeds 3               three networks, and intervals over them
     python train.py --scenario tiny-v1 --steps 20000
     python train.py --baselines fifo,srtf            compare with these schedulers only
@@ -30,6 +31,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from gpusched_env.agents.evaluation import chosen_seeds, evaluate_agents
 from gpusched_env.agents.recipes import DEFAULT, RECIPES
+from gpusched_env.agents.search import search
 from gpusched_env.agents.training import TrainingConfig, train
 from gpusched_env.cli.parsing import chosen_schedulers
 from gpusched_env.consoles import console as standard_console
@@ -57,6 +59,8 @@ class Settings:
     """Recipe that gives the defaults of the training and the rivals of the comparison."""
     training_seeds: int = 1
     """Number of networks, trained with the seeds seed, seed + 1, ...; each has a folder seed-<seed>."""
+    search: int = 0
+    """Number of trials of a search for settings by Optuna, before the training; 0 = no search."""
     resume: bool = False
     """Continue the interrupted training in the folder of the results."""
     output: Path | None = None
@@ -89,6 +93,9 @@ def run(settings: Settings) -> None:
     baselines = chosen_schedulers([settings.baselines]) if settings.baselines else None
     output = settings.output or Path("runs") / (file_name(scenario.name) if is_own else settings.recipe)
     console.print(": ".join(filter(None, [f"Training on [bold]{scenario.name}[/bold]", scenario.description])))
+    if settings.search:
+        config = search(config, output / "search", settings.search, lambda line: console.print(line, highlight=False))
+        settings = replace(settings, training=config)
     models: Sequence[Path]
     if settings.training_seeds == 1:
         models = [trained(config, output, settings.resume, console)]

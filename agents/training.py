@@ -18,7 +18,7 @@ from gpusched_env.agents import maskable_ppo, ppo
 from gpusched_env.agents.datasets import settings_of
 from gpusched_env.agents.learned import windows_of
 from gpusched_env.agents.run_folder import RunFolder
-from gpusched_env.agents.validation import METRIC_OF, Progress, Validation
+from gpusched_env.agents.validation import METRIC_OF, Judge, Progress, Validation
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.encoder import Windows
@@ -115,7 +115,13 @@ class TrainingConfig(Windows):
         return METRIC_OF.get(self.reward, "mean_jct_s")
 
 
-def train(config: TrainingConfig, output: Path, progress: Progress | None = None, resume: bool = False) -> Path:
+def train(
+    config: TrainingConfig,
+    output: Path,
+    progress: Progress | None = None,
+    resume: bool = False,
+    judge: Judge | None = None,
+) -> Path:
     """Train an agent, save it in ``output``, and return the path of its model.
 
     The model is ``model.npz``; that of MaskablePPO is ``model.zip``. The other files are ``initial.npz`` (the network
@@ -133,6 +139,7 @@ def train(config: TrainingConfig, output: Path, progress: Progress | None = None
     output : folder of the files
     progress : called repeatedly with (steps done, total steps, latest result as text)
     resume : True = continue the interrupted run in ``output``
+    judge : called with (number of the validation, its result) after each one; it may raise an error to end the training
 
     Raises
     ------
@@ -159,7 +166,7 @@ def train(config: TrainingConfig, output: Path, progress: Progress | None = None
     torch.set_num_threads(1)  # the network is so small that a second thread makes it slower
     torch.manual_seed(config.seed)
     ours = config.learner == "ppo"
-    validation = Validation(config, scenario, output, ".npz" if ours else ".zip", record, progress)
+    validation = Validation(config, scenario, output, ".npz" if ours else ".zip", record, progress, judge)
     if not ours:
         if resume:
             raise GpuschedError("training: only the learner ppo resumes; train without resume")

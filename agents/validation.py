@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gpusched_env.agents.training import TrainingConfig
 
 Progress = Callable[[int, int, str], None]
+Judge = Callable[[int, float], None]
 LEARNING_FILE: Final = "learning.csv"
 # The metric that a reward component improves; validation chooses by it. A user's own component: mean JCT.
 METRIC_OF: Final = {
@@ -39,6 +40,7 @@ class Validation:
     suffix : suffix of the model's file
     record : content of ``config.json``
     progress : called repeatedly with (steps done, total steps, latest result as text)
+    judge : called with (number of the validation, its result) after each one; it may raise an error to end the training
     """
 
     def __init__(
@@ -49,8 +51,10 @@ class Validation:
         suffix: str,
         record: dict[str, Any],
         progress: Progress | None,
+        judge: Judge | None = None,
     ) -> None:
         self.config, self.scenario, self.output, self.progress = config, scenario, output, progress
+        self._judge = judge
         self.model_file = output / f"{MODEL}{suffix}"
         self._about = record
         self._record = json.dumps(record, indent=2)
@@ -131,6 +135,8 @@ class Validation:
                 model.replace(self.model_file)
                 self._best, self._best_steps = score, self._steps
             write_whole(self.output / LEARNING_FILE, "\n".join(self._lines) + "\n")
+        if self._judge is not None:
+            self._judge(len(self._lines) - 2, score)
 
     @contextlib.contextmanager
     def _candidate(self) -> Iterator[tuple[Path, Path]]:
@@ -159,6 +165,11 @@ class Validation:
         metric = self.config.metric
         words = metric.removesuffix("_s").replace("_", " ").replace("jct", "JCT")
         return f"{words} {score / 3600:.2f} h" if metric.endswith("_s") else f"{words} {score:.3f}"
+
+    @property
+    def best(self) -> float:
+        """Best result so far."""
+        return self._best
 
     def kept(self) -> str:
         """Describe what an interrupted call has left in the folder."""

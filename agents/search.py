@@ -1,0 +1,91 @@
+"""Search for settings of the training by Optuna; trials that validate worse than the median are stopped early."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from gpusched_env.agents.training import TrainingConfig, train
+from gpusched_env.agents.validation import LEARNING_FILE
+from gpusched_env.errors import GpuschedError
+
+if TYPE_CHECKING:
+    import optuna
+
+STUDY_FILE: Final = "search.db"
+FIRST_TRIALS: Final = 5  # without pruning
+
+
+def suggested(trial: optuna.Trial, config: TrainingConfig) -> TrainingConfig:
+    """Return the settings of a trial: learning rate, horizon, clip, passes, and workloads and copies per update."""
+    return dataclasses.replace(
+        config,
+        learning_rate=trial.suggest_float("learning_rate", 1e-4, 1e-2, log=True),
+        horizon=trial.suggest_float("horizon", 0.1, 8.0, log=True),
+        clip=trial.suggest_float("clip", 0.1, 0.4),
+        epochs=trial.suggest_int("epochs", 1, 6),
+        workloads=trial.suggest_categorical("workloads", [4, 8, 16]),
+        copies=trial.suggest_categorical("copies", [2, 4, 8]),
+    )
+
+
+def search(
+    config: TrainingConfig, output: Path, trials: int, said: Callable[[str], None] = lambda line: None
+) -> TrainingConfig:
+    """Try settings, and return those whose best checkpoint validates best.
+
+    The folder of trial k is ``trial-<k>``. All trials are kept in ``search.db``, so that a later call with the same
+    folder continues the search.
+
+    Parameters
+    ----------
+    trials : number of further trials
+    said : called with a line after each trial
+
+    Raises
+    ------
+    GpuschedError : Optuna is not installed, or ``trials`` is below 1
+    """
+    if trials < 1:
+        raise GpuschedError(f"search: trials is {trials}: it must be at least 1")
+    library = _optuna()
+    output.mkdir(parents=True, exist_ok=True)
+
+    def objective(trial: optuna.Trial) -> float:
+        def judge(number: int, score: float) -> None:
+            trial.report(score, number)
+            if trial.should_prune():
+                raise library.TrialPruned
+
+        folder = output / f"trial-{trial.number}"
+        train(suggested(trial, config), folder, judge=judge)
+        with (folder / LEARNING_FILE).open(encoding="utf-8") as stream:
+            _, *rows = csv.reader(stream)
+        return min(float(row[1]) for row in rows[1:])
+
+    def tell(study: optuna.Study, trial: optuna.trial.FrozenTrial) -> None:
+        result = "stopped early" if trial.state.name == "PRUNED" else f"{config.metric} {trial.value:,.1f}"
+        values = ", ".join(f"{name} {value:.3g}" for name, value in trial.params.items())
+        said(f"trial {trial.number}: {result} ({values})")
+
+    study = library.create_study(
+        study_name=config.scenario,
+        storage=f"sqlite:///{output / STUDY_FILE}",
+        load_if_exists=True,
+        sampler=library.samplers.TPESampler(seed=config.seed),
+        pruner=library.pruners.MedianPruner(n_startup_trials=FIRST_TRIALS, n_warmup_steps=1),
+    )
+    study.optimize(objective, n_trials=trials, callbacks=[tell])
+    return suggested(library.trial.FixedTrial(study.best_params), config)
+
+
+def _optuna() -> Any:
+    try:
+        import optuna
+    except ImportError as error:
+        raise GpuschedError('a search needs Optuna: pip install "gpusched-env[tuning]"') from error
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    return optuna
