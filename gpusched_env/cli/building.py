@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from gpusched_env.cli.backends import BackendOption
+
 
 def build(
     entries: Annotated[Path, typer.Argument(help="Folder of entries, *.json.zst.", metavar="FOLDER")],
@@ -22,6 +24,7 @@ def build(
     workers: Annotated[
         int, typer.Option(help="Processes, at most one per core; -1 = one per core. The site does not depend on it.")
     ] = -1,
+    backend: BackendOption = "processes",
     tracks: Annotated[
         str, typer.Option(help="Tracks of the site, names separated by commas.", show_default="all", metavar="NAMES")
     ] = "",
@@ -31,6 +34,7 @@ def build(
     Example: gpusched leaderboard build entries/ --out site/
     """
     from gpusched_env.cli.console import plain_table, show
+    from gpusched_env.evaluation.processes import backend as played_by
     from gpusched_env.leaderboard.baseline_entries import shipped_entries
     from gpusched_env.leaderboard.claims import WHAT_TO_CHECK
     from gpusched_env.leaderboard.site import build_site, entry_files
@@ -38,7 +42,8 @@ def build(
     begin = time.perf_counter()
     beside = shipped_entries() if baselines else []
     try:
-        built = build_site(entry_files(entries), out, beside, log, workers, tracks.split(",") if tracks else ())
+        with played_by(backend):
+            built = build_site(entry_files(entries), out, beside, log, workers, tracks.split(",") if tracks else ())
     except KeyboardInterrupt as stop:
         kept = "the site that was there stays" if (out / "index.html").is_file() else "nothing was written"
         raise KeyboardInterrupt(f"{out}: {kept}") from stop

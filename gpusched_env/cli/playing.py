@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gpusched_env.cli.backends import BackendOption
 from gpusched_env.cli.choosing import (
     EstimateOption,
     IgnorePlacementOption,
@@ -191,6 +192,7 @@ def compare(
     workers: Annotated[
         int, typer.Option(help="Processes, at most one per core; -1 = one per core. Results do not depend on it.")
     ] = 1,
+    backend: BackendOption = "processes",
     output: OutputOption = None,
     plot: Annotated[
         Path | None, typer.Option(help="Draw the runs on the first seed as .png, .svg or .pdf.", metavar="FILE")
@@ -217,10 +219,12 @@ def compare(
     specs = chosen_schedulers(scheduler)
     _tell_what_was_read(chosen, draws[0])
     from gpusched_env.evaluation import Interrupted, evaluate
+    from gpusched_env.evaluation.processes import backend as played_by
 
     shown = draws[:1] if plot is not None or report is not None else ()
     try:
-        results = evaluate(chosen, specs, draws, workers, keep_logs=shown)
+        with played_by(backend):
+            results = evaluate(chosen, specs, draws, workers, keep_logs=shown)
     except Interrupted as stop:
         raise KeyboardInterrupt(_keep_finished(stop, output)) from stop
     spread = ", mean ± 95 % interval" if len(draws) > 1 else ""

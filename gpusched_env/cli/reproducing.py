@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from gpusched_env.cli.backends import BackendOption
+
 
 def reproduce(
     card: Annotated[str, typer.Argument(metavar="CARD", help="dally, dally-tuner, gavel, hadar, sjf-bco or sjf-bsbf.")],
@@ -22,6 +24,7 @@ def reproduce(
     workers: Annotated[
         int, typer.Option(help="Processes, at most one per core; -1 = one per core. Results do not depend on it.")
     ] = 1,
+    backend: BackendOption = "processes",
 ) -> None:
     """Repeat a paper's experiments; print a summary, the paper's numbers beside ours, and which trends hold.
 
@@ -33,13 +36,15 @@ def reproduce(
 
     from gpusched_env import __version__
     from gpusched_env.consoles import console
+    from gpusched_env.evaluation.processes import backend as played_by
     from gpusched_env.reproduce import load_card, play_card
     from gpusched_env.reproduce.report import WIDTH, findings_table, fitted, summary
 
     chosen = load_card(card)
     folder = (output or Path("reproduction") / card).expanduser()
     try:
-        results, found = play_card(chosen, folder, quick, workers)
+        with played_by(backend):
+            results, found = play_card(chosen, folder, quick, workers)
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(f"finished runs are kept in {folder}; run the same command to continue") from stop
     findings = chosen.findings(results)

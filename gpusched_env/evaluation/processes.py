@@ -1,16 +1,40 @@
-"""Run calls in parallel processes; this module starts all processes of the package."""
+"""Run calls in parallel, in processes of this machine or on a Ray cluster; the package starts no others."""
 
 from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import starmap
 from typing import Any, TypeVar
 
 from gpusched_env.errors import GpuschedError
 
 Result = TypeVar("Result")
+_backend = ContextVar("backend", default="processes")
+
+
+@contextmanager
+def backend(name: str) -> Iterator[None]:
+    """Run the calls of :func:`in_processes` elsewhere, for the time of a ``with`` block.
+
+    Parameters
+    ----------
+    name : "processes" of this machine; "ray" = a Ray cluster that is started on this machine; ``ray:ADDRESS`` = a
+        running cluster, such as ``ray:auto``
+
+    Raises
+    ------
+    GpuschedError : an unknown backend
+    """
+    if name != "processes" and name.partition(":")[0] != "ray":
+        raise GpuschedError(f"--backend {name!r}: write processes, ray, or ray:ADDRESS")
+    token = _backend.set(name)
+    try:
+        yield
+    finally:
+        _backend.reset(token)
 
 
 def check_workers(workers: int) -> int:
@@ -45,6 +69,11 @@ def processes(workers: int, calls: int) -> int:
     return min(cores if workers == -1 else workers, cores, calls)
 
 
+def runs_here(workers: int, calls: int) -> bool:
+    """Return whether :func:`in_processes` makes the calls in this process."""
+    return _backend.get() == "processes" and processes(workers, calls) == 1
+
+
 def in_processes(function: Callable[..., Result], calls: Sequence[tuple[Any, ...]], workers: int) -> Iterator[Result]:
     """Yield the result of ``function`` for each call, in the order of the calls.
 
@@ -52,12 +81,18 @@ def in_processes(function: Callable[..., Result], calls: Sequence[tuple[Any, ...
     ----------
     function : the function
     calls : positional arguments of each call
-    workers : as in :func:`processes`; if that function returns 1, the calls run in this process
+    workers : as in :func:`processes`; if that function returns 1, the calls run in this process. On a Ray cluster, the
+        largest number of calls that run at the same time
 
     Raises
     ------
     GpuschedError : as in :func:`check_workers`
     """
+    kind, _, address = _backend.get().partition(":")
+    if kind == "ray":
+        from gpusched_env.evaluation.ray_backend import in_ray
+
+        return in_ray(function, calls, check_workers(workers), address)
     count = processes(workers, len(calls))
     if count == 1:
         return starmap(function, calls)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from gpusched_env.errors import GpuschedError
-from gpusched_env.evaluation.processes import check_workers, in_processes, processes
+from gpusched_env.evaluation.processes import check_workers, in_processes, runs_here
 from gpusched_env.evaluation.progress import ProgressBar
 from gpusched_env.evaluation.results import RunResult, plain
 from gpusched_env.event_log import EventLog
@@ -166,7 +166,7 @@ def result_of(
 
 def _play(tasks: list[Task], workers: int, bar: ProgressBar) -> Iterator[RunResult]:
     """Yield the results in the order of the tasks; runs in this process also update the bar."""
-    if processes(workers, len(tasks)) == 1:
+    if runs_here(workers, len(tasks)):
         return (run_once(task, bar) for task in tasks)
     return in_processes(run_once, [(task,) for task in tasks], workers)
 

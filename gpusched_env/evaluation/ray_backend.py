@@ -1,0 +1,79 @@
+"""Calls in the processes of a Ray cluster: on this machine, or on many."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, TypeVar
+
+from gpusched_env.errors import GpuschedError
+from gpusched_env.plugins import VARIABLE
+
+Result = TypeVar("Result")
+_AHEAD: Final = 4  # calls handed to Ray / calls that run at the same time
+
+
+def in_ray(
+    function: Callable[..., Result], calls: Sequence[tuple[Any, ...]], workers: int, address: str
+) -> Iterator[Result]:
+    """Yield the result of ``function`` for each call, in the order of the calls.
+
+    If a worker dies, Ray makes its call again in another one.
+
+    Parameters
+    ----------
+    workers : largest number of calls that run at the same time; -1 = one per core of the cluster
+    address : of a running cluster, such as ``auto`` or ``ray://head:10001``; empty = start one on this machine
+
+    Raises
+    ------
+    GpuschedError : Ray is not installed, or no cluster answers; or the error of a call
+    """
+    ray = _ray()
+    is_ours = not ray.is_initialized()
+    if is_ours:
+        _begin(ray, workers, address)
+    try:
+        cores = int(ray.cluster_resources().get("CPU", 1))
+        together = cores if workers == -1 else min(workers, cores)
+        task = ray.remote(num_cpus=cores // together, max_retries=-1)(function)
+        handed: deque[Any] = deque()
+        for call in calls:
+            if len(handed) == _AHEAD * together:
+                yield _result(ray, handed.popleft())
+            handed.append(task.remote(*call))
+        while handed:
+            yield _result(ray, handed.popleft())
+    finally:
+        if is_ours:
+            ray.shutdown()
+
+
+def _begin(ray: Any, workers: int, address: str) -> None:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # send nothing to anybody
+    variables = {VARIABLE: os.environ[VARIABLE]} if VARIABLE in os.environ else {}
+    options: dict[str, Any] = {"runtime_env": {"env_vars": variables}, "log_to_driver": False, "logging_level": "error"}
+    if address:
+        options["address"] = address
+    else:
+        options |= {"num_cpus": None if workers == -1 else workers, "include_dashboard": False}
+    try:
+        ray.init(**options)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise GpuschedError(f"--backend ray: no cluster answers at {address or 'this machine'} ({error})") from error
+
+
+def _result(ray: Any, reference: Any) -> Any:
+    try:
+        return ray.get(reference)
+    except ray.exceptions.RayTaskError as error:  # it has the traceback of the worker as its text
+        raise error.cause from error
+
+
+def _ray() -> Any:
+    try:
+        import ray
+    except ImportError as error:
+        raise GpuschedError('--backend ray needs Ray: pip install "gpusched-env[ray]"') from error
+    return ray
