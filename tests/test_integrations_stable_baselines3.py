@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -16,6 +18,7 @@ from sb3_contrib.common.maskable.utils import get_action_masks, is_masking_suppo
 from stable_baselines3.common.monitor import Monitor
 from stable_baselines3.common.vec_env import DummyVecEnv
 
+from gpusched_env.integrations.masked_dqn import MaskedDQN
 from gpusched_env.integrations.stable_baselines3 import ClusterVecEnv
 
 OPTIONS: dict[str, Any] = dict(scenario="tiny-v1", queue_window=6, running_window=2, step_limit=40)
@@ -72,6 +75,53 @@ def test_maskable_ppo_learns_on_it() -> None:
     assert model.num_timesteps == 192
     assert len(model.ep_info_buffer or []) > 0
     environments.close()
+
+
+def test_masked_dqn_never_takes_an_infeasible_action(tmp_path: Path) -> None:
+    """Neither at random nor greedily, in training and afterwards; it improves on random play."""
+    environments = ClusterVecEnv(
+        gym.make_vec(
+            "gpusched/Cluster-v0", num_envs=4, scenario="tiny-v1", queue_window=6, running_window=0,
+            queue_order="shortest", mask_in_observation=True, autoreset_mode="SameStep",
+        )
+    )  # fmt: skip
+    refused = 0
+
+    def count(local: dict[str, Any], _: Any) -> bool:
+        nonlocal refused
+        refused += sum(info["refusals"] for info in local["infos"])
+        return True
+
+    model = MaskedDQN(
+        environments, learning_starts=200, train_freq=1, batch_size=64, target_update_interval=200, seed=0,
+        exploration_fraction=0.5, gamma=1.0, device="cpu",
+    )  # fmt: skip
+    model.learn(4_000, callback=count)
+    assert model.num_timesteps >= 4_000
+    model.save(tmp_path / "dqn.zip")
+    again = MaskedDQN.load(tmp_path / "dqn.zip")
+
+    def returns(choose: Callable[[dict[str, np.ndarray]], int]) -> float:
+        env = gym.make(
+            "gpusched/Cluster-v0", scenario="tiny-v1", queue_window=6, running_window=0, queue_order="shortest",
+            mask_in_observation=True,
+        )  # fmt: skip
+        total = 0.0
+        for seed in range(200_000, 200_010):
+            observation, _ = env.reset(seed=seed)
+            over = False
+            while not over:
+                observation, reward, terminated, truncated, info = env.step(choose(observation))
+                assert info["refusals"] == 0
+                total += float(reward)
+                over = terminated or truncated
+        return total
+
+    generator = np.random.default_rng(0)
+    random = returns(lambda seen: int(generator.choice(np.flatnonzero(seen["action_mask"]))))
+    learned = returns(lambda seen: int(again.predict(seen, deterministic=True)[0]))
+    assert learned > random
+    assert refused == 0
 
 
 def test_unsupported_environments_are_refused() -> None:
