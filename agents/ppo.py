@@ -81,7 +81,7 @@ class Learner:
         self.workloads = self._drawn()
         first = Episodes(environment, self.workloads)
         self.horizon_s = config.horizon * float(np.mean([instance.ideal_s.mean() for instance in first.instances]))
-        self.network = SlotNetwork(first.shapes, config.windows.slot_starts, 1 + len(config.delays_s))
+        self.network = SlotNetwork(first.shapes, config.windows.slot_starts, 1 + len(config.delays_s), config.width)
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=config.learning_rate, eps=1e-5)
         self.done = 0
 

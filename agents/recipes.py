@@ -31,7 +31,7 @@ RECIPES: Final = {
         TrainingConfig(
             scenario="philly-64-v1",
             teacher="srtf:placement=consolidate",
-            steps=400_000,
+            steps=1_000_000,
             learning_rate=3e-4,
             horizon=0.5,
         ),
@@ -44,7 +44,7 @@ RECIPES: Final = {
             clairvoyant=False,
             queue_order="least-attained",
             running_order="most-attained",
-            steps=1_500_000,
+            steps=3_000_000,
             horizon=1.0,
         ),
         ("dally-fully-consolidated", "tiresias-g:placement=consolidate"),

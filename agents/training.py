@@ -17,6 +17,7 @@ import gpusched_env
 from gpusched_env.agents import maskable_ppo, ppo
 from gpusched_env.agents.datasets import settings_of
 from gpusched_env.agents.learned import windows_of
+from gpusched_env.agents.network import NARROW
 from gpusched_env.agents.run_folder import RunFolder
 from gpusched_env.agents.validation import METRIC_OF, Judge, Progress, Validation
 from gpusched_env.baselines import make_scheduler
@@ -58,6 +59,8 @@ class TrainingConfig(Windows):
     running_order: str = "longest"
     reward: str = "jct"
     """Reward component (see docs/observation_and_action.md)."""
+    width: int = NARROW
+    """Length of the network's embeddings."""
     workloads: int = 8
     """Number of workloads per update."""
     copies: int = 4
@@ -87,7 +90,7 @@ class TrainingConfig(Windows):
             for name, value in settings_of(self.dataset).items():
                 object.__setattr__(self, name, value)
         super().__post_init__()
-        counts = ("teacher_episodes", "workloads", "batch", "epochs", "validations", "validation_seeds")
+        counts = ("teacher_episodes", "width", "workloads", "batch", "epochs", "validations", "validation_seeds")
         least = dict.fromkeys(counts, 1)
         for name, smallest in (least | {"copies": 2, "steps": 0 if self.imitates else 1}).items():
             if getattr(self, name) < smallest:
