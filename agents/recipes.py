@@ -31,22 +31,12 @@ RECIPES: Final = {
         TrainingConfig(
             scenario="philly-64-v1",
             teacher="srtf:placement=consolidate",
-            steps=1_000_000,
-            learning_rate=3e-4,
+            steps=3_000_000,
+            learning_rate=1e-3,
             horizon=0.5,
+            validations=10,
+            validation_seeds=20,
         ),
         ("srtf:placement=consolidate", "srsf:placement=consolidate"),
-    ),
-    "philly-64-blind": Recipe(
-        "does not know run times",
-        TrainingConfig(
-            scenario="philly-64-v1",
-            clairvoyant=False,
-            queue_order="least-attained",
-            running_order="most-attained",
-            steps=3_000_000,
-            horizon=1.0,
-        ),
-        ("dally-fully-consolidated", "tiresias-g:placement=consolidate"),
     ),
 }
