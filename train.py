@@ -1,7 +1,7 @@
 """Train a scheduler, compare it with every baseline on unseen seeds, and save the results.
 
-    python train.py                                  the default recipe, about a minute on two cores
-    python train.py --recipe philly-64-blind         an agent that does not know run times
+    python train.py                                  the default recipe, about five minutes
+    python train.py --steps 300000                   a first look, about a minute
     python train.py --search 30                      look for better settings first
     python train.py --training-seeds 3               three networks, and intervals over them
     python train.py --scenario tiny-v1 --steps 20000
