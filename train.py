@@ -32,7 +32,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from gpusched_env.agents.evaluation import chosen_seeds, evaluate_agents
 from gpusched_env.agents.recipes import DEFAULT, RECIPES
 from gpusched_env.agents.search import search
-from gpusched_env.agents.training import TrainingConfig, train
+from gpusched_env.agents.training import TrainingConfig, trained_or_resumed
 from gpusched_env.cli.parsing import chosen_schedulers
 from gpusched_env.consoles import console as standard_console
 from gpusched_env.consoles import prepare_output, tell_interrupt
@@ -89,12 +89,15 @@ def run(settings: Settings) -> None:
     config, recipe = settings.training, RECIPES[settings.recipe]
     scenario = get_scenario(config.scenario)
     chosen_seeds(scenario, settings.report_seeds)  # refused before the training, not after it
+    if settings.training_seeds < 1:
+        raise GpuschedError(f"--training-seeds is {settings.training_seeds}: it must be at least 1")
     is_own = config.scenario != recipe.training.scenario
     baselines = chosen_schedulers([settings.baselines]) if settings.baselines else None
     output = settings.output or Path("runs") / (file_name(scenario.name) if is_own else settings.recipe)
     console.print(": ".join(filter(None, [f"Training on [bold]{scenario.name}[/bold]", scenario.description])))
     if settings.search:
-        config = search(config, output / "search", settings.search, lambda line: console.print(line, highlight=False))
+        trials = 0 if settings.resume else settings.search
+        config = search(config, output / "search", trials, lambda line: console.print(line, highlight=False))
         settings = replace(settings, training=config)
     models: Sequence[Path]
     if settings.training_seeds == 1:
@@ -114,20 +117,20 @@ def trained(config: TrainingConfig, output: Path, resume: bool, console: Console
     columns = (TextColumn("training"), BarColumn(), MofNCompleteColumn(), TextColumn("steps"), TimeRemainingColumn())
     with Progress(*columns, TextColumn("{task.fields[said]}"), console=console) as bar:
         task = bar.add_task("training", total=config.steps, said="")
-        return train(
+        return trained_or_resumed(
             config,
             output,
-            lambda done, total, said: bar.update(task, completed=done, total=total, said=said),
             resume,
+            lambda done, total, said: bar.update(task, completed=done, total=total, said=said),
         )
 
 
 def trained_apart(settings: Settings, output: Path, console: Console) -> Sequence[Path]:
     """Train several networks in processes of their own."""
     seeds = range(settings.training.seed, settings.training.seed + settings.training_seeds)
-    calls = [(replace(settings.training, seed=seed), output / f"seed-{seed}", None, settings.resume) for seed in seeds]
+    calls = [(replace(settings.training, seed=seed), output / f"seed-{seed}", settings.resume) for seed in seeds]
     models = []
-    for seed, model in zip(seeds, in_processes(train, calls, settings.workers), strict=True):
+    for seed, model in zip(seeds, in_processes(trained_or_resumed, calls, settings.workers), strict=True):
         console.print(f"network {seed}: {model}")
         models.append(model)
     return models

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -20,13 +21,13 @@ from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.encoder import Windows
 from gpusched_env.envs.step_results import REWARD, TERMINATED, TRUNCATED
 from gpusched_env.errors import GpuschedError
-from gpusched_env.files import file_name
 from gpusched_env.scenarios import get_scenario
 
 if TYPE_CHECKING:
     from minari import MinariDataset
 
 ROOT: Final = "MINARI_DATASETS_PATH"  # environment variable: where Minari keeps its datasets
+_NAME: Final = re.compile(r"([\w-]+/)*[\w-]+-v\d+")
 TOGETHER: Final = 32  # episodes that are played side by side
 
 
@@ -120,7 +121,9 @@ def write_dataset(
     with _kept_in(root):
         minari = _minari()
         chosen = get_scenario(scenario)
-        name = name or f"gpusched/{file_name(chosen.name)}-{file_name(scheduler)}-v0"
+        name = name or f"gpusched/{_word(chosen.name)}-{_word(scheduler)}-v0"
+        if not _NAME.fullmatch(name):
+            raise GpuschedError(f"dataset {name!r}: write NAMESPACE/NAME-v0, of letters, digits, _ and -")
         if name in minari.list_local_datasets():
             raise GpuschedError(f"dataset {name} exists; delete it (minari delete {name}) or give another name")
         options = dataclasses.asdict(windows or Windows())
@@ -144,7 +147,11 @@ def write_dataset(
                 description=f"{scheduler} on {chosen.name}, {len(seeds)} seeds from {min(seeds)} to {max(seeds)}",
             )
         dataset.storage.update_episode_metadata(metadata)
-        verify(dataset)
+        try:
+            verify(dataset)
+        except GpuschedError:
+            minari.delete_dataset(name)
+            raise
         return dataset
 
 
@@ -177,15 +184,20 @@ def settings_of(name: str) -> dict[str, Any]:
     return {name: spec.kwargs[name] for name in fields if name in spec.kwargs}
 
 
-def verify(dataset: MinariDataset) -> float:
-    """Play the actions of every episode again; return the mean of their mean JCTs [s].
+def mean_jct_s(dataset: MinariDataset) -> float:
+    """Return the mean of the mean JCTs of all episodes [s]."""
+    metadata = dataset.storage.get_episode_metadata(dataset.episode_indices)
+    return float(np.mean([one["mean_jct_s"] for one in metadata]))
+
+
+def verify(dataset: MinariDataset) -> None:
+    """Play the actions of every episode again.
 
     Raises
     ------
     GpuschedError : an observation, a reward or the event log of the replay differs
     """
     env = dataset.recover_environment()
-    times = []
     indices = dataset.episode_indices
     for episode, metadata in zip(dataset, dataset.storage.get_episode_metadata(indices), strict=True):
         seed = int(metadata["workload_seed"])
@@ -198,8 +210,6 @@ def verify(dataset: MinariDataset) -> float:
         _same(observation, episode.observations, len(episode.actions), seed)
         if info["digest"] != str(metadata["digest"]):
             raise GpuschedError(f"dataset: seed {seed}: the replay's event log differs")
-        times.append(info["metrics"]["mean_jct_s"])
-    return float(np.mean(times))
 
 
 def _same(observation: Mapping[str, np.ndarray], stored: Any, t: int, seed: int) -> None:
@@ -221,6 +231,11 @@ def _buffer(played: Played, number: int) -> Any:
         rewards=played.rewards.tolist(), terminations=ends[0].tolist(), truncations=ends[1].tolist(),
         infos={"right_actions": right},
     )  # fmt: skip
+
+
+def _word(text: str) -> str:
+    """Turn text into a part of the name of a dataset."""
+    return re.sub(r"[^\w-]+", "-", text).strip("-")
 
 
 def _minari() -> Any:

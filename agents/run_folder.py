@@ -17,6 +17,7 @@ from gpusched_env.files import whole, write_whole
 
 UPDATES_FILE: Final = "updates.csv"
 STATE_FILE: Final = "state.pt"
+ANY: Final = ("commit", "uncommitted_changes")  # entries of the record that may differ when a run is resumed
 TENSORBOARD: Final = "tensorboard"
 
 
@@ -26,7 +27,7 @@ class RunFolder:
     Parameters
     ----------
     folder : an existing folder
-    record : content of ``config.json``; a state is only continued under an equal one
+    record : content of ``config.json``; a state is only continued under an equal one, whatever the commit
     resume : True = continue from the saved state
 
     Attributes
@@ -42,6 +43,7 @@ class RunFolder:
         self.folder, self._record = folder, dict(record)
         self._rows: list[dict[str, float]] = []
         self.state = self._read() if resume else None
+        self._has_saved = resume
         if self.state is not None:
             self._rows = self.state["rows"]
         step = int(self._rows[-1]["steps"]) if self._rows else 0
@@ -61,7 +63,7 @@ class RunFolder:
         except (OSError, RuntimeError, EOFError, KeyError, TypeError, pickle.UnpicklingError) as error:
             raise GpuschedError(f"{path}: not a saved state; train without --resume") from error
         for name, value in self._record.items():
-            if record.get(name) != value:
+            if record.get(name) != value and name not in ANY:
                 raise GpuschedError(
                     f"{path}: saved under another {name}: {difference(record.get(name), value)}; "
                     "resume with the settings and the version of the run, or train without --resume"
@@ -70,8 +72,8 @@ class RunFolder:
 
     @property
     def can_resume(self) -> bool:
-        """Whether the folder holds a state."""
-        return (self.folder / STATE_FILE).is_file()
+        """Whether the folder holds a state of this run."""
+        return self._has_saved
 
     def log(self, numbers: Mapping[str, float]) -> None:
         """Log the numbers of an update; ``steps`` is one of them."""
@@ -83,6 +85,7 @@ class RunFolder:
         """Save the state and the log, so that a killed run can continue from here."""
         with whole(self.folder / STATE_FILE) as partial:
             torch.save({**state, "record": self._record, "rows": self._rows}, partial)
+        self._has_saved = True
         self._write_log()
 
     def finish(self) -> None:
@@ -96,6 +99,7 @@ class RunFolder:
 
     def _write_log(self) -> None:
         if not self._rows:
+            (self.folder / UPDATES_FILE).unlink(missing_ok=True)  # of an earlier run in this folder
             return
         text = io.StringIO()
         table = csv.DictWriter(text, list(self._rows[0]), lineterminator="\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     import optuna
 
 STUDY_FILE: Final = "search.db"
+BASE: Final = "settings"  # attribute of a study: the settings that all trials share
 FIRST_TRIALS: Final = 5  # without pruning
 
 
@@ -42,15 +44,16 @@ def search(
 
     Parameters
     ----------
-    trials : number of further trials
+    trials : number of further trials; 0 = return the best settings of the earlier ones
     said : called with a line after each trial
 
     Raises
     ------
-    GpuschedError : Optuna is not installed, or ``trials`` is below 1
+    GpuschedError : Optuna is not installed, ``trials`` is below 0, the search in this folder has other settings, or no
+        trial has finished
     """
-    if trials < 1:
-        raise GpuschedError(f"search: trials is {trials}: it must be at least 1")
+    if trials < 0:
+        raise GpuschedError(f"search: trials is {trials}: it must be at least 0")
     library = _optuna()
     output.mkdir(parents=True, exist_ok=True)
 
@@ -75,10 +78,16 @@ def search(
         study_name=config.scenario,
         storage=f"sqlite:///{output / STUDY_FILE}",
         load_if_exists=True,
-        sampler=library.samplers.TPESampler(seed=config.seed),
         pruner=library.pruners.MedianPruner(n_startup_trials=FIRST_TRIALS, n_warmup_steps=1),
     )
+    study.sampler = library.samplers.TPESampler(seed=config.seed + len(study.trials))  # not the same draws again
+    base = json.dumps(dataclasses.asdict(config))
+    if study.user_attrs.setdefault(BASE, base) != base:
+        raise GpuschedError(f"{output}: a search with other settings is in this folder; name another output")
+    study.set_user_attr(BASE, base)
     study.optimize(objective, n_trials=trials, callbacks=[tell])
+    if not any(trial.state.name == "COMPLETE" for trial in study.trials):
+        raise GpuschedError(f"{output}: no trial of the search has finished; search again")
     return suggested(library.trial.FixedTrial(study.best_params), config)
 
 

@@ -9,23 +9,32 @@ import numpy as np
 from gpusched_env.agents.episodes import Episodes
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.envs.encoder import Windows
+from gpusched_env.errors import SchedulerError
 from gpusched_env.simulator import Decision, Preempt, Start
 
 
 class Teachers:
     """A scheduler for each of some episodes, which need not be played as it would play them.
 
-    None of its decisions is carried out by itself, so the answers suit schedulers that decide anew at every decision
-    point, as most do.
+    Its decisions are not carried out while it is asked, so it must decide anew at every decision point, as most do.
 
     Parameters
     ----------
     spec : spec of the scheduler
     episodes : the episodes, before their first action
     windows : of the environment in which they are played
+
+    Raises
+    ------
+    SchedulerError : a scheduler that relies on its decisions being carried out
     """
 
     def __init__(self, spec: str, episodes: Episodes, windows: Windows) -> None:
+        if make_scheduler(spec).relies_on_decisions:
+            raise SchedulerError(
+                f"{spec} cannot be a teacher: it relies on its decisions being carried out; choose a scheduler that "
+                "decides anew at every decision point, such as srtf or tiresias"
+            )
         self._episodes, self._windows = episodes, windows
         self._schedulers = [make_scheduler(spec) for _ in episodes.simulations]
         self._views = [
@@ -73,11 +82,12 @@ def right_actions(
     queue, running : job in each queue slot and in each running slot
     """
     found: list[int] = []
-    seen: set[Decision] = set()
+    seen: set[tuple[type, int]] = set()
     for decision in decisions:
-        if decision in seen:  # it expects that the decision was carried out
-            break
-        seen.add(decision)
+        if isinstance(decision, Start | Preempt):
+            if (key := (type(decision), int(decision.job))) in seen:  # it expects that the decision was carried out
+                break
+            seen.add(key)
         if isinstance(decision, Start):
             starts, sizes = windows.slot_starts, max(windows.sub_batches, 1)
             places = range(starts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import subprocess
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,9 +17,9 @@ import torch
 import gpusched_env
 from gpusched_env.agents import maskable_ppo, ppo
 from gpusched_env.agents.datasets import settings_of
-from gpusched_env.agents.learned import windows_of
+from gpusched_env.agents.learned import CONFIG_FILE, MODEL, windows_of
 from gpusched_env.agents.network import NARROW
-from gpusched_env.agents.run_folder import RunFolder
+from gpusched_env.agents.run_folder import STATE_FILE, RunFolder
 from gpusched_env.agents.validation import METRIC_OF, Judge, Progress, Validation
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.envs.cluster_env import ClusterEnv
@@ -181,6 +182,22 @@ def train(
         ppo.learn(config, environment, validation, folder)
         folder.finish()
     return validation.model_file
+
+
+def trained_or_resumed(config: TrainingConfig, output: Path, resume: bool, progress: Progress | None = None) -> Path:
+    """Train an agent; with ``resume``, only what an interrupted command has left to do.
+
+    A finished run with the same settings is not trained again. A run without a saved state begins anew.
+    """
+    if not resume or (output / STATE_FILE).is_file():
+        return train(config, output, progress, resume)
+    model = output / f"{MODEL}{'.npz' if config.learner == 'ppo' else '.zip'}"
+    try:
+        saved = json.loads((output / CONFIG_FILE).read_text(encoding="utf-8"))["training"]
+    except (OSError, ValueError, KeyError):
+        saved = None
+    is_finished = model.is_file() and saved == json.loads(json.dumps(dataclasses.asdict(config)))
+    return model if is_finished else train(config, output, progress)
 
 
 @contextlib.contextmanager

@@ -128,9 +128,13 @@ class Validation:
             kept = score < self._best or self._best_steps < 0
             self._note(label, score, kept)
             if kept:
-                for name, content in self._firsts.items():
-                    with whole(self.model_file.with_stem(name)) as partial:
-                        partial.write_bytes(content)
+                for name in (INITIAL, CLONED):
+                    first = self.model_file.with_stem(name)
+                    if name in self._firsts:
+                        with whole(first) as partial:
+                            partial.write_bytes(self._firsts[name])
+                    else:
+                        first.unlink(missing_ok=True)  # of an earlier run in this folder
                 config.replace(self.output / CONFIG_FILE)
                 model.replace(self.model_file)
                 self._best, self._best_steps = score, self._steps

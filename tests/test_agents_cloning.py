@@ -18,7 +18,7 @@ from gpusched_env.agents.teachers import right_actions
 from gpusched_env.agents.training import TrainingConfig, train
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.encoder import Windows
-from gpusched_env.errors import GpuschedError
+from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.evaluation import evaluate
 from gpusched_env.metrics import paired_ratio
 from gpusched_env.simulator import Decision, Lease, Preempt, Start, Wait
@@ -119,3 +119,26 @@ def test_a_teacher_needs_our_learner_and_a_known_name() -> None:
         TrainingConfig(teacher="sjf", learner="stable-baselines3")
     with pytest.raises(GpuschedError, match="unknown scheduler 'sjff'"):
         TrainingConfig(teacher="sjff")
+
+
+@pytest.mark.parametrize("teacher", ["dally", "gandiva-lite", "sjf-bco", "hadare", "tiresias-dally"])
+def test_a_scheduler_that_relies_on_its_decisions_is_no_teacher(teacher: str) -> None:
+    environment = ClusterEnv("tiny-v1", queue_window=4, running_window=0)
+    with pytest.raises(SchedulerError, match=f"{teacher} cannot be a teacher: it relies on its decisions"):
+        ask(teacher, environment, [0], network_of(environment), network_plays=False)
+
+
+def test_a_start_on_a_list_of_gpus_is_a_decision_like_others() -> None:
+    start = Start(7, gpus=[0, 1])  # type: ignore[arg-type] # direct runs accept it
+    assert right_actions([start, start], WINDOWS, ALL, QUEUE, RUNNING) == [0, 1]
+
+
+def test_a_run_without_a_teacher_leaves_no_clone_of_an_earlier_run(tmp_path: Path) -> None:
+    config = TrainingConfig(
+        scenario="tiny-v1", teacher="sjf", teacher_episodes=2, steps=100, workloads=1, copies=2, validations=1,
+        validation_seeds=1,
+    )  # fmt: skip
+    model = train(config, tmp_path)
+    assert LearnedScheduler(str(model)).references() == ["initial", "cloned", "untrained"]
+    train(dataclasses.replace(config, teacher=""), tmp_path)
+    assert LearnedScheduler(str(model)).references() == ["initial", "untrained"]

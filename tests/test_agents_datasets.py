@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from gpusched_env.agents.datasets import ROOT, read_dataset, settings_of, verify, write_dataset
+from gpusched_env.agents.datasets import ROOT, mean_jct_s, read_dataset, settings_of, verify, write_dataset
 from gpusched_env.agents.evaluation import evaluate_policy
 from gpusched_env.agents.training import TrainingConfig, train
 from gpusched_env.baselines import make_scheduler
@@ -71,7 +71,8 @@ def test_a_network_learns_from_a_dataset_alone(folder: Path) -> None:
 
 def test_a_changed_dataset_is_found_by_its_replay(folder: Path) -> None:
     dataset = write_dataset("sjf", "tiny-v1", [3], WINDOWS, NAME)
-    assert verify(dataset) > 0.0
+    verify(dataset)
+    assert mean_jct_s(dataset) > 0.0
     with h5py.File(Path(dataset.spec.data_path) / "main_data.hdf5", "r+") as file:
         file["episode_0"]["rewards"][4] -= 1.0
     with pytest.raises(GpuschedError, match="seed 3, step 4: the replay's reward"):
@@ -84,6 +85,8 @@ def test_wrong_datasets_are_refused(folder: Path) -> None:
     with pytest.raises(GpuschedError, match=r"'gpusched/none-v0' cannot be read .* known: none"):
         settings_of("gpusched/none-v0")
     write_dataset("sjf", "tiny-v1", [3], WINDOWS, NAME)
+    with pytest.raises(GpuschedError, match="'foo': write NAMESPACE/NAME-v0"):
+        write_dataset("sjf", "tiny-v1", [3], WINDOWS, "foo")
     with pytest.raises(GpuschedError, match="exists; delete it"):
         write_dataset("sjf", "tiny-v1", [3], WINDOWS, NAME)
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from gpusched_env.agents.ppo import Steps, advantages, paid_until
-from gpusched_env.agents.training import TrainingConfig, train
+from gpusched_env.agents.training import TrainingConfig, train, trained_or_resumed
 from gpusched_env.errors import GpuschedError
 
 
@@ -121,3 +121,26 @@ def test_every_update_is_logged_for_spreadsheets_and_tensorboard(tmp_path: Path)
     content = events.read_bytes()
     for name in rows[0]:
         assert f"updates/{name}".encode() in content
+
+
+def test_resuming_several_networks_trains_only_what_is_left(tmp_path: Path) -> None:
+    """The first is finished, the second was killed, the third has not begun."""
+    configs = [
+        TrainingConfig(
+            scenario="tiny-v1", steps=600, workloads=2, copies=2, validations=3, validation_seeds=1, seed=seed
+        )
+        for seed in range(3)
+    ]
+
+    def kill(done: int, total: int, said: str) -> None:
+        if done >= 300:
+            raise _Killed
+
+    train(configs[0], tmp_path / "0")
+    before = (tmp_path / "0" / "model.npz").stat().st_mtime_ns
+    with pytest.raises(_Killed):
+        train(configs[1], tmp_path / "1", kill)
+    for number, config in enumerate(configs):
+        found = trained_or_resumed(config, tmp_path / str(number), resume=True)
+        assert found.read_bytes() == train(config, tmp_path / "whole" / str(number)).read_bytes()
+    assert (tmp_path / "0" / "model.npz").stat().st_mtime_ns == before

@@ -57,6 +57,15 @@ def test_a_trial_worse_than_the_median_is_stopped(tmp_path: Path, monkeypatch: p
     assert "stopped early" in said[5]
 
 
-def test_an_empty_search_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(GpuschedError, match="trials is 0"):
+def test_a_continued_search_tries_other_settings_and_knows_its_own(tmp_path: Path) -> None:
+    with pytest.raises(GpuschedError, match="trials is -1"):
+        search(CONFIG, tmp_path, -1)
+    with pytest.raises(GpuschedError, match="no trial of the search has finished"):
         search(CONFIG, tmp_path, 0)
+    first = search(CONFIG, tmp_path, 1)
+    assert search(CONFIG, tmp_path, 0) == first
+    search(CONFIG, tmp_path, 1)
+    study = optuna.load_study(study_name="tiny-v1", storage=f"sqlite:///{tmp_path / 'search.db'}")
+    assert study.trials[0].params["learning_rate"] != study.trials[1].params["learning_rate"]
+    with pytest.raises(GpuschedError, match="a search with other settings is in this folder"):
+        search(dataclasses.replace(CONFIG, steps=300), tmp_path, 1)

@@ -143,6 +143,9 @@ def test_a_snapshot_of_another_environment_is_refused() -> None:
         made("gpusched/Cluster-v0", queue_window=3).restore(snapshot)
     with pytest.raises(GpuschedError, match="restore: the snapshot is of another scenario"):
         ClusterEnv(linked_scenario(jobs=20)).restore(snapshot)
+    for changes in (dict(reward="slowdown"), dict(refusal_cost=0.5), dict(step_limit=12)):
+        with pytest.raises(GpuschedError, match="restore: the snapshot is of another reward, refusal cost, step limit"):
+            made("gpusched/Cluster-v0", **changes).restore(snapshot)
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)

@@ -84,6 +84,8 @@ class SjfBco(Scheduler):
     Communication Contention", MobiHoc 2022, arXiv 2207.07817, algorithms 1 to 3; section 7 for the baselines.
     """
 
+    relies_on_decisions = True
+
     policy: str = "bco"
     semantics: str = "idle"
     order: str = "smallest"

@@ -144,6 +144,8 @@ class Dally(Scheduler):
     arXiv 2401.16492. Code: aakash-sharma/cluster-sim, commit 4cd660e.
     """
 
+    relies_on_decisions = True
+
     preset: str = "suite"
     policy: str = "dally"
     tuner: str | None = None

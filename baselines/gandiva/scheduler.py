@@ -68,6 +68,8 @@ class Gandiva(Scheduler):
     W. Xiao et al., "Gandiva: Introspective cluster scheduling for deep learning", OSDI 2018, section 4.
     """
 
+    relies_on_decisions = True
+
     quantum_s: float = 60.0
     migrate_s: float = 60.0
     overhead: float = 0.1

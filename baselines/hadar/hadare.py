@@ -55,6 +55,8 @@ class HadarE(Scheduler):
     Learning Clusters", 2025, arXiv 2503.10918.
     """
 
+    relies_on_decisions = True
+
     slot_s: float = 360.0
     copies: int = 0
     order: str = "longest"

@@ -364,8 +364,8 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
 
         encoder = self.encoder
         return Snapshot(
-            __version__, self._fingerprint, self._seed, self.windows, encoder.simulation.state(), encoder.state(),
-            self._over,
+            __version__, self._fingerprint, self._seed, self.windows, self._settings, encoder.simulation.state(),
+            encoder.state(), self._over,
         )  # fmt: skip
 
     def restore(self, snapshot: Snapshot) -> tuple[Observation, dict[str, Any]]:
@@ -377,9 +377,9 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
 
         Raises
         ------
-        GpuschedError : a snapshot of another scenario, version or windows
+        GpuschedError : a snapshot of another scenario, version, windows or reward
         """
-        snapshot.check(self._fingerprint, self.windows)
+        snapshot.check(self._fingerprint, self.windows, self._settings)
         if self._encoder is None or self._seed != snapshot.seed:
             generator = self._np_random, self._np_random_seed
             self.reset(seed=snapshot.seed)
@@ -393,6 +393,11 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
             observation["action_mask"] = mask.copy()
         refusals = int(encoder.results[REFUSALS])
         return observation, {"action_mask": mask, "dt": 0.0, "refusals": refusals, "seed": snapshot.seed}
+
+    @property
+    def _settings(self) -> tuple[Any, ...]:
+        """What later steps depend on, beside scenario and windows."""
+        return tuple(self.reward_weights.items()), self.refusal_cost, self.step_limit, self.skips_forced_waits
 
     @cached_property
     def _fingerprint(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,7 @@ class Snapshot:
     fingerprint : SHA-256 of the scenario
     seed : seed of the workload
     windows : what the agent sees and may do
+    settings : reward and other arguments that later steps depend on
     run : state of the simulation, with its event log
     episode : uint8, state of the episode and of its observation
     is_over : whether the episode has ended
@@ -34,23 +35,23 @@ class Snapshot:
     fingerprint: str
     seed: int
     windows: Windows
+    settings: tuple[Any, ...]
     run: RunState = field(repr=False)
     episode: np.ndarray = field(repr=False)
     is_over: bool
 
-    def check(self, fingerprint: str, windows: Windows) -> None:
+    def check(self, fingerprint: str, windows: Windows, settings: tuple[Any, ...]) -> None:
         """Refuse an environment that cannot have been in this state.
 
         Raises
         ------
-        GpuschedError : another version, scenario, or windows
+        GpuschedError : another version, scenario, windows, or settings
         """
-        here = (gpusched_env.__version__, fingerprint, windows)
-        for name, own, other in zip(
-            ("version of gpusched-env", "scenario", "windows"),
-            (self.version, self.fingerprint, self.windows),
-            here,
-            strict=True,
+        for name, own, other in (
+            ("version of gpusched-env", self.version, gpusched_env.__version__),
+            ("scenario", self.fingerprint, fingerprint),
+            ("windows", self.windows, windows),
+            ("reward, refusal cost, step limit or skipping of forced waits", self.settings, settings),
         ):
             if own != other:
                 raise GpuschedError(

@@ -11,7 +11,8 @@ from gpusched_env.errors import GpuschedError
 from gpusched_env.plugins import VARIABLE
 
 Result = TypeVar("Result")
-_AHEAD: Final = 4  # calls handed to Ray / calls that run at the same time
+_AHEAD: Final = 4  # calls handed to Ray / cores
+_RETRIES: Final = 10  # times that a call is made again after its worker has died
 
 
 def in_ray(
@@ -31,22 +32,25 @@ def in_ray(
     GpuschedError : Ray is not installed, or no cluster answers; or the error of a call
     """
     ray = _ray()
-    is_ours = not ray.is_initialized()
-    if is_ours:
+    is_begun = ray.is_initialized()
+    is_ours = not is_begun and not address  # it has as many cores as workers
+    if not is_begun:
         _begin(ray, workers, address)
     try:
-        cores = int(ray.cluster_resources().get("CPU", 1))
-        together = cores if workers == -1 else min(workers, cores)
-        task = ray.remote(num_cpus=cores // together, max_retries=-1)(function)
+        cores = max(1, int(ray.cluster_resources().get("CPU", 1)))
+        # A cluster that was started here has as many cores as workers. On another one, only the number of calls that
+        # are handed out limits how many run at the same time.
+        most = workers if workers != -1 and not is_ours else _AHEAD * cores
+        task = ray.remote(num_cpus=1, max_retries=_RETRIES)(function)
         handed: deque[Any] = deque()
         for call in calls:
-            if len(handed) == _AHEAD * together:
+            if len(handed) == most:
                 yield _result(ray, handed.popleft())
             handed.append(task.remote(*call))
         while handed:
             yield _result(ray, handed.popleft())
     finally:
-        if is_ours:
+        if not is_begun:
             ray.shutdown()
 
 

@@ -42,6 +42,9 @@ class Scheduler(ABC):
     clairvoyant: bool = False
     """True = the scheduler reads true run times. It then gets a ClairvoyantView, and its results are marked."""
 
+    relies_on_decisions: bool = False
+    """True = the scheduler remembers what it has decided, so a run must carry out all of its decisions."""
+
     @property
     def name(self) -> str:
         """Name of the scheduler in tables."""
