@@ -20,7 +20,7 @@ from gpusched_env.agents.datasets import settings_of
 from gpusched_env.agents.learned import CONFIG_FILE, MODEL, windows_of
 from gpusched_env.agents.network import NARROW
 from gpusched_env.agents.run_folder import STATE_FILE, RunFolder
-from gpusched_env.agents.validation import METRIC_OF, Judge, Progress, Validation
+from gpusched_env.agents.validation import LEARNING_FILE, METRIC_OF, Judge, Progress, Validation
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.encoder import Windows
@@ -188,16 +188,22 @@ def trained_or_resumed(config: TrainingConfig, output: Path, resume: bool, progr
     """Train an agent; with ``resume``, only what an interrupted command has left to do.
 
     A finished run with the same settings is not trained again. A run without a saved state begins anew.
+
+    Raises
+    ------
+    GpuschedError : as :func:`train`; with ``resume``, also a learner that cannot be resumed
     """
-    if not resume or (output / STATE_FILE).is_file():
+    if not resume or config.learner != "ppo" or (output / STATE_FILE).is_file():
         return train(config, output, progress, resume)
-    model = output / f"{MODEL}{'.npz' if config.learner == 'ppo' else '.zip'}"
     try:
         saved = json.loads((output / CONFIG_FILE).read_text(encoding="utf-8"))["training"]
+        *_, last = (output / LEARNING_FILE).read_text(encoding="utf-8").splitlines()
+        is_finished = int(last.partition(",")[0]) >= config.steps
     except (OSError, ValueError, KeyError):
-        saved = None
-    is_finished = model.is_file() and saved == json.loads(json.dumps(dataclasses.asdict(config)))
-    return model if is_finished else train(config, output, progress)
+        saved, is_finished = None, False
+    if is_finished and saved == json.loads(json.dumps(dataclasses.asdict(config))):
+        return output / f"{MODEL}.npz"
+    return train(config, output, progress)
 
 
 @contextlib.contextmanager

@@ -144,3 +144,14 @@ def test_resuming_several_networks_trains_only_what_is_left(tmp_path: Path) -> N
         found = trained_or_resumed(config, tmp_path / str(number), resume=True)
         assert found.read_bytes() == train(config, tmp_path / "whole" / str(number)).read_bytes()
     assert (tmp_path / "0" / "model.npz").stat().st_mtime_ns == before
+
+
+def test_maskable_ppo_is_never_taken_for_a_finished_run(tmp_path: Path) -> None:
+    """It keeps no state, so an interrupted run looks like a finished one."""
+    config = TrainingConfig(
+        learner="stable-baselines3", scenario="tiny-v1", steps=64, workloads=1, copies=2, validations=1,
+        validation_seeds=1,
+    )  # fmt: skip
+    train(config, tmp_path)
+    with pytest.raises(GpuschedError, match="only the learner ppo resumes"):
+        trained_or_resumed(config, tmp_path, resume=True)
