@@ -14,12 +14,10 @@ class Recipe:
 
     Attributes
     ----------
-    description : what the agent learns
     training : the settings
     rivals : best tuned heuristics with the same information, beside the baselines with their default parameters
     """
 
-    description: str
     training: TrainingConfig
     rivals: tuple[str, ...]
 
@@ -27,7 +25,6 @@ class Recipe:
 DEFAULT: Final = "philly-64"
 RECIPES: Final = {
     DEFAULT: Recipe(
-        "knows remaining run times; imitates shortest remaining time first, then learns from rewards",
         TrainingConfig(
             scenario="philly-64-v1",
             teacher="srtf:placement=consolidate",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import json
 from collections.abc import Callable
@@ -10,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gpusched_env.agents.training import TrainingConfig, train
-from gpusched_env.agents.validation import LEARNING_FILE
 from gpusched_env.errors import GpuschedError
 
 if TYPE_CHECKING:
@@ -58,16 +56,16 @@ def search(
     output.mkdir(parents=True, exist_ok=True)
 
     def objective(trial: optuna.Trial) -> float:
+        scores: list[float] = []
+
         def judge(number: int, score: float) -> None:
+            scores.append(score)
             trial.report(score, number)
             if trial.should_prune():
                 raise library.TrialPruned
 
-        folder = output / f"trial-{trial.number}"
-        train(suggested(trial, config), folder, judge=judge)
-        with (folder / LEARNING_FILE).open(encoding="utf-8") as stream:
-            _, *rows = csv.reader(stream)
-        return min(float(row[1]) for row in rows[1:])
+        train(suggested(trial, config), output / f"trial-{trial.number}", judge=judge)
+        return min(scores)
 
     def tell(study: optuna.Study, trial: optuna.trial.FrozenTrial) -> None:
         result = "stopped early" if trial.state.name == "PRUNED" else f"{config.metric} {trial.value:,.1f}"

@@ -170,11 +170,6 @@ class Validation:
         words = metric.removesuffix("_s").replace("_", " ").replace("jct", "JCT")
         return f"{words} {score / 3600:.2f} h" if metric.endswith("_s") else f"{words} {score:.3f}"
 
-    @property
-    def best(self) -> float:
-        """Best result so far."""
-        return self._best
-
     def kept(self) -> str:
         """Describe what an interrupted call has left in the folder."""
         if self._best_steps < 0:

@@ -264,7 +264,8 @@ class Batched:
 
     def handle(self, b: int) -> Any:
         """Return a handle of the arrays at index ``b`` of the batch axis."""
-        rows = {name: self.rows(name)[b : b + 1].reshape(self.rows(name).shape[1:]) for name in self.own}
+        arrays = {name: self.rows(name) for name in self.own}
+        rows = {name: array[b : b + 1].reshape(array.shape[1:]) for name, array in arrays.items()}
         made = self.kind(**rows, **self.shared)
         made.layout, made.storage = self.layout, self.storage[b]
         return made
