@@ -99,7 +99,9 @@ class TrainingConfig(Windows):
         if self.teacher:
             make_scheduler(self.teacher)  # an unknown one is an error now, not after the first validation
         if self.imitates and self.learner != "ppo":
-            raise GpuschedError("training: only the learner ppo imitates; leave teacher and dataset empty")
+            raise GpuschedError(
+                'training: only the learner ppo imitates; leave teacher and dataset empty (--teacher "")'
+            )
         if not self.horizon > 0:
             raise GpuschedError(f"training: horizon is {self.horizon}: give a number > 0, or inf for no discount")
 
