@@ -21,7 +21,7 @@ import torch
 
 from gpusched_env.agents.datasets import read_dataset
 from gpusched_env.agents.episodes import Episodes
-from gpusched_env.agents.network import SlotNetwork, feasible_log_probabilities
+from gpusched_env.agents.network import TokenNetwork, feasible_log_probabilities
 from gpusched_env.agents.teachers import Teachers
 from gpusched_env.envs.cluster_env import ClusterEnv
 
@@ -49,7 +49,7 @@ class Answers:
     right: torch.Tensor
 
 
-def imitate(network: SlotNetwork, config: TrainingConfig, environment: ClusterEnv, rng: np.random.Generator) -> None:
+def imitate(network: TokenNetwork, config: TrainingConfig, environment: ClusterEnv, rng: np.random.Generator) -> None:
     """Train a network on the actions in ``config.dataset``, and then to take the actions of ``config.teacher``."""
     if config.dataset:
         fit(network, answers_of(config.dataset, network), config.batch, ROUNDS * EPOCHS)
@@ -63,7 +63,7 @@ def imitate(network: SlotNetwork, config: TrainingConfig, environment: ClusterEn
 
 
 def ask(
-    teacher: str, environment: ClusterEnv, seeds: Sequence[int], network: SlotNetwork, network_plays: bool
+    teacher: str, environment: ClusterEnv, seeds: Sequence[int], network: TokenNetwork, network_plays: bool
 ) -> list[Answers]:
     """Play an episode of each workload; return the answers of the teacher at all steps, one part per call.
 
@@ -79,24 +79,24 @@ def ask(
         observations, masks = episodes.seen(rows)
         right, first = teachers.right(rows, masks)
         with torch.inference_mode():
-            inputs = network.encoder.inputs({name: torch.from_numpy(array) for name, array in observations.items()})
-            part = Answers(inputs, torch.from_numpy(masks), torch.from_numpy(right))
+            inputs, feasible = network.seen(observations, masks)
+            part = Answers(inputs, feasible, torch.from_numpy(right).to(network.device))
             if network_plays:
                 likely = feasible_log_probabilities(network, inputs, part.masks).exp()
-                first = torch.multinomial(likely, 1)[:, 0].numpy()
+                first = torch.multinomial(likely, 1)[:, 0].cpu().numpy()
         episodes.play(rows, first)
         parts.append(part)
     return parts
 
 
-def answers_of(dataset: str, network: SlotNetwork) -> Answers:
+def answers_of(dataset: str, network: TokenNetwork) -> Answers:
     """Return the steps of a dataset that :func:`~gpusched_env.agents.datasets.write_dataset` wrote."""
     parts = []
     for episode in read_dataset(dataset):
-        observations = {name: torch.from_numpy(array[:-1]) for name, array in episode.observations.items()}
-        masks = observations.pop("action_mask").bool()
-        right = torch.from_numpy(episode.infos["right_actions"][1:])
-        parts.append(Answers(network.encoder.inputs(observations), masks, right))
+        observations = {name: array[:-1] for name, array in episode.observations.items()}
+        masks = observations.pop("action_mask").astype(bool)
+        right = torch.from_numpy(episode.infos["right_actions"][1:]).to(network.device)
+        parts.append(Answers(*network.seen(observations, masks), right))
     return joined(parts)
 
 
@@ -109,13 +109,13 @@ def joined(parts: Sequence[Answers]) -> Answers:
     )
 
 
-def fit(network: SlotNetwork, answers: Answers, batch: int, passes: int = EPOCHS) -> None:
+def fit(network: TokenNetwork, answers: Answers, batch: int, passes: int = EPOCHS) -> None:
     """Maximise the mean logarithm of the probability that an action is right, by several passes over the answers."""
     optimizer = torch.optim.Adam(network.parameters(), lr=LEARNING_RATE)
     minibatches = passes * -(-len(answers.right) // batch)
     decay = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, minibatches)
     for _ in range(passes):
-        for rows in torch.split(torch.randperm(len(answers.right)), batch):
+        for rows in torch.split(torch.randperm(len(answers.right), device=network.device), batch):
             inputs = {name: array[rows] for name, array in answers.inputs.items()}
             likely = feasible_log_probabilities(network, inputs, answers.masks[rows])
             loss = -torch.logsumexp(likely.masked_fill(~answers.right[rows], -torch.inf), dim=1).mean()

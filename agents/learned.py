@@ -12,7 +12,6 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.envs.encoder import Observation, Windows
-from gpusched_env.envs.observation.columns import LINKS
 from gpusched_env.envs.policy_scheduler import PolicyScheduler
 from gpusched_env.errors import SchedulerError
 from gpusched_env.portable import arrays
@@ -51,6 +50,7 @@ class LearnedScheduler(Scheduler):
         shows what training adds; default False
     cloned : True = play ``cloned.npz`` beside the model, the network that has imitated its teacher but has not yet
         learned from rewards; default False
+    queue_window, running_window, partner_window : numbers of jobs that the agent sees here; default 0 = as in training
 
     Raises
     ------
@@ -58,8 +58,10 @@ class LearnedScheduler(Scheduler):
 
     Notes
     -----
-    The scenario must show everything that the agent saw in training: GPU types, copies, sharing and links. Whether the
-    agent reads true run times depends on its windows. Logits are computed in float64 and rounded to four decimals, so
+    An agent plays on clusters of any size. What it saw in training and the scenario does not show, such as GPU types,
+    counts as empty. Only tiers cannot take the place of a topology, nor a topology that of tiers. An agent of
+    MaskablePPO needs the numbers of slots and types of its training. Whether an agent reads true run times depends on
+    its windows. Logits are computed in float64 and rounded to four decimals, so
     that the same seed gives the same schedule on every processor, alone and in a batch of many seeds.
 
     References
@@ -75,6 +77,9 @@ class LearnedScheduler(Scheduler):
     untrained: bool = False
     initial: bool = False
     cloned: bool = False
+    queue_window: int = 0
+    running_window: int = 0
+    partner_window: int = 0
     windows: Windows = field(init=False, repr=False, default_factory=Windows)
     _model: Any = field(init=False, repr=False, default=None)
     _player: PolicyScheduler | None = field(init=False, repr=False, default=None)
@@ -92,6 +97,8 @@ class LearnedScheduler(Scheduler):
             ) from error
         except (ValueError, KeyError, TypeError) as error:
             raise SchedulerError(f"{source}: not a configuration written by train.py ({error!r})") from error
+        seen = {name: getattr(self, name) for name in ("queue_window", "running_window", "partner_window")}
+        self.windows = dataclasses.replace(self.windows, **{name: count for name, count in seen.items() if count})
         self.clairvoyant = self.windows.clairvoyant
 
     @property
@@ -149,26 +156,8 @@ class LearnedScheduler(Scheduler):
             return
         if self._model is None:
             self._model = self._load()
-        learned = self._model.shapes
-        had, has = learned["links"][1] == len(LINKS), shapes["links"][1] == len(LINKS)
-        if had != has:
-            kinds = ("priced by tiers", "a topology")
-            raise SchedulerError(
-                f"{self.path}: the agent was trained on a network that is {kinds[had]}, but this one is {kinds[has]}; "
-                "train an agent on such a scenario"
-            )
-        if missing := sorted(set(learned) - set(shapes)):
-            raise SchedulerError(
-                f"{self.path}: the agent was trained with the observations {', '.join(missing)}, which this scenario "
-                "does not have; train an agent on such a scenario"
-            )
-        for name, shape in learned.items():
-            first = 1 if name in self._model.encoder.pooled else 0
-            if shape[first:] != shapes[name][first:]:
-                raise SchedulerError(
-                    f"{self.path}: the agent was trained with {name} of shape {shape}, but here it is {shapes[name]}; "
-                    "train an agent on such a scenario"
-                )
+        if why := self._model.refusal(shapes, self.windows):
+            raise SchedulerError(f"{self.path}: the agent was {why}; train an agent on such a scenario")
 
     def _load(self) -> Any:
         path = self.model_file
@@ -182,9 +171,9 @@ class LearnedScheduler(Scheduler):
                 from gpusched_env.agents.policy import SavedMaskablePPO
 
                 return SavedMaskablePPO(path).double()
-            from gpusched_env.agents.network import SlotNetwork
+            from gpusched_env.agents.network import TokenNetwork
 
-            return SlotNetwork.load(path).double()
+            return TokenNetwork.load(path).double()
         except ImportError as error:
             raise SchedulerError(
                 f'a learned scheduler needs {error.name}: pip install "gpusched-env[train]"'
@@ -222,8 +211,7 @@ class LearnedScheduler(Scheduler):
         import torch
 
         with torch.inference_mode():
-            # Only the inputs of the network: a scenario may have more observations than that of the training.
-            batch = {name: torch.from_numpy(observations[name]).double() for name in self._model.shapes}
+            batch = {name: torch.from_numpy(array).double() for name, array in observations.items()}
             logits: np.ndarray = self._model.log_probabilities(batch).numpy()
         return np.round(logits, LOGIT_DECIMALS)
 

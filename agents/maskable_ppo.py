@@ -1,4 +1,4 @@
-"""The second way to train the slot network: MaskablePPO of sb3-contrib, with a value network."""
+"""The second way to train: MaskablePPO of sb3-contrib, with a value network."""
 
 from __future__ import annotations
 

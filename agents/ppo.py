@@ -4,6 +4,7 @@ An update plays ``workloads`` x ``copies`` episodes: every workload several time
 schedule costs depends far more on the arrivals than on the actions. The copies of a workload have equal arrivals, so
 the cost of a copy minus the mean cost of all copies during the same simulated time shows what its actions were worth.
 This difference takes the place of a value network, which learns the effect of arrivals slowly and with larger errors.
+``baseline="values"`` trains one nevertheless (agents/values.py), for scenarios in which it may do better.
 
 References
 ----------
@@ -26,7 +27,9 @@ from torch import nn
 
 from gpusched_env.agents.cloning import imitate
 from gpusched_env.agents.episodes import Episodes
-from gpusched_env.agents.network import SlotNetwork, feasible_log_probabilities
+from gpusched_env.agents.network import TokenNetwork, feasible_log_probabilities
+from gpusched_env.agents.tokens import Layout
+from gpusched_env.agents.values import Values, generalised_advantages
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.step_results import DT, REWARD
 from gpusched_env.portable import arrays
@@ -63,13 +66,19 @@ class Steps:
     ends_s: np.ndarray
     rewards: np.ndarray
 
+    def by_episode(self) -> list[np.ndarray]:
+        """Return the rows of each episode, in the order of time."""
+        order = np.argsort(self.episodes, kind="stable")
+        return np.split(order, np.flatnonzero(np.diff(self.episodes[order])) + 1)
+
 
 class Learner:
     """A network in training, with all that the next update depends on.
 
     Attributes
     ----------
-    network, optimizer : the policy, and Adam
+    network, optimizer : the policy, and RAdam
+    values : the value network, if returns are compared with one
     rng : draws the workloads
     workloads : seeds of the workloads of the next update
     done : steps so far
@@ -81,8 +90,13 @@ class Learner:
         self.workloads = self._drawn()
         first = Episodes(environment, self.workloads)
         self.horizon_s = config.horizon * float(np.mean([instance.ideal_s.mean() for instance in first.instances]))
-        self.network = SlotNetwork(first.shapes, config.windows.slot_starts, 1 + len(config.delays_s), config.width)
-        self.optimizer = torch.optim.Adam(self.network.parameters(), lr=config.learning_rate, eps=1e-5)
+        layout = Layout.of(first.shapes, config.windows)
+        self.network = TokenNetwork(layout, config.width).to(config.device)
+        # RAdam: the first steps of Adam are as long as all others, which can destroy what imitation has learned.
+        self.optimizer = torch.optim.RAdam(self.network.parameters(), lr=config.learning_rate, eps=1e-5)
+        self.values: Values | None = None
+        if config.baseline == "values":
+            self.values = Values(layout, config.width, config.learning_rate).to(config.device)
         self.done = 0
 
     def _drawn(self) -> list[int]:
@@ -94,10 +108,11 @@ class Learner:
     def update(self) -> dict[str, float]:
         """Play, improve the network, draw the next workloads, and return numbers for the log."""
         rate = self.config.learning_rate * (1.0 - self.done / self.config.steps)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
+        for optimizer in (self.optimizer, *([] if self.values is None else [self.values.optimizer])):
+            for group in optimizer.param_groups:
+                group["lr"] = rate
         steps = play(self.network, self.environment, np.repeat(self.workloads, self.config.copies).tolist())
-        gains = advantages(steps, self.config.copies, self.horizon_s)
+        gains, fitted = self._gains(steps)
         numbers = improve(self.network, self.optimizer, self.config, steps, gains)
         self.done += len(steps.rewards)
         episodes = len(self.workloads) * self.config.copies
@@ -108,14 +123,31 @@ class Learner:
             "steps_per_episode": len(steps.rewards) / episodes,
             "advantage_std": gains.std(),
             "learning_rate": rate,
+            **fitted,
             **numbers,
         }
+
+    def _gains(self, steps: Steps) -> tuple[np.ndarray, dict[str, float]]:
+        """Return the advantages of all steps, float64 [N], and numbers for the log."""
+        config = self.config
+        if self.values is None:
+            return advantages(steps, config.copies, self.horizon_s), {}
+        values = self.values.of(steps.inputs, config.batch)
+        gains = np.empty_like(values)
+        for rows in steps.by_episode():
+            durations_s = steps.ends_s[rows] - steps.begins_s[rows]
+            gains[rows] = generalised_advantages(
+                values[rows], steps.rewards[rows], durations_s, self.horizon_s, config.gae_lambda
+            )
+        explained = self.values.fit(steps.inputs, gains + values, config.batch, config.epochs)
+        return gains, {"explained_variance": explained}
 
     def state(self) -> dict[str, Any]:
         """Return everything that :meth:`restore` needs, as tensors and plain values."""
         return {
             "network": self.network.state_dict(),
             "optimizer": self.optimizer.state_dict(),
+            "values": None if self.values is None else self.values.state(),
             "torch_rng": torch.get_rng_state(),
             "rng": json.dumps(self.rng.bit_generator.state),
             "workloads": self.workloads,
@@ -126,6 +158,8 @@ class Learner:
         """Continue from a state: all later updates are those of the run that saved it."""
         self.network.load_state_dict(state["network"])
         self.optimizer.load_state_dict(state["optimizer"])
+        if self.values is not None:
+            self.values.restore(state["values"])
         torch.set_rng_state(state["torch_rng"])
         self.rng.bit_generator.state = json.loads(state["rng"])
         self.workloads, self.done = state["workloads"], state["done"]
@@ -155,7 +189,7 @@ def learn(config: TrainingConfig, environment: ClusterEnv, validation: Validatio
     validation.end()
 
 
-def play(network: SlotNetwork, environment: ClusterEnv, seeds: Sequence[int]) -> Steps:
+def play(network: TokenNetwork, environment: ClusterEnv, seeds: Sequence[int]) -> Steps:
     """Play an episode of each workload to its end, with actions drawn from the policy."""
     episodes = Episodes(environment, seeds)
     clock_s = episodes.clock_s()
@@ -163,12 +197,11 @@ def play(network: SlotNetwork, environment: ClusterEnv, seeds: Sequence[int]) ->
     while len(rows := episodes.waiting()):
         observations, masks = episodes.seen(rows)
         with torch.inference_mode():
-            inputs = network.encoder.inputs({name: torch.from_numpy(array) for name, array in observations.items()})
-            feasible = torch.from_numpy(masks)
+            inputs, feasible = network.seen(observations, masks)
             log_probabilities = feasible_log_probabilities(network, inputs, feasible)
             actions = torch.multinomial(log_probabilities.exp(), 1)
             log_probabilities = log_probabilities.gather(1, actions)
-        results = episodes.play(rows, actions[:, 0].numpy())
+        results = episodes.play(rows, actions[:, 0].cpu().numpy())
         begins_s = clock_s[rows]
         clock_s[rows] += results[:, DT]
         parts.append(
@@ -198,8 +231,7 @@ def advantages(steps: Steps, copies: int, horizon_s: float) -> np.ndarray:
     copies : episodes ``g * copies`` to ``(g + 1) * copies - 1`` play the same workload
     horizon_s : time after which an effect counts 1/e [s]; infinity = no discount
     """
-    order = np.argsort(steps.episodes, kind="stable")
-    parts = np.split(order, np.flatnonzero(np.diff(steps.episodes[order])) + 1)  # rows of each episode
+    parts = steps.by_episode()
     ends_s = [np.append(steps.begins_s[rows[0]], steps.ends_s[rows]) for rows in parts]
     paid = [np.append(0.0, np.cumsum(steps.rewards[rows])) for rows in parts]
     found = np.zeros(len(steps.rewards))
@@ -232,7 +264,7 @@ def paid_until(times_s: np.ndarray, ends_s: np.ndarray, paid: np.ndarray) -> np.
 
 
 def improve(
-    network: SlotNetwork,
+    network: TokenNetwork,
     optimizer: torch.optim.Optimizer,
     config: TrainingConfig,
     steps: Steps,
@@ -247,9 +279,9 @@ def improve(
     dict : of the last minibatch, KL divergence, share of clipped steps and entropy; number of minibatches
     """
     minibatches = 0
-    scaled = torch.from_numpy((gains - gains.mean()) / (gains.std() + 1e-8)).float().unsqueeze(1)
+    scaled = torch.from_numpy((gains - gains.mean()) / (gains.std() + 1e-8)).float().unsqueeze(1).to(network.device)
     for _ in range(config.epochs):
-        for rows in torch.split(torch.randperm(len(scaled)), config.batch):
+        for rows in torch.split(torch.randperm(len(scaled), device=network.device), config.batch):
             inputs = {name: array[rows] for name, array in steps.inputs.items()}
             log_probabilities = feasible_log_probabilities(network, inputs, steps.masks[rows])
             log_ratio = log_probabilities.gather(1, steps.actions[rows]) - steps.log_probabilities[rows]

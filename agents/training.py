@@ -18,7 +18,7 @@ import gpusched_env
 from gpusched_env.agents import maskable_ppo, ppo
 from gpusched_env.agents.datasets import settings_of
 from gpusched_env.agents.learned import CONFIG_FILE, MODEL, windows_of
-from gpusched_env.agents.network import NARROW
+from gpusched_env.agents.network import WIDTH
 from gpusched_env.agents.run_folder import STATE_FILE, RunFolder
 from gpusched_env.agents.validation import LEARNING_FILE, METRIC_OF, Judge, Progress, Validation
 from gpusched_env.baselines import make_scheduler
@@ -60,12 +60,16 @@ class TrainingConfig(Windows):
     running_order: str = "longest"
     reward: str = "jct"
     """Reward component (see docs/observation_and_action.md)."""
-    width: int = NARROW
+    width: int = WIDTH
     """Length of the network's embeddings."""
     workloads: int = 8
     """Number of workloads per update."""
     copies: int = 4
     """Number of episodes of each workload per update, which are compared with each other."""
+    baseline: Literal["copies", "values"] = "copies"
+    """What returns are compared with: those of the other copies, or the estimates of a value network."""
+    gae_lambda: float = 0.95
+    """With a value network: 0 = trust its next estimate, 1 = trust the rewards of the episode only."""
     horizon: float = 2.0
     """Time after which the effect of an action counts 1/e, in mean ideal run times of the jobs; inf = no discount."""
     batch: int = 1024
@@ -80,6 +84,8 @@ class TrainingConfig(Windows):
     """KL divergence from the policy that played at which an update ends."""
     entropy: float = 0.0
     """Weight of the entropy bonus."""
+    device: str = "cpu"
+    """Where the network learns: cpu, cuda, or another device of torch. A GPU pays for wide networks only."""
     validations: int = 8
     """Number of checkpoints compared on the validation seeds; the best one is kept."""
     validation_seeds: int = 16
@@ -93,7 +99,9 @@ class TrainingConfig(Windows):
         super().__post_init__()
         counts = ("teacher_episodes", "width", "workloads", "batch", "epochs", "validations", "validation_seeds")
         least = dict.fromkeys(counts, 1)
-        for name, smallest in (least | {"copies": 2, "steps": 0 if self.imitates else 1}).items():
+        for name, smallest in (
+            least | {"copies": 2 if self.baseline == "copies" else 1, "steps": 0 if self.imitates else 1}
+        ).items():
             if getattr(self, name) < smallest:
                 raise GpuschedError(f"training: {name} is {getattr(self, name)}: it must be at least {smallest}")
         if self.teacher:
@@ -102,6 +110,12 @@ class TrainingConfig(Windows):
             raise GpuschedError(
                 'training: only the learner ppo imitates; leave teacher and dataset empty (--teacher "")'
             )
+        if not 0.0 <= self.gae_lambda <= 1.0:
+            raise GpuschedError(f"training: gae_lambda is {self.gae_lambda}: give a number from 0 to 1")
+        try:
+            torch.empty(1, device=self.device)
+        except (RuntimeError, AssertionError) as error:
+            raise GpuschedError(f"training: device {self.device!r} cannot be used here; give cpu ({error})") from error
         if not self.horizon > 0:
             raise GpuschedError(f"training: horizon is {self.horizon}: give a number > 0, or inf for no discount")
 

@@ -13,8 +13,9 @@ import torch
 from gpusched_env.agents.cloning import ask, imitate
 from gpusched_env.agents.evaluation import evaluate_policy
 from gpusched_env.agents.learned import LearnedScheduler
-from gpusched_env.agents.network import SlotNetwork
+from gpusched_env.agents.network import TokenNetwork
 from gpusched_env.agents.teachers import right_actions
+from gpusched_env.agents.tokens import Layout
 from gpusched_env.agents.training import TrainingConfig, train
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.encoder import Windows
@@ -60,11 +61,11 @@ def test_a_scheduler_that_repeats_a_decision_is_asked_no_further() -> None:
     assert right_actions(stubborn(), WINDOWS, ALL, QUEUE, RUNNING) == [0]
 
 
-def network_of(environment: ClusterEnv) -> SlotNetwork:
+def network_of(environment: ClusterEnv) -> TokenNetwork:
     torch.manual_seed(0)
     environment.reset(seed=0)
     shapes = {name: array.shape for name, array in environment.encoder.observation().items()}
-    return SlotNetwork(shapes, environment.windows.slot_starts, 1)
+    return TokenNetwork(Layout.of(shapes, environment.windows))
 
 
 def test_a_teacher_whose_decisions_all_have_actions_plays_its_own_schedule() -> None:

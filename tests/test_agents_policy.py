@@ -15,8 +15,7 @@ from helpers import thirty_jobs
 
 from gpusched_env.agents.evaluation import evaluate_policy
 from gpusched_env.agents.learned import LearnedScheduler
-from gpusched_env.agents.network import WIDTH
-from gpusched_env.agents.policy import SlotExtractor, SlotPolicy
+from gpusched_env.agents.policy import WIDTH, SlotExtractor, SlotPolicy
 from gpusched_env.agents.training import TrainingConfig, train
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.registration import ENVIRONMENTS
@@ -135,8 +134,8 @@ def test_logits_follow_the_numbers_of_the_actions() -> None:
     assert logits[windows.first_preemption :] == [100.0] * 3 + [200.0, 201.0]
 
 
-def test_an_agent_does_not_play_on_other_gpu_types(tmp_path: Path) -> None:
-    agent, scenario, _ = trained("gpusched/Heterogeneous-v0", tmp_path)
+def test_an_agent_of_maskable_ppo_does_not_play_on_other_gpu_types(tmp_path: Path) -> None:
+    agent, scenario, _ = trained("gpusched/Heterogeneous-v0", tmp_path, learner="stable-baselines3")
     with pytest.raises(SchedulerError, match=r"trained with the observations .*queue_types"):
         simulate(thirty_jobs("philly-64-v1").instance(0), agent)
     two = scenario.replace(groups=scenario.groups[:2])

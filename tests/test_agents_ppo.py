@@ -61,7 +61,7 @@ def test_training_twice_gives_equal_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize("learner", ["ppo", "stable-baselines3"])
 def test_both_learners_improve_the_network(learner: Literal["ppo", "stable-baselines3"], tmp_path: Path) -> None:
     """Validation mean JCT of the kept network against that of the initial one, on the default scenario."""
-    config = TrainingConfig(learner=learner, steps=60_000, workloads=4, batch=1024, validations=4, learning_rate=1e-3)
+    config = TrainingConfig(learner=learner, steps=60_000, workloads=4, batch=1024, validations=4)
     rows = [line.split(",") for line in train(config, tmp_path).with_name("learning.csv").read_text().splitlines()[1:]]
     assert min(float(row[1]) for row in rows[1:]) < float(rows[0][1])
 
@@ -70,8 +70,10 @@ class _Killed(BaseException):
     """Stands for the end of the process."""
 
 
-@pytest.mark.parametrize("teacher", ["", "sjf:placement=consolidate"])
-def test_a_killed_run_that_is_resumed_gives_the_files_of_an_uninterrupted_one(teacher: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("teacher", "baseline"), [("", "values"), ("sjf:placement=consolidate", "copies")])
+def test_a_killed_run_that_is_resumed_gives_the_files_of_an_uninterrupted_one(
+    teacher: str, baseline: Literal["copies", "values"], tmp_path: Path
+) -> None:
     config = TrainingConfig(
         scenario="tiny-v1", teacher=teacher, teacher_episodes=2, steps=1_500, workloads=2, copies=2, validations=6,
         validation_seeds=1,

@@ -21,7 +21,7 @@ from rich.console import Console
 import gpusched_env
 from gpusched_env.agents.evaluation import default_baselines, evaluate_agents, evaluate_policy
 from gpusched_env.agents.learned import LearnedScheduler
-from gpusched_env.agents.network import SlotNetwork
+from gpusched_env.agents.network import TokenNetwork
 from gpusched_env.agents.training import TrainingConfig, train
 from gpusched_env.agents.validation import Validation
 from gpusched_env.baselines import make_scheduler
@@ -233,7 +233,7 @@ def test_validating_the_initial_network_does_not_change_the_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def trained_in(folder: Path) -> dict[str, torch.Tensor]:
-        return SlotNetwork.load(train(small(tmp_path, seed=3), folder)).state_dict()
+        return TokenNetwork.load(train(small(tmp_path, seed=3), folder)).state_dict()
 
     scores = iter(range(100, 0, -1))  # falling, so that the last network is kept
     validation = "gpusched_env.agents.validation.Validation"

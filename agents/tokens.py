@@ -1,0 +1,141 @@
+"""What a token network reads of an observation: rows of arrays as tokens of a few kinds, and pairs of tokens."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Self
+
+import torch
+
+from gpusched_env.envs.encoder import Windows
+from gpusched_env.envs.observation.columns import LINKS
+from gpusched_env.envs.observation.extras import EXTRAS
+
+# Arrays with rows for the tokens of a kind; the first one has one row for each. All other arrays, but those of pairs,
+# describe the whole cluster.
+_ARRAYS: Final = {
+    "nodes": ("nodes", "node_types"),
+    "links": ("links",),
+    "types": ("types",),
+    "partners": ("partners",),
+    "queue": ("queue", "forks", "sub_batches"),
+    "running": ("running", "flows", "copies", "company"),
+}
+CLUSTER: Final = "cluster"
+# Arrays with a row for each pair of tokens of two kinds; a token of the first kind sees its pairs.
+PAIRS: Final = {
+    "queue_types": ("queue", "types"),
+    "running_types": ("running", "types"),
+    "pairs": ("queue", "partners"),
+}
+
+
+def presence(kind: str) -> str:
+    """Return the name of the input that tells which rows of a kind are not empty."""
+    return f"{kind} present"
+
+
+def _kind_of(name: str, columns: int) -> str:
+    """Return the kind of token that an array has rows for.
+
+    The links of a network priced by tiers are its tiers. They are not alike, so they describe the cluster.
+    """
+    kind = EXTRAS[name].rows if name in EXTRAS else next((k for k, names in _ARRAYS.items() if name in names), CLUSTER)
+    priced_by_tiers = kind == "links" and name == "links" and columns != len(LINKS)
+    return CLUSTER if priced_by_tiers else kind
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The arrays that a network reads, and the actions that it chooses between.
+
+    Attributes
+    ----------
+    kinds : for each kind of token, and for "cluster", the number of columns that each array has for one token
+    pairs : number of columns of each array of pairs
+    rules, sizes, waits : numbers of placement rules, of sub-batches that a start may name (at least 1) and of waiting
+        actions
+    """
+
+    kinds: Mapping[str, Mapping[str, int]]
+    pairs: Mapping[str, int]
+    rules: int
+    sizes: int
+    waits: int
+
+    @classmethod
+    def of(cls, shapes: Mapping[str, tuple[int, ...]], windows: Windows) -> Self:
+        """Return the layout of an environment's observations and actions.
+
+        Parameters
+        ----------
+        shapes : shape of each observation array, by name
+        """
+        kinds: dict[str, dict[str, int]] = {}
+        for name, shape in sorted(shapes.items()):
+            if name not in PAIRS:
+                kind = _kind_of(name, shape[-1])
+                tokens = 1 if kind == CLUSTER else shapes[_ARRAYS[kind][0]][0]
+                kinds.setdefault(kind, {})[name] = math.prod(shape) // tokens
+        pairs = {name: shapes[name][1] for name in PAIRS if name in shapes}
+        return cls(kinds, pairs, len(windows.rules), max(windows.sub_batches, 1), 1 + len(windows.delays_s))
+
+    def columns(self, kind: str) -> int:
+        """Return the number of columns of a token of this kind."""
+        return sum(self.kinds[kind].values())
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain data, from which ``Layout(**data)`` makes an equal layout."""
+        return asdict(self)
+
+    def refusal(self, shapes: Mapping[str, tuple[int, ...]], windows: Windows) -> str:
+        """Return why a network of this layout cannot play with these observations; empty = it can.
+
+        Numbers of rows may differ. Arrays that are not shown count as empty.
+        """
+        shown = Layout.of(shapes, windows)
+        had, has = "links" in self.kinds, "links" in shown.kinds
+        if had != has:
+            networks = ("priced by tiers", "a topology")
+            return f"trained on a network that is {networks[had]}, but this one is {networks[has]}"
+        for name, columns in self._columns().items():
+            if (here := shown._columns().get(name, columns)) != columns:
+                return f"trained with {columns} columns of {name}, but here it has {here}"
+        return ""
+
+    def _columns(self) -> dict[str, int]:
+        return {name: columns for arrays in (*self.kinds.values(), self.pairs) for name, columns in arrays.items()}
+
+    def inputs(self, observations: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        """Return the inputs of a network: no weights take part, so training stores them instead of the observations.
+
+        Parameters
+        ----------
+        observations : float [B, ...] by name
+
+        Returns
+        -------
+        dict : "cluster" [B, columns]; for each kind [B, tokens, columns], and under :func:`presence` [B, tokens, 1],
+            which is 0 for an empty row and otherwise 1; each array of pairs [B, tokens, others, columns]. Kinds and
+            pairs that are not shown are left out
+        """
+        inputs: dict[str, torch.Tensor] = {}
+        for kind, arrays in self.kinds.items():
+            main = observations.get(CLUSTER if kind == CLUSTER else _ARRAYS[kind][0])
+            if main is None:
+                continue
+            rows = main.shape[:1] if kind == CLUSTER else main.shape[:2]
+            parts = [
+                observations[name].reshape(*rows, count) if name in observations else main.new_zeros(*rows, count)
+                for name, count in arrays.items()
+            ]
+            inputs[kind] = rows_of_kind = torch.cat(parts, dim=-1)
+            if kind != CLUSTER:
+                inputs[presence(kind)] = (rows_of_kind != 0.0).any(2, keepdim=True).to(main.dtype)
+        for name, columns in self.pairs.items():
+            if name in observations:
+                one, _ = PAIRS[name]
+                inputs[name] = observations[name].reshape(*inputs[one].shape[:2], -1, columns)
+        return inputs

@@ -1,0 +1,83 @@
+"""Decisions per second of a learned agent in evaluation, in one process, on clusters of 64 and of 2,048 GPUs.
+
+    python benchmarks/decisions.py [--runs 20] [--output FILE.json]
+
+The token network has its initial weights: what it decides does not change what a decision costs. Each measurement plays
+the first 20,000 decisions of all runs, side by side as in evaluate_policy: simulation, observation, network and draw.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import tyro
+from machine import machine, versions
+
+from gpusched_env.agents.episodes import Episodes
+from gpusched_env.agents.learned import LearnedScheduler
+from gpusched_env.agents.training import TrainingConfig, train
+from gpusched_env.envs.cluster_env import ClusterEnv
+from gpusched_env.scenarios import get_scenario, save_scenario
+
+SCENARIOS: Final = {"64 GPUs": "philly-64-v1", "2,048 GPUs, 32 racks": "leaf-spine-2048-v1"}
+DECISIONS: Final = 20_000
+
+
+@dataclass
+class Settings:
+    """Measure both sizes."""
+
+    runs: int = 20
+    """Runs that are played side by side."""
+    output: Path | None = None
+    """JSON file for the results."""
+
+
+def agent_of(scenario: str, folder: Path) -> LearnedScheduler:
+    """Train an agent for one update on thirty jobs of the scenario."""
+    chosen = get_scenario(scenario)
+    small = chosen.replace(workload=dataclasses.replace(chosen.workload, jobs=30))
+    save_scenario(small, folder / "scenario.json")
+    config = TrainingConfig(
+        scenario=str(folder / "scenario.json"), steps=1, workloads=1, copies=2, validations=1, validation_seeds=1
+    )
+    return LearnedScheduler(str(train(config, folder)), initial=True)
+
+
+def rate(scenario: str, runs: int) -> float:
+    """Measure decisions per second."""
+    with tempfile.TemporaryDirectory() as folder:
+        player = agent_of(scenario, Path(folder))
+        chosen = get_scenario(scenario)
+        seeds = range(chosen.seeds.validation[0], chosen.seeds.validation[0] + runs)
+        episodes = Episodes(ClusterEnv(chosen, **dataclasses.asdict(player.windows)), seeds)
+        player.prepare(episodes.shapes)
+        generators = [np.random.default_rng(player.seed) for _ in seeds]
+        done, begin = 0, time.perf_counter()
+        while done < DECISIONS and len(rows := episodes.waiting()):
+            observations, masks = episodes.seen(rows)
+            episodes.play(rows, player.choose(observations, masks, [generators[b] for b in rows]))
+            done += len(rows)
+        return done / (time.perf_counter() - begin)
+
+
+def main(settings: Settings) -> None:
+    """Measure, print and save."""
+    figures = {}
+    for name, scenario in SCENARIOS.items():
+        figures[name] = rate(scenario, settings.runs)
+        print(f"{name}: {figures[name]:,.0f} decisions per second")
+    if settings.output is not None:
+        text = json.dumps(figures | {"machine": machine(), "versions": versions()}, indent=2)
+        settings.output.write_text(text + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Settings))

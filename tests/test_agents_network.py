@@ -1,0 +1,154 @@
+"""The token network: the same weights for any number of jobs, nodes, links, types and partners."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import gymnasium as gym
+import pytest
+import torch
+from helpers import thirty_jobs
+from test_agents_policy import trained
+
+from gpusched_env.agents.evaluation import evaluate_policy
+from gpusched_env.agents.learned import LearnedScheduler
+from gpusched_env.agents.network import INFEASIBLE, TokenNetwork, feasible_log_probabilities
+from gpusched_env.agents.tokens import PAIRS, Layout
+from gpusched_env.envs.cluster_env import ClusterEnv
+from gpusched_env.envs.encoder import Windows
+from gpusched_env.envs.registration import ENVIRONMENTS
+from gpusched_env.errors import SchedulerError
+from gpusched_env.evaluation import evaluate
+from gpusched_env.simulator import simulate
+
+SLOTS = {"queue": "queue_window", "running": "running_window", "partners": "partner_window"}
+
+
+def setting(name: str) -> tuple[ClusterEnv, TokenNetwork, dict[str, torch.Tensor]]:
+    """An environment at the begin of an episode, a network with random weights, and a random observation."""
+    options = dict(gym.spec(name).kwargs)
+    scenario = thirty_jobs(options.pop("scenario", "philly-64-v1"))
+    env = ClusterEnv(scenario, **(options | {"queue_window": 6, "running_window": 5}))
+    observation, _ = env.reset(seed=1)
+    torch.manual_seed(0)
+    network = TokenNetwork(Layout.of({key: array.shape for key, array in observation.items()}, env.windows)).double()
+    for parameter in network.parameters():  # the initial heads are so small that they would hide differences
+        torch.nn.init.normal_(parameter, std=0.3)
+    return env, network, {key: torch.rand(1, *array.shape, dtype=torch.float64) for key, array in observation.items()}
+
+
+def logits_of(network: TokenNetwork, seen: dict[str, torch.Tensor]) -> torch.Tensor:
+    with torch.inference_mode():
+        return network(network.layout.inputs(seen))[0]
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_every_array_is_an_input(name: str) -> None:
+    env, network, seen = setting(name)
+    before = logits_of(network, seen)
+    assert len(before) == env.windows.actions
+    for key, array in seen.items():
+        changed = dict(seen) | {key: array + 0.25}
+        assert not torch.equal(logits_of(network, changed), before), key
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_empty_rows_change_nothing(name: str) -> None:
+    """Two more empty rows of every kind: the logits of all actions that existed before are the same."""
+    env, network, seen = setting(name)
+    padded = {}
+    for key, array in seen.items():
+        kind = next((k for k, arrays in network.layout.kinds.items() if key in arrays), "")
+        if kind == "cluster":
+            padded[key] = array
+        elif key in PAIRS:
+            one, other = (seen[part].shape[1] for part in PAIRS[key])
+            wide = torch.nn.functional.pad(array.reshape(1, one, other, -1), (0, 0, 0, 2, 0, 2))
+            padded[key] = wide.reshape(1, (one + 2) * (other + 2), -1)
+        else:
+            per_token = array.shape[1] // seen[kind].shape[1]
+            padded[key] = torch.nn.functional.pad(array, (0, 0, 0, 2 * per_token))
+    before, after = logits_of(network, seen), logits_of(network, padded)
+    windows, sizes = env.windows, max(env.windows.sub_batches, 1)
+    slots = windows.queue_window, len(windows.rules) + windows.partner_window, sizes
+    starts = before[: windows.first_preemption].reshape(slots)
+    extra = 2 if windows.partner_window else 0
+    wide_starts = after[: (slots[0] + 2) * (slots[1] + extra) * sizes].reshape(slots[0] + 2, slots[1] + extra, sizes)
+    torch.testing.assert_close(wide_starts[: slots[0], : slots[1]], starts)
+    rest, wide_rest = before[windows.first_preemption :], after[wide_starts.numel() :]
+    running = windows.running_window
+    torch.testing.assert_close(wide_rest[:running], rest[:running])
+    torch.testing.assert_close(wide_rest[running + 2 if running else 0 :], rest[running:])
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_the_order_of_rows_is_the_order_of_actions(name: str) -> None:
+    """Reversed rows of jobs reverse their logits; the order of nodes and links means nothing."""
+    env, network, seen = setting(name)
+    windows = env.windows
+    turned = dict(seen)
+    for kind, arrays in network.layout.kinds.items():
+        for key in arrays if kind in ("queue", "running", "nodes", "links") else ():
+            rows = seen[key].reshape(1, seen[kind].shape[1], -1)
+            turned[key] = rows.flip(1).reshape(seen[key].shape)
+    for key in network.layout.pairs:
+        rows = seen[key].reshape(1, seen[PAIRS[key][0]].shape[1], -1)
+        turned[key] = rows.flip(1).reshape(seen[key].shape)
+    before, after = logits_of(network, seen), logits_of(network, turned)
+    starts = before[: windows.first_preemption].reshape(windows.queue_window, -1)
+    torch.testing.assert_close(after[: windows.first_preemption].reshape(windows.queue_window, -1), starts.flip(0))
+    preemptions = slice(windows.first_preemption, windows.wait_action)
+    torch.testing.assert_close(after[preemptions], before[preemptions].flip(0))
+    torch.testing.assert_close(after[windows.wait_action :], before[windows.wait_action :])
+
+
+def test_infeasible_actions_have_probability_0() -> None:
+    env, network, seen = setting("gpusched/Cluster-v0")
+    mask = torch.from_numpy(env.mask.astype(bool))[None]
+    assert (~mask).any()
+    shares = feasible_log_probabilities(network, network.layout.inputs(seen), mask).exp()
+    assert (shares[~mask] == 0.0).all()
+    assert shares.sum().item() == pytest.approx(1.0)
+    assert INFEASIBLE < -1e6
+
+
+def test_a_saved_network_is_the_same_network(tmp_path: Path) -> None:
+    _, network, seen = setting("gpusched/Sharing-v0")
+    network.float().save(tmp_path / "model.npz", {})
+    again = TokenNetwork.load(tmp_path / "model.npz")
+    assert again.layout == network.layout
+    assert torch.equal(logits_of(again.double(), seen), logits_of(network.double(), seen))
+
+
+def test_one_agent_plays_on_every_size(tmp_path: Path) -> None:
+    """An agent of 64 GPUs and six slots plays 256 GPUs with 64 slots, alone as in a batch."""
+    agent, _, _ = trained("gpusched/Cluster-v0", tmp_path, queue_window=6, running_window=3)
+    other = thirty_jobs("philly-256-v1")
+    wide = LearnedScheduler(agent.path, queue_window=64, running_window=16)
+    assert (wide.windows.queue_window, wide.windows.running_window) == (64, 16)
+    for player in (agent, wide):
+        assert evaluate_policy(player, other, [7]) == evaluate(other, [player], [7], progress=False)
+
+
+def test_arrays_that_a_scenario_does_not_show_are_empty(tmp_path: Path) -> None:
+    """An agent of three GPU types plays on one type."""
+    agent, scenario, _ = trained("gpusched/Heterogeneous-v0", tmp_path)
+    one = scenario.replace(groups=scenario.groups[:1])
+    assert len(evaluate_policy(agent, one, [3])) == 1
+    assert simulate(one.instance(3), agent).digest() == evaluate_policy(agent, one, [3])[0].digest
+
+
+def test_tiers_do_not_take_the_place_of_a_topology(tmp_path: Path) -> None:
+    agent, _, _ = trained("gpusched/Cluster-v0", tmp_path)
+    with pytest.raises(SchedulerError, match=r"priced by tiers, but this one is a topology"):
+        simulate(thirty_jobs("leaf-spine-256-v1").instance(0), agent)
+
+
+def test_other_columns_are_refused() -> None:
+    windows = Windows(partner_window=2, sub_batches=4)
+    shapes = {"queue": (32, 13), "cluster": (11,), "nodes": (8, 4), "links": (3, 3), "sub_batches": (128, 2)}
+    layout = Layout.of(shapes, windows)
+    assert layout.refusal(shapes | {"nodes": (100, 4)}, windows) == ""
+    assert layout.refusal(shapes | {"sub_batches": (64, 2)}, windows) == (
+        "trained with 8 columns of sub_batches, but here it has 4"
+    )
