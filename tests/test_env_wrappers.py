@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import wrappers
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import vector
 
 from gpusched_env.errors import GpuschedError
@@ -37,6 +37,26 @@ def play(envs: Any, mode: str, steps: int = 60) -> Any:
         yield actions, *said
         if mode == "Disabled" and (over := said[2] | said[3]).any():
             envs.reset(options={"reset_mask": over})
+
+
+def test_environments_in_processes_of_their_own_play_the_same_episodes() -> None:
+    """Fresh processes, as on every system: they import the package and load its compiled code themselves."""
+    apart = AsyncVectorEnv([make_single] * 2, context="spawn")
+    together = SyncVectorEnv([make_single] * 2)
+    try:
+        for envs in (apart, together):
+            envs.reset(seed=3)
+        rng = np.random.default_rng(0)
+        for _ in range(25):
+            actions = rng.integers(together.single_action_space.n, size=2)
+            told, expected = apart.step(actions), together.step(actions)
+            for name, array in expected[0].items():
+                assert np.array_equal(told[0][name], array), name
+            assert [part.tolist() for part in told[1:4]] == [part.tolist() for part in expected[1:4]]
+            assert np.array_equal(told[4]["action_mask"], expected[4]["action_mask"])
+    finally:
+        apart.close()
+        together.close()
 
 
 @pytest.mark.parametrize("mode", MODES)
