@@ -25,7 +25,7 @@ WIDTH = 128  # default length of both hidden layers
 MASK = "action_mask"
 
 
-class MaskedModule(TorchRLModule, ValueFunctionAPI):  # type: ignore[misc]
+class MaskedModule(TorchRLModule, ValueFunctionAPI):
     """A policy that gives infeasible actions no probability, and a value function: two hidden layers each.
 
     The observation is a flat Dict with ``action_mask`` (``mask_in_observation=True``); its other arrays are joined into
@@ -39,13 +39,15 @@ class MaskedModule(TorchRLModule, ValueFunctionAPI):  # type: ignore[misc]
         ------
         GpuschedError : the observation has no action mask
         """
-        shown = self.observation_space
+        shown, actions = self.observation_space, self.action_space
         if not isinstance(shown, spaces.Dict) or MASK not in shown.spaces:
             raise GpuschedError("MaskedModule: make the environment with mask_in_observation=True")
+        assert isinstance(actions, spaces.Discrete)
+        assert isinstance(self.model_config, dict)
         self._names = [name for name in shown.spaces if name != MASK]
         inputs = sum(spaces.flatdim(shown[name]) for name in self._names)
         width = self.model_config.get("width", WIDTH)
-        self.policy = _layers(inputs, width, int(self.action_space.n))
+        self.policy = _layers(inputs, width, int(actions.n))
         self.values = _layers(inputs, width, 1)
 
     def _forward(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, torch.Tensor]:
@@ -78,7 +80,7 @@ def ppo_config(environment: str = "gpusched/Cluster-v0", num_envs: int = 64, **o
     options : arguments of the environment, such as ``scenario``
     """
     return (
-        PPOConfig()
+        PPOConfig()  # type: ignore[no-untyped-call]
         # The module prefix registers our environments in every process of Ray.
         .environment(f"gpusched_env:{environment}", env_config=options | {"mask_in_observation": True})
         .env_runners(num_env_runners=0, num_envs_per_env_runner=num_envs, gym_env_vectorize_mode="vector_entry_point")
