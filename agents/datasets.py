@@ -110,9 +110,9 @@ def write_dataset(
     """Play a scheduler through an environment, and write its episodes as a Minari dataset that was read again.
 
     Observations have the arrays of the environment and ``action_mask``. The infos of a step hold ``right_actions``,
-    bool [actions]: all feasible actions that the scheduler would have taken, in any order; of a scheduler that relies on
-    its decisions, only the action taken. The metadata of an episode hold its seed, the digest of its event log and its
-    mean JCT.
+    bool [actions]: all feasible actions that the scheduler would have taken, in any order; only the action taken if the
+    scheduler relies on its decisions. The metadata of an episode hold its seed, the digest of its event log and its mean
+    JCT.
 
     Parameters
     ----------
@@ -125,7 +125,8 @@ def write_dataset(
 
     Raises
     ------
-    GpuschedError : no seeds, Minari is not installed, the dataset exists, or a replay differs from what was read
+    GpuschedError : no seeds, Minari is not installed, the dataset exists, the scheduler remembers GPUs, or a replay
+        differs from what was read
     """
     if not seeds:
         raise GpuschedError("dataset: give at least one seed")

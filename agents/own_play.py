@@ -15,7 +15,7 @@ from gpusched_env.agents.teachers import actions_of
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.encoder import Encoder, Windows
-from gpusched_env.envs.step import RESUME
+from gpusched_env.envs.step import NO_ACTION, RESUME
 from gpusched_env.errors import SchedulerError
 from gpusched_env.instance import Instance
 from gpusched_env.simulator import ClusterView, Lease, Preempt, Simulation, Start, Wait
@@ -62,14 +62,20 @@ def own_actions(spec: str, environment: ClusterEnv, instance: Instance, seed: in
 
     Raises
     ------
-    SchedulerError : the scheduler starts no job, and no event will come
+    SchedulerError : the scheduler remembers GPUs, which no action names; or it starts no job, and no event will come
     """
     scheduler = make_scheduler(spec)
+    if scheduler.remembers_gpus:
+        raise SchedulerError(
+            f"{spec} cannot play through an environment: it remembers on which GPUs it has started each job, and no "
+            "action names GPUs; choose a scheduler that reads from the view where jobs run, such as dally or srtf"
+        )
     simulation = Simulation(instance, seed)
     encoder = Encoder(environment.windows, simulation, skip_forced_waits=False)
     windows, mask = environment.windows, encoder.mask
     view = simulation.view_for(scheduler)
     scheduler.reset(view)
+    simulation.arrays.world["timer_s"] = np.inf
     over = encoder.step(RESUME)
     while not over:
         wake_s = np.inf
@@ -86,11 +92,15 @@ def own_actions(spec: str, environment: ClusterEnv, instance: Instance, seed: in
             if (key := (type(decision), int(decision.job))) in refused:  # it would repeat the decision for ever
                 break
             refused.add(key)
-            if windows.lease_s is not None and decision.job in view.lease_ended:
+            leased = windows.lease_s is not None and not isinstance(decision, Start)
+            if leased and decision.job in view.lease_ended:
                 # The gang keeps its GPUs. The wait at this same time would renew its lease: renewed already now, the
                 # scheduler sees that the gang has a lease, and asks no more.
                 simulation.apply(Lease(decision.job, simulation.now_s + windows.lease_s))
-        action = _wait(windows, wake_s - simulation.now_s)
+        if (timer_s := float(simulation.arrays.world["timer_s"])) < np.inf:  # set by the scheduler itself
+            simulation.arrays.world["timer_s"] = np.inf
+            encoder.step(NO_ACTION)
+        action = _wait(windows, min(wake_s, timer_s) - simulation.now_s)
         if not mask[action]:
             raise SchedulerError(
                 f"{spec} stalls at {simulation.now_s:g} s: nothing runs, no event will come, and it starts none of the "

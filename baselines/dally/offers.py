@@ -546,6 +546,8 @@ def next_decision(sim: Run, delay: Delay) -> int:
                 r["until_s"] = plan_lease(sim, delay, row)
                 if r["until_s"] < np.inf:
                     return LEASE
+            elif r["phase"] == WALKS:  # the start was refused: its GPUs are still on offer
+                count_offer(sim, delay)
         if r["phase"] == WALKS:
             found = walk_offer(sim, delay)
             if found == START:
