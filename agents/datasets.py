@@ -111,8 +111,8 @@ def write_dataset(
 
     Observations have the arrays of the environment and ``action_mask``. The infos of a step hold ``right_actions``,
     bool [actions]: all feasible actions that the scheduler would have taken, in any order; only the action taken if the
-    scheduler relies on its decisions. The metadata of an episode hold its seed, the digest of its event log and its mean
-    JCT.
+    scheduler relies on its decisions. The metadata of an episode hold its seed, the digest of its event log and its
+    mean JCT.
 
     Parameters
     ----------
