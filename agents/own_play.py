@@ -92,8 +92,9 @@ def own_actions(spec: str, environment: ClusterEnv, instance: Instance, seed: in
             if (key := (type(decision), int(decision.job))) in refused:  # it would repeat the decision for ever
                 break
             refused.add(key)
-            leased = windows.lease_s is not None and not isinstance(decision, Start)
-            if leased and decision.job in view.lease_ended:
+            if windows.lease_s is None or isinstance(decision, Start):
+                continue
+            if decision.job in view.lease_ended:
                 # The gang keeps its GPUs. The wait at this same time would renew its lease: renewed already now, the
                 # scheduler sees that the gang has a lease, and asks no more.
                 simulation.apply(Lease(decision.job, simulation.now_s + windows.lease_s))
