@@ -112,10 +112,14 @@ def test_dally_plays_its_direct_run_where_the_windows_express_it(scenario: str, 
     assert played.digest == direct.digest() == log.digest()
 
 
-def test_dally_in_narrow_windows_plays_to_the_end() -> None:
+@pytest.mark.parametrize("lease_s", [None, 600.0])
+def test_dally_in_narrow_windows_plays_to_the_end(lease_s: float | None) -> None:
     """It starts first the jobs that are in no slot; as these starts are refused, the job in the slot gets the GPUs."""
-    played, _ = play("dally", FEW, 0, queue_window=1, running_window=0, rules=("pack",), queue_order="longest")
+    played, log = play(
+        "dally", FEW, 0, queue_window=1, running_window=0, rules=("pack",), queue_order="longest", lease_s=lease_s
+    )
     assert played.terminated
+    assert (log.events["kind"] == PREEMPT).sum() == 0
 
 
 def test_an_environment_without_leases_never_stops_a_gang_of_dally() -> None:
@@ -152,21 +156,12 @@ def test_a_scheduler_that_repeats_a_decision_is_asked_no_further() -> None:
     assert (log.events["kind"] == PREEMPT).sum() == 0
 
 
-def test_hadare_plays_its_slots_by_leases() -> None:
-    played, log = play(
-        "hadare", "hadare-lab-v0", 0, queue_window=8, running_window=8, rules=("fork", "pack"), lease_s=360.0,
-        migration=True,
-    )  # fmt: skip
-    assert played.terminated
-    assert (log.events["kind"] == PREEMPT).sum() > 0
-
-
 def test_a_scheduler_that_starts_nothing_is_an_error_that_says_what_helps() -> None:
     with pytest.raises(SchedulerError, match=r"Idle stalls at 0 s: .* 20 waiting jobs\. .*queue_window"):
         play(f"{__name__}:Idle", FEW, 0)
 
 
-@pytest.mark.parametrize("scheduler", ["gandiva-lite", "sjf-bco", "gandiva-dally"])
+@pytest.mark.parametrize("scheduler", ["gandiva-lite", "sjf-bco", "hadare", "gandiva-dally"])
 def test_a_scheduler_that_remembers_gpus_is_refused(scheduler: str) -> None:
-    with pytest.raises(SchedulerError, match=f"{scheduler} cannot play through an environment: it remembers on which"):
+    with pytest.raises(SchedulerError, match=f"{scheduler} cannot play through an environment: it remembers the GPUs"):
         play(scheduler, "tiny-v1", 0)
