@@ -67,8 +67,8 @@ def own_actions(spec: str, environment: ClusterEnv, instance: Instance, seed: in
     scheduler = make_scheduler(spec)
     if scheduler.remembers_gpus:
         raise SchedulerError(
-            f"{spec} cannot play through an environment: it remembers the GPUs that it has chosen for each job, "
-            "and no action names GPUs; choose a scheduler that reads from the view where jobs run, such as dally or srtf"
+            f"{spec} cannot play through an environment: it remembers the GPUs that it has chosen for jobs, and "
+            "no action names GPUs; choose a scheduler that reads from the view where jobs run, such as dally or srtf"
         )
     simulation = Simulation(instance, seed)
     encoder = Encoder(environment.windows, simulation, skip_forced_waits=False)

@@ -46,7 +46,7 @@ class Scheduler(ABC):
     """True = the scheduler remembers what it has decided, so a run must carry out all of its decisions."""
 
     remembers_gpus: bool = False
-    """True = the scheduler remembers the GPUs that it has chosen for jobs, so a run must start them on exactly these."""
+    """True = the scheduler remembers the GPUs that it has chosen for jobs, so a run must start them on these."""
 
     @property
     def name(self) -> str:
