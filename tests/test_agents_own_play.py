@@ -20,6 +20,7 @@ LEASED: dict[str, Any] = {"queue_window": 32, "running_window": 32, "rules": ("c
 FEW = "dally-batch-v1:jobs=20"  # all arrive at time 0
 
 carried_out: list[bool] = []
+went_on_s: list[float] = []
 
 
 class Witness(Scheduler):
@@ -78,6 +79,18 @@ class Stubborn(Scheduler):
         yield from view.list_schedule(view.waiting)
         while len(view.running):
             yield Preempt(int(view.running[0]))
+
+
+class Returning(Scheduler):
+    """Stops every gang at the end of its lease, before it does anything else."""
+
+    relies_on_decisions = True
+
+    def decide(self, view: ClusterView) -> Iterable[Decision]:
+        while len(ended := view.lease_ended):
+            yield Preempt(int(ended[0]))
+        went_on_s.append(view.now_s)
+        yield from view.list_schedule(view.waiting)
 
 
 class Idle(Scheduler):
@@ -154,6 +167,13 @@ def test_a_scheduler_that_repeats_a_decision_is_asked_no_further() -> None:
     played, log = play(f"{__name__}:Stubborn", FEW, 0, queue_window=20, running_window=0)
     assert played.terminated
     assert (log.events["kind"] == PREEMPT).sum() == 0
+
+
+def test_a_gang_that_no_action_stops_gets_a_new_lease_and_the_scheduler_goes_on() -> None:
+    went_on_s.clear()
+    played, _ = play(f"{__name__}:Returning", FEW, 0, queue_window=20, running_window=0, lease_s=600.0)
+    assert played.terminated
+    assert {600.0, 1200.0} <= set(went_on_s)
 
 
 def test_a_scheduler_that_starts_nothing_is_an_error_that_says_what_helps() -> None:
