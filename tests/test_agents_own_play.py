@@ -171,7 +171,9 @@ def test_a_scheduler_that_repeats_a_decision_is_asked_no_further() -> None:
 
 def test_a_gang_that_no_action_stops_gets_a_new_lease_and_the_scheduler_goes_on() -> None:
     went_on_s.clear()
-    played, _ = play(f"{__name__}:Returning", FEW, 0, queue_window=20, running_window=0, lease_s=600.0)
+    played, _ = play(
+        f"{__name__}:Returning", "dally-batch-v1:jobs=100", 0, queue_window=100, running_window=0, lease_s=600.0
+    )
     assert played.terminated
     assert {600.0, 1200.0} <= set(went_on_s)
 
