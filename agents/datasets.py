@@ -16,7 +16,9 @@ import numpy as np
 
 import gpusched_env
 from gpusched_env.agents.episodes import Episodes
+from gpusched_env.agents.own_play import OwnPlay
 from gpusched_env.agents.teachers import Teachers
+from gpusched_env.baselines import make_scheduler
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.encoder import Windows
 from gpusched_env.envs.step_results import REWARD, TERMINATED, TRUNCATED
@@ -42,7 +44,8 @@ class Played:
     actions : int64 [T]
     rewards : float64 [T]
     terminated, truncated : bool, of the last step
-    right : bool [T, actions], feasible actions that the scheduler would have taken as well
+    right : bool [T, actions], feasible actions that the scheduler would have taken as well; only the action taken if
+        the scheduler relies on its decisions
     digest : SHA-256 of the event log
     mean_jct_s : mean JCT [s]
     """
@@ -59,9 +62,16 @@ class Played:
 
 
 def play_episodes(scheduler: str, environment: ClusterEnv, seeds: Sequence[int]) -> list[Played]:
-    """Play an episode of each seed; at each step, take the first action that the scheduler would take."""
+    """Play an episode of each seed; at each step, take the first action that the scheduler would take.
+
+    A scheduler that relies on its decisions plays itself (:mod:`~gpusched_env.agents.own_play`).
+    """
     episodes = Episodes(environment, seeds, keep_logs=True)
-    teachers = Teachers(scheduler, episodes, environment.windows)
+    teachers: OwnPlay | Teachers
+    if make_scheduler(scheduler).relies_on_decisions:
+        teachers = OwnPlay(scheduler, environment, episodes, seeds)
+    else:
+        teachers = Teachers(scheduler, episodes, environment.windows)
     parts: list[list[tuple[dict[str, np.ndarray], np.ndarray, np.ndarray, int, float]]] = [[] for _ in seeds]
     ends = np.zeros((len(seeds), 2), bool)
     while len(rows := episodes.waiting()):
@@ -100,8 +110,9 @@ def write_dataset(
     """Play a scheduler through an environment, and write its episodes as a Minari dataset that was read again.
 
     Observations have the arrays of the environment and ``action_mask``. The infos of a step hold ``right_actions``,
-    bool [actions]: all feasible actions that the scheduler would have taken, in any order. The metadata of an episode
-    hold its seed, the digest of its event log and its mean JCT.
+    bool [actions]: all feasible actions that the scheduler would have taken, in any order; only the action taken if the
+    scheduler relies on its decisions. The metadata of an episode hold its seed, the digest of its event log and its
+    mean JCT.
 
     Parameters
     ----------
@@ -114,7 +125,8 @@ def write_dataset(
 
     Raises
     ------
-    GpuschedError : no seeds, Minari is not installed, the dataset exists, or a replay differs from what was read
+    GpuschedError : no seeds, Minari is not installed, the dataset exists, the scheduler remembers GPUs, or a replay
+        differs from what was read
     """
     if not seeds:
         raise GpuschedError("dataset: give at least one seed")

@@ -32,8 +32,9 @@ class Teachers:
     def __init__(self, spec: str, episodes: Episodes, windows: Windows) -> None:
         if make_scheduler(spec).relies_on_decisions:
             raise SchedulerError(
-                f"{spec} cannot be a teacher: it relies on its decisions being carried out; choose a scheduler that "
-                "decides anew at every decision point, such as srtf or tiresias"
+                f"{spec} cannot be a teacher: it relies on its decisions being carried out. Imitate a dataset that it "
+                "has played (gpusched dataset, then --dataset NAME), or choose a scheduler that decides anew at every "
+                "decision point, such as srtf or tiresias"
             )
         self._episodes, self._windows = episodes, windows
         self._schedulers = [make_scheduler(spec) for _ in episodes.simulations]
@@ -88,13 +89,19 @@ def right_actions(
             if (key := (type(decision), int(decision.job))) in seen:  # it expects that the decision was carried out
                 break
             seen.add(key)
-        if isinstance(decision, Start):
-            starts, sizes = windows.slot_starts, max(windows.sub_batches, 1)
-            places = range(starts)
-            if decision.gpus is None and decision.rule in windows.rules:
-                first = windows.rules.index(decision.rule) * sizes
-                places = range(first, first + sizes)
-            found += [starts * k + place for k in np.flatnonzero(queue == decision.job).tolist() for place in places]
-        elif isinstance(decision, Preempt):
-            found += [windows.first_preemption + v for v in np.flatnonzero(running == decision.job).tolist()]
+        found += actions_of(decision, windows, queue, running)
     return [action for action in found if mask[action]] or [windows.wait_action]
+
+
+def actions_of(decision: Decision, windows: Windows, queue: np.ndarray, running: np.ndarray) -> list[int]:
+    """Return the actions that stand for a decision, feasible or not, as :func:`right_actions` describes."""
+    if isinstance(decision, Start):
+        starts, sizes = windows.slot_starts, max(windows.sub_batches, 1)
+        places = range(starts)
+        if decision.gpus is None and decision.rule in windows.rules:
+            first = windows.rules.index(decision.rule) * sizes
+            places = range(first, first + sizes)
+        return [starts * k + place for k in np.flatnonzero(queue == decision.job).tolist() for place in places]
+    if isinstance(decision, Preempt):
+        return [windows.first_preemption + v for v in np.flatnonzero(running == decision.job).tolist()]
+    return []

@@ -69,6 +69,23 @@ def test_a_network_learns_from_a_dataset_alone(folder: Path) -> None:
     assert ours < sjf + 0.2 * (fifo - sjf)
 
 
+def test_dally_has_a_dataset_from_which_a_network_learns(folder: Path) -> None:
+    """It relies on its decisions: only the action that it has taken is right."""
+    windows = Windows(queue_window=16, running_window=8, rules=("consolidate", "pack"), lease_s=3600.0)
+    scenario = "dally-poisson-v1:jobs=30"
+    dataset = write_dataset("dally", scenario, range(6), windows, NAME)
+    direct = evaluate(scenario, ["dally"], range(6), progress=False)
+    expected = np.mean([result.metrics["mean_jct_s"] for result in direct])
+    assert mean_jct_s(dataset) == pytest.approx(float(expected), rel=0.05)
+    for episode in dataset:
+        right = episode.infos["right_actions"][1:]
+        assert (right.argmax(axis=1) == episode.actions).all()
+        assert (right.sum(axis=1) == 1).all()
+    config = TrainingConfig(dataset=NAME, steps=0, batch=64, validation_seeds=1)
+    assert config.windows == windows
+    assert train(config, folder / "run").is_file()
+
+
 def test_a_changed_dataset_is_found_by_its_replay(folder: Path) -> None:
     dataset = write_dataset("sjf", "tiny-v1", [3], WINDOWS, NAME)
     verify(dataset)
@@ -91,9 +108,16 @@ def test_wrong_datasets_are_refused(folder: Path) -> None:
         write_dataset("sjf", "tiny-v1", [3], WINDOWS, NAME)
 
 
-def test_the_command_writes_a_dataset_of_training_seeds(tmp_path: Path) -> None:
+def test_the_command_writes_a_dataset_of_training_seeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = ["dataset", "--scheduler", "srtf", "--scenario", "tiny-v1", "--seeds", "3", "--rules", "pack"]
-    done = CliRunner().invoke(app, [*arguments, "--output", str(tmp_path)])
+    arguments += ["--output", str(tmp_path), "--lease-s", "3600"]
+    refused = CliRunner().invoke(app, [*arguments, "--delays-s", "600;3600"])
+    assert refused.exit_code == 2
+    assert "600,3600" in refused.output
+    done = CliRunner().invoke(app, [*arguments, "--delays-s", "600,3600"])
     assert done.exit_code == 0, done.output
+    monkeypatch.setenv(ROOT, str(tmp_path))
+    settings = settings_of("gpusched/tiny-v1-srtf-v0")
+    assert (settings["lease_s"], tuple(settings["delays_s"])) == (3600.0, (600.0, 3600.0))
     assert "gpusched/tiny-v1-srtf-v0: 3 episodes" in done.output
     assert (tmp_path / "gpusched" / "tiny-v1-srtf-v0" / "data" / "main_data.hdf5").is_file()

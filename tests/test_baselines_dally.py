@@ -26,7 +26,7 @@ from gpusched_env.event_log import COMPLETE, LEASE_END, PREEMPT, RELEASE, RESUME
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.metrics import job_times, validate
 from gpusched_env.network import Network
-from gpusched_env.simulator import Outcome, Scheduler
+from gpusched_env.simulator import Outcome, Scheduler, Simulation, Start
 from gpusched_env.workload import Profiles, Workload
 
 Row = tuple[int, float, int, float]  # id, arrival [s], GPUs, ideal run time [s]
@@ -583,3 +583,22 @@ def test_slots_are_visited_machine_by_machine_unless_their_order_is_given(
 def test_the_leak_is_refused_without_steps() -> None:
     with pytest.raises(SchedulerError, match="step_iterations"):
         DelayRun(random_instance(1), Dally(preset="authors_published"))
+
+
+def test_a_refused_start_leaves_its_gpus_on_offer_and_records_no_wait() -> None:
+    """Two jobs want the whole machine; where the start of the first is not carried out, the second is asked as well."""
+    instance = problem(1, 1, [(0, 0.0, 4, 100.0), (1, 0.0, 4, 100.0)])
+    scheduler = Dally(min_sample=0.0)
+    for refused, starts in ((True, [0, 1]), (False, [0])):
+        simulation = Simulation(instance)
+        view = simulation.view_for(scheduler)
+        scheduler.reset(view)
+        simulation.advance()
+        asked = []
+        for decision in scheduler.decide(view):
+            if isinstance(decision, Start):
+                asked.append(decision.job)
+            if not refused:
+                simulation.apply(decision)
+        assert asked == starts
+        assert scheduler._run.delay.counts.sum() == (0 if refused else 1)

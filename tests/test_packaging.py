@@ -145,6 +145,16 @@ def test_pins_cover_every_dependency() -> None:
     assert names - {"gpusched-env"} <= pinned
 
 
+def test_the_pins_of_rllib_are_ours_but_for_gymnasium() -> None:
+    """RLlib pins Gymnasium; every other package that both files pin has the same version."""
+    ours, theirs = _versions("constraints.txt"), _versions("constraints-rllib.txt")
+    assert len(ours.keys() & theirs.keys()) > 50
+    assert {name for name in ours.keys() & theirs.keys() if ours[name] != theirs[name]} == {"gymnasium"}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *project["optional-dependencies"]["rllib"]]
+    assert {_normal(Requirement(item).name) for item in wanted} <= theirs.keys()
+
+
 def test_ci_runs_both_ends_of_the_range_of_numba() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     [allowed] = [Requirement(item) for item in project["dependencies"] if item.startswith("numba")]
@@ -178,10 +188,15 @@ def test_pins_cover_transitive_dependencies() -> None:
 
 
 def _pins() -> set[str]:
-    """Names in constraints.txt, which has exact versions only: no local ones, no addresses."""
-    lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if line and not line.startswith("#")]
+    """Names in constraints.txt."""
+    return set(_versions("constraints.txt"))
+
+
+def _versions(file: str) -> dict[str, str]:
+    """Pins by name; such a file has exact versions only: no local ones, no addresses."""
+    lines = [line for line in (ROOT / file).read_text().splitlines() if line and not line.startswith("#")]
     assert all(re.fullmatch(r"[A-Za-z0-9_.-]+==[0-9][0-9a-z.]*", line) for line in lines)
-    return {_normal(line.partition("==")[0]) for line in lines}
+    return {_normal(name): version for name, _, version in (line.partition("==") for line in lines)}
 
 
 def _normal(name: str) -> str:

@@ -85,6 +85,7 @@ class SjfBco(Scheduler):
     """
 
     relies_on_decisions = True
+    remembers_gpus = True
 
     policy: str = "bco"
     semantics: str = "idle"

@@ -51,7 +51,7 @@ NOTHING, START, LEASE, PREEMPT, WAIT, TUNE, GROW, SORT = range(8)
 PAUSED, TOO_SMALL, UNSORTED = 100, 101, 102
 # Phases of a decision point.
 ASLEEP, BEGUN, OBSERVES, OFFERS, WALKS, GRANTED, EVICTS, STOPS, ENDS = range(9)
-TIRESIAS, GANDIVA = 1, 2
+DALLY, TIRESIAS, GANDIVA = 0, 1, 2
 BY_NW, BY_GPU_TIME, BY_ARRIVAL, BY_FIRST_START = range(4)
 
 
@@ -308,7 +308,7 @@ def remember(delay: Delay, now_s: float, row: int, tier: int) -> None:
 
 @kernel
 def place_by_delay(delay: Delay, now_s: float, row: int) -> tuple[int, int]:
-    """Find the tightest tier that the job accepts, and a place on it; record its wait."""
+    """Find the tightest tier that the job accepts, and a place on it."""
     r = delay.rules
     task = delay.tasks[row]
     gang = task["gpus"]
@@ -317,19 +317,12 @@ def place_by_delay(delay: Delay, now_s: float, row: int) -> tuple[int, int]:
     nodes = delay.node_order.shape[0]
     racks = delay.on_offer.shape[0] - slots - nodes
     if gang <= r["most_in_slot"]:
-        place = visit(delay, delay.slot_order, 0, slots, gang, best)
-        remember(delay, now_s, row, ON_SLOT)
-        return ON_SLOT, place
+        return ON_SLOT, visit(delay, delay.slot_order, 0, slots, gang, best)
     if gang <= r["most_in_machine"]:
-        place = visit(delay, delay.node_order, slots, nodes, gang, best)
-        remember(delay, now_s, row, ON_MACHINE)
-        return ON_MACHINE, place
+        return ON_MACHINE, visit(delay, delay.node_order, slots, nodes, gang, best)
     if gang <= r["most_in_rack"] and accepts(delay, now_s, row, RACK_TIMER):
-        place = first_rack_with(delay, slots + nodes, racks, gang, best)
-        remember(delay, now_s, row, IN_RACK)
-        return IN_RACK, place
+        return IN_RACK, first_rack_with(delay, slots + nodes, racks, gang, best)
     if accepts(delay, now_s, row, NETWORK_TIMER):
-        remember(delay, now_s, row, ANYWHERE)
         return ANYWHERE, 0
     return REFUSED, 0
 
@@ -407,12 +400,15 @@ def walk_offer(sim: Run, delay: Delay) -> int:
         choose_gpus(sim, delay, gang, tier, place)
         if waits:
             r["row"] = row
+            r["tier"] = tier
             return START
         if r["policy"] == GANDIVA:
             task["stops"] = 1
             for i in range(gang):
                 keep(delay, row, sim.chosen[i])
             continue
+        if r["policy"] == DALLY:
+            remember(delay, now_s, row, tier)
         leak(sim, delay, row)
     return NOTHING
 
@@ -538,6 +534,8 @@ def next_decision(sim: Run, delay: Delay) -> int:
             row = r["row"]
             r["phase"] = r["granted_in"]
             if sim.jobs[row]["status"] == RUNNING:
+                if r["phase"] == WALKS and r["policy"] == DALLY:
+                    remember(delay, sim.world["clock_s"], row, r["tier"])
                 remove(delay.queue, r["queued"], row)
                 r["queued"] -= 1
                 delay.held[r["held"]] = row
@@ -546,6 +544,8 @@ def next_decision(sim: Run, delay: Delay) -> int:
                 r["until_s"] = plan_lease(sim, delay, row)
                 if r["until_s"] < np.inf:
                     return LEASE
+            elif r["phase"] == WALKS:  # the start was refused: its GPUs are still on offer
+                count_offer(sim, delay)
         if r["phase"] == WALKS:
             found = walk_offer(sim, delay)
             if found == START:

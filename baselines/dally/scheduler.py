@@ -204,6 +204,7 @@ class Dally(Scheduler):
         for quirk in self._quirks:
             if quirk not in QUIRKS:
                 raise SchedulerError(f"dally: quirks: {unknown_name('quirk', quirk, QUIRKS)}")
+        self.remembers_gpus = self.policy == "gandiva"  # which machine hosts gangs of which size
         if self.preemption == "victim" and self.policy != "dally":
             raise SchedulerError(f"dally: preemption=victim needs delay timers: not with policy={self.policy}")
         if "Q1" in self._quirks and (self.policy == "gandiva" or self.preemption == "victim"):

@@ -81,6 +81,7 @@ RULES_DTYPE: Final = np.dtype(
         ("made", "<i8"),  # offers at which at least one job was asked
         # the decision that ``next_decision`` has found
         ("row", "<i8"),
+        ("tier", "<i8"),  # of the place on which the job in ``row`` starts
         ("until_s", "<f8"),  # [s]
         ("marks", "<i4"),  # scratch: 1 = counted victims are marked to stop
     ]

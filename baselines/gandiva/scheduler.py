@@ -69,6 +69,7 @@ class Gandiva(Scheduler):
     """
 
     relies_on_decisions = True
+    remembers_gpus = True
 
     quantum_s: float = 60.0
     migrate_s: float = 60.0

@@ -56,6 +56,7 @@ class HadarE(Scheduler):
     """
 
     relies_on_decisions = True
+    remembers_gpus = True
 
     slot_s: float = 360.0
     copies: int = 0

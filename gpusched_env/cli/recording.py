@@ -29,6 +29,10 @@ def dataset(
     queue_order: Annotated[str, typer.Option(help="Order of the waiting jobs.")] = "shortest",
     running_order: Annotated[str, typer.Option(help="Order of the running jobs.")] = "longest",
     clairvoyant: Annotated[bool, typer.Option(help="Show remaining run times.")] = True,
+    lease_s: Annotated[
+        float | None, typer.Option(help="Length of leases [s].", metavar="SECONDS", show_default="no leases")
+    ] = None,
+    delays_s: Annotated[str, typer.Option(help="Delays of bounded waits [s], with commas.", show_default="none")] = "",
     name: Annotated[str, typer.Option(help="Name of the dataset.", show_default="gpusched/SCENARIO-SCHEDULER-v0")] = "",
     output: Annotated[
         Path | None, typer.Option(help="Folder of Minari datasets.", metavar="FOLDER", show_default="Minari's own")
@@ -37,9 +41,10 @@ def dataset(
     """Play a scheduler through the environment, and write a Minari dataset for offline learning.
 
     At each step the scheduler is asked what it would do. The dataset holds observations, masks, actions and rewards;
-    every episode is played again from the file and compared.
+    every episode is played again from the file and compared. A scheduler with leases needs leases of that length.
 
-    Example: gpusched dataset --scheduler srtf:placement=consolidate --seeds 50
+    Examples: gpusched dataset --scheduler srtf:placement=consolidate --seeds 50;
+    gpusched dataset --scheduler dally --rules consolidate,pack --lease-s 3600 --seeds 50
     """
     from rich.progress import Progress
 
@@ -56,6 +61,8 @@ def dataset(
         queue_order=queue_order,
         running_order=running_order,
         clairvoyant=clairvoyant,
+        lease_s=lease_s,
+        delays_s=_numbers(delays_s),
     )
     chosen = chosen_seeds(seeds, get_scenario(scenario), "train", DEFAULT_SEEDS)
     out = console()
@@ -69,3 +76,12 @@ def dataset(
         f"mean JCT {mean_jct_s(written) / 3600:.2f} h"
     )
     out.print(f"written to {written.spec.data_path}")
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(",") if part)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r}: write seconds with commas, such as 600,3600", param_hint="--delays-s"
+        ) from None

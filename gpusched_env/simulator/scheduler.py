@@ -45,6 +45,9 @@ class Scheduler(ABC):
     relies_on_decisions: bool = False
     """True = the scheduler remembers what it has decided, so a run must carry out all of its decisions."""
 
+    remembers_gpus: bool = False
+    """True = the scheduler remembers the GPUs that it has chosen for jobs, so a run must start them on these."""
+
     @property
     def name(self) -> str:
         """Name of the scheduler in tables."""
