@@ -6,6 +6,7 @@ from gpusched_env.scenarios.registry import FAMILIES, SCENARIOS, get_scenario, l
 from gpusched_env.scenarios.ring_all_reduce import ring_all_reduce
 from gpusched_env.scenarios.scenario import RESULTS_VERSION, Scenario
 from gpusched_env.scenarios.seeds import Seeds
+from gpusched_env.scenarios.variation import Variation
 from gpusched_env.scenarios.workload_spec import WorkloadSpec
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Scenario",
     "ScenarioFamily",
     "Seeds",
+    "Variation",
     "WorkloadSpec",
     "get_scenario",
     "list_scenarios",
