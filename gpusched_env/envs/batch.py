@@ -29,7 +29,7 @@ from gpusched_env.instance import Instance
 
 NO_LIMIT: Final = 1 << 62  # [step] as step limit
 _EVERY: Final = columns.LINK_TABLES | TYPE_TABLES | SHARING_TABLES  # all arrays that an observation can have
-_WRITTEN: Final = ("queue", "running", "nodes", "links", "cluster", "flows")  # arrays of which a step writes a part
+_WRITTEN: Final = ("queue", "running", "nodes", "node_types", "links", "cluster", "flows")  # arrays of which a step writes a part
 # A copy binds these again: they refer to the arrays, or are views of them.
 _UNCOPIED: Final = (
     "_env_handles", "_arrays_of_all", "_kept", "play", "action", "row", "mask", "results", "episodes", "queue_slots",
@@ -111,7 +111,7 @@ class Batch:
             "classes": run.paces.shape[0],
             "type_classes": run.paces.shape[0] if "types" in self._shapes else 0,
             "types": 0,
-            "shown_links": max(len(run.links), 1),
+            "shown_links": self._shapes["links"][0],
             "places": len(run.free),
             "extras": len(windows.extras),
             "rows": 0,
@@ -197,10 +197,12 @@ class Batch:
     def begin(self, b: int, instance: Instance, step_limit: int = NO_LIMIT) -> None:
         """Prepare environment ``b`` for another instance, before its first event."""
         arrays = self.arrays
+        arrays.shown_links[b] = 0  # of an instance with more links
         for table, rows in ((arrays.classes, class_table(instance)), (arrays.shown_links, link_table(instance))):
             table[b, : len(rows)] = rows
         if "types" in self.observations:
             rates = relative_rates(instance)
+            arrays.rates[b] = 0.0  # of an instance with more GPU types
             arrays.rates[b, : rates.shape[0], : rates.shape[1]] = rates
         self._mark_unwritten(b)
         nodes, shown = instance.cluster.nodes, self.observations["nodes"][b, : len(instance.cluster.nodes)]

@@ -19,9 +19,10 @@ from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.event_log import EventLog
 
 if TYPE_CHECKING:
+    from gpusched_env.cluster import Cluster
     from gpusched_env.envs.snapshots import Snapshot
     from gpusched_env.instance import Instance
-    from gpusched_env.scenarios import Scenario
+    from gpusched_env.scenarios import Scenario, Variation
     from gpusched_env.simulator import Simulation
 
 RENDER_MODES: Final = ("ansi", "rgb_array")
@@ -213,8 +214,9 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
             boxes["action_mask"] = spaces.Box(0, 1, (self.windows.actions,), np.int8)
         self.observation_space = spaces.Dict(boxes)  # type: ignore[assignment]
         self._encoder: Encoder | None = None
-        self._checked_gangs: set[tuple[int, int]] = set()
+        self._checked_gangs: dict[Cluster, set[tuple[int, int]]] = {}
         self._over, self._seed = True, 0
+        self._part: Variation | None = None
 
     # --- Gymnasium
 
@@ -233,14 +235,15 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
 
         check_reset_options(options)
         super().reset(seed=seed)
-        drawn = int(self.np_random.integers(*self.scenario.seeds.train)) if seed is None else seed
+        drawn = self.draw_train_seed(self.np_random) if seed is None else seed
         instance = self.scenario.instance(drawn)
         simulation, self._seed = Simulation(instance, drawn), drawn
-        check_rules(simulation, self.windows.rules, self._checked_gangs)
+        check_rules(simulation, self.windows.rules, self._checked_gangs.setdefault(instance.cluster, set()))
         limit = self.limit(instance)
         self._encoder = Encoder(
-            self.windows, simulation, self.skips_forced_waits, self.reward_weights, limit, self.refusal_cost
-        )
+            self.windows, simulation, self.skips_forced_waits, self.reward_weights, limit, self.refusal_cost,
+            self.shapes(len(self.scenario.cluster.nodes)),
+        )  # fmt: skip
         self._over = False
         self._encoder.step(RESUME)
         observation, mask = self._encoder.take()
@@ -335,6 +338,26 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     def shapes(self, nodes: int) -> dict[str, tuple[int, ...]]:
         """Return the shapes of the observation arrays for a number of machines, empty arrays included."""
         return self.windows.shapes(nodes, *self._sizes)
+
+    def train_on(self, **ranges: Any) -> None:
+        """Draw training seeds whose problems lie in part of the scenario's variation, from the next reset on.
+
+        This concerns only resets that draw a seed. Without arguments, all training seeds are drawn again.
+
+        Parameters
+        ----------
+        ranges : fields of :class:`~gpusched_env.scenarios.Variation`, with fewer choices or smaller ranges, such as
+            ``racks=(3,), load=(0.5, 0.8)``
+
+        Raises
+        ------
+        ScenarioError : the scenario does not vary, or a value is not part of its variation
+        """
+        self._part = self.scenario.part(ranges)
+
+    def draw_train_seed(self, rng: np.random.Generator) -> int:
+        """Draw a training seed, as :meth:`train_on` says."""
+        return self.scenario.train_seed(rng, self._part)
 
     def limit(self, instance: Instance) -> int:
         """Return the number of steps after which the agent is cut off."""

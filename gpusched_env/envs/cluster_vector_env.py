@@ -177,6 +177,16 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         mask = self._started_runs().batch.mask.view(bool)
         return mask.copy() if self.copies else mask
 
+    def train_on(self, **ranges: Any) -> None:
+        """Draw training seeds whose problems lie in part of the scenario's variation; see ``ClusterEnv.train_on``.
+
+        Raises
+        ------
+        ScenarioError : a scenario does not vary, or a value is not part of its variation
+        """
+        for single in self.singles:
+            single.train_on(**ranges)
+
     def event_log(self, b: int) -> EventLog:
         """Return the event log of the current episode of environment ``b``.
 
@@ -254,8 +264,9 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
                 self._generators[b] = seeding.np_random(seed)[0]
             elif self._generators[b] is None:
                 self._generators[b] = seeding.np_random()[0]
-            first, end = self.singles[b].scenario.seeds.train
-            drawn[b] = int(self._generators[b].integers(first, end)) if seed is None else int(seed)  # type: ignore[union-attr]
+            generator = self._generators[b]
+            assert generator is not None
+            drawn[b] = self.singles[b].draw_train_seed(generator) if seed is None else int(seed)
         instances = {b: self.singles[b].scenario.instance(seed) for b, seed in drawn.items()}
         if self._runs is None:
             nodes = self.single_observation_space["nodes"].shape[0]  # type: ignore[index]

@@ -224,6 +224,13 @@ def widest_windows(instance: Instance) -> dict[str, int]:
 class Encoder:
     """Encodes one simulation through windows.
 
+    Parameters
+    ----------
+    windows : what the agent sees and may do
+    simulation : before its first event
+    skip_forced_waits, weights, step_limit, refusal_cost : see :class:`~gpusched_env.envs.batch.Batch`
+    shapes : shapes of the observation arrays, if they are larger than the instance needs; None = those that it needs
+
     Attributes
     ----------
     mask : int8 [actions], feasible actions after the last :meth:`play`
@@ -245,6 +252,7 @@ class Encoder:
         weights: Mapping[str, float] | None = None,
         step_limit: int | None = None,
         refusal_cost: float = 0.0,
+        shapes: Mapping[str, tuple[int, ...]] | None = None,
     ) -> None:
         from gpusched_env.envs.batch import NO_LIMIT, Batch
 
@@ -252,12 +260,10 @@ class Encoder:
         windows.check_sharing(instance.sharing is not None)
         self.windows = windows
         self.simulation = simulation
-        shapes = windows.shapes(
-            len(instance.cluster.nodes),
-            len(instance.links),
-            observed_types(instance.cluster, instance.semantics),
-            instance.sharing is not None,
-        )
+        if shapes is None:
+            types = observed_types(instance.cluster, instance.semantics)
+            shares = instance.sharing is not None
+            shapes = windows.shapes(len(instance.cluster.nodes), len(instance.links), types, shares)
         self.batch = Batch(
             windows, shapes, [simulation.arrays], skip_forced_waits, weights or {}, refusal_cost=refusal_cost
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Self
@@ -142,6 +143,19 @@ class Scenario:
             name=f"{self.name}:problem={seed}", groups=table.cluster.groups, workload=workload, network=table.network,
             semantics=semantics, seeds=seeds_of_problem(seed), variation=None,
         )  # fmt: skip
+
+    def part(self, ranges: Mapping[str, Any]) -> Variation | None:
+        """Return a part of the variation, with fewer choices or smaller ranges; None = the whole, if none are given.
+
+        Raises
+        ------
+        ScenarioError : the scenario does not vary, an unknown field, or a value that is not part of the variation
+        """
+        if not ranges:
+            return None
+        if self.variation is None:
+            raise ScenarioError(f"scenario {self.name!r} does not vary: it has no {', '.join(ranges)} to choose")
+        return self.variation.narrowed(ranges)
 
     def train_seed(self, rng: np.random.Generator, part: Variation | None = None) -> int:
         """Draw a training seed.

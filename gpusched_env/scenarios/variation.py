@@ -21,6 +21,7 @@ SMALL_GANGS: Final = {"1": 0.5, "2": 0.25, "4": 0.25}
 LARGE_GANGS: Final = {"8": 0.6, "16": 0.3, "32": 0.1}
 LARGEST_SHARE: Final = 3  # GPUs of the cluster / GPUs of the largest gang, at least
 _HIGHEST: Final[Mapping[str, float]] = {"large_share": 1.0, "swing": 1.0}  # no limit for the other ranges
+_WORD: Final = (1 << 64) - 1
 _POSITIVE: Final = ("oversubscription", "load", "mean_duration_s")
 
 
@@ -101,7 +102,7 @@ class Variation:
 
     def drawn(self, seed: int) -> dict[str, Any]:
         """Return the value of every field for a seed."""
-        uniforms = draws.of_seeds(np.array([seed]), len(NAMES))[0].tolist()
+        uniforms = draws.of_seeds(np.array([seed & _WORD], np.uint64), len(NAMES))[0].tolist()
         return {name: self._value(name, u) for name, u in zip(NAMES, uniforms, strict=True)}
 
     def _value(self, name: str, uniform: float) -> Any:
