@@ -30,6 +30,7 @@ from gpusched_env.agents.network import SlotNetwork, feasible_log_probabilities
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.step_results import DT, REWARD
 from gpusched_env.portable import arrays
+from gpusched_env.scenarios import Curriculum
 
 if TYPE_CHECKING:
     from gpusched_env.agents.run_folder import RunFolder
@@ -78,14 +79,17 @@ class Learner:
     def __init__(self, config: TrainingConfig, environment: ClusterEnv) -> None:
         self.config, self.environment = config, environment
         self.rng = np.random.default_rng(config.seed)
+        self.curriculum, self.done = Curriculum.parse(config.curriculum), 0
         self.workloads = self._drawn()
         first = Episodes(environment, self.workloads)
         self.horizon_s = config.horizon * float(np.mean([instance.ideal_s.mean() for instance in first.instances]))
         self.network = SlotNetwork(first.shapes, config.windows.slot_starts, 1 + len(config.delays_s), config.width)
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=config.learning_rate, eps=1e-5)
-        self.done = 0
 
     def _drawn(self) -> list[int]:
+        if ranges := self.curriculum.at(self.done / max(self.config.steps, 1)):
+            scenario, part = self.environment.scenario, self.environment.scenario.part(ranges)
+            return [scenario.train_seed(self.rng, part) for _ in range(self.config.workloads)]
         workloads: list[int] = self.rng.integers(
             *self.environment.scenario.seeds.train, size=self.config.workloads
         ).tolist()

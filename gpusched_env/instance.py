@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -147,6 +147,14 @@ def whole_steps(iterations: np.ndarray, step: int) -> np.ndarray:
     return steps
 
 
+class Room(NamedTuple):
+    """Sizes for which observations have room."""
+
+    nodes: int
+    links: int  # 0 = the network is priced by tiers
+    types: int  # GPU types
+
+
 class Instance:
     """A problem instance, which the simulator can run.
 
@@ -157,6 +165,7 @@ class Instance:
     cluster, workload, network, semantics : the four parts of a drawn scenario
     sharing : rules by which jobs share GPUs; None = one job per GPU
     table : times of job classes of earlier instances on the same cluster and network, which need not be computed again
+    room : sizes for which observations have room, if other problems of the scenario are larger; None = its own sizes
 
     Attributes
     ----------
@@ -173,6 +182,7 @@ class Instance:
     measured : bool [C, tiers, GPU types], whether the times of this entry were measured
     shapes : times by the shape of a placement; None unless the network model is "dimensions". With this model, the
         arrays with an axis of tiers hold the times of the fastest shape of each tier
+    room : sizes for which observations have room
     ratios : float64 [P, P], rate of a profile next to another profile / its rate alone; None unless the contention
         model is a table
     iterations : float64 [J], number of iterations of each job
@@ -196,6 +206,7 @@ class Instance:
         semantics: Semantics | None = None,
         sharing: Sharing | None = None,
         table: ClassTable | None = None,
+        room: Room | None = None,
     ) -> None:
         self.cluster = cluster
         self.network = network or Network()
@@ -221,6 +232,7 @@ class Instance:
                 "max_copies = 1"
             )
         self.topology, self.links, self.first_row = compiled_links(self.network, cluster)
+        self.room = room or Room(len(cluster.nodes), len(self.links), len(cluster.gpu_types))
         self.ratios = contention_ratios(self.network.contention, workload.profiles)
         self.shapes: ShapePaces | None = None
         if self.network.model == "dimensions":

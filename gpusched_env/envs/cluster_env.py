@@ -180,7 +180,6 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         step_limit: int | None = None,
         render_mode: str | None = None,
     ) -> None:
-        from gpusched_env.network import compiled_links
         from gpusched_env.scenarios import get_scenario
 
         self.scenario = get_scenario(scenario) if isinstance(scenario, str) else scenario
@@ -206,10 +205,9 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         self._mask_in_observation = mask_in_observation
         self._actions = self.windows.actions
         self.action_space = spaces.Discrete(self._actions)
-        cluster = self.scenario.cluster
-        _, links, _ = compiled_links(self.scenario.network, cluster)
-        self._sizes = len(links), observed_types(cluster, self.scenario.semantics), shares
-        boxes = self.windows.space(len(cluster.nodes), *self._sizes)
+        room = self.scenario.room
+        self._sizes = room.links, observed_types(room.types, self.scenario.semantics), shares
+        boxes = self.windows.space(room.nodes, *self._sizes)
         if mask_in_observation:
             boxes["action_mask"] = spaces.Box(0, 1, (self.windows.actions,), np.int8)
         self.observation_space = spaces.Dict(boxes)  # type: ignore[assignment]
@@ -241,9 +239,8 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         check_rules(simulation, self.windows.rules, self._checked_gangs.setdefault(instance.cluster, set()))
         limit = self.limit(instance)
         self._encoder = Encoder(
-            self.windows, simulation, self.skips_forced_waits, self.reward_weights, limit, self.refusal_cost,
-            self.shapes(len(self.scenario.cluster.nodes)),
-        )  # fmt: skip
+            self.windows, simulation, self.skips_forced_waits, self.reward_weights, limit, self.refusal_cost
+        )
         self._over = False
         self._encoder.step(RESUME)
         observation, mask = self._encoder.take()

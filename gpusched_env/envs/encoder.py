@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from gymnasium import spaces
 
-from gpusched_env.cluster import TIERS, Cluster
+from gpusched_env.cluster import TIERS
 from gpusched_env.core.placement.rules import RULE_NUMBER, rule_number, shares_by
 from gpusched_env.core.sharing.choices import BENEFIT
 from gpusched_env.core.state import WAITING
@@ -209,9 +209,8 @@ class Windows:
         return {key: spaces.Box(0.0, 1.0, shape, np.float32) for key, shape in shapes.items() if shape[0] > 0}
 
 
-def observed_types(cluster: Cluster, semantics: Semantics) -> int:
+def observed_types(types: int, semantics: Semantics) -> int:
     """Return the number of GPU types that the observation distinguishes; 0 = one type and no copies."""
-    types = len(cluster.gpu_types)
     return types if types > 1 or semantics.max_copies > 1 else 0
 
 
@@ -223,13 +222,6 @@ def widest_windows(instance: Instance) -> dict[str, int]:
 
 class Encoder:
     """Encodes one simulation through windows.
-
-    Parameters
-    ----------
-    windows : what the agent sees and may do
-    simulation : before its first event
-    skip_forced_waits, weights, step_limit, refusal_cost : see :class:`~gpusched_env.envs.batch.Batch`
-    shapes : shapes of the observation arrays, if they are larger than the instance needs; None = those that it needs
 
     Attributes
     ----------
@@ -252,7 +244,6 @@ class Encoder:
         weights: Mapping[str, float] | None = None,
         step_limit: int | None = None,
         refusal_cost: float = 0.0,
-        shapes: Mapping[str, tuple[int, ...]] | None = None,
     ) -> None:
         from gpusched_env.envs.batch import NO_LIMIT, Batch
 
@@ -260,10 +251,9 @@ class Encoder:
         windows.check_sharing(instance.sharing is not None)
         self.windows = windows
         self.simulation = simulation
-        if shapes is None:
-            types = observed_types(instance.cluster, instance.semantics)
-            shares = instance.sharing is not None
-            shapes = windows.shapes(len(instance.cluster.nodes), len(instance.links), types, shares)
+        room = instance.room
+        types = observed_types(room.types, instance.semantics)
+        shapes = windows.shapes(room.nodes, room.links, types, instance.sharing is not None)
         self.batch = Batch(
             windows, shapes, [simulation.arrays], skip_forced_waits, weights or {}, refusal_cost=refusal_cost
         )

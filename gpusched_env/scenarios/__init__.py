@@ -1,5 +1,6 @@
 """Scenarios: descriptions of experiments as data, with names and versions."""
 
+from gpusched_env.scenarios.curriculum import Curriculum
 from gpusched_env.scenarios.family import Parameter, ScenarioFamily
 from gpusched_env.scenarios.files import load_scenario, save_scenario, scenario_from_dict
 from gpusched_env.scenarios.registry import FAMILIES, SCENARIOS, get_scenario, list_scenarios, register_scenario
@@ -13,6 +14,7 @@ __all__ = [
     "FAMILIES",
     "RESULTS_VERSION",
     "SCENARIOS",
+    "Curriculum",
     "Parameter",
     "Scenario",
     "ScenarioFamily",

@@ -96,9 +96,9 @@ class ScenarioFamily:
         """
         where = f"scenario {self.name + (':' + text if text else '')!r}"
         known = {parameter.name: parameter for parameter in self.parameters}
-        pairs = [*_pairs(text, where), *given.items()]
+        chosen_pairs = [*pairs(text, where), *given.items()]
         values: dict[str, Value] = {}
-        for key, value in pairs:
+        for key, value in chosen_pairs:
             if key not in known:
                 raise ScenarioError(f"{where}: {unknown_name('parameter', key, known)}")
             if key in values:
@@ -110,7 +110,7 @@ class ScenarioFamily:
         return dataclasses.replace(self.build(**chosen), name=name)
 
 
-def _pairs(text: str, where: str) -> Iterable[tuple[str, Any]]:
+def pairs(text: str, where: str) -> Iterable[tuple[str, Any]]:
     """Split ``a=1,b=x`` into pairs (name, text)."""
     for part in text.split(",") if text else ():
         key, equals, value = (piece.strip() for piece in part.partition("="))

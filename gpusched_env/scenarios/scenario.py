@@ -14,8 +14,8 @@ import numpy as np
 
 from gpusched_env.cluster import Cluster, NodeGroup, refuse_too_many
 from gpusched_env.errors import ScenarioError
-from gpusched_env.instance import Instance, Semantics
-from gpusched_env.network import Network, network_as_dict, network_identity
+from gpusched_env.instance import Instance, Room, Semantics
+from gpusched_env.network import Network, compiled_links, network_as_dict, network_identity
 from gpusched_env.performance import ClassTable
 from gpusched_env.scenarios.problems import Parts, Problems, check_common, seeds_of_problem
 from gpusched_env.scenarios.seeds import Seeds
@@ -95,6 +95,12 @@ class Scenario:
     def cluster(self) -> Cluster:
         """The cluster that the node groups form."""
         return Cluster(self.groups)
+
+    @cached_property
+    def room(self) -> Room:
+        """Sizes for which observations have room: those of the largest problem."""
+        _, links, _ = compiled_links(self.network, self.cluster)
+        return Room(len(self.cluster.nodes), len(links), len(self.cluster.gpu_types))
 
     @cached_property
     def _class_table(self) -> ClassTable:
@@ -205,7 +211,8 @@ class Scenario:
         workload = spec.draw(seed, log, cluster.gpus, cluster.gpu_types)
         if self.tracked_window is not None and self.tracked_window[1] > len(workload):
             raise ScenarioError(f"tracked_window is {self.tracked_window} but the workload has {len(workload)} jobs")
-        return Instance(cluster, workload, table.network, semantics, self.sharing, table)
+        room = None if self.variation is None else self.room
+        return Instance(cluster, workload, table.network, semantics, self.sharing, table, room)
 
     def replace(self, **changes: Any) -> Self:
         """Return a copy of the scenario with some fields changed.
