@@ -81,7 +81,7 @@ class TrainingConfig(Windows):
     entropy: float = 0.0
     """Weight of the entropy bonus."""
     curriculum: str = ""
-    """Parts of a scenario that varies, on which our PPO trains first, such as 0.3:racks=3,load=0.5..0.8: until 30 % of
+    """Parts of a scenario that varies, on which our PPO trains first, such as 0.3:racks=3,load=0.6..0.9: until 30 % of
     the steps, the problems have three racks and such a load. Semicolons separate stages; empty = all problems."""
     validations: int = 8
     """Number of checkpoints compared on the validation seeds; the best one is kept."""

@@ -344,7 +344,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         Parameters
         ----------
         ranges : fields of :class:`~gpusched_env.scenarios.Variation`, with fewer choices or smaller ranges, such as
-            ``racks=(3,), load=(0.5, 0.8)``
+            ``racks=(3,), load=(0.6, 0.9)``
 
         Raises
         ------

@@ -42,8 +42,8 @@ class Curriculum:
     def parse(cls, text: str) -> Self:
         """Parse ``SHARE:name=value,...`` for each stage, with semicolons between stages.
 
-        A range is written ``0.5..0.8``; choices have slashes between them, and GPU types of one choice a plus:
-        ``0.3:racks=3,load=0.5..0.8;0.6:racks=3/4,gpu_types=A100/A100+T4``. An empty text has no stage.
+        A range is written ``0.6..0.9``; choices have slashes between them, and GPU types of one choice a plus:
+        ``0.3:racks=3,load=0.6..0.9;0.6:racks=3/4,gpu_types=A100/A100+T4``. An empty text has no stage.
 
         Raises
         ------
@@ -57,7 +57,7 @@ class Curriculum:
                 stages.append((float(end), values))
             except ValueError:
                 raise ScenarioError(
-                    f"curriculum {stage!r}: write SHARE:name=value,..., such as 0.3:racks=3/4,load=0.5..0.8; names: "
+                    f"curriculum {stage!r}: write SHARE:name=value,..., such as 0.3:racks=3/4,load=0.6..0.9; names: "
                     f"{', '.join(NAMES)}"
                 ) from None
         return cls(tuple(stages))

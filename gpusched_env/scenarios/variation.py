@@ -55,7 +55,7 @@ class Variation:
     node_gpus: tuple[int, ...] = (4, 8)
     gpu_types: tuple[tuple[str, ...], ...] = (("A100",), ("A100", "T4"), ("A100", "RTX2080Ti", "T4"))
     oversubscription: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0)
-    load: Range = (0.5, 1.2)
+    load: Range = (0.6, 1.5)
     swing: Range = (0.0, 0.95)
     mean_duration_s: Range = (1_800.0, 14_400.0)
     large_share: Range = (0.0, 0.4)
