@@ -29,7 +29,8 @@ from gpusched_env.instance import Instance
 
 NO_LIMIT: Final = 1 << 62  # [step] as step limit
 _EVERY: Final = columns.LINK_TABLES | TYPE_TABLES | SHARING_TABLES  # all arrays that an observation can have
-_WRITTEN: Final = ("queue", "running", "nodes", "node_types", "links", "cluster", "flows")  # arrays of which a step writes a part
+# Arrays of which a step writes a part
+_WRITTEN: Final = ("queue", "running", "nodes", "node_types", "links", "cluster", "flows")
 # A copy binds these again: they refer to the arrays, or are views of them.
 _UNCOPIED: Final = (
     "_env_handles", "_arrays_of_all", "_kept", "play", "action", "row", "mask", "results", "episodes", "queue_slots",

@@ -77,7 +77,8 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     Where the scenario's network is a topology, ``links`` is [L, 5], one row per link, and ``flows`` [V, 6] shows how
     contention slows the gang in each running slot. Where GPUs are of several types, or gangs may run in copies, six
     more arrays describe the GPU types. Where jobs may share GPUs, five more arrays describe which jobs share GPUs and
-    which could. ``docs/observation_and_action.md`` defines every column.
+    which could. Rows that the problem of a varying scenario lacks are 0. ``docs/observation_and_action.md`` defines
+    every column.
 
     ## Rewards
     By default the reward of a step is minus the integral of the number of jobs in the system over the elapsed time. It
@@ -90,7 +91,8 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     ## Starting State
     The simulation begins at time 0, before the first arrival, and ``reset`` plays up to the first decision.
     ``reset(seed=s)`` draws the workload of scenario seed ``s``: use the scenario's training, validation and report
-    ranges. ``reset()`` without a seed draws a training seed.
+    ranges. ``reset()`` without a seed draws a training seed. If the scenario varies, as that of ``gpusched/Family-v0``
+    does, the seed also determines cluster, network and rules, and ``train_on`` narrows the problems of training.
 
     ## Episode End
     The episode ends if one of these occurs:

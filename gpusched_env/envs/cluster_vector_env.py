@@ -38,7 +38,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
     num_envs : B, number of environments
     scenario : one scenario for all environments, or one for each. All must have the same number of links and of GPU
         types, and all or none must allow sharing. In ``nodes`` and ``node_types``, rows beyond the nodes of an
-        environment's own cluster are 0
+        environment's own cluster are 0; so are all rows that the problem of a varying scenario lacks
     copy : True = observations and masks are fresh arrays; False = they are read-only views of the buffers that the next
         step overwrites in part
     autoreset_mode : "NextStep" (the step after the last one of an episode resets, whatever the action), "SameStep" (the

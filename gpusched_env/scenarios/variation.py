@@ -135,7 +135,7 @@ class Variation:
         return part
 
     def fits(self, seeds: np.ndarray, part: Self) -> np.ndarray:
-        """bool [n]: whether the problem of each seed, int64 [n], lies in a part of this distribution."""
+        """Return whether the problem of each seed, int64 [n], lies in a part of this distribution, bool [n]."""
         uniforms = draws.of_seeds(seeds, len(NAMES))
         fitting = np.ones(len(seeds), bool)
         for column, name in enumerate(NAMES):

@@ -53,9 +53,7 @@ def computed_profiles(
     profiles = _alone(table)
     unknown = [name for name in gpu_types if name not in profiles.gpu_types]
     if unknown:
-        raise WorkloadError(
-            f"profiles '{table}-computed': {unknown_name('GPU type', unknown[0], profiles.gpu_types)}"
-        )
+        raise WorkloadError(f"profiles '{table}-computed': {unknown_name('GPU type', unknown[0], profiles.gpu_types)}")
     return profiles, rng.integers(len(profiles.rows), size=len(workload), dtype=np.int32)
 
 
