@@ -24,7 +24,6 @@ from gpusched_env.scenarios import get_scenario
 
 Samples = dict[str, list[float]]
 CARTPOLE_STEPS: Final = 10_000  # per sample
-WARM_DRAWS: Final = 1_000
 
 
 def single(steps: int, repeats: int) -> Samples:
@@ -60,12 +59,9 @@ def resets(steps: int, repeats: int, running_window: int, environments: int = 25
 
 
 def family(steps: int, problems: int, repeats: int, environments: int = 256) -> Samples:
-    """Milliseconds per reset and steps per second of Family-v0, beside some of its problems as fixed scenarios."""
-    scenario = get_scenario("family-v1")
-    for seed in range(WARM_DRAWS):  # its clusters and networks are made once
-        scenario.instance(seed)
+    """Milliseconds per reset and steps per second of Family-v0, beside the same problems as fixed scenarios."""
     family_rates(2, 2, range(1))
-    first = scenario.seeds.report[0]
+    first = get_scenario("family-v1").seeds.report[0]
     found: Samples = {"reset_ms": [], "rate": [], "fixed": [], "ratio": []}
     for begin in range(first, first + repeats * problems, problems):
         reset_s, rate, fixed = family_rates(environments, steps, range(begin, begin + problems))

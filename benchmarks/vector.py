@@ -27,6 +27,7 @@ from rich.table import Table
 
 import gpusched_env  # noqa: F401  registers the environments
 from gpusched_env.envs.registration import ENVIRONMENTS
+from gpusched_env.scenarios import Scenario, Seeds, get_scenario
 
 
 @dataclass
@@ -68,7 +69,7 @@ def batch_rate(scenario: str, environments: int, steps: int) -> float:
 
 
 def first_feasible_rate(
-    environments: int, steps: int, scenario: str = "philly-64-v1", **options: Any
+    environments: int, steps: int, scenario: str | Scenario = "philly-64-v1", **options: Any
 ) -> tuple[float, float]:
     """Play the first feasible actions on a scenario with 300 jobs, with the resets of episodes that end.
 
@@ -95,19 +96,24 @@ def first_feasible_rate(
 
 
 def family_rates(environments: int, steps: int, problems: range) -> tuple[float, float, float]:
-    """Measure a batch of ``gpusched/Family-v0``, and batches of some of its problems as fixed scenarios.
+    """Measure a batch that draws some problems of ``gpusched/Family-v0``, and batches of each of them alone.
 
     Parameters
     ----------
-    problems : seeds of the fixed problems; each fills a batch of its own
+    problems : seeds of the problems
 
     Returns
     -------
-    reset_s, rate : of ``gpusched/Family-v0``, as of :func:`first_feasible_rate`
-    fixed_rate : harmonic mean of the rates of the fixed problems
+    reset_s, rate : of the batch in which each reset draws one of the problems, as of :func:`first_feasible_rate`
+    fixed_rate : harmonic mean of the rates of the batches whose scenario is one problem
     """
     options = {**ENVIRONMENTS["gpusched/Family-v0"], "running_window": 0}
-    reset_s, rate = first_feasible_rate(environments, steps, **options)
+    end = problems.stop
+    seeds = Seeds(train=(problems.start, end), validation=(end, end + 1), report=(end + 1, end + 2))
+    varying = get_scenario("family-v1").replace(seeds=seeds)
+    for seed in problems:  # its clusters and networks are made once
+        varying.instance(seed)
+    reset_s, rate = first_feasible_rate(environments, steps, **(options | {"scenario": varying}))
     fixed = [
         first_feasible_rate(environments, steps, **(options | {"scenario": f"family-v1:problem={seed}"}))[1]
         for seed in problems

@@ -344,7 +344,7 @@ def test_impossible_distributions_are_refused(changes: dict[str, Any], told: str
         (lambda: family().replace(semantics=get_scenario("tiny-v1").semantics), "semantics.checkpoint_s"),
         (lambda: family().part({"racks": (5,)}), r"variation.racks is \(5,\): give choices among \(3, 4, 6\)"),
         (lambda: family().part({"load": (0.1, 0.8)}), "give a range within"),
-        (lambda: family().part({"lod": (0.1, 0.7)}), "did you mean 'load'"),
+        (lambda: family().part({"loads": (0.1, 0.7)}), "did you mean 'load'"),
         (lambda: get_scenario("philly-64-v1").part({"load": (0.1, 0.8)}), "does not vary"),
         (lambda: family().train_seed(np.random.default_rng(0), Variation().narrowed({"load": (0.7, 0.7)})), "wider"),
         (lambda: get_scenario("family-v1:problem=-1"), "a whole number from 0 to"),
