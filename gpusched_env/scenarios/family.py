@@ -45,6 +45,8 @@ class Parameter:
             return " or ".join(map(str, self.values))
         if self.text:
             return "a text without a comma"
+        if self.whole and math.isfinite(self.least) and math.isfinite(self.most):
+            return f"a whole number from {int(self.least)} to {int(self.most)}"
         return f"a {'whole ' * self.whole}number from {self.least:g} to {self.most:g}"
 
     def read(self, given: object, where: str) -> Value:
