@@ -7,7 +7,7 @@ import hashlib
 import json
 import math
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
@@ -147,12 +147,33 @@ def whole_steps(iterations: np.ndarray, step: int) -> np.ndarray:
     return steps
 
 
-class Room(NamedTuple):
-    """Sizes for which observations have room."""
+@dataclass(frozen=True)
+class Room:
+    """Sizes for which observations have room.
+
+    Parameters
+    ----------
+    nodes, links, types : numbers of nodes, links and GPU types; 0 links = the network is priced by tiers
+
+    Raises
+    ------
+    ScenarioError : a number that is not a whole number of at least 0
+    """
 
     nodes: int
-    links: int  # 0 = the network is priced by tiers
-    types: int  # GPU types
+    links: int
+    types: int
+
+    def __post_init__(self) -> None:
+        """Check every field."""
+        for name, value in vars(self).items():
+            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_GPUS:
+                raise ScenarioError(f"room.{name} is {value!r}: it must be a whole number from 0 to {MOST_GPUS}")
+
+    def holding(self, own: Room) -> Room:
+        """Return the sizes that hold these and those of a problem; a problem without links gets none."""
+        links = max(self.links, own.links) if own.links else 0
+        return Room(max(self.nodes, own.nodes), links, max(self.types, own.types))
 
 
 class Instance:
@@ -165,7 +186,7 @@ class Instance:
     cluster, workload, network, semantics : the four parts of a drawn scenario
     sharing : rules by which jobs share GPUs; None = one job per GPU
     table : times of job classes of earlier instances on the same cluster and network, which need not be computed again
-    room : sizes for which observations have room, if other problems of the scenario are larger; None = its own sizes
+    room : sizes for which observations have room, if they are larger than the instance's own; None = its own
 
     Attributes
     ----------
@@ -232,7 +253,8 @@ class Instance:
                 "max_copies = 1"
             )
         self.topology, self.links, self.first_row = compiled_links(self.network, cluster)
-        self.room = room or Room(len(cluster.nodes), len(self.links), len(cluster.gpu_types))
+        own = Room(len(cluster.nodes), len(self.links), len(cluster.gpu_types))
+        self.room = own if room is None else room.holding(own)
         self.ratios = contention_ratios(self.network.contention, workload.profiles)
         self.shapes: ShapePaces | None = None
         if self.network.model == "dimensions":

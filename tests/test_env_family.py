@@ -27,6 +27,7 @@ from gpusched_env.envs.observation.columns import SHARE, Column
 from gpusched_env.envs.observation.extras import EXTRAS, Extra, observation_array
 from gpusched_env.envs.registration import ENVIRONMENTS
 from gpusched_env.errors import GpuschedError, ScenarioError
+from gpusched_env.instance import Room
 from gpusched_env.scenarios import Curriculum, Scenario, Variation, get_scenario, load_scenario, save_scenario
 from gpusched_env.scenarios.variation import LARGE_GANGS, NAMES, RANGES, SMALL_GANGS
 from gpusched_env.traces.transform import offered_load
@@ -148,11 +149,22 @@ def test_the_id_of_a_problem_plays_bit_for_bit_as_the_family(seed: int) -> None:
     env, fixed = gym.make(FAMILY), ClusterEnv(**(OPTIONS | {"scenario": f"family-v1:problem={seed}"}))
     for (padded, reward), (own, same) in zip(rollout(env, seed, 150), rollout(fixed, seed, 150), strict=True):
         assert reward == same
-        for name in ("queue", "running", "cluster", "flows"):
-            assert np.array_equal(padded[name], own[name]), name
-        for name in ("nodes", "links"):
-            assert np.array_equal(padded[name][: len(own[name])], own[name]), name
+        np.testing.assert_equal(padded, own)
     assert env.unwrapped.event_log().digest() == fixed.event_log().digest()  # type: ignore[attr-defined]
+
+
+def test_any_scenario_can_have_room_for_larger_ones() -> None:
+    """An agent of the family plays other scenarios with links, if they have room for the same sizes."""
+    small = get_scenario("dally-poisson-v1").with_cluster(Cluster.parse("16x8/4")).replace(room=family().observed)
+    assert small.observed == family().observed
+    assert small.replace(room=Room(2, 5, 1)).observed == Room(16, 20, 1)
+    assert get_scenario("tiny-v1").replace(room=family().observed).observed == Room(24, 0, 3)  # no links at all
+    assert ClusterEnv(small).observation_space == ClusterEnv("family-v1").observation_space
+    envs: Any = gym.make_vec("gpusched/Cluster-v0", num_envs=2, scenario=["family-v1", small])
+    observation, _ = envs.reset(seed=0)
+    assert not observation["nodes"][1, 16:].any()
+    assert observation["nodes"][1, :16].any(axis=1).all()
+    envs.close()
 
 
 def test_a_batch_shows_what_single_environments_show_after_larger_and_smaller_problems() -> None:
@@ -302,7 +314,7 @@ def test_files_say_what_varies(tmp_path: Path) -> None:
     mine = get_scenario(str(tmp_path / "mine.toml"))
     assert mine.variation == Variation(racks=(2, 3), gpu_types=(("T4",), ("A100", "T4")), load=(0.4, 0.9))
     assert len({mine.instance(seed).cluster.gpus for seed in range(20)}) > 2
-    for scenario in (mine, family(), problem(SEEDS[0])):
+    for scenario in (mine, family(), problem(SEEDS[0]), get_scenario("tiny-v1").replace(room=Room(4, 0, 2))):
         save_scenario(scenario, tmp_path / "saved.json")
         again = load_scenario(tmp_path / "saved.json")
         assert again == scenario
@@ -349,6 +361,7 @@ def test_impossible_distributions_are_refused(changes: dict[str, Any], told: str
         (lambda: family().train_seed(np.random.default_rng(0), Variation().narrowed({"load": (0.7, 0.7)})), "wider"),
         (lambda: get_scenario("family-v1:problem=-1"), "a whole number from 0 to"),
         (lambda: DelayTimersEnv("family-v1"), "timers suit one cluster"),
+        (lambda: Room(-1, 0, 1), "room.nodes is -1"),
     ],
 )
 def test_what_a_varying_scenario_cannot_do_is_refused(refused: Any, told: str) -> None:

@@ -77,8 +77,8 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     Where the scenario's network is a topology, ``links`` is [L, 5], one row per link, and ``flows`` [V, 6] shows how
     contention slows the gang in each running slot. Where GPUs are of several types, or gangs may run in copies, six
     more arrays describe the GPU types. Where jobs may share GPUs, five more arrays describe which jobs share GPUs and
-    which could. Rows that the problem of a varying scenario lacks are 0. ``docs/observation_and_action.md`` defines
-    every column.
+    which could. A scenario that varies, or has ``room`` for larger ones, shows rows of 0 for what a problem lacks.
+    ``docs/observation_and_action.md`` defines every column.
 
     ## Rewards
     By default the reward of a step is minus the integral of the number of jobs in the system over the elapsed time. It
@@ -207,7 +207,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         self._mask_in_observation = mask_in_observation
         self._actions = self.windows.actions
         self.action_space = spaces.Discrete(self._actions)
-        room = self.scenario.room
+        room = self.scenario.observed
         self._sizes = room.links, observed_types(room.types, self.scenario.semantics), shares
         boxes = self.windows.space(room.nodes, *self._sizes)
         if mask_in_observation:

@@ -80,7 +80,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         if len(scenarios) != num_envs:
             raise ScenarioError(f"scenario names {len(scenarios)} scenarios for {num_envs} environments: give one each")
         self.singles = self._make_singles(scenarios, options)
-        first = max(self.singles, key=lambda single: len(single.scenario.cluster.nodes))
+        first = max(self.singles, key=lambda single: single.scenario.observed.nodes)
         self.autoreset_mode = AutoresetMode(autoreset_mode)  # as in SyncVectorEnv: TorchRL reads it, not the metadata
         self.metadata = dict(ClusterEnv.metadata) | {"autoreset_mode": self.autoreset_mode}
         self.num_envs, self.windows = num_envs, first.windows

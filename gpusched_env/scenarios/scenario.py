@@ -51,6 +51,8 @@ class Scenario:
         leave out the times in which the cluster fills and drains. None = all jobs are measured
     sharing : rules by which jobs share GPUs; None = no sharing
     variation : distribution from which the problem of each seed is drawn; None = all seeds have the same problem
+    room : sizes for which observations have room, so that an agent can play scenarios of several sizes; rows that a
+        problem lacks are 0. None = the sizes of the scenario, or of its largest problem
 
     Raises
     ------
@@ -69,6 +71,7 @@ class Scenario:
     tracked_window: tuple[int, int] | None = None
     sharing: Sharing | None = None
     variation: Variation | None = None
+    room: Room | None = None
 
     def __post_init__(self) -> None:
         """Check the fields that do not check themselves, and their combinations."""
@@ -97,10 +100,11 @@ class Scenario:
         return Cluster(self.groups)
 
     @cached_property
-    def room(self) -> Room:
-        """Sizes for which observations have room: those of the largest problem."""
+    def observed(self) -> Room:
+        """Sizes for which observations have room: those of the largest problem, or of the field ``room``."""
         _, links, _ = compiled_links(self.network, self.cluster)
-        return Room(len(self.cluster.nodes), len(links), len(self.cluster.gpu_types))
+        own = Room(len(self.cluster.nodes), len(links), len(self.cluster.gpu_types))
+        return own if self.room is None else self.room.holding(own)
 
     @cached_property
     def _class_table(self) -> ClassTable:
@@ -134,8 +138,8 @@ class Scenario:
     def problem(self, seed: int) -> Self:
         """Return the scenario of one seed, which does not vary: ``instance(seed)`` of both is the same problem.
 
-        Its report seed is ``seed``. Other seeds draw other jobs for the same cluster, network and mix of jobs. A
-        scenario that does not vary is its own problem.
+        Its observations have room for all problems. Its report seed is ``seed``. Other seeds draw other jobs for the
+        same cluster, network and mix of jobs. A scenario that does not vary is its own problem.
 
         Raises
         ------
@@ -147,7 +151,7 @@ class Scenario:
         table, workload, semantics = self._parts(seed)
         return self.replace(
             name=f"{self.name}:problem={seed}", groups=table.cluster.groups, workload=workload, network=table.network,
-            semantics=semantics, seeds=seeds_of_problem(seed), variation=None,
+            semantics=semantics, seeds=seeds_of_problem(seed), variation=None, room=self.observed,
         )  # fmt: skip
 
     def part(self, ranges: Mapping[str, Any]) -> Variation | None:
@@ -211,7 +215,7 @@ class Scenario:
         workload = spec.draw(seed, log, cluster.gpus, cluster.gpu_types)
         if self.tracked_window is not None and self.tracked_window[1] > len(workload):
             raise ScenarioError(f"tracked_window is {self.tracked_window} but the workload has {len(workload)} jobs")
-        room = None if self.variation is None else self.room
+        room = self.room if self.variation is None else self.observed
         return Instance(cluster, workload, table.network, semantics, self.sharing, table, room)
 
     def replace(self, **changes: Any) -> Self:
@@ -252,7 +256,9 @@ class Scenario:
         del data["sharing"]  # written only if jobs may share GPUs; without it, fingerprints do not depend on the field
         if self.sharing is not None:
             data["sharing"] = self.sharing.as_dict()
-        del data["variation"]  # written only if the scenario varies, for the same reason
+        del data["variation"], data["room"]  # written only if they are given, for the same reason
+        if self.room is not None:
+            data["room"] = dataclasses.asdict(self.room)
         if self.variation is not None:
             data["variation"] = self.variation.as_dict()
             del data["groups"]
