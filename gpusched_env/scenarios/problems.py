@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Final, NamedTuple
 
-from gpusched_env.cluster import Cluster, NodeGroup
+from gpusched_env.cluster import Cluster
 from gpusched_env.errors import ScenarioError
 from gpusched_env.instance import Semantics
 from gpusched_env.network import Network
@@ -16,6 +16,7 @@ from gpusched_env.scenarios.variation import LARGEST_SHARE, Variation, gang_shar
 from gpusched_env.scenarios.workload_spec import WorkloadSpec
 
 GENERATOR: Final = "synthetic:drift"  # its arrivals can be bursty
+_DRAWN_PARAMETERS: Final = ("mean_duration_s", "swing", "demand", "late_demand")
 PROBLEMS: Final = 1 << 31  # number of seeds of a family
 _KEPT: Final = 1 << 20  # seeds for validation, and for reports
 FAMILY_SEEDS: Final = Seeds(
@@ -43,7 +44,7 @@ class Problems:
     def __init__(self, variation: Variation, workload: WorkloadSpec, network: Network, semantics: Semantics) -> None:
         self._variation = variation
         self._workload, self._network, self._semantics = workload, network, semantics
-        self._tables: dict[tuple[tuple[NodeGroup, ...], float], ClassTable] = {}
+        self._tables: dict[tuple[Any, ...], ClassTable] = {}
 
     def parts(self, seed: int) -> Parts:
         """Return the parts of the problem of a seed."""
@@ -55,7 +56,7 @@ class Problems:
         workload = dataclasses.replace(
             self._workload,
             parameters={**self._workload.parameters, **mix, "demand": gang_shares(drawn["large_share"])},
-            max_gpus=table.cluster.gpus // LARGEST_SHARE,
+            max_gpus=max(table.cluster.gpus // LARGEST_SHARE, 1),
             load=drawn["load"],
         )
         costs = {name: drawn[name] for name in ("checkpoint_s", "restore_s")}
@@ -89,15 +90,11 @@ def check_common(workload: WorkloadSpec, network: Network, semantics: Semantics)
     topology = network.topology
     if topology is None or "oversubscription" not in TOPOLOGIES[topology.kind].fields:
         raise ScenarioError("network: a scenario that varies needs a topology with uplinks, such as 'leaf-spine'")
-    given = {f"workload.parameters.{name}": name in workload.parameters for name in (
-        "mean_duration_s", "swing", "demand", "late_demand",
-    )}  # fmt: skip
-    given |= {"workload.load": workload.load is not None, "workload.max_gpus": workload.max_gpus is not None}
-    given |= {"network.topology.oversubscription": topology.oversubscription != 1.0}
-    given |= {
-        f"semantics.{name}": getattr(semantics, name) != getattr(Semantics, name)
-        for name in ("checkpoint_s", "restore_s")
-    }
+    given = {f"workload.parameters.{name}": name in workload.parameters for name in _DRAWN_PARAMETERS}
+    given |= {f"workload.{name}": getattr(workload, name) is not None for name in ("load", "max_gpus")}
+    given["network.topology.oversubscription"] = topology.oversubscription != 1.0
+    for name in ("checkpoint_s", "restore_s"):
+        given[f"semantics.{name}"] = getattr(semantics, name) != getattr(Semantics, name)
     for name, is_given in given.items():
         if is_given:
             raise ScenarioError(f"{name}: the variation draws it for each problem; leave it out")
