@@ -170,9 +170,14 @@ def chosen_seeds(scenario: Scenario, count: int) -> range:
 
 
 def default_baselines(scenario: Scenario, instance: Instance) -> tuple[list[str], list[str]]:
-    """Return the baselines that suit a scenario, and those left out because they plan again at every arrival."""
+    """Return the baselines that suit a scenario, and those left out because they plan again at every arrival.
+
+    Those that run only gangs that fit on one node do not suit a scenario with larger gangs.
+    """
     types, shares = len(scenario.cluster.gpu_types) > 1, scenario.sharing is not None
     suited = list_baselines(scenario.network.topology is not None, types, variants=False, sharing=shares)
+    if scenario.variation is not None or (instance.workload.jobs["gpus"] > instance.cluster.nodes["gpus"].max()).any():
+        suited = [name for name in suited if not BASELINES[name].one_node]
     arrives_at_once = len(np.unique(instance.workload.jobs["arrival_s"])) == 1
     left_out = [name for name in suited if BASELINES[name].plans_ahead and not arrives_at_once]
     return [name for name in suited if name not in left_out], left_out

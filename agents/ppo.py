@@ -33,6 +33,7 @@ from gpusched_env.agents.values import Values, generalised_advantages
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.step_results import DT, REWARD
 from gpusched_env.portable import arrays
+from gpusched_env.scenarios import Curriculum
 
 if TYPE_CHECKING:
     from gpusched_env.agents.run_folder import RunFolder
@@ -87,6 +88,7 @@ class Learner:
     def __init__(self, config: TrainingConfig, environment: ClusterEnv) -> None:
         self.config, self.environment = config, environment
         self.rng = np.random.default_rng(config.seed)
+        self.curriculum, self.done = Curriculum.parse(config.curriculum), 0
         self.workloads = self._drawn()
         first = Episodes(environment, self.workloads)
         self.horizon_s = config.horizon * float(np.mean([instance.ideal_s.mean() for instance in first.instances]))
@@ -97,13 +99,11 @@ class Learner:
         self.values: Values | None = None
         if config.baseline == "values":
             self.values = Values(layout, config.width, config.learning_rate).to(config.device)
-        self.done = 0
 
     def _drawn(self) -> list[int]:
-        workloads: list[int] = self.rng.integers(
-            *self.environment.scenario.seeds.train, size=self.config.workloads
-        ).tolist()
-        return workloads
+        scenario = self.environment.scenario
+        part = scenario.part(self.curriculum.at(self.done / max(self.config.steps, 1)))
+        return [scenario.train_seed(self.rng, part) for _ in range(self.config.workloads)]
 
     def update(self) -> dict[str, float]:
         """Play, improve the network, draw the next workloads, and return numbers for the log."""

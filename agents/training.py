@@ -25,7 +25,7 @@ from gpusched_env.baselines import make_scheduler
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.encoder import Windows
 from gpusched_env.errors import GpuschedError
-from gpusched_env.scenarios import get_scenario
+from gpusched_env.scenarios import Curriculum, get_scenario
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +86,9 @@ class TrainingConfig(Windows):
     """Weight of the entropy bonus."""
     device: str = "cpu"
     """Where the network learns: cpu, cuda, or another device of torch. A GPU pays for wide networks only."""
+    curriculum: str = ""
+    """Parts of a scenario that varies, on which our PPO trains first, such as 0.3:racks=3,load=0.6..0.9: until 30 % of
+    the steps, the problems have three racks and such a load. Semicolons separate stages; empty = all problems."""
     validations: int = 8
     """Number of checkpoints compared on the validation seeds; the best one is kept."""
     validation_seeds: int = 16
@@ -116,6 +119,9 @@ class TrainingConfig(Windows):
             torch.empty(1, device=self.device)
         except (RuntimeError, AssertionError) as error:
             raise GpuschedError(f"training: device {self.device!r} cannot be used here; give cpu ({error})") from error
+        Curriculum.parse(self.curriculum)
+        if self.curriculum and self.learner != "ppo":
+            raise GpuschedError("training: only the learner ppo follows a curriculum; leave curriculum empty")
         if not self.horizon > 0:
             raise GpuschedError(f"training: horizon is {self.horizon}: give a number > 0, or inf for no discount")
 
@@ -167,6 +173,8 @@ def train(
     KeyboardInterrupt : Ctrl-C; its text tells what was kept
     """
     scenario = get_scenario(config.scenario)
+    for _, ranges in Curriculum.parse(config.curriculum).stages:
+        scenario.part(ranges)  # an impossible one is an error now, not in the middle of the training
     for kind, wanted in (("train", config.workloads), ("validation", config.validation_seeds)):
         first, end = getattr(scenario.seeds, kind)
         if end - first < wanted:

@@ -29,6 +29,7 @@ class Baseline(NamedTuple):
     needs_sharing: bool = (
         False  # True = designed for jobs that share GPUs; without GPU sharing it equals another policy
     )
+    one_node: bool = False  # True = refuses jobs whose gang fits on no single node
     plans_ahead: bool = False  # True = plans by many rehearsals at every arrival: slow where jobs arrive one by one
 
 
@@ -143,18 +144,21 @@ BASELINES: Final[dict[str, Baseline]] = {
         {},
         "reconstruction: copies of a job on separate nodes, replanned in each slot",
         needs_types=True,
+        one_node=True,
     ),
     "hadare-single": Baseline(
         f"{_HERE}.hadar.hadare:HadarE",
         {"copies": 1},
         "baseline of HadarE: one copy, moves to the fastest free node in each slot",
         needs_types=True,
+        one_node=True,
     ),
     "hadare-sticky": Baseline(
         f"{_HERE}.hadar.hadare:HadarE",
         {"copies": 1, "sticky": True},
         "baseline of HadarE: one copy, stays on its first node",
         needs_types=True,
+        one_node=True,
     ),
     "sjf-bsbf": Baseline(
         f"{_HERE}.bsbf.scheduler:SjfBsbf",

@@ -14,12 +14,13 @@ import gymnasium
 from environment import cartpole_rate, cluster_rates, episode_seconds, interval_rate, random_play, rate_of, ratios
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker
 from memory import array_bytes, growth_bytes, long_run
-from vector import batch_rate, first_feasible_rate, rollout_share
+from vector import batch_rate, family_rates, first_feasible_rate, rollout_share
 
 from gpusched_env import make_scheduler, simulate
 from gpusched_env.cluster import Cluster
 from gpusched_env.metrics import mean_jct_bound, summarise, validate
 from gpusched_env.network import TopologySpec, build_topology
+from gpusched_env.scenarios import get_scenario
 
 Samples = dict[str, list[float]]
 CARTPOLE_STEPS: Final = 10_000  # per sample
@@ -55,6 +56,18 @@ def resets(steps: int, repeats: int, running_window: int, environments: int = 25
     first_feasible_rate(2, 2, running_window=running_window)
     pairs = [first_feasible_rate(environments, steps, running_window=running_window) for _ in range(repeats)]
     return {"reset_ms": [1e3 * reset_s for reset_s, _ in pairs], "rate": [rate for _, rate in pairs]}
+
+
+def family(steps: int, problems: int, repeats: int, environments: int = 256) -> Samples:
+    """Milliseconds per reset and steps per second of Family-v0, beside the same problems as fixed scenarios."""
+    family_rates(2, 2, range(1))
+    first = get_scenario("family-v1").seeds.report[0]
+    found: Samples = {"reset_ms": [], "rate": [], "fixed": [], "ratio": []}
+    for begin in range(first, first + repeats * problems, problems):
+        reset_s, rate, fixed = family_rates(environments, steps, range(begin, begin + problems))
+        for name, value in (("reset_ms", 1e3 * reset_s), ("rate", rate), ("fixed", fixed), ("ratio", rate / fixed)):
+            found[name].append(value)
+    return found
 
 
 def rollout(steps: int, repeats: int) -> Samples:

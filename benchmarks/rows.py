@@ -56,6 +56,7 @@ RUNS: Final[dict[str, Run]] = {
     # three episodes of each environment, with their resets; one and a part where preemptions make episodes long
     "resets": Run("resets", dict(steps=903, running_window=0, repeats=9), dict(steps=301, repeats=3)),
     "resets, preempting": Run("resets", dict(steps=8_000, running_window=8, repeats=3), dict(steps=500, repeats=1)),
+    "family": Run("family", dict(steps=602, problems=8, repeats=7), dict(problems=4, repeats=1)),
     "rollout": Run("rollout", dict(steps=64, repeats=5), dict(steps=32, repeats=2)),
     "contended batch": Run(
         "batch", dict(scenario="leaf-spine-256-v1", steps=200, repeats=9), dict(steps=100, repeats=3)
@@ -72,6 +73,7 @@ RUNS: Final[dict[str, Run]] = {
 }
 
 FIRST: Final = "The same on 64 GPUs, episodes of 300 jobs, first feasible action, resets included"
+FAMILY: Final = "The same on `Family-v0`, 24 to 192 GPUs of up to three types, max-min fair links, no preemption"
 ONE: Final = "One environment, `gymnasium.make`, 256 GPUs, window 32"
 MANY: Final = "256 environments, `make_vec`, zero-copy, one core"
 PYTHON: Final = "Agents and schedulers in plain Python"
@@ -131,6 +133,10 @@ ROWS: Final[tuple[Row, ...]] = (
         400_000,
         at_least=True,
     ),
+    Row(FAMILY, "a reset: drawing the problem, and beginning the episode", "family", "reset_ms", "ms"),
+    Row(FAMILY, "each episode one of eight problems", "family", "rate", "steps/s"),
+    Row(FAMILY, "the same problem each episode; mean of the same eight problems", "family", "fixed", "steps/s"),
+    Row(FAMILY, "one of eight problems, beside the same problem", "family", "ratio", "x", 0.8, at_least=True),
     Row("stable-baselines3, 64 environments", "part of a MaskablePPO rollout", "rollout", "percent", "%", 25.0),
     *(row for case in REPLAYS.values() for row in _rows(case)),
     Row(PYTHON, "episode of 1,000 jobs through `env.step`, its reset included", "agent", "seconds", "s", 0.02),

@@ -26,6 +26,8 @@ from rich.console import Console
 from rich.table import Table
 
 import gpusched_env  # noqa: F401  registers the environments
+from gpusched_env.envs.registration import ENVIRONMENTS
+from gpusched_env.scenarios import Scenario, Seeds, get_scenario
 
 
 @dataclass
@@ -66,8 +68,10 @@ def batch_rate(scenario: str, environments: int, steps: int) -> float:
     return environments * steps / seconds
 
 
-def first_feasible_rate(environments: int, steps: int, **options: Any) -> tuple[float, float]:
-    """Play the first feasible actions on philly-64-v1, 300 jobs an episode, with the resets of episodes that end.
+def first_feasible_rate(
+    environments: int, steps: int, scenario: str | Scenario = "philly-64-v1", **options: Any
+) -> tuple[float, float]:
+    """Play the first feasible actions on a scenario with 300 jobs, with the resets of episodes that end.
 
     Returns
     -------
@@ -75,7 +79,7 @@ def first_feasible_rate(environments: int, steps: int, **options: Any) -> tuple[
     rate : steps of environments per CPU second of ``step``
     """
     envs = gymnasium.make_vec(
-        "gpusched/Cluster-v0", num_envs=environments, scenario="philly-64-v1", copy=False, threads=1, **options
+        "gpusched/Cluster-v0", num_envs=environments, scenario=scenario, copy=False, threads=1, **options
     )
     envs.reset(seed=0)  # allocates the batch
     begin = time.process_time()
@@ -89,6 +93,32 @@ def first_feasible_rate(environments: int, steps: int, **options: Any) -> tuple[
         seconds += time.process_time() - begin
     envs.close()
     return reset_s, environments * steps / seconds
+
+
+def family_rates(environments: int, steps: int, problems: range) -> tuple[float, float, float]:
+    """Measure a batch that draws some problems of ``gpusched/Family-v0``, and batches of each of them alone.
+
+    Parameters
+    ----------
+    problems : seeds of the problems
+
+    Returns
+    -------
+    reset_s, rate : of the batch in which each reset draws one of the problems, as of :func:`first_feasible_rate`
+    fixed_rate : harmonic mean of the rates of the batches whose scenario is one problem
+    """
+    options = {**ENVIRONMENTS["gpusched/Family-v0"], "running_window": 0}
+    end = problems.stop
+    seeds = Seeds(train=(problems.start, end), validation=(end, end + 1), report=(end + 1, end + 2))
+    varying = get_scenario("family-v1").replace(seeds=seeds)
+    for seed in problems:  # its clusters and networks are made once
+        varying.instance(seed)
+    reset_s, rate = first_feasible_rate(environments, steps, **(options | {"scenario": varying}))
+    fixed = [
+        first_feasible_rate(environments, steps, **(options | {"scenario": f"family-v1:problem={seed}"}))[1]
+        for seed in problems
+    ]
+    return reset_s, rate, statistics.harmonic_mean(fixed)
 
 
 def rollout_share(steps: int) -> float:

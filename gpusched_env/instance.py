@@ -147,6 +147,35 @@ def whole_steps(iterations: np.ndarray, step: int) -> np.ndarray:
     return steps
 
 
+@dataclass(frozen=True)
+class Room:
+    """Sizes for which observations have room.
+
+    Parameters
+    ----------
+    nodes, links, types : numbers of nodes, links and GPU types; 0 links = the network is priced by tiers
+
+    Raises
+    ------
+    ScenarioError : a number that is not a whole number of at least 0
+    """
+
+    nodes: int
+    links: int
+    types: int
+
+    def __post_init__(self) -> None:
+        """Check every field."""
+        for name, value in vars(self).items():
+            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST_GPUS:
+                raise ScenarioError(f"room.{name} is {value!r}: it must be a whole number from 0 to {MOST_GPUS}")
+
+    def holding(self, own: Room) -> Room:
+        """Return the sizes that hold these and those of a problem; a problem without links gets none."""
+        links = max(self.links, own.links) if own.links else 0
+        return Room(max(self.nodes, own.nodes), links, max(self.types, own.types))
+
+
 class Instance:
     """A problem instance, which the simulator can run.
 
@@ -157,6 +186,7 @@ class Instance:
     cluster, workload, network, semantics : the four parts of a drawn scenario
     sharing : rules by which jobs share GPUs; None = one job per GPU
     table : times of job classes of earlier instances on the same cluster and network, which need not be computed again
+    room : sizes for which observations have room, if they are larger than the instance's own; None = its own
 
     Attributes
     ----------
@@ -173,6 +203,7 @@ class Instance:
     measured : bool [C, tiers, GPU types], whether the times of this entry were measured
     shapes : times by the shape of a placement; None unless the network model is "dimensions". With this model, the
         arrays with an axis of tiers hold the times of the fastest shape of each tier
+    room : sizes for which observations have room
     ratios : float64 [P, P], rate of a profile next to another profile / its rate alone; None unless the contention
         model is a table
     iterations : float64 [J], number of iterations of each job
@@ -196,6 +227,7 @@ class Instance:
         semantics: Semantics | None = None,
         sharing: Sharing | None = None,
         table: ClassTable | None = None,
+        room: Room | None = None,
     ) -> None:
         self.cluster = cluster
         self.network = network or Network()
@@ -221,6 +253,8 @@ class Instance:
                 "max_copies = 1"
             )
         self.topology, self.links, self.first_row = compiled_links(self.network, cluster)
+        own = Room(len(cluster.nodes), len(self.links), len(cluster.gpu_types))
+        self.room = own if room is None else room.holding(own)
         self.ratios = contention_ratios(self.network.contention, workload.profiles)
         self.shapes: ShapePaces | None = None
         if self.network.model == "dimensions":

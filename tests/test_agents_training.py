@@ -258,6 +258,14 @@ def test_baselines_that_plan_again_at_every_arrival_are_left_out() -> None:
     assert "sjf-bco" in suited
 
 
+def test_baselines_that_need_gangs_on_single_nodes_are_left_out_of_other_scenarios() -> None:
+    for name, suits in (("hadare-lab-v0", True), ("family-v1", False)):
+        scenario = get_scenario(name)
+        suited, _ = default_baselines(scenario, scenario.instance(0))
+        assert ("hadare" in suited) == suits
+        assert "hadar" in suited
+
+
 def test_unknown_baselines_are_refused_before_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpusched_env.agents.training.train", lambda *_: pytest.fail("trained"))
     monkeypatch.setattr(sys, "argv", ["train.py", "--baselines", "fifo,nonsense", "--output", str(tmp_path)])

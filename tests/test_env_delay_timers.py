@@ -247,6 +247,7 @@ class Given:
     problem: Instance
     seeds: Seeds = field(default_factory=Seeds)
     tracked_window: None = None
+    variation: None = None
 
     @property
     def cluster(self) -> Cluster:

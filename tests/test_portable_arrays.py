@@ -107,3 +107,10 @@ def test_a_quotient_of_one_ties_with_one():
         == [rounded_key(key) for key in keys]
         == [np.inf, -np.inf, 1e305, 1.0, 0.0]
     )
+
+
+def test_uniform_numbers_of_seeds_are_those_of_splitmix64():
+    published = [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431]  # of seed 1234567
+    drawn = draws.of_seeds(np.array([1234567, 5]), 4)
+    assert drawn[0].tolist() == [(number >> 11) * 2.0**-53 for number in published]
+    assert np.array_equal(drawn[1:], draws.of_seeds(np.array([5]), 4))

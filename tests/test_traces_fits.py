@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from gpusched_env.cli.app import app
 from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.errors import TraceError, WorkloadError
 from gpusched_env.instance import Instance
+from gpusched_env.network import Network, TopologySpec
 from gpusched_env.traces import assign_profiles
 from gpusched_env.traces.profile_tables import FittedTable, load_fitted, read_fitted, write_fitted
 from gpusched_env.traces.profile_tables.application import Application, Fit
@@ -393,3 +395,24 @@ def test_absent_measurements_are_named(tmp_path: Path) -> None:
     )
     with pytest.raises(TraceError, match=r"ncf/scalability\.csv: no measurements"):
         fit_table("pollux", tmp_path)
+
+
+def test_computed_profiles_have_fitted_compute_times_and_the_communication_of_the_network() -> None:
+    jobs = Workload.from_columns(np.zeros(200), np.full(200, 4), np.full(200, 60.0))
+    workload = assign_profiles(jobs, "sia-computed", np.random.default_rng(0), ("T4", "A100"))
+    profiles, table = workload.profiles, load_fitted("sia")
+    assert set(workload.jobs["profile"].tolist()) == set(range(len(APPLICATIONS)))
+    assert len(profiles.measured) == 0
+    for name, row, compute_s in zip(APPLICATIONS, profiles.rows, profiles.compute_s, strict=True):
+        assert row["gradient_bytes"] == table.applications[name].gradient_bytes
+        alone = Fraction(table.applications[name].initial_batch)
+        for gpu_type, seconds in zip(profiles.gpu_types, compute_s, strict=True):
+            assert seconds == table.fits[gpu_type][name].compute_s(alone, 1)
+    times = []
+    for nic_GBps in (1.0, 10.0):
+        network = Network("topology", topology=TopologySpec(nic_GBps=nic_GBps))
+        times.append(Instance(Cluster.parse("2x2/1@T4"), workload, network).ideal_iteration_s)
+    assert (times[0] > times[1]).all()
+    assert profiles is assign_profiles(jobs, "sia-computed", np.random.default_rng(1), ("T4",)).profiles
+    with pytest.raises(WorkloadError, match="profiles 'sia-computed': unknown GPU type 'V100'"):
+        assign_profiles(jobs, "sia-computed", np.random.default_rng(0), ("V100",))

@@ -13,6 +13,7 @@ from gpusched_env.traces.profile_tables import (
     EFFICIENCY_RULES,
     FITTED_TABLES,
     MEASURED_TABLES,
+    computed_profiles,
     efficiency_profiles,
     fitted_profiles,
     measured_profiles,
@@ -105,6 +106,7 @@ PROFILE_RULES: Final[dict[str, Rule]] = {
     "models": partial(_of_model, _models),
     **{table: partial(_of_model, partial(measured_profiles, table)) for table in MEASURED_TABLES},
     **{table: partial(_of_model, partial(fitted_profiles, table)) for table in FITTED_TABLES},
+    "sia-computed": partial(_of_model, partial(computed_profiles, "sia")),
     **{rule: partial(efficiency_profiles, *names) for rule, names in EFFICIENCY_RULES.items()},
 }
 
@@ -131,6 +133,7 @@ def assign_profiles(
       ``measured_profiles``.
     - "pollux", "sia" and "bsbf", the names in FITTED_TABLES: every job gets an application whose speed was fitted to
       measurements, see ``fitted_profiles``.
+    - "sia-computed": as "sia", but only compute times are the fitted ones; the network determines communication times.
     - "dally" and the other names in EFFICIENCY_RULES: every job gets a model whose speed depends on the shape of its
       placement, see ``efficiency_profiles``.
 

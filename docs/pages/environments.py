@@ -30,6 +30,7 @@ SUMMARIES = {
     "gpusched/NetworkSensitive-v0": "Wait for a near placement, or start at once across racks with shared links.",
     "gpusched/Heterogeneous-v0": "Three GPU types whose speeds depend on the model: which job runs on which type.",
     "gpusched/Sharing-v0": "Two jobs may share a GPU: which job joins which, and with how small a sub-batch.",
+    "gpusched/Family-v0": "Another cluster, network and mix of jobs for each seed: what holds for all of them.",
     DELAY_TIMERS: "Dally schedules; the agent sets how long gangs wait for a nearer placement.",
 }
 

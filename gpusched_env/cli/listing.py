@@ -69,7 +69,8 @@ def _explained(family: ScenarioFamily) -> list[str]:
     from gpusched_env.scenarios.family import written
 
     first = family.parameters[0]
-    lines = [f"parameters, as in {family.name}:{first.name}={first.values[-1] if first.values else first.default}"]
+    example = first.values[-1] if first.values else first.default
+    lines = [f"parameters, as in {family.name}:{first.name}={written(first.least if example is None else example)}"]
     for item in family.parameters:
         default = "" if item.default is None else f"; {written(item.default)} if not given"
         lines.append(f"  {item.name}: {item.meaning}; {item.allowed}{default}")

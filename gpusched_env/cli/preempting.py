@@ -29,13 +29,16 @@ def with_preemption_cost(scenario: Scenario, text: str | None) -> Scenario:
 
     Raises
     ------
-    GpuschedError : neither a known name nor two numbers of seconds
+    GpuschedError : neither a known name nor two numbers of seconds, or a scenario that draws the cost
     """
     from gpusched_env.errors import unknown_name
     from gpusched_env.instance import PREEMPTION_COSTS
+    from gpusched_env.scenarios.scenario import ONE_PROBLEM
 
     if text is None:
         return scenario
+    if scenario.variation is not None:
+        raise GpuschedError(f"--preemption-cost: the scenario draws it; {ONE_PROBLEM}")
     checkpoint, slash, restore = text.partition("/")
     try:
         seconds = (float(checkpoint), float(restore)) if slash else PREEMPTION_COSTS[text]

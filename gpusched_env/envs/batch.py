@@ -29,7 +29,8 @@ from gpusched_env.instance import Instance
 
 NO_LIMIT: Final = 1 << 62  # [step] as step limit
 _EVERY: Final = columns.LINK_TABLES | TYPE_TABLES | SHARING_TABLES  # all arrays that an observation can have
-_WRITTEN: Final = ("queue", "running", "nodes", "links", "cluster", "flows")  # arrays of which a step writes a part
+# Arrays of which a step writes a part
+_WRITTEN: Final = ("queue", "running", "nodes", "node_types", "links", "cluster", "flows")
 # A copy binds these again: they refer to the arrays, or are views of them.
 _UNCOPIED: Final = (
     "_env_handles", "_arrays_of_all", "_kept", "play", "action", "row", "mask", "results", "episodes", "queue_slots",
@@ -88,6 +89,7 @@ class Batch:
             "extra_numbers": np.array([EXTRAS[name].number for name in windows.extras], np.int64),
         }
         self.actions = np.zeros(len(runs), np.int64)
+        self._rows: list[dict[str, int]] = [{} for _ in runs]  # nodes and links of each instance
         self.arrays = self._allocated(runs)
         self.arrays.episode["step_limit"] = NO_LIMIT
         self.arrays.episode["keeps_log"] = keep_logs
@@ -111,7 +113,7 @@ class Batch:
             "classes": run.paces.shape[0],
             "type_classes": run.paces.shape[0] if "types" in self._shapes else 0,
             "types": 0,
-            "shown_links": max(len(run.links), 1),
+            "shown_links": self._shapes["links"][0],
             "places": len(run.free),
             "extras": len(windows.extras),
             "rows": 0,
@@ -157,9 +159,7 @@ class Batch:
             self.observations[name] = shown
             if name not in self._windows.extras:
                 setattr(arrays, f"out_{name}", shown)
-        outs = [[Extra(values=self.observations[name][b]) for name in self._windows.extras] for b in range(len(runs))]
-        arrays.extra_addresses[:] = np.array([[out.address for out in row] for row in outs]).reshape(len(runs), -1)
-        self._kept = list(runs), outs  # keeps them alive: kernels have their addresses
+        self._kept = list(runs), [self._extras(b) for b in range(len(runs))]  # alive: kernels have their addresses
         self.mask, self.results, self.episodes = arrays.mask, arrays.results, arrays.episode
         self.queue_slots, self.running_slots, self.partner_slots = arrays.queue, arrays.victims, arrays.partners
         self._env_handles = [arrays.handle(b) for b in range(len(runs))]
@@ -172,6 +172,15 @@ class Batch:
         self.play: Callable[[int, int], int] = lambda first, end: entry(batch, first, end)
         self.action = memoryview(self.actions)  # type: ignore[arg-type]
         self.row = memoryview(self.episodes["row"])  # type: ignore[arg-type]
+
+    def _extras(self, b: int) -> list[Extra]:
+        """Bind the arrays that users have registered; they have no rows for nodes and links that an instance lacks."""
+        outs = []
+        for i, name in enumerate(self._windows.extras):
+            shown = self.observations[name][b]
+            outs.append(Extra(values=shown[: self._rows[b].get(EXTRAS[name].rows, len(shown))]))
+            self.arrays.extra_addresses[b, i] = outs[-1].address
+        return outs
 
     def copy_into(self, copies: np.ndarray, masks: np.ndarray) -> None:
         """Copy each observation and mask of environment 0 to row ``row`` of these arrays from now on.
@@ -197,11 +206,18 @@ class Batch:
     def begin(self, b: int, instance: Instance, step_limit: int = NO_LIMIT) -> None:
         """Prepare environment ``b`` for another instance, before its first event."""
         arrays = self.arrays
+        arrays.shown_links[b] = 0  # of an instance with more links
         for table, rows in ((arrays.classes, class_table(instance)), (arrays.shown_links, link_table(instance))):
             table[b, : len(rows)] = rows
         if "types" in self.observations:
             rates = relative_rates(instance)
+            arrays.rates[b] = 0.0  # of an instance with more GPU types
             arrays.rates[b, : rates.shape[0], : rates.shape[1]] = rates
+        if self._windows.extras:
+            self._rows[b] = {"nodes": len(instance.cluster.nodes), "links": len(instance.links) or len(TIERS)}
+            for name in self._windows.extras:
+                self.observations[name][b] = 0.0
+            self._kept[1][b] = self._extras(b)
         self._mark_unwritten(b)
         nodes, shown = instance.cluster.nodes, self.observations["nodes"][b, : len(instance.cluster.nodes)]
         shown[:, 1], shown[:, 3] = nodes["gpus"] / nodes["gpus"].max(), nodes["rack"] / len(instance.cluster.racks)
@@ -222,6 +238,8 @@ class Batch:
                 rows[target] = rows[source]
         for name in self._windows.extras:
             self.observations[name][target] = self.observations[name][source]
+        self._rows[target] = self._rows[source]
+        self._kept[1][target] = self._extras(target)
 
     def finish_step(self, bits: int, drain: Callable[[], None]) -> bool:
         """Finish a step of environment 0 as its bits demand; return whether the episode is over.

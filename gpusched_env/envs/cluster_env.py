@@ -19,9 +19,10 @@ from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.event_log import EventLog
 
 if TYPE_CHECKING:
+    from gpusched_env.cluster import Cluster
     from gpusched_env.envs.snapshots import Snapshot
     from gpusched_env.instance import Instance
-    from gpusched_env.scenarios import Scenario
+    from gpusched_env.scenarios import Scenario, Variation
     from gpusched_env.simulator import Simulation
 
 RENDER_MODES: Final = ("ansi", "rgb_array")
@@ -76,7 +77,8 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     Where the scenario's network is a topology, ``links`` is [L, 5], one row per link, and ``flows`` [V, 6] shows how
     contention slows the gang in each running slot. Where GPUs are of several types, or gangs may run in copies, six
     more arrays describe the GPU types. Where jobs may share GPUs, five more arrays describe which jobs share GPUs and
-    which could. ``docs/observation_and_action.md`` defines every column.
+    which could. A scenario that varies, or has ``room`` for larger ones, shows rows of 0 for what a problem lacks.
+    ``docs/observation_and_action.md`` defines every column.
 
     ## Rewards
     By default the reward of a step is minus the integral of the number of jobs in the system over the elapsed time. It
@@ -89,7 +91,8 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     ## Starting State
     The simulation begins at time 0, before the first arrival, and ``reset`` plays up to the first decision.
     ``reset(seed=s)`` draws the workload of scenario seed ``s``: use the scenario's training, validation and report
-    ranges. ``reset()`` without a seed draws a training seed.
+    ranges. ``reset()`` without a seed draws a training seed. If the scenario varies, as that of ``gpusched/Family-v0``
+    does, the seed also determines cluster, network and rules, and ``train_on`` narrows the problems of training.
 
     ## Episode End
     The episode ends if one of these occurs:
@@ -179,7 +182,6 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         step_limit: int | None = None,
         render_mode: str | None = None,
     ) -> None:
-        from gpusched_env.network import compiled_links
         from gpusched_env.scenarios import get_scenario
 
         self.scenario = get_scenario(scenario) if isinstance(scenario, str) else scenario
@@ -205,16 +207,16 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         self._mask_in_observation = mask_in_observation
         self._actions = self.windows.actions
         self.action_space = spaces.Discrete(self._actions)
-        cluster = self.scenario.cluster
-        _, links, _ = compiled_links(self.scenario.network, cluster)
-        self._sizes = len(links), observed_types(cluster, self.scenario.semantics), shares
-        boxes = self.windows.space(len(cluster.nodes), *self._sizes)
+        room = self.scenario.observed
+        self._sizes = room.links, observed_types(room.types, self.scenario.semantics), shares
+        boxes = self.windows.space(room.nodes, *self._sizes)
         if mask_in_observation:
             boxes["action_mask"] = spaces.Box(0, 1, (self.windows.actions,), np.int8)
         self.observation_space = spaces.Dict(boxes)  # type: ignore[assignment]
         self._encoder: Encoder | None = None
-        self._checked_gangs: set[tuple[int, int]] = set()
+        self._checked_gangs: dict[Cluster, set[tuple[int, int]]] = {}
         self._over, self._seed = True, 0
+        self._part: Variation | None = None
 
     # --- Gymnasium
 
@@ -233,10 +235,10 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
 
         check_reset_options(options)
         super().reset(seed=seed)
-        drawn = int(self.np_random.integers(*self.scenario.seeds.train)) if seed is None else seed
+        drawn = self.draw_train_seed(self.np_random) if seed is None else seed
         instance = self.scenario.instance(drawn)
         simulation, self._seed = Simulation(instance, drawn), drawn
-        check_rules(simulation, self.windows.rules, self._checked_gangs)
+        check_rules(simulation, self.windows.rules, self._checked_gangs.setdefault(instance.cluster, set()))
         limit = self.limit(instance)
         self._encoder = Encoder(
             self.windows, simulation, self.skips_forced_waits, self.reward_weights, limit, self.refusal_cost
@@ -335,6 +337,26 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     def shapes(self, nodes: int) -> dict[str, tuple[int, ...]]:
         """Return the shapes of the observation arrays for a number of machines, empty arrays included."""
         return self.windows.shapes(nodes, *self._sizes)
+
+    def train_on(self, **ranges: Any) -> None:
+        """Draw training seeds whose problems lie in part of the scenario's variation, from the next reset on.
+
+        This concerns only resets that draw a seed. Without arguments, all training seeds are drawn again.
+
+        Parameters
+        ----------
+        ranges : fields of :class:`~gpusched_env.scenarios.Variation`, with fewer choices or smaller ranges, such as
+            ``racks=(3,), load=(0.6, 0.9)``
+
+        Raises
+        ------
+        ScenarioError : the scenario does not vary, or a value is not part of its variation
+        """
+        self._part = self.scenario.part(ranges)
+
+    def draw_train_seed(self, rng: np.random.Generator) -> int:
+        """Draw a training seed, as :meth:`train_on` says."""
+        return self.scenario.train_seed(rng, self._part)
 
     def limit(self, instance: Instance) -> int:
         """Return the number of steps after which the agent is cut off."""

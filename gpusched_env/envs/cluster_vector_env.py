@@ -38,7 +38,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
     num_envs : B, number of environments
     scenario : one scenario for all environments, or one for each. All must have the same number of links and of GPU
         types, and all or none must allow sharing. In ``nodes`` and ``node_types``, rows beyond the nodes of an
-        environment's own cluster are 0
+        environment's own cluster are 0; so are all rows that the problem of a varying scenario lacks
     copy : True = observations and masks are fresh arrays; False = they are read-only views of the buffers that the next
         step overwrites in part
     autoreset_mode : "NextStep" (the step after the last one of an episode resets, whatever the action), "SameStep" (the
@@ -80,7 +80,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         if len(scenarios) != num_envs:
             raise ScenarioError(f"scenario names {len(scenarios)} scenarios for {num_envs} environments: give one each")
         self.singles = self._make_singles(scenarios, options)
-        first = max(self.singles, key=lambda single: len(single.scenario.cluster.nodes))
+        first = max(self.singles, key=lambda single: single.scenario.observed.nodes)
         self.autoreset_mode = AutoresetMode(autoreset_mode)  # as in SyncVectorEnv: TorchRL reads it, not the metadata
         self.metadata = dict(ClusterEnv.metadata) | {"autoreset_mode": self.autoreset_mode}
         self.num_envs, self.windows = num_envs, first.windows
@@ -177,6 +177,16 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         mask = self._started_runs().batch.mask.view(bool)
         return mask.copy() if self.copies else mask
 
+    def train_on(self, **ranges: Any) -> None:
+        """Draw training seeds whose problems lie in part of the scenario's variation; see ``ClusterEnv.train_on``.
+
+        Raises
+        ------
+        ScenarioError : a scenario does not vary, or a value is not part of its variation
+        """
+        for single in self.singles:
+            single.train_on(**ranges)
+
     def event_log(self, b: int) -> EventLog:
         """Return the event log of the current episode of environment ``b``.
 
@@ -254,8 +264,9 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
                 self._generators[b] = seeding.np_random(seed)[0]
             elif self._generators[b] is None:
                 self._generators[b] = seeding.np_random()[0]
-            first, end = self.singles[b].scenario.seeds.train
-            drawn[b] = int(self._generators[b].integers(first, end)) if seed is None else int(seed)  # type: ignore[union-attr]
+            generator = self._generators[b]
+            assert generator is not None
+            drawn[b] = self.singles[b].draw_train_seed(generator) if seed is None else int(seed)
         instances = {b: self.singles[b].scenario.instance(seed) for b, seed in drawn.items()}
         if self._runs is None:
             nodes = self.single_observation_space["nodes"].shape[0]  # type: ignore[index]

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from gymnasium import spaces
 
-from gpusched_env.cluster import TIERS, Cluster
+from gpusched_env.cluster import TIERS
 from gpusched_env.core.placement.rules import RULE_NUMBER, rule_number, shares_by
 from gpusched_env.core.sharing.choices import BENEFIT
 from gpusched_env.core.state import WAITING
@@ -209,9 +209,8 @@ class Windows:
         return {key: spaces.Box(0.0, 1.0, shape, np.float32) for key, shape in shapes.items() if shape[0] > 0}
 
 
-def observed_types(cluster: Cluster, semantics: Semantics) -> int:
+def observed_types(types: int, semantics: Semantics) -> int:
     """Return the number of GPU types that the observation distinguishes; 0 = one type and no copies."""
-    types = len(cluster.gpu_types)
     return types if types > 1 or semantics.max_copies > 1 else 0
 
 
@@ -252,12 +251,9 @@ class Encoder:
         windows.check_sharing(instance.sharing is not None)
         self.windows = windows
         self.simulation = simulation
-        shapes = windows.shapes(
-            len(instance.cluster.nodes),
-            len(instance.links),
-            observed_types(instance.cluster, instance.semantics),
-            instance.sharing is not None,
-        )
+        room = instance.room
+        types = observed_types(room.types, instance.semantics)
+        shapes = windows.shapes(room.nodes, room.links, types, instance.sharing is not None)
         self.batch = Batch(
             windows, shapes, [simulation.arrays], skip_forced_waits, weights or {}, refusal_cost=refusal_cost
         )

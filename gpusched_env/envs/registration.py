@@ -45,6 +45,10 @@ ENVIRONMENTS: Final[dict[str, dict[str, Any]]] = {
         "queue_order": "shortest",
         "running_order": "longest",
     },
+    "gpusched/Family-v0": {  # 300 jobs on 24 to 192 GPUs: another cluster, network and mix of jobs for each seed
+        "scenario": "family-v1",
+        "rules": ("consolidate", "fastest-type", "pack"),
+    },
 }
 # An environment of another class: the agent sets Dally's delay timers; 256 GPUs, 800 jobs.
 DELAY_TIMERS: Final = "gpusched/DelayTimers-v0"

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from gpusched_env.cluster import Cluster
 from gpusched_env.core.events import LOG_FULL
 from gpusched_env.core.state import State, grown, lengths, longest, refill
 from gpusched_env.envs.batch import Batch
@@ -60,7 +61,7 @@ class VectorRuns:
         self.simulations: list[Simulation] = [
             Simulation(instance, arrays=run) for instance, run in zip(instances, runs, strict=True)
         ]
-        self._checked: dict[int, set[tuple[int, int]]] = {id(single): set() for single in singles}
+        self._checked: dict[Cluster, set[tuple[int, int]]] = {}  # scenarios never have the same Cluster object
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         parts = max(1, min(threads or cores, len(singles) // _LEAST if threads is None else len(singles)))
         edges = [len(singles) * part // parts for part in range(parts + 1)]
@@ -78,7 +79,7 @@ class VectorRuns:
     def __setstate__(self, kept: dict[str, Any]) -> None:
         """Bind the copied arrays and start threads."""
         self.__dict__.update(kept)
-        self._checked = {id(single): set() for single in self._singles}
+        self._checked = {}
         self._bind()
         self._pool = self._threads()
 
@@ -90,7 +91,7 @@ class VectorRuns:
         refill(self.state, b, instance, seed)
         simulation = Simulation(instance, arrays=self.simulations[b].arrays)
         single = self._singles[b]
-        check_rules(simulation, single.windows.rules, self._checked[id(single)])
+        check_rules(simulation, single.windows.rules, self._checked.setdefault(instance.cluster, set()))
         self.simulations[b] = simulation
         self.batch.begin(b, instance, single.limit(instance))
         self.batch.actions[b] = RESUME

@@ -51,7 +51,7 @@ def compiled_links(network: Network, cluster: Cluster) -> tuple[Topology | None,
     return topology, *link_rows(topology, network.contention.ecmp == "hashed")
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=256)
 def _built(spec: TopologySpec, digest: str | None, groups: tuple[NodeGroup, ...], duplex: bool) -> Topology:
     """Build a topology, or return the cached one; ``digest`` is in the cache key, so a changed file is read again."""
     return build_topology(spec, Cluster(groups), duplex)

@@ -51,6 +51,7 @@ ENVIRONMENTS: Final = (
     "gpusched/RingAllReduce-v0",
     "gpusched/Heterogeneous-v0",
     "gpusched/Sharing-v0",
+    "gpusched/Family-v0",
     "gpusched/DelayTimers-v0",
 )
 # Together these use every kind of action, observation and reward: name -> the kind of scenario, the number of its jobs

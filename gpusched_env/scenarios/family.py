@@ -45,6 +45,8 @@ class Parameter:
             return " or ".join(map(str, self.values))
         if self.text:
             return "a text without a comma"
+        if self.whole and math.isfinite(self.least) and math.isfinite(self.most):
+            return f"a whole number from {int(self.least)} to {int(self.most)}"
         return f"a {'whole ' * self.whole}number from {self.least:g} to {self.most:g}"
 
     def read(self, given: object, where: str) -> Value:
@@ -96,9 +98,9 @@ class ScenarioFamily:
         """
         where = f"scenario {self.name + (':' + text if text else '')!r}"
         known = {parameter.name: parameter for parameter in self.parameters}
-        pairs = [*_pairs(text, where), *given.items()]
+        chosen_pairs = [*pairs(text, where), *given.items()]
         values: dict[str, Value] = {}
-        for key, value in pairs:
+        for key, value in chosen_pairs:
             if key not in known:
                 raise ScenarioError(f"{where}: {unknown_name('parameter', key, known)}")
             if key in values:
@@ -110,7 +112,7 @@ class ScenarioFamily:
         return dataclasses.replace(self.build(**chosen), name=name)
 
 
-def _pairs(text: str, where: str) -> Iterable[tuple[str, Any]]:
+def pairs(text: str, where: str) -> Iterable[tuple[str, Any]]:
     """Split ``a=1,b=x`` into pairs (name, text)."""
     for part in text.split(",") if text else ():
         key, equals, value = (piece.strip() for piece in part.partition("="))

@@ -35,6 +35,8 @@ def scenario_from_dict(data: object, where: str = "scenario") -> Scenario:
     """
     if isinstance(data, dict):
         data = {"description": "", **data}
+        if data.get("variation") is not None:
+            data.setdefault("groups", [])
         if isinstance(semantics := data.get("semantics"), dict) and semantics.get("time_limit_s", 0) is None:
             data["semantics"] = {name: semantics[name] for name in semantics if name != "time_limit_s"}  # no limit
         if data.get("sharing") is not None:

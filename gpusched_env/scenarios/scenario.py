@@ -5,21 +5,29 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Self
 
+import numpy as np
+
 from gpusched_env.cluster import Cluster, NodeGroup, refuse_too_many
 from gpusched_env.errors import ScenarioError
-from gpusched_env.instance import Instance, Semantics
-from gpusched_env.network import Network, network_as_dict, network_identity
+from gpusched_env.instance import Instance, Room, Semantics
+from gpusched_env.network import Network, compiled_links, network_as_dict, network_identity
 from gpusched_env.performance import ClassTable
+from gpusched_env.scenarios.problems import Parts, Problems, check_common, seeds_of_problem
 from gpusched_env.scenarios.seeds import Seeds
+from gpusched_env.scenarios.variation import Variation
 from gpusched_env.scenarios.workload_spec import DEFAULT_JOBS, WorkloadSpec
 from gpusched_env.sharing import Sharing
 from gpusched_env.traces import ReadReport
 from gpusched_env.workload import Workload
 
+ONE_PROBLEM: Final = "choose one problem first, such as family-v1:problem=0"
+_DRAWN_TOGETHER: Final = 256  # seeds that are drawn together in search of one whose problem lies in a part
+_TRIES: Final = 4_096  # such draws at most
 RESULTS_VERSION: Final = "2"  # must be raised whenever an unchanged scenario gives different results
 
 
@@ -27,11 +35,14 @@ RESULTS_VERSION: Final = "2"  # must be raised whenever an unchanged scenario gi
 class Scenario:
     """An experiment without its scheduler: cluster, network, workload, semantics and seeds.
 
+    A scenario with a variation has another cluster, network, mix of jobs and cost of preemption for each seed. The
+    scenario of one seed is :meth:`problem`.
+
     Parameters
     ----------
     name : name in reports; the names of registered scenarios end in ``-v`` and a version
     description : description in one sentence
-    groups : node groups of the cluster
+    groups : node groups of the cluster; if the scenario varies, those of its largest cluster, or empty
     workload : source of the jobs
     network : network between the GPUs
     semantics : rules of the simulation
@@ -39,11 +50,15 @@ class Scenario:
     tracked_window : half-open range ``(first, end)`` of the arrival ranks of the jobs that are measured, which can
         leave out the times in which the cluster fills and drains. None = all jobs are measured
     sharing : rules by which jobs share GPUs; None = no sharing
+    variation : distribution from which the problem of each seed is drawn; None = all seeds have the same problem
+    room : sizes for which observations have room, so that an agent can play scenarios of several sizes; rows that a
+        problem lacks are 0. None = the sizes of the scenario, or of its largest problem
 
     Raises
     ------
     ClusterError : more GPUs than a cluster may have
-    ScenarioError : no node group, or a tracked window that is empty or reaches beyond the jobs of an episode
+    ScenarioError : no node group, a tracked window that is empty or reaches beyond the jobs of an episode, or a value
+        that the variation draws
     """
 
     name: str
@@ -55,10 +70,18 @@ class Scenario:
     seeds: Seeds = field(default_factory=Seeds)
     tracked_window: tuple[int, int] | None = None
     sharing: Sharing | None = None
+    variation: Variation | None = None
+    room: Room | None = None
 
     def __post_init__(self) -> None:
         """Check the fields that do not check themselves, and their combinations."""
         object.__setattr__(self, "groups", tuple(self.groups))
+        if self.variation is not None:
+            largest = self.variation.largest()
+            if self.groups not in ((), largest):
+                raise ScenarioError(f"groups: the variation draws the cluster; {ONE_PROBLEM}")
+            object.__setattr__(self, "groups", largest)
+            check_common(self.workload, self.network, self.semantics)
         if not self.groups:
             raise ScenarioError("groups is empty: give at least one node group")
         refuse_too_many(self.groups)
@@ -77,6 +100,13 @@ class Scenario:
         return Cluster(self.groups)
 
     @cached_property
+    def observed(self) -> Room:
+        """Sizes for which observations have room: those of the largest problem, or of the field ``room``."""
+        _, links, _ = compiled_links(self.network, self.cluster)
+        own = Room(len(self.cluster.nodes), len(links), len(self.cluster.gpu_types))
+        return own if self.room is None else self.room.holding(own)
+
+    @cached_property
     def _class_table(self) -> ClassTable:
         return ClassTable(self.cluster, self.network)
 
@@ -93,6 +123,73 @@ class Scenario:
     def trace_report(self) -> ReadReport | None:
         """Report on the rows of the log that were read, kept and dropped; None if jobs come from a generator."""
         return None if self._log is None else self._log[1]
+
+    @cached_property
+    def _problems(self) -> Problems | None:
+        if self.variation is None:
+            return None
+        return Problems(self.variation, self.workload, self.network, self.semantics)
+
+    def _parts(self, seed: int) -> Parts:
+        if self._problems is None:
+            return Parts(self._class_table, self.workload, self.semantics)
+        return self._problems.parts(seed)
+
+    def problem(self, seed: int) -> Self:
+        """Return the scenario of one seed, which does not vary: ``instance(seed)`` of both is the same problem.
+
+        Its observations have room for all problems. Its report seed is ``seed``. Other seeds draw other jobs for the
+        same cluster, network and mix of jobs. A scenario that does not vary is its own problem.
+
+        Raises
+        ------
+        ScenarioError : a seed that is not a whole number >= 0
+        """
+        if self.variation is None:
+            return self
+        seed = check_seed(seed)
+        table, workload, semantics = self._parts(seed)
+        return self.replace(
+            name=f"{self.name}:problem={seed}", groups=table.cluster.groups, workload=workload, network=table.network,
+            semantics=semantics, seeds=seeds_of_problem(seed), variation=None, room=self.observed,
+        )  # fmt: skip
+
+    def part(self, ranges: Mapping[str, Any]) -> Variation | None:
+        """Return a part of the variation, with fewer choices or smaller ranges; None = the whole, if none are given.
+
+        Raises
+        ------
+        ScenarioError : the scenario does not vary, an unknown field, or a value that is not part of the variation
+        """
+        if not ranges:
+            return None
+        if self.variation is None:
+            raise ScenarioError(f"scenario {self.name!r} does not vary: it has no {', '.join(ranges)} to choose")
+        return self.variation.narrowed(ranges)
+
+    def train_seed(self, rng: np.random.Generator, part: Variation | None = None) -> int:
+        """Draw a training seed.
+
+        Parameters
+        ----------
+        part : part of the variation in which the seed's problem must lie; None = any training seed
+
+        Raises
+        ------
+        ScenarioError : no such seed among a million
+        """
+        first, end = self.seeds.train
+        if part is None or self.variation is None:
+            return int(rng.integers(first, end))
+        for _ in range(_TRIES):
+            seeds = rng.integers(first, end, size=_DRAWN_TOGETHER)
+            fitting = self.variation.fits(seeds, part)
+            if fitting.any():
+                return int(seeds[fitting.argmax()])
+        raise ScenarioError(
+            f"scenario {self.name!r}: none of {_TRIES * _DRAWN_TOGETHER:,} training seeds has such a problem; give "
+            "wider ranges"
+        )
 
     def instance(self, seed: int, log: Workload | None = None) -> Instance:
         """Draw the problem of a seed.
@@ -113,11 +210,13 @@ class Scenario:
         seed = check_seed(seed)
         if log is None and self._log is not None:
             log = self._log[0]
-        workload = self.workload.draw(seed, log, self.cluster.gpus, self.cluster.gpu_types)
+        table, spec, semantics = self._parts(seed)
+        cluster = table.cluster  # of the table: two threads may each have made both
+        workload = spec.draw(seed, log, cluster.gpus, cluster.gpu_types)
         if self.tracked_window is not None and self.tracked_window[1] > len(workload):
             raise ScenarioError(f"tracked_window is {self.tracked_window} but the workload has {len(workload)} jobs")
-        table = self._class_table  # with its own cluster: two threads may each have made both
-        return Instance(table.cluster, workload, self.network, self.semantics, self.sharing, table)
+        room = self.room if self.variation is None else self.observed
+        return Instance(cluster, workload, table.network, semantics, self.sharing, table, room)
 
     def replace(self, **changes: Any) -> Self:
         """Return a copy of the scenario with some fields changed.
@@ -157,6 +256,12 @@ class Scenario:
         del data["sharing"]  # written only if jobs may share GPUs; without it, fingerprints do not depend on the field
         if self.sharing is not None:
             data["sharing"] = self.sharing.as_dict()
+        del data["variation"], data["room"]  # written only if they are given, for the same reason
+        if self.room is not None:
+            data["room"] = dataclasses.asdict(self.room)
+        if self.variation is not None:
+            data["variation"] = self.variation.as_dict()
+            del data["groups"]
         plain: dict[str, Any] = json.loads(json.dumps(data))  # tuples become lists, as in a file
         return plain
 

@@ -10,7 +10,7 @@ from gpusched_env.traces.profile_tables.efficiency_files import (
 from gpusched_env.traces.profile_tables.efficiency_rule import EFFICIENCY_RULES, efficiency_profiles
 from gpusched_env.traces.profile_tables.efficiency_table import EfficiencyTable, ShapedModel
 from gpusched_env.traces.profile_tables.fitted_files import FITTED_TABLES, load_fitted, read_fitted, write_fitted
-from gpusched_env.traces.profile_tables.fitted_rule import fitted_profiles
+from gpusched_env.traces.profile_tables.fitted_rule import computed_profiles, fitted_profiles
 from gpusched_env.traces.profile_tables.fitted_table import FittedTable
 from gpusched_env.traces.profile_tables.measured_files import (
     MEASURED_TABLES,
@@ -34,6 +34,7 @@ __all__ = [
     "MeasuredModel",
     "MeasuredTable",
     "ShapedModel",
+    "computed_profiles",
     "efficiency_profiles",
     "fitted_profiles",
     "load_efficiency",

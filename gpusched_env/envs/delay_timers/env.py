@@ -111,8 +111,11 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
         train_seeds: tuple[int, int] | None = None,
     ) -> None:
         from gpusched_env.scenarios import get_scenario
+        from gpusched_env.scenarios.scenario import ONE_PROBLEM
 
         self.scenario = get_scenario(scenario) if isinstance(scenario, str) else scenario
+        if self.scenario.variation is not None:
+            raise ScenarioError(f"scenario {self.scenario.name!r} varies, but timers suit one cluster; {ONE_PROBLEM}")
         if mode not in MODES:
             raise ScenarioError(f"mode: {unknown_name('mode', mode, MODES)}")
         for name, value in (("interval_s", interval_s), ("horizon_s", horizon_s), ("scale", scale)):

@@ -71,7 +71,9 @@ def page() -> str:
         "",
         "## Observations",
         "",
-        "All values are float32 in [0, 1]. The row of an empty slot is all zeros.",
+        "All values are float32 in [0, 1]. The row of an empty slot is all zeros. If the scenario varies",
+        "(`gpusched/Family-v0`), the arrays have the shapes of the largest problem, and the rows of nodes, links and",
+        "GPU types that a problem lacks are all zeros.",
     ]
     for key, shape in _SHAPES.items():
         lines += _table(key, shape, TABLES[key])
@@ -90,7 +92,7 @@ def page() -> str:
         "",
         "### Where GPUs are of several types, or gangs may run in copies",
         "",
-        "There are T GPU types, in the order of `scenario.cluster.gpu_types`. A rate on a type is the rate on the",
+        "There are T GPU types, in the order of `instance.cluster.gpu_types`. A rate on a type is the rate on the",
         "tightest tier whose machines of that type can hold the gang, on an idle network.",
     ]
     for key, shape in _TYPE_SHAPES.items():

@@ -60,9 +60,12 @@ def write_tiers(sim: Run, env: EnvArrays, same_time: bool) -> None:
 
 @kernel
 def write_links(sim: Run, env: EnvArrays) -> None:
-    """Write the rows of columns.LINKS."""
+    """Write the rows of columns.LINKS; the rows beyond the links of the instance stay 0."""
     out = env.out_links
     for number in range(out.shape[0]):
+        share = env.shown_links[number]["capacity"]
+        if share == 0.0:
+            break
         link = sim.links[number]
         bound = 0
         use = link["first_use"]
@@ -73,7 +76,6 @@ def write_links(sim: Run, env: EnvArrays) -> None:
         out[number, 0] = min(link_load(sim, number) / link["capacity"], 1.0)
         out[number, 1] = link["flows"] / (1.0 + link["flows"])
         out[number, 2] = bound / (1.0 + bound)
-        share = env.shown_links[number]["capacity"]
         if link["capacity"] != link["built_Bps"]:
             share *= link["capacity"] / link["built_Bps"]
         out[number, 3] = share
