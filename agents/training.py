@@ -85,7 +85,7 @@ class TrainingConfig(Windows):
     entropy: float = 0.0
     """Weight of the entropy bonus."""
     device: str = "cpu"
-    """Where the network learns: cpu, cuda, or another device of torch. A GPU pays for wide networks only."""
+    """Where the network learns: cpu, cuda, or another device of torch."""
     curriculum: str = ""
     """Parts of a scenario that varies, on which our PPO trains first, such as 0.3:racks=3,load=0.6..0.9: until 30 % of
     the steps, the problems have three racks and such a load. Semicolons separate stages; empty = all problems."""

@@ -370,7 +370,7 @@ def test_what_a_varying_scenario_cannot_do_is_refused(refused: Any, told: str) -
 
 
 def test_the_documentation_gives_the_distribution() -> None:
-    rows = [line.split("|")[1:3] for line in (DOCS / "training.md").read_text(encoding="utf-8").splitlines()]
+    rows = [line.split("|")[1:3] for line in (DOCS / "family.md").read_text(encoding="utf-8").splitlines()]
     told = {cells[0].strip(" `"): cells[1].strip() for cells in rows if len(cells) == 2}
     variation = Variation()
     for name in NAMES:
