@@ -12,11 +12,10 @@ Learning", AISTATS 2011, arXiv 1011.0686.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
 import torch
 
 from gpusched_env.agents.datasets import read_dataset
@@ -49,15 +48,22 @@ class Answers:
     right: torch.Tensor
 
 
-def imitate(network: TokenNetwork, config: TrainingConfig, environment: ClusterEnv, rng: np.random.Generator) -> None:
-    """Train a network on the actions in ``config.dataset``, and then to take the actions of ``config.teacher``."""
+def imitate(
+    network: TokenNetwork, config: TrainingConfig, environment: ClusterEnv, draw: Callable[[int], list[int]]
+) -> None:
+    """Train a network on the actions in ``config.dataset``, and then to take the actions of ``config.teacher``.
+
+    Parameters
+    ----------
+    draw : returns the seeds of a number of workloads
+    """
     if config.dataset:
         fit(network, answers_of(config.dataset, network), config.batch, ROUNDS * EPOCHS)
     if not config.teacher:
         return
     parts: list[Answers] = []
     for number in range(ROUNDS):
-        workloads = rng.integers(*environment.scenario.seeds.train, size=config.teacher_episodes).tolist()
+        workloads = draw(config.teacher_episodes)
         parts += ask(config.teacher, environment, workloads, network, network_plays=number > 0)
         fit(network, joined(parts), config.batch)
 

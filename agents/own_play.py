@@ -79,7 +79,7 @@ def own_actions(spec: str, environment: ClusterEnv, instance: Instance, seed: in
     over = encoder.step(RESUME)
     while not over:
         wake_s = np.inf
-        refused: set[tuple[type, int]] = set()
+        refused: set[str] = set()
         for decision in scheduler.decide(view):
             if isinstance(decision, Wait):
                 if decision.until_s > simulation.now_s:
@@ -89,9 +89,9 @@ def own_actions(spec: str, environment: ClusterEnv, instance: Instance, seed: in
                 yield action
                 encoder.step(action)
                 continue
-            if (key := (type(decision), int(decision.job))) in refused:  # it would repeat the decision for ever
+            if str(decision) in refused:  # it would repeat the decision for ever
                 break
-            refused.add(key)
+            refused.add(str(decision))
             if windows.lease_s is None or isinstance(decision, Start):
                 continue
             if decision.job in view.lease_ended:

@@ -213,7 +213,8 @@ class SavedMaskablePPO(nn.Module):
         for name, shape in self._shapes.items():
             first = 1 if name in self._pooled else 0
             if shape[first:] != shapes[name][first:]:
-                return f"trained with {name} of shape {shape}, but here it is {shapes[name]}"
+                hint = " (leave queue_window, running_window and partner_window out)"
+                return f"trained with {name} of shape {shape}, but here it is {shapes[name]}{hint}"
         return ""
 
     def log_probabilities(self, observations: Mapping[str, torch.Tensor]) -> torch.Tensor:

@@ -89,7 +89,7 @@ class Learner:
         self.config, self.environment = config, environment
         self.rng = np.random.default_rng(config.seed)
         self.curriculum, self.done = Curriculum.parse(config.curriculum), 0
-        self.workloads = self._drawn()
+        self.workloads = self.draw(config.workloads)
         first = Episodes(environment, self.workloads)
         self.horizon_s = config.horizon * float(np.mean([instance.ideal_s.mean() for instance in first.instances]))
         layout = Layout.of(first.shapes, config.windows)
@@ -100,10 +100,11 @@ class Learner:
         if config.baseline == "values":
             self.values = Values(layout, config.width, config.learning_rate).to(config.device)
 
-    def _drawn(self) -> list[int]:
+    def draw(self, count: int) -> list[int]:
+        """Draw the seeds of some workloads, from the part of the problems that the curriculum gives now."""
         scenario = self.environment.scenario
         part = scenario.part(self.curriculum.at(self.done / max(self.config.steps, 1)))
-        return [scenario.train_seed(self.rng, part) for _ in range(self.config.workloads)]
+        return [scenario.train_seed(self.rng, part) for _ in range(count)]
 
     def update(self) -> dict[str, float]:
         """Play, improve the network, draw the next workloads, and return numbers for the log."""
@@ -116,7 +117,7 @@ class Learner:
         numbers = improve(self.network, self.optimizer, self.config, steps, gains)
         self.done += len(steps.rewards)
         episodes = len(self.workloads) * self.config.copies
-        self.workloads = self._drawn()
+        self.workloads = self.draw(self.config.workloads)
         return {
             "steps": self.done,
             "mean_return": steps.rewards.sum() / episodes,
@@ -179,7 +180,7 @@ def learn(config: TrainingConfig, environment: ClusterEnv, validation: Validatio
     else:
         validation.begin(learner.network.save)
         if config.imitates:
-            imitate(learner.network, config, environment, learner.rng)
+            imitate(learner.network, config, environment, learner.draw)
             validation.cloned()
             folder.save({"learner": learner.state(), "validation": validation.state()})
     while learner.done < config.steps:

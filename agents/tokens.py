@@ -100,6 +100,9 @@ class Layout:
         if had != has:
             networks = ("priced by tiers", "a topology")
             return f"trained on a network that is {networks[had]}, but this one is {networks[has]}"
+        for kind in ("running", "partners"):
+            if kind in shown.kinds and kind not in self.kinds:
+                return f"trained without actions about {kind}, but {kind.removesuffix('s')}_window is not 0 here"
         for name, columns in self._columns().items():
             if (here := shown._columns().get(name, columns)) != columns:
                 return f"trained with {columns} columns of {name}, but here it has {here}"

@@ -12,6 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import torch
 
 import gpusched_env
@@ -77,7 +78,7 @@ class TrainingConfig(Windows):
     epochs: int = 3
     """Passes over the steps of an update."""
     learning_rate: float = 3e-3
-    """Initial learning rate of Adam; it decreases linearly to 0."""
+    """Initial learning rate; it decreases linearly to 0."""
     clip: float = 0.2
     """Relative change of a probability from which PPO's objective is flat."""
     target_kl: float = 0.03
@@ -113,6 +114,10 @@ class TrainingConfig(Windows):
             raise GpuschedError(
                 'training: only the learner ppo imitates; leave teacher and dataset empty (--teacher "")'
             )
+        if self.baseline not in ("copies", "values"):
+            raise GpuschedError(f"training: baseline is {self.baseline!r}: give copies or values")
+        if self.learner != "ppo" and (self.baseline, self.device) != ("copies", "cpu"):
+            raise GpuschedError("training: baseline and device are settings of the learner ppo; leave them out")
         if not 0.0 <= self.gae_lambda <= 1.0:
             raise GpuschedError(f"training: gae_lambda is {self.gae_lambda}: give a number from 0 to 1")
         try:
@@ -157,8 +162,8 @@ def train(
     interrupted call thus leaves the best checkpoint so far, or the files that were there before.
 
     Our PPO also writes ``updates.csv`` and, for TensorBoard, the folder ``tensorboard``: return, KL divergence,
-    entropy and more of each update. After each validation it saves ``state.pt``, from which ``resume`` continues; the
-    resumed run gives the files of an uninterrupted one, bit for bit. A finished run has no state.
+    entropy and more of each update. After each validation it saves ``state.pt``, from which ``resume`` continues. On the
+    CPU, the resumed run gives the files of an uninterrupted one, bit for bit. A finished run has no state.
 
     Parameters
     ----------
@@ -174,7 +179,8 @@ def train(
     """
     scenario = get_scenario(config.scenario)
     for _, ranges in Curriculum.parse(config.curriculum).stages:
-        scenario.part(ranges)  # an impossible one is an error now, not in the middle of the training
+        # an impossible one is an error now, not in the middle of the training
+        scenario.train_seed(np.random.default_rng(config.seed), scenario.part(ranges))
     for kind, wanted in (("train", config.workloads), ("validation", config.validation_seeds)):
         first, end = getattr(scenario.seeds, kind)
         if end - first < wanted:

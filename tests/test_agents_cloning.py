@@ -84,7 +84,8 @@ def test_a_cloned_network_takes_the_actions_of_its_teacher() -> None:
     config = TrainingConfig(teacher="sjf:placement=consolidate", teacher_episodes=12, running_window=0)
     environment = ClusterEnv(config.scenario, **dataclasses.asdict(config.windows))
     network = network_of(environment)
-    imitate(network, config, environment, np.random.default_rng(0))
+    rng = np.random.default_rng(0)
+    imitate(network, config, environment, lambda count: rng.integers(100_000, size=count).tolist())
     parts = ask(config.teacher, environment, range(100_000, 100_004), network, network_plays=True)
     with torch.inference_mode():
         right = [

@@ -144,6 +144,13 @@ def test_tiers_do_not_take_the_place_of_a_topology(tmp_path: Path) -> None:
         simulate(thirty_jobs("leaf-spine-256-v1").instance(0), agent)
 
 
+def test_an_agent_has_no_actions_that_it_was_not_trained_with(tmp_path: Path) -> None:
+    agent, _, _ = trained("gpusched/Cluster-v0", tmp_path, running_window=0)
+    wide = LearnedScheduler(agent.path, running_window=4)
+    with pytest.raises(SchedulerError, match=r"without actions about running, but running_window is not 0 here"):
+        simulate(thirty_jobs("philly-64-v1").instance(0), wide)
+
+
 def test_other_columns_are_refused() -> None:
     windows = Windows(partner_window=2, sub_batches=4)
     shapes = {"queue": (32, 13), "cluster": (11,), "nodes": (8, 4), "links": (3, 3), "sub_batches": (128, 2)}

@@ -262,6 +262,9 @@ def test_a_part_holds_the_problems_whose_values_it_has(seed: int) -> None:
     variation = Variation()
     part = variation.narrowed(PART)
     assert variation.fits(np.array([seed]), part)[0] == within(seed)
+    chosen = family().train_seed(np.random.default_rng(seed), part)
+    assert within(chosen)
+    assert variation.fits(np.array([chosen]), part)[0]
     assert variation.fits(np.array([seed]), variation.narrowed({})).all()
 
 
@@ -283,7 +286,7 @@ def test_our_learner_follows_a_curriculum() -> None:
     learner = Learner(config, ClusterEnv("family-v1", queue_window=16, running_window=4, rules=("pack",)))
     assert all(map(within, learner.workloads))
     learner.done = 60
-    assert not all(within(seed) for _ in range(10) for seed in learner._drawn())
+    assert not all(map(within, learner.draw(20)))
     with pytest.raises(GpuschedError, match="only the learner ppo follows a curriculum"):
         TrainingConfig(scenario="family-v1", learner="stable-baselines3", teacher="", curriculum=text)
 
@@ -382,3 +385,16 @@ def test_the_documentation_gives_the_distribution() -> None:
         else:
             expected = ", ".join(f"{choice:g}" for choice in given)
         assert told[name] == expected
+
+
+@pytest.mark.parametrize("wrong", [{"racks": 3}, {"load": 0.7}, {"gpu_types": ("A100",)}, {"gpu_types": "A100"}])
+def test_a_value_that_is_no_list_is_named(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ScenarioError, match=rf"variation\.{next(iter(wrong))} is .*give a tuple, such as"):
+        Variation(**wrong)
+    with pytest.raises(ScenarioError, match="give a tuple, such as"):
+        gym.make(FAMILY).unwrapped.train_on(**wrong)  # type: ignore[attr-defined]
+
+
+def test_another_variation_has_another_largest_cluster() -> None:
+    small = family().replace(variation=Variation(racks=(3,)))
+    assert small.groups == small.variation.largest() != family().groups

@@ -118,6 +118,8 @@ def draw_scenario(
 
     check_plot(output, "--output")
     scenario = with_network(get_scenario(name), network, contention)
+    draw = scenario.seeds.report[0] if seed is None else seed
+    scenario = scenario.problem(draw)
     topology = compiled_topology(scenario.network, scenario.cluster)
     if topology is None:
         raise GpuschedError(
@@ -129,7 +131,6 @@ def draw_scenario(
         from gpusched_env.evaluation.busiest import busiest_moment
         from gpusched_env.units import three_digits, unit_for
 
-        draw = scenario.seeds.report[0] if seed is None else seed
         moment = busiest_moment(scenario.instance(draw), make_scheduler(scheduler), draw)
         unit, loads = unit_for([moment.time_s]), moment.loads
         title = (

@@ -19,6 +19,7 @@ def spread_note(scenario: Scenario, seed: int) -> str:
 
     from gpusched_env.cluster import MACHINE
 
+    scenario = scenario.problem(seed)
     cluster, spec = scenario.cluster, scenario.workload
     largest = max(group.gpus for group in scenario.groups)
     log = scenario.log

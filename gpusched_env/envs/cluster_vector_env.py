@@ -185,6 +185,8 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         ScenarioError : a scenario does not vary, or a value is not part of its variation
         """
         for single in self.singles:
+            single.scenario.part(ranges)  # all are checked before one is changed
+        for single in self.singles:
             single.train_on(**ranges)
 
     def event_log(self, b: int) -> EventLog:

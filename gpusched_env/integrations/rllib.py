@@ -75,7 +75,7 @@ def ppo_config(environment: str = "gpusched/Cluster-v0", num_envs: int = 64, **o
 
     Parameters
     ----------
-    environment : id of one of our environments
+    environment : id of an environment of ``ClusterEnv``
     num_envs : number of environments in each batch
     options : arguments of the environment, such as ``scenario``
     """

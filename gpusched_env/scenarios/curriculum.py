@@ -53,7 +53,10 @@ class Curriculum:
         for stage in filter(None, text.split(";")):
             end, _, ranges = stage.partition(":")
             try:
-                values = {name: _value(name, value) for name, value in pairs(ranges, f"curriculum {stage!r}")}
+                given = list(pairs(ranges, f"curriculum {stage!r}"))
+                if twice := {name for name, _ in given if [one for one, _ in given].count(name) > 1}:
+                    raise ScenarioError(f"curriculum {stage!r}: {min(twice)} is given twice; keep one")
+                values = {name: _value(name, value) for name, value in given}
                 stages.append((float(end), values))
             except ValueError:
                 raise ScenarioError(

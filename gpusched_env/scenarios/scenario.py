@@ -25,7 +25,7 @@ from gpusched_env.sharing import Sharing
 from gpusched_env.traces import ReadReport
 from gpusched_env.workload import Workload
 
-ONE_PROBLEM: Final = "choose one problem first, such as family-v1:problem=0"
+ONE_PROBLEM: Final = "choose one problem first: scenario.problem(seed), or by name, such as family-v1:problem=0"
 _DRAWN_TOGETHER: Final = 256  # seeds that are drawn together in search of one whose problem lies in a part
 _TRIES: Final = 4_096  # such draws at most
 RESULTS_VERSION: Final = "2"  # must be raised whenever an unchanged scenario gives different results
@@ -229,6 +229,8 @@ class Scenario:
         for name in changes:
             if name not in known:
                 raise ScenarioError(f"scenario {self.name!r} has no field {name!r}; fields: {', '.join(sorted(known))}")
+        if "variation" in changes and changes["variation"] is not None:
+            changes = {"groups": ()} | changes  # another variation has another largest cluster
         return dataclasses.replace(self, **changes)
 
     def with_cluster(self, cluster: Cluster) -> Self:

@@ -41,7 +41,8 @@ class Variation:
     load : range of the offered load
     swing : range of the burstiness of arrivals: the rate alternates between 1 - swing and 1 + swing times its mean
     mean_duration_s : range of the mean ideal run time of a job [s]
-    large_share : range of the share of jobs with a large gang, of LARGE_GANGS; the others have one of SMALL_GANGS
+    large_share : range of the share of jobs with a large gang, of LARGE_GANGS; the others have one of SMALL_GANGS.
+        Gangs above a third of the cluster are then left out
     checkpoint_s : range of the duration of a checkpoint [s]
     restore_s : range of the duration of a restore [s]
 
@@ -65,7 +66,12 @@ class Variation:
     def __post_init__(self) -> None:
         """Check every field."""
         for item in fields(self):
-            name, given = item.name, tuple(getattr(self, item.name))
+            name, given = item.name, getattr(self, item.name)
+            lists = [given, *(given if name == "gpu_types" and isinstance(given, list | tuple) else ())]
+            if not all(isinstance(one, list | tuple) for one in lists):
+                example = "(0.6, 0.9)" if name in RANGES else repr(getattr(Variation, name)[:1])
+                raise ScenarioError(f"variation.{name} is {given!r}: give a tuple, such as {example}")
+            given = tuple(given)
             if name == "gpu_types":
                 given = tuple(map(tuple, given))
             object.__setattr__(self, name, given)
