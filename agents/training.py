@@ -162,8 +162,8 @@ def train(
     interrupted call thus leaves the best checkpoint so far, or the files that were there before.
 
     Our PPO also writes ``updates.csv`` and, for TensorBoard, the folder ``tensorboard``: return, KL divergence,
-    entropy and more of each update. After each validation it saves ``state.pt``, from which ``resume`` continues. On the
-    CPU, the resumed run gives the files of an uninterrupted one, bit for bit. A finished run has no state.
+    entropy and more of each update. After each validation it saves ``state.pt``, from which ``resume`` continues. On
+    the CPU, the resumed run gives the files of an uninterrupted one, bit for bit. A finished run has no state.
 
     Parameters
     ----------
