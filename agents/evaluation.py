@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -84,14 +84,21 @@ def evaluate_policy(
 
 
 def _played(player: LearnedScheduler, scenario: Scenario, seeds: Sequence[int]) -> Episodes:
-    """Play one episode of each seed, with one random generator for each."""
+    """Play one episode of each seed."""
     episodes = Episodes(ClusterEnv(scenario, **dataclasses.asdict(player.windows)), seeds, keep_logs=True)
+    for _ in decisions_of(player, episodes):
+        pass
+    return episodes
+
+
+def decisions_of(player: LearnedScheduler, episodes: Episodes) -> Iterator[int]:
+    """Play all episodes side by side, with a random generator for each; yield the number of decisions of each step."""
     player.prepare(episodes.shapes)
-    generators = [np.random.default_rng(player.seed) for _ in seeds]
+    generators = [np.random.default_rng(player.seed) for _ in episodes.instances]
     while len(rows := episodes.waiting()):
         observations, masks = episodes.seen(rows)
         episodes.play(rows, player.choose(observations, masks, [generators[b] for b in rows]))
-    return episodes
+        yield len(rows)
 
 
 def evaluate_agents(

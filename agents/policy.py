@@ -88,9 +88,7 @@ class SlotExtractor(nn.Module):
         for name in self.pooled:
             seen += [observations[name].mean(1), observations[name].amax(1)]
         context = self.context(torch.cat(seen, dim=1)).unsqueeze(1)
-        parts = [context]
-        if self.queue_slots:
-            parts.append(self._embedded(self.queue, self.queue_arrays, self.queue_slots, observations, context))
+        parts = [context, self._embedded(self.queue, self.queue_arrays, self.queue_slots, observations, context)]
         if self.running_slots:
             parts.append(self._embedded(self.running, self.running_arrays, self.running_slots, observations, context))
         return torch.cat(parts, dim=1).flatten(1)

@@ -103,8 +103,9 @@ class Layout:
         for kind in ("running", "partners"):
             if kind in shown.kinds and kind not in self.kinds:
                 return f"trained without actions about {kind}, but {kind.removesuffix('s')}_window is not 0 here"
+        columns_here = shown._columns()
         for name, columns in self._columns().items():
-            if (here := shown._columns().get(name, columns)) != columns:
+            if (here := columns_here.get(name, columns)) != columns:
                 return f"trained with {columns} columns of {name}, but here it has {here}"
         return ""
 

@@ -9,18 +9,17 @@ the first 20,000 decisions of all runs, side by side as in evaluate_policy: simu
 from __future__ import annotations
 
 import dataclasses
-import json
 import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import numpy as np
 import tyro
-from machine import machine, versions
+from machine import save_figures
 
 from gpusched_env.agents.episodes import Episodes
+from gpusched_env.agents.evaluation import decisions_of
 from gpusched_env.agents.learned import LearnedScheduler
 from gpusched_env.agents.training import TrainingConfig, train
 from gpusched_env.envs.cluster_env import ClusterEnv
@@ -58,13 +57,12 @@ def rate(scenario: str, runs: int) -> float:
         chosen = get_scenario(scenario)
         seeds = range(chosen.seeds.validation[0], chosen.seeds.validation[0] + runs)
         episodes = Episodes(ClusterEnv(chosen, **dataclasses.asdict(player.windows)), seeds)
-        player.prepare(episodes.shapes)
-        generators = [np.random.default_rng(player.seed) for _ in seeds]
+        player.prepare(episodes.shapes)  # loads the network
         done, begin = 0, time.perf_counter()
-        while done < DECISIONS and len(rows := episodes.waiting()):
-            observations, masks = episodes.seen(rows)
-            episodes.play(rows, player.choose(observations, masks, [generators[b] for b in rows]))
-            done += len(rows)
+        for decisions in decisions_of(player, episodes):
+            done += decisions
+            if done >= DECISIONS:
+                break
         return done / (time.perf_counter() - begin)
 
 
@@ -74,9 +72,7 @@ def main(settings: Settings) -> None:
     for name, scenario in SCENARIOS.items():
         figures[name] = rate(scenario, settings.runs)
         print(f"{name}: {figures[name]:,.0f} decisions per second")
-    if settings.output is not None:
-        text = json.dumps(figures | {"machine": machine(), "versions": versions()}, indent=2)
-        settings.output.write_text(text + "\n", encoding="utf-8")
+    save_figures(figures, settings.output)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ first job that fits, and waits if none fits. All times are CPU seconds, after co
 from __future__ import annotations
 
 import dataclasses
-import json
 import pickle
 import statistics
 import time
@@ -24,7 +23,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import tyro
-from machine import machine, versions
+from machine import save_figures
 from rich.console import Console
 from rich.table import Table
 
@@ -210,9 +209,7 @@ def main(settings: Settings) -> None:
         f"snapshot and restore, 256 GPUs with links, 1,000 jobs: {measured['snapshot_us']:.0f} us; "
         f"a snapshot has {measured['snapshot_bytes']:,.0f} bytes"
     )
-    if settings.output is not None:
-        figures: dict[str, Any] = {**measured, "machine": machine(), "versions": versions()}
-        settings.output.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    save_figures(measured, settings.output)
 
 
 if __name__ == "__main__":

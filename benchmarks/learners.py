@@ -8,7 +8,6 @@ Wall-clock seconds; torch uses one thread.
 
 from __future__ import annotations
 
-import json
 import statistics
 import tempfile
 import time
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 import tyro
-from machine import machine, versions
+from machine import save_figures
 
 from gpusched_env.agents.training import TrainingConfig, train
 
@@ -62,9 +61,7 @@ def main(settings: Settings) -> None:
     print(f"our PPO: {figures['ppo']:,.0f} decisions per second")
     print(f"MaskablePPO: {figures['stable-baselines3']:,.0f} decisions per second")
     print(f"ratio: {figures['ratio']:.2f}")
-    if settings.output is not None:
-        text = json.dumps(figures | {"machine": machine(), "versions": versions()}, indent=2)
-        settings.output.write_text(text + "\n", encoding="utf-8")
+    save_figures(figures, settings.output)
 
 
 if __name__ == "__main__":

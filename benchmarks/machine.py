@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import re
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
@@ -62,3 +64,10 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:
             found[name] = "not installed"
     return found
+
+
+def save_figures(figures: Mapping[str, Any], output: Path | None) -> None:
+    """Write figures as JSON, with the machine and the versions; None = write nothing."""
+    if output is not None:
+        text = json.dumps({**figures, "machine": machine(), "versions": versions()}, indent=2)
+        output.write_text(text + "\n", encoding="utf-8")

@@ -8,14 +8,13 @@ All three play the same runs, and their results must be equal. Wall-clock second
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
-from machine import machine, versions
+from machine import save_figures
 
 from gpusched_env.evaluation import evaluate
 from gpusched_env.evaluation.processes import backend
@@ -58,9 +57,7 @@ def main(settings: Settings) -> None:
     for name, seconds in taken.items():
         print(f"{name}: {seconds:.1f} s")
     print(f"two workers are {speedup:.2f} times as fast as one; all results are equal")
-    if settings.output is not None:
-        figures = {"seconds": taken, "speedup": speedup, "machine": machine(), "versions": versions()}
-        settings.output.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    save_figures({"seconds": taken, "speedup": speedup}, settings.output)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ were set.
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import resource
 import subprocess
@@ -22,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import tyro
-from machine import machine, versions
+from machine import save_figures
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -162,9 +161,7 @@ def main(settings: Settings) -> None:
             measured[name] = measure(name, 1 if name == "train" else settings.repeats)
             progress.remove_task(task)
     console.print(table(measured))
-    if settings.output is not None:
-        figures = {"machine": machine(), "versions": versions(), "programs": measured}
-        settings.output.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    save_figures({"programs": measured}, settings.output)
 
 
 if __name__ == "__main__":

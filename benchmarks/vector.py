@@ -10,7 +10,6 @@ third measurement is the environment's share of the time of a MaskablePPO rollou
 
 from __future__ import annotations
 
-import json
 import statistics
 import time
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ import gymnasium
 import numpy as np
 import tyro
 from environment import cartpole_rate, ratios
-from machine import machine, versions
+from machine import save_figures
 from rich.console import Console
 from rich.table import Table
 
@@ -189,9 +188,7 @@ def main(settings: Settings) -> None:
     if settings.rollout:
         figures["rollout_share"] = rollout_share(settings.rollout)
         console.print(f"the environment's share of MaskablePPO's rollout: {figures['rollout_share']:.0%}")
-    if settings.output is not None:
-        data = figures | {"machine": machine(), "versions": versions()}
-        settings.output.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+    save_figures(figures, settings.output)
 
 
 if __name__ == "__main__":

@@ -184,9 +184,10 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         ------
         ScenarioError : a scenario does not vary, or a value is not part of its variation
         """
-        for single in self.singles:
+        singles = list(dict.fromkeys(self.singles))  # one for each scenario
+        for single in singles:
             single.scenario.part(ranges)  # all are checked before one is changed
-        for single in self.singles:
+        for single in singles:
             single.train_on(**ranges)
 
     def event_log(self, b: int) -> EventLog:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from gpusched_env.errors import ScenarioError
-from gpusched_env.scenarios.family import pairs
+from gpusched_env.scenarios.family import distinct, pairs
 from gpusched_env.scenarios.variation import NAMES, RANGES
 
 
@@ -52,15 +52,14 @@ class Curriculum:
         stages = []
         for stage in filter(None, text.split(";")):
             end, _, ranges = stage.partition(":")
+            where = f"curriculum {stage!r}"
             try:
-                given = list(pairs(ranges, f"curriculum {stage!r}"))
-                if twice := {name for name, _ in given if [one for one, _ in given].count(name) > 1}:
-                    raise ScenarioError(f"curriculum {stage!r}: {min(twice)} is given twice; keep one")
-                values = {name: _value(name, value) for name, value in given}
+                given = distinct(pairs(ranges, where), where)
+                values = {name: _value(name, value) for name, value in given.items()}
                 stages.append((float(end), values))
             except ValueError:
                 raise ScenarioError(
-                    f"curriculum {stage!r}: write SHARE:name=value,..., such as 0.3:racks=3/4,load=0.6..0.9; names: "
+                    f"{where}: write SHARE:name=value,..., such as 0.3:racks=3/4,load=0.6..0.9; names: "
                     f"{', '.join(NAMES)}"
                 ) from None
         return cls(tuple(stages))

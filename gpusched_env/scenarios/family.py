@@ -98,13 +98,10 @@ class ScenarioFamily:
         """
         where = f"scenario {self.name + (':' + text if text else '')!r}"
         known = {parameter.name: parameter for parameter in self.parameters}
-        chosen_pairs = [*pairs(text, where), *given.items()]
         values: dict[str, Value] = {}
-        for key, value in chosen_pairs:
+        for key, value in distinct([*pairs(text, where), *given.items()], where).items():
             if key not in known:
                 raise ScenarioError(f"{where}: {unknown_name('parameter', key, known)}")
-            if key in values:
-                raise ScenarioError(f"{where}: {key} is given twice; keep one")
             values[key] = known[key].read(value, where)
         chosen = {name: values.get(name, parameter.default) for name, parameter in known.items()}
         differing = [f"{name}={written(chosen[name])}" for name in known if chosen[name] != known[name].default]
@@ -119,6 +116,16 @@ def pairs(text: str, where: str) -> Iterable[tuple[str, Any]]:
         if not key or not equals or not value:
             raise ScenarioError(f"{where}: {part!r} is not of the form parameter=value")
         yield key, value
+
+
+def distinct(named: Iterable[tuple[str, Any]], where: str) -> dict[str, Any]:
+    """Return pairs (name, value) as a dict; raise ScenarioError if a name occurs twice."""
+    found: dict[str, Any] = {}
+    for name, value in named:
+        if name in found:
+            raise ScenarioError(f"{where}: {name} is given twice; keep one")
+        found[name] = value
+    return found
 
 
 def _number(text: str) -> float:

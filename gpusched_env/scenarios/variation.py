@@ -109,13 +109,13 @@ class Variation:
     def drawn(self, seed: int) -> dict[str, Any]:
         """Return the value of every field for a seed."""
         uniforms = draws.of_seeds(np.array([seed & _WORD], np.uint64), len(NAMES))[0].tolist()
-        return {name: self._value(name, u) for name, u in zip(NAMES, uniforms, strict=True)}
+        found = {name: self._scaled(name, u) for name, u in zip(NAMES, uniforms, strict=True)}
+        return {name: value if name in RANGES else getattr(self, name)[int(value)] for name, value in found.items()}
 
-    def _value(self, name: str, uniform: float) -> Any:
+    def _scaled(self, name: str, uniforms: Any) -> Any:
+        """Return values in a range, or the indices of choices before they are cut to whole numbers."""
         given = getattr(self, name)
-        if name in RANGES:
-            return given[0] + (given[1] - given[0]) * uniform
-        return given[int(uniform * len(given))]
+        return given[0] + (given[1] - given[0]) * uniforms if name in RANGES else uniforms * len(given)
 
     def narrowed(self, changes: Mapping[str, Any]) -> Self:
         """Return a part of this distribution: fewer choices, or smaller ranges.
@@ -148,12 +148,11 @@ class Variation:
             whole, some = getattr(self, name), getattr(part, name)
             if some == whole:
                 continue
+            drawn = self._scaled(name, uniforms[:, column])
             if name in RANGES:
-                value = whole[0] + (whole[1] - whole[0]) * uniforms[:, column]
-                fitting &= (some[0] <= value) & (value <= some[1])
+                fitting &= (some[0] <= drawn) & (drawn <= some[1])
             else:
-                chosen = (uniforms[:, column] * len(whole)).astype(np.int64)
-                fitting &= np.array([choice in some for choice in whole])[chosen]
+                fitting &= np.array([choice in some for choice in whole])[drawn.astype(np.int64)]
         return fitting
 
     # --- clusters
