@@ -278,6 +278,8 @@ def test_a_curriculum_is_a_schedule_over_the_parameters() -> None:
     for wrong in ("x:racks=3", "0.3:load=0.5", "0.3:racks=three", "0.5:racks=3;0.5:racks=4", "1.5:racks=3"):
         with pytest.raises(ScenarioError, match="curriculum"):
             Curriculum.parse(wrong)
+    with pytest.raises(ScenarioError, match=r"curriculum '0\.5:racks=3,racks=4': racks is given twice; keep one"):
+        Curriculum.parse("0.5:racks=3,racks=4")
 
 
 def test_our_learner_follows_a_curriculum() -> None:

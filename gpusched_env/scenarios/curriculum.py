@@ -53,8 +53,8 @@ class Curriculum:
         for stage in filter(None, text.split(";")):
             end, _, ranges = stage.partition(":")
             where = f"curriculum {stage!r}"
+            given = distinct(pairs(ranges, where), where)
             try:
-                given = distinct(pairs(ranges, where), where)
                 values = {name: _value(name, value) for name, value in given.items()}
                 stages.append((float(end), values))
             except ValueError:
