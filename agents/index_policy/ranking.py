@@ -1,0 +1,141 @@
+"""The order of all jobs by their scores, their placement rules, and the next time at which the order may change."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from gpusched_env.agents.index_policy.evidence import TOLERANCE_S, attained_s, level_of, observe, prediction_of
+from gpusched_env.agents.index_policy.state import IndexState
+from gpusched_env.baselines.listed.lines import sort_rows
+from gpusched_env.core.handle import kernel
+from gpusched_env.core.state import ACTIVE, CHECKPOINTING, FINISHED, Run
+
+
+@kernel
+def list_jobs(sim: Run, plan: IndexState) -> int:
+    """List all jobs in the system, those of the last list first and in its order; return their number.
+
+    What finished jobs and running jobs tell about their neighbours is brought up to date.
+    """
+    w = sim.world
+    for i in range(w["waiting"]):
+        plan.member[sim.waiting[w["first_waiting"] + i]] = 1
+    for i in range(w["running"]):
+        plan.member[sim.replicas[sim.running[i]]["job"]] = 1
+    count = 0
+    for i in range(plan.memory["listed"]):
+        row = plan.order[i]
+        if sim.jobs[row]["status"] == FINISHED:
+            observe(sim, plan, row)
+        else:
+            plan.member[row] = 0
+            plan.order[count] = row
+            count += 1
+    for i in range(w["waiting"]):
+        row = sim.waiting[w["first_waiting"] + i]
+        if plan.member[row] == 1:
+            plan.member[row] = 0
+            plan.order[count] = row
+            count += 1
+    for i in range(w["running"]):
+        row = sim.replicas[sim.running[i]]["job"]
+        observe(sim, plan, row)
+        if plan.member[row] == 1:
+            plan.member[row] = 0
+            plan.order[count] = row
+            count += 1
+    plan.memory["listed"] = count
+    return count
+
+
+@kernel
+def keeps_until_s(sim: Run, plan: IndexState, number: int) -> float:
+    """Return the time until which a gang is not preempted [s]."""
+    return sim.replicas[number]["start_s"] + sim.world["restore_s"] + plan.memory["least_run_s"]
+
+
+@kernel
+def score_of(sim: Run, plan: IndexState, row: int) -> float:
+    """Return the score of a job; jobs of small score come first."""
+    job = sim.jobs[row]
+    number = job["replica"]
+    score = plan.scores[job["job_class"], prediction_of(plan, row), level_of(plan, attained_s(sim, row))]
+    if number < 0:
+        return score - plan.aging[level_of(plan, sim.world["clock_s"] - job["last_stop_s"])]
+    if sim.replicas[number]["phase"] == CHECKPOINTING:
+        return score
+    if sim.world["clock_s"] + TOLERANCE_S < keeps_until_s(sim, plan, number):
+        return -math.inf
+    return score - plan.memory["hold"]
+
+
+@kernel
+def width_of(sim: Run, plan: IndexState, row: int) -> int:
+    """Return the placement rule of a waiting job: the tightest first, wider ones as it loses its patience."""
+    job = sim.jobs[row]
+    waited_s = sim.world["clock_s"] - job["last_stop_s"] + TOLERANCE_S
+    last = len(plan.widths) - 1
+    for width in range(last):
+        if waited_s < plan.patience_s[job["job_class"], width]:
+            return plan.widths[width]
+    return plan.widths[last]
+
+
+@kernel
+def rank_jobs(sim: Run, plan: IndexState) -> int:
+    """Write all jobs in the system to ``order``, smallest score first, and their placement rules; return their number.
+
+    Ties: the lower row.
+    """
+    count = list_jobs(sim, plan)
+    for i in range(count):
+        row = plan.order[i]
+        plan.keys[row] = score_of(sim, plan, row)
+    sort_rows(plan.order, plan.scratch, plan.keys, plan.ranks, count)
+    for i in range(count):
+        plan.rules[i] = width_of(sim, plan, plan.order[i])
+    return count
+
+
+@kernel
+def next_change_s(sim: Run, plan: IndexState) -> float:
+    """Return when a decision may next be due though no event comes [s]; inf = never.
+
+    It is due when the score of a running job rises above that of the first waiting job, or when a waiting job that fits
+    on the free GPUs accepts a wider placement.
+    """
+    w = sim.world
+    now_s = w["clock_s"]
+    first_s = math.inf
+    best = math.inf
+    for i in range(w["waiting"]):
+        row = sim.waiting[w["first_waiting"] + i]
+        job = sim.jobs[row]
+        best = min(best, score_of(sim, plan, row))
+        if job["gpus"] <= w["free_gpus"]:
+            for width in range(len(plan.widths) - 1):
+                until_s = job["last_stop_s"] + plan.patience_s[job["job_class"], width]
+                if now_s + TOLERANCE_S < until_s:
+                    first_s = min(first_s, until_s)
+                    break
+    levels = len(plan.thresholds_s)
+    for i in range(w["running"]):
+        number = sim.running[i]
+        gang = sim.replicas[number]
+        if gang["phase"] != ACTIVE:
+            continue
+        row = gang["job"]
+        seconds = attained_s(sim, row)
+        prediction = prediction_of(plan, row)
+        level = level_of(plan, seconds)
+        passed_s = max(gang["since_s"], now_s)
+        while level < levels and plan.scores[gang["job_class"], prediction, level] - plan.memory["hold"] <= best:
+            passed_s = max(gang["since_s"], now_s) + plan.thresholds_s[level] - seconds
+            level += 1
+        if plan.scores[gang["job_class"], prediction, level] - plan.memory["hold"] > best:
+            due_s = max(passed_s, keeps_until_s(sim, plan, number))
+            if due_s > now_s + TOLERANCE_S:
+                first_s = min(first_s, due_s)
+    return max(first_s, np.nextafter(now_s, np.inf))

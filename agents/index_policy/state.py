@@ -1,0 +1,47 @@
+"""The arrays of one run of an index policy."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.core.handle import Handle, array
+
+MEMORY_DTYPE: Final = np.dtype(
+    [
+        ("hold", "<f8"),  # subtracted from the score of a running job
+        ("least_run_s", "<f8"),  # [s] progress that a gang makes before it may be preempted
+        ("reach", "<i8"),  # jobs of equal gang size, submitted before and after a job, whose service is its evidence
+        ("censored", "<i8"),  # levels that a job that has not finished is expected to reach beyond its own
+        ("listed", "<i8"),  # entries of ``order``
+        # of the compiled loop
+        ("phase", "<i8"),
+        ("at", "<i8"),  # next entry of ``order``
+        ("idle", "<i8"),
+        ("until_s", "<f8"),  # [s] when to stop
+    ]
+)
+
+
+class IndexState(Handle):
+    """The arrays of one run; jobs are named by their rows."""
+
+    memory = array(MEMORY_DTYPE)
+    thresholds_s = array(np.float64, "thresholds")  # [s] ascending; service reaches level i + 1 at entry i
+    scores = array(np.float64, "classes", "predictions", "levels")  # small scores come first
+    aging = array(np.float64, "levels")  # subtracted from the score of a job that has waited for so long
+    widths = array(np.int32, "widths")  # placement rules of patient jobs, tightest first
+    patience_s = array(np.float64, "classes", "widths")  # [s] for how long a waiting job accepts only such a placement
+    order = array(np.int32, "jobs")
+    scratch = array(np.int32, "jobs")
+    keys = array(np.float64, "jobs")
+    ranks = array(np.float64, "jobs")
+    rules = array(np.int32, "jobs")  # placement rule of each entry of ``order``
+    verdicts = array(np.int32, "jobs")
+    member = array(np.int8, "jobs")
+    earlier = array(np.int32, "jobs")  # the job of equal gang size submitted before; -1 = none
+    later = array(np.int32, "jobs")
+    evidence = array(np.int32, "jobs")  # 1 + level that the job has reached, or is expected to reach; 0 = never ran
+    told = array(np.int32, "jobs")  # sum of the evidence of its neighbours
+    tellers = array(np.int32, "jobs")  # number of neighbours that have evidence
