@@ -52,7 +52,7 @@ def search(
     """
     if trials < 0:
         raise GpuschedError(f"search: trials is {trials}: it must be at least 0")
-    library = _optuna()
+    library = optuna_library()
     output.mkdir(parents=True, exist_ok=True)
 
     def objective(trial: optuna.Trial) -> float:
@@ -89,7 +89,7 @@ def search(
     return suggested(library.trial.FixedTrial(study.best_params), config)
 
 
-def _optuna() -> Any:
+def optuna_library() -> Any:
     try:
         import optuna
     except ImportError as error:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from gpusched_env.agents.index_policy.ranking import next_change_s, rank_jobs
+from gpusched_env.agents.index_policy.moving import next_move
+from gpusched_env.agents.index_policy.ranking import next_change_s, rank_jobs, score_jobs
 from gpusched_env.agents.index_policy.state import IndexState
 from gpusched_env.baselines.loop_kernels import ASLEEP, DECIDES, sleep, wake_at
 from gpusched_env.core.events import BUFFER_FULL, DECIDE, LOG_FULL, preempt, start
 from gpusched_env.core.handle import kernel
-from gpusched_env.core.planning import NEWCOMER, SKIPPED, Walk, plan_preemptive
+from gpusched_env.core.planning import KEPT, NEWCOMER, SKIPPED, Walk, plan_preemptive
 from gpusched_env.core.state import CHECKPOINTING, Run
 
 # Phases of the loop between two calls, in addition to ASLEEP and DECIDES.
-STOPS, STARTS = range(2, 4)
+STOPS, STARTS, MOVES = range(2, 5)
 
 
 @kernel
@@ -24,12 +25,13 @@ def play_index(sim: Run, plan: IndexState, walk: Walk) -> int:
             if outcome != DECIDE:
                 return outcome
         if m["phase"] == DECIDES:
-            if sim.world["waiting"] == 0:
-                m["phase"] = ASLEEP
-                continue
-            count = rank_jobs(sim, plan)
-            plan_preemptive(sim, walk, count)
             m["at"] = 0
+            if score_jobs(sim, plan):
+                count = rank_jobs(sim, plan)
+                plan_preemptive(sim, walk, count)
+            else:
+                for i in range(m["listed"]):
+                    plan.verdicts[i] = KEPT
             m["phase"] = STOPS
         if m["phase"] == STOPS:
             while m["at"] < m["listed"]:
@@ -47,6 +49,11 @@ def play_index(sim: Run, plan: IndexState, walk: Walk) -> int:
                     if start(sim, plan.order[m["at"]], plan.rules[m["at"]], 0, False, 0) == BUFFER_FULL:
                         return LOG_FULL
                 m["at"] += 1
+            m["phase"] = MOVES
+        if m["phase"] == MOVES:
+            row = next_move(sim, plan)
+            if row >= 0 and preempt(sim, row) == BUFFER_FULL:
+                return LOG_FULL
             change_s = next_change_s(sim, plan)
             wake_at(sim, change_s)
             m["phase"] = ASLEEP

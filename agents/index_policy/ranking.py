@@ -84,15 +84,33 @@ def width_of(sim: Run, plan: IndexState, row: int) -> int:
 
 
 @kernel
-def rank_jobs(sim: Run, plan: IndexState) -> int:
-    """Write all jobs in the system to ``order``, smallest score first, and their placement rules; return their number.
+def score_jobs(sim: Run, plan: IndexState) -> bool:
+    """Score all jobs in the system; return whether a job may start or be preempted now.
 
-    Ties: the lower row.
+    No job may if each running job comes before each waiting job, and no waiting job fits on the free GPUs.
     """
     count = list_jobs(sim, plan)
+    first = math.inf  # smallest score of a waiting job
+    last = -math.inf  # largest score of a running job
+    fits = False
     for i in range(count):
         row = plan.order[i]
         plan.keys[row] = score_of(sim, plan, row)
+        if sim.jobs[row]["replica"] < 0:
+            first = min(first, plan.keys[row])
+            fits = fits or sim.jobs[row]["gpus"] <= sim.world["free_gpus"]
+        else:
+            last = max(last, plan.keys[row])
+    return fits or first <= last
+
+
+@kernel
+def rank_jobs(sim: Run, plan: IndexState) -> int:
+    """Sort the scored jobs, smallest score first, and choose their placement rules; return their number.
+
+    Ties: the lower row.
+    """
+    count = plan.memory["listed"]
     sort_rows(plan.order, plan.scratch, plan.keys, plan.ranks, count)
     for i in range(count):
         plan.rules[i] = width_of(sim, plan, plan.order[i])
@@ -113,7 +131,7 @@ def next_change_s(sim: Run, plan: IndexState) -> float:
     for i in range(w["waiting"]):
         row = sim.waiting[w["first_waiting"] + i]
         job = sim.jobs[row]
-        best = min(best, score_of(sim, plan, row))
+        best = min(best, plan.keys[row])
         if job["gpus"] <= w["free_gpus"]:
             for width in range(len(plan.widths) - 1):
                 until_s = job["last_stop_s"] + plan.patience_s[job["job_class"], width]
@@ -121,7 +139,7 @@ def next_change_s(sim: Run, plan: IndexState) -> float:
                     first_s = min(first_s, until_s)
                     break
     levels = len(plan.thresholds_s)
-    for i in range(w["running"]):
+    for i in range(w["running"] if w["waiting"] > 0 else 0):
         number = sim.running[i]
         gang = sim.replicas[number]
         if gang["phase"] != ACTIVE:

@@ -12,6 +12,7 @@ MEMORY_DTYPE: Final = np.dtype(
     [
         ("hold", "<f8"),  # subtracted from the score of a running job
         ("least_run_s", "<f8"),  # [s] progress that a gang makes before it may be preempted
+        ("move_factor", "<f8"),  # a gang moves if it has lost this many times what a move costs by its placement
         ("reach", "<i8"),  # jobs of equal gang size, submitted before and after a job, whose service is its evidence
         ("censored", "<i8"),  # levels that a job that has not finished is expected to reach beyond its own
         ("listed", "<i8"),  # entries of ``order``
@@ -33,6 +34,7 @@ class IndexState(Handle):
     aging = array(np.float64, "levels")  # subtracted from the score of a job that has waited for so long
     widths = array(np.int32, "widths")  # placement rules of patient jobs, tightest first
     patience_s = array(np.float64, "classes", "widths")  # [s] for how long a waiting job accepts only such a placement
+    ideal_s = array(np.float64, "classes")  # [s] of one iteration on the tightest placement
     order = array(np.int32, "jobs")
     scratch = array(np.int32, "jobs")
     keys = array(np.float64, "jobs")

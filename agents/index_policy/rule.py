@@ -1,0 +1,149 @@
+"""The weights of an index policy, and the tables that they give for the job classes of a problem."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from gpusched_env.agents.checkpoints import read_checkpoint, write_checkpoint
+from gpusched_env.cluster import MACHINE, NETWORK, RACK
+from gpusched_env.instance import Instance
+from gpusched_env.portable.arrays import log2
+
+FORMAT: Final = "gpusched-index-policy-1"
+# [s] Ends of the levels of elapsed times: two levels for each doubling, from about a minute to about two weeks.
+THRESHOLDS_S: Final = tuple(64.0 * 2 ** (i // 2) * (1.5 if i % 2 else 1.0) for i in range(29))
+LEVELS: Final = len(THRESHOLDS_S) + 1
+INPUTS: Final = ("gang", "share", "level", "prediction", "known")  # of the hidden units
+TERMS: Final = ("gang", "level", "excess", "unknown")  # of the linear part
+_DECIMALS: Final = 6  # of scores
+_LARGEST_EXCESS: Final = 4.0  # of seconds per iteration on a wider placement, relative to a tighter one
+_LONGEST_PATIENCE_S: Final = 1e6  # [s]
+
+
+class Tables(NamedTuple):
+    """What the weights give for one problem; classes are those of the instance.
+
+    Attributes
+    ----------
+    scores : float64 [classes, LEVELS + 1, LEVELS], by 1 + predicted level (0 = no prediction) and level of progress
+    aging : float64 [LEVELS], subtracted from the score of a waiting job, by level of its wait
+    patience_s : float64 [classes, 2], for how long a waiting job accepts only the fewest machines, and only one rack
+    ideal_s : float64 [classes], seconds of one iteration on the tightest placement
+    """
+
+    scores: np.ndarray
+    aging: np.ndarray
+    patience_s: np.ndarray
+    ideal_s: np.ndarray
+
+
+def _zeros(*shape: int) -> Any:
+    return field(default_factory=lambda: np.zeros(shape))
+
+
+@dataclass(frozen=True)
+class IndexRule:
+    """The weights of an index policy. The defaults give every job the score 0.
+
+    The score is ``linear @ terms + outer @ softsign(inner.T @ inputs + bias)``, with softsign(z) = z / (1 + abs(z)).
+
+    Parameters
+    ----------
+    linear : float64 [4], weights of TERMS: log2 of the gang size; level of progress; levels by which the prediction
+        exceeds it; 1 if there is no prediction. Two levels are a doubling of time and count as 1
+    inner, bias, outer : float64 [5, H], [H] and [H], the hidden units; INPUTS are the gang size, its share of the
+        cluster, the level, the prediction, and whether there is one
+    hold : subtracted from the score of a running job
+    least_run_s : progress that a gang makes before it may be preempted [s]
+    aging : subtracted from the score of a waiting job for each doubling of its wait
+    patience_s : float64 [2, 2]. Row 0 is the patience for the fewest machines, row 1 that for one rack: seconds for
+        each unit by which a wider placement lengthens an iteration, and seconds that every gang of several GPUs waits
+    links_factor : factor on all patience if gangs share links
+    move_factor : a gang moves to a tighter placement when its placement has cost it this many times what a move costs
+    reach : number of neighbours on either side whose service is evidence
+    censored : levels that a job that has not finished is expected to reach beyond its own
+    """
+
+    linear: np.ndarray = _zeros(len(TERMS))
+    inner: np.ndarray = _zeros(len(INPUTS), 0)
+    bias: np.ndarray = _zeros(0)
+    outer: np.ndarray = _zeros(0)
+    hold: float = 0.0
+    least_run_s: float = 0.0
+    aging: float = 0.0
+    patience_s: np.ndarray = _zeros(2, 2)
+    links_factor: float = 1.0
+    move_factor: float = 1e6
+    reach: int = 6
+    censored: int = 2
+
+    def tables(self, instance: Instance) -> Tables:
+        """Return the tables for the job classes of a problem."""
+        sizes, of_class = np.unique(instance.classes[:, 1], return_inverse=True)
+        gang = log2(sizes.astype(float))
+        share = gang - log2(np.array([float(instance.cluster.gpus)]))
+        ideal_s = np.zeros(len(instance.classes))
+        ideal_s[instance.job_class] = instance.ideal_s / instance.iterations
+        aging = self.aging * np.arange(LEVELS) / 2.0
+        return Tables(self._scores(gang, share)[of_class], aging, self._patience_s(instance), ideal_s)
+
+    def _scores(self, gang: np.ndarray, share: np.ndarray) -> np.ndarray:
+        """Sum in a fixed order, so that every machine gets the same bits."""
+        level = np.arange(LEVELS) / 2.0
+        prediction = np.arange(LEVELS + 1) / 2.0
+        known = np.where(prediction > 0, 1.0, 0.0)
+        by_gang, by_prediction, by_level = (slice(None), None, None), (None, slice(None), None), (None, None, slice(None))
+        excess = np.maximum(prediction[by_prediction] - level[by_level], 0.0) * known[by_prediction]
+        terms = (gang[by_gang], level[by_level], excess, 1.0 - known[by_prediction])
+        inputs = (
+            gang[by_gang] / 4 - 0.5,
+            share[by_gang] / 4 + 1.0,
+            level[by_level] / 7 - 1.0,
+            (prediction / 7 - 1.0)[by_prediction] * known[by_prediction],
+            known[by_prediction],
+        )
+        scores = np.zeros((len(gang), LEVELS + 1, LEVELS))
+        for weight, term in zip(self.linear, terms, strict=True):
+            scores = scores + weight * term
+        for unit in range(len(self.bias)):
+            drive = np.full_like(scores, self.bias[unit])
+            for weight, one in zip(self.inner[:, unit], inputs, strict=True):
+                drive = drive + weight * one
+            scores = scores + self.outer[unit] * (drive / (1.0 + np.abs(drive)))
+        return np.round(scores, _DECIMALS)
+
+    def _patience_s(self, instance: Instance) -> np.ndarray:
+        seconds = instance.iteration_s.min(axis=2)
+        beyond = seconds[:, NETWORK] / seconds[:, MACHINE], seconds[:, RACK] / seconds[:, MACHINE]
+        excess = np.clip(np.stack([beyond[1], beyond[0]], axis=1) - 1.0, 0.0, _LARGEST_EXCESS)
+        several = (instance.classes[:, 1] > 1)[:, None]
+        factor = self.links_factor if instance.topology is not None else 1.0
+        patience_s = factor * (self.patience_s[:, 0] * excess + self.patience_s[:, 1] * several)
+        patience_s = np.minimum(patience_s, _LONGEST_PATIENCE_S)
+        patience_s[:, 1] = np.maximum(patience_s[:, 0], patience_s[:, 1])
+        return np.ascontiguousarray(patience_s)
+
+    def save(self, path: Path, about: Mapping[str, Any]) -> None:
+        """Write the weights as ``.npz``, with ``about`` as metadata."""
+        values = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
+        weights = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+        rest = {name: value for name, value in values.items() if name not in weights}
+        write_checkpoint(path, {"format": FORMAT, "scalars": json.dumps(rest), "about": dict(about)}, weights)
+
+    @classmethod
+    def load(cls, path: Path) -> IndexRule:
+        """Read what :meth:`save` wrote.
+
+        Raises
+        ------
+        SchedulerError : the file is missing, damaged, or of another format
+        """
+        metadata, weights = read_checkpoint(path, FORMAT, "an index policy")
+        return cls(**weights, **json.loads(metadata["scalars"]))
