@@ -18,7 +18,7 @@ def allocate_index(instance: Instance, rule: IndexRule) -> IndexState:
     """Return the arrays of a run before its first event."""
     jobs = len(instance.workload)
     memory = np.zeros((), MEMORY_DTYPE)
-    for name in ("hold", "least_run_s", "move_factor", "reach", "censored"):
+    for name in ("hold", "least_run_s", "move_factor", "reach", "burst_s", "series_s", "censored"):
         memory[name] = getattr(rule, name)
     tables = rule.tables(instance)
     earlier, later = neighbours(instance.workload.jobs["gpus"])
@@ -40,8 +40,8 @@ def allocate_index(instance: Instance, rule: IndexRule) -> IndexState:
         earlier=earlier,
         later=later,
         evidence=np.zeros(jobs, np.int32),
-        told=np.zeros(jobs, np.int32),
-        tellers=np.zeros(jobs, np.int32),
+        told=np.zeros((jobs, 2), np.int32),
+        tellers=np.zeros((jobs, 2), np.int32),
     )
 
 

@@ -35,24 +35,28 @@ def attained_s(sim: Run, row: int) -> float:
 
 
 @kernel
-def tell(plan: IndexState, row: int, change: int, first: int) -> None:
-    """Add ``change`` to what the neighbours of a job know, and ``first`` to their number of witnesses."""
-    before = plan.earlier[row]
-    after = plan.later[row]
-    for _ in range(plan.memory["reach"]):
-        if before >= 0:
-            plan.told[before] += change
-            plan.tellers[before] += first
-            before = plan.earlier[before]
-        if after >= 0:
-            plan.told[after] += change
-            plan.tellers[after] += first
-            after = plan.later[after]
+def tell(sim: Run, plan: IndexState, row: int, change: int, first: int) -> None:
+    """Add ``change`` to what the jobs of the same series know, and ``first`` to their number of witnesses."""
+    for side in range(2):
+        at = row
+        burst = True
+        for _ in range(plan.memory["reach"]):
+            other = plan.earlier[at] if side == 0 else plan.later[at]
+            if other < 0:
+                break
+            apart_s = abs(sim.jobs[other]["arrival_s"] - sim.jobs[at]["arrival_s"])
+            if apart_s > plan.memory["series_s"]:
+                break
+            burst = burst and apart_s <= plan.memory["burst_s"]
+            for tie in range(0 if burst else 1, 2):
+                plan.told[other, tie] += change
+                plan.tellers[other, tie] += first
+            at = other
 
 
 @kernel
 def observe(sim: Run, plan: IndexState, row: int) -> None:
-    """Let the neighbours of a job know the level that it has reached."""
+    """Let the other jobs of its series know the level that a job has reached."""
     seconds = attained_s(sim, row)
     if seconds <= 0.0:
         return
@@ -61,14 +65,19 @@ def observe(sim: Run, plan: IndexState, row: int) -> None:
         evidence = min(evidence + plan.memory["censored"], len(plan.thresholds_s) + 1)
     known = plan.evidence[row]
     if evidence != known:
-        tell(plan, row, evidence - known, 1 if known == 0 else 0)
+        tell(sim, plan, row, evidence - known, 1 if known == 0 else 0)
         plan.evidence[row] = evidence
 
 
 @kernel
 def prediction_of(plan: IndexState, row: int) -> int:
-    """Return 1 + the mean level of the neighbours, rounded; 0 = no neighbour has run."""
-    witnesses = plan.tellers[row]
-    if witnesses == 0:
-        return 0
-    return (2 * plan.told[row] + witnesses) // (2 * witnesses)
+    """Return the prediction for a job: 1 + the mean level of its burst, rounded.
+
+    If no job of its burst has run: as many more as there are levels + the same of its series; 0 = none has run.
+    """
+    for tie in range(2):
+        count = plan.tellers[row, tie]
+        if count > 0:
+            mean = (2 * plan.told[row, tie] + count) // (2 * count)
+            return mean + tie * (len(plan.thresholds_s) + 1)
+    return 0

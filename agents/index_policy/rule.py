@@ -20,8 +20,9 @@ FORMAT: Final = "gpusched-index-policy-1"
 # [s] Ends of the levels of elapsed times: two levels for each doubling, from about a minute to about two weeks.
 THRESHOLDS_S: Final = tuple(64.0 * 2 ** (i // 2) * (1.5 if i % 2 else 1.0) for i in range(29))
 LEVELS: Final = len(THRESHOLDS_S) + 1
-INPUTS: Final = ("gang", "share", "level", "prediction", "known")  # of the hidden units
-TERMS: Final = ("gang", "level", "excess", "unknown")  # of the linear part
+PREDICTIONS: Final = 2 * LEVELS + 1  # none; from the burst of a job, by level; from its series, by level
+INPUTS: Final = ("gang", "share", "level", "prediction", "known", "burst")  # of the hidden units
+TERMS: Final = ("gang", "level", "excess", "unknown", "burst_excess")  # of the linear part
 _DECIMALS: Final = 6  # of scores
 _LARGEST_EXCESS: Final = 4.0  # of seconds per iteration on a wider placement, relative to a tighter one
 _LONGEST_PATIENCE_S: Final = 1e6  # [s]
@@ -32,7 +33,7 @@ class Tables(NamedTuple):
 
     Attributes
     ----------
-    scores : float64 [classes, LEVELS + 1, LEVELS], by 1 + predicted level (0 = no prediction) and level of progress
+    scores : float64 [classes, PREDICTIONS, LEVELS], by prediction (``evidence.prediction_of``) and level of progress
     aging : float64 [LEVELS], subtracted from the score of a waiting job, by level of its wait
     patience_s : float64 [classes, 2], for how long a waiting job accepts only the fewest machines, and only one rack
     ideal_s : float64 [classes], seconds of one iteration on the tightest placement
@@ -52,14 +53,18 @@ def _zeros(*shape: int) -> Any:
 class IndexRule:
     """The weights of an index policy. The defaults give every job the score 0.
 
-    The score is ``linear @ terms + outer @ softsign(inner.T @ inputs + bias)``, with softsign(z) = z / (1 + abs(z)).
+    The score is ``linear @ terms + outer @ softsign(inner.T @ inputs + bias)`` + the heights of the bounds that the job
+    has reached, with softsign(z) = z / (1 + abs(z)).
 
     Parameters
     ----------
-    linear : float64 [4], weights of TERMS: log2 of the gang size; level of progress; levels by which the prediction
-        exceeds it; 1 if there is no prediction. Two levels are a doubling of time and count as 1
-    inner, bias, outer : float64 [5, H], [H] and [H], the hidden units; INPUTS are the gang size, its share of the
-        cluster, the level, the prediction, and whether there is one
+    linear : float64 [5], weights of TERMS: log2 of the gang size; level of progress; levels by which the prediction
+        exceeds it; 1 if there is no prediction; ``excess`` again if the prediction is from the burst of the job. Two
+        levels are a doubling of time and count as 1
+    inner, bias, outer : float64 [6, H], [H] and [H], the hidden units; INPUTS are the gang size, its share of the
+        cluster, the level, the prediction, whether there is one, and whether it is from the burst
+    bounds : float64 [2], attained service at which the score rises, as in Tiresias' queues [log2 of 64 GPU s]
+    heights : float64 [2], by how much it rises
     hold : subtracted from the score of a running job
     least_run_s : progress that a gang makes before it may be preempted [s]
     aging : subtracted from the score of a waiting job for each doubling of its wait
@@ -67,7 +72,8 @@ class IndexRule:
         each unit by which a wider placement lengthens an iteration, and seconds that every gang of several GPUs waits
     links_factor : factor on all patience if gangs share links
     move_factor : a gang moves to a tighter placement when its placement has cost it this many times what a move costs
-    reach : number of neighbours on either side whose service is evidence
+    reach : largest number of neighbours on either side to whom a job gives evidence
+    burst_s, series_s : time between the submissions of two neighbours of one burst, and of one series, at most [s]
     censored : levels that a job that has not finished is expected to reach beyond its own
     """
 
@@ -75,14 +81,18 @@ class IndexRule:
     inner: np.ndarray = _zeros(len(INPUTS), 0)
     bias: np.ndarray = _zeros(0)
     outer: np.ndarray = _zeros(0)
+    bounds: np.ndarray = _zeros(2)
+    heights: np.ndarray = _zeros(2)
     hold: float = 0.0
     least_run_s: float = 0.0
     aging: float = 0.0
     patience_s: np.ndarray = _zeros(2, 2)
     links_factor: float = 1.0
     move_factor: float = 1e6
-    reach: int = 6
-    censored: int = 2
+    reach: int = 8
+    burst_s: float = 5.0
+    series_s: float = 600.0
+    censored: int = 3
 
     def tables(self, instance: Instance) -> Tables:
         """Return the tables for the job classes of a problem."""
@@ -96,22 +106,21 @@ class IndexRule:
 
     def _scores(self, gang: np.ndarray, share: np.ndarray) -> np.ndarray:
         """Sum in a fixed order, so that every machine gets the same bits."""
-        level = np.arange(LEVELS) / 2.0
-        prediction = np.arange(LEVELS + 1) / 2.0
-        known = np.where(prediction > 0, 1.0, 0.0)
-        by_gang, by_prediction, by_level = (slice(None), None, None), (None, slice(None), None), (None, None, slice(None))
-        excess = np.maximum(prediction[by_prediction] - level[by_level], 0.0) * known[by_prediction]
-        terms = (gang[by_gang], level[by_level], excess, 1.0 - known[by_prediction])
-        inputs = (
-            gang[by_gang] / 4 - 0.5,
-            share[by_gang] / 4 + 1.0,
-            level[by_level] / 7 - 1.0,
-            (prediction / 7 - 1.0)[by_prediction] * known[by_prediction],
-            known[by_prediction],
-        )
-        scores = np.zeros((len(gang), LEVELS + 1, LEVELS))
+        level = np.arange(LEVELS)[None, None, :] / 2.0
+        gang, share = gang[:, None, None], share[:, None, None]
+        predicted = np.arange(PREDICTIONS)[None, :, None]
+        known = np.where(predicted > 0, 1.0, 0.0)
+        burst = np.where(predicted > LEVELS, 0.0, known)
+        prediction = np.where(predicted > LEVELS, predicted - LEVELS, predicted) / 2.0
+        excess = np.maximum(prediction - level, 0.0) * known
+        terms = (gang, level, excess, 1.0 - known, excess * burst)
+        inputs = (gang / 4 - 0.5, share / 4 + 1.0, level / 7 - 1.0, (prediction / 7 - 1.0) * known, known, burst)
+        scores = np.zeros((len(gang), PREDICTIONS, LEVELS))
         for weight, term in zip(self.linear, terms, strict=True):
             scores = scores + weight * term
+        attained = gang + np.maximum(level - 0.5, 0.0)
+        for bound, height in zip(self.bounds, self.heights, strict=True):
+            scores = scores + height * (attained >= bound)
         for unit in range(len(self.bias)):
             drive = np.full_like(scores, self.bias[unit])
             for weight, one in zip(self.inner[:, unit], inputs, strict=True):

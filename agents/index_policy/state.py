@@ -13,7 +13,9 @@ MEMORY_DTYPE: Final = np.dtype(
         ("hold", "<f8"),  # subtracted from the score of a running job
         ("least_run_s", "<f8"),  # [s] progress that a gang makes before it may be preempted
         ("move_factor", "<f8"),  # a gang moves if it has lost this many times what a move costs by its placement
-        ("reach", "<i8"),  # jobs of equal gang size, submitted before and after a job, whose service is its evidence
+        ("reach", "<i8"),  # largest number of neighbours on either side to whom a job gives evidence
+        ("burst_s", "<f8"),  # [s] time between the submissions of two jobs of one burst at most
+        ("series_s", "<f8"),  # [s] of two jobs of one series at most
         ("censored", "<i8"),  # levels that a job that has not finished is expected to reach beyond its own
         ("listed", "<i8"),  # entries of ``order``
         # of the compiled loop
@@ -45,5 +47,6 @@ class IndexState(Handle):
     earlier = array(np.int32, "jobs")  # the job of equal gang size submitted before; -1 = none
     later = array(np.int32, "jobs")
     evidence = array(np.int32, "jobs")  # 1 + level that the job has reached, or is expected to reach; 0 = never ran
-    told = array(np.int32, "jobs")  # sum of the evidence of its neighbours
-    tellers = array(np.int32, "jobs")  # number of neighbours that have evidence
+    # For each job, of the other jobs of its burst and of its series (the last axis):
+    told = array(np.int32, "jobs", "ties")  # sum of their evidence
+    tellers = array(np.int32, "jobs", "ties")  # number of those that have evidence
