@@ -132,7 +132,7 @@ def evaluate_agents(
         baselines, left_out = default_baselines(scenario, instance)
         for name in left_out:
             console.print(f"{name} is left out: it plans again at every arrival, which takes long; --baselines adds it")
-        baselines = [*baselines, *rivals]
+        baselines = list(dict.fromkeys([*baselines, *rivals]))
     results: list[RunResult] = []
     agents = [LearnedScheduler(str(model)) for model in models]
     agents += [agents[0].reference(name) for name in agents[0].references()]

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from gpusched_env.agents.cards import read_card
 from gpusched_env.envs.encoder import Observation, Windows
 from gpusched_env.envs.policy_scheduler import PolicyScheduler
 from gpusched_env.errors import SchedulerError
@@ -35,7 +36,8 @@ class LearnedScheduler(Scheduler):
     running jobs, and starts, preempts or waits. Here the trained network takes the place of a heuristic. At each
     decision point it is asked for actions until it waits; actions that are not feasible are masked.
 
-    Registered as ``learned``; it needs a path, as in ``learned:path=runs/philly-64-v1/model.npz``.
+    Registered as ``learned``: ``learned:NAME`` plays an agent of the package (``gpusched agents list``), and
+    ``learned:path=runs/philly-64/model.npz`` one of your own.
 
     Parameters
     ----------
@@ -51,6 +53,7 @@ class LearnedScheduler(Scheduler):
     cloned : True = play ``cloned.npz`` beside the model, the network that has imitated its teacher but has not yet
         learned from rewards; default False
     queue_window, running_window, partner_window : numbers of jobs that the agent sees here; default 0 = as in training
+    agent : name of an agent of the package, instead of a path; its card is the configuration
 
     Raises
     ------
@@ -80,15 +83,14 @@ class LearnedScheduler(Scheduler):
     queue_window: int = 0
     running_window: int = 0
     partner_window: int = 0
+    agent: str = ""
     windows: Windows = field(init=False, repr=False, default_factory=Windows)
     _model: Any = field(init=False, repr=False, default=None)
     _player: PolicyScheduler | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
         """Read the configuration; the network is loaded on first use."""
-        if not self.path:
-            raise SchedulerError("learned: give the model's path, for example learned:path=runs/philly-64-v1/model.npz")
-        source = Path(self.config) if self.config else Path(self.path).with_name(CONFIG_FILE)
+        source = self._configuration()
         try:
             self.windows = windows_of(json.loads(source.read_text(encoding="utf-8"))["training"])
         except OSError as error:
@@ -101,6 +103,19 @@ class LearnedScheduler(Scheduler):
         self.windows = dataclasses.replace(self.windows, **{name: count for name, count in seen.items() if count})
         self.clairvoyant = self.windows.clairvoyant
 
+    def _configuration(self) -> Path:
+        """Return the file that holds the windows."""
+        if self.agent:
+            if self.path or self.config or self.initial or self.cloned:
+                raise SchedulerError(f"learned:{self.agent}: leave out path, config, initial and cloned")
+            return read_card(self.agent).file.with_suffix(".json")
+        if not self.path:
+            raise SchedulerError(
+                "learned: name an agent of `gpusched agents list`, or give the model's path, for example "
+                "learned:path=runs/philly-64/model.npz"
+            )
+        return Path(self.config) if self.config else Path(self.path).with_name(CONFIG_FILE)
+
     @property
     def name(self) -> str:
         """Name in tables."""
@@ -109,12 +124,14 @@ class LearnedScheduler(Scheduler):
     @property
     def model_file(self) -> Path:
         """Path of the network that is played."""
+        if self.agent:
+            return read_card(self.agent).checked_file()
         path = Path(self.path)
         return next((path.with_stem(stem) for stem in _STEMS if getattr(self, stem)), path)
 
     def references(self) -> list[str]:
         """Return the fields that play something else than the trained network, where its files are there."""
-        saved = [stem for stem in _STEMS if Path(self.path).with_stem(stem).is_file()]
+        saved = [stem for stem in _STEMS if self.path and Path(self.path).with_stem(stem).is_file()]
         return [*saved, "untrained"]
 
     def reference(self, name: str) -> LearnedScheduler:
@@ -157,7 +174,7 @@ class LearnedScheduler(Scheduler):
         if self._model is None:
             self._model = self._load()
         if why := self._model.refusal(shapes, self.windows):
-            raise SchedulerError(f"{self.path}: the agent was {why}; train an agent on such a scenario")
+            raise SchedulerError(f"{self.agent or self.path}: the agent was {why}; train an agent on such a scenario")
 
     def _load(self) -> Any:
         path = self.model_file

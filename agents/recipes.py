@@ -8,24 +8,30 @@ from typing import Final
 from gpusched_env.agents.training import TrainingConfig
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """Settings of a training run, and the heuristics that its agent is measured by.
+    """Settings of a training run, the heuristics that its agent is measured by, and what its card says.
 
     Attributes
     ----------
     training : the settings
-    rivals : best tuned heuristics with the same information, beside the baselines with their default parameters
+    environment : id of the environment whose choices the agent makes
+    rivals : schedulers that it is compared with; the best tuned heuristics with the same information are among them
+    summary, intended_use, limits : see :class:`~gpusched_env.agents.cards.Card`
     """
 
     training: TrainingConfig
+    environment: str
     rivals: tuple[str, ...]
+    summary: str
+    intended_use: str
+    limits: str
 
 
 DEFAULT: Final = "philly-64"
 RECIPES: Final = {
     DEFAULT: Recipe(
-        TrainingConfig(
+        training=TrainingConfig(
             scenario="philly-64-v1",
             teacher="srtf:placement=consolidate",
             steps=3_000_000,
@@ -34,6 +40,12 @@ RECIPES: Final = {
             validations=10,
             validation_seeds=20,
         ),
-        ("srtf:placement=consolidate", "srsf:placement=consolidate"),
+        environment="gpusched/Cluster-v0",
+        rivals=("srtf:placement=consolidate", "srsf:placement=consolidate", "dally", "delay-zaharia", "ada-srsf"),
+        summary="small mean JCT on a bursty cluster: which job starts, which is preempted, when to wait",
+        intended_use="Clusters whose network is priced by tiers and whose jobs' run times are known, such as "
+        "philly-64-v1; a strong rival for new schedulers there.",
+        limits="It knows run times. It places gangs by one rule, consolidate. It learned 64 GPUs in 8 machines at "
+        "load 0.9 only; on other clusters, measure it first. It does not play where the network is a topology.",
     ),
 }

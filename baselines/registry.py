@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import importlib
 import keyword
+import re
 from collections.abc import Callable
 from math import inf
 from typing import Any, Final, NamedTuple
@@ -33,6 +35,7 @@ class Baseline(NamedTuple):
     plans_ahead: bool = False  # True = plans by many rehearsals at every arrival: slow where jobs arrive one by one
 
 
+LEARNED: Final = "learned"  # the only name that needs more: an agent of the package, or a path
 _HERE: Final = "gpusched_env.baselines"
 # The words that a spec may contain for True and False.
 _TRUTH: Final = {
@@ -208,8 +211,10 @@ BASELINES: Final[dict[str, Baseline]] = {
         "Gandiva as Dally's simulator implements it",
         variant_of="dally",
     ),
-    "learned": Baseline(
-        "gpusched_env.agents.learned:LearnedScheduler", {}, "a trained agent: learned:path=.../model.npz"
+    LEARNED: Baseline(
+        "gpusched_env.agents.learned:LearnedScheduler",
+        {},
+        "a trained agent: learned:NAME (gpusched agents list), or learned:path=.../model.npz",
     ),
     "random": Baseline(f"{_HERE}.random_choice:RandomChoice", {}, "uniform choice among feasible starts and waiting"),
 }
@@ -259,7 +264,7 @@ def list_baselines(links: bool = True, types: bool = False, variants: bool = Tru
     return [
         name
         for name, baseline in BASELINES.items()
-        if name != "learned"
+        if name != LEARNED
         and (links or not baseline.needs_links)
         and (types or not baseline.needs_types)
         and (variants or not baseline.variant_of)
@@ -269,6 +274,8 @@ def list_baselines(links: bool = True, types: bool = False, variants: bool = Tru
 
 def make_scheduler(spec: str, **overrides: Any) -> Scheduler:
     """Build a scheduler from ``NAME``, ``NAME:parameter=value,...`` or ``package.module:Class[:parameter=value,...]``.
+
+    ``learned:AGENT[,parameter=value,...]`` is an agent of the package.
 
     Parameters
     ----------
@@ -283,7 +290,7 @@ def make_scheduler(spec: str, **overrides: Any) -> Scheduler:
     load_plugins()
     name, _, rest = spec.partition(":")
     if name in BASELINES:
-        baseline = BASELINES[name]
+        baseline, rest = _agent(rest) if name == LEARNED else (BASELINES[name], rest)
         cls = _load(baseline.target)
         given = baseline.parameters | _parse(cls, spec, rest)
     elif "." in name or rest:
@@ -301,6 +308,16 @@ def make_scheduler(spec: str, **overrides: Any) -> Scheduler:
     if not isinstance(scheduler, Scheduler):
         raise SchedulerError(f"scheduler {spec!r}: {cls.__name__} is not a subclass of gpusched_env.Scheduler")
     return scheduler
+
+
+def _agent(rest: str) -> tuple[Baseline, str]:
+    """Return the scheduler that plays ``learned:REST``, and its parameters without the name of the agent."""
+    name, *others = re.split("[,:]", rest, maxsplit=1)
+    if not name or "=" in name:
+        return BASELINES[LEARNED], rest
+    cards = importlib.import_module("gpusched_env.agents.cards")  # imported late: agents import the baselines
+    target = cards.PLAYED_BY[cards.read_card(name).kind]
+    return BASELINES[LEARNED]._replace(target=target, parameters={"agent": name}), "".join(others)
 
 
 def _load(target: str) -> type[Scheduler]:

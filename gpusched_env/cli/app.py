@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from gpusched_env.cli.agents import agents_app
 from gpusched_env.cli.building import build
 from gpusched_env.cli.contents import describe_cluster, describe_table
 from gpusched_env.cli.describing import describe
@@ -81,6 +82,7 @@ app.command()(warmup)
 scenarios_app.command("draw")(draw_scenario)
 app.add_typer(scenarios_app, name="scenarios")
 app.add_typer(schedulers_app, name="schedulers")
+app.add_typer(agents_app, name="agents")
 traces_app.command("list")(list_files)
 traces_app.command("fetch")(fetch_files)
 traces_app.command("describe")(describe)

@@ -1,0 +1,108 @@
+"""Agents that the package contains: a checkpoint each, and a card that says what it is for and how it was made."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from gpusched_env.agents.checkpoints import LARGEST_BYTES
+from gpusched_env.errors import SchedulerError, unknown_name
+from gpusched_env.files import file_digest
+
+# Kind of an agent -> the class that plays it: a dataclass of schedulers whose field ``agent`` takes the agent's name.
+PLAYED_BY: Final = {"token-network": "gpusched_env.agents.learned:LearnedScheduler"}
+
+
+class Card(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a shipped agent is, from ``NAME.json`` beside its checkpoint ``NAME.npz``.
+
+    Attributes
+    ----------
+    name : as in the scheduler ``learned:NAME``
+    kind : one of :data:`PLAYED_BY`
+    summary : what it does, in one line
+    environment : id of the environment whose choices it makes
+    scenario : scenario on whose training seeds it learned
+    clairvoyant : True = it reads true run times
+    sha256 : digest of the checkpoint
+    made_by : commands that made the checkpoint
+    simulated_jobs : number of jobs that were simulated for the training, without those of validation
+    hours : time of the training [h]; ``machine`` says on what
+    seeds : first and end of the range of seeds for each use: train, validation, report
+    metric : what the comparison compares
+    compared_seeds : number of report seeds of the comparison
+    ratios : metric of the agent / that of each rival: geometric mean over the seeds, and its 95 % interval
+    intended_use, limits : when to use it, and when not
+    versions : of this package and of those that training uses
+    training : all settings of the training; the windows of the agent are among them
+    """
+
+    name: str
+    kind: str
+    summary: str
+    environment: str
+    scenario: str
+    clairvoyant: bool
+    sha256: str
+    made_by: list[str]
+    simulated_jobs: int
+    hours: float
+    machine: str
+    seeds: dict[str, tuple[int, int]]
+    metric: str
+    compared_seeds: int
+    ratios: dict[str, tuple[float, float, float]]
+    intended_use: str
+    limits: str
+    versions: dict[str, Any]
+    training: dict[str, Any]
+
+    @property
+    def file(self) -> Path:
+        """The checkpoint."""
+        return shipped_folder() / f"{self.name}.npz"
+
+    def checked_file(self) -> Path:
+        """Return the checkpoint's path.
+
+        Raises
+        ------
+        SchedulerError : the file is missing, too large, or not the one of the card
+        """
+        if file_digest(self.file, SchedulerError) != self.sha256:
+            raise SchedulerError(f"{self.file}: its SHA-256 is not that of its card; install the package again")
+        if self.file.stat().st_size > LARGEST_BYTES:
+            raise SchedulerError(f"{self.file}: a shipped agent may have at most {LARGEST_BYTES:,} bytes")
+        return self.file
+
+
+def shipped_folder() -> Path:
+    """Return the folder of the shipped agents."""
+    return Path(str(files("gpusched_env.agents"))) / "shipped"
+
+
+def shipped_agents() -> list[str]:
+    """Return the names of all shipped agents."""
+    return sorted(path.stem for path in shipped_folder().glob("*.json"))
+
+
+def read_card(name: str) -> Card:
+    """Return the card of a shipped agent.
+
+    Raises
+    ------
+    SchedulerError : there is no such agent, or its card is damaged
+    """
+    if name not in shipped_agents():
+        raise SchedulerError(f"{unknown_name('agent', name, shipped_agents())}; or give a model: learned:path=FILE")
+    path = shipped_folder() / f"{name}.json"
+    try:
+        card = msgspec.json.decode(path.read_bytes(), type=Card)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise SchedulerError(f"{path}: not the card of an agent ({error}); install the package again") from error
+    if card.name != name or card.kind not in PLAYED_BY:
+        raise SchedulerError(f"{path}: the card is of {card.kind} {card.name!r}; install the package again")
+    return card
