@@ -91,7 +91,7 @@ class IndexRule:
     move_factor: float = 1e6
     reach: int = 8
     burst_s: float = 5.0
-    series_s: float = 600.0
+    series_s: float = 100_000.0
     censored: int = 3
 
     def tables(self, instance: Instance) -> Tables:

@@ -4,30 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
+from gpusched_env.agents.cards import read_card
 from gpusched_env.agents.index_policy import loop
+from gpusched_env.agents.index_policy.allocation import allocate_index
 from gpusched_env.agents.index_policy.moving import next_move
 from gpusched_env.agents.index_policy.ranking import next_change_s, rank_jobs, score_jobs
 from gpusched_env.agents.index_policy.rule import IndexRule
-from gpusched_env.agents.index_policy.allocation import allocate_index
 from gpusched_env.agents.index_policy.state import IndexState
 from gpusched_env.baselines.compiled_loop import CompiledLoop
 from gpusched_env.core.planning import Walk
+from gpusched_env.errors import SchedulerError
 from gpusched_env.simulator import ClusterView, Decision, Preempt, Scheduler, Simulation, Wait
 
 
 @dataclass
 class IndexPolicy(Scheduler):
-    """Give the GPUs to the jobs with the smallest scores, which a small network computed in advance.
+    """Give the GPUs to the jobs with the smallest scores; a small network has written the scores into a table.
 
-    The score of a job depends on its gang size, on the time for which it has made progress, and on the service of the
-    jobs of the same gang size that were submitted shortly before and after it. No run time is known. A waiting job
-    accepts only few machines, later one rack, later any GPUs: its patience grows with what a wider placement costs.
+    The score of a job depends on its gang size, on the time for which it has made progress, and on the service of jobs
+    of the same gang size that were submitted shortly before and after it. No run time is known. A waiting gang accepts
+    only the fewest machines at first, later one rack, later any GPUs: its patience grows with what a wider placement
+    costs. A gang that has lost much time by a wide placement moves as soon as a tighter one is free.
+
+    Registered as ``learned:general``, the agent of the package; it is also played as ``learned`` without a name.
 
     Parameters
     ----------
-    rule : the weights
+    agent : name of an agent of the package
+    path : instead, a file that ``python -m gpusched_env.agents.index_policy.search`` has written
+
+    Raises
+    ------
+    SchedulerError : neither or both are given, or the file is missing or damaged
 
     Notes
     -----
@@ -35,13 +47,28 @@ class IndexPolicy(Scheduler):
     and ties go to the lower row. A decision point takes O(n log n), n = number of jobs in the system.
     """
 
-    rule: IndexRule = field(default_factory=IndexRule)
+    agent: str = ""
+    path: str = ""
+    rule: IndexRule = field(init=False, repr=False)
     _plan: IndexState | None = field(init=False, repr=False, default=None)
+
+    def __post_init__(self) -> None:
+        """Read the weights."""
+        if bool(self.agent) == bool(self.path):
+            raise SchedulerError("index policy: give either agent, a name of `gpusched agents list`, or path, a file")
+        self.rule = _loaded(read_card(self.agent).checked_file() if self.agent else Path(self.path))
+
+    @classmethod
+    def playing(cls, rule: IndexRule) -> IndexPolicy:
+        """Return a scheduler that plays a rule that is in no file."""
+        policy = cls.__new__(cls)
+        policy.agent, policy.path, policy.rule, policy._plan = "", "", rule, None
+        return policy
 
     @property
     def name(self) -> str:
         """Name in tables."""
-        return "learned"
+        return f"learned:{self.agent}" if self.agent else "learned"
 
     def reset(self, view: ClusterView) -> None:
         """Make the table of scores for the job classes of a new simulation."""
@@ -70,3 +97,8 @@ class IndexPolicy(Scheduler):
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the state of a run."""
         return self.__dict__ | {"_plan": None}
+
+
+@lru_cache(maxsize=8)
+def _loaded(path: Path) -> IndexRule:
+    return IndexRule.load(path)

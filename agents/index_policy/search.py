@@ -22,7 +22,6 @@ from gpusched_env.errors import GpuschedError
 from gpusched_env.instance import Instance
 from gpusched_env.simulator import Simulation
 
-HIDDEN: Final = 8
 LARGEST: Final = 32  # nodes of the largest cluster of the search
 TAIL_WEIGHT: Final = 0.15  # weight of the logarithm of the 99th percentile of JCT, relative to that of the mean
 REPORT: Final = 10  # generations between two scores on all windows
@@ -36,7 +35,7 @@ START: Final[Mapping[str, tuple[float, ...]]] = {
     "least_run_s": (-1.0,),
     "aging": (1.0,),
     "patience_s": (0.0, 1.0, 0.0, 0.0),
-    "links_factor": (0.5,),
+    "links_factor": (2.5,),
     "move_factor": (-1.0,),
 }
 
@@ -52,6 +51,7 @@ class Settings:
     population : rules tried in a generation
     batch : windows on which each of them is played
     sigma : standard deviation of the samples of the first generation
+    hidden : number of hidden units; 0 = a linear rule with two bounds
     """
 
     seed: int = 0
@@ -59,26 +59,28 @@ class Settings:
     population: int = 18
     batch: int = 18
     sigma: float = 0.15
+    hidden: int = 8
 
 
-def start_vector(seed: int) -> np.ndarray:
+def start_vector(seed: int, hidden: int) -> np.ndarray:
     """Return the vector at which a search begins: START, and random hidden units that do not matter yet."""
-    inner = np.random.default_rng(seed).normal(0.0, 0.5, (len(INPUTS), HIDDEN))
-    parts = [inner.ravel(), np.zeros(2 * HIDDEN), *(np.array(values) for values in START.values())]
+    inner = np.random.default_rng(seed).normal(0.0, 0.5, (len(INPUTS), hidden))
+    parts = [inner.ravel(), np.zeros(2 * hidden), *(np.array(values) for values in START.values())]
     return np.concatenate(parts)
 
 
 def rule_of(vector: np.ndarray) -> IndexRule:
     """Return the rule of a vector; times and factors are powers of 4."""
-    at = 0
+    at, fixed = 0, sum(map(len, START.values()))
+    hidden = (len(vector) - fixed) // (len(INPUTS) + 2)
 
     def take(count: int) -> np.ndarray:
         nonlocal at
         at += count
         return vector[at - count : at].copy()
 
-    inner = take(len(INPUTS) * HIDDEN).reshape(len(INPUTS), HIDDEN)
-    bias, outer = take(HIDDEN), take(HIDDEN)
+    inner = take(len(INPUTS) * hidden).reshape(len(INPUTS), hidden)
+    bias, outer = take(hidden), take(hidden)
     parts = {name: take(len(values)) for name, values in START.items()}
     per_excess, constant = np.split(_power_of_4(parts["patience_s"]), 2)
     return IndexRule(
@@ -105,7 +107,7 @@ def _power_of_4(exponents: np.ndarray) -> np.ndarray:
 def log_jct(rule: IndexRule, instance: Instance) -> tuple[float, float]:
     """Return the logarithms of mean and 99th percentile of the JCT of a rule [s]."""
     simulation = Simulation(instance)
-    simulation.run(IndexPolicy(rule))
+    simulation.run(IndexPolicy.playing(rule))
     jobs = simulation.arrays.jobs
     jct_s = jobs["finish_s"] - jobs["arrival_s"]
     return float(np.log(jct_s.mean())), float(np.log(np.quantile(jct_s, 0.99)))
@@ -134,9 +136,8 @@ def search(problems: Mapping[Window, Instance], settings: Settings) -> tuple[Ind
         raise GpuschedError('the search needs cmaes: pip install "gpusched-env[tuning]"') from error
     windows, begun, jobs = list(problems), time.process_time(), 0
     rng = np.random.default_rng(settings.seed)
-    optimiser = CMA(
-        mean=start_vector(settings.seed), sigma=settings.sigma, population_size=settings.population, seed=settings.seed
-    )
+    start = start_vector(settings.seed, settings.hidden)
+    optimiser = CMA(mean=start, sigma=settings.sigma, population_size=settings.population, seed=settings.seed)
     best, best_score = optimiser.mean, np.inf
     for generation in range(1, settings.generations + 1):
         chosen = [windows[i] for i in rng.permutation(len(windows))[: settings.batch]]
@@ -161,10 +162,11 @@ def main() -> None:
     parser.add_argument("logs", type=Path, help="folder of the logs")
     parser.add_argument("--seed", type=int, default=0, help="seed of the search (default 0)")
     parser.add_argument("--generations", type=int, default=100, help="number of generations (default 100)")
+    parser.add_argument("--hidden", type=int, default=8, help="hidden units (default 8); 0 = a linear rule")
     parser.add_argument("--output", type=Path, default=Path("index_policy.npz"), help="file to write")
     options = parser.parse_args()
     windows = [window for window in list_windows(TRAINING) if window.nodes <= LARGEST]
-    settings = Settings(options.seed, options.generations)
+    settings = Settings(options.seed, options.generations, hidden=options.hidden)
     rule, about = search({window: window.instance(options.logs) for window in windows}, settings)
     rule.save(options.output, {"windows": len(windows), "settings": vars(settings), **about})
     print(f"saved {options.output}: {about}")

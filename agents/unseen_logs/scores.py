@@ -1,27 +1,24 @@
-"""How schedulers do on the test windows: paired ratios of JCT, with intervals by hierarchical bootstrap."""
+"""Scores of runs on the windows of the study, and ratios of schedulers with their intervals."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from gpusched_env.agents.unseen_logs.windows import LOGS, Window
-from gpusched_env.baselines import make_scheduler
 from gpusched_env.instance import Instance
 from gpusched_env.portable import arrays
-from gpusched_env.simulator import Simulation
+from gpusched_env.simulator import Scheduler, Simulation
 
 RESAMPLES: Final = 2_000
 _TAIL: Final = 0.99
 
 
-@dataclass(frozen=True)
-class Played:
-    """One run of a scheduler on a window.
+class Score(msgspec.Struct, frozen=True):
+    """What a run of a scheduler on a window gives.
 
     Attributes
     ----------
@@ -30,6 +27,7 @@ class Played:
     makespan_s : end of the last job [s]
     unfinished : jobs that have not finished
     preemptions : preemptions per job
+    jobs : number of jobs
     """
 
     mean_jct_s: float
@@ -38,64 +36,59 @@ class Played:
     makespan_s: float
     unfinished: int
     preemptions: float
+    jobs: int
 
 
-def play(spec: str, instance: Instance) -> Played:
+def score(scheduler: Scheduler, instance: Instance) -> Score:
     """Play a scheduler on a window."""
     simulation = Simulation(instance)
-    simulation.run(make_scheduler(spec))
+    simulation.run(scheduler)
     jobs = simulation.arrays.jobs
-    done = np.isfinite(jobs["finish_s"])
-    jct_s = np.sort(jobs["finish_s"][done] - jobs["arrival_s"][done])
-    return Played(
+    done = jobs[np.isfinite(jobs["finish_s"])]
+    jct_s = np.sort(done["finish_s"] - done["arrival_s"])
+    return Score(
         mean_jct_s=arrays.mean(jct_s),
         p99_jct_s=float(np.quantile(jct_s, _TAIL)),
         worst_tenth_s=arrays.mean(jct_s[-max(len(jct_s) // 10, 1) :]),
-        makespan_s=float(jobs["finish_s"][done].max()),
-        unfinished=int((~done).sum()),
+        makespan_s=float(done["finish_s"].max()),
+        unfinished=len(jobs) - len(done),
         preemptions=float(jobs["preemptions"].sum()) / len(jobs),
+        jobs=len(jobs),
     )
 
 
-def by_log(windows: Sequence[Window]) -> dict[str, list[Window]]:
-    """Return the windows of each log of the study."""
-    logs: dict[str, list[Window]] = {}
+def by_log(windows: Sequence[Window]) -> dict[str, list[str]]:
+    """Return the names of the windows of each log."""
+    logs: dict[str, list[str]] = {}
     for window in windows:
-        logs.setdefault(LOGS[window.part], []).append(window)
+        logs.setdefault(LOGS.get(window.part, window.part), []).append(window.name)
     return logs
 
 
 def ratio(
-    agents: Sequence[Mapping[Window, Played]], rival: Mapping[Window, Played], windows: Sequence[Window], field: str
+    agents: Sequence[Mapping[str, Score]], rival: Mapping[str, Score], windows: Sequence[str], field: str
 ) -> tuple[float, float, float]:
     """Return the geometric mean of agent / rival over agents and windows, and its 95 % interval.
 
     Parameters
     ----------
-    agents : results of each agent, one for each training seed
-    rival : results of the rival on the same windows
-    field : a field of :class:`Played`
+    agents : scores by window of each agent, one for each training seed
+    rival : scores by window of the rival
+    windows : names of windows
+    field : a field of :class:`Score`
 
     Notes
     -----
-    Hierarchical bootstrap: each resample draws agents, and for each of them windows, both with replacement.
+    Hierarchical bootstrap: each resample draws agents with replacement, and for each of them windows.
     """
-    logs = np.array(
-        [[getattr(agent[window], field) / getattr(rival[window], field) for window in windows] for agent in agents]
-    )
-    logs = arrays.log(logs)
+    mine = np.array([[getattr(agent[window], field) for window in windows] for agent in agents])
+    logs = arrays.log(mine / np.array([getattr(rival[window], field) for window in windows]))
     rng = np.random.default_rng(0)
     count, length = logs.shape
-    means = np.empty(RESAMPLES)
-    for i in range(RESAMPLES):
-        chosen = rng.integers(count, size=count)
-        rows = rng.integers(length, size=(count, length))
-        means[i] = logs[chosen[:, None], rows].mean()
+    means = [
+        logs[rng.integers(count, size=count)[:, None], rng.integers(length, size=(count, length))].mean()
+        for _ in range(RESAMPLES)
+    ]
     low, high = np.quantile(means, (0.025, 0.975))
     middle, low, high = arrays.exp(np.array([logs.mean(), low, high])).tolist()
     return middle, low, high
-
-
-def as_dict(played: Played) -> dict[str, float]:
-    """Return plain data for JSON."""
-    return dataclasses.asdict(played)

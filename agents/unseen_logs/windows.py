@@ -44,9 +44,11 @@ SIZES: Final = {
 }
 FEWEST_JOBS: Final = 1_000
 # The load of a window is the first of LADDER at which the queue of fifo-skip makes the mean JCT at least so many times
-# the mean run time on the ideal placement. The two limits take turns, and so do the two networks.
+# the mean run time on the ideal placement. The two limits take turns, and so do the two networks. Where jobs of months
+# make the mean run time so large that no load reaches the limit, LEAST_STRETCH takes its place.
 LADDER: Final = (0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.4, 1.7, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 11.0, 16.0, 22.0, 32.0)
-STRETCHES: Final = (1.5, 2.5)
+STRETCHES: Final = (2.0, 4.0)
+LEAST_STRETCH: Final = 1.5
 TRIES: Final = 40
 GENERATORS: Final = ("synthetic:philly", "synthetic:helios-venus")
 
@@ -84,10 +86,10 @@ PARTS: Final = {
     "philly-after": Part(_PHILLY, _PHILLY_SPLIT_S, 9_171_737.0, TEST, 20),
     "venus-after": Part(_VENUS, _VENUS_SPLIT_S, 11_735_845.0, TEST, 20),
     "pai": Part("pai:alibaba/pai2020_gpu_tasks_days00-31.csv.gz", 0.0, 2_747_980.0, TEST, 20),
-    "kalos": Part("acme:acme/kalos_gpu_jobs_first800.csv.gz", 0.0, 1_703_641.0, TEST, 20),
+    "kalos": Part("acme:acme/kalos_gpu_jobs_first800.csv.gz", 0.0, 1_703_641.0, TEST, 20, most_nodes=64),
     "muri-2": Part("muri:muri/trace2.csv.gz", 0.0, 8_572_284.0, TEST, 10),
     "muri-3": Part("muri:muri/trace3.csv.gz", 0.0, 8_166_050.0, TEST, 10),
-    "openb": Part("openb:alibaba/openb_pod_list_default.csv.gz", 0.0, 12_901_762.0, TEST, 20, 32, 16),
+    "openb": Part("openb:alibaba/openb_pod_list_default.csv.gz", 0.0, 12_901_762.0, TEST, 20, jobs_per_gpu=32, most_nodes=16),
 }
 # The study calls the two parts of one collection one log.
 LOGS: Final = {
@@ -203,9 +205,10 @@ def make_windows(logs: Path) -> Iterator[Window]:
                 first = later * number // max(part.windows - 1, 1)
                 starts_s = [float(mine[(first + jobs * i // 4) % (later + 1)]) for i in range(TRIES)]
                 seeds = range(number, number + 1)
-            for start_s, seed in itertools.product(starts_s, seeds):
+            limits = (STRETCHES[number // 2 % 2], LEAST_STRETCH)
+            for stretch, start_s, seed in itertools.product(limits, starts_s, seeds):
                 window = Window(name, start_s, jobs, nodes, tuple(NETWORKS)[number % 2], LADDER[0], seed)
-                load = _load_with_queues(window, logs, STRETCHES[number // 2 % 2])
+                load = _load_with_queues(window, logs, stretch)
                 if load is not None:
                     yield dataclasses.replace(window, load=load)
                     break

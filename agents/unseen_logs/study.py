@@ -1,0 +1,113 @@
+"""Play agents and tuned rivals on the windows of the study, and print how the agents compare.
+
+``python -m gpusched_env.agents.unseen_logs.study LOGS --agents FILE FILE ...``: one file for each training seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from gpusched_env.agents.index_policy.scheduler import IndexPolicy
+from gpusched_env.agents.index_policy.search import rule_of, start_vector
+from gpusched_env.agents.unseen_logs.rivals import tuned_rivals
+from gpusched_env.agents.unseen_logs.scores import Score, by_log, ratio, score
+from gpusched_env.agents.unseen_logs.windows import TEST, TRAINING, Window, list_windows
+from gpusched_env.baselines import make_scheduler
+from gpusched_env.cli.console import plain_table, show
+from gpusched_env.files import write_whole
+from gpusched_env.simulator import Scheduler
+
+INITIAL: Final = "initial"
+FIELDS: Final = {
+    "mean JCT": "mean_jct_s", "p99 JCT": "p99_jct_s", "worst tenth": "worst_tenth_s", "makespan": "makespan_s",
+}  # fmt: skip
+Results = dict[str, dict[str, Score]]  # name of a scheduler -> name of a window -> score
+
+
+def contenders(agents: Sequence[Path]) -> Iterator[tuple[str, Scheduler]]:
+    """Yield the agents, the rule at which the search began, and the tuned rivals, each with its name."""
+    for path in agents:
+        yield str(path), IndexPolicy(path=str(path))
+    yield INITIAL, IndexPolicy.playing(rule_of(start_vector(0, 0)))
+    for name, spec in tuned_rivals().items():
+        yield name, make_scheduler(spec)
+
+
+def play(logs: Path, windows: Sequence[Window], agents: Sequence[Path], file: Path) -> Results:
+    """Play all contenders on all windows; ``file`` keeps the scores, and what it has is not played again."""
+    known = msgspec.json.decode(file.read_bytes(), type=dict[str, dict[str, Score]]) if file.is_file() else {}
+    for window in windows:
+        instance = None
+        begun = time.process_time()
+        for name, scheduler in contenders(agents):
+            scores = known.setdefault(name, {})
+            if window.name not in scores:
+                instance = instance or window.instance(logs)
+                scores[window.name] = score(scheduler, instance)
+        if instance is not None:
+            print(f"{window.name}: {time.process_time() - begun:.1f} CPU s", flush=True)
+            write_whole(file, msgspec.json.encode(known).decode())
+    return known
+
+
+def report(results: Mapping[str, Mapping[str, Score]], agents: Sequence[str], windows: Sequence[Window]) -> None:
+    """Print the agents beside each rival, log by log, and beside the best rival of each log."""
+    logs = by_log(windows)
+    rivals = [name for name in results if name not in agents]
+    for label, field in FIELDS.items():
+        table = plain_table(f"{label}: agents /", *logs, texts=1)
+        for rival in rivals:
+            cells = [_cell(*ratio([results[a] for a in agents], results[rival], names, field)) for names in logs.values()]
+            table.add_row(rival, *cells)
+        show(table)
+    table = plain_table("log", "best tuned rival", "mean JCT", "p99 JCT", "best rival of each window", texts=2)
+    for log, names in logs.items():
+        tuned = [name for name in rivals if name != INITIAL]
+        best = min(tuned, key=lambda name: ratio([results[name]], results[tuned[0]], names, "mean_jct_s")[0])
+        mine = [results[a] for a in agents]
+        oracle = {
+            window: min((results[name][window] for name in tuned), key=lambda one: one.mean_jct_s) for window in names
+        }
+        table.add_row(
+            log,
+            best,
+            *(_cell(*ratio(mine, results[best], names, field)) for field in ("mean_jct_s", "p99_jct_s")),
+            _cell(*ratio(mine, oracle, names, "mean_jct_s")),
+        )
+    show(table)
+    table = plain_table("agent", *logs, texts=1)
+    for agent in agents:
+        cells = []
+        for names in logs.values():
+            one = [results[agent][name] for name in names]
+            cells.append(f"{sum(s.preemptions for s in one) / len(one):.2f}, {sum(s.unfinished for s in one)}")
+        table.add_row(agent, *cells)
+    table.caption = "preemptions per job, unfinished jobs"
+    show(table)
+
+
+def _cell(mean: float, low: float, high: float) -> str:
+    return f"{mean:.3f} [{low:.3f}, {high:.3f}]"
+
+
+def main() -> None:
+    """Play and print."""
+    parser = argparse.ArgumentParser(description="Compare index policies with tuned rivals on unseen logs.")
+    parser.add_argument("logs", type=Path, help="folder of the logs")
+    parser.add_argument("--agents", type=Path, nargs="+", required=True, help="files, one for each training seed")
+    parser.add_argument("--use", choices=(TEST, TRAINING), default=TEST, help="windows to play (default test)")
+    parser.add_argument("--results", type=Path, default=Path("unseen_logs.json"), help="file that keeps the scores")
+    options = parser.parse_args()
+    windows = list_windows(options.use)
+    results = play(options.logs, windows, options.agents, options.results)
+    report(results, [str(path) for path in options.agents], windows)
+
+
+if __name__ == "__main__":
+    main()
