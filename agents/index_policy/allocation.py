@@ -29,6 +29,7 @@ def allocate_index(instance: Instance, rule: IndexRule) -> IndexState:
         aging=tables.aging,
         widths=np.array([rule_number(name) for name in WIDTHS], np.int32),
         patience_s=tables.patience_s,
+        tightest=instance.cluster.tightest_tier(instance.classes[:, 1]),
         ideal_s=tables.ideal_s,
         order=np.zeros(jobs, np.int32),
         scratch=np.zeros(jobs, np.int32),

@@ -27,7 +27,8 @@ def fits_tightly(sim: Run, plan: IndexState, number: int) -> bool:
 def next_move(sim: Run, plan: IndexState) -> int:
     """Return the row of the gang to preempt now so that it starts again on a tighter placement; -1 = none.
 
-    It is the gang that has lost most time by its placement since it started.
+    It is the gang that has lost most time by its placement since it started. A gang without the patience to wait for
+    the tightest placement stays, since it would start on any GPUs again.
     """
     w = sim.world
     least_s = plan.memory["move_factor"] * (w["checkpoint_s"] + w["restore_s"])
@@ -35,9 +36,12 @@ def next_move(sim: Run, plan: IndexState) -> int:
     for i in range(w["running"]):
         number = sim.running[i]
         gang = sim.replicas[number]
-        if gang["phase"] != ACTIVE or gang["gpus"] == 1 or gang["start_s"] == w["clock_s"]:
+        kind = gang["job_class"]
+        if gang["phase"] != ACTIVE or gang["tier"] == plan.tightest[kind] or gang["start_s"] == w["clock_s"]:
             continue
-        lost_s = (w["clock_s"] - gang["start_s"]) * (1.0 - plan.ideal_s[gang["job_class"]] / gang["iteration_s"])
+        if plan.patience_s[kind, 0] <= w["checkpoint_s"]:
+            continue
+        lost_s = (w["clock_s"] - gang["start_s"]) * (1.0 - plan.ideal_s[kind] / gang["iteration_s"])
         if lost_s > least_s and fits_tightly(sim, plan, number):
             least_s = lost_s
             found = gang["job"]

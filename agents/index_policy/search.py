@@ -55,10 +55,10 @@ class Settings:
     """
 
     seed: int = 0
-    generations: int = 100
+    generations: int = 60
     population: int = 18
-    batch: int = 18
-    sigma: float = 0.15
+    batch: int = 24
+    sigma: float = 0.12
     hidden: int = 8
 
 
@@ -161,7 +161,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Search the weights of an index policy.")
     parser.add_argument("logs", type=Path, help="folder of the logs")
     parser.add_argument("--seed", type=int, default=0, help="seed of the search (default 0)")
-    parser.add_argument("--generations", type=int, default=100, help="number of generations (default 100)")
+    parser.add_argument("--generations", type=int, default=60, help="number of generations (default 60)")
     parser.add_argument("--hidden", type=int, default=8, help="hidden units (default 8); 0 = a linear rule")
     parser.add_argument("--output", type=Path, default=Path("index_policy.npz"), help="file to write")
     options = parser.parse_args()

@@ -36,6 +36,7 @@ class IndexState(Handle):
     aging = array(np.float64, "levels")  # subtracted from the score of a job that has waited for so long
     widths = array(np.int32, "widths")  # placement rules of patient jobs, tightest first
     patience_s = array(np.float64, "classes", "widths")  # [s] for how long a waiting job accepts only such a placement
+    tightest = array(np.int32, "classes")  # tightest tier that can hold a gang in the empty cluster
     ideal_s = array(np.float64, "classes")  # [s] of one iteration on the tightest placement
     order = array(np.int32, "jobs")
     scratch = array(np.int32, "jobs")
