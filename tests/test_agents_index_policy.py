@@ -141,7 +141,7 @@ def test_a_gang_moves_when_a_tighter_placement_is_free() -> None:
     """
     jobs = Workload.from_columns([0.0, 0.0, 1.0], [3, 3, 2], [9_000.0, 600.0, 3_000.0], profiles=mixed_profiles(), profile=[2, 2, 1])
     instance = Instance(Cluster.parse("2x4"), jobs)
-    rule = IndexRule(hold=100.0, patience_s=np.array([[0.0, 40.0], [0.0, 40.0]]), move_factor=1.0)
+    rule = IndexRule(hold=100.0, patience_s=np.array([[0.0, 40.0], [0.0, 40.0]]), move_factor=0.3)
     log = play(instance, IndexPolicy.playing(rule))
     mine = log.events[log.events["job"] == 2]
     assert mine["kind"].tolist() == [ARRIVAL, START, PREEMPT, RELEASE, RESUME, COMPLETE]

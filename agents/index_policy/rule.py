@@ -63,8 +63,8 @@ class IndexRule:
         levels are a doubling of time and count as 1
     inner, bias, outer : float64 [6, H], [H] and [H], the hidden units; INPUTS are the gang size, its share of the
         cluster, the level, the prediction, whether there is one, and whether it is from the burst
-    bounds : float64 [2], attained service at which the score rises, as in Tiresias' queues [log2 of 64 GPU s]
-    heights : float64 [2], by how much it rises
+    bounds : float64 [B], attained service at which the score rises, as in Tiresias' queues [log2 of 64 GPU s]
+    heights : float64 [B], by how much it rises
     hold : subtracted from the score of a running job
     least_run_s : progress that a gang makes before it may be preempted [s]
     aging : subtracted from the score of a waiting job for each doubling of its wait
@@ -81,8 +81,8 @@ class IndexRule:
     inner: np.ndarray = _zeros(len(INPUTS), 0)
     bias: np.ndarray = _zeros(0)
     outer: np.ndarray = _zeros(0)
-    bounds: np.ndarray = _zeros(2)
-    heights: np.ndarray = _zeros(2)
+    bounds: np.ndarray = _zeros(0)
+    heights: np.ndarray = _zeros(0)
     hold: float = 0.0
     least_run_s: float = 0.0
     aging: float = 0.0

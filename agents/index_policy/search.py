@@ -25,12 +25,12 @@ from gpusched_env.simulator import Simulation
 LARGEST: Final = 32  # nodes of the largest cluster of the search
 TAIL_WEIGHT: Final = 0.15  # weight of the logarithm of the 99th percentile of JCT, relative to that of the mean
 REPORT: Final = 10  # generations between two scores on all windows
-# What the search begins at, in units in which a step of 1 changes the schedule about equally: two queues at the bounds
+# What the search begins at, in units in which a step of 1 changes the schedule about equally: queues near the bounds
 # that Optuna found for Tiresias, arrival order within each, and similar jobs ahead of unknown ones.
 START: Final[Mapping[str, tuple[float, ...]]] = {
-    "linear": (0.5, 0.0, 0.5, 0.0, 0.0),
-    "bounds": (1.65, 2.7),
-    "heights": (1.0, 1.0),
+    "linear": (1.0, 0.0, 0.5, 0.0, 0.0),
+    "bounds": (1.5, 2.125, 2.75),
+    "heights": (1.0, 1.0, 1.0),
     "hold": (2.5,),
     "least_run_s": (-1.0,),
     "aging": (1.0,),
@@ -55,9 +55,9 @@ class Settings:
     """
 
     seed: int = 0
-    generations: int = 60
+    generations: int = 40
     population: int = 18
-    batch: int = 24
+    batch: int = 16
     sigma: float = 0.12
     hidden: int = 8
 
@@ -161,7 +161,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Search the weights of an index policy.")
     parser.add_argument("logs", type=Path, help="folder of the logs")
     parser.add_argument("--seed", type=int, default=0, help="seed of the search (default 0)")
-    parser.add_argument("--generations", type=int, default=60, help="number of generations (default 60)")
+    parser.add_argument("--generations", type=int, default=40, help="number of generations (default 40)")
     parser.add_argument("--hidden", type=int, default=8, help="hidden units (default 8); 0 = a linear rule")
     parser.add_argument("--output", type=Path, default=Path("index_policy.npz"), help="file to write")
     options = parser.parse_args()

@@ -55,12 +55,12 @@ _TIRESIAS: Final[dict[str, Choice]] = {
 RIVALS: Final = (
     Rival("fifo-skip", {"placement": _PLACEMENTS}, 2),
     Rival("yarn-cs"),
-    Rival("delay-zaharia", {"waits/0": (3.0, 30_000.0), "waits/1": (3.0, 30_000.0), "clock": ("declining", "waiting")}, 24),
+    Rival("delay-zaharia", {"waits/0": (3.0, 30_000.0), "waits/1": (3.0, 30_000.0), "clock": ("declining", "waiting")}, 8),
     Rival("las", {"round_s": (60.0, 7_200.0), "placement": _PLACEMENTS}, 24),
     Rival("las-2d", {"round_s": (60.0, 7_200.0), "placement": _PLACEMENTS}, 24),
-    Rival("tiresias", {**_TIRESIAS, "knob": ("inf",)}, 80),
-    Rival("tiresias-g", {**_TIRESIAS, "knob": ("inf",)}, 40),
-    Rival("gandiva-lite", {"quantum_s": (60.0, 7_200.0), "migrate_s": (60.0, 7_200.0)}, 12),
+    Rival("tiresias", {**_TIRESIAS, "knob": ("inf",)}, 700),
+    Rival("tiresias-g", {**_TIRESIAS, "knob": ("inf",)}, 10),
+    Rival("gandiva-lite", {"quantum_s": (60.0, 7_200.0), "migrate_s": (60.0, 7_200.0)}, 4),
     Rival(
         "dally",
         {
@@ -68,7 +68,7 @@ RIVALS: Final = (
             "priority": ("nw", "gpu-time", "arrival"), "preemption": ("lease", "victim", "none"),
             "victim_margin": ("0.05", "0.1", "0.3"),
         },
-        80,
+        700,
     ),
     Rival("tiresias-dally", {"lease_s": _LEASES}, 6),
     Rival("gandiva-dally", {"lease_s": _LEASES}, 6),
