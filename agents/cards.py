@@ -13,7 +13,10 @@ from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.files import file_digest
 
 # Kind of an agent -> the class that plays it: a dataclass of schedulers whose field ``agent`` takes the agent's name.
-PLAYED_BY: Final = {"token-network": "gpusched_env.agents.learned:LearnedScheduler"}
+PLAYED_BY: Final = {
+    "token-network": "gpusched_env.agents.learned:LearnedScheduler",
+    "index-policy": "gpusched_env.agents.index_policy.scheduler:IndexPolicy",
+}
 
 
 class Card(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -25,7 +28,8 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     kind : one of :data:`PLAYED_BY`
     summary : what it does, in one line
     environment : id of the environment whose choices it makes
-    scenario : scenario on whose training seeds it learned
+    scenario : scenario on whose report seeds it is compared; unless ``data`` says otherwise, it learned on the training
+        seeds
     clairvoyant : True = it reads true run times
     sha256 : digest of the checkpoint
     made_by : commands that made the checkpoint
@@ -38,6 +42,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     intended_use, limits : when to use it, and when not
     versions : of this package and of those that training uses
     training : all settings of the training; the windows of the agent are among them
+    data : what it learned from; "" = the training seeds of the scenario
     """
 
     name: str
@@ -59,6 +64,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     limits: str
     versions: dict[str, Any]
     training: dict[str, Any]
+    data: str = ""
 
     @property
     def file(self) -> Path:

@@ -90,6 +90,12 @@ def search(
 
 
 def optuna_library() -> Any:
+    """Return the module Optuna, which prints warnings alone.
+
+    Raises
+    ------
+    GpuschedError : it is not installed
+    """
     try:
         import optuna
     except ImportError as error:

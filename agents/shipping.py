@@ -78,11 +78,16 @@ def ship(settings: Settings) -> Card:
         versions={key: record[key] for key in ("version", "packages", "commit") if key in record},
         training=training,
     )
-    with whole(shipped_folder() / f"{name}.npz") as partial:
+    write_agent(card, model)
+    return card
+
+
+def write_agent(card: Card, model: Path) -> None:
+    """Write the card of an agent, and a copy of its checkpoint, to the folder of shipped agents."""
+    with whole(shipped_folder() / f"{card.name}.npz") as partial:
         partial.write_bytes(model.read_bytes())
     text = msgspec.json.format(msgspec.json.encode(card), indent=1).decode()
-    write_whole(shipped_folder() / f"{name}.json", text + "\n")
-    return card
+    write_whole(shipped_folder() / f"{card.name}.json", text + "\n")
 
 
 def simulated_episodes(folder: Path, training: dict[str, int]) -> int:

@@ -35,7 +35,8 @@ class Baseline(NamedTuple):
     plans_ahead: bool = False  # True = plans by many rehearsals at every arrival: slow where jobs arrive one by one
 
 
-LEARNED: Final = "learned"  # the only name that needs more: an agent of the package, or a path
+LEARNED: Final = "learned"  # an agent of the package, or one of the user's own
+GENERAL_AGENT: Final = "general"  # the agent that ``learned`` plays if no other is named
 _HERE: Final = "gpusched_env.baselines"
 # The words that a spec may contain for True and False.
 _TRUTH: Final = {
@@ -214,7 +215,7 @@ BASELINES: Final[dict[str, Baseline]] = {
     LEARNED: Baseline(
         "gpusched_env.agents.learned:LearnedScheduler",
         {},
-        "a trained agent: learned:NAME (gpusched agents list), or learned:path=.../model.npz",
+        "a trained agent: the general one, learned:NAME (gpusched agents list), or learned:path=.../model.npz",
     ),
     "random": Baseline(f"{_HERE}.random_choice:RandomChoice", {}, "uniform choice among feasible starts and waiting"),
 }
@@ -290,7 +291,8 @@ def make_scheduler(spec: str, **overrides: Any) -> Scheduler:
     load_plugins()
     name, _, rest = spec.partition(":")
     if name in BASELINES:
-        baseline, rest = _agent(rest) if name == LEARNED else (BASELINES[name], rest)
+        named = name == LEARNED and not {"agent", "path"} & set(overrides)
+        baseline, rest = _agent(rest) if named else (BASELINES[name], rest)
         cls = _load(baseline.target)
         given = baseline.parameters | _parse(cls, spec, rest)
     elif "." in name or rest:
@@ -312,8 +314,8 @@ def make_scheduler(spec: str, **overrides: Any) -> Scheduler:
 
 def _agent(rest: str) -> tuple[Baseline, str]:
     """Return the scheduler that plays ``learned:REST``, and its parameters without the name of the agent."""
-    name, *others = re.split("[,:]", rest, maxsplit=1)
-    if not name or "=" in name:
+    name, *others = re.split("[,:]", rest or GENERAL_AGENT, maxsplit=1)
+    if "=" in name:
         return BASELINES[LEARNED], rest
     cards = importlib.import_module("gpusched_env.agents.cards")  # imported late: agents import the baselines
     target = cards.PLAYED_BY[cards.read_card(name).kind]

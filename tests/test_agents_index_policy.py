@@ -8,7 +8,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import linked_scenario, mixed_profiles, play, plain_python_digests, preemptions, random_instance, two_types, unit_instance
+from helpers import (
+    linked_scenario,
+    mixed_profiles,
+    plain_python_digests,
+    play,
+    preemptions,
+    random_instance,
+    two_types,
+    unit_instance,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -72,7 +81,15 @@ def test_the_compiled_loop_makes_the_decisions_of_decide(seed: int, hold: float,
 
 def test_levels_are_half_doublings_from_a_minute_to_two_weeks() -> None:
     plan = allocate_index(random_instance(0), IndexRule())
-    assert [level_of(plan, seconds) for seconds in (0.0, 63.9, 64.0, 95.9, 96.0, 128.0, 1e7)] == [0, 0, 1, 1, 2, 3, LEVELS - 1]
+    assert [level_of(plan, seconds) for seconds in (0.0, 63.9, 64.0, 95.9, 96.0, 128.0, 1e7)] == [
+        0,
+        0,
+        1,
+        1,
+        2,
+        3,
+        LEVELS - 1,
+    ]
     assert THRESHOLDS_S[:4] == (64.0, 96.0, 128.0, 192.0)
 
 
@@ -114,7 +131,9 @@ def test_a_job_whose_burst_is_short_overtakes_one_whose_burst_is_long() -> None:
     instance = unit_instance(arrivals, gpus, durations, "1x2", checkpoint_s=0.0, restore_s=0.0)
     by_prediction = IndexRule(linear=np.array([0.0, 0.0, 1.0, 0.0, 0.0]), hold=100.0)
     by_row = IndexRule(hold=100.0)
-    ends = [job_times(instance, play(instance, IndexPolicy.playing(rule)))["finish_s"] for rule in (by_prediction, by_row)]
+    ends = [
+        job_times(instance, play(instance, IndexPolicy.playing(rule)))["finish_s"] for rule in (by_prediction, by_row)
+    ]
     assert ends[0].tolist() == [70.0, 5_200.0, 10_270.0, 5_270.0]
     assert ends[1].tolist() == [70.0, 5_200.0, 10_200.0, 10_270.0]
 
@@ -139,7 +158,9 @@ def test_a_gang_moves_when_a_tighter_placement_is_free() -> None:
     """Two machines of four GPUs. Two gangs of three leave one GPU on each, on which a gang of two spreads after 40 s.
     When the second gang of three ends, there is room on its machine: the gang of two moves there and stays.
     """
-    jobs = Workload.from_columns([0.0, 0.0, 1.0], [3, 3, 2], [9_000.0, 600.0, 3_000.0], profiles=mixed_profiles(), profile=[2, 2, 1])
+    jobs = Workload.from_columns(
+        [0.0, 0.0, 1.0], [3, 3, 2], [9_000.0, 600.0, 3_000.0], profiles=mixed_profiles(), profile=[2, 2, 1]
+    )
     instance = Instance(Cluster.parse("2x4"), jobs)
     rule = IndexRule(hold=100.0, patience_s=np.array([[0.0, 40.0], [0.0, 40.0]]), move_factor=0.3)
     log = play(instance, IndexPolicy.playing(rule))

@@ -37,17 +37,18 @@ def play_index(sim: Run, plan: IndexState, walk: Walk) -> int:
             while m["at"] < m["listed"]:
                 row = plan.order[m["at"]]
                 number = sim.jobs[row]["replica"]
-                if plan.verdicts[m["at"]] == SKIPPED and number >= 0:
-                    if sim.replicas[number]["phase"] != CHECKPOINTING and preempt(sim, row) == BUFFER_FULL:
-                        return LOG_FULL
+                loses = plan.verdicts[m["at"]] == SKIPPED and number >= 0
+                loses = loses and sim.replicas[number]["phase"] != CHECKPOINTING
+                if loses and preempt(sim, row) == BUFFER_FULL:
+                    return LOG_FULL
                 m["at"] += 1
             m["at"] = 0
             m["phase"] = STARTS
         if m["phase"] == STARTS:
             while m["at"] < m["listed"]:
-                if plan.verdicts[m["at"]] == NEWCOMER:
-                    if start(sim, plan.order[m["at"]], plan.rules[m["at"]], 0, False, 0) == BUFFER_FULL:
-                        return LOG_FULL
+                starts = plan.verdicts[m["at"]] == NEWCOMER
+                if starts and start(sim, plan.order[m["at"]], plan.rules[m["at"]], 0, False, 0) == BUFFER_FULL:
+                    return LOG_FULL
                 m["at"] += 1
             m["phase"] = MOVES
         if m["phase"] == MOVES:

@@ -6,6 +6,7 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -18,7 +19,7 @@ from gpusched_env.portable.arrays import log2
 
 FORMAT: Final = "gpusched-index-policy-1"
 # [s] Ends of the levels of elapsed times: two levels for each doubling, from about a minute to about two weeks.
-THRESHOLDS_S: Final = tuple(64.0 * 2 ** (i // 2) * (1.5 if i % 2 else 1.0) for i in range(29))
+THRESHOLDS_S: Final = tuple(64.0 * (1 << i // 2) * (1.5 if i % 2 else 1.0) for i in range(29))
 LEVELS: Final = len(THRESHOLDS_S) + 1
 PREDICTIONS: Final = 2 * LEVELS + 1  # none; from the burst of a job, by level; from its series, by level
 INPUTS: Final = ("gang", "share", "level", "prediction", "known", "burst")  # of the hidden units
@@ -45,8 +46,8 @@ class Tables(NamedTuple):
     ideal_s: np.ndarray
 
 
-def _zeros(*shape: int) -> Any:
-    return field(default_factory=lambda: np.zeros(shape))
+def _empty(*shape: int) -> np.ndarray:
+    return np.zeros(shape)
 
 
 @dataclass(frozen=True)
@@ -77,16 +78,16 @@ class IndexRule:
     censored : levels that a job that has not finished is expected to reach beyond its own
     """
 
-    linear: np.ndarray = _zeros(len(TERMS))
-    inner: np.ndarray = _zeros(len(INPUTS), 0)
-    bias: np.ndarray = _zeros(0)
-    outer: np.ndarray = _zeros(0)
-    bounds: np.ndarray = _zeros(0)
-    heights: np.ndarray = _zeros(0)
+    linear: np.ndarray = field(default_factory=partial(_empty, len(TERMS)))
+    inner: np.ndarray = field(default_factory=partial(_empty, len(INPUTS), 0))
+    bias: np.ndarray = field(default_factory=partial(_empty, 0))
+    outer: np.ndarray = field(default_factory=partial(_empty, 0))
+    bounds: np.ndarray = field(default_factory=partial(_empty, 0))
+    heights: np.ndarray = field(default_factory=partial(_empty, 0))
     hold: float = 0.0
     least_run_s: float = 0.0
     aging: float = 0.0
-    patience_s: np.ndarray = _zeros(2, 2)
+    patience_s: np.ndarray = field(default_factory=partial(_empty, 2, 2))
     links_factor: float = 1.0
     move_factor: float = 1e6
     reach: int = 8
@@ -155,4 +156,5 @@ class IndexRule:
         SchedulerError : the file is missing, damaged, or of another format
         """
         metadata, weights = read_checkpoint(path, FORMAT, "an index policy")
-        return cls(**weights, **json.loads(metadata["scalars"]))
+        values: dict[str, Any] = {**weights, **json.loads(metadata["scalars"])}
+        return cls(**values)

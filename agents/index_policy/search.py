@@ -20,6 +20,8 @@ from gpusched_env.agents.index_policy.scheduler import IndexPolicy
 from gpusched_env.agents.unseen_logs.windows import TRAINING, Window, list_windows
 from gpusched_env.errors import GpuschedError
 from gpusched_env.instance import Instance
+from gpusched_env.portable import arrays
+from gpusched_env.portable.elementary import log
 from gpusched_env.simulator import Simulation
 
 LARGEST: Final = 32  # nodes of the largest cluster of the search
@@ -100,8 +102,8 @@ def rule_of(vector: np.ndarray) -> IndexRule:
 
 
 def _power_of_4(exponents: np.ndarray) -> np.ndarray:
-    """Four to the power of bounded exponents, by NumPy: the result is stored, so no schedule depends on its last bit."""
-    return np.exp2(2.0 * np.clip(exponents, -5.0, 5.0))
+    """Four to the power of bounded exponents."""
+    return arrays.power(4.0, np.clip(exponents, -5.0, 5.0))
 
 
 def log_jct(rule: IndexRule, instance: Instance) -> tuple[float, float]:
@@ -110,7 +112,7 @@ def log_jct(rule: IndexRule, instance: Instance) -> tuple[float, float]:
     simulation.run(IndexPolicy.playing(rule))
     jobs = simulation.arrays.jobs
     jct_s = jobs["finish_s"] - jobs["arrival_s"]
-    return float(np.log(jct_s.mean())), float(np.log(np.quantile(jct_s, 0.99)))
+    return log(arrays.mean(jct_s)), log(float(np.quantile(jct_s, 0.99)))
 
 
 def score(rule: IndexRule, instances: Sequence[Instance]) -> float:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -55,7 +54,11 @@ _TIRESIAS: Final[dict[str, Choice]] = {
 RIVALS: Final = (
     Rival("fifo-skip", {"placement": _PLACEMENTS}, 2),
     Rival("yarn-cs"),
-    Rival("delay-zaharia", {"waits/0": (3.0, 30_000.0), "waits/1": (3.0, 30_000.0), "clock": ("declining", "waiting")}, 8),
+    Rival(
+        "delay-zaharia",
+        {"waits/0": (3.0, 30_000.0), "waits/1": (3.0, 30_000.0), "clock": ("declining", "waiting")},
+        8,
+    ),
     Rival("las", {"round_s": (60.0, 7_200.0), "placement": _PLACEMENTS}, 24),
     Rival("las-2d", {"round_s": (60.0, 7_200.0), "placement": _PLACEMENTS}, 24),
     Rival("tiresias", {**_TIRESIAS, "knob": ("inf",)}, 700),
@@ -110,7 +113,8 @@ def spec_of(rival: Rival, values: Mapping[str, Any]) -> str:
         given = {name: value for name, value in given.items() if name not in ("rack_wait", "nw_wait")}
     if given.get("preemption") != "victim":
         given.pop("victim_margin", None)
-    return rival.name + "".join((":" if i == 0 else ",") + f"{name}={value}" for i, (name, value) in enumerate(given.items()))
+    parameters = ",".join(f"{name}={value}" for name, value in given.items())
+    return f"{rival.name}:{parameters}" if parameters else rival.name
 
 
 def tune(rival: Rival, problems: Mapping[Window, Instance]) -> dict[str, Any]:

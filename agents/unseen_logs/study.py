@@ -63,7 +63,9 @@ def report(results: Mapping[str, Mapping[str, Score]], agents: Sequence[str], wi
     for label, field in FIELDS.items():
         table = plain_table(f"{label}: agents /", *logs, texts=1)
         for rival in rivals:
-            cells = [_cell(*ratio([results[a] for a in agents], results[rival], names, field)) for names in logs.values()]
+            cells = [
+                _cell(*ratio([results[a] for a in agents], results[rival], names, field)) for names in logs.values()
+            ]
             table.add_row(rival, *cells)
         show(table)
     table = plain_table("log", "best tuned rival", "mean JCT", "p99 JCT", "best rival of each window", texts=2)

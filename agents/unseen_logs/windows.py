@@ -89,7 +89,9 @@ PARTS: Final = {
     "kalos": Part("acme:acme/kalos_gpu_jobs_first800.csv.gz", 0.0, 1_703_641.0, TEST, 20, most_nodes=64),
     "muri-2": Part("muri:muri/trace2.csv.gz", 0.0, 8_572_284.0, TEST, 10),
     "muri-3": Part("muri:muri/trace3.csv.gz", 0.0, 8_166_050.0, TEST, 10),
-    "openb": Part("openb:alibaba/openb_pod_list_default.csv.gz", 0.0, 12_901_762.0, TEST, 20, jobs_per_gpu=32, most_nodes=16),
+    "openb": Part(
+        "openb:alibaba/openb_pod_list_default.csv.gz", 0.0, 12_901_762.0, TEST, 20, jobs_per_gpu=32, most_nodes=16
+    ),
 }
 # The study calls the two parts of one collection one log.
 LOGS: Final = {
@@ -136,7 +138,11 @@ class Window:
             source = f"{file_format}:{logs / path}"
             cuts = {"start_s": self.start_s, "stop_s": part.stop_s}
         spec = WorkloadSpec(
-            source, jobs=self.jobs, max_gpus=self.nodes * NODE_GPUS // 2, load=self.load, **cuts  # type: ignore[arg-type]
+            source,
+            jobs=self.jobs,
+            max_gpus=self.nodes * NODE_GPUS // 2,
+            load=self.load,
+            **cuts,  # type: ignore[arg-type]
         )
         return Scenario(
             name=f"unseen-{self.part}-{self.seed}",

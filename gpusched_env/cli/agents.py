@@ -24,7 +24,8 @@ def list_agents() -> None:
     for card in map(read_card, shipped_agents()):
         size = card.checked_file().stat().st_size / 1_000
         mark = "*" if card.clairvoyant else ""
-        table.add_row(f"{card.name}{mark}", card.environment, card.scenario, card.kind, card.summary, f"{size:.0f}")
+        source = card.scenario if not card.data else "logs"
+        table.add_row(f"{card.name}{mark}", card.environment, source, card.kind, card.summary, f"{size:.0f}")
     table.caption = "* clairvoyant: it reads true run times"
     table.caption_justify = "left"
     show(table)
@@ -43,7 +44,7 @@ def describe_agent(name: NameArgument) -> None:
     for heading, text in (
         ("play", f"gpusched run --scenario {card.scenario} --scheduler learned:{card.name}"),
         ("environment", card.environment),
-        ("trained on", f"{card.scenario}, seeds {ranges}"),
+        ("trained on", card.data or f"{card.scenario}, seeds {ranges}"),
         ("run times", "it reads true run times" if card.clairvoyant else "it does not read run times"),
         ("use", card.intended_use),
         ("limits", card.limits),
