@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+from rich.table import Table
 
 from gpusched_env.agents.index_policy.scheduler import IndexPolicy
 from gpusched_env.agents.index_policy.search import rule_of, start_vector
@@ -19,7 +20,7 @@ from gpusched_env.agents.unseen_logs.rivals import tuned_rivals
 from gpusched_env.agents.unseen_logs.scores import Score, by_log, ratio, score
 from gpusched_env.agents.unseen_logs.windows import TEST, TRAINING, Window, list_windows
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.cli.console import plain_table, show
+from gpusched_env.consoles import console
 from gpusched_env.files import write_whole
 from gpusched_env.simulator import Scheduler
 
@@ -27,7 +28,7 @@ INITIAL: Final = "initial"
 FIELDS: Final = {
     "mean JCT": "mean_jct_s", "p99 JCT": "p99_jct_s", "worst tenth": "worst_tenth_s", "makespan": "makespan_s",
 }  # fmt: skip
-Results = dict[str, dict[str, Score]]  # name of a scheduler -> name of a window -> score
+Results = dict[str, dict[str, Score]]  # file of an agent, or spec of a rival -> name of a window -> score
 
 
 def contenders(agents: Sequence[Path]) -> Iterator[tuple[str, Scheduler]]:
@@ -35,8 +36,8 @@ def contenders(agents: Sequence[Path]) -> Iterator[tuple[str, Scheduler]]:
     for path in agents:
         yield str(path), IndexPolicy(path=str(path))
     yield INITIAL, IndexPolicy.playing(rule_of(start_vector(0, 0)))
-    for name, spec in tuned_rivals().items():
-        yield name, make_scheduler(spec)
+    for spec in tuned_rivals().values():
+        yield spec, make_scheduler(spec)
 
 
 def play(logs: Path, windows: Sequence[Window], agents: Sequence[Path], file: Path) -> Results:
@@ -59,16 +60,16 @@ def play(logs: Path, windows: Sequence[Window], agents: Sequence[Path], file: Pa
 def report(results: Mapping[str, Mapping[str, Score]], agents: Sequence[str], windows: Sequence[Window]) -> None:
     """Print the agents beside each rival, log by log, and beside the best rival of each log."""
     logs = by_log(windows)
-    rivals = [name for name in results if name not in agents]
+    rivals = [INITIAL, *tuned_rivals().values()]
     for label, field in FIELDS.items():
-        table = plain_table(f"{label}: agents /", *logs, texts=1)
+        table = _table(f"{label}: agents /", *logs, texts=1)
         for rival in rivals:
             cells = [
                 _cell(*ratio([results[a] for a in agents], results[rival], names, field)) for names in logs.values()
             ]
             table.add_row(rival, *cells)
-        show(table)
-    table = plain_table("log", "best tuned rival", "mean JCT", "p99 JCT", "best rival of each window", texts=2)
+        console().print(table)
+    table = _table("log", "best tuned rival", "mean JCT", "p99 JCT", "best rival of each window", texts=2)
     for log, names in logs.items():
         tuned = [name for name in rivals if name != INITIAL]
         best = min(tuned, key=lambda name: ratio([results[name]], results[tuned[0]], names, "mean_jct_s")[0])
@@ -82,8 +83,8 @@ def report(results: Mapping[str, Mapping[str, Score]], agents: Sequence[str], wi
             *(_cell(*ratio(mine, results[best], names, field)) for field in ("mean_jct_s", "p99_jct_s")),
             _cell(*ratio(mine, oracle, names, "mean_jct_s")),
         )
-    show(table)
-    table = plain_table("agent", *logs, texts=1)
+    console().print(table)
+    table = _table("agent", *logs, texts=1)
     for agent in agents:
         cells = []
         for names in logs.values():
@@ -91,7 +92,14 @@ def report(results: Mapping[str, Mapping[str, Score]], agents: Sequence[str], wi
             cells.append(f"{sum(s.preemptions for s in one) / len(one):.2f}, {sum(s.unfinished for s in one)}")
         table.add_row(agent, *cells)
     table.caption = "preemptions per job, unfinished jobs"
-    show(table)
+    console().print(table)
+
+
+def _table(*headings: str, texts: int) -> Table:
+    table = Table(*headings, show_edge=False, pad_edge=False)
+    for number, column in enumerate(table.columns):
+        column.overflow, column.justify = "fold", "left" if number < texts else "right"
+    return table
 
 
 def _cell(mean: float, low: float, high: float) -> str:
