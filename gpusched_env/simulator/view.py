@@ -389,13 +389,11 @@ class ClusterView:
         walk, count = self._walk(order, rules), len(order)
         planning.plan_preemptive(self._arrays, walk, count)
         order, verdict = walk.order[:count], walk.verdicts[:count]
-        holds = self._job_state["replica"][order] >= 0
-        victims = order[(verdict == planning.SKIPPED) & holds]
-        newcomers = np.flatnonzero(verdict == planning.NEWCOMER)
-        decisions: list[Decision] = []
-        if len(victims):
-            ending = set(self.running[self.checkpointing].tolist())
-            decisions.extend(Preempt(job) for job in victims.tolist() if job not in ending)
+        left_out = order[verdict == planning.SKIPPED]
+        numbers = self._job_state["replica"][left_out]
+        victims = left_out[(numbers >= 0) & (self._arrays.replicas["phase"][numbers] == ACTIVE)]
+        newcomers = np.flatnonzero(verdict == planning.NEWCOMER).tolist()
+        decisions: list[Decision] = [Preempt(job) for job in victims.tolist()]
         decisions.extend(Start(int(order[i]), rule_name(walk.rules[i])) for i in newcomers)
         return decisions
 
