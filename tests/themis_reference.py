@@ -51,7 +51,10 @@ class FullThemis(Themis):
         waited_s = view.now_s - view.arrival_s[rows] + later_s
         there_s = view.now_s - self._seen_s[rows]
         contenders = np.divide(
-            self._load - self._load_before[rows], there_s, out=np.full(len(rows), self._present, float), where=there_s > 0
+            self._load - self._load_before[rows],
+            there_s,
+            out=np.full(len(rows), self._present, float),
+            where=there_s > 0,
         )
         fair_s = np.maximum(self.ideal_s(view, rows), 1e-3) * np.maximum(
             1.0, view.gpus[rows] / (view.cluster.gpus / contenders)

@@ -60,8 +60,8 @@ class Themis(EstimatingScheduler):
 
     If sorting the jobs cannot change the result, it is skipped, and leases are renewed. There are two such cases: no
     waiting gang fits into the GPUs that are free, in a checkpoint or at the end of their lease; or no waiting gang
-    could start now, and simple bounds show that the jobs whose lease has ended have a larger rho. A decision point
-    takes O(n log n) for n jobs in the system if some job could get GPUs, and O(n) otherwise. The auction takes
+    could start now, and the jobs whose lease has ended have a larger rho. A kernel decides this and sorts. A decision
+    point takes O(n log n) for n jobs in the system if some job could get GPUs, and O(n) otherwise. The auction takes
     O(bidders^2 x GPUs).
 
     References
