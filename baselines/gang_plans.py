@@ -78,7 +78,7 @@ class GangPlan:
         if not self._blocked:
             return
         blocked = []
-        free, waiting = view.holders < 0, set(view.waiting.tolist())
+        free, waiting = view.is_free, set(view.waiting.tolist())
         for row, gpus in self._blocked:
             if row not in waiting or not free[list(gpus)].all():
                 blocked.append((row, gpus))

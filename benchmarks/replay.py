@@ -1,6 +1,7 @@
-"""Replay a log: seconds and peak memory of each scheduler, each in a fresh process.
+"""Replay a log: CPU seconds and peak memory of each scheduler, each in a fresh process.
 
 python benchmarks/replay.py --workload philly:PATH [--scenario philly-full-v1] [--schedulers fifo srtf tiresias]
+python benchmarks/replay.py --workload helios:PATH --cluster 96x8 --load 0.9 --schedulers dally gandiva-lite themis-lite
 python benchmarks/replay.py                      synthetic jobs instead of a log
 """
 
@@ -27,6 +28,12 @@ class Settings:
     """Scenario whose cluster and rules are used."""
     workload: str | None = None
     """FORMAT:PATH of a log, for example philly:PATH; by default the scenario's own jobs."""
+    jobs: int | None = None
+    """First jobs of the log; by default all."""
+    load: float | None = None
+    """Demand / capacity, to which the arrival times of the log are scaled; by default they stay as they are."""
+    cluster: str | None = None
+    """Machines instead of those of the scenario, such as 96x8."""
     schedulers: tuple[str, ...] = ("fifo", "srtf", "tiresias")
     """Schedulers to measure."""
     output: Path | None = None
@@ -38,22 +45,26 @@ class Settings:
 def measure(settings: Settings, spec: str) -> dict[str, float | str]:
     """Replay with one scheduler in this process."""
     from gpusched_env import get_scenario, make_scheduler, simulate
+    from gpusched_env.cluster import Cluster
     from gpusched_env.metrics import summarise
 
     simulate(get_scenario("tiny-v1").instance(0), make_scheduler(spec))  # compile
     scenario = get_scenario(settings.scenario)
     if settings.workload is not None:
-        scenario = scenario.with_workload(settings.workload)
+        scenario = scenario.with_workload(settings.workload, jobs=settings.jobs, load=settings.load)
+    if settings.cluster is not None:
+        scenario = scenario.with_cluster(Cluster.parse(settings.cluster))
     instance = scenario.instance(scenario.seeds.report[0])
-    begin = time.perf_counter()
+    begin = time.process_time()
     log = simulate(instance, make_scheduler(spec))
-    seconds = time.perf_counter() - begin
+    seconds = time.process_time() - begin
     summary = summarise(instance, log)
     return {
         "scheduler": spec,
         "jobs": len(instance.workload),
         "gpus": instance.cluster.gpus,
-        "seconds": seconds,
+        "cpu_s": seconds,
+        "events": len(log.events),
         "peak_memory_MB": peak_bytes() / 1e6,
         "mean_jct_s": summary["mean_jct_s"],
         "digest": log.digest(),
@@ -68,14 +79,16 @@ def main(settings: Settings) -> None:
     figures = []
     for spec in settings.schedulers:
         command = [sys.executable, __file__, "--scenario", settings.scenario, "--one", spec]
-        if settings.workload is not None:
-            command += ["--workload", settings.workload]
+        for name in ("workload", "jobs", "load", "cluster"):
+            if getattr(settings, name) is not None:
+                command += [f"--{name}", str(getattr(settings, name))]
         figures.append(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
     table = Table(title=f"replay of {figures[0]['jobs']:,} jobs on {figures[0]['gpus']:,} GPUs", title_justify="left")
-    for heading in ("scheduler", "seconds", "peak memory [MB]", "mean JCT [s]"):
+    for heading in ("scheduler", "CPU seconds", "events", "peak memory [MB]", "mean JCT [s]"):
         table.add_column(heading, justify="left" if heading == "scheduler" else "right")
     for row in figures:
-        cells = (f"{row['seconds']:.2f}", f"{row['peak_memory_MB']:,.0f}", f"{row['mean_jct_s']:,.0f}")
+        numbers = (row["events"], row["peak_memory_MB"], row["mean_jct_s"])
+        cells = (f"{row['cpu_s']:.2f}", *(f"{number:,.0f}" for number in numbers))
         table.add_row(row["scheduler"], *cells)
     Console(width=100).print(table)
     if settings.output is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,23 +16,23 @@ from themis_reference import FullThemis
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.themis.auction import partial_allocation
-from gpusched_env.baselines.themis.bounds import RhoBounds
-from gpusched_env.baselines.themis.fairness import fair_time_s, finish_time_fairness, max_min_shares
+from gpusched_env.baselines.themis.kernels import fair_time_s, finish_time_fairness
 from gpusched_env.baselines.themis.scheduler import Themis
+from gpusched_env.baselines.themis.shares import max_min_shares
 from gpusched_env.cluster import Cluster
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import LEASE_END, PREEMPT, RESUME, START
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.network import Network
-from gpusched_env.simulator import ClusterView, Simulation, simulate
+from gpusched_env.simulator import ClusterView, Decision, Simulation, simulate
 from gpusched_env.workload import Profiles, Workload
 
 
 def test_finish_time_fairness() -> None:
     """8 GPUs, 2 jobs on average, 100 s after arrival, no work done, 200 s of ideal work left; gangs of 4 and 8."""
-    fair = fair_time_s(np.array([200.0, 200.0]), np.array([4, 8]), np.array([8 / 2, 8 / 2]))
-    assert fair.tolist() == [200, 400]
-    assert finish_time_fairness(np.array([100.0, 100.0]), np.array([200.0, 200.0]), fair).tolist() == [1.5, 0.75]
+    fair = [fair_time_s(200.0, gang, 8 / 2) for gang in (4, 8)]
+    assert fair == [200, 400]
+    assert [finish_time_fairness(100.0, 200.0, fair_s) for fair_s in fair] == [1.5, 0.75]
 
 
 class Watched(Themis):
@@ -56,8 +57,8 @@ def test_as_the_policy_sees_it() -> None:
     Simulation(instance).run(scheduler)
     assert scheduler.seen[150.0] == {1: pytest.approx((50 + 200) / 200), 2: pytest.approx(100 / 300)}
     # at 200 s: 2.5 jobs on average, so 3.2 GPUs for job 1, whose fair time is 200 x 4 / 3.2 = 250 s
-    both = fair_time_s(np.array([200.0, 100.0]), np.array([4, 8]), 8 / np.array([2.5, 3.0]))
-    assert both.tolist() == [250, 300]
+    assert fair_time_s(200.0, 4, 8 / 2.5) == 250
+    assert fair_time_s(100.0, 8, 8 / 3.0) == 300
     assert finish(instance, Themis()) == [200, 400, 500]  # (100 + 200) / 250 is more than (50 + 100) / 300
 
 
@@ -246,51 +247,28 @@ def test_skipping_the_ranking_changes_no_log_under_contention() -> None:
 
 
 class Ranked(Themis):
-    """Count the decision points at which jobs are ranked."""
+    """Count the decision points at which the GPUs are offered."""
 
-    ranked = 0
+    offers = 0
 
-    def fairness(self, view: ClusterView, rows: np.ndarray, later_s: float = 0.0) -> np.ndarray:
-        self.ranked += 1
-        return super().fairness(view, rows, later_s)
+    def _offer(self, view: ClusterView, ended: list[int], order: np.ndarray) -> Iterator[Decision]:
+        self.offers += 1
+        return super()._offer(view, ended, order)
 
 
-def test_leases_are_renewed_without_ranking_if_no_waiting_job_fits() -> None:
+def test_leases_are_renewed_without_an_offer_if_no_waiting_job_fits() -> None:
     """Two gangs of 4 have 100 leases each.
     The third, of 8, waits all the time, since half of the GPUs are too few for it.
     """
     scheduler = Ranked(lease_s=100)
     instance = unit_instance([0, 50, 60], [4, 4, 8], [10_000, 10_000, 50], "1x8")
     assert finish(instance, scheduler) == [10_000, 10_050, 10_100]
-    assert scheduler.ranked == 0  # each starts alone
+    assert scheduler.offers == 3  # the starts
 
 
-def test_leases_are_renewed_without_ranking_jobs_that_are_clearly_better_off() -> None:
+def test_leases_are_renewed_without_an_offer_jobs_that_are_clearly_better_off() -> None:
     """Job 0 has done most of its 10,000 s when job 1 arrives with 50,000 s; ten leases of 100 s end meanwhile."""
     scheduler = Ranked(lease_s=100)
     instance = unit_instance([0, 9050], [8, 8], [10_000, 50_000], "1x8")
     assert finish(instance, scheduler) == [10_000, 60_000]
-    assert scheduler.ranked == 0
-
-
-@settings(max_examples=60)
-@given(st.integers(0, 10**6), st.integers(1, 30))
-def test_bounds_of_rho_are_bounds(seed: int, jobs: int) -> None:
-    """Upper bounds of rho for waiting jobs and lower bounds for running ones, and both are close."""
-    rng = np.random.default_rng(seed)
-    arrival, ideal, gangs = np.sort(rng.uniform(0, 1e4, jobs)), rng.uniform(1, 1e5, jobs), rng.integers(1, 65, jobs)
-    load = np.cumsum(rng.uniform(0, 1e5, jobs))  # the integral of the number of jobs in the system up to each arrival
-    bounds = RhoBounds(64)
-    for i in range(jobs):
-        part = slice(i, i + 1)
-        bounds.arrive(gangs[part], ideal[part], ideal[part], arrival[part], arrival[i], load[i])
-    bounds.start(0, 10_500.0)
-    now, total = 11_000.0, load[-1] + rng.uniform(0, 1e5)
-    fair = fair_time_s(ideal, gangs, 64 / ((total - load) / (now - arrival)))
-    rho = finish_time_fairness(now - arrival, ideal - np.eye(1, jobs)[0] * 500.0, fair)  # 500 s of job 0 are done
-    for i in range(1, jobs):
-        first = bounds.stay_first(np.array([0]), np.array([i]), now, total)
-        assert first == (rho[0] > rho[i] * (1 + 1e-6)) or rho[0] == pytest.approx(rho[i], rel=1e-5)
-    if jobs > 1:
-        first = bounds.stay_first(np.array([0]), np.arange(1, jobs), now, total)
-        assert first <= (rho[0] > rho[1:].max())
+    assert scheduler.offers == 2  # the starts

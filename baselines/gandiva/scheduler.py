@@ -142,7 +142,7 @@ class Gandiva(Scheduler):
         """Take the kept places whose GPUs are free and whose jobs have finished their checkpoint elsewhere."""
         if not self._kept or not view.free_gpus:
             return []
-        free = view.holders < 0
+        free = view.is_free
         found = np.flatnonzero(free[[seat.ids[0] for seat in self._kept]]).tolist()
         if not found:
             return []
@@ -198,7 +198,7 @@ class Gandiva(Scheduler):
 
     def _free(self, view: ClusterView) -> np.ndarray:
         """Boolean [G]: GPUs that no job holds and that are kept for no job."""
-        free = view.holders < 0
+        free = view.is_free
         if self._kept:
             free[np.concatenate([seat.gpus for seat in self._kept])] = False
         return free
@@ -207,23 +207,28 @@ class Gandiva(Scheduler):
 
     def _place(self, view: ClusterView) -> Iterator[Seat]:
         """Steps 1 to 5 for all waiting jobs, by arrival."""
-        if view.arrived == self._seen and not self._new_sets and not view.free_gpus:
-            return  # nothing has changed for the waiting jobs
-        self._seen, self._new_sets = view.arrived, False
-        if view.arrived > len(self._stands):
-            self._stands = np.pad(self._stands, (0, 2 * view.arrived - len(self._stands)))
-        waiting = view.waiting
-        stands, gangs = self._stands[waiting], view.gpus[waiting]
         room, free = 0, _NONE
-        if view.free_gpus and len(waiting):
+        if view.free_gpus:
             free = self._free(view)
             room = int(np.count_nonzero(free))
+        arrived = view.arrived
+        if arrived == self._seen and not self._new_sets and not room:
+            return  # nothing has changed for the waiting jobs
+        self._seen, self._new_sets = arrived, False
+        if arrived > len(self._stands):
+            self._stands = np.pad(self._stands, (0, 2 * arrived - len(self._stands)))
+        waiting = view.waiting
+        if not len(waiting):
+            return
+        stands, gangs = self._stands[waiting], view.gpus[waiting]
         fits, nowhere = gangs <= room, stands == _NOWHERE
         # A job that waits for a turn leaves that queue only for free GPUs; a job with a kept place needs nothing. A job
         # in no queue finds a set to share only if one of its size exists, or if a gang that starts now creates one.
         visited = fits & (stands != _KEPT) | nowhere & (fits.any() | self._hosted[gangs])
+        if not visited.any():
+            return
         jobs = waiting[visited]
-        able = view.able_gpus(jobs) if len(jobs) else None
+        able = view.able_gpus(jobs)
         for i, (job, gang) in enumerate(zip(jobs.tolist(), gangs[visited].tolist(), strict=True)):
             allowed = None if able is None else able[i]
             gpus = None
@@ -293,17 +298,21 @@ class Gandiva(Scheduler):
 
     def _better_place(self, view: ClusterView) -> tuple[Seat, np.ndarray] | None:
         """Find the first gang by arrival that works, shares no GPUs and fits on a tighter tier; return its new GPUs."""
-        if not view.free_gpus:
+        now_s, most = view.now_s, view.free_gpus
+        if not most:
             return None
-        now_s, free = view.now_s, self._free(view)
-        room = self._servers.largest_room(free)
         seats = [
             seat
             for group in self._sets.values()
             if group.scattered and not group.turns
             for seat in group.seats
-            if seat.lacks <= room[group.tier] and seat.since_s < now_s  # a cheap test before the search
+            if seat.lacks <= most and seat.since_s < now_s
         ]
+        if not seats:
+            return None
+        free = self._free(view)
+        room = self._servers.largest_room(free)
+        seats = [seat for seat in seats if seat.lacks <= room[seat.group.tier]]  # a cheap test before the search
         for seat in sorted(seats, key=lambda seat: seat.job):
             usable = free.copy()
             usable[seat.gpus] = True

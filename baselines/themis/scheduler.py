@@ -10,20 +10,16 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.baselines.estimates import EstimatingScheduler
+from gpusched_env.baselines.themis import kernels
 from gpusched_env.baselines.themis.auction import partial_allocation
-from gpusched_env.baselines.themis.bounds import RhoBounds
-from gpusched_env.baselines.themis.fairness import fair_time_s, finish_time_fairness, max_min_shares
+from gpusched_env.baselines.themis.shares import max_min_shares
 from gpusched_env.core.placement.rules import shares_by
 from gpusched_env.errors import SchedulerError
 from gpusched_env.portable.keys import rounded_keys
 from gpusched_env.simulator import ClusterView, Decision, Lease, Preempt, Start
-from gpusched_env.simulator.growing import GrowingArray
 
 # Least share of a lease that a winner of the auction keeps; a lease must not be empty.
 _LEAST_SHARE: Final = 0.05
-# Least remaining run time: that of a job that has exceeded its user's estimate.
-_LEAST_S: Final = 1e-3  # [s]
-_NOBODY: Final = np.empty(0, np.int32)
 
 
 @dataclass
@@ -64,8 +60,8 @@ class Themis(EstimatingScheduler):
 
     If sorting the jobs cannot change the result, it is skipped, and leases are renewed. There are two such cases: no
     waiting gang fits into the GPUs that are free, in a checkpoint or at the end of their lease; or no waiting gang
-    could start now, and simple bounds show that the jobs whose lease has ended have a larger rho. A decision point
-    takes O(n log n) for n jobs in the system if some job could get GPUs, and O(n) otherwise. The auction takes
+    could start now, and the jobs whose lease has ended have a larger rho. A kernel decides this and sorts. A decision
+    point takes O(n log n) for n jobs in the system if some job could get GPUs, and O(n) otherwise. The auction takes
     O(bidders^2 x GPUs).
 
     References
@@ -101,98 +97,63 @@ class Themis(EstimatingScheduler):
     def reset(self, view: ClusterView) -> None:
         """Forget all jobs and leases."""
         super().reset(view)
-        self._seen_s = GrowingArray(np.dtype(float))  # when each job was first seen [s]
-        self._load_before = GrowingArray(np.dtype(float))  # the integral of jobs in the system until then [job s]
-        self._load = self._asked_s = 0.0
-        self._present = 0
-        self._gpus = view.cluster.gpus
-        rules = view.semantics
+        jobs, seats = len(view.simulation.instance.workload), len(view.simulation.arrays.replicas)
+        lengths = {"walked": jobs + seats}
+        self._table = kernels.Offer(
+            **{
+                name: np.zeros([lengths.get(axis, jobs) for axis in field.axes], field.dtype)
+                for name, field in kernels.Offer.fields.items()
+            }
+        )
         # An auction ranks all jobs. With GPU sharing or copies, a job may hold more or fewer GPUs than it asks for.
-        self._asks_all = self.auction or shares_by(self.placement) > 0 or rules.max_copies > 1
-        self._stopping: list[int] = []  # preempted jobs that may still be writing a checkpoint
-        # The bounds need a remaining time that falls no faster than the clock: not with noise, whole steps or slots.
-        by_jerks = rules.step_iterations > 0 or rules.slot_s > 0
-        bounded = not (self._asks_all or self.maxmin or self.estimator == "noisy" or by_jerks)
-        self._bounds = RhoBounds(self._gpus) if bounded else None
+        self._table.memory["asks_all"] = self.auction or shares_by(self.placement) > 0 or view.semantics.max_copies > 1
+        self._table.memory["by_rho"] = not self.maxmin
+        self._table.memory["claimed"] = not self.clairvoyant
+        self._estimated = 0  # number of jobs whose run times have been estimated
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         """Offer the GPUs that are free or at the end of a lease; renew leases if no job could take over."""
-        self._count(view)
-        waiting, ended = view.waiting, view.lease_ended
-        if not len(waiting) and not (self._asks_all and len(ended)):
-            return self._renewed(view, ended)
-        stopping = self._stopping_rows(view, waiting)
-        if not self._asks_all:
-            # Gangs larger than the number of GPUs on offer get nothing and need no rank.
-            gangs, free = view.gpus, view.free_gpus
-            budget = free + sum(gangs[ended].tolist()) + sum(gangs[stopping].tolist())
-            asked = gangs[waiting]
-            smallest = asked.min()
-            if smallest > budget:
-                return self._renewed(view, ended)
-            waiting = waiting[asked <= budget]
-            if smallest > free and self._all_stay(view, ended, waiting):  # no waiting gang can start now
-                return self._renewed(view, ended)
-        candidates = np.sort(np.concatenate([waiting, ended]))
-        if len(candidates) > 1:
-            candidates = self._by_share(view, candidates) if self.maxmin else self._by_fairness(view, candidates)
-        return self._offer(view, ended, candidates, stopping)
+        if view.arrived > self._estimated:
+            self._estimate(view)
+        count = kernels.make_offer(view.simulation.arrays, self._table)
+        ended = self._table.ended[: self._table.memory["ended"]].tolist()
+        if count == 0:
+            until_s = view.now_s + self.lease_s
+            return [Lease(job, until_s) for job in ended]
+        return self._offer(view, ended, self._table.order[:count])
 
-    def _stopping_rows(self, view: ClusterView, waiting: np.ndarray) -> np.ndarray:
-        """Return the rows of the jobs in a checkpoint: preempted jobs that do not wait yet."""
-        if self._asks_all:  # the copies of a job may stop one by one
-            return view.running[view.checkpointing]
-        if not self._stopping:
-            return _NOBODY
-        places = waiting.searchsorted(self._stopping).tolist()
-        self._stopping = [
-            job for job, at in zip(self._stopping, places, strict=True) if at == len(waiting) or waiting[at] != job
-        ]
-        return np.array(self._stopping, np.int32)
+    def _estimate(self, view: ClusterView) -> None:
+        """Estimate the run times of the jobs that have arrived."""
+        rows = np.arange(self._estimated, view.arrived)
+        self._table.whole_s[rows] = self.ideal_s(view, rows)
+        self._table.noise[rows] = self._noise(view, rows) if self.clairvoyant else 1.0
+        self._estimated = view.arrived
 
-    def _all_stay(self, view: ClusterView, ended: np.ndarray, waiting: np.ndarray) -> bool:
-        """Return whether the rho of every job whose lease has ended is clearly above those of all waiting jobs."""
-        if not len(ended):
-            return True
-        return self._bounds is not None and self._bounds.stay_first(ended, waiting, view.now_s, self._load)
-
-    def _renewed(self, view: ClusterView, ended: np.ndarray) -> list[Decision]:
-        """Renew the leases of gangs whose GPUs no other job can get now."""
-        until_s = view.now_s + self.lease_s
-        return [Lease(job, until_s) for job in ended.tolist()]
-
-    def _offer(
-        self, view: ClusterView, ended: np.ndarray, ranked: np.ndarray, stopping: np.ndarray
-    ) -> Iterator[Decision]:
+    def _offer(self, view: ClusterView, ended: list[int], order: np.ndarray) -> Iterator[Decision]:
         """Lease the GPUs that are free or at the end of their lease to the first jobs of the ranking.
 
         Parameters
         ----------
         ended : rows of the jobs whose lease ends now
-        ranked : rows of these and of the waiting jobs, the worst off first
-        stopping : rows of the jobs that are being checkpointed
+        order : rows of all jobs that hold or may get GPUs. Running leases are kept, so they come first. Gangs in a
+            checkpoint come last: other jobs get their GPUs once these are free
         """
-        leased = view.running
-        for job in (*ended.tolist(), *stopping.tolist()):
-            leased = leased[leased != job]
         shares = None
-        if self.auction:
-            ranked, shares = self._auction(view, ranked, view.free_gpus + int(view.gpus[ended].sum()))
-        # Running leases are kept. Gangs in a checkpoint come last; other jobs get their GPUs once these are free.
-        order = np.concatenate([leased, ranked, stopping])
-        kept = dict.fromkeys(ended.tolist())
+        if self.auction or self.maxmin:
+            begin = int(self._table.memory["leased"])
+            ranked = order[begin : begin + self._table.memory["ranked"]].copy()
+            if self.maxmin:
+                ranked = self._by_share(view, np.sort(ranked))
+            else:
+                ranked, shares = self._auction(view, ranked, view.free_gpus + int(view.gpus[ended].sum()))
+            order[begin : begin + len(ranked)] = ranked
+        kept = dict.fromkeys(ended)
         for decision in view.preemptive_schedule(order, self.placement):
             yield decision
             if isinstance(decision, Start):
                 yield self._lease(view, decision.job, shares)
-                if self._bounds is not None:
-                    self._bounds.start(decision.job, view.now_s)
             elif isinstance(decision, Preempt):
                 kept.pop(decision.job, None)
-                self._stopping.append(decision.job)
-                if self._bounds is not None:
-                    left_s = self._left_s(view, np.array([decision.job]))
-                    self._bounds.stop(decision.job, left_s[0], view.arrival_s[decision.job])
         for job in kept:
             yield self._lease(view, job, shares)
 
@@ -200,16 +161,14 @@ class Themis(EstimatingScheduler):
         share = 1.0 if shares is None else max(float(shares[job]), _LEAST_SHARE)
         return Lease(job, view.now_s + self.lease_s * share)
 
-    def _by_fairness(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
-        return rows[np.argsort(-rounded_keys(self.fairness(view, rows)), kind="stable")]
-
     def _by_share(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
         """Sort by fair share / time received; jobs that never ran come first."""
         present = np.concatenate([view.waiting, view.running])
-        waited_s, fair_s = view.now_s - view.arrival_s[present], self._fair_time_s(view, present)
+        self._measure(view, present)
+        waited_s = view.now_s - view.arrival_s[present]
         due = np.zeros(view.arrived)
         due[present] = max_min_shares(
-            waited_s, self._left_s(view, present), fair_s, view.gpus[present], view.cluster.gpus
+            waited_s, self._table.left_s[present], self._table.fair_s[present], view.gpus[present], view.cluster.gpus
         )
         had_s = view.service_s(rows)
         ratio = np.divide(due[rows], had_s, out=np.full(len(rows), np.inf), where=had_s > 0)
@@ -217,36 +176,12 @@ class Themis(EstimatingScheduler):
 
     def fairness(self, view: ClusterView, rows: np.ndarray, later_s: float = 0.0) -> np.ndarray:
         """float64: rho of each of the jobs ``rows`` if it got its gang on the best placement in ``later_s`` seconds."""
-        waited_s = view.now_s - view.arrival_s[rows] + later_s
-        return finish_time_fairness(waited_s, self._left_s(view, rows), self._fair_time_s(view, rows))
+        self._measure(view, rows, later_s)
+        return self._table.rho[rows]
 
-    def _left_s(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
-        return np.maximum(self.remaining_s(view, rows), _LEAST_S)
-
-    def _fair_time_s(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
-        share = self._gpus / self._contenders(view, rows)
-        return fair_time_s(np.maximum(self.ideal_s(view, rows), _LEAST_S), view.gpus[rows], share)
-
-    def _count(self, view: ClusterView) -> None:
-        """Update the integral of the number of jobs in the system."""
-        now_s = view.now_s
-        self._load += self._present * (now_s - self._asked_s)
-        arrived = view.arrived
-        if new := arrived - len(self._seen_s):
-            self._seen_s.add(np.full(new, now_s))
-            self._load_before.add(np.full(new, self._load))
-            if self._bounds is not None:
-                rows = np.arange(arrived - new, arrived)
-                ideal_s = np.maximum(self.ideal_s(view, rows), _LEAST_S)
-                left_s, arrival_s = self._left_s(view, rows), view.arrival_s[rows]
-                self._bounds.arrive(view.gpus[rows], ideal_s, left_s, arrival_s, now_s, self._load)
-        self._asked_s, self._present = now_s, arrived - view.finished_count
-
-    def _contenders(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
-        """float64: mean number of jobs in the system while each of the jobs ``rows`` was there."""
-        there_s = view.now_s - self._seen_s[:][rows]
-        load = self._load - self._load_before[:][rows]
-        return np.divide(load, there_s, out=np.full(len(rows), float(self._present)), where=there_s > 0)
+    def _measure(self, view: ClusterView, rows: np.ndarray, later_s: float = 0.0) -> None:
+        self._table.scratch[: len(rows)] = rows
+        kernels.measure_each(view.simulation.arrays, self._table, len(rows), later_s)
 
     def _auction(self, view: ClusterView, ranked: np.ndarray, gpus: int) -> tuple[np.ndarray, np.ndarray]:
         """Let the jobs with the largest rho bid.

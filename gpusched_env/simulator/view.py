@@ -12,6 +12,7 @@ import numpy as np
 from gpusched_env.cluster import MACHINE, Cluster
 from gpusched_env.core import planning, queries
 from gpusched_env.core.placement.rules import check_numbers, rule_name, rule_number, shares_by
+from gpusched_env.core.placement.taking import FREE
 from gpusched_env.core.sharing.choices import BENEFIT, MEASURED, PLACEMENTS, SEARCH
 from gpusched_env.core.sharing.seats import MEMORY_SLACK
 from gpusched_env.core.state import ACTIVE, FINISHED, Run
@@ -91,6 +92,12 @@ class ClusterView:
     def free_by_node(self) -> np.ndarray:
         """int32 [N]: free GPUs of each node."""
         return self._arrays.free[: len(self.cluster.nodes)].copy()
+
+    @property
+    def is_free(self) -> np.ndarray:
+        """Boolean [G]: whether each GPU is free."""
+        free: np.ndarray = self._arrays.holder[: self._world["gpus"]] == FREE
+        return free
 
     @property
     def holders(self) -> np.ndarray:
@@ -229,15 +236,21 @@ class ClusterView:
             self._type_rates = type_rates(instance.classes[:, 1], instance.iteration_s, instance.cluster)
         return self._type_rates[self._simulation.instance.job_class[self._known(rows)]]
 
+    @cached_property
+    def _able(self) -> np.ndarray | None:
+        """Boolean [C, T]: whether each GPU type can run jobs of each class; None = every type can run every class."""
+        able = np.isfinite(self._simulation.instance.iteration_s[:, MACHINE])
+        return None if able.all() else able
+
     def able_gpus(self, rows: np.ndarray) -> np.ndarray | None:
         """Boolean [n, G]: whether the type of each GPU can run each of the jobs ``rows``.
 
         None = every type can run every job.
         """
-        instance = self._simulation.instance
-        able = np.isfinite(instance.iteration_s[:, MACHINE])
-        if able.all():
+        able = self._able
+        if able is None:
             return None
+        instance = self._simulation.instance
         types = instance.cluster.nodes["gpu_type"][instance.cluster.node_of_gpu]
         found: np.ndarray = able[instance.job_class[self._known(rows)]][:, types]
         return found
@@ -291,9 +304,8 @@ class ClusterView:
         return self._of_active(rows, "lease_s")
 
     def _of_active(self, rows: np.ndarray, name: str) -> np.ndarray:
-        numbers = self._job_state["replica"][self._known(rows)]
-        replicas = self._arrays.replicas[numbers]
-        return np.where((numbers >= 0) & (replicas["phase"] == ACTIVE), replicas[name], np.inf)
+        numbers, replicas = self._job_state["replica"][self._known(rows)], self._arrays.replicas
+        return np.where((numbers >= 0) & (replicas["phase"][numbers] == ACTIVE), replicas[name][numbers], np.inf)
 
     def _known(self, rows: np.ndarray) -> np.ndarray:
         """Return ``rows`` as contiguous int32; raise an error if one of the jobs has not arrived.
@@ -389,13 +401,11 @@ class ClusterView:
         walk, count = self._walk(order, rules), len(order)
         planning.plan_preemptive(self._arrays, walk, count)
         order, verdict = walk.order[:count], walk.verdicts[:count]
-        holds = self._job_state["replica"][order] >= 0
-        victims = order[(verdict == planning.SKIPPED) & holds]
-        newcomers = np.flatnonzero(verdict == planning.NEWCOMER)
-        decisions: list[Decision] = []
-        if len(victims):
-            ending = set(self.running[self.checkpointing].tolist())
-            decisions.extend(Preempt(job) for job in victims.tolist() if job not in ending)
+        left_out = order[verdict == planning.SKIPPED]
+        numbers = self._job_state["replica"][left_out]
+        victims = left_out[(numbers >= 0) & (self._arrays.replicas["phase"][numbers] == ACTIVE)]
+        newcomers = np.flatnonzero(verdict == planning.NEWCOMER).tolist()
+        decisions: list[Decision] = [Preempt(job) for job in victims.tolist()]
         decisions.extend(Start(int(order[i]), rule_name(walk.rules[i])) for i in newcomers)
         return decisions
 

@@ -1,4 +1,4 @@
-"""Finish-time fairness rho, and the time shares that minimise the largest rho."""
+"""The time shares that minimise the largest finish-time fairness rho."""
 
 from __future__ import annotations
 
@@ -9,36 +9,6 @@ import numpy as np
 from gpusched_env.portable.arrays import total
 
 _HALVINGS: Final = 60  # of the bisection: enough for the precision of a float64
-
-
-def fair_time_s(ideal_s: np.ndarray, gangs: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """float64 [s]: T_ideal, the run time of each job on a fair share of the cluster.
-
-    If a gang is k > 1 times as large as the share, T_ideal is k times the ideal run time.
-
-    Parameters
-    ----------
-    ideal_s : run time of each whole job on the best placement [s]
-    gangs : GPUs of each job
-    share : GPUs of the cluster / mean number of contending jobs [GPU]
-    """
-    return ideal_s * np.maximum(1.0, gangs / share)
-
-
-def finish_time_fairness(waited_s: np.ndarray, left_s: np.ndarray, fair_s: np.ndarray) -> np.ndarray:
-    """float64: rho = T_shared / T_ideal of each job if it got its whole gang on the ideal placement now.
-
-    Parameters
-    ----------
-    waited_s : time in the system so far [s]
-    left_s : remaining run time on the best placement [s]
-    fair_s : T_ideal, see :func:`fair_time_s` [s]
-
-    References
-    ----------
-    K. Mahajan et al., "Themis: Fair and efficient GPU cluster scheduling", NSDI 2020, section 3.
-    """
-    return (waited_s + left_s) / fair_s
 
 
 def max_min_shares(
@@ -52,7 +22,7 @@ def max_min_shares(
 
     Parameters
     ----------
-    waited_s, left_s : as in :func:`finish_time_fairness` [s]
+    waited_s, left_s : as in :func:`gpusched_env.baselines.themis.kernels.finish_time_fairness` [s]
     fair_s : T_ideal [s]
     gangs, gpus : GPUs of each job, and of the cluster
     """

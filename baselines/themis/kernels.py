@@ -1,0 +1,202 @@
+"""What Themis computes at each decision point, compiled: finish-time fairness, who takes part, and in which order."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.baselines.listed.lines import sort_rows
+from gpusched_env.core.events import productive_s, seconds_left
+from gpusched_env.core.handle import Handle, array, kernel
+from gpusched_env.core.state import CHECKPOINTING, Run
+from gpusched_env.portable.keys import rounded_key
+
+# Least remaining run time: that of a job that has exceeded its user's estimate.
+LEAST_S: Final = 1e-3  # [s]
+
+OFFER_DTYPE: Final = np.dtype(
+    [
+        ("asks_all", "<i8"),  # 1 = every waiting job takes part, whatever its size
+        ("by_rho", "<i8"),  # 0 = jobs are ranked by something else than rho
+        ("claimed", "<i8"),  # 1 = run times are the users' estimates
+        # the jobs in the system, as counted at decision points
+        ("asked_s", "<f8"),  # [s] time of the latest decision point
+        ("load", "<f8"),  # [job s] integral of the number of jobs in the system until then
+        ("present", "<i8"),  # number of jobs in the system then
+        ("seen", "<i8"),  # number of jobs that had arrived by then
+        # the parts of ``order``, and the entries of ``ended``
+        ("leased", "<i8"),
+        ("ranked", "<i8"),
+        ("ended", "<i8"),
+    ]
+)
+
+
+class Offer(Handle):
+    """The GPUs on offer and the jobs that want them; jobs are named by their rows."""
+
+    memory = array(OFFER_DTYPE)
+    whole_s = array(np.float64, "jobs")  # [s] estimated run time of the whole job on the best placement
+    noise = array(np.float64, "jobs")  # estimated / true run time
+    seen_s = array(np.float64, "jobs")  # [s] when the job was first seen
+    load_before = array(np.float64, "jobs")  # [job s] ``load`` at that time
+    left_s = array(np.float64, "jobs")  # [s] estimated remaining run time on the best placement
+    fair_s = array(np.float64, "jobs")  # [s] T_ideal
+    rho = array(np.float64, "jobs")
+    keys = array(np.float64, "jobs")
+    ended = array(np.int32, "walked")  # jobs whose lease ends now, in the order of their starts
+    ranked = array(np.int32, "walked")  # these and the waiting jobs, the largest rho first
+    order = array(np.int32, "walked")  # jobs that keep their leases, ``ranked``, jobs in a checkpoint
+    scratch = array(np.int32, "walked")
+
+
+@kernel
+def fair_time_s(ideal_s: float, gang: int, share: float) -> float:
+    """Return T_ideal, the run time of a job on a fair share of the cluster [s].
+
+    If the gang is k > 1 times as large as the share, T_ideal is k times the ideal run time.
+
+    Parameters
+    ----------
+    ideal_s : run time of the whole job on the best placement [s]
+    gang : GPUs of the job
+    share : GPUs of the cluster / mean number of contending jobs [GPU]
+    """
+    return ideal_s * max(1.0, gang / share)
+
+
+@kernel
+def finish_time_fairness(waited_s: float, left_s: float, fair_s: float) -> float:
+    """Return rho = T_shared / T_ideal of a job if it got its whole gang on the ideal placement now.
+
+    Parameters
+    ----------
+    waited_s : time in the system so far [s]
+    left_s : remaining run time on the best placement [s]
+    fair_s : T_ideal, see :func:`fair_time_s` [s]
+
+    References
+    ----------
+    K. Mahajan et al., "Themis: Fair and efficient GPU cluster scheduling", NSDI 2020, section 3.
+    """
+    return (waited_s + left_s) / fair_s
+
+
+@kernel
+def estimate_left_s(sim: Run, offer: Offer, row: int) -> float:
+    """Return the estimated remaining run time of a job on the best placement [s], at least LEAST_S."""
+    if offer.memory["claimed"]:
+        had_s = sim.jobs[row]["service_s"] + productive_s(sim, sim.jobs[row]["replica"])
+        return max(offer.whole_s[row] - had_s, LEAST_S)
+    return max(seconds_left(sim, row) * offer.noise[row], LEAST_S)
+
+
+@kernel
+def measure(sim: Run, offer: Offer, row: int, later_s: float) -> None:
+    """Write ``left_s``, ``fair_s`` and ``rho`` of a job if it got its gang on the best placement in ``later_s`` [s]."""
+    m = offer.memory
+    there_s = sim.world["clock_s"] - offer.seen_s[row]
+    contenders = (m["load"] - offer.load_before[row]) / there_s if there_s > 0.0 else float(m["present"])
+    job = sim.jobs[row]
+    offer.left_s[row] = estimate_left_s(sim, offer, row)
+    offer.fair_s[row] = fair_time_s(max(offer.whole_s[row], LEAST_S), job["gpus"], sim.world["gpus"] / contenders)
+    waited_s = sim.world["clock_s"] - job["arrival_s"] + later_s
+    offer.rho[row] = finish_time_fairness(waited_s, offer.left_s[row], offer.fair_s[row])
+
+
+@kernel
+def measure_each(sim: Run, offer: Offer, count: int, later_s: float) -> None:
+    """Apply :func:`measure` to the jobs ``scratch[:count]``."""
+    for i in range(count):
+        measure(sim, offer, offer.scratch[i], later_s)
+
+
+@kernel
+def count_jobs(sim: Run, offer: Offer) -> None:
+    """Update the integral of the number of jobs in the system."""
+    w = sim.world
+    m = offer.memory
+    m["load"] += m["present"] * (w["clock_s"] - m["asked_s"])
+    for row in range(m["seen"], w["next_arrival"]):
+        offer.seen_s[row] = w["clock_s"]
+        offer.load_before[row] = m["load"]
+    m["seen"] = w["next_arrival"]
+    m["asked_s"] = w["clock_s"]
+    m["present"] = w["next_arrival"] - w["finished"]
+
+
+@kernel
+def rank(sim: Run, offer: Offer, row: int) -> None:
+    """Append a job to ``ranked``, and compute its key."""
+    measure(sim, offer, row, 0.0)
+    offer.keys[row] = -rounded_key(offer.rho[row])
+    offer.ranked[offer.memory["ranked"]] = row
+    offer.memory["ranked"] += 1
+
+
+@kernel
+def keep_first(offer: Offer) -> bool:
+    """Return whether all jobs of ``ended`` come before all other jobs of ``ranked``, which follow them there."""
+    m = offer.memory
+    last = -1
+    for i in range(m["ranked"]):
+        row = offer.ranked[i]
+        key = offer.keys[row]
+        if i < m["ended"]:
+            if last < 0 or key > offer.keys[last] or (key == offer.keys[last] and row > last):
+                last = row
+        elif last >= 0 and (key < offer.keys[last] or (key == offer.keys[last] and row < last)):
+            return False
+    return True
+
+
+@kernel
+def make_offer(sim: Run, offer: Offer) -> int:
+    """Find the jobs whose lease ends, and rank them together with the waiting jobs; return the length of ``order``.
+
+    0 = no waiting job can get GPUs now, so all leases that end are renewed. There are two such cases: no waiting gang
+    fits into the GPUs that are free, in a checkpoint or at the end of their lease; or no waiting gang could start now,
+    and the jobs whose lease ends come first.
+    """
+    w = sim.world
+    m = offer.memory
+    count_jobs(sim, offer)
+    m["leased"] = 0
+    m["ranked"] = 0
+    m["ended"] = 0
+    stopping = 0
+    budget = w["free_gpus"]
+    for i in range(w["running"]):
+        r = sim.replicas[sim.running[i]]
+        if r["phase"] == CHECKPOINTING:
+            offer.scratch[stopping] = r["job"]
+            stopping += 1
+            budget += r["gpus"]
+        elif r["lease_over"]:
+            offer.ended[m["ended"]] = r["job"]
+            m["ended"] += 1
+            budget += r["gpus"]
+        else:
+            offer.order[m["leased"]] = r["job"]
+            m["leased"] += 1
+    first = w["first_waiting"]
+    smallest = w["gpus"] + 1
+    for i in range(first, first + w["waiting"]):
+        smallest = min(smallest, sim.jobs[sim.waiting[i]]["gpus"])
+    if smallest > budget and not m["asks_all"]:
+        return 0
+    for i in range(m["ended"]):
+        rank(sim, offer, offer.ended[i])
+    for i in range(first, first + w["waiting"]):
+        if m["asks_all"] or sim.jobs[sim.waiting[i]]["gpus"] <= budget:
+            rank(sim, offer, sim.waiting[i])
+    if not m["asks_all"] and smallest > w["free_gpus"] and (m["by_rho"] or m["ended"] == 0) and keep_first(offer):
+        return 0
+    count = m["leased"] + m["ranked"]
+    for i in range(stopping):
+        offer.order[count + i] = offer.scratch[i]
+    sort_rows(offer.ranked, offer.scratch, offer.keys, offer.keys, m["ranked"])
+    for i in range(m["ranked"]):
+        offer.order[m["leased"] + i] = offer.ranked[i]
+    return count + stopping
