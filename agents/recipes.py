@@ -103,4 +103,25 @@ RECIPES: Final = {
         limits="It knows run times, and minimises the makespan: mean JCTs are large, since long jobs go first. It "
         "never preempts. It learned 300 GPUs in 20 machines only.",
     ),
+    "sharing": Recipe(
+        training=TrainingConfig(
+            scenario="bsbf-sim-240-v1",
+            teacher="srsf",
+            steps=240_000,
+            learning_rate=1e-3,
+            horizon=1.0,
+            queue_window=12,
+            partner_window=4,
+            sub_batches=4,
+            rules=("pack", "share-best-benefit"),
+            validations=4,
+            validation_seeds=20,
+        ),
+        environment="gpusched/Sharing-v0",
+        rivals=("sjf-bsbf", "sjf-ffs", "srsf"),
+        summary="small mean JCT where jobs may share GPUs: which job, beside whom, at which sub-batch, and preemption",
+        intended_use="Clusters whose jobs may share GPUs and have known run times, such as bsbf-sim-240-v1.",
+        limits="It knows run times. It may preempt, as sjf-bsbf does not, and this is most of its lead; srsf, which "
+        "never shares, is better still. It learned 64 GPUs in 16 machines only.",
+    ),
 }
