@@ -119,9 +119,9 @@ RECIPES: Final = {
         ),
         environment="gpusched/Sharing-v0",
         rivals=("sjf-bsbf", "sjf-ffs", "srsf"),
-        summary="small mean JCT where jobs may share GPUs: which job, beside whom, at which sub-batch, and preemption",
-        intended_use="Clusters whose jobs may share GPUs and have known run times, such as bsbf-sim-240-v1.",
-        limits="It knows run times. It may preempt, as sjf-bsbf does not, and this is most of its lead; srsf, which "
-        "never shares, is better still. It learned 64 GPUs in 16 machines only.",
+        summary="small mean JCT where jobs may share GPUs: which job starts, which is preempted, who shares",
+        intended_use="Clusters whose jobs may share GPUs and may be preempted, with known run times: bsbf-sim-240-v1.",
+        limits="It knows run times. Its lead over sjf-bsbf is due to preemption: it could start jobs beside partners, "
+        "but does so rarely or never. srsf, which never shares, is better. It learned 64 GPUs in 16 machines only.",
     ),
 }
