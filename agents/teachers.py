@@ -8,6 +8,7 @@ import numpy as np
 
 from gpusched_env.agents.episodes import Episodes
 from gpusched_env.baselines import make_scheduler
+from gpusched_env.core.placement.rules import shares_by
 from gpusched_env.envs.encoder import Windows
 from gpusched_env.errors import SchedulerError
 from gpusched_env.simulator import Decision, Preempt, Start
@@ -94,13 +95,17 @@ def right_actions(
 
 
 def actions_of(decision: Decision, windows: Windows, queue: np.ndarray, running: np.ndarray) -> list[int]:
-    """Return the actions that stand for a decision, feasible or not, as :func:`right_actions` describes."""
+    """Return the actions that stand for a decision, feasible or not, as :func:`right_actions` describes.
+
+    On free GPUs, a start that names no sub-steps is the one at the whole batch.
+    """
     if isinstance(decision, Start):
         starts, sizes = windows.slot_starts, max(windows.sub_batches, 1)
         places = range(starts)
         if decision.gpus is None and decision.rule in windows.rules:
             first = windows.rules.index(decision.rule) * sizes
-            places = range(first, first + sizes)
+            whole = decision.sub_steps is None and not shares_by(decision.rule)
+            places = range(first, first + (1 if whole else sizes))
         return [starts * k + place for k in np.flatnonzero(queue == decision.job).tolist() for place in places]
     if isinstance(decision, Preempt):
         return [windows.first_preemption + v for v in np.flatnonzero(running == decision.job).tolist()]

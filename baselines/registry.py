@@ -51,6 +51,12 @@ BASELINES: Final[dict[str, Baseline]] = {
     "fifo-easy": Baseline(f"{_HERE}.fifo:Fifo", {"variant": "easy"}, "EASY backfill: the first job has a reservation"),
     "sjf": Baseline(f"{_HERE}.sjf:ShortestJobFirst", {}, "shortest run time first, non-preemptive"),
     "ssf": Baseline(f"{_HERE}.sjf:ShortestJobFirst", {"key": "gpu-time"}, "smallest GPU-time first, non-preemptive"),
+    "lpt": Baseline(
+        f"{_HERE}.sjf:ShortestJobFirst",
+        {"longest": True},
+        "longest run time first, non-preemptive: small makespans",
+        variant_of="sjf",
+    ),
     "srtf": Baseline(f"{_HERE}.srtf:ShortestRemainingFirst", {}, "shortest remaining time first, preemptive"),
     "srsf": Baseline(
         f"{_HERE}.srtf:ShortestRemainingFirst", {"key": "gpu-time"}, "shortest remaining GPU-time first, preemptive"

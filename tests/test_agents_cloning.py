@@ -46,6 +46,17 @@ def test_actions_that_stand_for_decisions(decisions: list[Decision], actions: li
     assert right_actions(decisions, WINDOWS, ALL, QUEUE, RUNNING) == actions
 
 
+def test_a_start_on_free_gpus_stands_for_the_whole_batch() -> None:
+    """Two sub-batches: a rule that shares GPUs chooses one itself, so both count as right."""
+    windows = Windows(queue_window=1, running_window=0, rules=("pack", "share-best-benefit"), sub_batches=2)
+    for start, actions in (
+        (Start(7, "pack"), [0]),
+        (Start(7, "share-best-benefit"), [2, 3]),
+        (Start(7, gpus=(0, 1), share=True), [0, 1, 2, 3]),
+    ):
+        assert right_actions([start], windows, np.ones(5, bool), QUEUE[:1], RUNNING[:0]) == actions
+
+
 def test_an_infeasible_action_is_never_right() -> None:
     mask = ALL.copy()
     mask[[0, 7]] = False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -63,7 +62,8 @@ def test_recipes_hold_the_settings_of_their_agents(name: str) -> None:
     card = read_card(name)
     if card.made_by == [f"python train.py --recipe {name}"]:
         recipe = recipes[name]
-        assert json.loads(json.dumps(dataclasses.asdict(recipe.training))) == card.training
+        written = msgspec.json.encode(dataclasses.asdict(recipe.training))
+        assert msgspec.json.decode(written) == card.training
         assert (recipe.environment, list(recipe.rivals)) == (card.environment, list(card.ratios))
         assert (recipe.summary, recipe.intended_use, recipe.limits) == (card.summary, card.intended_use, card.limits)
 

@@ -22,6 +22,8 @@ from gpusched_env.simulator import Simulation, Start
         ("sjf:strict=true", [16, 4, 10, 6, 26]),
         ("sjf", [16, 4, 10, 6, 24]),
         ("ssf", [16, 4, 10, 6, 24]),
+        ("lpt", [10, 27, 7, 12, 23]),
+        ("lpt:strict=true", [10, 27, 7, 29, 23]),
         ("srtf", [16, 4, 10, 6, 24]),
         ("srsf", [13, 26, 7, 4, 23]),
     ],
