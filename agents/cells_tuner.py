@@ -3,46 +3,42 @@
     python -m gpusched_env.agents.cells_tuner                 the tuner that ships as timers=cells
     python -m gpusched_env.agents.cells_tuner --quick --output runs/quick
 
-The tuner is a network of four hidden units that reads a few columns. CMA-ES searches its weights on the training cells:
-first with timers that are constant in a run, which is fast, then with timers that follow the observations. The weights
-are chosen on the validation cells. The search writes tuner.npz and learning.csv to the output folder.
+The tuner is a network of four hidden units that reads a few columns. Every static pair of a grid is played on every
+training cell. CMA-ES then searches the weights on this table: the score of a tuner is that of the pairs which it would
+choose at the mean observation of each cell, interpolated between pairs of the grid. So the search itself plays nothing.
+Of the results of several searches, the one that is best on the validation cells is kept, where it is played. The folder
+of results has table.npz, tuner.npz and learning.csv.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 
 import gpusched_env
-from gpusched_env.agents.static_timers import COARSE_GRID_S, pair_action, pairs
+from gpusched_env.agents.learned_timers import LearnedTimers
+from gpusched_env.agents.static_timers import pair_action, pairs
 from gpusched_env.agents.timer_cells import TRAINING_CELLS, VALIDATION_CELLS, TimerCell
 from gpusched_env.agents.timer_cma import CovarianceEvolution
-from gpusched_env.agents.timer_network import TimerNetwork, input_names
-from gpusched_env.agents.timer_problems import (
-    TRAINING_SEEDS,
-    VALIDATION_SEEDS,
-    Played,
-    play_network,
-    play_static,
-    static_waits,
-)
-from gpusched_env.envs.delay_timers.actions import TimerActions
-from gpusched_env.envs.delay_timers.costs import PlacementCosts
-from gpusched_env.envs.delay_timers.observer import Observation, TimerObserver
+from gpusched_env.agents.timer_network import TimerNetwork, input_names, joined
+from gpusched_env.agents.timer_problems import TRAINING_SEEDS, VALIDATION_SEEDS, Played, play_network, play_static
+from gpusched_env.agents.timer_problems import score as score_of
+from gpusched_env.baselines.dally.run import DelayRun
+from gpusched_env.baselines.dally.scheduler import Dally
+from gpusched_env.envs.delay_timers.actions import OFF, TimerActions, timer_action
 from gpusched_env.errors import GpuschedError
 from gpusched_env.files import write_whole
 from gpusched_env.instance import Instance
 from gpusched_env.portable.elementary import log
 from gpusched_env.scenarios import RESULTS_VERSION
-from gpusched_env.simulator import Simulation
 
 TUNER_FILE: Final = "tuner.npz"
 INTERVAL_S: Final = 7_200.0  # [s]
@@ -51,18 +47,17 @@ _NONE: Final = (0.0, 0.5)
 # weights are 0. The start follows the best static pairs of the training cells: no wait where the network costs nothing,
 # hours where it costs something, and no end where it costs nearly all.
 HIDDEN: Final[Sequence[Mapping[str, tuple[float, float]]]] = (
-    {  # crossing racks costs something: longer network timers
-        "slowdown_network": (8.0, 2.0), "bias": (-0.64, 0.3), "idle_rack": _NONE, "cluster queued_gpus": _NONE,
-        "waited_mean": _NONE, "beyond_machine": (0.0, 0.3),
+    {  # crossing racks costs something, and jobs queue: longer network timers
+        "slowdown_network": (6.0, 2.0), "communication": (3.0, 2.0), "cluster queued_gpus": (1.0, 1.0),
+        "idle_rack": _NONE, "beyond_machine": (0.0, 0.3), "demand_beyond_rack": (0.0, 1.5), "bias": (-1.2, 0.3),
     },
-    {"slowdown_network": (8.0, 2.0), "bias": (-6.8, 0.8)},  # crossing racks costs nearly all
+    {"slowdown_network": (8.0, 2.0), "cluster queued_gpus": _NONE, "bias": (-6.8, 0.8)},  # crossing costs nearly all
     {  # leaving a machine costs something: longer rack timers
-        "slowdown_rack": (12.0, 3.0), "bias": (-0.7, 0.3), "idle_machine": _NONE, "cluster queued_gpus": _NONE,
-        "waited_mean": _NONE,
+        "slowdown_rack": (12.0, 3.0), "idle_machine": _NONE, "cluster queued_gpus": _NONE, "bias": (-0.7, 0.3),
     },
-    {  # nearly linear in the rest
-        "idle_rack": _NONE, "idle_machine": _NONE, "cluster queued_gpus": _NONE, "waited_mean": _NONE,
-        "smallest": _NONE, "efficiency_of_best": (0.0, 0.3),
+    {  # nearly linear
+        "idle_rack": _NONE, "idle_machine": _NONE, "cluster queued_gpus": (0.5, 0.5), "demand_beyond_rack": (0.0, 1.5),
+        "smallest": _NONE, "efficiency": (0.0, 0.3), "waited_mean": (0.0, 0.3),
     },
 )  # fmt: skip
 # Rack timer and network timer: weights of the hidden units, then the bias.
@@ -70,12 +65,15 @@ OUTPUTS: Final = (
     ((0.0, 0.1), (0.8, 0.15)), ((0.0, 0.1), (0.35, 0.1)), ((0.95, 0.15), (0.0, 0.1)), ((0.5, 0.2), (0.5, 0.2)),
     ((-0.35, 0.1), (-0.05, 0.1)),
 )  # fmt: skip
-# These inputs follow the run; the others are constant in it.
-FOLLOWING: Final = ("cluster queued_gpus", "waited_mean", "efficiency_of_best")
-SECOND_SCALE: Final = 0.5  # factor of all standard deviations when the search begins to play with all inputs
+# The penalty of weights far from the start: mean square distance, in standard deviations of the first samples.
+PENALTY: Final = 5e-4
 # A cell in which the tuner is worse than the best static pair by more than this counts more.
 ALLOWED: Final = 0.02
 TAIL_SHARE: Final = 0.4  # weight of the 99th percentile; the mean has the rest
+TABLE_GRID_S: Final = (0.0, 900.0, 3_600.0, 21_600.0, 86_400.0, math.inf)
+OBSERVED_PAIR_S: Final = (3_600.0, 21_600.0)  # [s] timers while the mean observation of a cell is recorded
+OBSERVED_EVERY_S: Final = 28_800.0
+_NAMES: Final = input_names(costs=True)
 Told = Callable[[str], None]
 
 
@@ -83,31 +81,27 @@ Told = Callable[[str], None]
 class CellsConfig:
     """Train a tuner of delay timers on cells."""
 
-    constant: int = 20
-    """Generations of CMA-ES with constant timers."""
-    generations: int = 12
-    """Generations of CMA-ES with timers that follow the observations."""
-    samples: int = 12
-    """Samples per generation; all play the same seed of every training cell."""
-    training_seeds: int = 4
-    """Number of training seeds."""
+    training_seeds: int = 2
+    """Number of training seeds on which the static pairs are played."""
     validation_seeds: int = 2
     """Number of validation seeds."""
-    validate_every: int = 4
-    """Generations between two validations."""
-    seed: int = 0
-    """Seed of the search."""
+    searches: int = 3
+    """Number of searches."""
+    generations: int = 300
+    """Generations of a search."""
+    samples: int = 16
+    """Samples of a generation."""
     output: Path = Path("runs/cells-tuner")
-    """Folder of the results."""
+    """Folder of the results; a table.npz that is there already is used again."""
     quick: bool = False
-    """A short test run: two cells with few jobs, one generation."""
+    """A short test run: one training and one validation cell with few jobs, a coarse grid."""
 
     def __post_init__(self) -> None:
         """Apply ``quick`` and check the numbers."""
         if self.quick:
-            self.constant = self.generations = self.training_seeds = self.validation_seeds = 1
-            self.samples = 4
-        for name in ("constant", "generations", "samples", "training_seeds", "validation_seeds", "validate_every"):
+            self.training_seeds = self.validation_seeds = self.searches = 1
+            self.generations = 5
+        for name in ("training_seeds", "validation_seeds", "searches", "generations"):
             if getattr(self, name) < 1:
                 raise GpuschedError(f"tuner: {name} is {getattr(self, name)}: it must be at least 1")
         if self.training_seeds > len(TRAINING_SEEDS) or self.validation_seeds > len(VALIDATION_SEEDS):
@@ -116,52 +110,80 @@ class CellsConfig:
             )
 
 
-@lru_cache(maxsize=256)
-def drawn(cell: TimerCell, seed: int) -> Instance:
-    """Draw an instance of a cell; it is cached, since training plays the same ones repeatedly."""
-    return cell.problem().instance(seed)
+@dataclass
+class Table:
+    """What the search knows of the training cells.
+
+    Parameters
+    ----------
+    grid_s : float64 [P], times of the grid [s], of the rack timer and of the network timer beyond it
+    excess : float64 [cells, P, P, 2], ln of (mean, 99th percentile of JCT) / that of the best pair of the cell
+    observed : float64 [cells, D, inputs], mean observation of each cell
+    shares : float64 [cells, 2, D], share of each class in the GPU time of gangs that fit a machine, and a rack
+    simulated_jobs : number of jobs played
+    """
+
+    grid_s: np.ndarray
+    excess: np.ndarray
+    observed: np.ndarray
+    shares: np.ndarray
+    simulated_jobs: np.ndarray
+
+    @classmethod
+    def play(cls, cells: Sequence[TimerCell], seeds: Sequence[int], grid_s: Sequence[float], told: Told) -> Self:
+        """Play the grid on all cells and seeds."""
+        excess, observed, shares, jobs = [], [], [], 0
+        for cell in cells:
+            logs = np.zeros((len(grid_s) ** 2, 2))
+            for seed in seeds:
+                instance = cell.problem().instance(seed)
+                for number, pair in enumerate(pairs(grid_s)):
+                    played = play_static(instance, seed, pair_waits(instance, pair), preset=cell.preset)
+                    logs[number] += np.array(_logs(played)) / len(seeds)
+                    jobs += played.jobs
+                if seed == seeds[0]:
+                    observed.append(_mean_observation(instance, cell))
+                    shares.append(_shares(instance))
+                    jobs += len(instance.workload)
+            excess.append((logs - logs.min(axis=0)).reshape(len(grid_s), len(grid_s), 2))
+            told(f"{cell.label}: played {len(logs)} pairs")
+        return cls(np.array(grid_s), np.array(excess), np.array(observed), np.array(shares), np.array(jobs))
+
+    def expected(self, network: TimerNetwork) -> np.ndarray:
+        """float64 [cells, 2]: interpolated excess of the pairs that a network chooses at the mean observations."""
+        size = len(self.grid_s)
+        places = timer_action(self.grid_s)
+        places[0], places[-1] = 2 * OFF - 1, 1 - 2 * OFF  # beyond these, a timer is 0 or infinite
+        cells, classes, inputs = self.observed.shape
+        actions = network.forward(self.observed.reshape(-1, inputs)).reshape(cells, classes, 2)
+        at = np.interp(np.clip(actions, -1.0, 1.0), places, np.arange(size))
+        rack, network_at = (np.moveaxis(at, 2, 0) * np.moveaxis(self.shares, 1, 0)).sum(axis=2)
+        found = np.zeros((len(at), 2))
+        for step in (0, 1):
+            for other in (0, 1):
+                i, j = np.minimum(rack.astype(int), size - 2), np.minimum(network_at.astype(int), size - 2)
+                weight = np.abs(1 - step - (rack - i)) * np.abs(1 - other - (network_at - j))
+                found += weight[:, None] * self.excess[np.arange(len(at)), i + step, j + other]
+        return found
+
+    def save(self, path: Path) -> None:
+        """Write the table as ``.npz``."""
+        np.savez(path, **dataclasses.asdict(self))
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read a table that :meth:`save` wrote."""
+        with np.load(path, allow_pickle=False) as file:
+            return cls(**{field.name: file[field.name] for field in dataclasses.fields(cls)})
 
 
-class Reference:
-    """The best static pair of each cell on some seeds: for the mean of JCT, and for its 99th percentile."""
-
-    def __init__(
-        self, cells: Sequence[TimerCell], seeds: Sequence[int], grid_s: Sequence[float] = COARSE_GRID_S
-    ) -> None:
-        self.cells, self.seeds, self.simulated_jobs = tuple(cells), tuple(seeds), 0
-        self._grid_s = grid_s
-        self._best: dict[TimerCell, np.ndarray] = {}
-
-    def best(self, cell: TimerCell) -> np.ndarray:
-        """float64 [seeds, 2]: ln of mean and 99th percentile of JCT with the best pair for each of the two."""
-        if cell not in self._best:
-            found = np.array([[self._static(cell, seed, pair) for seed in self.seeds] for pair in pairs(self._grid_s)])
-            chosen = found.mean(axis=1).argmin(axis=0)
-            self._best[cell] = np.stack([found[pair, :, metric] for metric, pair in enumerate(chosen)], axis=1)
-        return self._best[cell]
-
-    def excess(self, network: TimerNetwork, cell: TimerCell, seed: int, constant: bool = False) -> np.ndarray:
-        """float64 [2]: ln(mean JCT / that of the best pair), and the same of the 99th percentile.
-
-        Parameters
-        ----------
-        constant : True = the timers are those of :func:`constant_observation` in the whole run, which is fast
-        """
-        instance = drawn(cell, seed)
-        if constant:
-            waits_s = static_waits(instance, network.act(constant_observation(cell, seed)))
-            played = play_static(instance, seed, waits_s, preset=cell.preset)
-        else:
-            played = play_network(instance, seed, network, preset=cell.preset)
-        return self._logs(played) - self.best(cell)[self.seeds.index(seed)]
-
-    def _static(self, cell: TimerCell, seed: int, pair: tuple[float, float]) -> np.ndarray:
-        instance = drawn(cell, seed)
-        return self._logs(play_static(instance, seed, static_waits(instance, pair_action(pair)), preset=cell.preset))
-
-    def _logs(self, played: Played) -> np.ndarray:
-        self.simulated_jobs += played.jobs
-        return np.array([log(played.mean_jct_s), log(played.p99_jct_s)])
+def pair_waits(instance: Instance, pair: tuple[float, float]) -> np.ndarray:
+    """float64 [G + 1, 2] [s]: timers of each demand for a pair (rack timer, network timer beyond it)."""
+    demands = np.arange(instance.cluster.gpus + 1)
+    rack_s = np.where(demands > instance.cluster.nodes["gpus"].max(), 0.0, pair[0])
+    waits = np.stack([np.full(len(demands), pair[0]), rack_s + pair[1]], axis=1)
+    waits[:2] = 0.0
+    return waits
 
 
 def loss(excess: np.ndarray) -> float:
@@ -182,21 +204,9 @@ def start_and_scale() -> tuple[np.ndarray, np.ndarray]:
     return start, scale
 
 
-def following() -> np.ndarray:
-    """Bool [weights]: True for weights of inputs that follow the run."""
-    names = [name for unit in HIDDEN for name in unit]
-    return np.array([name in FOLLOWING for name in names] + [False] * (2 * len(OUTPUTS)))
-
-
-def _with(vector: np.ndarray, free: np.ndarray, part: np.ndarray) -> np.ndarray:
-    changed = vector.copy()
-    changed[free] = part
-    return changed
-
-
 def network_of(vector: np.ndarray) -> TimerNetwork:
     """Return the tuner with some weights, in the order of :func:`start_and_scale`."""
-    names = input_names(costs=True)
+    names = _NAMES
     weights, biases, at = np.zeros((len(names), len(HIDDEN))), np.zeros(len(HIDDEN)), 0
     for number, unit in enumerate(HIDDEN):
         for name, value in zip(unit, vector[at : at + len(unit)], strict=True):
@@ -209,13 +219,72 @@ def network_of(vector: np.ndarray) -> TimerNetwork:
     return TimerNetwork([(weights, biases), (outputs[:-1], outputs[-1])], costs=True, interval_s=INTERVAL_S)
 
 
-@lru_cache(maxsize=256)
-def constant_observation(cell: TimerCell, seed: int) -> Observation:
-    """Return the observation of the empty cluster, with the costs of all jobs of the draw."""
-    instance = drawn(cell, seed)
+class _Recorder(LearnedTimers):
+    """Set the timers by a network, and record its inputs."""
+
+    def begin(self, run: DelayRun) -> None:
+        """Begin without records."""
+        self.seen: list[np.ndarray] = []
+        super().begin(run)
+
+    def tune(self, run: DelayRun) -> None:
+        """Observe, record, and set the timers."""
+        observation = self._observer.observe(run.waits_s, run.simulation.now_s)
+        self.seen.append(joined(observation, costs=True))
+        self._actions.carry_out(self.network.act(observation), run)
+
+
+def _mean_observation(instance: Instance, cell: TimerCell) -> np.ndarray:
+    """float64 [D, inputs]: mean over the first three quarters of a run, without its first observation."""
+    network = TimerNetwork.constant(pair_action(OBSERVED_PAIR_S), costs=True, interval_s=OBSERVED_EVERY_S)
+    recorder = _Recorder(network)
+    DelayRun(instance, Dally(preset=cell.preset), timers=recorder).play()
+    mean: np.ndarray = np.mean(recorder.seen[1 : max(2, len(recorder.seen) * 3 // 4)], axis=0)
+    return mean
+
+
+def _shares(instance: Instance) -> np.ndarray:
     actions = TimerActions(instance.cluster)
-    observation = TimerObserver(Simulation(instance), actions, INTERVAL_S).observe(np.zeros((actions.gpus + 1, 2)), 0.0)
-    return observation | {"costs": PlacementCosts(instance, actions).observe(len(instance.workload))}
+    demand = instance.workload.jobs["gpus"]
+    own = actions.class_of[demand]
+    found = []
+    for room in (actions.machine_gpus, actions.rack_gpus):
+        counted = (own >= 0) & (demand <= room)
+        time_s = np.bincount(own[counted], (demand * instance.ideal_s)[counted], actions.count)
+        found.append(time_s / max(float(time_s.sum()), 1.0))
+    return np.array(found)
+
+
+def _logs(played: Played) -> tuple[float, float]:
+    return log(played.mean_jct_s), log(played.p99_jct_s)
+
+
+def search(table: Table, config: CellsConfig, seed: int) -> np.ndarray:
+    """Return the weights that CMA-ES finds on a table."""
+    start, scale = start_and_scale()
+
+    def score(vector: np.ndarray) -> float:
+        far = float((((vector - start) / scale) ** 2).mean())
+        return loss(table.expected(network_of(vector))) + PENALTY * far
+
+    evolution = CovarianceEvolution(start, scale, config.samples, seed)
+    for _ in range(config.generations):
+        evolution.step(score)
+    return evolution.mean
+
+
+def validate(network: TimerNetwork, cells: Sequence[TimerCell], seeds: Sequence[int]) -> np.ndarray:
+    """float64 [2]: mean over cells and seeds of ln(learned / hand tuner), of mean and 99th percentile of JCT."""
+    found = []
+    for cell in cells:
+        for seed in seeds:
+            instance = cell.problem().instance(seed)
+            by_hand = DelayRun(instance, Dally(preset=cell.preset), seed)
+            by_hand.play()
+            learned = play_network(instance, seed, network, preset=cell.preset)
+            found.append(np.array(_logs(learned)) - np.array(_logs(score_of(by_hand))))
+    mean: np.ndarray = np.mean(found, axis=0)
+    return mean
 
 
 def _say(text: str) -> None:
@@ -229,86 +298,47 @@ def train(config: CellsConfig, told: Told = _say) -> Path:
     ------
     GpuschedError : a file cannot be written
     """
-    search = Search(config, told)
-    search.validate()
-    search.stage(config.constant, constant=True)
-    search.stage(config.generations, constant=False)
-    return search.path
-
-
-class Search:
-    """The search: CMA-ES on training cells, and the weights that are best on validation cells."""
-
-    def __init__(self, config: CellsConfig, told: Told) -> None:
-        self._begin = time.process_time()
-        self.config, self.told, self.path = config, told, config.output / TUNER_FILE
-        # At load 0.5 all timers are alike.
-        cells, chosen = tuple(cell for cell in TRAINING_CELLS if " 0.5 " not in cell.label), VALIDATION_CELLS
-        if config.quick:
-            short = TimerCell("short", "dally-cells-v0:load=1,jobs=60")
-            cells, chosen = (short,), (dataclasses.replace(short, label="other"),)
-        self.training = Reference(cells, TRAINING_SEEDS[: config.training_seeds])
-        self.validation = Reference(chosen, VALIDATION_SEEDS[: config.validation_seeds])
-        self.vector, self._scale = start_and_scale()
-        self.generations, self.best = 0, np.inf
-        self.lines = ["generation,cpu_s,simulated_jobs,validation,mean_excess,p99_excess,kept"]
-        config.output.mkdir(parents=True, exist_ok=True)
-
-    def stage(self, generations: int, constant: bool) -> None:
-        """Search for some generations; all samples of a generation play the same seed of every training cell.
-
-        Parameters
-        ----------
-        constant : True = with constant timers, and without the weights of inputs that follow the run
-        """
-        free = ~following() if constant else np.ones(len(self.vector), bool)
-        scale = self._scale[free] * (1.0 if constant else SECOND_SCALE)
-        evolution = CovarianceEvolution(self.vector[free], scale, self.config.samples, self.config.seed)
-        for number in range(1, generations + 1):
-            self.generations += 1
-            seed = self.training.seeds[self.generations % len(self.training.seeds)]
-
-            def score(part: np.ndarray, seed: int = seed) -> float:
-                network = network_of(_with(self.vector, free, part))
-                played = [self.training.excess(network, cell, seed, constant) for cell in self.training.cells]
-                return loss(np.array(played))
-
-            scores = evolution.step(score)
-            self.told(f"{self.generations}: training {scores.mean():+.4f}, best {scores.min():+.4f}")
-            if number == generations or number % self.config.validate_every == 0:
-                self.vector = _with(self.vector, free, evolution.mean)
-                self.validate()
-
-    def validate(self) -> None:
-        """Play the mean of the search on the validation cells, and save it if it is the best so far."""
-        network, own = network_of(self.vector), self.validation
-        played = [[own.excess(network, cell, seed) for seed in own.seeds] for cell in own.cells]
-        excess = np.array(played).mean(axis=1)
-        score, (mean, tail) = loss(excess), excess.mean(axis=0)
-        jobs, spent_s = self.training.simulated_jobs + own.simulated_jobs, time.process_time() - self._begin
-        kept = score < self.best
-        numbers = f"{score:.5f},{mean:.5f},{tail:.5f},{kept:d}"
-        self.lines.append(f"{self.generations},{spent_s:.0f},{jobs},{numbers}")
-        self.told(f"{self.generations}: validation {numbers}")
+    begin = time.process_time()
+    cells, chosen, grid_s = TRAINING_CELLS, VALIDATION_CELLS, TABLE_GRID_S
+    if config.quick:
+        short = TimerCell("short", "dally-cells-v0:load=1,jobs=60")
+        cells, chosen, grid_s = (short,), (dataclasses.replace(short, label="other"),), (0.0, 3_600.0, math.inf)
+    seeds, others = TRAINING_SEEDS[: config.training_seeds], VALIDATION_SEEDS[: config.validation_seeds]
+    config.output.mkdir(parents=True, exist_ok=True)
+    path = config.output / "table.npz"
+    if not path.exists():
+        Table.play(cells, seeds, grid_s, told).save(path)
+    table = Table.load(path)
+    best, lines = np.inf, ["search,table,validation_mean,validation_p99,kept"]
+    jobs = int(table.simulated_jobs)
+    for number in range(config.searches):
+        network = network_of(search(table, config, number))
+        mean, tail = validate(network, chosen, others)
+        jobs += 2 * sum(cell.problem().workload.jobs or 0 for cell in chosen) * len(others)
+        score = (1.0 - TAIL_SHARE) * float(mean) + TAIL_SHARE * float(tail)
+        kept = score < best
+        lines.append(f"{number},{loss(table.expected(network)):.5f},{mean:.5f},{tail:.5f},{kept:d}")
+        told(lines[-1])
         if kept:
-            self.best = score
-            spent = {"simulated_jobs": jobs, "cpu_hours": round(spent_s / 3600, 3), "chosen_at": self.generations}
-            about = spent | card(self.config, self.training, own) | {"validation_score": score}
-            dataclasses.replace(network, about=about).save(self.path)
-        write_whole(self.config.output / "learning.csv", "\n".join(self.lines) + "\n")
+            best, about = score, card(config, cells, chosen) | {"validation_score": score, "chosen_at": number}
+            kept_network = dataclasses.replace(network, about=about)
+    spent = {"simulated_jobs": jobs, "cpu_hours_after_table": round((time.process_time() - begin) / 3600, 3)}
+    dataclasses.replace(kept_network, about={**kept_network.about, **spent}).save(config.output / TUNER_FILE)
+    write_whole(config.output / "learning.csv", "\n".join(lines) + "\n")
+    return config.output / TUNER_FILE
 
 
-def card(config: CellsConfig, training: Reference, validation: Reference) -> dict[str, Any]:
+def card(config: CellsConfig, cells: Sequence[TimerCell], chosen: Sequence[TimerCell]) -> dict[str, Any]:
     """Return the card of the tuner, which its file contains."""
     return {
         "version": gpusched_env.__version__,
         "results_version": RESULTS_VERSION,
-        "learner": "CMA-ES (python -m gpusched_env.agents.cells_tuner)",
+        "learner": "CMA-ES on a table of static pairs (python -m gpusched_env.agents.cells_tuner)",
         "settings": {name: value for name, value in dataclasses.asdict(config).items() if name != "output"},
-        "training_cells": {cell.scenario: cell.problem().fingerprint() for cell in training.cells},
-        "validation_cells": {cell.scenario: cell.problem().fingerprint() for cell in validation.cells},
-        "training_seeds": list(training.seeds),
-        "validation_seeds": list(validation.seeds),
+        "training_cells": {cell.scenario: cell.problem().fingerprint() for cell in cells},
+        "validation_cells": {cell.scenario: cell.problem().fingerprint() for cell in chosen},
+        "training_seeds": list(TRAINING_SEEDS[: config.training_seeds]),
+        "validation_seeds": list(VALIDATION_SEEDS[: config.validation_seeds]),
         "intended_use": "delay timers of Dally where networks, loads and gangs differ, or are not known beforehand",
         "limits": "trained on 256 GPUs with run times of hours; links are taken to keep their first rates",
     }
@@ -318,7 +348,7 @@ if __name__ == "__main__":
     import tyro
 
     try:
-        path = train(tyro.cli(CellsConfig, description=__doc__))
+        done = train(tyro.cli(CellsConfig, description=__doc__))
     except GpuschedError as error:
         sys.exit(f"error: {error}")
-    print(f"Done; the tuner is {path}")
+    print(f"Done; the tuner is {done}")

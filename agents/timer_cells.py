@@ -15,6 +15,7 @@ from gpusched_env.scenarios.delay_timer_cells import ABOVE, BELOW, FREE
 
 NETWORKS: Final = (FREE, "1", "2", "4", "8", "20")  # oversubscription of the racks' uplinks
 LOADS: Final = (0.5, 0.7, 0.9, 1.1)
+LOADS_BETWEEN: Final = (0.8, 1.0)
 GANGS: Final = (BELOW, ABOVE)
 
 
@@ -56,12 +57,22 @@ def _latin(part: int) -> tuple[TimerCell, ...]:
     )
 
 
+def _between() -> tuple[TimerCell, ...]:
+    """Return more training cells, at loads between those of the grid: large gangs need them most."""
+    return tuple(
+        TimerCell(f"{network} {load:g} {ABOVE}", f"dally-cells-v0:network={network},load={load:g},gangs={ABOVE}")
+        for network, load in itertools.product(NETWORKS[2:], LOADS_BETWEEN)
+    )
+
+
+BETWEEN_CELLS: Final = _between()
 # Mean gaps of 2,000 to 900 s are loads of 0.6 to 1.3 of the authors' scenario; 0 = all jobs at time 0.
 TRAINING_CELLS: Final = (
     *_latin(0),
     _authors("gap 2000", "mean_gap_s=2000"),
     _authors("gap 1100", "mean_gap_s=1100"),
     _authors("batch of 300", "mean_gap_s=0,jobs=300"),
+    *BETWEEN_CELLS,
 )
 VALIDATION_CELLS: Final = (
     *_latin(1),

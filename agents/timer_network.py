@@ -62,13 +62,17 @@ class TimerNetwork:
 
     def act(self, observation: Mapping[str, np.ndarray]) -> np.ndarray:
         """float64 [D, 2]: action for an observation of ``gpusched/DelayTimers-v0``."""
-        values = joined(observation, self.costs)
+        values = self.forward(joined(observation, self.costs))
+        # Linear algebra libraries differ in the last bits; rounding keeps schedules equal.
+        return np.round(np.clip(values, -1.0, 1.0), _DECIMALS)
+
+    def forward(self, values: np.ndarray) -> np.ndarray:
+        """float64 [D, 2]: outputs of the last layer for inputs [D, inputs]."""
         for number, (weights, biases) in enumerate(self.layers):
             if number:
                 values = np.tanh(values)
             values = values @ weights + biases
-        # Linear algebra libraries differ in the last bits; rounding keeps schedules equal.
-        return np.round(np.clip(values, -1.0, 1.0), _DECIMALS)
+        return values
 
     # --- a flat vector, for evolution
 

@@ -31,13 +31,16 @@ class PlacementCosts:
     def __init__(self, instance: Instance, actions: TimerActions) -> None:
         jobs = instance.workload.jobs
         self._class = actions.class_of[jobs["gpus"]]
+        self._demand = jobs["gpus"].astype(np.float64)
+        self._beyond_rack = jobs["gpus"] > actions.rack_gpus
         self._of_job = _costs(instance, actions)
-        self._sums = np.zeros((actions.count, len(COST_COLUMNS)))
+        self._sums = np.zeros((actions.count, len(COST_COLUMNS) - 1))
+        self._demands = np.zeros(2)  # [GPU] of gangs larger than a rack, of all gangs
         self._counts = np.zeros(actions.count)
         self._arrived = 0
 
     def observe(self, arrived: int) -> np.ndarray:
-        """float32 [D, 4]: the columns; in a class of which no job has arrived, slowdowns are without bound.
+        """float32 [D, 6]: the columns; in a class of which no job has arrived, slowdowns are without bound.
 
         Parameters
         ----------
@@ -49,10 +52,13 @@ class PlacementCosts:
         self._arrived = arrived
         np.add.at(self._sums, own, self._of_job[new][gangs])
         np.add.at(self._counts, own, 1.0)
+        demands = self._demand[new] * gangs
+        self._demands += (demands[self._beyond_rack[new]].sum(), demands.sum())
         means = self._sums / np.maximum(self._counts, 1.0)[:, None]
         slowdowns = np.where(self._counts[:, None] > 0.0, np.maximum(means[:, :_SLOWDOWNS], 1.0), np.inf)
         means[:, :_SLOWDOWNS] = 1.0 - 1.0 / slowdowns
-        return means.astype(np.float32)
+        beyond = np.full((len(means), 1), self._demands[0] / max(self._demands[1], 1.0))
+        return np.concatenate([means, beyond], axis=1).astype(np.float32)
 
 
 def uplink_share(instance: Instance) -> float:
@@ -65,7 +71,7 @@ def uplink_share(instance: Instance) -> float:
 
 
 def _costs(instance: Instance, actions: TimerActions) -> np.ndarray:
-    """float64 [J, 4]: slowdowns of a rack and of the network, and shares of a machine and of a rack left idle.
+    """float64 [J, 5]: slowdowns of a rack and of the network, share of communication, shares of places left idle.
 
     A slowdown divides the seconds of an iteration by those on the next tighter tier that can hold the gang. On the
     network, all machines are assumed to send over the uplinks at once. A gang that fits on no tighter tier has a
@@ -78,10 +84,13 @@ def _costs(instance: Instance, actions: TimerActions) -> np.ndarray:
     )
     fits_machine, fits_rack = demand <= actions.machine_gpus, demand <= actions.rack_gpus
     busy_s = np.maximum(seconds[:, NETWORK], compute[:, RACK] + communication[:, RACK] / uplink_share(instance))
-    found = np.ones((len(demand), len(COST_COLUMNS)))
+    found = np.ones((len(demand), len(COST_COLUMNS) - 1))
     found[fits_machine, 0] = (seconds[:, RACK] / seconds[:, MACHINE])[fits_machine]
     best_s = np.where(fits_machine, seconds[:, MACHINE], seconds[:, RACK])
     found[fits_rack, 1] = (busy_s / best_s)[fits_rack]
-    for column, room in ((2, actions.machine_gpus), (3, actions.rack_gpus)):
+    tier = np.where(fits_rack, RACK, NETWORK)
+    every = np.arange(len(demand))
+    found[:, 2] = 1.0 - compute[every, tier] / seconds[every, tier]
+    for column, room in ((3, actions.machine_gpus), (4, actions.rack_gpus)):
         found[:, column] = np.where(demand <= room, room % np.maximum(demand, 1) / room, 0.0)
     return found

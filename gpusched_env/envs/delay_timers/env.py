@@ -50,7 +50,7 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
 
     ## Observation Space
     ``Dict`` of float32 arrays: ``classes`` [D, 24] in [0, 1], and ``cluster`` [17] in [0, 1], except the sine and
-    cosine of the time of day, which are in [-1, 1]. ``costs=True`` adds ``costs`` [D, 4] in [0, 1]. There are no run
+    cosine of the time of day, which are in [-1, 1]. ``costs=True`` adds ``costs`` [D, 6] in [0, 1]. There are no run
     times, and nothing of the future.
     ``docs/delay_timers.md`` defines every column.
 

@@ -54,7 +54,7 @@ Observation = dict[str, np.ndarray]
 
 
 def observation_space(classes: int, costs: bool = False) -> spaces.Dict:
-    """Return the space: ``classes`` [D, 24], ``cluster`` [17] and perhaps ``costs`` [D, 4].
+    """Return the space: ``classes`` [D, 24], ``cluster`` [17] and perhaps ``costs`` [D, 6].
 
     Bounds are 0 and 1, and -1 and 1 for the time of day.
     """
