@@ -13,7 +13,8 @@ from gpusched_env.envs.delay_timers.observer import TimerObserver
 if TYPE_CHECKING:
     from gpusched_env.baselines.dally.run import DelayRun
 
-SHIPPED: Final = "delay_tuner.npz"
+# The tuners of the package, by the names that ``timers`` of Dally accepts.
+SHIPPED: Final = {"": "delay_tuner.npz", "cells": "delay_tuner_cells.npz"}
 
 
 class LearnedTimers:
@@ -31,18 +32,18 @@ class LearnedTimers:
 
     @classmethod
     def load(cls, path: str = "") -> Self:
-        """Read a tuner's file; an empty path means the tuner of the package.
+        """Read a tuner's file; an empty path, or a name in SHIPPED, means a tuner of the package.
 
         Raises
         ------
         SchedulerError : the file is missing, damaged, or made for other observations
         """
-        return cls(TimerNetwork.load(Path(path) if path else shipped()))
+        return cls(TimerNetwork.load(shipped(path) if path in SHIPPED else Path(path)))
 
     def begin(self, run: DelayRun) -> None:
         """Set the timers before the first event."""
         self._actions = TimerActions(run.simulation.instance.cluster, self.network.classes, self.network.residual)
-        self._observer = TimerObserver(run.simulation, self._actions, self.interval_s)
+        self._observer = TimerObserver(run.simulation, self._actions, self.interval_s, self.network.costs)
         if self.by_hand:
             run.tune_by_hand()
         self.tune(run)
@@ -52,6 +53,6 @@ class LearnedTimers:
         self._actions.carry_out(self.network.act(self._observer.observe(run.waits_s, run.simulation.now_s)), run)
 
 
-def shipped() -> Path:
-    """Return the path of the tuner that the package contains."""
-    return Path(str(files("gpusched_env.agents"))) / SHIPPED
+def shipped(name: str = "") -> Path:
+    """Return the path of a tuner that the package contains, by its name in SHIPPED."""
+    return Path(str(files("gpusched_env.agents"))) / SHIPPED[name]

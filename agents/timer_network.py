@@ -12,7 +12,7 @@ import numpy as np
 
 from gpusched_env.agents.checkpoints import read_checkpoint, write_checkpoint
 from gpusched_env.envs.delay_timers.actions import DEMAND_CLASSES
-from gpusched_env.envs.delay_timers.columns import CLASS_COLUMNS, CLUSTER_COLUMNS
+from gpusched_env.envs.delay_timers.columns import CLASS_COLUMNS, CLUSTER_COLUMNS, COST_COLUMNS
 from gpusched_env.errors import GpuschedError, SchedulerError
 
 FORMAT: Final = "gpusched-delay-tuner-1"
@@ -33,6 +33,7 @@ class TimerNetwork:
     residual : True = actions multiply the hand tuner's timers
     interval_s : tuning interval for which the network was trained [s]
     about : provenance: versions, scenarios, seeds, simulated jobs
+    costs : True = the costs of placements are inputs, too, after the columns of the cluster
     """
 
     layers: Sequence[tuple[np.ndarray, np.ndarray]]
@@ -40,11 +41,12 @@ class TimerNetwork:
     residual: bool = False
     interval_s: float = 1_800.0
     about: Mapping[str, Any] = field(default_factory=dict)
+    costs: bool = False
 
     def __post_init__(self) -> None:
         """Check shapes and that all weights are finite."""
         self.layers = [(np.asarray(w, np.float64), np.asarray(b, np.float64)) for w, b in self.layers]
-        width = INPUTS
+        width = inputs_of(self.costs)
         for weights, biases in self.layers:
             if weights.shape != (width, len(biases)):
                 raise GpuschedError(
@@ -60,15 +62,17 @@ class TimerNetwork:
 
     def act(self, observation: Mapping[str, np.ndarray]) -> np.ndarray:
         """float64 [D, 2]: action for an observation of ``gpusched/DelayTimers-v0``."""
-        classes = np.asarray(observation["classes"], np.float64)
-        cluster = np.asarray(observation["cluster"], np.float64)
-        values = np.concatenate([classes, np.broadcast_to(cluster, (len(classes), len(cluster)))], axis=1)
+        values = self.forward(joined(observation, self.costs))
+        # Linear algebra libraries differ in the last bits; rounding keeps schedules equal.
+        return np.round(np.clip(values, -1.0, 1.0), _DECIMALS)
+
+    def forward(self, values: np.ndarray) -> np.ndarray:
+        """float64 [D, 2]: outputs of the last layer for inputs [D, inputs]."""
         for number, (weights, biases) in enumerate(self.layers):
             if number:
                 values = np.tanh(values)
             values = values @ weights + biases
-        # Linear algebra libraries differ in the last bits; rounding keeps schedules equal.
-        return np.round(np.clip(values, -1.0, 1.0), _DECIMALS)
+        return values
 
     # --- a flat vector, for evolution
 
@@ -86,12 +90,13 @@ class TimerNetwork:
                 parts.append(vector[at : at + old.size].reshape(old.shape))
                 at += old.size
             layers.append((parts[0], parts[1]))
-        return TimerNetwork(layers, self.classes, self.residual, self.interval_s, self.about)
+        return TimerNetwork(layers, self.classes, self.residual, self.interval_s, self.about, self.costs)
 
     @classmethod
     def constant(cls, action: Sequence[float], **options: Any) -> Self:
         """Return a linear network that always gives the same pair of numbers for every class."""
-        return cls([(np.zeros((INPUTS, 2)), np.asarray(action, float))], **options)
+        inputs = inputs_of(options.get("costs", False))
+        return cls([(np.zeros((inputs, 2)), np.asarray(action, float))], **options)
 
     # --- files
 
@@ -111,6 +116,8 @@ class TimerNetwork:
             "interval_s": self.interval_s,
             "about": dict(self.about),
         }
+        if self.costs:
+            metadata["cost_columns"] = [column.name for column in COST_COLUMNS]
         arrays: dict[str, np.ndarray] = {}
         for number, (weights, biases) in enumerate(self.layers):
             arrays[f"weights_{number}"], arrays[f"biases_{number}"] = weights, biases
@@ -127,11 +134,34 @@ class TimerNetwork:
         metadata, arrays = read_checkpoint(path, FORMAT, "a delay tuner")
         numbers = range(len(arrays) // 2)
         layers = [(arrays[f"weights_{number}"], arrays[f"biases_{number}"]) for number in numbers]
-        columns = ([column.name for column in CLASS_COLUMNS], [column.name for column in CLUSTER_COLUMNS])
-        if (metadata["class_columns"], metadata["cluster_columns"]) != columns:
+        costs = "cost_columns" in metadata
+        known = {"class_columns": CLASS_COLUMNS, "cluster_columns": CLUSTER_COLUMNS}
+        known |= {"cost_columns": COST_COLUMNS} if costs else {}
+        if any(metadata[name] != [column.name for column in columns] for name, columns in known.items()):
             raise SchedulerError(f"{path}: it was trained on other observations; train it again with this version")
-        return cls(layers, metadata["classes"], metadata["residual"], metadata["interval_s"], metadata["about"])
+        return cls(layers, metadata["classes"], metadata["residual"], metadata["interval_s"], metadata["about"], costs)
 
     def digest(self) -> str:
         """Return the SHA-256 of the weights."""
         return hashlib.sha256(np.ascontiguousarray(self.vector).tobytes()).hexdigest()
+
+
+def inputs_of(costs: bool) -> int:
+    """Return the number of inputs of a network."""
+    return INPUTS + len(COST_COLUMNS) * costs
+
+
+def joined(observation: Mapping[str, np.ndarray], costs: bool) -> np.ndarray:
+    """float64 [D, inputs]: inputs of the network for each class."""
+    classes, cluster = (np.asarray(observation[key], np.float64) for key in ("classes", "cluster"))
+    parts = [classes, np.broadcast_to(cluster, (len(classes), len(cluster)))]
+    if costs:
+        parts.append(np.asarray(observation["costs"], np.float64))
+    return np.concatenate(parts, axis=1)
+
+
+def input_names(costs: bool) -> list[str]:
+    """Return the names of the inputs; those of the cluster's columns that a class has, too, begin with ``cluster``."""
+    own = [column.name for column in CLASS_COLUMNS]
+    cluster = [f"cluster {column.name}" if column.name in own else column.name for column in CLUSTER_COLUMNS]
+    return [*own, *cluster, *(column.name for column in COST_COLUMNS if costs)]

@@ -11,7 +11,9 @@ from gpusched_env.cli.backends import BackendOption
 
 
 def reproduce(
-    card: Annotated[str, typer.Argument(metavar="CARD", help="dally, dally-tuner, gavel, hadar, sjf-bco or sjf-bsbf.")],
+    card: Annotated[
+        str, typer.Argument(metavar="CARD", help="dally, dally-cells, dally-tuner, gavel, hadar, sjf-bco or sjf-bsbf.")
+    ],
     quick: Annotated[bool, typer.Option("--quick", help="Run only a part, in less than a minute.")] = False,
     output: Annotated[
         Path | None,

@@ -91,6 +91,7 @@ class Card(ABC):
 
 CARDS: Final = {
     "dally": "gpusched_env.reproduce.dally:DallyCard",
+    "dally-cells": "gpusched_env.reproduce.dally_cells:DallyCellsCard",
     "dally-tuner": "gpusched_env.reproduce.dally_tuner:DallyTunerCard",
     "gavel": "gpusched_env.reproduce.gavel:GavelCard",
     "hadar": "gpusched_env.reproduce.hadar:HadarCard",

@@ -13,6 +13,8 @@ from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.instance import Semantics
 from gpusched_env.network import NETWORK_PRESETS, Contention, Network
 from gpusched_env.plugins import load_plugins
+from gpusched_env.scenarios.dally_authors import AUTHORS
+from gpusched_env.scenarios.delay_timer_cells import CELLS
 from gpusched_env.scenarios.family import ScenarioFamily
 from gpusched_env.scenarios.files import load_scenario
 from gpusched_env.scenarios.hadar import HADAR
@@ -39,14 +41,12 @@ MANY_SIZES: Final = {
         "96": 0.02,
     },
 }  # fmt: skip
-# Choice, because the authors' number is not known. A step of the slowest model (0.01178 s per iteration) takes 177 s, a
-# twentieth of a lease of one hour; a job can exceed its lease by one step.
-STEP_ITERATIONS: Final = 15_000
 CONGESTED: Final = Network("topology", topology=NETWORK_PRESETS["oversub4"].topology, contention=Contention("maxmin"))
 
 # Families of scenarios; SCENARIOS has the scenario of each family with the default parameters.
 FAMILIES: Final[dict[str, ScenarioFamily]] = {
-    family.name: family for family in (*NETWORK_SENSITIVE, *HETEROGENEOUS, HADAR, *HADARE, *SJF_BSBF, VARYING)
+    family.name: family
+    for family in (*NETWORK_SENSITIVE, CELLS, AUTHORS, *HETEROGENEOUS, HADAR, *HADARE, *SJF_BSBF, VARYING)
 }
 SCENARIOS: Final = (
     # 8 nodes, 64 GPUs, 2 racks; 300 jobs
@@ -138,15 +138,6 @@ SCENARIOS: Final = (
     ),
     # The families with their default parameters
     *(family.scenario() for family in FAMILIES.values()),
-    # 32 nodes of two slots, 256 GPUs, 4 racks; 411 jobs
-    Scenario(
-        name="dally-authors-v1",
-        description="Dally's simulator: cost by placement shape, work in whole steps, free preemption.",
-        groups=(NodeGroup(32, 8, nodes_per_rack=8, slots=2),),
-        workload=WorkloadSpec("synthetic:dally", profiles="dally", jobs=411),
-        network=Network("dimensions"),
-        semantics=Semantics(checkpoint_s=0.0, restore_s=0.0, step_iterations=STEP_ITERATIONS),
-    ),
 )
 _BY_NAME: Final = {scenario.name: scenario for scenario in SCENARIOS}
 # Retired name -> its replacement; the results of the retired scenarios differed between machines.

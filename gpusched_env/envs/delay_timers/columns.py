@@ -64,6 +64,18 @@ CLUSTER_COLUMNS: Final = (
     Column("day_sin", "sine of the time of day", _SHARE),
     Column("day_cos", "cosine of the time of day", _SHARE),
 )
+COST_COLUMNS: Final = (
+    Column("slowdown_rack", "x = time of an iteration in a rack / in a machine", "1 - 1 / x"),
+    Column(
+        "slowdown_network",
+        "x = time of an iteration across racks, if all machines load the uplinks / on the tightest tier that fits",
+        "1 - 1 / x",
+    ),
+    Column("communication", "1 - compute / time of an iteration in a rack, or across racks if no rack fits", _SHARE),
+    Column("idle_machine", "share of a machine that is left if it holds only gangs of this size", _SHARE),
+    Column("idle_rack", "share of a rack that is left if it holds only gangs of this size", _SHARE),
+    Column("demand_beyond_rack", "demand of gangs larger than a rack / demand of all gangs; of all classes", _SHARE),
+)
 CLASS_INDEX: Final = {column.name: i for i, column in enumerate(CLASS_COLUMNS)}
 CLUSTER_INDEX: Final = {column.name: i for i, column in enumerate(CLUSTER_COLUMNS)}
 

@@ -50,7 +50,8 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
 
     ## Observation Space
     ``Dict`` of float32 arrays: ``classes`` [D, 24] in [0, 1], and ``cluster`` [17] in [0, 1], except the sine and
-    cosine of the time of day, which are in [-1, 1]. It shows no run times and nothing of the future.
+    cosine of the time of day, which are in [-1, 1]. ``costs=True`` adds ``costs`` [D, 6] in [0, 1]. There are no run
+    times, and nothing of the future.
     ``docs/delay_timers.md`` defines every column.
 
     ## Rewards
@@ -88,6 +89,7 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
         -(mean JCT) / (mean ideal run time)
     horizon_s : simulated time at which an episode is truncated [s]
     train_seeds : half-open range from which ``reset()`` draws seeds; None = the scenario's training seeds
+    costs : whether observations have the array ``costs``: what loose placements cost the gangs of each class
 
     Raises
     ------
@@ -109,6 +111,7 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
         scale: float | None = None,
         horizon_s: float = math.inf,
         train_seeds: tuple[int, int] | None = None,
+        costs: bool = False,
     ) -> None:
         from gpusched_env.scenarios import get_scenario
         from gpusched_env.scenarios.scenario import ONE_PROBLEM
@@ -128,7 +131,8 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
         self.scheduler = dict(scheduler or {})
         self.train_seeds = self.scenario.seeds.train if train_seeds is None else train_seeds
         self.action_space = spaces.Box(-1.0, 1.0, self.timers.shape, np.float32)
-        self.observation_space = observation_space(self.timers.count)  # type: ignore[assignment]
+        self.observation_space = observation_space(self.timers.count, costs)  # type: ignore[assignment]
+        self.costs = costs
         self._finished_jobs = 0  # over all episodes
         self._run: Any = None
         self._over = True
@@ -151,7 +155,7 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
         self._run = self._new_run(instance, drawn)
         self._scale = COMPONENTS["jct"].scale(instance) if self.scale is None else float(self.scale)
         self._limit_s = min(instance.semantics.time_limit_s, self.horizon_s)
-        self._observer = TimerObserver(self.simulation, self.timers, self.interval_s)
+        self._observer = TimerObserver(self.simulation, self.timers, self.interval_s, self.costs)
         self._steps, self._finished, self._clock_s, self._paid_s, self._over = 0, 0, 0.0, 0.0, False
         return self._observation(), {"seed": drawn, "dt": 0.0}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from gymnasium import spaces
@@ -15,9 +15,11 @@ from gpusched_env.envs.delay_timers.columns import (
     CLASS_INDEX,
     CLUSTER_COLUMNS,
     CLUSTER_INDEX,
+    COST_COLUMNS,
     scaled_count,
     scaled_time,
 )
+from gpusched_env.envs.delay_timers.costs import PlacementCosts
 from gpusched_env.envs.delay_timers.counts import (
     GANG_DTYPE,
     PLACEMENT_DTYPE,
@@ -51,16 +53,20 @@ _COUNTS: Final = [
 Observation = dict[str, np.ndarray]
 
 
-def observation_space(classes: int) -> spaces.Dict:
-    """Return the space: ``classes`` [D, 24] and ``cluster`` [17]; bounds are 0 and 1, -1 and 1 for the time of day."""
+def observation_space(classes: int, costs: bool = False) -> spaces.Dict:
+    """Return the space: ``classes`` [D, 24], ``cluster`` [17] and perhaps ``costs`` [D, 6].
+
+    Bounds are 0 and 1, and -1 and 1 for the time of day.
+    """
     low = np.zeros(len(CLUSTER_COLUMNS), np.float32)
     low[[CLUSTER_INDEX["day_sin"], CLUSTER_INDEX["day_cos"]]] = -1.0
-    return spaces.Dict(
-        {
-            "classes": spaces.Box(0.0, 1.0, (classes, len(CLASS_COLUMNS)), np.float32),
-            "cluster": spaces.Box(low, np.ones_like(low), dtype=np.float32),
-        }
-    )
+    found: dict[str, spaces.Space[Any]] = {
+        "classes": spaces.Box(0.0, 1.0, (classes, len(CLASS_COLUMNS)), np.float32),
+        "cluster": spaces.Box(low, np.ones_like(low), dtype=np.float32),
+    }
+    if costs:
+        found["costs"] = spaces.Box(0.0, 1.0, (classes, len(COST_COLUMNS)), np.float32)
+    return spaces.Dict(found)
 
 
 class TimerObserver:
@@ -71,9 +77,10 @@ class TimerObserver:
     simulation : the run, before its first event
     actions : holds the demand classes
     interval_s : tuning interval [s]
+    costs : whether to observe the costs of placements, too
     """
 
-    def __init__(self, simulation: Simulation, actions: TimerActions, interval_s: float) -> None:
+    def __init__(self, simulation: Simulation, actions: TimerActions, interval_s: float, costs: bool = False) -> None:
         self.simulation, self.actions, self.interval_s = simulation, actions, interval_s
         instance = simulation.instance
         jobs = instance.workload.jobs
@@ -89,6 +96,7 @@ class TimerObserver:
         self._placements = np.zeros(256, PLACEMENT_DTYPE)  # the recent ones come first
         self._placed = 0
         self._fixed = self._fixed_columns()
+        self._costs = PlacementCosts(instance, actions) if costs else None
 
     def _fixed_columns(self) -> np.ndarray:
         """Return the class columns that are constant in a run."""
@@ -130,10 +138,13 @@ class TimerObserver:
         angle = 2.0 * math.pi * now_s / DAY_S
         cluster[CLUSTER_INDEX["day_sin"]], cluster[CLUSTER_INDEX["day_cos"]] = sin(angle), cos(angle)
         # Sums of fractions may exceed 1 by rounding.
-        return {
+        found = {
             "classes": np.minimum(classes, 1.0).astype(np.float32),
             "cluster": np.clip(cluster, -1.0, 1.0).astype(np.float32),
         }
+        if self._costs is not None:
+            found["costs"] = self._costs.observe(int(arrays.world["next_arrival"]))
+        return found
 
     def _tally(self) -> Tally:
         """Return the inputs of the counts, with the events since the last observation, and zeros as results."""
