@@ -46,7 +46,8 @@ def test_a_card_tells_the_truth(name: str) -> None:
     assert card.checked_file().stat().st_size <= LARGEST_BYTES
     assert card.environment in ENVIRONMENTS
     scenario = get_scenario(card.scenario)
-    assert card.seeds == {use: getattr(scenario.seeds, use) for use in ("train", "validation", "report")}
+    uses = ("report",) if card.data else ("train", "validation", "report")
+    assert card.seeds == {use: getattr(scenario.seeds, use) for use in uses}
     agent = make_scheduler(f"learned:{name}")
     assert agent.clairvoyant is card.clairvoyant
     assert agent.info.parameters["agent"] == name  # and no path of this machine
@@ -66,6 +67,13 @@ def test_recipes_hold_the_settings_of_their_agents(name: str) -> None:
         assert msgspec.json.decode(written) == card.training
         assert (recipe.environment, list(recipe.rivals)) == (card.environment, list(card.ratios))
         assert (recipe.summary, recipe.intended_use, recipe.limits) == (card.summary, card.intended_use, card.limits)
+
+
+def test_learned_without_a_name_is_the_general_agent() -> None:
+    instance = get_scenario("tiny-v1").instance(0)
+    logs = {simulate(instance, make_scheduler(spec)).digest() for spec in ("learned", "learned:general")}
+    assert len(logs) == 1
+    assert make_scheduler("learned").clairvoyant is False
 
 
 def test_an_agent_plays_by_name_as_by_path() -> None:

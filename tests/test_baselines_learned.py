@@ -25,7 +25,7 @@ def write(folder: Path, text: str) -> str:
 
 def test_missing_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(SchedulerError, match=r"learned:path="):
-        make_scheduler("learned")
+        make_scheduler("learned:greedy=on")
     with pytest.raises(SchedulerError, match=r"config\.json: cannot be read"):
         make_scheduler("learned", path=str(tmp_path / "model.zip"))
     path = write(tmp_path, json.dumps({"training": WINDOWS}))

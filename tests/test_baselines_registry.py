@@ -74,7 +74,7 @@ def test_truth_values_may_be_written_as_documented(word: str, value: bool) -> No
         ("math:pi", r"has no class 'pi'"),
         ("collections:OrderedDict", r"OrderedDict is not a subclass"),
         ("gpusched_env.simulator:Scheduler", r"abstract"),
-        ("learned", r"give the model's path"),
+        ("learned:greedy=on", r"give the model's path"),
     ],
 )
 def test_errors_name_the_mistake(spec: str, message: str) -> None:
