@@ -45,9 +45,7 @@ def test_every_scheduler_that_fits_a_track_has_an_entry_or_is_listed_as_absent(t
     there = [read_entry(path).player.spec for path in shipped_entries(track.name)]
     missing = {name for names in absent(problem).values() for name in names}
     assert sorted(there) == sorted(set(fitting(problem)) - missing)
-    assert set(there) | missing == {
-        name for name, baseline in BASELINES.items() if name != "learned" and not baseline.variant_of
-    }
+    assert set(there) | missing == {name for name, baseline in BASELINES.items() if not baseline.variant_of}
 
 
 def test_omitted_schedulers_and_tracks_are_registered():

@@ -63,7 +63,7 @@ RIVALS: Final = (
     Rival("las-2d", {"round_s": (60.0, 7_200.0), "placement": _PLACEMENTS}, 24),
     Rival("tiresias", {**_TIRESIAS, "knob": ("inf",)}, 700),
     Rival("tiresias-g", {**_TIRESIAS, "knob": ("inf",)}, 10),
-    Rival("gandiva-lite", {"quantum_s": (60.0, 7_200.0), "migrate_s": (60.0, 7_200.0)}, 4),
+    Rival("gandiva-lite"),
     Rival(
         "dally",
         {

@@ -25,6 +25,10 @@ from gpusched_env.files import write_whole
 from gpusched_env.simulator import Scheduler
 
 INITIAL: Final = "initial"
+KNOWING: Final = (
+    "srsf:placement=consolidate",
+    "srtf:placement=consolidate",
+)  # they read run times: not rivals, but bounds
 FIELDS: Final = {
     "mean JCT": "mean_jct_s", "p99 JCT": "p99_jct_s", "worst tenth": "worst_tenth_s", "makespan": "makespan_s",
 }  # fmt: skip
@@ -36,7 +40,7 @@ def contenders(agents: Sequence[Path]) -> Iterator[tuple[str, Scheduler]]:
     for path in agents:
         yield str(path), IndexPolicy(path=str(path))
     yield INITIAL, IndexPolicy.playing(rule_of(start_vector(0, 0)))
-    for spec in tuned_rivals().values():
+    for spec in (*tuned_rivals().values(), *KNOWING):
         yield spec, make_scheduler(spec)
 
 
@@ -60,7 +64,7 @@ def play(logs: Path, windows: Sequence[Window], agents: Sequence[Path], file: Pa
 def report(results: Mapping[str, Mapping[str, Score]], agents: Sequence[str], windows: Sequence[Window]) -> None:
     """Print the agents beside each rival, log by log, and beside the best rival of each log."""
     logs = by_log(windows)
-    rivals = [INITIAL, *tuned_rivals().values()]
+    rivals = [INITIAL, *tuned_rivals().values(), *KNOWING]
     for label, field in FIELDS.items():
         table = _table(f"{label}: agents /", *logs, texts=1)
         for rival in rivals:
@@ -71,7 +75,7 @@ def report(results: Mapping[str, Mapping[str, Score]], agents: Sequence[str], wi
         console().print(table)
     table = _table("log", "best tuned rival", "mean JCT", "p99 JCT", "best rival of each window", texts=2)
     for log, names in logs.items():
-        tuned = [name for name in rivals if name != INITIAL]
+        tuned = list(tuned_rivals().values())
         best = min(tuned, key=lambda name: ratio([results[name]], results[tuned[0]], names, "mean_jct_s")[0])
         mine = [results[a] for a in agents]
         oracle = {

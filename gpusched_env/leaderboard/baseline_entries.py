@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from gpusched_env.baselines import BASELINES, list_baselines, make_scheduler
+from gpusched_env.baselines.registry import LEARNED
 from gpusched_env.errors import GpuschedError, SchedulerError, unknown_name
 from gpusched_env.leaderboard.entry import About
 from gpusched_env.leaderboard.entry_files import SUFFIX, write_entry
@@ -32,7 +33,7 @@ LEFT_OUT: Final[dict[tuple[str, str], str]] = {
 def misfit(problem: TrackProblem, name: str) -> str:
     """Say why a registered scheduler does not fit a track; "" if it fits."""
     baseline, scenario = BASELINES[name], problem.scenario
-    if name not in list_baselines(types=True, sharing=True):
+    if name not in (LEARNED, *list_baselines(types=True, sharing=True)):
         return "needs a parameter that has no default"
     if baseline.variant_of:
         return "variant of another scheduler"
