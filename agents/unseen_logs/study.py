@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+import numpy as np
 from rich.table import Table
 
 from gpusched_env.agents.index_policy.scheduler import IndexPolicy
@@ -21,6 +22,7 @@ from gpusched_env.agents.unseen_logs.scores import Score, by_log, ratio, score
 from gpusched_env.agents.unseen_logs.windows import TEST, TRAINING, Window, list_windows
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.consoles import console
+from gpusched_env.figures import COLOURS, save, tidy
 from gpusched_env.files import write_whole
 from gpusched_env.simulator import Scheduler
 
@@ -75,8 +77,7 @@ def report(results: Mapping[str, Mapping[str, Score]], agents: Sequence[str], wi
         console().print(table)
     table = _table("log", "best tuned rival", "mean JCT", "p99 JCT", "best rival of each window", texts=2)
     for log, names in logs.items():
-        tuned = list(tuned_rivals().values())
-        best = min(tuned, key=lambda name: ratio([results[name]], results[tuned[0]], names, "mean_jct_s")[0])
+        best, tuned = best_rival(results, names), list(tuned_rivals().values())
         mine = [results[a] for a in agents]
         oracle = {
             window: min((results[name][window] for name in tuned), key=lambda one: one.mean_jct_s) for window in names
@@ -92,11 +93,52 @@ def report(results: Mapping[str, Mapping[str, Score]], agents: Sequence[str], wi
     for agent in agents:
         cells = []
         for names in logs.values():
-            one = [results[agent][name] for name in names]
-            cells.append(f"{sum(s.preemptions for s in one) / len(one):.2f}, {sum(s.unfinished for s in one)}")
+            mine = results[agent]
+            mean, _, _ = ratio([mine], results[best_rival(results, names)], names, "mean_jct_s")
+            preemptions = sum(mine[name].preemptions for name in names) / len(names)
+            cells.append(f"{mean:.3f}, {preemptions:.2f}, {sum(mine[name].unfinished for name in names)}")
         table.add_row(agent, *cells)
-    table.caption = "preemptions per job, unfinished jobs"
+    table.caption = "mean JCT / best tuned rival, preemptions per job, unfinished jobs"
     console().print(table)
+
+
+def best_rival(results: Mapping[str, Mapping[str, Score]], windows: Sequence[str]) -> str:
+    """Return the tuned rival with the smallest geometric mean of mean JCTs over windows."""
+    tuned = list(tuned_rivals().values())
+    return min(tuned, key=lambda name: ratio([results[name]], results[tuned[0]], windows, "mean_jct_s")[0])
+
+
+def draw(
+    results: Mapping[str, Mapping[str, Score]], agents: Sequence[str], windows: Sequence[Window], path: Path
+) -> None:
+    """Draw the mean JCT of the agents, and of a scheduler that knows run times, relative to the best rival of a log."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(7.0, 2.8), layout="constrained")
+    logs = by_log(windows)
+    rows = (("learned, five training seeds", agents, "o", -0.12), ("knows run times: srsf", KNOWING[:1], "D", 0.12))
+    for (label, names, marker, shift), colour in zip(rows, COLOURS, strict=False):
+        found = [
+            ratio([results[name] for name in names], results[best_rival(results, inside)], inside, "mean_jct_s")
+            for inside in logs.values()
+        ]
+        means, lows, highs = np.array(found).T
+        axes.errorbar(
+            means,
+            np.arange(len(logs)) + shift,
+            xerr=(means - lows, highs - means),
+            fmt=marker,
+            color=colour,
+            label=label,
+        )
+    axes.axvline(1.0, color="black", linewidth=1.0)
+    axes.set_yticks(range(len(logs)), list(logs))
+    axes.invert_yaxis()
+    axes.set_xlabel("mean JCT / mean JCT of the best tuned scheduler of the log (95 % interval)")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.25), ncols=2, frameon=False)
+    tidy(axes)
+    save(figure, path)
+    plt.close(figure)
 
 
 def _table(*headings: str, texts: int) -> Table:
@@ -117,10 +159,14 @@ def main() -> None:
     parser.add_argument("--agents", type=Path, nargs="+", required=True, help="files, one for each training seed")
     parser.add_argument("--use", choices=(TEST, TRAINING), default=TEST, help="windows to play (default test)")
     parser.add_argument("--results", type=Path, default=Path("unseen_logs.json"), help="file that keeps the scores")
+    parser.add_argument("--figure", type=Path, help="file of a figure, such as ratios.png")
     options = parser.parse_args()
     windows = list_windows(options.use)
     results = play(options.logs, windows, options.agents, options.results)
-    report(results, [str(path) for path in options.agents], windows)
+    agents = [str(path) for path in options.agents]
+    report(results, agents, windows)
+    if options.figure:
+        draw(results, agents, windows, options.figure)
 
 
 if __name__ == "__main__":
