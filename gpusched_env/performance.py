@@ -218,7 +218,7 @@ class ClassTable:
         numbers = _class_numbers(classes[:, 0], classes[:, 1]).tolist()
         if known is None or not known.row_of.keys() >= set(numbers):
             known = self._known = self._with(known, classes, workload, topology)
-        rows = [known.row_of[number] for number in numbers]
+        rows = np.array([known.row_of[number] for number in numbers])
         return Paces(*(array[rows] for array in known.paces)), known.ideal_s[rows]
 
     def _with(self, known: _Known | None, classes: np.ndarray, workload: Workload, topology: Topology | None) -> _Known:

@@ -16,6 +16,7 @@ otherwise compiler.py compiles them.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import typing
 from collections.abc import Callable, Collection, Mapping
@@ -30,6 +31,13 @@ from gpusched_env.core.storage import Layout, aligned, as_bytes, copied
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 INTERPRETED: Final = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+
+
+def address_of(value: np.ndarray) -> int:
+    """Return the address of the first element; ``value.ctypes`` takes four times as long as the buffer."""
+    if value.dtype.names is None and value.flags.writeable and value.size:
+        return ctypes.addressof(ctypes.c_byte.from_buffer(value.data))
+    return value.ctypes.data
 
 
 class Field(NamedTuple):
@@ -90,7 +98,7 @@ class Handle:
         self.layout: Layout | None = None  # of the arrays that lie in ``storage``; None = each array lies alone
         self.storage = np.empty(0, np.uint8)
         self._table = np.array(words, np.int64)
-        self.address = int(self._table.ctypes.data)
+        self.address = address_of(self._table)
         self.parameter = self._as_parameter_ = self if INTERPRETED else self.address  # what kernels take
         handles[self.address] = self
 
@@ -117,7 +125,7 @@ class Handle:
             )
         self._arrays[name] = value
         setattr(self, name, value if field.axes else value[()])
-        return (value.ctypes.data, *value.shape)
+        return (address_of(value), *value.shape)
 
     @classmethod
     def layout_of(cls, shapes: Mapping[str, tuple[int, ...]]) -> Layout:
