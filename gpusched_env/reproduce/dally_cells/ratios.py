@@ -49,5 +49,4 @@ def best_static(results: Results, metric: str, names: Sequence[str]) -> str:
 
 def as_ratio(interval: Interval) -> Interval:
     """Return an interval of logarithms as one of ratios."""
-    bounds = {name: exp(getattr(interval, name)) for name in ("mean", "low", "high")}
-    return dataclasses.replace(interval, **bounds)
+    return dataclasses.replace(interval, mean=exp(interval.mean), low=exp(interval.low), high=exp(interval.high))

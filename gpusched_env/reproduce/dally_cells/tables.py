@@ -84,7 +84,14 @@ def _by_cell(results: Results, metric: str) -> Table:
 def _spent() -> Table:
     table = new_table("The search of the learned tuner", "", "")
     about = TimerNetwork.load(shipped("cells")).about
-    for name in ("learner", "simulated_jobs", "cpu_hours", "training_seeds", "validation_seeds", "chosen_at"):
+    for name in (
+        "learner",
+        "simulated_jobs",
+        "cpu_hours_after_table",
+        "training_seeds",
+        "validation_seeds",
+        "chosen_at",
+    ):
         table.add_row(name.replace("_", " "), f"{about[name]}")
     for name in ("training_cells", "validation_cells"):
         table.add_row(name.replace("_", " "), f"{len(about[name])}")
