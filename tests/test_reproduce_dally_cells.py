@@ -76,5 +76,7 @@ def test_ratios_are_geometric_means_and_the_best_rival_is_that_of_the_cell() -> 
     assert not verdicts["mean JCT", f"a ({NO_WAIT})"]  # 1.077
     assert verdicts["mean JCT", f"b ({HAND})"]
     table = all_tables(found)[0]
-    assert next(iter(table.columns[0].cells)) == HAND
-    assert next(iter(table.columns[1].cells)).startswith("0.671")
+    shown = {row[0]: row[1:] for row in zip(*(column.cells for column in table.columns), strict=True)}
+    assert shown[HAND][0].startswith("0.671")
+    assert shown[LEARNED][2:] == ("1 of 2", "1 of 2", "1.077", "1.077")
+    assert shown[HAND][2:] == ("1 of 2", "1 of 2", "2.154", "2.154")
