@@ -70,7 +70,7 @@ PENALTY: Final = 5e-4
 # A cell in which the tuner is worse than the best static pair by more than this counts more.
 ALLOWED: Final = 0.02
 TAIL_SHARE: Final = 0.4  # weight of the 99th percentile; the mean has the rest
-TABLE_GRID_S: Final = (0.0, 900.0, 3_600.0, 21_600.0, 86_400.0, math.inf)
+TABLE_GRID_S: Final[Sequence[float]] = (0.0, 900.0, 3_600.0, 21_600.0, 86_400.0, math.inf)
 OBSERVED_PAIR_S: Final = (3_600.0, 21_600.0)  # [s] timers while the mean observation of a cell is recorded
 OBSERVED_EVERY_S: Final = 28_800.0
 _NAMES: Final = input_names(costs=True)

@@ -19,7 +19,8 @@ FREE = (
     "traces/generators/acceptance.py", "traces/description.py", "traces/profile_tables/throughput_fitting.py",
     "traces/profile_tables/efficiency_rule.py", "agents/timer_evolution.py", "agents/timer_cloning.py",
     "agents/static_timers.py", "agents/timer_ppo.py", "agents/timer_policy.py", "agents/policy.py",
-    "agents/ppo.py", "agents/cloning.py",  # a trained network need not be the same on other machines; playing it is
+    "agents/ppo.py", "agents/cloning.py", "agents/cells_tuner.py",
+    "agents/timer_cma.py",  # a trained network need not be the same on other machines; playing it is
     "agents/timer_network.py",  # actions are rounded
     "baselines/gavel/program.py",  # shares are rounded
 )  # fmt: skip

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import cache
 from typing import Final
 
 from gpusched_env.agents.static_timers import COARSE_GRID_S, HOUR_S, pair_action, pairs, rows
 from gpusched_env.agents.timer_cells import TimerCell
-from gpusched_env.instance import Instance
 from gpusched_env.reproduce.card import Run
 
 
@@ -28,13 +28,14 @@ RIVALS: Final = (HAND, *STATIC)
 def contests(cell: TimerCell, seed: int) -> Iterator[Run]:
     """Yield the runs of all contenders on one draw of a cell."""
     scenario = cell.problem()
-    instance = scenario.instance(seed)
-    for name, parameters in specs(instance).items():
+    for name, parameters in specs(cell).items():
         yield Run(scenario, cell.scheduler(parameters), seed, {"cell": cell.label, "contender": name})
 
 
-def specs(instance: Instance) -> dict[str, str]:
+@cache
+def specs(cell: TimerCell) -> dict[str, str]:
     """Return the parameters of Dally for each contender."""
+    instance = cell.problem().instance(0)  # the timers depend on its machines and racks only
     manual = {name: f"tuner=off,rack_wait={rack},nw_wait={network}" for name, (rack, network) in MANUAL.items()}
     grid = {name: f"tuner=static,timers={rows(pair_action(pair), instance)}" for name, pair in GRID.items()}
     return {HAND: "tuner=hand", LEARNED: "tuner=learned,timers=cells", **grid, **manual}

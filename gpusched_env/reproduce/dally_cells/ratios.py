@@ -47,7 +47,12 @@ def best_static(results: Results, metric: str, names: Sequence[str]) -> str:
     return min(names, key=lambda name: float(logs(results, name, metric).mean()))
 
 
+def of_best(results: Results, contender: str, metric: str) -> np.ndarray:
+    """float64 [cells]: geometric mean over the seeds of a contender's metric / that of the best rival of the cell."""
+    best = np.array([logs(results, name, metric).mean(axis=1) for name in RIVALS]).min(axis=0)
+    return arrays.exp(logs(results, contender, metric).mean(axis=1) - best)
+
+
 def as_ratio(interval: Interval) -> Interval:
     """Return an interval of logarithms as one of ratios."""
-    bounds = {name: exp(getattr(interval, name)) for name in ("mean", "low", "high")}
-    return dataclasses.replace(interval, **bounds)
+    return dataclasses.replace(interval, mean=exp(interval.mean), low=exp(interval.low), high=exp(interval.high))

@@ -18,6 +18,7 @@ from gpusched_env.reproduce.dally_cells.ratios import (
     best_static,
     in_cell,
     logs,
+    of_best,
     over_cells,
 )
 from gpusched_env.reproduce.report import new_table
@@ -54,17 +55,20 @@ def _findings(results: Results, metric: str) -> Iterator[Finding]:
 
 
 def _over_cells(results: Results) -> Table:
-    """Geometric means of the ratio learned / rival; the best rival of each cell is an oracle."""
-    title = "Learned / rival: geometric mean over cells and seeds [95 % bootstrap interval over seeds]"
-    table = new_table(title, "rival, kept for all cells", *METRICS.values())
-    for rival in RIVALS:
-        table.add_row(rival, *(_written(over_cells(results, LEARNED, rival, metric)) for metric in METRICS))
-    ratios = []
-    for metric in METRICS:
-        best = best_in_cell(results, metric).items()
-        own = [in_cell(results, cell, LEARNED, rival, metric).mean for cell, rival in best]
-        ratios.append(f"{_geometric(own):.3f}, worst cell {max(own):.3f}")
-    table.add_row("best rival of each cell (oracle)", *ratios)
+    """Geometric means of the ratio learned / rival, and how far each contender is from the best rival of each cell."""
+    title = (
+        "Learned / rival: geometric mean over cells and seeds [95 % bootstrap interval over seeds]; and each contender "
+        f"against the best rival of each cell: cells within {WORSE:.0%}, worst cell"
+    )
+    wide = [f"{what}: {part}" for part in ("cells", "worst") for what in ("mean", "p99")]
+    table = new_table(title, "contender", *METRICS.values(), *wide)
+    for name in (LEARNED, *RIVALS):
+        ratios = [_written(over_cells(results, LEARNED, name, metric)) if name != LEARNED else "" for metric in METRICS]
+        found = [of_best(results, name, metric) for metric in METRICS]
+        within = [f"{int((own <= 1.0 + WORSE).sum())} of {len(own)}" for own in found]
+        table.add_row(name, *ratios, *within, *(f"{own.max():.3f}" for own in found))
+    means = [f"{_geometric(of_best(results, LEARNED, metric).tolist()):.3f}" for metric in METRICS]
+    table.add_row("best rival of each cell (oracle)", *means, "", "", "", "")
     return table
 
 
@@ -84,7 +88,14 @@ def _by_cell(results: Results, metric: str) -> Table:
 def _spent() -> Table:
     table = new_table("The search of the learned tuner", "", "")
     about = TimerNetwork.load(shipped("cells")).about
-    for name in ("learner", "simulated_jobs", "cpu_hours", "training_seeds", "validation_seeds", "chosen_at"):
+    for name in (
+        "learner",
+        "simulated_jobs",
+        "cpu_hours_after_table",
+        "training_seeds",
+        "validation_seeds",
+        "chosen_at",
+    ):
         table.add_row(name.replace("_", " "), f"{about[name]}")
     for name in ("training_cells", "validation_cells"):
         table.add_row(name.replace("_", " "), f"{len(about[name])}")
