@@ -13,17 +13,16 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
 import tyro
 
-from gpusched_env.agents.cards import Card, shipped_folder
+from gpusched_env.agents.cards import Card, put
 from gpusched_env.agents.cloning import ROUNDS
 from gpusched_env.agents.learned import CONFIG_FILE, MODEL
 from gpusched_env.agents.measuring import measured_ratios
 from gpusched_env.agents.recipes import DEFAULT, RECIPES
 from gpusched_env.agents.run_folder import UPDATES_FILE
 from gpusched_env.errors import GpuschedError
-from gpusched_env.files import sha256_of, whole, write_whole
+from gpusched_env.files import sha256_of
 from gpusched_env.scenarios import get_scenario
 
 
@@ -78,10 +77,7 @@ def ship(settings: Settings) -> Card:
         versions={key: record[key] for key in ("version", "packages", "commit") if key in record},
         training=training,
     )
-    with whole(shipped_folder() / f"{name}.npz") as partial:
-        partial.write_bytes(model.read_bytes())
-    text = msgspec.json.format(msgspec.json.encode(card), indent=1).decode()
-    write_whole(shipped_folder() / f"{name}.json", text + "\n")
+    put(card, model)
     return card
 
 
