@@ -10,12 +10,13 @@ import msgspec
 
 from gpusched_env.agents.checkpoints import LARGEST_BYTES
 from gpusched_env.errors import SchedulerError, unknown_name
-from gpusched_env.files import file_digest
+from gpusched_env.files import file_digest, whole, write_whole
 
 # Kind of an agent -> the class that plays it: a dataclass of schedulers whose field ``agent`` takes the agent's name.
 PLAYED_BY: Final = {
     "token-network": "gpusched_env.agents.learned:LearnedScheduler",
     "index-policy": "gpusched_env.agents.index_policy.scheduler:IndexPolicy",
+    "type-index": "gpusched_env.agents.type_index:TypeIndex",
 }
 
 
@@ -112,3 +113,11 @@ def read_card(name: str) -> Card:
     if card.name != name or card.kind not in PLAYED_BY:
         raise SchedulerError(f"{path}: the card is of {card.kind} {card.name!r}; install the package again")
     return card
+
+
+def put(card: Card, model: Path) -> None:
+    """Write a checkpoint and its card into the package; for maintainers."""
+    with whole(shipped_folder() / f"{card.name}.npz") as partial:
+        partial.write_bytes(model.read_bytes())
+    text = msgspec.json.format(msgspec.json.encode(card), indent=1).decode()
+    write_whole(shipped_folder() / f"{card.name}.json", text + "\n")

@@ -13,17 +13,16 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
 import tyro
 
-from gpusched_env.agents.cards import Card, shipped_folder
+from gpusched_env.agents.cards import Card, put
 from gpusched_env.agents.cloning import ROUNDS
 from gpusched_env.agents.learned import CONFIG_FILE, MODEL
 from gpusched_env.agents.measuring import measured_ratios
 from gpusched_env.agents.recipes import DEFAULT, RECIPES
 from gpusched_env.agents.run_folder import UPDATES_FILE
 from gpusched_env.errors import GpuschedError
-from gpusched_env.files import sha256_of, whole, write_whole
+from gpusched_env.files import sha256_of
 from gpusched_env.scenarios import get_scenario
 
 
@@ -78,16 +77,8 @@ def ship(settings: Settings) -> Card:
         versions={key: record[key] for key in ("version", "packages", "commit") if key in record},
         training=training,
     )
-    write_agent(card, model)
+    put(card, model)
     return card
-
-
-def write_agent(card: Card, model: Path) -> None:
-    """Write the card of an agent, and a copy of its checkpoint, to the folder of shipped agents."""
-    with whole(shipped_folder() / f"{card.name}.npz") as partial:
-        partial.write_bytes(model.read_bytes())
-    text = msgspec.json.format(msgspec.json.encode(card), indent=1).decode()
-    write_whole(shipped_folder() / f"{card.name}.json", text + "\n")
 
 
 def simulated_episodes(folder: Path, training: dict[str, int]) -> int:

@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Final
 
 from gpusched_env import __version__
-from gpusched_env.agents.cards import Card
+from gpusched_env.agents.cards import Card, put
 from gpusched_env.agents.checkpoints import read_checkpoint
 from gpusched_env.agents.index_policy.rule import FORMAT
 from gpusched_env.agents.measuring import measured_ratios
-from gpusched_env.agents.shipping import write_agent
 from gpusched_env.baselines.registry import GENERAL_AGENT
 from gpusched_env.files import sha256_of
 from gpusched_env.scenarios import get_scenario
@@ -71,7 +70,7 @@ def main() -> None:
     parser.add_argument("model", type=Path, help="file that the search has written")
     model = parser.parse_args().model
     card = card_of(model)
-    write_agent(card, model)
+    put(card, model)
     print(card)
 
 

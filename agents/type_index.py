@@ -1,0 +1,119 @@
+"""A scheduler for clusters of several GPU types: an index with few learned weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from gpusched_env.agents.cards import read_card
+from gpusched_env.agents.checkpoints import read_checkpoint, write_checkpoint
+from gpusched_env.errors import SchedulerError
+from gpusched_env.portable import arrays
+from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Scheduler, Start
+
+FORMAT: Final = "gpusched-type-index-1"
+RULE: Final = "fastest-type"
+SLOWEST: Final = 1e-4  # smallest relative rate and advantage whose logarithm is taken
+DECIMALS: Final = 9  # decimals of an index: closer ones tie
+
+
+@dataclass
+class TypeIndex(Scheduler):
+    """Start the job with the smallest index, on the fastest type that has room; repeat while GPUs are free.
+
+    A rate is relative to the job's best type. The advantage of a type for a job is rate / price of the type, relative
+    to the job's best type in this respect. The index of a job on a type is::
+
+        ln(remaining run time) + gang ln(gang size) - advantage ln(advantage) - speed ln(rate)
+
+    So short jobs go first, and each free GPU attracts the jobs that lose least there. It never preempts.
+
+    Parameters
+    ----------
+    agent : name of an agent of the package
+    path : file of weights that :func:`save_weights` wrote, if ``agent`` is empty
+
+    Raises
+    ------
+    SchedulerError : a file is missing or damaged, or the cluster has a GPU type without a price
+
+    Notes
+    -----
+    Ties: the earliest arrival. A decision point takes O(starts x waiting x types).
+    """
+
+    agent: str = ""
+    path: str = ""
+    clairvoyant: bool = field(init=False, default=True)
+    weights: dict[str, float] = field(init=False, repr=False, default_factory=dict)
+    prices: dict[str, float] = field(init=False, repr=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Read the weights."""
+        if bool(self.agent) == bool(self.path):
+            raise SchedulerError("type index: give either the name of an agent or the path of its weights")
+        file = read_card(self.agent).checked_file() if self.agent else Path(self.path)
+        metadata, stored = read_checkpoint(file, FORMAT, "the weights of a type index")
+        self.weights = dict(zip(metadata["weights"], stored["weights"].tolist(), strict=True))
+        self.prices = dict(zip(metadata["types"], stored["prices"].tolist(), strict=True))
+
+    @property
+    def name(self) -> str:
+        """Name in tables."""
+        return "learned"
+
+    def reset(self, view: ClusterView) -> None:
+        """Find the prices of the cluster's types."""
+        types = view.cluster.gpu_types
+        if missing := [name for name in types if name not in self.prices]:
+            raise SchedulerError(f"learned:{self.agent or self.path}: no price for GPU type {', '.join(missing)}")
+        self._prices = np.array([self.prices[name] for name in types])
+        self._type_of_node = view.cluster.nodes["gpu_type"]
+
+    def decide(self, view: ClusterView) -> Iterable[Decision]:
+        """Start jobs, each with the smallest index at that moment."""
+        assert isinstance(view, ClairvoyantView)
+        jobs = view.waiting
+        if not len(jobs) or not view.free_gpus:
+            return
+        gangs, rates = view.gpus[jobs], view.type_rates(jobs)
+        rates = rates / rates.max(axis=1, keepdims=True)
+        advantages = rates / self._prices
+        advantages /= advantages.max(axis=1, keepdims=True)
+        size = arrays.log(view.remaining_s(jobs)) + self.weights["gang"] * arrays.log(gangs.astype(float))
+        lost = self.weights["advantage"] * arrays.log(np.maximum(advantages, SLOWEST))
+        lost += self.weights["speed"] * arrays.log(np.maximum(rates, SLOWEST))
+        indices = np.round(size[:, None] - lost, DECIMALS)
+        left = np.ones(len(jobs), bool)
+        while left.any() and view.free_gpus:
+            free = np.bincount(self._type_of_node, view.free_by_node, len(self._prices))
+            here = np.where(free >= gangs[:, None], rates, 0.0)
+            kinds = here.argmax(axis=1)
+            can = left & (here.max(axis=1) > 0.0)
+            if not can.any():
+                return
+            best = int(np.argmin(np.where(can, indices[np.arange(len(jobs)), kinds], np.inf)))
+            left[best] = False
+            yield Start(int(jobs[best]), RULE)
+
+
+def save_weights(
+    path: Path, weights: Mapping[str, float], prices: Mapping[str, float], about: Mapping[str, Any]
+) -> None:
+    """Write the weights and the price of each GPU type.
+
+    Parameters
+    ----------
+    weights : of ``gang``, ``advantage`` and ``speed``
+    about : provenance: versions, scenario, seeds
+    """
+    metadata = {"format": FORMAT, "weights": list(weights), "types": list(prices), "about": dict(about)}
+    write_checkpoint(
+        path,
+        metadata,
+        {"weights": np.array(list(weights.values())), "prices": np.array(list(prices.values()))},
+    )
