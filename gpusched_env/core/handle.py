@@ -35,9 +35,11 @@ INTERPRETED: Final = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 
 def address_of(value: np.ndarray) -> int:
     """Return the address of the first element; ``value.ctypes`` takes four times as long as the buffer."""
-    if value.dtype.names is None and value.flags.writeable and value.size:
-        return ctypes.addressof(ctypes.c_byte.from_buffer(value.data))
-    return value.ctypes.data
+    if value.dtype.names is None and value.size:
+        buffer = value.data
+        if not buffer.readonly:  # views that repeat elements have buffers that are read-only
+            return ctypes.addressof(ctypes.c_byte.from_buffer(buffer))
+    return int(value.ctypes.data)
 
 
 class Field(NamedTuple):
