@@ -68,7 +68,7 @@ def first_shared(sim: Run, walk: Walk, count: int, begin: int, choices: int, str
 
 
 @kernel
-def _lend(sim: Run, replica: int, value: int) -> int:
+def lend(sim: Run, replica: int, value: int) -> int:
     """Write ``value`` as the holder of the GPUs that only this replica holds; return the number of these GPUs.
 
     The value FREE marks the GPUs as free; the number of the replica makes it their holder again.
@@ -161,7 +161,7 @@ def plan_preemptive(sim: Run, walk: Walk, count: int) -> int:
             if job["status"] != WAITING and (
                 walk.verdicts[i] == SKIPPED or sim.replicas[job["replica"]]["phase"] == CHECKPOINTING
             ):
-                supply += _lend(sim, job["replica"], FREE)
+                supply += lend(sim, job["replica"], FREE)
         for i in range(count):
             if walk.verdicts[i] == NEWCOMER:
                 gang = sim.jobs[walk.order[i]]["gpus"]
@@ -187,13 +187,13 @@ def plan_preemptive(sim: Run, walk: Walk, count: int) -> int:
                 walk.verdicts[i] == SKIPPED or sim.replicas[job["replica"]]["phase"] == CHECKPOINTING
             ):
                 number = job["replica"]
-                _lend(sim, number, number)
+                lend(sim, number, number)
     # 3. Find the jobs that can start now. Victims free their GPUs at once only if a checkpoint takes no time.
     supply = w["free_gpus"]
     for i in range(count):
         if walk.verdicts[i] == SKIPPED and frees_at_once(sim, walk.order[i]):
             number = sim.jobs[walk.order[i]]["replica"]
-            supply += _lend(sim, number, FREE)
+            supply += lend(sim, number, FREE)
     placed = 0
     starting = 0
     held_up = False
@@ -217,6 +217,6 @@ def plan_preemptive(sim: Run, walk: Walk, count: int) -> int:
     for i in range(count):
         if walk.verdicts[i] == SKIPPED and frees_at_once(sim, walk.order[i]):
             number = sim.jobs[walk.order[i]]["replica"]
-            _lend(sim, number, number)
+            lend(sim, number, number)
     w["random"] = random
     return starting
