@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.errors import WorkloadError
+from gpusched_env.errors import WorkloadError, unknown_name
 from gpusched_env.sizes import DOUBLING, Sizes, size_range
+from gpusched_env.traces.elastic_applications import adaptive_jobs, fixed_batch_jobs
 from gpusched_env.workload import PROFILE_DTYPE, Profiles, Workload
 
 SpeedUp = Callable[[int], float]
@@ -83,3 +86,51 @@ def _speed(speed_up: SpeedUp, gpus: int) -> float:
     if not 0 < speed < math.inf:
         raise WorkloadError(f"the speed on {gpus} GPUs is {speed!r}: it must be a finite number > 0")
     return speed
+
+
+def _amdahl_jobs(
+    workload: Workload, serial: float = 0.05, least: int = 1, most: int | None = None, step: int = DOUBLING
+) -> Workload:
+    return make_elastic(workload, amdahl(serial), least, most, step)
+
+
+ELASTIC_RULES: Final[dict[str, Callable[..., Workload]]] = {
+    "amdahl": _amdahl_jobs,
+    "adaptive-batch": adaptive_jobs,
+    "fixed-batch": fixed_batch_jobs,
+}
+
+
+def elastic_jobs(workload: Workload, rule: str, **parameters: Any) -> Workload:
+    """Make the jobs of a workload elastic by a rule.
+
+    Parameters
+    ----------
+    rule : "amdahl" = :func:`make_elastic` with Amdahl's speed-up; "adaptive-batch" = Pollux's applications, with the
+        batch of the largest goodput at each size; "fixed-batch" = the same, with the batch that each job requests
+    parameters : for "amdahl": ``serial`` (default 0.05), ``least``, ``most`` and ``step``
+
+    Raises
+    ------
+    WorkloadError : an unknown rule or parameter, a value out of range, or a workload to which the rule does not apply
+    """
+    check_rule(rule, parameters)
+    return ELASTIC_RULES[rule](workload, **parameters)
+
+
+def check_rule(rule: str, parameters: Mapping[str, Any]) -> None:
+    """Refuse an unknown rule, and parameters that it does not have.
+
+    Raises
+    ------
+    WorkloadError : such a rule or parameter
+    """
+    if rule not in ELASTIC_RULES:
+        raise WorkloadError(unknown_name("rule of elastic jobs", rule, ELASTIC_RULES))
+    known = list(inspect.signature(ELASTIC_RULES[rule]).parameters)[1:]
+    for name, value in parameters.items():
+        if name not in known:
+            raise WorkloadError(f"elastic rule {rule!r}: " + unknown_name("parameter", name, known or ["no parameter"]))
+        whole = isinstance(value, int) or value is None
+        if isinstance(value, bool) or not isinstance(value, int | float | None) or (name != "serial" and not whole):
+            raise WorkloadError(f"elastic rule {rule!r}: {name} is {value!r}: it must be a number of GPUs, or a share")
