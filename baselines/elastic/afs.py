@@ -18,9 +18,9 @@ class Afs(SizingScheduler):
     """Grant GPUs one by one, each to the job that wins every comparison with another job.
 
     Two jobs are compared as if they had the cluster to themselves. If neither has a GPU, the shorter one wins. Else let
-    a be the job that would finish first with its present GPUs, and b the other one. The GPU makes a finish sooner, and
-    b too after a has finished, because b then takes over the GPUs of a. So b wins only if the GPU adds more to its rate,
-    relative to its new rate, than to the rate of a, relative to the present rate of a.
+    a be the job that would finish first with its present GPUs, and b the other one. One more GPU makes a finish sooner,
+    and b too, because b takes over the GPUs of a. So b wins only if the GPU adds more to its rate, relative to its new
+    rate, than to the rate of a, relative to the present rate of a.
 
     Notes
     -----
@@ -68,7 +68,7 @@ class Afs(SizingScheduler):
 
 
 def later_wins(first: Ladder, later: Ladder, first_left: float, later_left: float) -> bool:
-    """Return whether the later of two jobs gets the next GPUs.
+    """Return whether the later of two jobs gets the next GPUs; it may be the one that would finish first.
 
     Parameters
     ----------

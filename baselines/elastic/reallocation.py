@@ -12,7 +12,7 @@ Counts = dict[int, np.ndarray]  # job -> int64 [N], number of GPUs of each node
 
 
 def movable(view: ClusterView) -> np.ndarray:
-    """Return the rows of the jobs among which GPUs are divided, ascending: all that wait or run, but for checkpoints."""
+    """Return the rows of the jobs among which GPUs are divided, ascending: those that wait, or run in no checkpoint."""
     return np.sort(np.concatenate([view.running[~view.checkpointing], view.waiting]))
 
 
