@@ -218,6 +218,12 @@ BASELINES: Final[dict[str, Baseline]] = {
     "optimus": Baseline(
         f"{_HERE}.elastic.optimus:Optimus", {}, "Optimus: elastic; GPUs to the largest gain in time", needs_sizes=True
     ),
+    "pollux": Baseline(
+        f"{_HERE}.elastic.pollux.scheduler:Pollux",
+        {},
+        "Pollux: elastic; genetic search for the fairest goodputs",
+        needs_sizes=True,
+    ),
     "learned": Baseline(
         "gpusched_env.agents.learned:LearnedScheduler", {}, "a trained agent: learned:path=.../model.npz"
     ),

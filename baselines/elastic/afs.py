@@ -76,9 +76,7 @@ def later_wins(first: Ladder, later: Ladder, first_left: float, later_left: floa
     """
     if first.gpus == later.gpus == 0:
         return rounded_key(later_left / later.next_rate) < rounded_key(first_left / first.next_rate)
-    if rounded_key(_seconds(later, later_left)) < rounded_key(
-        _seconds(first, first_left)
-    ):  # the later job is the shorter one
+    if rounded_key(_seconds(later, later_left)) < rounded_key(_seconds(first, first_left)):
         return not _longer_wins(later, first)
     return _longer_wins(first, later)
 
