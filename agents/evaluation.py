@@ -182,7 +182,8 @@ def default_baselines(scenario: Scenario, instance: Instance) -> tuple[list[str]
     Those that run only gangs that fit on one node do not suit a scenario with larger gangs.
     """
     types, shares = len(scenario.cluster.gpu_types) > 1, scenario.sharing is not None
-    suited = list_baselines(scenario.network.topology is not None, types, variants=False, sharing=shares)
+    links, sizes = scenario.network.topology is not None, instance.sizes.elastic
+    suited = list_baselines(links, types, variants=False, sharing=shares, sizes=sizes)
     if scenario.variation is not None or (instance.workload.jobs["gpus"] > instance.cluster.nodes["gpus"].max()).any():
         suited = [name for name in suited if not BASELINES[name].one_node]
     arrives_at_once = len(np.unique(instance.workload.jobs["arrival_s"])) == 1

@@ -32,6 +32,7 @@ class Baseline(NamedTuple):
         False  # True = designed for jobs that share GPUs; without GPU sharing it equals another policy
     )
     one_node: bool = False  # True = refuses jobs whose gang fits on no single node
+    needs_sizes: bool = False  # True = designed for elastic jobs, whose sizes it chooses
     plans_ahead: bool = False  # True = plans by many rehearsals at every arrival: slow where jobs arrive one by one
 
 
@@ -218,6 +219,21 @@ BASELINES: Final[dict[str, Baseline]] = {
         "Gandiva as Dally's simulator implements it",
         variant_of="dally",
     ),
+    "max-min": Baseline(
+        f"{_HERE}.elastic.max_min:ElasticMaxMin", {}, "elastic: equal numbers of GPUs for all jobs", needs_sizes=True
+    ),
+    "afs": Baseline(
+        f"{_HERE}.elastic.afs:Afs", {}, "AFS-L: elastic; GPUs by comparison of two jobs at a time", needs_sizes=True
+    ),
+    "optimus": Baseline(
+        f"{_HERE}.elastic.optimus:Optimus", {}, "Optimus: elastic; GPUs to the largest gain in time", needs_sizes=True
+    ),
+    "pollux": Baseline(
+        f"{_HERE}.elastic.pollux.scheduler:Pollux",
+        {},
+        "Pollux: elastic; genetic search for the fairest goodputs",
+        needs_sizes=True,
+    ),
     LEARNED: Baseline(
         "gpusched_env.agents.learned:LearnedScheduler",
         {},
@@ -256,7 +272,9 @@ def register_scheduler(name: str, summary: str, **parameters: Any) -> Callable[[
     return register
 
 
-def list_baselines(links: bool = True, types: bool = False, variants: bool = True, sharing: bool = False) -> list[str]:
+def list_baselines(
+    links: bool = True, types: bool = False, variants: bool = True, sharing: bool = False, sizes: bool = False
+) -> list[str]:
     """Return the names of the schedulers that :func:`make_scheduler` builds without further parameters.
 
     Parameters
@@ -266,6 +284,7 @@ def list_baselines(links: bool = True, types: bool = False, variants: bool = Tru
         gang on GPUs of one type
     variants : whether to include variants of other schedulers in the list
     sharing : whether to include schedulers that were designed for jobs that share GPUs
+    sizes : whether to include schedulers that were designed for elastic jobs
     """
     load_plugins()
     return [
@@ -276,6 +295,7 @@ def list_baselines(links: bool = True, types: bool = False, variants: bool = Tru
         and (types or not baseline.needs_types)
         and (variants or not baseline.variant_of)
         and (sharing or not baseline.needs_sharing)
+        and (sizes or not baseline.needs_sizes)
     ]
 
 

@@ -8,14 +8,15 @@ from typing import Final
 
 import numpy as np
 
-EVENT_KINDS: Final = ("arrival", "start", "resume", "preempt", "release", "complete", "rate", "lease-end")
-ARRIVAL, START, RESUME, PREEMPT, RELEASE, COMPLETE, RATE, LEASE_END = range(len(EVENT_KINDS))
+EVENT_KINDS: Final = ("arrival", "start", "resume", "preempt", "release", "complete", "rate", "lease-end", "resize")
+ARRIVAL, START, RESUME, PREEMPT, RELEASE, COMPLETE, RATE, LEASE_END, RESIZE = range(len(EVENT_KINDS))
 
 # The fields leave no gaps, because the digest is computed over the bytes of the records.
 EVENT_DTYPE: Final = np.dtype(
     [
         ("time_s", "<f8"),  # [s] since the start of the scenario, never decreases
-        # start, resume: time when progress begins [s]; preempt: iterations left; rate: seconds per iteration; else 0
+        # start, resume: time when progress begins [s]; preempt, resize: iterations left; rate: seconds per iteration;
+        # else 0
         ("value", "<f8"),
         # start, resume: index in EventLog.gpus of the gang's first GPU id; rate: the gang's bottleneck link; else -1
         ("gpu_at", "<i8"),
@@ -46,7 +47,9 @@ class EventLog:
       other gangs. The first ``rate`` event of a gang has the time of the gang's start. There are ``rate`` events only
       if the network is a topology or jobs share GPUs. Otherwise the placement alone determines the rate.
     - ``lease-end``: the lease of a gang ends, and the scheduler decides about its GPUs. The gang stops only if a
-      ``preempt`` follows.
+      ``preempt`` or ``resize`` follows.
+    - ``resize``: the gang gives its GPUs back at once. A ``resume`` at the same time follows, which gives it its new
+      GPUs, as a rule another number of them.
 
     Attributes
     ----------
@@ -83,7 +86,7 @@ class EventLog:
                 line += f" tier {event['tier']} gpus {','.join(map(str, self.gang(index)))} from {event['value']:.6f}"
                 if event["sub_steps"] > 1:
                     line += f" sub-steps {event['sub_steps']}"
-            elif event["kind"] == PREEMPT:
+            elif event["kind"] in (PREEMPT, RESIZE):
                 line += f" left {event['value']:.6f}"
             elif event["kind"] == RATE:
                 line += f" iteration {event['value']:.9f} link {event['gpu_at']}"

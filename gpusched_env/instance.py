@@ -17,6 +17,7 @@ from gpusched_env.network import Network, compiled_links, contention_ratios, net
 from gpusched_env.performance import ClassTable, ideal_iteration_seconds, job_classes, refuse_unable
 from gpusched_env.shape_paces import ShapePaces, shape_paces
 from gpusched_env.sharing import Sharing, SharingTables, sharing_tables
+from gpusched_env.sizes import size_table
 from gpusched_env.workload import Workload
 
 TIE_ORDERS: Final = ("arrival-id", "arrival-smallest")
@@ -29,6 +30,7 @@ LATER_RULES: Final = {
     "max_copies": 1,
     "merge_s": 0.0,
     "pace_until_lease": False,
+    "resize_s": None,
 }
 SHORTEST_ROUND_S: Final = 1e-3  # [s] each round calls the scheduler, so a run of shorter rounds would never end
 QUEUE_DISCIPLINES: Final = ("scheduler", "strict", "skip")
@@ -67,6 +69,8 @@ class Semantics:
         ``iteration_granularity``); 0 = work is not rounded
     tie_order : order of jobs that tie. "arrival-id" = by arrival, then id; "arrival-smallest" = by arrival, then gang
         size, then id
+    resize_s : time for which a gang holds its GPUs without progress after the decision Resize [s]. None = as long as a
+        checkpoint and a restore, checkpoint_s + restore_s
     pace_until_lease : rate of a gang after a co-located job has left. True = the gang keeps its slowed rate until its
         next lease, or until another job joins it (in Gavel, rates hold for a round); False = it runs faster at once
     time_limit_s : time at which the run is cut [s]; inf = the run ends when every job has finished
@@ -89,16 +93,20 @@ class Semantics:
     max_copies: int = 1
     merge_s: float = 0.0
     pace_until_lease: bool = False
+    resize_s: float | None = None
 
     def __post_init__(self) -> None:
         """Check every field."""
-        for name in ("round_s", "checkpoint_s", "restore_s", "start_s", "merge_s", "time_limit_s", "slot_s"):
+        times = ["round_s", "checkpoint_s", "restore_s", "start_s", "merge_s", "time_limit_s", "slot_s"]
+        if self.resize_s is not None:
+            times.append("resize_s")
+        for name in times:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value) or value < 0:
                 raise ScenarioError(f"semantics.{name} is {value!r}: it must be a number of seconds >= 0")
             object.__setattr__(self, name, float(value))
-        for name in ("round_s", "checkpoint_s", "restore_s", "start_s", "merge_s", "slot_s"):
-            if math.isinf(getattr(self, name)):
+        for name in times:
+            if name != "time_limit_s" and math.isinf(getattr(self, name)):
                 raise ScenarioError(f"semantics.{name} is infinite: it must be a finite number of seconds")
         if 0 < self.round_s < SHORTEST_ROUND_S:
             raise ScenarioError(
@@ -122,6 +130,11 @@ class Semantics:
             raise ScenarioError(f"semantics.tie_order: {unknown_name('tie order', self.tie_order, TIE_ORDERS)}")
         if self.queue not in QUEUE_DISCIPLINES:
             raise ScenarioError(f"semantics.queue: {unknown_name('queue discipline', self.queue, QUEUE_DISCIPLINES)}")
+
+    @property
+    def resize_cost_s(self) -> float:
+        """Time for which a gang holds its GPUs without progress after a resize [s]."""
+        return self.checkpoint_s + self.restore_s if self.resize_s is None else self.resize_s
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain data for JSON; an infinite time limit becomes None.
@@ -191,7 +204,8 @@ class Instance:
     Attributes
     ----------
     workload : the given workload with its jobs sorted by the tie order; if jobs tie, the lowest row comes first
-    job_class : int32 [J], class of each job
+    job_class : int32 [J], class of each job at the size that it requests
+    sizes : the sizes on which each job can run on this cluster, and their classes; a rigid job has one
     classes : int64 [C, 2], profile row and gang size of each class
     passes : int64 [C], number of passes in which a GPU processes its batch when the GPU is not shared
     topology : the links between the machines; None if communication times depend only on the tier of the placement
@@ -245,7 +259,7 @@ class Instance:
             keys.insert(1, jobs["gpus"])
         self.workload = workload.reordered(np.lexsort(keys))
         jobs = self.workload.jobs
-        self.classes, self.job_class = job_classes(self.workload)
+        self.classes, self.job_class, of_option = job_classes(self.workload)
         self.passes = workload.profiles.passes[self.classes[:, 0]]
         if self.semantics.max_copies > 1 and self.network.topology is not None:
             raise ScenarioError(
@@ -271,7 +285,15 @@ class Instance:
             if self.semantics.max_copies > 1:
                 raise ScenarioError("sharing: copies of a gang cannot share GPUs; set semantics.max_copies to 1")
             self.sharing_tables = sharing_tables(sharing, self.classes, self.workload, cluster.gpu_types)
-        refuse_unable(self.ideal_iteration_s, self.classes, self.workload, cluster)
+        asked = np.unique(self.job_class)
+        refuse_unable(self.ideal_iteration_s[asked], self.classes[asked], self.workload, cluster)
+        runs = np.isfinite(self.ideal_iteration_s[of_option])
+        self.sizes = size_table(self.workload.sizes, self.job_class, np.where(runs, of_option, -1), self.classes[:, 1])
+        if self.sizes.elastic and (self.semantics.max_copies > 1 or sharing is not None):
+            raise ScenarioError(
+                "workload: elastic jobs can neither run in copies nor share GPUs; leave out semantics.max_copies and "
+                "sharing, or give every job one size"
+            )
         ideal_iteration = self.ideal_iteration_s[self.job_class]
         if 0 < self.semantics.slot_s < ideal_iteration.max():
             bad = int(np.argmax(ideal_iteration))
@@ -285,6 +307,18 @@ class Instance:
             self.iterations = whole_steps(self.iterations, self.semantics.step_iterations)
             by_iterations = np.ones(len(jobs), bool)
         self.ideal_s = np.where(by_iterations, self.iterations * ideal_iteration, jobs["duration_s"])
+
+    def gangs(self, rows: np.ndarray, gpus: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the gang size and the class of job ``rows[i]`` if it holds ``gpus[i]`` GPUs; int [n] each.
+
+        Of a rigid job, and of a job that does not have this size, they are those that it requests.
+        """
+        gang, job_class = self.workload.jobs["gpus"][rows], self.job_class[rows]
+        if not self.sizes.elastic:
+            return gang, job_class
+        found = self.sizes.find(rows, gpus)
+        known = found >= 0
+        return np.where(known, gpus, gang), np.where(known, self.sizes.job_class[found], job_class)
 
     @property
     def gpu_jobs(self) -> int:

@@ -25,17 +25,23 @@ def overlapped(compute_s: np.ndarray, communication_s: np.ndarray, overlap: np.n
     return np.where(np.isinf(overlap), longer, norm)
 
 
-def job_classes(workload: Workload) -> tuple[np.ndarray, np.ndarray]:
+def job_classes(workload: Workload) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Group the jobs with the same profile and the same gang size into classes, so that their rates are stored once.
 
     Returns
     -------
     classes : int64 [C, 2], profile row and gang size of each class
-    of_job : int32 [J], class of each job
+    of_job : int32 [J], class of each job at the size that it requests
+    of_option : int32 [O], class of each option of ``workload.sizes``; empty if all jobs are rigid
     """
-    numbers = _class_numbers(workload.jobs["profile"].astype(np.int64), workload.jobs["gpus"])
-    found, of_job = np.unique(numbers, return_inverse=True)  # numpy sorts numbers much faster than rows
-    return np.stack([found >> 32, found & 0xFFFF_FFFF], axis=1), of_job.astype(np.int32)
+    jobs, sizes = workload.jobs, workload.sizes
+    numbers = _class_numbers(jobs["profile"].astype(np.int64), jobs["gpus"])
+    if sizes is not None:
+        options = _class_numbers(sizes.options["profile"].astype(np.int64), sizes.options["gpus"])
+        numbers = np.concatenate([numbers, options])
+    found, of_each = np.unique(numbers, return_inverse=True)  # numpy sorts numbers much faster than rows
+    of_each = of_each.astype(np.int32)
+    return np.stack([found >> 32, found & 0xFFFF_FFFF], axis=1), of_each[: len(jobs)], of_each[len(jobs) :]
 
 
 def _class_numbers(profile: np.ndarray, gang: np.ndarray) -> np.ndarray:

@@ -15,6 +15,7 @@ import numpy as np
 from gpusched_env.cluster import TIERS
 from gpusched_env.errors import WorkloadError
 from gpusched_env.files import whole
+from gpusched_env.sizes import Sizes
 
 MOST_JOBS: Final = 50_000_000  # [job] maximum per workload; a larger number is a typing error or does not fit in memory
 # Attributes that users submit with their jobs. Schedulers may see these. The values are numbers, or numbers as text.
@@ -284,6 +285,8 @@ class Workload:
     name, source : name and origin of the workload, shown in reports
     attributes : optional columns of length J, such as original ids, users or virtual clusters. Schedulers see only the
         columns of REQUESTED, which users submit with their jobs
+    sizes : numbers of GPUs on which elastic jobs may run; None = every job is rigid and runs on its gang size. The gang
+        size of an elastic job is the size that it requests
 
     Raises
     ------
@@ -296,6 +299,7 @@ class Workload:
     name: str = "workload"
     source: str = ""
     attributes: Mapping[str, np.ndarray] = field(default_factory=dict)
+    sizes: Sizes | None = None
 
     def __post_init__(self) -> None:
         """Check every job, so that the simulator need not."""
@@ -330,6 +334,8 @@ class Workload:
                 raise WorkloadError(
                     f"workload {self.name!r}: job id {ids[np.argmax(counts)]} occurs {counts.max()} times"
                 )
+        if self.sizes is not None:
+            self.sizes.check(jobs, len(self.profiles.rows), self.name)
         for key, values in self.attributes.items():
             if len(values) != len(jobs):
                 raise WorkloadError(
@@ -370,13 +376,15 @@ class Workload:
     def select(self, rows: np.ndarray) -> Workload:
         """Return a workload of the jobs ``rows`` (indices or a Boolean mask) and their attributes."""
         attributes = {key: column[rows] for key, column in self.attributes.items()}
-        return Workload(self.jobs[rows], self.profiles, self.name, self.source, attributes)
+        sizes = None if self.sizes is None else self.sizes.select(rows)
+        return Workload(self.jobs[rows], self.profiles, self.name, self.source, attributes, sizes)
 
     def reordered(self, order: np.ndarray) -> Workload:
         """Return the same jobs in another order; ``order`` is a permutation of the rows."""
         attributes = {key: column[order] for key, column in self.attributes.items()}
         jobs = self.jobs.take(order)  # jobs[order] copies field by field, which takes ten times as long
-        return self.unchecked_replace(jobs=jobs, attributes=attributes)
+        sizes = None if self.sizes is None else self.sizes.select(order)
+        return self.unchecked_replace(jobs=jobs, attributes=attributes, sizes=sizes)
 
     def unchecked_columns(self, **columns: np.ndarray) -> Workload:
         """Return a copy with other columns of the jobs, which are not checked."""
@@ -405,6 +413,10 @@ class Workload:
         if len(self.profiles.accumulation):
             digest.update(b"accumulation")
             digest.update(self.profiles.accumulation.tobytes())
+        if self.sizes is not None:
+            digest.update(b"sizes")
+            digest.update(self.sizes.group.tobytes())
+            digest.update(self.sizes.options.tobytes())
         for name in REQUESTED:
             if name in self.attributes:
                 digest.update(json.dumps([name, self.attributes[name].tolist()]).encode())
@@ -426,6 +438,8 @@ class Workload:
         for name in ("shaped", "accumulation"):
             if len(rows := getattr(self.profiles, name)):
                 columns[name] = rows
+        if self.sizes is not None:
+            columns["size_group"], columns["size_options"] = self.sizes.group, self.sizes.options
         with whole(Path(path)) as partial, partial.open("wb") as stream:  # savez would add a suffix to a path
             np.savez_compressed(
                 stream,
@@ -470,4 +484,5 @@ class Workload:
             types = tuple(header["gpu_types"])
             profiles = Profiles(data["profiles"], data["compute_s"], types, measured, shaped, accumulation)
             attributes = {k.removeprefix("attribute:"): data[k] for k in data.files if k.startswith("attribute:")}
-            return cls(data["jobs"], profiles, header["name"], header["source"], attributes)
+            sizes = Sizes(data["size_group"], data["size_options"]) if "size_group" in data.files else None
+            return cls(data["jobs"], profiles, header["name"], header["source"], attributes, sizes)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from gpusched_env.cluster import Cluster
 from gpusched_env.core.events import (
+    BAD_SIZE,
     BAD_SUB_STEPS,
     CANNOT_RUN,
     MAY_NOT_SHARE,
@@ -17,7 +18,7 @@ from gpusched_env.core.events import (
 )
 from gpusched_env.core.queries import Asked, progress
 from gpusched_env.core.state import CHECKPOINTING, FINISHED, FUTURE, RUNNING, WAITING
-from gpusched_env.event_log import COMPLETE, EVENT_KINDS
+from gpusched_env.event_log import COMPLETE, EVENT_KINDS, RESIZE
 from gpusched_env.instance import TIE_ORDERS, Instance, Semantics
 from gpusched_env.metrics import job_times, validate
 from gpusched_env.network import COLLECTIVES, Contention, Network, TopologySpec
@@ -192,6 +193,7 @@ def test_random_play_meets_every_kind_of_refusal_and_event() -> None:
             seen |= {simulation.apply(draw_decision(rng, simulation)) for _ in range(5)}
         kinds |= set(simulation.log().events["kind"].tolist())
     # here every job runs on every type (else: test_gpu_types.py),
-    # and none shares GPUs (else: test_simulator_sharing.py)
-    assert seen == set(REFUSALS) - {REFUSALS[code] for code in (CANNOT_RUN, MAY_NOT_SHARE, NO_MEMORY, BAD_SUB_STEPS)}
-    assert kinds == set(range(len(EVENT_KINDS)))
+    # none shares GPUs (else: test_simulator_sharing.py), and none is elastic (else: test_simulator_elastic.py)
+    elsewhere = (CANNOT_RUN, MAY_NOT_SHARE, NO_MEMORY, BAD_SUB_STEPS, BAD_SIZE)
+    assert seen == set(REFUSALS) - {REFUSALS[code] for code in elsewhere}
+    assert kinds == set(range(len(EVENT_KINDS))) - {RESIZE}

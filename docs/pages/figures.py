@@ -31,6 +31,8 @@ def _small() -> Scenario:
 def _scenario_name(baseline: Baseline) -> str:
     if baseline.needs_sharing:
         return "bsbf-physical-30-v1"
+    if baseline.needs_sizes:
+        return "pollux-64-v0:jobs=40"
     if "hadare" in baseline.target:
         return "hadare-lab-v0"
     return "hadar-60gpu-v1:jobs=60" if baseline.needs_types else SMALL_NAME

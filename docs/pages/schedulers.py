@@ -22,6 +22,7 @@ from pages.markdown import write as write_page
 MORE = {
     "bco": ("reproduce_sjf_bco", "The experiments of the SJF-BCO paper again"),
     "bsbf": ("sjf_bsbf", "SJF-BSBF: claims and our numbers"),
+    "elastic": ("elastic", "Elastic jobs: sizes, speeds and schedulers"),
     "dally": ("dally", "Dally: delay scheduling with leases"),
     "gavel": ("gavel", "Gavel: policies and rounds"),
     "hadar": ("hadar", "Hadar and HadarE"),
@@ -59,7 +60,7 @@ def _class(baseline: Baseline) -> Any:
 
 def _plays(name: str) -> bool:
     """Tell whether the scheduler plays without a parameter of the user's."""
-    return name in list_baselines(types=True, sharing=True)
+    return name in list_baselines(types=True, sharing=True, sizes=True)
 
 
 def _reads_run_times(name: str) -> str:
@@ -122,6 +123,8 @@ def _needs(name: str, baseline: Baseline, results: list[Result]) -> list[str]:
         needs.append("Its idea is about GPU types that differ: use a scenario with several types.")
     if baseline.needs_sharing:
         needs.append("Its idea is about jobs that share GPUs: use a scenario that lets them.")
+    if baseline.needs_sizes:
+        needs.append("Its idea is about elastic jobs: use a scenario whose jobs have several sizes.")
     return ["\n".join(f"- {need}" for need in needs)]
 
 

@@ -27,6 +27,7 @@ from gpusched_env.core.sharing.seats import (
     take_seat,
     tell_neighbours,
 )
+from gpusched_env.core.sizes import set_size, size_row
 from gpusched_env.core.state import ACTIVE, CHECKPOINTING, FINISHED, FUTURE, IDLE, RUNNING, WAITING, Run
 from gpusched_env.core.waiting import dequeue, enqueue
 from gpusched_env.event_log import ARRIVAL, COMPLETE, LEASE_END, PREEMPT, RATE, RELEASE, RESUME, START
@@ -63,11 +64,12 @@ REFUSALS: Final = (
     "the job's model must not share a GPU with a model that runs on one of these",
     "one of these GPUs has too little free memory for this sub-batch, or for every sub-batch",
     "its batch cannot be worked off in so many sub-steps",
+    "the job cannot run on so many GPUs",
 )
 (
     APPLIED, NO_JOB, NOT_ARRIVED, IS_RUNNING, IS_FINISHED, TOO_FEW_GPUS, NO_PLACE, BAD_GPUS, BAD_GANG, NOT_RUNNING,
     IS_CHECKPOINTING, JUST_STARTED, LEASE_IN_PAST, CANNOT_RUN,
-    MAY_NOT_SHARE, NO_MEMORY, BAD_SUB_STEPS,
+    MAY_NOT_SHARE, NO_MEMORY, BAD_SUB_STEPS, BAD_SIZE,
 ) = range(len(REFUSALS))  # fmt: skip
 # This result is not a refusal: the caller must drain the log and repeat the call.
 BUFFER_FULL: Final = -1
@@ -120,8 +122,14 @@ def work_left(sim: Run, row: int) -> float:
 
 @kernel
 def attained_service(sim: Run, row: int) -> float:
-    """Return the attained service of a job at the present time: gang size x seconds with progress [GPU s]."""
+    """Return the attained service of a job at the present time: gang size x seconds with progress [GPU s].
+
+    For an elastic job, it is the sum over the sizes that the job has had.
+    """
     job = sim.jobs[row]
+    if sim.world["elastic"]:
+        at_size_s = job["service_s"] - job["earlier_s"] + productive_s(sim, job["replica"])
+        return job["earlier_gpu_s"] + job["gpus"] * at_size_s
     return job["gpus"] * (job["service_s"] + productive_s(sim, job["replica"]))
 
 
@@ -198,18 +206,37 @@ def give_back(sim: Run, replica: int) -> None:
 
 
 @kernel(lazy=True)
-def release(sim: Run, replica: int) -> None:
-    """End a checkpoint: free the GPUs of the replica, and return its job to the waiting list."""
+def requeue(sim: Run, replica: int) -> None:
+    """Free the GPUs of a replica, and return its job to the waiting list, at the size that the job requests."""
     w = sim.world
     row = sim.replicas[replica]["job"]
     give_back(sim, replica)
     job = sim.jobs[row]
+    if w["elastic"]:
+        set_size(sim, row, size_row(sim, row, job["asked"]))
     job["status"] = WAITING
     job["replica"] = -1
     job["last_stop_s"] = w["clock_s"]
     enqueue(sim, row)
     w["waiting_gpus"] += job["gpus"]
+
+
+@kernel(lazy=True)
+def release(sim: Run, replica: int) -> None:
+    """End a checkpoint: free the GPUs of the replica, and return its job to the waiting list."""
+    row = sim.replicas[replica]["job"]
+    requeue(sim, replica)
     write_event(sim, RELEASE, row, replica, 0.0)
+
+
+@kernel(lazy=True)
+def delay_progress(sim: Run, number: int, since_s: float) -> None:
+    """Let the progress of a gang that has started just now begin at ``since_s``; its start is the latest event."""
+    r = sim.replicas[number]
+    r["since_s"] = since_s
+    r["until_s"] = finish_time(sim, since_s, sim.jobs[r["job"]]["remaining"], r["iteration_s"])
+    set_due(sim, number)
+    sim.events[sim.world["events"] - 1]["value"] = since_s
 
 
 @kernel
@@ -512,7 +539,7 @@ def complete(sim: Run, replica: int) -> None:
     jct = w["clock_s"] - job["arrival_s"]
     if jct > 0.0:  # the JCT is 0 if the job is shorter than the floating-point resolution of the clock
         contenders = (w["job_seconds"] - job["job_seconds"]) / jct
-        share = max(1.0, job["gpus"] * contenders / w["gpus"])
+        share = max(1.0, job["asked"] * contenders / w["gpus"])
         w["fairness_sum"] += jct / (job["ideal_s"] * share)
     write_event(sim, COMPLETE, row, replica, 0.0)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusched_env.core.events import productive_s, work_left
+from gpusched_env.core.events import attained_service, productive_s, work_left
 from gpusched_env.core.handle import Handle, array, kernel
 from gpusched_env.core.network.flows import begin_flow, end_flow
 from gpusched_env.core.network.settling import beside_company, finish_time, settle, whole_iterations
@@ -30,6 +30,13 @@ def progress(sim: Run, asked: Asked, count: int) -> None:
         row = asked.rows[i]
         asked.answers[0, i] = work_left(sim, row)
         asked.answers[1, i] = sim.jobs[row]["service_s"] + productive_s(sim, sim.jobs[row]["replica"])
+
+
+@kernel
+def attained(sim: Run, asked: Asked, count: int) -> None:
+    """Write the attained service of the jobs ``rows`` to ``answers`` [GPU s]."""
+    for i in range(count):
+        asked.answers[0, i] = attained_service(sim, asked.rows[i])
 
 
 @kernel

@@ -94,6 +94,8 @@ WORLD_DTYPE: Final = whole_lines(
         ("listed", "<i8"),  # number of replicas whose rate or iteration time may change when rates are settled
         ("next_change", "<i8"),  # number of the next change of links
         # cold: rules of the simulation and of contention (gpusched_env.network), fixed
+        ("elastic", "<i8"),  # 1 = some job may run on several numbers of GPUs
+        ("resize_s", "<f8"),  # [s] without progress after a resize
         ("merge_s", "<f8"),  # [s] additional time of a start of several copies
         ("least_busy_lambda", "<f8"),  # lambda of the placement rule least-busy-servers
         ("changes", "<i8"),  # number of changes of links
@@ -123,8 +125,8 @@ JOB_STATE_DTYPE: Final = whole_lines(
         ("ideal_s", "<f8"),  # [s] run time on the ideal placement
         ("remaining", "<f8"),  # iterations left at the last update (events.touch)
         ("service_s", "<f8"),  # [s] time with progress up to the last update (events.touch)
-        ("gpus", "<i4"),
-        ("job_class", "<i4"),  # row of ``paces``
+        ("gpus", "<i4"),  # [GPU] its present size; while it waits, the size that it requests
+        ("job_class", "<i4"),  # row of ``paces`` for this size
         ("replica", "<i4"),  # row of the replica table, -1 = none
         ("preemptions", "<i4"),
         # cold
@@ -132,6 +134,11 @@ JOB_STATE_DTYPE: Final = whole_lines(
         ("finish_s", "<f8"),  # [s] inf = not yet
         ("job_seconds", "<f8"),  # WORLD.job_seconds at arrival
         ("status", "<i4"),  # FUTURE, WAITING, RUNNING, FINISHED; a checkpointing job is RUNNING
+        ("asked", "<i4"),  # [GPU] size that it requests
+        ("first_size", "<i4"),  # row of ``sizes`` for the smallest of its sizes
+        ("sizes", "<i4"),  # number of its sizes, which ascend from there; 1 = a rigid job
+        ("earlier_gpu_s", "<f8"),  # [GPU s] attained service at the sizes that it had before the present one
+        ("earlier_s", "<f8"),  # [s] the part of service_s at these sizes
     ]
 )
 REPLICA_DTYPE: Final = np.dtype(
@@ -178,6 +185,12 @@ REPLICA_DTYPE: Final = np.dtype(
         ("benefit_s", "<f8"),  # [s] scratch: mean JCT of the pair if a waiting job joined it now; inf = it must not
         ("option", "<i4"),  # scratch: sub-batch of that job
         ("offers", "<i4"),  # scratch: lowest of its GPUs that has room for that job; -1 = none
+    ]
+)
+SIZE_DTYPE: Final = np.dtype(
+    [
+        ("gpus", "<i4"),  # [GPU]
+        ("job_class", "<i4"),  # row of ``paces`` for this size
     ]
 )
 SUB_BATCH_DTYPE: Final = np.dtype(
@@ -270,6 +283,7 @@ class Run(Handle):
 
     world = array(WORLD_DTYPE)
     jobs = array(JOB_STATE_DTYPE, "jobs")
+    sizes = array(SIZE_DTYPE, "sizes")  # numbers of GPUs on which jobs may run
     replicas = array(REPLICA_DTYPE, "replicas")
     nodes = array(NODE_STATE_DTYPE, "nodes")
     racks = array(RACK_STATE_DTYPE, "racks")
@@ -348,6 +362,7 @@ def lengths(instance: Instance) -> dict[str, int]:
     types, seats = len(cluster.gpu_types), cluster.gpus * instance.gpu_jobs
     return {
         "jobs": len(instance.workload),
+        "sizes": len(instance.sizes.gpus),
         "nodes": len(cluster.nodes),
         "racks": len(cluster.racks),
         "gpus": cluster.gpus,
@@ -405,6 +420,7 @@ def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
         "step_iterations", "max_copies", "pace_until_lease",
     ):  # fmt: skip
         world[name] = getattr(rules, name)
+    world["elastic"], world["resize_s"] = instance.sizes.elastic, rules.resize_cost_s
     world["jobs"], world["gpus"] = len(instance.workload), cluster.gpus
     world["nodes"], world["racks"] = len(cluster.nodes), len(cluster.racks)
     world["node_gpus"] = cluster.nodes["gpus"].max()
@@ -428,13 +444,17 @@ def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
         part = slice(first, first + _JOBS_TOGETHER)
         jobs, workload = state.jobs[b, : len(instance.workload)][part], instance.workload.jobs[part]
         jobs["arrival_s"] = jobs["last_stop_s"] = workload["arrival_s"]
-        jobs["gpus"] = workload["gpus"]
+        jobs["gpus"] = jobs["asked"] = workload["gpus"]
         jobs["iterations"] = jobs["remaining"] = instance.iterations[part]
         jobs["ideal_s"] = instance.ideal_s[part]
         jobs["job_class"] = instance.job_class[part]
+        jobs["first_size"] = instance.sizes.first[part]
+        jobs["sizes"] = instance.sizes.count[part]
         jobs["replica"] = -1
         jobs["first_start_s"] = jobs["finish_s"] = np.inf
 
+    sizes = state.sizes[b, : len(instance.sizes.gpus)]
+    sizes["gpus"], sizes["job_class"] = instance.sizes.gpus, instance.sizes.job_class
     for name in cluster.nodes.dtype.names or ():
         state.nodes[name][b, : len(cluster.nodes)] = cluster.nodes[name]
     state.nodes["slot_gpus"][b, : len(cluster.nodes)] = cluster.slot_gpus

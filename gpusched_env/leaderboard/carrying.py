@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 from gpusched_env.core.placement.taking import FREE
-from gpusched_env.simulator import Decision, Lease, Preempt, Simulation, Start, Wait
+from gpusched_env.errors import EntryError
+from gpusched_env.simulator import Decision, Lease, Preempt, Resize, Simulation, Start, Wait
 
 
 class Carrying(Simulation):
@@ -24,7 +25,13 @@ class Carrying(Simulation):
         In canonical form, a start gives its GPUs. If the scenario has sharing, it also gives its number of sub-steps
         and whether it shares a GPU. A lease gives the time at which it actually ends; with rounds, this is the end of a
         round.
+
+        Raises
+        ------
+        EntryError : a decision that entries do not have
         """
+        if isinstance(decision, Resize):
+            raise EntryError(f"{decision}: entries have no resizes yet; choose a scheduler that makes none")
         was_free = None if self.instance.gpu_jobs == 1 else self._free_gpus()
         before_s = self._lease_end_s(decision) if isinstance(decision, Lease) else None
         self.vain = False

@@ -36,6 +36,8 @@ def lower_bounds(instance: Instance, window: Window | None = None) -> dict[str, 
     ideal = instance.ideal_s / copies
     gang = gang * copies
     gpus = float(instance.cluster.gpus)
+    if instance.sizes.elastic:
+        ideal, gang = best_sizes(instance)
     if instance.sharing is not None:
         ideal = ideal * shortest_by_sub_steps(instance)[instance.job_class]
         gpus *= work_of_shared_gpu(instance)
@@ -43,6 +45,21 @@ def lower_bounds(instance: Instance, window: Window | None = None) -> dict[str, 
         "mean_jct_s": mean_jct_bound(arrival[rows], gang[rows], ideal[rows], gpus),
         "makespan_s": makespan_bound(arrival, gang, ideal, gpus),
     }
+
+
+def best_sizes(instance: Instance) -> tuple[np.ndarray, np.ndarray]:
+    """Return the shortest run time of each job over its sizes [s], and its least GPU time / this time [GPU].
+
+    Both are float64 [J]. A rigid gang of the second number of GPUs with the first run time has the least work, and does
+    it at the highest rate, that the elastic job can have at any of its sizes. The bounds use no more than that.
+    """
+    table = instance.sizes
+    seconds = instance.ideal_iteration_s[table.job_class]
+    starts = np.flatnonzero(table.group == np.arange(len(table.group)))
+    of_job = np.searchsorted(starts, table.first)
+    fastest_s = np.minimum.reduceat(seconds, starts)[of_job]
+    least_gpu_s = np.minimum.reduceat(seconds * table.gpus, starts)[of_job]
+    return instance.iterations * fastest_s, least_gpu_s / fastest_s
 
 
 def work_of_shared_gpu(instance: Instance) -> float:

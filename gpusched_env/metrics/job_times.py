@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.event_log import EventLog
+from gpusched_env.event_log import COMPLETE, EventLog
 from gpusched_env.instance import Instance
 from gpusched_env.metrics.segments import end_of_run, productive_s, segments
 
@@ -26,6 +26,7 @@ JOB_TIMES_DTYPE: Final = np.dtype(
         ("communication_gpu_s", "<f8"),  # [GPU s] exposed communication, summed over all copies
         ("preemptions", "<i4"),  # number of preemptions
         ("segments", "<i4"),  # number of starts and resumes
+        ("resizes", "<i4"),  # number of times that the gang got another number of GPUs or moved while it ran
     ]
 )
 
@@ -58,7 +59,9 @@ def job_times(instance: Instance, log: EventLog, end_s: float | None = None) -> 
     first = np.ones(len(held), bool)
     first[1:] = row[1:] != row[:-1]
     times["first_start_s"][row[first]] = held["hold_s"][first]
-    done = (held["stop_event"] >= 0) & (held["free_event"] == held["stop_event"])
+    stopped = held["stop_event"] >= 0
+    done, at_once = stopped.copy(), stopped & (held["free_event"] == held["stop_event"])
+    done[stopped] = log.events["kind"][held["stop_event"][stopped]] == COMPLETE
     times["finish_s"][row[done]] = held["stop_s"][done]
     times["jct_s"] = times["finish_s"] - arrival
 
@@ -72,8 +75,8 @@ def job_times(instance: Instance, log: EventLog, end_s: float | None = None) -> 
     def total(seconds: np.ndarray) -> np.ndarray:
         return np.bincount(row, seconds, minlength=jobs)
 
-    gang = instance.workload.jobs["gpus"]
-    copies = held["gpus"] // gang[row]
+    gang, _ = instance.gangs(row, held["gpus"])
+    copies, demand = held["gpus"] // gang, instance.workload.jobs["gpus"]
     productive = productive_s(held)
     holding = held["free_s"] - held["hold_s"]
     # Overhead is summed from its parts; a remainder would make queueing + service + overhead = JCT trivially true.
@@ -87,8 +90,10 @@ def job_times(instance: Instance, log: EventLog, end_s: float | None = None) -> 
     }
     for name, seconds in parts.items():
         times[f"{name}_s"] = total(seconds)
-        times[f"{name}_gpu_s"] = gang * total(copies * seconds)
+        each = total(gang * copies * seconds) if instance.sizes.elastic else demand * total(copies * seconds)
+        times[f"{name}_gpu_s"] = each
     times["gpu_seconds"] = total(holding * held["gpus"])
-    times["preemptions"] = np.bincount(row[(held["stop_event"] >= 0) & ~done], minlength=jobs)
+    times["preemptions"] = np.bincount(row[stopped & ~at_once], minlength=jobs)
+    times["resizes"] = np.bincount(row[at_once & ~done], minlength=jobs)
     times["segments"] = np.bincount(row, minlength=jobs)
     return times

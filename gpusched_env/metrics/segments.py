@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.event_log import COMPLETE, LEASE_END, PREEMPT, RATE, RESUME, START, EventLog
+from gpusched_env.event_log import COMPLETE, LEASE_END, PREEMPT, RATE, RESIZE, RESUME, START, EventLog
 from gpusched_env.instance import Instance
 from gpusched_env.metrics.company import alone, slowdowns
 
@@ -16,13 +16,13 @@ SEGMENT_DTYPE: Final = np.dtype(
         ("gpus", "<i4"),  # [GPU] size of the gang
         ("tier", "<i4"),  # index into TIERS
         ("start_event", "<i4"),  # number of the start or resume event
-        ("stop_event", "<i4"),  # number of the preempt or complete event; -1 = the gang is still running
-        ("free_event", "<i4"),  # number of the release or complete event; -1 = the gang still holds its GPUs
+        ("stop_event", "<i4"),  # number of the preempt, resize or complete event; -1 = the gang is still running
+        ("free_event", "<i4"),  # number of the release, resize or complete event; -1 = the gang still holds its GPUs
         ("sub_steps", "<i4"),  # number of gradient-accumulation sub-steps; 1 = no accumulation
         ("hold_s", "<f8"),  # [s] time at which the gang takes its GPUs
         ("progress_s", "<f8"),  # [s] time at which progress begins: hold_s plus the start-up or restore time
         ("stop_s", "<f8"),  # [s] time at which progress ends
-        ("free_s", "<f8"),  # [s] time at which the GPUs are free again: stop_s plus the checkpoint time
+        ("free_s", "<f8"),  # [s] time at which the gang has given its GPUs back: stop_s plus the checkpoint time
         ("alone_s", "<f8"),  # [s] time of an iteration on these GPUs without company or contention
         ("iteration_s", "<f8"),  # [s] time of an iteration; if the log has rates, productive time / iterations done
         ("compute_s", "<f8"),  # [s] compute in iteration_s, on the slowest GPU type, with the slowdown by company
@@ -86,7 +86,7 @@ def _segments(instance: Instance, log: EventLog, end_s: float) -> np.ndarray:
     start = order[at]
     stop, stop_kind = _following(at, 1, order, job, kind)
     release, _ = _following(at, 2, order, job, kind)
-    free = np.where(stop_kind == COMPLETE, stop, np.where(stop_kind == PREEMPT, release, -1))
+    free = np.where((stop_kind == COMPLETE) | (stop_kind == RESIZE), stop, np.where(stop_kind == PREEMPT, release, -1))
 
     table = np.zeros(len(at), SEGMENT_DTYPE)
     table["job"] = job[at]
@@ -166,16 +166,16 @@ def _seconds_per_iteration(instance: Instance, log: EventLog) -> dict[str, np.nd
     if not len(starts):
         return result
     placed = events[starts]
-    gang = instance.workload.jobs["gpus"][placed["job"]]
+    gang, job_class = instance.gangs(placed["job"], placed["gpu_count"])
     if instance.sharing is not None:
         row = placed["tier"]
         if instance.shapes is not None:
             parts = instance.cluster.used_parts(log.gpus, placed["gpu_at"])
-            row = instance.shapes.rows(instance.job_class[placed["job"]], gang, parts)
+            row = instance.shapes.rows(job_class, gang, parts)
         result["iteration_s"][starts], result["compute_s"][starts] = alone(instance, log, starts, row)
         return result
     copies = placed["gpu_count"] // gang
-    job_class, tier, first = instance.job_class[placed["job"]], placed["tier"], placed["gpu_at"]
+    tier, first = placed["tier"], placed["gpu_at"]
     if (copies == 1).all():
         iteration_s, compute_s = _of_gangs(instance, log, job_class, tier, gang, first)
     else:

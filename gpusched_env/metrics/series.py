@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpusched_env.event_log import ARRIVAL, COMPLETE, RELEASE, RESUME, START, EventLog
+from gpusched_env.event_log import ARRIVAL, COMPLETE, RELEASE, RESIZE, RESUME, START, EventLog
 from gpusched_env.instance import Instance
 from gpusched_env.metrics.segments import segments
 
@@ -102,17 +102,23 @@ def gang_gpus(instance: Instance, log: EventLog) -> StepFunction:
     Gangs that restore or are being checkpointed hold GPUs.
     """
     gang = instance.workload.jobs["gpus"][log.events["job"]]
-    return _steps(log, {START: gang, RESUME: gang, COMPLETE: -gang, RELEASE: -gang})
+    if instance.sizes.elastic:
+        table = segments(instance, log)
+        gang = np.zeros(len(log.events), np.int64)
+        freed = table["free_event"] >= 0
+        gang[table["start_event"]] = table["gpus"]
+        gang[table["free_event"][freed]] = table["gpus"][freed]
+    return _steps(log, {START: gang, RESUME: gang, COMPLETE: -gang, RELEASE: -gang, RESIZE: -gang})
 
 
 def jobs_waiting(log: EventLog) -> StepFunction:
     """Return the number of jobs in the system that hold no GPUs over time."""
-    return _steps(log, {ARRIVAL: 1, RELEASE: 1, START: -1, RESUME: -1})
+    return _steps(log, {ARRIVAL: 1, RELEASE: 1, RESIZE: 1, START: -1, RESUME: -1})
 
 
 def jobs_running(log: EventLog) -> StepFunction:
     """Return the number of jobs that hold GPUs over time; jobs that restore or are being checkpointed hold GPUs."""
-    return _steps(log, {START: 1, RESUME: 1, RELEASE: -1, COMPLETE: -1})
+    return _steps(log, {START: 1, RESUME: 1, RELEASE: -1, RESIZE: -1, COMPLETE: -1})
 
 
 def jobs_in_system(log: EventLog) -> StepFunction:

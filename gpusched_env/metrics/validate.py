@@ -16,6 +16,7 @@ from gpusched_env.event_log import (
     PREEMPT,
     RATE,
     RELEASE,
+    RESIZE,
     RESUME,
     START,
     EventLog,
@@ -28,7 +29,7 @@ from gpusched_env.metrics.validate_work import check_completeness, check_costs, 
 
 # State machine of a job: MAY_FOLLOW has the events that may follow each event, DOING the state of the job after it.
 NOTHING: Final = len(EVENT_KINDS)  # the state before the first event of a job
-WHILE_RUNNING: Final = (RATE, LEASE_END, PREEMPT, COMPLETE)
+WHILE_RUNNING: Final = (RATE, LEASE_END, PREEMPT, RESIZE, COMPLETE)
 MAY_FOLLOW: Final = {
     NOTHING: (ARRIVAL,),
     ARRIVAL: (START,),
@@ -37,6 +38,7 @@ MAY_FOLLOW: Final = {
     RATE: WHILE_RUNNING,
     LEASE_END: WHILE_RUNNING,
     PREEMPT: (RELEASE,),
+    RESIZE: (RESUME,),
     RELEASE: (RESUME,),
     COMPLETE: (),
 }
@@ -48,6 +50,7 @@ DOING: Final = {
     RATE: "is running",
     LEASE_END: "is running",
     PREEMPT: "is being checkpointed",
+    RESIZE: "is being resized",
     RELEASE: "waits to resume",
     COMPLETE: "has finished",
 }
@@ -73,10 +76,10 @@ def validate(instance: Instance, log: EventLog, complete: bool = True) -> None:
 
     1. Records are well formed, and time never goes back.
     2. The events of each job come in a valid order.
-    3. Each gang has the size that its job demands, holds GPUs that no other gang holds, and has the tier that its event
-       gives. If jobs share GPUs: a GPU has at most the allowed number of gangs, no forbidden pair and enough memory,
-       and the rates are right.
-    4. Restores and checkpoints take the time that the semantics give.
+    3. Each gang has the size that its job demands, or a size of an elastic job. It holds GPUs that no other gang holds,
+       and has the tier that its event gives. If jobs share GPUs: a GPU has at most the allowed number of gangs, no
+       forbidden pair and enough memory, and the rates are right.
+    4. Restores, checkpoints and resizes take the time that the semantics give.
     5. Each job does its number of iterations, with a relative tolerance of 1e-9 plus the resolution of the clock.
     6. No event is missing.
 
@@ -127,10 +130,11 @@ def check_records(instance: Instance, log: EventLog) -> None:
     refuse(log, rates & (events["value"] <= 0), "an iteration must take time")
     check_sub_steps(instance, log)
     refuse(log, (events["replica"] == -1) != (kind == ARRIVAL), "arrivals, and only they, have replica -1")
-    refuse(log, ~places & ~rates & (kind != PREEMPT) & (events["value"] != 0), "its value must be 0")
+    says_left = (kind == PREEMPT) | (kind == RESIZE)
+    refuse(log, ~places & ~rates & ~says_left & (events["value"] != 0), "its value must be 0")
     round_s = instance.semantics.round_s
     if round_s > 0:
-        decided = places | (kind == PREEMPT) | (kind == LEASE_END)
+        decided = places | says_left | (kind == LEASE_END)
         refuse(log, decided & (np.rint(time / round_s) * round_s != time), f"it is not on a round of {round_s} s")
 
 

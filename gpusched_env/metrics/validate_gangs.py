@@ -23,9 +23,9 @@ def check_gangs(instance: Instance, log: EventLog) -> np.ndarray:
     events, cluster = log.events, instance.cluster
     places = (events["kind"] == START) | (events["kind"] == RESUME)
     starts = np.flatnonzero(places)
-    demand = instance.workload.jobs["gpus"][events["job"]]
-    copies = events["gpu_count"] // demand
-    whole = (copies * demand == events["gpu_count"]) & (copies >= 1) & (copies <= instance.semantics.max_copies)
+    gang, _ = instance.gangs(events["job"], events["gpu_count"])
+    copies = events["gpu_count"] // gang
+    whole = (copies * gang == events["gpu_count"]) & (copies >= 1) & (copies <= instance.semantics.max_copies)
     refuse(log, places & ~whole, "the gang has the wrong size")
     count = events["gpu_count"][starts].astype(np.int64)
     first = np.cumsum(count) - count

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.errors import ScheduleError
-from gpusched_env.event_log import ARRIVAL, COMPLETE, PREEMPT, RESUME, EventLog
+from gpusched_env.event_log import ARRIVAL, COMPLETE, PREEMPT, RESIZE, RESUME, EventLog
 from gpusched_env.instance import Instance
 from gpusched_env.metrics.refusal import refusal
 from gpusched_env.metrics.segments import productive_s
@@ -17,7 +17,7 @@ TICKS: Final = 4.0  # tolerance of a time, in units of the distance between neig
 
 
 def check_costs(instance: Instance, log: EventLog, table: np.ndarray) -> None:
-    """Refuse start-ups, restores and checkpoints of a wrong length.
+    """Refuse start-ups, restores, checkpoints and resizes of a wrong length.
 
     Raises
     ------
@@ -26,11 +26,19 @@ def check_costs(instance: Instance, log: EventLog, table: np.ndarray) -> None:
     rules = instance.semantics
     start, free = table["start_event"], table["free_event"]
     resumed = log.events["kind"][start] == RESUME
-    several = table["gpus"] > instance.workload.jobs["gpus"][table["job"]]
+    gang, _ = instance.gangs(table["job"], table["gpus"])
+    resized = np.zeros(len(table), bool)
+    resized[1:] = (table["stop_event"][:-1] >= 0) & (table["job"][1:] == table["job"][:-1])
+    resized[resized] = log.events["kind"][table["stop_event"][:-1][resized[1:]]] == RESIZE
+    waited = resized & (table["hold_s"] != np.roll(table["free_s"], 1))
+    _refuse_segment(log, table, waited, "start_event", "a resized gang gets its new GPUs at once")
     begin = table["hold_s"] + np.where(resumed, rules.restore_s, rules.start_s)
-    begin += np.where(several, rules.merge_s, 0.0)
+    begin += np.where(table["gpus"] > gang, rules.merge_s, 0.0)
+    begin = np.where(resized, table["hold_s"] + rules.resize_cost_s, begin)
     late = np.abs(table["progress_s"] - begin) > TICKS * np.spacing(begin)
     reason = f"progress must begin {rules.restore_s} s after a resume, {rules.start_s} s after a start"
+    if instance.sizes.elastic:
+        reason += f", {rules.resize_cost_s} s after a resize"
     _refuse_segment(log, table, late, "start_event", reason)
     preempted = (free >= 0) & (free != table["stop_event"])
     end = table["stop_s"] + rules.checkpoint_s
@@ -43,7 +51,7 @@ def check_work(instance: Instance, log: EventLog, table: np.ndarray) -> None:
 
     Raises
     ------
-    ScheduleError : iterations are missing or too many; the message names the preempt or complete event
+    ScheduleError : iterations are missing or too many; the message names the preempt, resize or complete event
     """
     job = table["job"]
     total = instance.iterations[job]
@@ -117,14 +125,14 @@ def check_completeness(instance: Instance, log: EventLog, table: np.ndarray, com
 def iterations_before(instance: Instance, log: EventLog, table: np.ndarray) -> np.ndarray:
     """Return the iterations left at the start of each segment; float64 [S].
 
-    The preempt event before the segment gives them; at the first start, all iterations of the job are left.
+    The preempt or resize event before the segment gives them; at the first start, all iterations of the job are left.
     """
     before = instance.iterations[table["job"]]
     again = np.zeros(len(table), bool)
     again[1:] = table["job"][1:] == table["job"][:-1]
     previous = np.roll(table["stop_event"], 1)
     said = again & (previous >= 0)
-    said[said] = log.events["kind"][previous[said]] == PREEMPT
+    said[said] = np.isin(log.events["kind"][previous[said]], (PREEMPT, RESIZE))
     return np.where(said, log.events["value"][np.where(said, previous, 0)], before) if len(table) else before
 
 

@@ -21,6 +21,7 @@ from gpusched_env.scenarios.hadar import HADAR
 from gpusched_env.scenarios.hadare import HADARE
 from gpusched_env.scenarios.heterogeneous import HETEROGENEOUS
 from gpusched_env.scenarios.network_sensitive import NETWORK_SENSITIVE
+from gpusched_env.scenarios.pollux import POLLUX
 from gpusched_env.scenarios.ring_all_reduce import ring_all_reduce
 from gpusched_env.scenarios.scenario import Scenario
 from gpusched_env.scenarios.sjf_bsbf import SJF_BSBF
@@ -46,7 +47,7 @@ CONGESTED: Final = Network("topology", topology=NETWORK_PRESETS["oversub4"].topo
 # Families of scenarios; SCENARIOS has the scenario of each family with the default parameters.
 FAMILIES: Final[dict[str, ScenarioFamily]] = {
     family.name: family
-    for family in (*NETWORK_SENSITIVE, CELLS, AUTHORS, *HETEROGENEOUS, HADAR, *HADARE, *SJF_BSBF, VARYING)
+    for family in (*NETWORK_SENSITIVE, CELLS, AUTHORS, *HETEROGENEOUS, HADAR, *HADARE, *SJF_BSBF, POLLUX, VARYING)
 }
 SCENARIOS: Final = (
     # 8 nodes, 64 GPUs, 2 racks; 300 jobs

@@ -27,6 +27,7 @@ from gpusched_env.traces import (
     where,
     window,
 )
+from gpusched_env.traces.elastic import ELASTIC_RULES, check_rule, elastic_jobs
 from gpusched_env.traces.filters import check_amount, split_condition
 from gpusched_env.traces.generators.synthetic import check_parameters, random_stream
 from gpusched_env.traces.read_options import OPTIONS
@@ -37,7 +38,7 @@ SYNTHETIC: Final = "synthetic:"
 DEFAULT_JOBS: Final = 200  # number of jobs that a generator draws if ``jobs`` is None
 # Fields that are written only if they differ from their defaults, so that a scenario which does not use them has the
 # same fingerprint in all versions.
-LATER_FIELDS: Final = ("where", "sample", "sample_seed", "clip", "ignore_placement")
+LATER_FIELDS: Final = ("where", "sample", "sample_seed", "clip", "ignore_placement", "elastic")
 
 
 @dataclass(frozen=True)
@@ -68,11 +69,13 @@ class WorkloadSpec:
         their GPU time stays the same
     ignore_placement : True = gangs of measured models run on every placement at the rate measured on one machine, see
         :func:`gpusched_env.traces.ignore_placement`
+    elastic : the rule that makes the jobs elastic, and its parameters, such as ``{"rule": "amdahl", "serial": 0.1}``,
+        see :func:`gpusched_env.traces.elastic.elastic_jobs`; None = jobs are as their source has them
 
     Notes
     -----
     The fields are applied in this order: start_s and stop_s, where, max_gpus, sample, jobs, clip, load, profiles,
-    ignore_placement.
+    ignore_placement, elastic.
 
     Raises
     ------
@@ -93,6 +96,7 @@ class WorkloadSpec:
     sample_seed: int = 0
     clip: bool = False
     ignore_placement: bool = False
+    elastic: Mapping[str, Any] | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
         """Check every field; the file is not opened."""
@@ -122,6 +126,10 @@ class WorkloadSpec:
             check_amount(self.sample)
         if isinstance(self.sample_seed, bool) or not isinstance(self.sample_seed, int):
             raise ScenarioError(f"workload.sample_seed is {self.sample_seed!r}: it must be a whole number")
+        if self.elastic is not None:
+            if "rule" not in self.elastic:
+                raise ScenarioError(f"workload.elastic names no rule: give one of {', '.join(ELASTIC_RULES)}")
+            check_rule(self.elastic["rule"], {name: self.elastic[name] for name in self.elastic if name != "rule"})
         if self.clip and self.max_gpus is None:
             raise ScenarioError("workload.clip cuts demands to max_gpus: give max_gpus, or leave clip out")
         if self.synthetic:
@@ -206,7 +214,9 @@ class WorkloadSpec:
             workload = scale_to_load(workload, self.load, cluster_gpus)
         if not (self.profiles == "own" or (self.profiles != "unit" and not workload.profiles.is_unit)):
             workload = assign_profiles(workload, self.profiles, random_stream(seed, 1), gpu_types)
-        return ignore_placement(workload) if self.ignore_placement else workload
+        if self.ignore_placement:
+            workload = ignore_placement(workload)
+        return workload if self.elastic is None else elastic_jobs(workload, **self.elastic)
 
     def identities(self) -> dict[str, Any]:
         """Return the fields that name files, with the SHA-256 of each file instead of its path.

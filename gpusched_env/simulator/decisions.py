@@ -1,4 +1,4 @@
-"""The four decisions that a scheduler can make: Start, Preempt, Lease and Wait."""
+"""The five decisions that a scheduler can make: Start, Resize, Preempt, Lease and Wait."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ class Start(NamedTuple):
     ----------
     job : row of the job
     rule : name of the placement rule that chooses the GPUs, one of PLACEMENT_RULES; ignored if ``gpus`` is given
-    gpus : ids of the GPUs to use; their number must be the gang size, and all must be free unless ``share`` is True
+    gpus : ids of the GPUs to use; their number must be the gang size, or a size of an elastic job. All must be free
+        unless ``share`` is True
     share : True = other jobs may hold some of ``gpus``, provided that the scenario lets jobs share GPUs. The rules
         named ``share-*`` choose shared GPUs whatever this value is
     sub_steps : number of gradient-accumulation sub-steps into which each GPU splits its batch. None = the number that
         the rule chooses; if the rule chooses none, the smallest number for which the free memory of the GPUs suffices
+    size : number of GPUs on which an elastic job starts, one of its sizes. None = the number of ``gpus``; if these are
+        not given either, the number that the job requests
     """
 
     job: int
@@ -24,6 +27,30 @@ class Start(NamedTuple):
     gpus: tuple[int, ...] | None = None
     share: bool = False
     sub_steps: int | None = None
+    size: int | None = None
+
+
+class Resize(NamedTuple):
+    """Let a running gang go on on another number of GPUs, or on other GPUs.
+
+    The gang gives its GPUs back and takes the new ones at once. It then holds them for ``Semantics.resize_s`` without
+    progress. Its own GPUs count as free for the placement rule. A gang that already runs on ``size`` GPUs stays where
+    it is, at no cost, unless ``gpus`` names others. The gang has no lease afterwards. The decision is refused, and
+    changes nothing, if the GPUs are not free, if the job does not have this size, or if the gang has started at the
+    present time.
+
+    Parameters
+    ----------
+    job : row of the job
+    size : number of GPUs, one of the job's sizes
+    rule : name of the placement rule that chooses the GPUs, one of PLACEMENT_RULES; ignored if ``gpus`` is given
+    gpus : ids of the GPUs to use, ``size`` of them; each must be free or held by this gang
+    """
+
+    job: int
+    size: int
+    rule: str = "pack"
+    gpus: tuple[int, ...] | None = None
 
 
 class Preempt(NamedTuple):
@@ -73,4 +100,4 @@ class Wait(NamedTuple):
     until_s: float
 
 
-Decision: TypeAlias = Start | Preempt | Lease | Wait
+Decision: TypeAlias = Start | Resize | Preempt | Lease | Wait

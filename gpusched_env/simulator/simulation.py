@@ -11,14 +11,14 @@ from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 
-from gpusched_env.core import events
+from gpusched_env.core import events, resizing
 from gpusched_env.core.placement.rules import RULE_NUMBER, check_numbers, rule_number
 from gpusched_env.core.state import FINISHED, Run, allocate
 from gpusched_env.core.storage import as_bytes, copied
 from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.event_log import EVENT_DTYPE, EventLog
 from gpusched_env.instance import Instance
-from gpusched_env.simulator.decisions import Decision, Lease, Preempt, Start, Wait
+from gpusched_env.simulator.decisions import Decision, Lease, Preempt, Resize, Start, Wait
 from gpusched_env.simulator.growing import GrowingArray
 from gpusched_env.simulator.scheduler import Scheduler
 from gpusched_env.simulator.view import ClairvoyantView, ClusterView
@@ -185,11 +185,13 @@ class Simulation:
 
         Raises
         ------
-        GpuschedError : ``decision`` is not a decision, or it has an unknown placement rule, a NaN time, or a row or a
-            number of sub-steps that is not an integer
+        GpuschedError : ``decision`` is not a decision, or it has an unknown placement rule, a NaN time, or a row, a
+            size or a number of sub-steps that is not an integer
         """
         if isinstance(decision, Start):
             self.refusal = self._start(decision)
+        elif isinstance(decision, Resize):
+            self.refusal = self._resize(decision)
         elif isinstance(decision, Preempt):
             self.refusal = events.REFUSALS[self._preempt(self._row(decision))]
         elif isinstance(decision, Lease):
@@ -198,31 +200,55 @@ class Simulation:
             self.wake_at(float(decision.until_s))
             self.refusal = ""
         else:
-            raise GpuschedError(f"{decision!r} is not a decision: use Start, Preempt, Lease or Wait")
+            raise GpuschedError(f"{decision!r} is not a decision: use Start, Resize, Preempt, Lease or Wait")
         return self.refusal
 
     def _start(self, decision: Start) -> str:
-        explicit = 0
-        if decision.gpus is not None:
-            rule = events.EXPLICIT
-            explicit = len(decision.gpus)
-            if explicit > self._world["gpus"]:
-                return events.REFUSALS[events.BAD_GANG]
-            known = self.instance.cluster.gpus
-            self.arrays.chosen[:explicit] = [gpu if 0 <= gpu < known else -1 for gpu in decision.gpus]
-        else:
-            rule = rule_number(decision.rule)
+        row = self._row(decision)
+        rule, explicit = self._place(decision)
+        if explicit > self._world["gpus"]:
+            return events.REFUSALS[events.BAD_GANG]
         steps = 0
         if decision.sub_steps is not None:
-            try:
-                steps = operator.index(decision.sub_steps)
-            except TypeError:
-                raise GpuschedError(f"{decision}: sub_steps is a whole number, or None") from None
+            steps = _whole(decision, "sub_steps", decision.sub_steps)
             if steps < 1:
                 return events.REFUSALS[events.BAD_SUB_STEPS]
-        return events.REFUSALS[self.start(self._row(decision), rule, explicit, bool(decision.share), steps)]
+        size = 0
+        if decision.size is not None:
+            size = _whole(decision, "size", decision.size)
+            if size < 1:
+                return events.REFUSALS[events.BAD_SIZE]
+        elif explicit and row >= 0 and self.instance.sizes.count[row] > 1:
+            size = explicit
+        return events.REFUSALS[self.start(row, rule, explicit, bool(decision.share), steps, size)]
 
-    def _row(self, decision: Start | Preempt | Lease) -> int:
+    def _resize(self, decision: Resize) -> str:
+        row, size = self._row(decision), _whole(decision, "size", decision.size)
+        rule, explicit = self._place(decision)
+        if size < 1 or explicit > self._world["gpus"]:
+            return events.REFUSALS[events.BAD_SIZE]
+        if decision.gpus is not None and len(set(decision.gpus)) < explicit:
+            return events.REFUSALS[events.BAD_GPUS]
+        code: int = resizing.resize(self.arrays, row, size, rule, explicit)
+        if code == events.BUFFER_FULL:
+            self.drain()
+            self._place(decision)  # the kernel may have overwritten ``chosen``
+            code = resizing.resize(self.arrays, row, size, rule, explicit)
+        return events.REFUSALS[code]
+
+    def _place(self, decision: Start | Resize) -> tuple[int, int]:
+        """Return the number of the placement rule and the number of explicit GPUs, which are written to ``chosen``.
+
+        If there are more of them than the cluster has, none is written.
+        """
+        if decision.gpus is None:
+            return rule_number(decision.rule), 0
+        explicit, known = len(decision.gpus), self.instance.cluster.gpus
+        if explicit <= known:
+            self.arrays.chosen[:explicit] = [gpu if 0 <= gpu < known else -1 for gpu in decision.gpus]
+        return events.EXPLICIT, explicit
+
+    def _row(self, decision: Start | Resize | Preempt | Lease) -> int:
         """Return the row of the decision's job as a Python int; -1 if no job has this row."""
         try:
             row = operator.index(decision.job)
@@ -230,7 +256,9 @@ class Simulation:
             raise GpuschedError(f"{decision}: a job is named by its row, a whole number") from None
         return row if 0 <= row < len(self.instance.workload) else -1
 
-    def start(self, job: int, rule: int, explicit: int = 0, share: bool = False, sub_steps: int = 0) -> int:
+    def start(
+        self, job: int, rule: int, explicit: int = 0, share: bool = False, sub_steps: int = 0, size: int = 0
+    ) -> int:
         """Start a job like ``apply(Start(...))``, with the placement rule given by number.
 
         Parameters
@@ -240,6 +268,7 @@ class Simulation:
         explicit : number of GPUs in ``arrays.chosen``
         share : whether other jobs may hold some of these GPUs
         sub_steps : number of gradient-accumulation sub-steps; 0 = choose the number as for ``Start(sub_steps=None)``
+        size : number of GPUs of an elastic job; 0 = the number that the job requests
 
         Returns
         -------
@@ -251,9 +280,17 @@ class Simulation:
         """
         if not events.EXPLICIT <= rule < len(RULE_NUMBER):
             check_numbers(np.array([rule]))
-        code: int = events.start(self.arrays, job, rule, explicit, share, sub_steps)
+        code = self._try_start(job, rule, explicit, share, sub_steps, size)
         if code == events.BUFFER_FULL:
             self.drain()
+            code = self._try_start(job, rule, explicit, share, sub_steps, size)
+        return code
+
+    def _try_start(self, job: int, rule: int, explicit: int, share: bool, sub_steps: int, size: int) -> int:
+        code: int
+        if size:
+            code = resizing.start_sized(self.arrays, job, size, rule, explicit, share, sub_steps)
+        else:
             code = events.start(self.arrays, job, rule, explicit, share, sub_steps)
         return code
 
@@ -380,6 +417,14 @@ class Simulation:
             f"{', ...' if len(rows) > 5 else ''}). A placement rule that refuses these gangs on the empty cluster, "
             "or a decide() that yields no Start for them, is the usual cause"
         )
+
+
+def _whole(decision: Decision, name: str, value: Any) -> int:
+    """Return a number of a decision as a Python int."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise GpuschedError(f"{decision}: {name} is a whole number, or None") from None
 
 
 def simulate(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -176,7 +176,7 @@ class ClusterView:
 
     @property
     def gpus(self) -> np.ndarray:
-        """int32 [GPU]: gang size of each job."""
+        """int32 [GPU]: gang size that each job requests."""
         return self._column("gpus")
 
     @property
@@ -242,6 +242,36 @@ class ClusterView:
         able = np.isfinite(self._simulation.instance.iteration_s[:, MACHINE])
         return None if able.all() else able
 
+    # --- sizes of elastic jobs
+
+    def sizes(self, job: int) -> np.ndarray:
+        """int32 [GPU]: the numbers of GPUs on which a job can run, ascending; a rigid job has one."""
+        table = self._simulation.instance.sizes
+        first = table.first[self._known([job])[0]]
+        return table.gpus[first : first + table.count[job]]
+
+    def size_rates(self, job: int) -> np.ndarray:
+        """float64: iterations per second of a job at each of its :meth:`sizes`, on the fastest placement of that size.
+
+        The fastest placement is that in the empty cluster, on an idle network. An iteration is the same progress at
+        every size.
+        """
+        instance = self._simulation.instance
+        first = instance.sizes.first[self._known([job])[0]]
+        return 1.0 / instance.ideal_iteration_s[instance.sizes.job_class[first : first + instance.sizes.count[job]]]
+
+    def placed_rates(self, job: int) -> np.ndarray:
+        """float64 [sizes, tiers, T]: iterations per second of a job at each of its sizes, by tier and GPU type."""
+        instance = self._simulation.instance
+        first = instance.sizes.first[self._known([job])[0]]
+        return 1.0 / instance.iteration_s[instance.sizes.job_class[first : first + instance.sizes.count[job]]]
+
+    def held_gpus(self, rows: np.ndarray) -> np.ndarray:
+        """int32 [GPU]: number of GPUs that each of the jobs ``rows`` holds now; 0 = it waits or has finished."""
+        numbers = self._job_state["replica"][self._known(rows)]
+        held: np.ndarray = np.where(numbers >= 0, self._arrays.replicas["gpus"][numbers], 0)
+        return held
+
     def able_gpus(self, rows: np.ndarray) -> np.ndarray | None:
         """Boolean [n, G]: whether the type of each GPU can run each of the jobs ``rows``.
 
@@ -289,7 +319,14 @@ class ClusterView:
         return self._progress(rows)[1]
 
     def attained_gpu_s(self, rows: np.ndarray) -> np.ndarray:
-        """float64 [GPU s]: attained service of each of the jobs ``rows``: gang size x :meth:`service_s`."""
+        """float64 [GPU s]: attained service of each of the jobs ``rows``: gang size x :meth:`service_s`.
+
+        For an elastic job, it is the sum over the sizes that the job has had.
+        """
+        if self._world["elastic"]:
+            asked, count = self._asked_of(rows), len(rows)
+            queries.attained(self._arrays, asked, count)
+            return asked.answers[0, :count].copy()
         return self.service_s(rows) * self._of_all("gpus")[rows]
 
     def progress_since_s(self, rows: np.ndarray) -> np.ndarray:
@@ -307,7 +344,7 @@ class ClusterView:
         numbers, replicas = self._job_state["replica"][self._known(rows)], self._arrays.replicas
         return np.where((numbers >= 0) & (replicas["phase"][numbers] == ACTIVE), replicas[name][numbers], np.inf)
 
-    def _known(self, rows: np.ndarray) -> np.ndarray:
+    def _known(self, rows: np.ndarray | Sequence[int]) -> np.ndarray:
         """Return ``rows`` as contiguous int32; raise an error if one of the jobs has not arrived.
 
         The check is necessary because kernels check no bounds, and because schedulers must not see future jobs.

@@ -1,0 +1,1 @@
+"""Schedulers that choose the sizes of elastic jobs."""

@@ -1,0 +1,1 @@
+"""Pollux: the allocation that maximises the fairness of goodputs, found by a genetic search."""

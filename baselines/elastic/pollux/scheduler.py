@@ -1,0 +1,162 @@
+"""Pollux: co-adaptive allocation by a genetic search over the GPUs that each job has on each node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpusched_env.baselines.elastic.pollux.search import SEARCH_DTYPE, Search, search
+from gpusched_env.baselines.elastic.reallocation import Counts, held_counts, movable, reallocate, supply
+from gpusched_env.cluster import MACHINE, NETWORK
+from gpusched_env.errors import SchedulerError
+from gpusched_env.simulator import ClusterView, Decision, Scheduler
+
+LARGEST: int = 64  # [GPU]
+
+
+@dataclass
+class Pollux(Scheduler):
+    """Search for the allocation with the largest harmonic mean of speed-ups, by a genetic algorithm.
+
+    The speed-up of a job is its rate relative to the rate on its equal share of the cluster, on one node. If an
+    allocation changes the GPUs of a job, the speed-up is multiplied by (age - restarts x penalty) / (age + penalty), so
+    that jobs restart rarely. A node hosts at most one gang that spans nodes, because such gangs would slow each other
+    down.
+
+    Parameters
+    ----------
+    generations, population : generations of a search, and the allocations that survive each of them; default 100 each
+    penalty_s : time of a restart that the search assumes [s]; default 30
+    seed : seed of the search
+
+    Notes
+    -----
+    A job may at most double the largest number of GPUs that it has had, because Pollux can predict its speed only near
+    the sizes that it has measured. A job that has never run counts as linear. Deviations from the authors' code: jobs
+    that have run know their true speeds at all sizes, where Pollux fits a model while they run; the batch follows from
+    the speeds of the workload, see docs/elastic.md; survivors are chosen by fitness alone, without the second objective
+    of NSGA-II, and equal allocations survive once; the generator of random numbers is our own. A search takes
+    O(generations x population x jobs x nodes).
+
+    References
+    ----------
+    A. Qiao et al., "Pollux: Co-adaptive cluster scheduling for goodput-optimized deep learning", OSDI 2021, section 4;
+    petuum/adaptdl, branch osdi21-artifact, ``simulator/pollux.py`` (Apache-2.0).
+    """
+
+    generations: int = 100
+    population: int = 100
+    penalty_s: float = 30.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Check the parameters."""
+        if self.generations < 1 or self.population < 2 or self.population % 2:
+            raise SchedulerError("pollux: generations must be at least 1, and population an even number of at least 2")
+        if not self.penalty_s >= 0:
+            raise SchedulerError(f"pollux: penalty_s is {self.penalty_s!r}: it must be a number of seconds >= 0")
+
+    @property
+    def name(self) -> str:
+        """Name in tables."""
+        return "pollux"
+
+    def reset(self, view: ClusterView) -> None:
+        """Forget the jobs of an earlier run."""
+        self._searches = 0
+        self._tried: dict[int, int] = {}  # job -> largest number of GPUs that it has had
+        self._restarts: dict[int, int] = {}
+        self._states: dict[int, np.ndarray] = {}  # job -> int32 [population, N], its rows in the last population
+
+    def decide(self, view: ClusterView) -> Iterable[Decision]:
+        """Search for an allocation and carry it out."""
+        rows = movable(view)
+        if not len(rows):
+            return
+        order = rows[np.lexsort((rows, np.round(view.attained_gpu_s(rows), 3)))]
+        held = held_counts(view)
+        before = {job: nodes.copy() for job, nodes in held.items()}
+        for decision in reallocate(view, self._allocation(view, order.tolist(), held)):
+            yield decision
+        for job, nodes in held_counts(view).items():
+            if job not in before or (before[job] != nodes).any():
+                self._restarts[job] = self._restarts.get(job, -1) + 1
+                self._tried[job] = max(self._tried.get(job, 0), int(nodes.sum()))
+
+    def _allocation(self, view: ClusterView, jobs: list[int], held: Counts) -> Counts:
+        """Search, and return the best allocation; jobs that get no GPUs are left out."""
+        count, capacity = self.population, supply(view).astype(np.int32)
+        nodes, gpus = len(capacity), view.cluster.gpus
+        none = np.zeros(nodes, np.int32)
+        present = np.array([held.get(job, none) for job in jobs], np.int32)
+        sizes = [view.sizes(job) for job in jobs]
+        most = [self._most(job, sizes[i]) for i, job in enumerate(jobs)]
+        ages = view.now_s - view.arrival_s[jobs]
+        restarts = np.array([max(self._restarts.get(job, 0), 0) for job in jobs])
+        kept = [
+            self._states.get(job, np.broadcast_to(present[i] if not self._searches else none, (count, nodes)))
+            for i, job in enumerate(jobs)
+        ]
+        states = np.zeros((2 * count, len(jobs), nodes), np.int32)
+        states[:count] = np.stack(kept, axis=1)
+        control = np.zeros((), SEARCH_DTYPE)
+        seed = np.random.SeedSequence((self.seed, self._searches)).generate_state(1)[0]
+        control["jobs"], control["nodes"], control["population"], control["random"] = len(jobs), nodes, count, seed or 1
+        task = Search(
+            search=control,
+            capacity=capacity,
+            present=present,
+            most=np.array(most, np.int32),
+            changed=np.maximum(ages - self.penalty_s * restarts, 0.0) / (ages + self.penalty_s),
+            speed_up=self._speed_ups(view, jobs, sizes) * (nodes / gpus),
+            states=states,
+            cost=np.zeros(2 * count),
+            mark=np.zeros(2 * count, np.int64),
+            order=np.arange(2 * count, dtype=np.int32),
+            shuffled=np.zeros(nodes, np.int32),
+            used=np.zeros(nodes, np.int32),
+        )
+        search(task, self.generations)
+        self._searches += 1
+        survivors = task.states[task.order[:count]]
+        self._states = {job: survivors[:, i].copy() for i, job in enumerate(jobs)}
+        best = {job: _cut(survivors[0, i].astype(np.int64), sizes[i]) for i, job in enumerate(jobs)}
+        return {job: counts for job, counts in best.items() if counts.any()}
+
+    def _most(self, job: int, sizes: np.ndarray) -> int:
+        """Return the largest number of GPUs that a job may have now; at least its smallest size."""
+        tried = min(max(2 * self._tried.get(job, 0), int(sizes[0])), LARGEST)
+        return int(sizes[sizes <= max(tried, int(sizes[0]))][-1])
+
+    def _speed_ups(self, view: ClusterView, jobs: list[int], sizes: list[np.ndarray]) -> np.ndarray:
+        """float64 [jobs, 2, GPUs + 1]: speed-ups on one node and on several, by number of GPUs.
+
+        A number that is not a size of the job counts as the next smaller size.
+        """
+        total = view.cluster.gpus
+        fair = -(-total // len(jobs))
+        found = np.zeros((len(jobs), 2, total + 1))
+        numbers = np.arange(total + 1)
+        for i, job in enumerate(jobs):
+            at = np.searchsorted(sizes[i], numbers, side="right") - 1
+            share = max(int(at[fair]), 0)
+            if job in self._tried:
+                rates = view.placed_rates(job).max(axis=2)
+                both = rates[:, [MACHINE, NETWORK]].T / rates[share, MACHINE]
+            else:
+                both = np.broadcast_to(sizes[i] / fair, (2, len(sizes[i])))
+            found[i] = np.where(at >= 0, both[:, at], 0.0)
+        return found
+
+
+def _cut(counts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Take GPUs away, from the nodes with the fewest of them first, until their number is a size."""
+    fitting = sizes[sizes <= counts.sum()]
+    spare = int(counts.sum() - (fitting[-1] if len(fitting) else 0))
+    for node in np.argsort(counts, kind="stable").tolist():
+        taken = min(spare, int(counts[node]))
+        counts[node] -= taken
+        spare -= taken
+    return counts

@@ -1,0 +1,208 @@
+"""Kernels of Pollux's genetic search for an allocation, a table of the GPUs that each job has on each node."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.core.handle import Handle, array, kernel
+
+KEEP: Final = 0.1  # probability that a mutation resets a row to the present allocation
+CLEAR: Final = 0.1  # probability that a mutation picks a row, and then that it clears one of its entries
+OFFSET: Final = 1e-3  # added to each speed-up, so that a waiting job has a finite term
+MOST_NODES: Final = 16  # largest number of nodes of a gang
+WORD: Final = 0xFFFFFFFF
+
+SEARCH_DTYPE: Final = np.dtype(
+    [
+        ("jobs", "<i8"),
+        ("nodes", "<i8"),
+        ("population", "<i8"),  # number of allocations that survive a generation
+        ("random", "<i8"),  # state of the generator of random numbers, 1 .. 2**32-1
+    ]
+)
+
+
+class Search(Handle):
+    """The input of a search, its allocations and scratch.
+
+    The allocations are the rows of ``states`` that ``order`` lists, best first: first those that survive, then the
+    children of the present generation.
+    """
+
+    search = array(SEARCH_DTYPE)
+    capacity = array(np.int32, "nodes")  # [GPU]
+    present = array(np.int32, "jobs", "nodes")  # [GPU] the present allocation
+    most = array(np.int32, "jobs")  # [GPU] largest size that a job may have now
+    changed = array(np.float64, "jobs")  # factor on the speed-up of a job whose row differs from ``present``
+    speed_up = array(np.float64, "jobs", "spread", "sizes")  # by spread (1 = several nodes) and number of GPUs
+    states = array(np.int32, "states", "jobs", "nodes")  # [GPU]
+    cost = array(np.float64, "states")  # mean of 1 / (speed-up + OFFSET): the smaller, the better
+    mark = array(np.int64, "states")  # hash of the allocation; equal allocations have equal marks
+    order = array(np.int32, "states")
+    shuffled = array(np.int32, "nodes")  # scratch: a random order of the nodes
+    used = array(np.int32, "nodes")  # scratch
+
+
+@kernel
+def draw(s: Search, below: int) -> int:
+    """Draw an integer from 0 to ``below`` - 1 by Marsaglia's xorshift32."""
+    x = s.search["random"]
+    x ^= (x << 13) & WORD
+    x ^= x >> 17
+    x ^= (x << 5) & WORD
+    s.search["random"] = x
+    return (x * below) >> 32
+
+
+@kernel
+def happens(s: Search, probability: float) -> bool:
+    """Return True with a probability."""
+    return draw(s, 1 << 30) < probability * (1 << 30)
+
+
+@kernel
+def mutate(s: Search, k: int) -> None:
+    """Change rows of an allocation: reset some to the present allocation, clear entries, use free GPUs."""
+    jobs, nodes = s.search["jobs"], s.search["nodes"]
+    for j in range(jobs):
+        if happens(s, KEEP):
+            for n in range(nodes):
+                s.states[k, j, n] = s.present[j, n]
+        if happens(s, CLEAR):
+            for n in range(nodes):
+                if s.states[k, j, n] > 0 and happens(s, CLEAR):
+                    s.states[k, j, n] = 0
+    for n in range(nodes):
+        taken = 0
+        there = 0
+        for j in range(jobs):
+            taken += s.states[k, j, n]
+            there += 1 if s.states[k, j, n] > 0 else 0
+        if taken >= s.capacity[n]:
+            continue
+        for j in range(jobs):
+            now = s.states[k, j, n]
+            probability = 1.0 / jobs
+            if now > 0:
+                probability += 1.0 / there - 1.0 / there / jobs
+            if happens(s, probability):
+                s.states[k, j, n] = now + draw(s, s.capacity[n] - now + 1)
+
+
+@kernel
+def repair(s: Search, k: int) -> None:
+    """Make an allocation feasible: one gang of several nodes per node, sizes up to ``most``, nodes not overfull."""
+    jobs, nodes = s.search["jobs"], s.search["nodes"]
+    for n in range(nodes):
+        s.used[n] = 0  # 1 = a gang of several nodes is here
+        s.shuffled[n] = n
+    for n in range(nodes - 1, 0, -1):
+        other = draw(s, n + 1)
+        s.shuffled[n], s.shuffled[other] = s.shuffled[other], s.shuffled[n]
+    for j in range(jobs):
+        spread = 0
+        for n in range(nodes):
+            spread += 1 if s.states[k, j, n] > 0 else 0
+        if spread > 1:
+            for n in range(nodes):
+                if s.states[k, j, n] > 0:
+                    if s.used[n]:
+                        s.states[k, j, n] = 0
+                    s.used[n] = 1
+    for j in range(jobs):
+        left = s.most[j]
+        places = MOST_NODES
+        for i in range(nodes):
+            n = s.shuffled[i]
+            if s.states[k, j, n] > 0:
+                count = min(s.states[k, j, n], left) if places > 0 else 0
+                places -= 1 if count > 0 else 0
+                left -= count
+                s.states[k, j, n] = count
+    for n in range(nodes):
+        left = s.capacity[n]
+        for j in range(jobs):
+            s.states[k, j, n] = min(s.states[k, j, n], left)
+            left -= s.states[k, j, n]
+
+
+@kernel
+def assess(s: Search, k: int) -> None:
+    """Compute the cost and the mark of an allocation."""
+    jobs, nodes = s.search["jobs"], s.search["nodes"]
+    total = 0.0
+    mark = 0
+    for j in range(jobs):
+        gpus = 0
+        spread = 0
+        same = True
+        for n in range(nodes):
+            count = s.states[k, j, n]
+            gpus += count
+            spread += 1 if count > 0 else 0
+            same = same and count == s.present[j, n]
+            mark = (mark * 31 + count) & 0xFFFFFFFFFFFF
+        speed = s.speed_up[j, 1 if spread > 1 else 0, gpus]
+        total += 1.0 / ((speed if same else speed * s.changed[j]) + OFFSET)
+    s.cost[k] = total / jobs
+    s.mark[k] = mark
+
+
+@kernel
+def better_of_two(s: Search) -> int:
+    """Return the better one of two random survivors."""
+    first, second = draw(s, s.search["population"]), draw(s, s.search["population"])
+    return s.order[min(first, second)]  # they are in the order of their costs
+
+
+@kernel
+def cross(s: Search, k: int) -> None:
+    """Fill two allocations, ``order[k]`` and ``order[k + 1]``, with the rows of two parents, cut at one job."""
+    jobs, nodes = s.search["jobs"], s.search["nodes"]
+    first, second = better_of_two(s), better_of_two(s)
+    cut = draw(s, jobs) if jobs > 1 else 0
+    for j in range(jobs):
+        for n in range(nodes):
+            s.states[s.order[k], j, n] = s.states[first if j < cut else second, j, n]
+            s.states[s.order[k + 1], j, n] = s.states[second if j < cut else first, j, n]
+
+
+@kernel
+def sort(s: Search, count: int) -> None:
+    """Sort ``order[:count]`` by cost, a stable insertion sort; equal allocations but the first go to the end."""
+    for i in range(1, count):
+        k = s.order[i]
+        at = i
+        while at > 0 and s.cost[s.order[at - 1]] > s.cost[k]:
+            s.order[at] = s.order[at - 1]
+            at -= 1
+        s.order[at] = k
+    kept = 1
+    for i in range(1, count):  # move what differs from its predecessor forward; twins keep their order behind it
+        k = s.order[i]
+        last = s.order[kept - 1]
+        if s.cost[k] != s.cost[last] or s.mark[k] != s.mark[last]:
+            for at in range(i, kept, -1):
+                s.order[at] = s.order[at - 1]
+            s.order[kept] = k
+            kept += 1
+
+
+@kernel
+def search(s: Search, generations: int) -> None:
+    """Improve the survivors for a number of generations; afterwards ``order[0]`` is the best allocation found."""
+    population = s.search["population"]
+    for i in range(population):
+        repair(s, s.order[i])
+        assess(s, s.order[i])
+    sort(s, population)
+    for _ in range(generations):
+        for i in range(population, 2 * population, 2):
+            cross(s, i)
+            for k in range(i, i + 2):
+                mutate(s, s.order[k])
+                repair(s, s.order[k])
+                assess(s, s.order[k])
+        sort(s, 2 * population)

@@ -1,0 +1,146 @@
+"""Kernels that start a job on a chosen number of GPUs, and that resize or move a running gang."""
+
+from __future__ import annotations
+
+from gpusched_env.core.events import (
+    APPLIED,
+    BAD_GPUS,
+    BAD_SIZE,
+    BUFFER_FULL,
+    CANNOT_RUN,
+    EXPLICIT,
+    NO_JOB,
+    NO_PLACE,
+    TOO_FEW_GPUS,
+    delay_progress,
+    preempt_refusal,
+    requeue,
+    start,
+    touch,
+    write_event,
+)
+from gpusched_env.core.handle import kernel
+from gpusched_env.core.network.flows import end_flow
+from gpusched_env.core.placement.placing import reserve
+from gpusched_env.core.placement.taking import FREE, take_this, unable, unreserve
+from gpusched_env.core.planning import lend
+from gpusched_env.core.sizes import set_size, size_row
+from gpusched_env.core.state import WAITING, Run
+from gpusched_env.event_log import RESIZE
+
+
+@kernel(lazy=True)
+def start_sized(sim: Run, row: int, size: int, rule: int, explicit: int, share: bool, sub_steps: int) -> int:
+    """Start or resume a waiting job on ``size`` GPUs, one of its sizes; the other parameters are those of ``start``.
+
+    Returns an index into REFUSALS (APPLIED = the job was started), or BUFFER_FULL.
+    """
+    if row < 0 or row >= sim.world["jobs"]:
+        return NO_JOB
+    if sim.jobs[row]["status"] != WAITING:
+        return start(sim, row, rule, explicit, share, sub_steps)  # which refuses it with the right reason
+    chosen = size_row(sim, row, size)
+    if chosen < 0:
+        return BAD_SIZE
+    set_size(sim, row, chosen)
+    refusal = start(sim, row, rule, explicit, share, sub_steps)
+    if refusal != APPLIED:
+        set_size(sim, row, size_row(sim, row, sim.jobs[row]["asked"]))
+    return refusal
+
+
+@kernel(lazy=True)
+def holds_chosen(sim: Run, replica: int, count: int) -> bool:
+    """Return whether a replica holds exactly the distinct GPUs ``chosen[:count]``."""
+    held = 0
+    seat = sim.replicas[replica]["first_gpu"]
+    while seat >= 0:
+        held += 1
+        seat = sim.gpu_next[seat]
+    if held != count:
+        return False
+    for i in range(count):
+        gpu = sim.chosen[i]
+        if gpu < 0 or sim.holder[gpu] != replica:
+            return False
+    return True
+
+
+@kernel(lazy=True)
+def reserve_chosen(sim: Run, kind: int, count: int) -> int:
+    """Reserve the free GPUs ``chosen[:count]`` for a job class; return an index into REFUSALS, APPLIED = all of them.
+
+    Of GPUs that are refused, none stays reserved.
+    """
+    for i in range(count):
+        gpu = sim.chosen[i]
+        refusal = APPLIED
+        if gpu < 0 or sim.holder[gpu] != FREE:
+            refusal = BAD_GPUS
+        elif unable(sim, kind, sim.nodes[sim.gpu_node[gpu]]["gpu_type"]):
+            refusal = CANNOT_RUN
+        if refusal != APPLIED:
+            unreserve(sim, 0, i)
+            return refusal
+        take_this(sim, gpu, i)
+    return APPLIED
+
+
+@kernel(lazy=True)
+def resize(sim: Run, row: int, size: int, rule: int, explicit: int) -> int:
+    """Let a running gang go on on ``size`` GPUs, after ``resize_s`` seconds without progress.
+
+    The gang's own GPUs count as free for the placement rule. If the gang already runs on ``size`` GPUs, a placement
+    rule leaves it where it is, and nothing happens; so do explicit GPUs that are those it holds.
+
+    Parameters
+    ----------
+    row : row of the job
+    size : number of GPUs, one of the job's sizes
+    rule : number of the placement rule, or EXPLICIT
+    explicit : number of GPUs in ``chosen`` if ``rule`` is EXPLICIT; it must be ``size``
+
+    Returns
+    -------
+    index into REFUSALS (APPLIED = the gang has its GPUs, or nothing was to be done), or BUFFER_FULL
+    """
+    w = sim.world
+    refusal = preempt_refusal(sim, row)
+    if refusal != APPLIED:
+        return refusal
+    chosen = size_row(sim, row, size)
+    if chosen < 0 or (rule == EXPLICIT and explicit != size):
+        return BAD_SIZE
+    number = sim.jobs[row]["replica"]
+    if size == sim.replicas[number]["gpus"] and (rule != EXPLICIT or holds_chosen(sim, number, size)):
+        return APPLIED
+    # Room for all that ``start`` asks for below, which must not refuse
+    if w["events"] + 2 > sim.events.shape[0] or w["event_gpus"] + w["gpus"] > sim.event_gpus.shape[0]:
+        return BUFFER_FULL
+
+    # Find the GPUs before the gang gives up its own, so that a refusal changes nothing.
+    kind = sim.sizes[chosen]["job_class"]
+    lent = lend(sim, number, FREE)
+    end = size
+    if rule == EXPLICIT:
+        refusal = reserve_chosen(sim, kind, size)
+    elif size > w["free_gpus"] + lent:
+        refusal = TOO_FEW_GPUS
+    else:
+        end = reserve(sim, 0, kind, size, rule, w["free_gpus"] + lent)
+        refusal = NO_PLACE if end == 0 else APPLIED
+    if refusal == APPLIED:
+        unreserve(sim, 0, end)
+    lend(sim, number, number)
+    if refusal != APPLIED:
+        return refusal
+
+    touch(sim, number)
+    write_event(sim, RESIZE, row, number, sim.jobs[row]["remaining"])
+    if w["contention"] > 0:
+        end_flow(sim, number)
+    requeue(sim, number)
+    set_size(sim, row, chosen)
+    started = start(sim, row, EXPLICIT, size, False, 0)
+    delay_progress(sim, sim.jobs[row]["replica"], w["clock_s"] + w["resize_s"])
+    return started

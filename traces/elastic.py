@@ -1,0 +1,136 @@
+"""Make the jobs of a workload elastic: give each job a range of sizes, and its speed at each of them."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from gpusched_env.errors import WorkloadError, unknown_name
+from gpusched_env.sizes import DOUBLING, Sizes, size_range
+from gpusched_env.traces.elastic_applications import adaptive_jobs, fixed_batch_jobs
+from gpusched_env.workload import PROFILE_DTYPE, Profiles, Workload
+
+SpeedUp = Callable[[int], float]
+
+
+def amdahl(serial: float) -> SpeedUp:
+    """Return Amdahl's speed-up of a gang over one GPU, by its size: 1 / (serial + (1 - serial) / GPUs).
+
+    Parameters
+    ----------
+    serial : share of the time on one GPU that more GPUs do not shorten, 0 to 1
+
+    Raises
+    ------
+    WorkloadError : ``serial`` is out of range
+    """
+    if not 0 <= serial <= 1:
+        raise WorkloadError(f"serial is {serial!r}: it must be a number from 0 to 1")
+    return lambda gpus: 1.0 / (serial + (1.0 - serial) / gpus)
+
+
+def make_elastic(
+    workload: Workload, speed_up: SpeedUp, least: int = 1, most: int | None = None, step: int = DOUBLING
+) -> Workload:
+    """Let every job run on a range of sizes; it keeps the size that it requests, and its run time on this size.
+
+    On r GPUs, an iteration takes ``speed_up(requested) / speed_up(r)`` times as long as on the requested GPUs: compute
+    time and gradients are scaled by this factor.
+
+    Parameters
+    ----------
+    speed_up : number of GPUs -> speed of a gang, in any unit; :func:`amdahl` or a table's ``__getitem__``
+    least, most : smallest and largest size [GPU]; the requested size is added if it is outside. ``most`` None = the
+        largest size that a job of the workload requests
+    step : distance of the sizes; DOUBLING = least, 2 least, 4 least, ...
+
+    Raises
+    ------
+    WorkloadError : a bad range, a speed that is not a finite number > 0, or jobs that are elastic already
+    """
+    if workload.sizes is not None:
+        raise WorkloadError(f"workload {workload.name!r}: its jobs are elastic already")
+    jobs, own = workload.jobs, workload.profiles
+    sizes = size_range(least, int(jobs["gpus"].max()) if most is None else most, step)
+    requests = list(zip(jobs["profile"].tolist(), jobs["gpus"].tolist(), strict=True))
+    group_of = {request: number for number, request in enumerate(sorted(set(requests)))}
+    rows, compute, options = [own.rows], [own.compute_s], []
+    count = len(own.rows)
+    for profile, requested in group_of:
+        pairs = [(requested, profile)]
+        for gpus in sizes:
+            if gpus == requested:
+                continue
+            factor = _speed(speed_up, requested) / _speed(speed_up, gpus)
+            row = own.rows[[profile]].astype(PROFILE_DTYPE)
+            row["name"] = f"{own.rows['name'][profile]} ({requested}:{gpus})"
+            row["gradient_bytes"] *= factor
+            rows.append(row)
+            compute.append(own.compute_s[[profile]] * factor)
+            pairs.append((gpus, count))
+            count += 1
+        options.append(pairs)
+    profiles = Profiles(
+        np.concatenate(rows), np.concatenate(compute), own.gpu_types, own.measured, own.shaped, own.accumulation
+    )
+    table = Sizes.of_groups([group_of[request] for request in requests], options)
+    return workload.unchecked_replace(profiles=profiles, sizes=table)
+
+
+def _speed(speed_up: SpeedUp, gpus: int) -> float:
+    speed = float(speed_up(gpus))
+    if not 0 < speed < math.inf:
+        raise WorkloadError(f"the speed on {gpus} GPUs is {speed!r}: it must be a finite number > 0")
+    return speed
+
+
+def _amdahl_jobs(
+    workload: Workload, serial: float = 0.05, least: int = 1, most: int | None = None, step: int = DOUBLING
+) -> Workload:
+    return make_elastic(workload, amdahl(serial), least, most, step)
+
+
+ELASTIC_RULES: Final[dict[str, Callable[..., Workload]]] = {
+    "amdahl": _amdahl_jobs,
+    "adaptive-batch": adaptive_jobs,
+    "fixed-batch": fixed_batch_jobs,
+}
+
+
+def elastic_jobs(workload: Workload, rule: str, **parameters: Any) -> Workload:
+    """Make the jobs of a workload elastic by a rule.
+
+    Parameters
+    ----------
+    rule : "amdahl" = :func:`make_elastic` with Amdahl's speed-up; "adaptive-batch" = Pollux's applications, with the
+        batch of the largest goodput at each size; "fixed-batch" = the same, with the batch that each job requests
+    parameters : for "amdahl": ``serial`` (default 0.05), ``least``, ``most`` and ``step``
+
+    Raises
+    ------
+    WorkloadError : an unknown rule or parameter, a value out of range, or a workload to which the rule does not apply
+    """
+    check_rule(rule, parameters)
+    return ELASTIC_RULES[rule](workload, **parameters)
+
+
+def check_rule(rule: str, parameters: Mapping[str, Any]) -> None:
+    """Refuse an unknown rule, and parameters that it does not have.
+
+    Raises
+    ------
+    WorkloadError : such a rule or parameter
+    """
+    if rule not in ELASTIC_RULES:
+        raise WorkloadError(unknown_name("rule of elastic jobs", rule, ELASTIC_RULES))
+    known = list(inspect.signature(ELASTIC_RULES[rule]).parameters)[1:]
+    for name, value in parameters.items():
+        if name not in known:
+            raise WorkloadError(f"elastic rule {rule!r}: " + unknown_name("parameter", name, known or ["no parameter"]))
+        whole = isinstance(value, int) or value is None
+        if isinstance(value, bool) or not isinstance(value, int | float | None) or (name != "serial" and not whole):
+            raise WorkloadError(f"elastic rule {rule!r}: {name} is {value!r}: it must be a number of GPUs, or a share")

@@ -1,0 +1,151 @@
+"""Elastic jobs that train the applications of Pollux: sizes, and the speed of each size from the fitted models."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.cluster import MACHINE, RACK
+from gpusched_env.errors import WorkloadError
+from gpusched_env.sizes import Sizes
+from gpusched_env.traces.profile_tables import load_fitted
+from gpusched_env.traces.profile_tables.goodput import Limits, best_batch
+from gpusched_env.workload import MEASURED_DTYPE, Profiles, Workload
+
+GPU_TYPE: Final = "T4"
+MOST_GPUS: Final = 64  # [GPU] largest gang (petuum/adaptdl, branch osdi21-artifact, simulator/simulator.py)
+# Smallest batch of a pass on one GPU [samples], from simulator/applications.py of the same repository (Apache-2.0)
+LEAST_BATCH: Final = {"bert": 4, "cifar10": 32, "deepspeech2": 10, "imagenet": 20, "ncf": 32, "yolov3": 4}
+ONE_GPU: Final = ("ncf",)  # applications that the same code trains on one GPU only
+
+
+def limits_of(application: str) -> Limits:
+    """Return the batches that an application may use.
+
+    Raises
+    ------
+    WorkloadError : the application is not one of Pollux's
+    """
+    table = load_fitted("pollux")
+    if application not in LEAST_BATCH:
+        known = ", ".join(LEAST_BATCH)
+        raise WorkloadError(f"model {application!r}: elastic speeds are known for {known} only; use the rule 'amdahl'")
+    trained = table.applications[application]
+    most = table.fits[GPU_TYPE][application].largest_batch
+    return Limits(trained.initial_batch, max(trained.iterations), LEAST_BATCH[application], most)
+
+
+def adaptive_jobs(workload: Workload) -> Workload:
+    """Let every job run on 1 to 64 GPUs with the batch that makes its goodput largest there (Pollux).
+
+    The workload must name the application of each job (attribute ``model``), as those of Pollux do. The work of a job
+    is the number of iterations at the initial batch of its application, whatever its own batch is.
+
+    Notes
+    -----
+    An iteration at batch M is worth iterations(M0) / iterations(M) iterations at the initial batch M0; both numbers
+    were measured in complete trainings. Deviation: Pollux's jobs measure the worth of an iteration while they run, and
+    it rises during a training. Here it is the mean over the training.
+
+    Raises
+    ------
+    WorkloadError : a job without a known application, or one that requests a size that its application does not have
+    """
+    models = _models(workload)
+    names = sorted(set(models))
+    table = load_fitted("pollux")
+    measured, options = [], []
+    for row, name in enumerate(names):
+        speeds = _adaptive_speeds(name)
+        measured += [(row, 0, gpus, tier, compute_s, seconds - compute_s) for gpus, tier, compute_s, seconds in speeds]
+        options.append([(gpus, row) for gpus in sorted({speed[0] for speed in speeds})])
+    plain = [
+        dict(
+            name=f"{name} (adaptive batch)",
+            batch=limits_of(name).least,
+            gradient_bytes=table.applications[name].gradient_bytes,
+            memory_bytes=0.0,
+            skew=table.applications[name].skew,
+            overlap=1.0,
+            compute_s=_adaptive_speeds(name)[0][2],
+        )
+        for name in names
+    ]
+    base = Profiles.from_rows(plain, (GPU_TYPE,))
+    profiles = Profiles(base.rows, base.compute_s, base.gpu_types, np.array(measured, MEASURED_DTYPE))
+    group = np.array([names.index(model) for model in models], np.int32)
+    work = {name: table.applications[name].iterations_at(limits_of(name).initial) for name in names}
+    return _rebuilt(workload, group, profiles, Sizes.of_groups(group, options), [work[model] for model in models])
+
+
+def fixed_batch_jobs(workload: Workload) -> Workload:
+    """Let every job run on 1 to 64 GPUs with the batch that it requests for the whole gang (Optimus).
+
+    The workload must name the application and the batch of each job (attributes ``model`` and ``batch_size``). The work
+    of a job stays as it is.
+
+    Raises
+    ------
+    WorkloadError : a job without a known application or batch, or one that requests a size at which a GPU would have
+        too few samples
+    """
+    if "batch_size" not in workload.attributes:
+        raise WorkloadError(f"workload {workload.name!r} has no attribute 'batch_size'; use a workload of Pollux")
+    batches = [int(batch) for batch in workload.attributes["batch_size"]]
+    jobs = list(zip(_models(workload), batches, strict=True))
+    kinds = sorted(set(jobs))
+    each = [(name, batch, gpus) for name, batch in kinds for gpus in _sizes(name, batch)]
+    profiles, rows = load_fitted("pollux").for_jobs(
+        [name for name, _, _ in each], [batch for _, batch, _ in each], [gpus for _, _, gpus in each], (GPU_TYPE,)
+    )
+    options: list[list[tuple[int, int]]] = [[] for _ in kinds]
+    for (name, batch, gpus), row in zip(each, rows.tolist(), strict=True):
+        options[kinds.index((name, batch))].append((gpus, row))
+    group = np.array([kinds.index(job) for job in jobs], np.int32)
+    row_of = [dict(options[g]).get(gpus, 0) for g, gpus in zip(group, workload.jobs["gpus"].tolist(), strict=True)]
+    work = workload.jobs["iterations"].tolist()
+    return _rebuilt(workload, np.array(row_of, np.int32), profiles, Sizes.of_groups(group, options), work)
+
+
+def _models(workload: Workload) -> list[str]:
+    if "model" not in workload.attributes:
+        raise WorkloadError(f"workload {workload.name!r} names no models (no attribute 'model'); use the rule 'amdahl'")
+    models = [str(model) for model in workload.attributes["model"]]
+    for model in set(models):
+        limits_of(model)
+    return models
+
+
+@cache
+def _adaptive_speeds(application: str) -> list[tuple[int, int, float, float]]:
+    """Return a tuple (GPUs, tier, compute [s], total [s]) per iteration at the initial batch, of each size and tier."""
+    table = load_fitted("pollux")
+    trained, fit = table.applications[application], table.fits[GPU_TYPE][application]
+    limits = limits_of(application)
+    of_initial = trained.iterations_at(limits.initial)
+
+    def worth(batch: float) -> float:
+        return of_initial / trained.iterations_at(batch)
+
+    found = []
+    for gpus in _sizes(application, limits.largest):
+        for tier, machines in ((MACHINE, 1), (RACK, 2))[: 1 if gpus == 1 else None]:
+            choice = best_batch(fit.throughput, gpus, machines, limits, worth)
+            if choice is not None:
+                found.append((gpus, tier, choice.compute_s, choice.seconds))
+    return found
+
+
+def _sizes(application: str, batch: int) -> range:
+    """Return the sizes at which every GPU can have its smallest batch, up to MOST_GPUS."""
+    most = 1 if application in ONE_GPU else min(MOST_GPUS, max(batch // LEAST_BATCH[application], 1))
+    return range(1, most + 1)
+
+
+def _rebuilt(workload: Workload, profile: np.ndarray, profiles: Profiles, sizes: Sizes, work: list[float]) -> Workload:
+    """Return the workload with other profiles, sizes and work; checked."""
+    jobs = workload.jobs.copy()
+    jobs["profile"], jobs["iterations"], jobs["duration_s"] = profile, work, np.nan
+    return Workload(jobs, profiles, workload.name, workload.source, workload.attributes, sizes)
