@@ -93,10 +93,10 @@ def report(results: Mapping[str, Mapping[str, Score]], agents: Sequence[str], wi
     for agent in agents:
         cells = []
         for names in logs.values():
-            mine = results[agent]
-            mean, _, _ = ratio([mine], results[best_rival(results, names)], names, "mean_jct_s")
-            preemptions = sum(mine[name].preemptions for name in names) / len(names)
-            cells.append(f"{mean:.3f}, {preemptions:.2f}, {sum(mine[name].unfinished for name in names)}")
+            own = results[agent]
+            mean, _, _ = ratio([own], results[best_rival(results, names)], names, "mean_jct_s")
+            preemptions = sum(own[name].preemptions for name in names) / len(names)
+            cells.append(f"{mean:.3f}, {preemptions:.2f}, {sum(own[name].unfinished for name in names)}")
         table.add_row(agent, *cells)
     table.caption = "mean JCT / best tuned rival, preemptions per job, unfinished jobs"
     console().print(table)
