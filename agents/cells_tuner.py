@@ -322,7 +322,7 @@ def train(config: CellsConfig, told: Told = _say) -> Path:
         if kept:
             best, about = score, card(config, cells, chosen) | {"validation_score": score, "chosen_at": number}
             kept_network = dataclasses.replace(network, about=about)
-    spent = {"simulated_jobs": jobs, "cpu_hours_after_table": round((time.process_time() - begin) / 3600, 3)}
+    spent = {"simulated_jobs": jobs, "cpu_hours": round((time.process_time() - begin) / 3600, 3)}
     dataclasses.replace(kept_network, about={**kept_network.about, **spent}).save(config.output / TUNER_FILE)
     write_whole(config.output / "learning.csv", "\n".join(lines) + "\n")
     return config.output / TUNER_FILE

@@ -91,7 +91,7 @@ def _spent() -> Table:
     for name in (
         "learner",
         "simulated_jobs",
-        "cpu_hours_after_table",
+        "cpu_hours",
         "training_seeds",
         "validation_seeds",
         "chosen_at",
