@@ -28,11 +28,13 @@ KINDS: Final = {
 }
 # Variants with arithmetic that the registered schedulers do not use.
 MORE: Final = {
+    "links": ("learned",),
     "tiers": (
         "sjf:estimator=noisy,sigma=0.5",
         "themis-lite:auction=true",
         "themis-lite:maxmin=true",
         "delay-zaharia:clock=offers",
+        "learned",
     ),
     "delays": ("dally:preset=authors", "dally:preset=authors_published", "dally:preemption=victim"),
     "types": ("hadar:utility=inverse_remaining", "hadar:utility=effective_throughput_raw"),
