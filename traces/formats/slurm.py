@@ -228,7 +228,7 @@ class _Table:
         for column in ("AllocTRES", "ReqTRES"):
             if gpus is None and column in at:
                 gpus = tres_gpus(place, column, fields[at[column]])
-        self.any_gpu |= gpus is not None and gpus.count > 0
+        self.any_gpu |= gpus is not None and gpus.number > 0
         seconds = self._elapsed(place, fields)
         between = None if start is None or end is None else end - start
         arrival = submit if eligible is None else eligible
@@ -264,7 +264,7 @@ class _Table:
             math.inf if arrival is None else arrival,
             math.inf if start is None else start,
             (between or 0.0) if seconds is None else seconds,
-            0 if gpus is None else gpus.count,
+            0 if gpus is None else gpus.number,
             limit or math.nan,
             kind,
             unusable,

@@ -101,12 +101,12 @@ class Gpus(NamedTuple):
 
     Attributes
     ----------
-    count : number of GPUs, or of slices if ``sliced``
+    number : number of GPUs, or of slices if ``sliced``
     types : names of the GPU types, in the order of the text
     sliced : whether they are slices of GPUs (MIG), or shares of a GPU (``gres/shard``, ``gres/mps``)
     """
 
-    count: int
+    number: int
     types: tuple[str, ...] = ()
     sliced: bool = False
 
