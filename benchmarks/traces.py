@@ -144,6 +144,14 @@ LAYOUTS: Final[dict[str, tuple[str, str, Callable[[Draw], str]]]] = {
         CHRONUS,
         lambda d: f"{d.i},{d.vc},{d.gpus},{d.at},5,alexnet,{d.run},5,159-189,10-8,0,soft",
     ),
+    "slurm": (
+        "slurm",
+        "JobID|JobIDRaw|User|Account|Partition|QOS|Submit|Eligible|Start|End|ElapsedRaw|State|TimelimitRaw|AllocTRES",
+        lambda d: (
+            f"{d.i}|{d.i}|{d.user}|{d.vc}|{d.vc}|normal|{d.clock()}|{d.clock()}|{d.clock(9)}|{d.clock(9 + d.run)}|"
+            f"{d.run}|{d.state}|{d.run // 60 + 60}|billing=8,cpu=8,gres/gpu:h100={d.gpus},gres/gpu={d.gpus},node=1"
+        ),
+    ),
     "swf": (
         "swf",
         "; UnixStartTime: 0",

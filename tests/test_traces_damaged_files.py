@@ -56,7 +56,7 @@ WRONG: Final = [  # in place of a field
         b";",
     ),
 ]
-FIELD: Final = re.compile(rb'[^,\t\n"\[\]{}:]+')
+FIELD: Final = re.compile(rb'[^,|\t\n"\[\]{}:]+')
 REMEDY: Final = re.compile(
     r"fetch|correct|remove|check|expected|write|unpack|shorten|right file|original|save it again|keep one|read it as",
     re.I,
@@ -103,7 +103,7 @@ def lines_moved(draw: st.DrawFn, data: bytes) -> bytes:
 
 def columns_swapped(draw: st.DrawFn, data: bytes) -> bytes:
     """Two columns swapped, in all lines or in those after the header."""
-    between = draw(st.sampled_from([b",", b"\t", b" "]))
+    between = draw(st.sampled_from([b",", b"|", b"\t", b" "]))
     rows = [line.split(between) for line in data.split(b"\n")]
     width = max(map(len, rows))
     i, j = (draw(st.integers(0, width - 1)) for _ in "ij")

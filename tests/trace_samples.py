@@ -156,6 +156,15 @@ WRITERS: Final[dict[str, tuple[Callable[..., bytes], ...]]] = {
         ),
     ),
     "sia": (_POLLUX,),
+    "slurm": (
+        _table(
+            "JobID|JobIDRaw|User|Account|Partition|QOS|Submit|Eligible|Start|End|ElapsedRaw|State|TimelimitRaw|ReqTRES|"
+            "AllocTRES|NodeList|Restarts",
+            "7@|7@|ann|vis|gpu|low|2025-03-03T09:00:0#|2025-03-03T09:00:0#|2025-03-03T09:05:00|2025-03-03T11:05:00|7200|"
+            "COMPLETED|240|cpu=32,gres/gpu=4|billing=32,cpu=32,gres/gpu:h100=4,gres/gpu=4,node=1|g01|0",
+        ),
+        _table("jobid|submit|start|end|state|reqtres|", "7@|174000000#|1740000010|1740000070|CD|gres/gpu:a100=2|"),
+    ),
     "swf": (_table("; UnixStartTime: 0", "@ 10@ 0 50.5 4 -1 -1 8 60 -1 1 7 -1 -1 2 -1 -1 -1"),),
     "tiresias": (
         _table(

@@ -47,6 +47,7 @@ from gpusched_env.traces.formats.philly import read_philly, read_philly_csv
 from gpusched_env.traces.formats.philly_json import read_philly_json
 from gpusched_env.traces.formats.pollux import read_pollux, read_pollux_sharing, read_sia
 from gpusched_env.traces.formats.shockwave import read_shockwave
+from gpusched_env.traces.formats.slurm import read_slurm
 from gpusched_env.traces.formats.swf import read_swf
 from gpusched_env.traces.formats.tiresias import read_tiresias
 from gpusched_env.traces.parsing.bad_rows import skipping_bad_rows
@@ -54,6 +55,7 @@ from gpusched_env.traces.parsing.detection import (
     SWF_NUMBERS,
     Signature,
     arrays,
+    bar_columns,
     columns,
     recognise,
     record,
@@ -99,6 +101,7 @@ READERS: Final[dict[str, Reader]] = {
     "pollux-sharing": read_pollux_sharing,
     "shockwave": read_shockwave,
     "sia": read_sia,
+    "slurm": read_slurm,
     "swf": read_swf,
     "tiresias": read_tiresias,
 }
@@ -125,6 +128,7 @@ SIGNATURES: Final[dict[str, tuple[Signature, ...]]] = {
     "pollux": (columns(*pollux.COLUMNS),),
     "shockwave": (tab_fields(SHOCKWAVE_FIELDS),),
     "sia": (columns(*pollux.COLUMNS),),
+    "slurm": (bar_columns("state", "start", "end"),),
     "swf": (frozenset({SWF_NUMBERS}),),
     "tiresias": (columns(*tiresias.COLUMNS),),
 }

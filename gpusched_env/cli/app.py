@@ -12,6 +12,7 @@ from gpusched_env.cli.agents import agents_app
 from gpusched_env.cli.building import build
 from gpusched_env.cli.contents import describe_cluster, describe_table
 from gpusched_env.cli.describing import describe
+from gpusched_env.cli.exporting import export
 from gpusched_env.cli.fetching import fetch_files, list_files
 from gpusched_env.cli.fitting import fit_profiles
 from gpusched_env.cli.listing import scenarios_app, schedulers_app, traces_app
@@ -76,6 +77,7 @@ def root(
 
 app.command()(run)
 app.command()(compare)
+app.command()(export)
 app.command()(reproduce)
 app.command()(dataset)
 app.command()(warmup)

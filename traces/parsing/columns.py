@@ -44,6 +44,11 @@ class JobColumns:
         self.skipped = skipped_rows()  # None = bad rows raise an error
         self.seen: set[str] = set()
 
+    @property
+    def row(self) -> int:
+        """Number of the next row, counted from 0; kept, dropped and malformed rows count."""
+        return self.report.rows + (0 if self.skipped is None else self.skipped.rows)
+
     def refuse_duplicate(self, place: Place, field: str, original: str) -> None:
         """Refuse an id that also occurs in an earlier row, whether that row was kept or dropped.
 
@@ -89,9 +94,8 @@ class JobColumns:
         else:
             for name, value in zip(self.attributes, attributes, strict=True):
                 check_text(place, name, value)  # check everything before the first append: the row may be skipped
-            row = self.report.rows + (0 if self.skipped is None else self.skipped.rows)
+            self.ids.append(self.row if job_id is None else job_id)
             self.report.rows += 1
-            self.ids.append(row if job_id is None else job_id)
             self.submitted.append(submitted_s)
             self.gpus.append(gpus)
             self.work.append(work)

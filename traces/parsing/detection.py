@@ -39,6 +39,11 @@ def columns(*names: str, only: bool = False) -> Signature:
     return frozenset({f"column {name}" for name in names} | ({f"{len(names)} columns"} if only else set()))
 
 
+def bar_columns(*names: str) -> Signature:
+    """Return the signature of a header with these columns, in lower-case letters, separated by ``|``."""
+    return frozenset(f"bar column {name}" for name in names)
+
+
 def tab_fields(count: int) -> Signature:
     """Return the signature of a file without a header whose lines have ``count`` fields, separated by tabs."""
     return frozenset({f"{count} tab fields"})
@@ -87,7 +92,8 @@ def _beginning(path: Path) -> Beginning:
         keys = _first_keys(path)
         return Beginning(record(*keys), f"JSON; keys of the first record: {', '.join(keys)[:200] or 'none'}")
     fields, words, tabs = _csv_fields(line), line.split(), line.split("\t")
-    facts = columns(*fields, only=True) | tab_fields(len(tabs))
+    bars = [name.strip().lower() for name in line.split("|")]
+    facts = columns(*fields, only=True) | tab_fields(len(tabs)) | bar_columns(*bars)
     if len(words) >= 18 and all(map(_is_number, words[:18])):
         facts |= {SWF_NUMBERS}
     shown = f"{len(tabs)} fields, separated by tabs" if len(tabs) > 1 else f"the columns {', '.join(fields)[:200]!r}"

@@ -121,6 +121,47 @@ def csv_rows(path: Path, columns: Sequence[str], names: Sequence[str] = ()) -> I
             yield Place(name, reader.line_num), [row[i] for i in index]
 
 
+def bar_header(path: Path) -> tuple[str, ...]:
+    """Return the column names of the first line, separated by ``|``, in lower-case letters.
+
+    In the older form of ``sacct``, every line ends with ``|``; the empty last column is kept.
+
+    Raises
+    ------
+    TraceError : an empty file, or a column that occurs twice
+    """
+    with open_trace(path) as stream:
+        for _, line in zip(range(1), _text_lines(path, stream), strict=False):
+            names = tuple(name.strip().lower() for name in line.rstrip("\r\n").split("|"))
+            repeated = [name for name in names if name and names.count(name) > 1]
+            if repeated:
+                raise TraceError(f"{path}, line 1: column {repeated[0]!r} occurs twice; keep one")
+            return names
+    raise TraceError(f"{path}: the file is empty; fetch it again")
+
+
+def bar_rows(path: Path, width: int) -> Iterator[tuple[Place, list[str]]]:
+    """Yield the place and the ``width`` fields, separated by ``|``, of every line after the first; skip blank lines.
+
+    Raises
+    ------
+    TraceError : a line with more or fewer fields, or one that is not UTF-8
+    """
+    name = str(path)
+    with open_trace(path) as stream:
+        for number, line in enumerate(_text_lines(path, stream), 1):
+            text = line.rstrip("\r\n")
+            if number == 1 or not text:
+                continue
+            fields = text.split("|")
+            if len(fields) != width:
+                found = f"{len(fields)} fields where the header has {width}"
+                remedy = "the row is cut or a name has a stray |: correct or remove it"
+                refuse_row(BadRowError(f"{path}, line {number}: {found}; {remedy}", (number,), found))
+                continue
+            yield Place(name, number), fields
+
+
 def word_rows(path: Path, fields: int, comment: bytes) -> Iterator[tuple[Place, list[str]]]:
     """Yield the place and the first ``fields`` words of every data line; comment lines may be in any encoding.
 

@@ -1,0 +1,208 @@
+"""A run as the log of a cluster: the accounting table of Slurm, the Standard Workload Format, or a CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.errors import GpuschedError, unknown_name
+from gpusched_env.event_log import EventLog
+from gpusched_env.files import write_whole
+from gpusched_env.instance import Instance
+from gpusched_env.metrics import job_times, segments
+
+ORIGIN: Final = "2025-01-01T00:00:00"  # date of time 0 of jobs that do not come from a dated log
+DECIMALS: Final = 6  # run times are summed over the runs of a job; decimals beyond these are rounding errors of the sum
+ROUNDED: Final = "jobs have times that are not whole seconds, which this format rounds"
+UNFINISHED: Final = "jobs did not finish"
+SACCT: Final = (
+    "JobID|JobIDRaw|User|Account|Partition|QOS|Submit|Eligible|Start|End|Elapsed|Suspended|State|Timelimit|ReqTRES|"
+    "AllocTRES|NNodes|NodeList"
+)
+LABELS: Final = ("model", "user", "queue", "virtual_cluster", "priority")  # attributes in a CSV
+
+
+@dataclass(frozen=True)
+class Accounts:
+    """What the accounting of a cluster knows of each job; arrays of length J, in the tie order of the jobs.
+
+    Attributes
+    ----------
+    instance : the problem
+    arrival_s, start_s, end_s : arrival, first start and completion [s]; NaN = it did not start or complete
+    service_s : time in which the job made progress [s]
+    gangs : GPU ids of the last start of each job; empty if it never started
+    """
+
+    instance: Instance
+    arrival_s: np.ndarray
+    start_s: np.ndarray
+    end_s: np.ndarray
+    service_s: np.ndarray
+    gangs: list[np.ndarray]
+
+    @classmethod
+    def of(cls, instance: Instance, log: EventLog) -> Accounts:
+        """Compute the accounts of a run from its event log.
+
+        Raises
+        ------
+        GpuschedError : a job may train on several sets of GPUs at once, which accounting tables cannot express
+        """
+        if instance.semantics.max_copies > 1:
+            raise GpuschedError("export: jobs of this scenario may run as several copies, which no format can express")
+        times = job_times(instance, log)
+        gangs = [np.empty(0, np.int32)] * len(times)
+        for job, event in segments(instance, log)[["job", "start_event"]].tolist():
+            gangs[job] = log.gang(event)
+        service = np.array([round(seconds, DECIMALS) for seconds in times["service_s"].tolist()])
+        return cls(instance, times["arrival_s"], times["first_start_s"], times["finish_s"], service, gangs)
+
+    @property
+    def states(self) -> list[str]:
+        """State of each job at the end of the run, in Slurm's words."""
+        started, ended = ~np.isnan(self.start_s), ~np.isnan(self.end_s)
+        return np.where(ended, "COMPLETED", np.where(started, "RUNNING", "PENDING")).tolist()
+
+    def attribute(self, *names: str) -> list[str]:
+        """Return the first of these attributes that the workload has, as texts; empty texts if it has none."""
+        attributes = self.instance.workload.attributes
+        found = next((attributes[name] for name in names if name in attributes), None)
+        return [""] * len(self.arrival_s) if found is None else [str(value) for value in found.tolist()]
+
+
+def export_run(instance: Instance, log: EventLog, form: str, path: Path, origin: str = ORIGIN) -> list[str]:
+    """Write a run as the log of a cluster, one row for each job, and return remarks on what the file cannot tell.
+
+    Parameters
+    ----------
+    instance : the problem
+    log : a valid event log of the problem
+    form : "sacct" (read as ``slurm:PATH``), "swf" or "csv"
+    path : file to write
+    origin : date of time 0, as ISO 8601 local time
+
+    Raises
+    ------
+    GpuschedError : an unknown format, jobs that may run as several copies, or a file that cannot be written
+    """
+    if form not in FORMATS:
+        raise GpuschedError(f"export: {unknown_name('format', form, FORMATS)}")
+    accounts = Accounts.of(instance, log)
+    write_whole(path, "".join(f"{line}\n" for line in FORMATS[form](accounts, origin)))
+    broken = (accounts.arrival_s % 1 != 0) | (accounts.service_s % 1 != 0)
+    counts = {ROUNDED: int(broken.sum()) if form != "csv" else 0, UNFINISHED: int(np.isnan(accounts.end_s).sum())}
+    return [f"{count:,} of {len(broken):,} {remark}" for remark, count in counts.items() if count]
+
+
+def _sacct(accounts: Accounts, origin: str) -> Iterator[str]:
+    jobs = accounts.instance.workload.jobs
+    begin = np.datetime64(origin, "s")
+    stamps = [
+        np.where(np.isnan(times), "Unknown", (begin + np.rint(np.nan_to_num(times)).astype("m8[s]")).astype(str))
+        for times in (accounts.arrival_s, accounts.start_s, accounts.end_s)
+    ]
+    elapsed = np.where(accounts.service_s > 0, np.maximum(np.rint(accounts.service_s), 1), 0).astype(np.int64)
+    span = np.rint(accounts.end_s) - np.rint(accounts.start_s)
+    suspended = np.maximum(np.nan_to_num(span - elapsed), 0).astype(np.int64)
+    names = (("user",), ("account",), ("virtual_cluster", "queue"), ("qos",))
+    labels = [[_word(text) for text in accounts.attribute(*several)] for several in names]
+    yield SACCT
+    for i, state in enumerate(accounts.states):
+        submit, start, end = (column[i] for column in stamps)
+        limit = jobs["estimate_s"][i]
+        amounts, count, nodes = _placement(accounts.instance, accounts.gangs[i])
+        cells = (
+            *(str(i + 1), str(i + 1), *(column[i] for column in labels), submit, submit, start, end),
+            *(_clock(int(elapsed[i])), _clock(int(suspended[i])), state),
+            "UNLIMITED" if np.isnan(limit) else _clock(int(np.ceil(limit))),
+            *(f"gres/gpu={jobs['gpus'][i]}", amounts, str(count), nodes),
+        )
+        yield "|".join(cells)
+
+
+def _swf(accounts: Accounts, origin: str) -> Iterator[str]:
+    jobs = accounts.instance.workload.jobs
+    numbers = [_numbered(accounts.attribute(*names)) for names in (("user",), ("queue", "virtual_cluster"))]
+    yield "; Version: 2.2"
+    yield f"; UnixStartTime: {np.datetime64(origin, 's').astype(np.int64)}"
+    yield f"; MaxJobs: {len(jobs)}"
+    yield f"; MaxProcs: {accounts.instance.cluster.gpus}"
+    yield "; Note: a processor is a GPU; times are whole seconds"
+    for i, state in enumerate(accounts.states):
+        done = state == "COMPLETED"
+        run = max(round(accounts.service_s[i]), 1) if done else -1
+        wait = -1 if np.isnan(accounts.start_s[i]) else round(accounts.start_s[i] - accounts.arrival_s[i])
+        limit = jobs["estimate_s"][i]
+        gpus, requested = jobs["gpus"][i], -1 if np.isnan(limit) else int(np.ceil(limit))
+        yield (
+            f"{i + 1} {round(accounts.arrival_s[i])} {wait} {run} {gpus} -1 -1 {gpus} {requested} -1 "
+            f"{1 if done else -1} {numbers[0][i]} -1 -1 {numbers[1][i]} -1 -1 -1"
+        )
+
+
+def _csv(accounts: Accounts, origin: str) -> Iterator[str]:
+    workload = accounts.instance.workload
+    labels = [name for name in LABELS if name in workload.attributes]
+    ids = workload.attributes.get("original_id", workload.jobs["id"]).tolist()
+    columns = ("job_id", "arrival_s", "gpus", "duration_s", "estimate_s", "waited_s", "completion_s", "status")
+    yield _comma((*columns, *labels))
+    for i, state in enumerate(accounts.states):
+        job = workload.jobs[i]
+        times = (
+            accounts.service_s[i] if state == "COMPLETED" else np.nan,
+            job["estimate_s"],
+            accounts.start_s[i] - accounts.arrival_s[i],
+            accounts.end_s[i],
+        )
+        told = ["" if np.isnan(time) else repr(float(time)) for time in times]
+        values = [str(workload.attributes[name][i]) for name in labels]
+        yield _comma((str(ids[i]), repr(float(job["arrival_s"])), str(job["gpus"]), *told, state, *values))
+
+
+FORMATS: Final[dict[str, Callable[[Accounts, str], Iterator[str]]]] = {"sacct": _sacct, "swf": _swf, "csv": _csv}
+
+
+def _clock(seconds: int) -> str:
+    """Write a length of time as ``[D-]HH:MM:SS``."""
+    days, rest = divmod(seconds, 86_400)
+    text = f"{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
+    return f"{days}-{text}" if days else text
+
+
+def _word(text: str) -> str:
+    """Replace what would end a cell or a line."""
+    return re.sub(r"[|\s]", "_", text)
+
+
+def _comma(cells: Sequence[str]) -> str:
+    stream = io.StringIO()
+    csv.writer(stream, lineterminator="").writerow(cells)
+    return stream.getvalue()
+
+
+def _numbered(texts: Sequence[str]) -> list[int]:
+    """Number the different texts from 1, in the order of their first row; -1 for an empty text."""
+    numbers = {text: number for number, text in enumerate(dict.fromkeys(filter(None, texts)), 1)}
+    return [numbers.get(text, -1) for text in texts]
+
+
+def _placement(instance: Instance, gang: np.ndarray) -> tuple[str, int, str]:
+    """Return the trackable resources, the number of nodes and the list of nodes of a gang."""
+    if not len(gang):
+        return "", 0, "None assigned"
+    cluster = instance.cluster
+    nodes = cluster.node_of_gpu[gang]
+    kinds, counts = np.unique(cluster.nodes["gpu_type"][nodes], return_counts=True)
+    typed = [f"gres/gpu:{_word(cluster.gpu_types[kind])}={count}" for kind, count in zip(kinds, counts, strict=True)]
+    used = np.unique(nodes)
+    ranges = np.split(used, np.flatnonzero(np.diff(used) > 1) + 1)
+    texts = [f"{part[0]}-{part[-1]}" if len(part) > 1 else str(part[0]) for part in ranges]
+    return ",".join([f"gres/gpu={len(gang)}", *typed, f"node={len(used)}"]), len(used), f"n[{','.join(texts)}]"

@@ -1,0 +1,302 @@
+"""Slurm's accounting table, as ``sacct --parsable2`` (``-P``) or ``--parsable`` writes it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from gpusched_env.errors import TraceError
+from gpusched_env.traces.parsing.bad_rows import skippable
+from gpusched_env.traces.parsing.columns import JobColumns
+from gpusched_env.traces.parsing.fields import Place
+from gpusched_env.traces.parsing.report import ReadReport
+from gpusched_env.traces.parsing.slurm_fields import UNTOLD, Stamps, span_s, tres_gpus
+from gpusched_env.traces.parsing.streams import bar_header, bar_rows
+from gpusched_env.workload import Workload
+
+# Each line: columns of which the file needs at least one
+NEEDED: Final = (
+    ("JobIDRaw", "JobID"),
+    ("Submit", "Eligible"),
+    ("Start",),
+    ("End",),
+    ("State",),
+    ("AllocTRES", "ReqTRES"),
+)
+LABELS: Final = {  # column -> attribute
+    "User": "user",
+    "Account": "account",
+    "Partition": "virtual_cluster",
+    "QOS": "qos",
+    "Reservation": "reservation",
+    "Cluster": "cluster",
+}
+COLUMNS: Final = (
+    *(name for names in NEEDED for name in names),
+    *("ElapsedRaw", "Elapsed", "TimelimitRaw", "Timelimit", "Restarts", *LABELS),
+)
+DONE, CUT, AGAIN, OPEN, RESIZED, SIBLING = range(6)
+# State -> short form, and what it says of the run: it ended by itself (DONE), was cut short (CUT), was cut short and
+# may have begun again (AGAIN), has not ended (OPEN), ended because the job changed its size (RESIZED), or belongs to
+# another cluster of the federation (SIBLING)
+STATES: Final = {
+    "COMPLETED": ("CD", DONE),
+    "FAILED": ("F", DONE),
+    "OUT_OF_MEMORY": ("OOM", DONE),
+    "DEADLINE": ("DL", CUT),
+    "TIMEOUT": ("TO", CUT),
+    "CANCELLED": ("CA", CUT),
+    "NODE_FAIL": ("NF", AGAIN),
+    "BOOT_FAIL": ("BF", AGAIN),
+    "LAUNCH_FAILED": ("LF", AGAIN),
+    "PREEMPTED": ("PR", AGAIN),
+    "REQUEUED": ("RQ", AGAIN),
+    "REQUEUE_HOLD": ("RH", AGAIN),
+    "SPECIAL_EXIT": ("SE", AGAIN),
+    "PENDING": ("PD", OPEN),
+    "RUNNING": ("R", OPEN),
+    "SUSPENDED": ("S", OPEN),
+    "COMPLETING": ("CG", OPEN),
+    "CONFIGURING": ("CF", OPEN),
+    "STOPPED": ("ST", OPEN),
+    "RESIZING": ("RS", RESIZED),
+    "REVOKED": ("RV", SIBLING),
+    "REQUEUE_FED": ("RF", SIBLING),
+}
+STATE_OF: Final = {short: state for state, (short, _) in STATES.items()}
+STEP: Final = "step of a job, whose own row is used"
+FURTHER: Final = "further run or part of a job, which is one job together with its first row"
+SHORT: Final = "jobs that were cut short (cancelled, time limit, fault or preemption); they would have run longer"
+AFRESH: Final = "jobs that ran several times; the last run is used, and the first submission"
+LOST: Final = "jobs that were requeued and whose earlier runs are not in the file (sacct --duplicates lists them)"
+LATER: Final = "jobs that were eligible later than submitted (dependency, begin time, limits), taken as their arrival"
+CLOCK: Final = "jobs whose Elapsed is not End - Start (suspended, or the clock was changed); Elapsed is used"
+_JOB: Final = re.compile(r"(\d+)(?:_(?:\d+|\[[^\]]*\]?(?:\.\.\.)?))?(?:\+(\d+))?", re.ASCII)
+_STEP: Final = re.compile(r"\d+(?:_\d+)?(?:\+\d+)?\.\w+(?:\+\d+)?", re.ASCII)
+
+
+class Run(NamedTuple):
+    """One row: a run of a job, or of one part of a heterogeneous job; times are in seconds since 1970 or unknown."""
+
+    place: Place
+    row: int  # number of the row, counted from 0
+    part: int  # number of the part of a heterogeneous job; 0 for other jobs
+    arrival_s: float  # inf = unknown
+    start_s: float  # inf = it never started
+    seconds: float  # [s] run time
+    gpus: int
+    estimate_s: float
+    kind: int  # what its state says: DONE, CUT, ...
+    unusable: str  # why it is no job; "" = it is one
+    remarks: tuple[str, ...]
+    labels: tuple[str, ...]
+
+
+def read_slurm(path: Path) -> tuple[Workload, ReadReport]:
+    """Read the table that ``sacct -P`` writes; columns are found by name, in any order, and others are not read.
+
+    The file needs ``JobIDRaw`` or ``JobID``, ``Submit`` or ``Eligible``, ``Start``, ``End``, ``State``, and
+    ``AllocTRES`` or ``ReqTRES``. The arrival is ``Eligible``, else ``Submit``. The run time [s] is ``ElapsedRaw`` or
+    ``Elapsed``, else end minus start. The gang is ``gres/gpu`` of ``AllocTRES``, else of ``ReqTRES``. ``TimelimitRaw``
+    [min] or ``Timelimit`` becomes ``estimate_s`` [s]. Steps are dropped, tasks of arrays are jobs, and the parts of a
+    heterogeneous job (``7+0``, ``7+1`` of ``JobID``) are one job. If a job ran several times (``--duplicates``), the
+    job is its last run, and it arrives when it was first submitted. Times are local, have an offset, or are seconds
+    since 1970 (``SLURM_TIME_FORMAT``). The job id is the row number from 0. Attributes: original_id, status, gpu_type
+    (types joined by ``|``), wait_s (a number: first start minus arrival), and those of LABELS that have a column.
+
+    Raises
+    ------
+    TraceError : a missing column, a malformed row, or a table without any GPU
+    """
+    header = bar_header(path)
+    at = {name: header.index(name.lower()) for name in COLUMNS if name.lower() in header}
+    for names in NEEDED:
+        if not any(name in at for name in names):
+            raise TraceError(
+                f"{path}, line 1: column {' or '.join(names)} is missing; found {', '.join(header)[:200]}; expected "
+                "the table of sacct --parsable2 with --format=JobID,JobIDRaw,Submit,Eligible,Start,End,Elapsed,State,"
+                "Timelimit,ReqTRES,AllocTRES"
+            )
+    labels = [name for name in LABELS if name in at]
+    told = ("original_id", "status", "gpu_type", *(LABELS[name] for name in labels))
+    jobs = JobColumns(ReadReport("slurm", str(path)), *told, numbers={"wait_s": "d"})
+    table = _Table(jobs, at, labels)
+    for place, fields in bar_rows(path, len(header)):
+        with skippable:
+            table.read(place, fields)
+    table.resolve()
+    if not jobs.ids and not table.any_gpu:
+        raise TraceError(
+            f"{path}: no row has gres/gpu, so no job is known to use a GPU.\n{jobs.report.describe()}\nCheck that "
+            "AccountingStorageTRES of slurm.conf lists gres/gpu; jobs are accounted so from then on"
+        )
+    return jobs.workload("slurm", dated=True)
+
+
+class _Table:
+    """Reader of the rows; it holds back the rows of jobs that may have several, and resolves these at the end."""
+
+    def __init__(self, jobs: JobColumns, at: dict[str, int], labels: Sequence[str]) -> None:
+        self.jobs, self.at, self.labels = jobs, at, [at[name] for name in labels]
+        self.name = "JobID" if "JobID" in at else "JobIDRaw"
+        self.raw = at.get("JobIDRaw", at.get("JobID", 0))
+        self.stamps = Stamps()
+        self.states: dict[str, tuple[str, int]] = {}
+        self.held: dict[str, list[Run]] = {}
+        self.waiting = 0  # rows that are held back
+        self.any_gpu = False
+
+    def read(self, place: Place, fields: list[str]) -> None:
+        """Read one row."""
+        at, jobs = self.at, self.jobs
+        text, original = fields[at[self.name]], fields[self.raw]
+        part = 0
+        if not (text.isdigit() and text.isascii()):
+            if _STEP.fullmatch(text):
+                jobs.drop(place, STEP)
+                return
+            found = _JOB.fullmatch(text)
+            if found is None:
+                place.refuse(self.name, text, "expected the id of a job, such as 7, 7_3 or 7+1; correct or remove it")
+            if found[2] is not None:
+                part, original = int(found[2][:9]), found[1]
+        run = self._run(place, fields, original, part)
+        name = f"{fields[at['Cluster']]}/{original}" if "Cluster" in at else original
+        earlier = self.held.get(name)
+        if earlier is None:
+            jobs.refuse_duplicate(place, self.name, name)
+            if run.kind in (AGAIN, RESIZED) or "+" in text:
+                self.held[name] = [run]
+                self.waiting += 1
+            else:
+                self._add([run])
+            return
+        if any(other.part == part and other.kind not in (AGAIN, RESIZED) for other in earlier):
+            remedy = "this id occurs twice; remove one of the two"
+            place.refuse(self.name, text, remedy, "an id that occurs twice")
+        earlier.append(run)
+        self.waiting += 1
+
+    def resolve(self) -> None:
+        """Add the jobs whose rows were held back."""
+        for runs in self.held.values():
+            self.waiting -= len(runs)
+            for run in runs[1:]:
+                self.jobs.drop(run.place, FURTHER)
+            self._add(runs)
+
+    def _add(self, runs: Sequence[Run]) -> None:
+        """Add the job of these rows; for each part, its last run counts."""
+        jobs, first = self.jobs, runs[0]
+        last = list({run.part: run for run in runs}.values()) if len(runs) > 1 else runs
+        resized = any(run.kind == RESIZED for run in runs)
+        reason = "changed its size while it ran" if resized else next((r.unusable for r in last if r.unusable), "")
+        gpus, seconds = sum(run.gpus for run in last), max(run.seconds for run in last)
+        if reason:
+            jobs.drop(first.place, reason)
+            return
+        arrival_s = min(run.arrival_s for run in runs)
+        if gpus and seconds:
+            several = len(last) < len(runs)
+            remarks = {remark: True for run in last for remark in run.remarks if not (several and remark == LOST)}
+            remarks |= {AFRESH: True} if several else {}
+            remarks |= {SHORT: True} if any(run.kind in (CUT, AGAIN) for run in last) else {}
+            for remark in remarks:
+                jobs.note(first.place, remark)
+        jobs.add(
+            first.place,
+            arrival_s + self.stamps.zone_s,
+            gpus,
+            seconds,
+            *last[-1].labels,
+            estimate_s=last[0].estimate_s,
+            job_id=first.row,
+            wait_s=max(min(run.start_s for run in runs) - arrival_s, 0.0),
+        )
+
+    def _run(self, place: Place, fields: list[str], original: str, part: int) -> Run:
+        at, read = self.at, self.stamps.read
+        submit, eligible, start, end = (
+            read(place, name, fields[at[name]]) if name in at else None
+            for name in ("Submit", "Eligible", "Start", "End")
+        )
+        state, kind = self._state(place, fields[at["State"]])
+        gpus = None
+        for column in ("AllocTRES", "ReqTRES"):
+            if gpus is None and column in at:
+                gpus = tres_gpus(place, column, fields[at[column]])
+        self.any_gpu |= gpus is not None and gpus.number > 0
+        seconds = self._elapsed(place, fields)
+        between = None if start is None or end is None else end - start
+        arrival = submit if eligible is None else eligible
+        unusable = ""
+        if kind == SIBLING:
+            unusable = "sibling of a job in another cluster of the federation"
+        elif start is None:
+            unusable = "never started"
+        elif kind == OPEN or between is None:
+            unusable = "still running at the end of the log"
+        elif arrival is None:
+            unusable = "no submission time"
+        elif between < 0:
+            unusable = "ended before it started"
+        elif start < arrival:
+            unusable = "started before it was submitted"
+        elif gpus is None:
+            unusable = "number of GPUs unknown"
+        elif gpus.sliced:
+            unusable = "slices or shares of a GPU (MIG, gres/shard, gres/mps)"
+        remarks = []
+        if seconds is not None and between is not None and seconds != between:
+            remarks.append(CLOCK)
+        if submit is not None and arrival is not None and arrival > submit:
+            remarks.append(LATER)
+        if "Restarts" in at and place.whole("Restarts", fields[at["Restarts"]] or "0", "restarts"):
+            remarks.append(LOST)
+        limit = self._limit(place, fields)
+        return Run(
+            place,
+            self.jobs.row + self.waiting,
+            part,
+            math.inf if arrival is None else arrival,
+            math.inf if start is None else start,
+            (between or 0.0) if seconds is None else seconds,
+            0 if gpus is None else gpus.number,
+            limit or math.nan,
+            kind,
+            unusable,
+            tuple(remarks),
+            (original, state, "|".join(gpus.types) if gpus else "", *[fields[i] for i in self.labels]),
+        )
+
+    def _state(self, place: Place, text: str) -> tuple[str, int]:
+        """Return the full name of a state and its kind; ``CANCELLED by 1002`` and ``OUT_OF_ME+`` are understood."""
+        found = self.states.get(text)
+        if found is None:
+            word = (text.split() or [""])[0].upper()
+            names = [name for name in STATES if name.startswith(word[:-1])] if word.endswith("+") else []
+            name = names[0] if len(names) == 1 else STATE_OF.get(word, word)
+            if name not in STATES:
+                place.refuse("State", text, "expected a state of Slurm, such as COMPLETED; correct or remove the row")
+            found = self.states[text] = name, STATES[name][1]
+        return found
+
+    def _elapsed(self, place: Place, fields: list[str]) -> float | None:
+        """Return the run time [s]; None if the file does not tell it."""
+        at = self.at
+        if "ElapsedRaw" in at and (text := fields[at["ElapsedRaw"]]) not in UNTOLD:
+            return place.seconds("ElapsedRaw", text)
+        return span_s(place, "Elapsed", fields[at["Elapsed"]]) if "Elapsed" in at else None
+
+    def _limit(self, place: Place, fields: list[str]) -> float | None:
+        """Return the time limit [s]; None if there is none."""
+        at = self.at
+        if "TimelimitRaw" in at:
+            text = fields[at["TimelimitRaw"]]
+            if text.isdigit() and text.isascii():
+                return place.seconds("TimelimitRaw", text, "minutes")
+            return span_s(place, "TimelimitRaw", text)
+        return span_s(place, "Timelimit", fields[at["Timelimit"]]) if "Timelimit" in at else None
