@@ -16,7 +16,7 @@ from gpusched_env.simulator import ClusterView, Simulation
 from gpusched_env.traces.elastic import elastic_jobs
 from gpusched_env.traces.elastic_applications import LEAST_BATCH, limits_of
 from gpusched_env.traces.profile_tables import load_fitted
-from gpusched_env.traces.profile_tables.goodput import Limits, best_batch, efficiency, gain
+from gpusched_env.traces.profile_tables.goodput import Limits, best_batches, efficiency, gain
 from gpusched_env.traces.profile_tables.throughput import Throughput
 from gpusched_env.workload import Workload
 
@@ -46,14 +46,13 @@ def test_statistical_efficiency_on_worked_numbers() -> None:
     ("machines", "gpus", "batch", "goodput"), [(1, 2, 173, 2629.53), (1, 4, 132, 4238.00), (2, 8, 232, 3535.40)]
 )
 def test_best_batch_on_worked_numbers(machines: int, gpus: int, batch: int, goodput: float) -> None:
-    choice = best_batch(THETA, gpus, machines, CIFAR, lambda total: gain(1.0, 8.0, total / 128))
-    assert choice is not None
+    (choice,) = best_batches(THETA, gpus, machines, CIFAR, [lambda total: gain(1.0, 8.0, total / 128)])
     assert (choice.batch, choice.passes) == (batch, 1)
     assert 128 / choice.seconds == pytest.approx(goodput, abs=0.005)
 
 
 def test_a_gang_whose_smallest_batches_exceed_the_largest_total_has_no_batch() -> None:
-    assert best_batch(THETA, 129, 2, CIFAR, lambda total: 1.0) is None
+    assert best_batches(THETA, 129, 2, CIFAR, [np.ones_like]) == []
 
 
 def drawn(rule: str, jobs: int = 60) -> Workload:
@@ -109,15 +108,22 @@ def test_goodput_of_one_gpu_by_hand() -> None:
     view = view_of(drawn("adaptive-batch"))
     models = view.simulation.instance.workload.attributes["model"]
     row = int(np.flatnonzero(models == "cifar10")[0])
-    best = 0.0
-    for i in range(50):
-        total = 128 * (4096 / 128) ** (i / 49)
-        passes = max(int(np.ceil(total / 1024 - 1e-8)), 2 if total > 128 else 1)
-        batch = int(np.ceil(total / passes - 1e-8))
-        seconds = passes * (fit.throughput.alpha_grad + fit.throughput.beta_grad * batch)
-        worth = application.iterations_at(128) / application.iterations_at(min(batch * passes, 4096))
-        best = max(best, worth / seconds)
-    assert view.size_rates(row)[0] == pytest.approx(best, rel=1e-9)
+    known = sorted(application.milestones)
+    ends = np.array([application.milestones[batch] for batch in known])
+    needed = np.diff(ends, axis=1, prepend=0.0)
+    whole = 0.0
+    for part in range(needed.shape[1]):
+        best = np.inf
+        for i in range(50):
+            total = 128 * (4096 / 128) ** (i / 49)
+            passes = max(int(np.ceil(total / 1024 - 1e-8)), 2 if total > 128 + 1e-8 else 1)
+            batch = int(np.ceil(total / passes - 1e-8))
+            seconds = passes * (fit.throughput.alpha_grad + fit.throughput.beta_grad * batch)
+            total = min(batch * passes, 4096)
+            samples = np.interp(total, known, np.array(known) * needed[:, part])
+            best = min(best, seconds * samples / total)  # of the whole part
+        whole += best
+    assert view.size_rates(row)[0] == pytest.approx(ends[0, -1] / whole, rel=1e-9)
     assert view.placed_rates(row)[1, MACHINE, 0] > view.placed_rates(row)[1, -1, 0]
 
 

@@ -9,9 +9,10 @@ import numpy as np
 
 from gpusched_env.cluster import MACHINE, RACK
 from gpusched_env.errors import WorkloadError
+from gpusched_env.portable.arrays import total
 from gpusched_env.sizes import Sizes
 from gpusched_env.traces.profile_tables import load_fitted
-from gpusched_env.traces.profile_tables.goodput import Limits, best_batch
+from gpusched_env.traces.profile_tables.goodput import Limits, best_batches
 from gpusched_env.workload import MEASURED_DTYPE, Profiles, Workload
 
 GPU_TYPE: Final = "T4"
@@ -45,9 +46,10 @@ def adaptive_jobs(workload: Workload) -> Workload:
 
     Notes
     -----
-    An iteration at batch M is worth iterations(M0) / iterations(M) iterations at the initial batch M0; both numbers
-    were measured in complete trainings. Deviation: Pollux's jobs measure the worth of an iteration while they run, and
-    it rises during a training. Here it is the mean over the training.
+    An iteration at batch M is worth iterations(M0) / iterations(M) iterations at the initial batch M0. Both were
+    measured in complete trainings, in each tenth of the training. At each size, a job has the best batch in each tenth.
+    Deviation: the speed of a job at a size is the mean over its training, weighted by progress, so its run time on
+    constant GPUs is exact, but it does not speed up as the training goes on, as Pollux's jobs do.
 
     Raises
     ------
@@ -124,17 +126,15 @@ def _adaptive_speeds(application: str) -> list[tuple[int, int, float, float]]:
     table = load_fitted("pollux")
     trained, fit = table.applications[application], table.fits[GPU_TYPE][application]
     limits = limits_of(application)
-    of_initial = trained.iterations_at(limits.initial)
-
-    def worth(batch: float) -> float:
-        return of_initial / trained.iterations_at(batch)
-
+    shares, worths = trained.worths()
     found = []
     for gpus in _sizes(application, limits.largest):
         for tier, machines in ((MACHINE, 1), (RACK, 2))[: 1 if gpus == 1 else None]:
-            choice = best_batch(fit.throughput, gpus, machines, limits, worth)
-            if choice is not None:
-                found.append((gpus, tier, choice.compute_s, choice.seconds))
+            choices = best_batches(fit.throughput, gpus, machines, limits, worths)
+            if choices:
+                compute_s = total(shares * np.array([choice.compute_s for choice in choices]))
+                seconds = total(shares * np.array([choice.seconds for choice in choices]))
+                found.append((gpus, tier, compute_s, seconds))
     return found
 
 

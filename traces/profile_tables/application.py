@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
 
 from gpusched_env.portable.arrays import interpolated
+from gpusched_env.traces.profile_tables.goodput import Worth
 from gpusched_env.traces.profile_tables.throughput import Throughput
 
 
@@ -22,12 +23,15 @@ class Application:
     name : name of the application in workloads
     iterations : batch of the whole gang [samples] -> number of iterations to completion
     gradient_bytes, skew : as in PROFILE_DTYPE
+    milestones : batch of the whole gang [samples] -> number of iterations to the end of each of up to ten equal parts
+        of the training; empty = not known
     """
 
     name: str
     iterations: Mapping[int, float]
     gradient_bytes: float
     skew: float
+    milestones: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
 
     @property
     def initial_batch(self) -> int:
@@ -43,6 +47,27 @@ class Application:
         if not known[0] <= batch <= known[-1]:
             return math.nan
         return float(interpolated(batch, np.array(known, float), np.array([self.iterations[b] for b in known], float)))
+
+    def worths(self) -> tuple[np.ndarray, list[Worth]]:
+        """Return the share of the progress in each part of the training, and what an iteration is worth there.
+
+        Progress is counted in iterations at the initial batch. Between trained batches, the samples that a part needs
+        are linear in the batch, as they are if the gradient has a constant noise scale.
+
+        Returns
+        -------
+        shares : float64 [parts], sum 1
+        worths : for each part, a function from batches, float64 [n], to iterations at the initial batch, float64 [n]
+        """
+        known = np.array(sorted(self.milestones), float)
+        ends = np.array([self.milestones[int(batch)] for batch in known], float)
+        needed = np.diff(ends, axis=1, prepend=0.0)  # [batches, parts]
+        samples = known[:, None] * needed
+
+        def worth_in(part: int) -> Worth:
+            return lambda batch: batch * needed[0, part] / interpolated(batch, known, samples[:, part])
+
+        return needed[0] / ends[0, -1], [worth_in(part) for part in range(needed.shape[1])]
 
 
 @dataclass(frozen=True)

@@ -75,13 +75,14 @@ def _lines(rows: Mapping[str, Mapping[str, Any]]) -> str:
 
 def _columns(row: Application | Fit) -> dict[str, Any]:
     """Return the fields of an application or a fit as one dictionary, which includes the fields of its throughput."""
-    flat = {key: value for key, value in dataclasses.asdict(row).items() if key != "name"}
+    flat = {key: value for key, value in dataclasses.asdict(row).items() if key != "name" and value != {}}
     return flat.pop("throughput", {}) | flat
 
 
 def _application(name: str, row: Mapping[str, Any]) -> Application:
     iterations = {int(batch): float(count) for batch, count in row["iterations"].items()}
-    return Application(name, iterations, float(row["gradient_bytes"]), float(row["skew"]))
+    milestones = {int(b): tuple(map(float, counts)) for b, counts in row.get("milestones", {}).items()}
+    return Application(name, iterations, float(row["gradient_bytes"]), float(row["skew"]), milestones)
 
 
 def _fit(row: Mapping[str, Any]) -> Fit:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -14,10 +14,10 @@ from gpusched_env.traces.profile_tables.throughput import Throughput
 CANDIDATES: Final = 50  # number of batches that are compared
 SLACK: Final = 1e-8  # [samples] by which a batch may exceed a whole number before it is rounded up
 
-Gain = Callable[[float], float]
+Worth = Callable[[np.ndarray], np.ndarray]
 
 
-def gain(square: float, variance: float, scale: float) -> float:
+def gain(square: float, variance: float, scale: np.ndarray | float) -> np.ndarray:
     """Return the iterations at the initial batch that one iteration at ``scale`` times this batch is worth.
 
     Parameters
@@ -25,11 +25,11 @@ def gain(square: float, variance: float, scale: float) -> float:
     square, variance : squared norm and variance of the gradient at the initial batch
     scale : batch / initial batch
     """
-    below = variance / scale + square
-    return (variance + square) / below if below > 0 else 1.0
+    below = np.asarray(variance / scale + square)
+    return np.where(below > 0, (variance + square) / np.where(below > 0, below, 1.0), 1.0)
 
 
-def efficiency(square: float, variance: float, scale: float) -> float:
+def efficiency(square: float, variance: float, scale: np.ndarray | float) -> np.ndarray:
     """Return the statistical efficiency: progress per sample / progress per sample at the initial batch, 0 to 1."""
     return gain(square, variance, scale) / scale
 
@@ -66,15 +66,22 @@ class Choice(NamedTuple):
     seconds: float
 
 
-def best_batch(throughput: Throughput, gpus: int, machines: int, limits: Limits, worth: Gain) -> Choice | None:
-    """Choose the batch with the largest goodput among 50 totals in a geometric sequence; None = no batch is allowed.
+def best_batches(
+    throughput: Throughput, gpus: int, machines: int, limits: Limits, worths: Sequence[Worth]
+) -> list[Choice]:
+    """Choose the batch with the largest goodput among 50 totals in a geometric sequence, for each of ``worths``.
 
     Parameters
     ----------
     throughput : model of the time of an iteration
     gpus, machines : number of GPUs of the gang, and of their machines
     limits : batches that the application may use
-    worth : batch of the gang -> value of one iteration, in iterations at the initial batch
+    worths : functions from batches of the gang, float64 [n], to the value of one iteration, in iterations at the
+        initial batch
+
+    Returns
+    -------
+    one choice for each of ``worths``; empty = no batch is allowed
 
     Notes
     -----
@@ -87,10 +94,8 @@ def best_batch(throughput: Throughput, gpus: int, machines: int, limits: Limits,
     petuum/adaptdl, branch osdi21-artifact, ``simulator/goodput.py``.
     """
     first, last = max(limits.initial, limits.least * gpus), limits.largest
-    if first > last:
-        return None
     allowed = []
-    for i in range(CANDIDATES):
+    for i in range(CANDIDATES if first <= last else 0):
         share = first * power(last / first, i / (CANDIDATES - 1)) / gpus
         passes = max(math.ceil(share / limits.most - SLACK), 1)
         if gpus == 1 and share > limits.initial + SLACK:
@@ -99,11 +104,15 @@ def best_batch(throughput: Throughput, gpus: int, machines: int, limits: Limits,
         if limits.least <= batch <= limits.most:
             allowed.append((batch, passes))
     if not allowed:
-        return None
+        return []
     batches, passes_of = np.array(allowed, float).T
-    values = np.array([worth(min(gpus * batch * passes, limits.largest)) for batch, passes in allowed])
-    gradient_s = throughput.gradient_s(batches)
-    last_s = throughput.iteration_s(gpus, machines, batches)
-    seconds = ((passes_of - 1) * gradient_s + last_s) / values
-    best = int(np.argmin(seconds))
-    return Choice(*allowed[best], float((passes_of * gradient_s / values)[best]), float(seconds[best]))
+    compute_s = passes_of * throughput.gradient_s(batches)
+    iteration_s = compute_s * (1.0 - 1.0 / passes_of) + throughput.iteration_s(gpus, machines, batches)
+    totals = np.minimum(gpus * batches * passes_of, limits.largest)
+    choices = []
+    for worth in worths:
+        values = worth(totals)
+        seconds = iteration_s / values
+        best = int(np.argmin(seconds))
+        choices.append(Choice(*allowed[best], float(compute_s[best] / values[best]), float(seconds[best])))
+    return choices

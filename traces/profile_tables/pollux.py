@@ -32,6 +32,7 @@ GRADIENTS: Final = {
 LARGEST_BATCH: Final = {("T4", "yolov3"): 8, ("RTX2080Ti", "deepspeech2"): 57}
 SIA_TYPES: Final = {"A100": "-dgx-ext", "QuadroRTX6000": "-quad", "RTX2080Ti": "-rtx"}  # GPU type -> file name suffix
 TIMES: Final = ("local_bsz", "step_time", "sync_time")
+PARTS: Final = 10  # equal parts of a training whose iterations are stored
 DIGITS: Final = 6  # significant digits of a fitted parameter
 ERROR_DECIMALS: Final = 4
 
@@ -57,7 +58,7 @@ def pollux_table(source: Path) -> FittedTable:
         "petuum/adaptdl, branch osdi21-artifact, simulator/traces; Qiao et al., OSDI 2021",
         "Apache-2.0",
         "gpusched traces fit-profiles pollux traces",
-        {name: Application(name, _iterations(source / name), *GRADIENTS[name]) for name in GRADIENTS},
+        {name: _application(source / name, name) for name in GRADIENTS},
         {"T4": {name: _fit(source / name, "T4", "") for name in GRADIENTS}},
     )
 
@@ -129,8 +130,17 @@ def _measurements(path: Path, *gang: str) -> np.ndarray:
     return np.array(rows, MEASUREMENT_DTYPE)
 
 
-def _iterations(folder: Path) -> dict[int, float]:
-    """Return batch -> number of iterations up to the last epoch that was trained at all batch sizes."""
+def _application(folder: Path, name: str) -> Application:
+    counts = _iterations(folder)
+    epochs = len(next(iter(counts.values())))
+    parts = min(PARTS, epochs)
+    ends = [epochs * (part + 1) // parts - 1 for part in range(parts)]
+    milestones = {batch: tuple(all_counts[end] for end in ends) for batch, all_counts in counts.items()}
+    return Application(name, {batch: each[-1] for batch, each in counts.items()}, *GRADIENTS[name], milestones)
+
+
+def _iterations(folder: Path) -> dict[int, list[float]]:
+    """Return batch -> number of iterations up to each epoch that was trained at all batch sizes."""
     counts: dict[int, list[float]] = {}
     for path in folder.glob("validation-*.csv"):
         if name := re.fullmatch(r"validation-([1-9]\d*)\.csv", path.name):
@@ -139,4 +149,4 @@ def _iterations(folder: Path) -> dict[int, float]:
     epochs = min(map(len, counts.values()), default=0)
     if not epochs:
         raise TraceError(f"{folder}: no validation-BATCH.csv there, or one without rows; give the folder above it")
-    return {batch: counts[batch][epochs - 1] for batch in sorted(counts)}
+    return {batch: counts[batch][:epochs] for batch in sorted(counts)}

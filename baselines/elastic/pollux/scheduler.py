@@ -78,8 +78,7 @@ class Pollux(Scheduler):
         order = rows[np.lexsort((rows, np.round(view.attained_gpu_s(rows), 3)))]
         held = held_counts(view)
         before = {job: nodes.copy() for job, nodes in held.items()}
-        for decision in reallocate(view, self._allocation(view, order.tolist(), held)):
-            yield decision
+        yield from reallocate(view, self._allocation(view, order.tolist(), held))
         for job, nodes in held_counts(view).items():
             if job not in before or (before[job] != nodes).any():
                 self._restarts[job] = self._restarts.get(job, -1) + 1
