@@ -46,7 +46,7 @@ RECIPES: Final = {
         intended_use="Clusters whose network is priced by tiers and whose jobs' run times are known, such as "
         "philly-64-v1; a strong rival for new schedulers there.",
         limits="It knows run times. It places gangs by one rule, consolidate. It learned 64 GPUs in 8 machines at "
-        "load 0.9 only; on other clusters, measure it first. It does not play where the network is a topology.",
+        "load 1.2 only; on other clusters, measure it first. It does not play where the network is a topology.",
     ),
     "network-sensitive": Recipe(
         training=TrainingConfig(

@@ -56,9 +56,9 @@ def card_of(model: Path) -> Card:
         ratios={rival: (round(mean, 5), round(low, 5), round(high, 5)) for rival, (mean, low, high) in ratios.items()},
         intended_use="Clusters of 64 GPUs and more where nobody knows run times, with tiers or with links that gangs "
         "share. docs/unseen_logs.md compares it with tuned schedulers on logs that it has never seen.",
-        limits="It is made for mean JCT: the p99 of JCT may be above that of Tiresias. It knows neither GPU types, nor GPU "
-        "sharing, nor users. Where users never submit similar jobs together, it has little more to go by than Tiresias; "
-        "where some jobs run for months among minutes, tuned Dally was better.",
+        limits="It is made for mean JCT: the p99 of JCT may be above that of Tiresias. It knows neither GPU types, nor "
+        "GPU sharing, nor users. Where users never submit similar jobs together, it has little more to go by than "
+        "Tiresias; where some jobs run for months among minutes, tuned Dally was better.",
         versions={"version": __version__, "packages": {name: metadata.version(name) for name in ("numpy", "cmaes")}},
         training=settings,
         data="logs: Philly before 2017-11-01, Venus before 2020-06-15, and synthetic jobs like theirs",
