@@ -46,8 +46,13 @@ def contenders(agents: Sequence[Path]) -> Iterator[tuple[str, Scheduler]]:
         yield spec, make_scheduler(spec)
 
 
-def play(logs: Path, windows: Sequence[Window], agents: Sequence[Path], file: Path) -> Results:
-    """Play all contenders on all windows; ``file`` keeps the scores, and what it has is not played again."""
+def play(
+    logs: Path, windows: Sequence[Window], agents: Sequence[Path], file: Path, factors: tuple[float, float] = (1.0, 1.0)
+) -> Results:
+    """Play all contenders on all windows; ``file`` keeps the scores, and what it has is not played again.
+
+    ``factors`` multiply the load, and the cost of a preemption, of every window.
+    """
     known = msgspec.json.decode(file.read_bytes(), type=dict[str, dict[str, Score]]) if file.is_file() else {}
     for window in windows:
         instance = None
@@ -55,7 +60,7 @@ def play(logs: Path, windows: Sequence[Window], agents: Sequence[Path], file: Pa
         for name, scheduler in contenders(agents):
             scores = known.setdefault(name, {})
             if window.name not in scores:
-                instance = instance or window.instance(logs)
+                instance = instance or window.instance(logs, *factors)
                 scores[window.name] = score(scheduler, instance)
         if instance is not None:
             print(f"{window.name}: {time.process_time() - begun:.1f} CPU s", flush=True)
@@ -159,10 +164,14 @@ def main() -> None:
     parser.add_argument("--agents", type=Path, nargs="+", required=True, help="files, one for each training seed")
     parser.add_argument("--use", choices=(TEST, TRAINING), default=TEST, help="windows to play (default test)")
     parser.add_argument("--results", type=Path, default=Path("unseen_logs.json"), help="file that keeps the scores")
+    parser.add_argument("--largest", type=int, default=256, help="nodes of the largest cluster (default all)")
+    parser.add_argument("--load-factor", type=float, default=1.0, help="factor on all loads; name another results file")
+    parser.add_argument("--cost-factor", type=float, default=1.0, help="likewise, on the cost of a preemption")
     parser.add_argument("--figure", type=Path, help="file of a figure, such as ratios.png")
     options = parser.parse_args()
-    windows = list_windows(options.use)
-    results = play(options.logs, windows, options.agents, options.results)
+    windows = [window for window in list_windows(options.use) if window.nodes <= options.largest]
+    factors = options.load_factor, options.cost_factor
+    results = play(options.logs, windows, options.agents, options.results, factors)
     agents = [str(path) for path in options.agents]
     report(results, agents, windows)
     if options.figure:

@@ -22,7 +22,7 @@ from gpusched_env.baselines import make_scheduler
 from gpusched_env.cluster import NodeGroup
 from gpusched_env.errors import ScenarioError
 from gpusched_env.files import whole
-from gpusched_env.instance import Instance
+from gpusched_env.instance import Instance, Semantics
 from gpusched_env.network import NETWORK_PRESETS, Contention, Network
 from gpusched_env.scenarios import Scenario
 from gpusched_env.scenarios.workload_spec import WorkloadSpec
@@ -128,8 +128,14 @@ class Window:
         """Name in tables."""
         return f"{self.part}/{self.seed}"
 
-    def scenario(self, logs: Path) -> Scenario:
-        """Return the scenario; ``logs`` is the folder of the logs."""
+    def scenario(self, logs: Path, load_factor: float = 1.0, cost_factor: float = 1.0) -> Scenario:
+        """Return the scenario.
+
+        Parameters
+        ----------
+        logs : folder of the logs
+        load_factor, cost_factor : factors on the load, and on the cost of a preemption, to ask how robust a result is
+        """
         part = PARTS[self.part]
         source = part.log
         cuts: dict[str, float] = {}
@@ -141,7 +147,7 @@ class Window:
             source,
             jobs=self.jobs,
             max_gpus=self.nodes * NODE_GPUS // 2,
-            load=self.load,
+            load=self.load * load_factor,
             **cuts,  # type: ignore[arg-type]
         )
         return Scenario(
@@ -150,11 +156,14 @@ class Window:
             groups=(NodeGroup(self.nodes, NODE_GPUS, nodes_per_rack=RACK_NODES),),
             workload=spec,
             network=NETWORKS[self.network],
+            semantics=Semantics(
+                checkpoint_s=cost_factor * Semantics.checkpoint_s, restore_s=cost_factor * Semantics.restore_s
+            ),
         )
 
-    def instance(self, logs: Path) -> Instance:
-        """Return the problem instance."""
-        scenario = self.scenario(logs)
+    def instance(self, logs: Path, load_factor: float = 1.0, cost_factor: float = 1.0) -> Instance:
+        """Return the problem instance; the parameters are those of :meth:`scenario`."""
+        scenario = self.scenario(logs, load_factor, cost_factor)
         return scenario.instance(self.seed, _cut(scenario.workload))
 
 
