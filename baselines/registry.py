@@ -237,7 +237,7 @@ BASELINES: Final[dict[str, Baseline]] = {
     LEARNED: Baseline(
         "gpusched_env.agents.learned:LearnedScheduler",
         {},
-        "a trained agent: the general one, learned:NAME (gpusched agents list), or learned:path=.../model.npz",
+        "a trained agent: learned (the general one), learned:NAME or learned:path=FILE",
     ),
     "random": Baseline(f"{_HERE}.random_choice:RandomChoice", {}, "uniform choice among feasible starts and waiting"),
 }

@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from helpers import random_workload, two_types
+from helpers import plain_python_digests, random_workload, two_types
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +16,7 @@ from gpusched_env.event_log import RESIZE
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.metrics import job_times, validate
 from gpusched_env.network import Network
+from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import simulate
 from gpusched_env.sizes import Sizes
 from gpusched_env.traces.elastic import amdahl, make_elastic
@@ -119,3 +120,14 @@ def test_rigid_jobs_are_never_resized(name: str) -> None:
     log = simulate(instance, make_scheduler(name))
     validate(instance, log)
     assert not (log.events["kind"] == RESIZE).any()
+
+
+def digests() -> list[str]:
+    """Logs of all elastic schedulers; printed by a process without compilation, too."""
+    scenario = get_scenario("pollux-64-v0:jobs=3")
+    specs = ["pollux:population=6,generations=4", *(name for name in NAMES if name != "pollux")]
+    return [simulate(scenario.instance(0), make_scheduler(spec)).digest() for spec in specs]
+
+
+def test_compiled_and_plain_python_give_the_same_logs() -> None:
+    assert plain_python_digests("test_baselines_elastic") == digests()

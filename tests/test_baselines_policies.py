@@ -23,7 +23,7 @@ NON_PREEMPTIVE = (
     "delay-zaharia",
 )  # fmt: skip
 CLAIRVOYANT = (
-    "fifo-easy", "sjf", "ssf", "srtf", "srsf", "sjf-bco", "bco-ff", "bco-ls", "ada-srsf", "themis-lite", "hadar",
+    "fifo-easy", "sjf", "ssf", "lpt", "srtf", "srsf", "sjf-bco", "bco-ff", "bco-ls", "ada-srsf", "themis-lite", "hadar",
     "hadare", "hadare-single", "hadare-sticky",
 )  # fmt: skip
 

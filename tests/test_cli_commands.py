@@ -191,7 +191,7 @@ def test_schedulers_are_listed_with_parameters_and_explained() -> None:
     [
         (["run", "--scheduler", "fif"], "unknown scheduler 'fif': did you mean 'fifo'"),
         (["run", "--scheduler", "fifo,sjf"], "names 2 schedulers"),
-        (["run", "--scheduler", "learned"], "give the model's path"),
+        (["run", "--scheduler", "learned:greedy=on"], "give the model's path"),
         (["run", "--scheduler", "fifo", "--scenario", "tiny"], "unknown scenario 'tiny'"),
         (["run", "--scheduler", "fifo", "--scenario", "nowhere.json"], "cannot be read"),
         (["run", "--scheduler", "fifo", "--cluster", "8"], "write NODESxGPUS"),

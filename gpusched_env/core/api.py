@@ -26,13 +26,13 @@ from gpusched_env.core.placement.shared import find_shared
 from gpusched_env.core.placement.taking import take, take_this
 from gpusched_env.core.planning import Walk, plan_preemptive, plan_starts
 from gpusched_env.core.queries import Asked, link_load, progress, what_if
-from gpusched_env.core.resizing import resize, start_sized
+from gpusched_env.core.resizing import ask_again, choose_size, resize
 from gpusched_env.core.state import Run
 
 __all__ = [
     "DECIDE", "DONE", "EXPLICIT", "LOG_FULL", "OWN", "PORTS", "STALLED", "TIME_LIMIT", "Asked", "Handle", "Run", "Walk",
-    "advance", "array", "attained_service", "busiest_port", "contention_model", "find_beside", "find_shared", "fits",
-    "iteration_at", "kernel", "lease", "link_load", "look_for", "placement_rule", "plan_preemptive", "plan_starts",
-    "preempt", "progress", "resize", "seconds_left", "start", "start_sized", "take", "take_this", "what_if",
-    "work_left",
+    "advance", "array", "ask_again", "attained_service", "busiest_port", "choose_size", "contention_model",
+    "find_beside", "find_shared", "fits", "iteration_at", "kernel", "lease", "link_load", "look_for", "placement_rule",
+    "plan_preemptive", "plan_starts", "preempt", "progress", "resize", "seconds_left", "start", "take", "take_this",
+    "what_if", "work_left",
 ]  # fmt: skip

@@ -30,23 +30,26 @@ from gpusched_env.event_log import RESIZE
 
 
 @kernel(lazy=True)
-def start_sized(sim: Run, row: int, size: int, rule: int, explicit: int, share: bool, sub_steps: int) -> int:
-    """Start or resume a waiting job on ``size`` GPUs, one of its sizes; the other parameters are those of ``start``.
+def choose_size(sim: Run, row: int, size: int) -> int:
+    """Let a waiting job start on ``size`` GPUs next; return an index into REFUSALS, APPLIED = it has this size.
 
-    Returns an index into REFUSALS (APPLIED = the job was started), or BUFFER_FULL.
+    A job that does not wait is left as it is: ``start`` refuses it with the right reason.
     """
     if row < 0 or row >= sim.world["jobs"]:
         return NO_JOB
-    if sim.jobs[row]["status"] != WAITING:
-        return start(sim, row, rule, explicit, share, sub_steps)  # which refuses it with the right reason
-    chosen = size_row(sim, row, size)
-    if chosen < 0:
-        return BAD_SIZE
-    set_size(sim, row, chosen)
-    refusal = start(sim, row, rule, explicit, share, sub_steps)
-    if refusal != APPLIED:
+    if sim.jobs[row]["status"] == WAITING:
+        chosen = size_row(sim, row, size)
+        if chosen < 0:
+            return BAD_SIZE
+        set_size(sim, row, chosen)
+    return APPLIED
+
+
+@kernel(lazy=True)
+def ask_again(sim: Run, row: int) -> None:
+    """Give a job whose start was refused the size that it requests."""
+    if sim.jobs[row]["status"] == WAITING:
         set_size(sim, row, size_row(sim, row, sim.jobs[row]["asked"]))
-    return refusal
 
 
 @kernel(lazy=True)

@@ -25,10 +25,12 @@ KINDS: Final = {
     "sub-batches": ("bsbf-physical-30-v1:batch=1", None, 8),
     "pairs": ("gavel-continuous-v1:sharing=true", 40, 6),
     "overlap": ("leaf-spine-256-v1", 40, 12),
+    "sizes": ("pollux-64-v0", 8, 3),
 }
 # Variants with arithmetic that the registered schedulers do not use.
 MORE: Final = {
     "links": ("learned",),
+    "sizes": ("max-min", "afs", "optimus", "pollux:population=6,generations=4"),
     "tiers": (
         "sjf:estimator=noisy,sigma=0.5",
         "themis-lite:auction=true",

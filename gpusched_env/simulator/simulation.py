@@ -287,11 +287,12 @@ class Simulation:
         return code
 
     def _try_start(self, job: int, rule: int, explicit: int, share: bool, sub_steps: int, size: int) -> int:
-        code: int
-        if size:
-            code = resizing.start_sized(self.arrays, job, size, rule, explicit, share, sub_steps)
-        else:
-            code = events.start(self.arrays, job, rule, explicit, share, sub_steps)
+        code: int = resizing.choose_size(self.arrays, job, size) if size else events.APPLIED
+        if code != events.APPLIED:
+            return code
+        code = events.start(self.arrays, job, rule, explicit, share, sub_steps)
+        if size and code != events.APPLIED:
+            resizing.ask_again(self.arrays, job)
         return code
 
     def _preempt(self, job: int) -> int:

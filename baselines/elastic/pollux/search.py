@@ -143,7 +143,7 @@ def assess(s: Search, k: int) -> None:
             gpus += count
             spread += 1 if count > 0 else 0
             same = same and count == s.present[j, n]
-            mark = (mark * 31 + count) & 0xFFFFFFFFFFFF
+            mark = (mark * 31 + int(count)) & 0xFFFFFFFFFFFF
         speed = s.speed_up[j, 1 if spread > 1 else 0, gpus]
         total += 1.0 / ((speed if same else speed * s.changed[j]) + OFFSET)
     s.cost[k] = total / jobs
