@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpusched_env.baselines.elastic.pollux.search import SEARCH_DTYPE, Search, search
-from gpusched_env.baselines.elastic.reallocation import Counts, held_counts, movable, reallocate, supply
+from gpusched_env.baselines.elastic.reallocation import Counts, held_counts, movable, on_most_free, reallocate, supply
 from gpusched_env.cluster import MACHINE, NETWORK
 from gpusched_env.errors import SchedulerError
 from gpusched_env.simulator import ClusterView, Decision, Scheduler
@@ -78,7 +78,11 @@ class Pollux(Scheduler):
         order = rows[np.lexsort((rows, np.round(view.attained_gpu_s(rows), 3)))]
         held = held_counts(view)
         before = {job: nodes.copy() for job, nodes in held.items()}
-        yield from reallocate(view, self._allocation(view, order.tolist(), held))
+        plan = self._allocation(view, order.tolist(), held)
+        if not plan:  # no allocation was found that gives any job its smallest size: without a start, no event may come
+            first = int(order[0])
+            plan = on_most_free(view, {first: int(view.sizes(first)[0])})
+        yield from reallocate(view, plan)
         for job, nodes in held_counts(view).items():
             if job not in before or (before[job] != nodes).any():
                 self._restarts[job] = self._restarts.get(job, -1) + 1
