@@ -100,6 +100,7 @@ EPISODES: Final[dict[str, tuple[str, int, dict[str, Any]]]] = {
         queue_window=4, running_window=0, rules=("share-first-fit", "count"), partner_window=2, sub_batches=3,
         queue_order="shortest", pair_benefit=False,
     )),
+    "sizes": ("sizes", 8, dict(queue_window=4, running_window=2)),
     "pairs": ("pairs", 12, dict(
         queue_window=4, running_window=2, rules=("share-best-benefit", "pack"), partner_window=3, lease_s=720.0,
     )),
