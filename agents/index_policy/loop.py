@@ -9,10 +9,10 @@ from gpusched_env.baselines.loop_kernels import ASLEEP, DECIDES, sleep, wake_at
 from gpusched_env.core.events import BUFFER_FULL, DECIDE, LOG_FULL, preempt, start
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.planning import KEPT, NEWCOMER, SKIPPED, Walk, plan_preemptive
-from gpusched_env.core.state import CHECKPOINTING, Run
+from gpusched_env.core.state import CHECKPOINTING, WAITING, Run
 
 # Phases of the loop between two calls, in addition to ASLEEP and DECIDES.
-STOPS, STARTS, MOVES = range(2, 5)
+STOPS, STARTS, MOVES, LANDS = range(2, 6)
 
 
 @kernel
@@ -54,6 +54,13 @@ def play_index(sim: Run, plan: IndexState, walk: Walk) -> int:
         if m["phase"] == MOVES:
             row = next_move(sim, plan)
             if row >= 0 and preempt(sim, row) == BUFFER_FULL:
+                return LOG_FULL
+            m["mover"] = row
+            m["phase"] = LANDS
+        if m["phase"] == LANDS:
+            row = m["mover"]
+            lands = row >= 0 and sim.jobs[row]["status"] == WAITING  # at once, since a checkpoint takes no time
+            if lands and start(sim, row, plan.widths[0], 0, False, 0) == BUFFER_FULL:
                 return LOG_FULL
             change_s = next_change_s(sim, plan)
             wake_at(sim, change_s)

@@ -119,10 +119,10 @@ def rank_jobs(sim: Run, plan: IndexState) -> int:
 
 @kernel
 def next_change_s(sim: Run, plan: IndexState) -> float:
-    """Return when a decision may next be due though no event comes [s]; inf = never.
+    """Return when to decide next if no event comes [s]; inf = never.
 
-    It is due when the score of a running job rises above that of the first waiting job, or when a waiting job that fits
-    on the free GPUs accepts a wider placement.
+    It is when progress takes the score of a running job above that of the first waiting job, or when a waiting job that
+    fits on the free GPUs accepts a wider placement. Aging of waiting jobs and new evidence wait for the next event.
     """
     w = sim.world
     now_s = w["clock_s"]

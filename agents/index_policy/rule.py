@@ -14,6 +14,7 @@ import numpy as np
 
 from gpusched_env.agents.checkpoints import read_checkpoint, write_checkpoint
 from gpusched_env.cluster import MACHINE, NETWORK, RACK
+from gpusched_env.errors import SchedulerError
 from gpusched_env.instance import Instance
 from gpusched_env.portable.arrays import log2
 
@@ -59,9 +60,9 @@ class IndexRule:
 
     Parameters
     ----------
-    linear : float64 [5], weights of TERMS: log2 of the gang size; level of progress; levels by which the prediction
-        exceeds it; 1 if there is no prediction; ``excess`` again if the prediction is from the burst of the job. Two
-        levels are a doubling of time and count as 1
+    linear : float64 [5], weights of TERMS: log2 of the gang size; level of progress; 1 + the predicted level - this
+        level, if above 0; 1 if there is no prediction; ``excess`` again if the prediction is from the burst of the
+        job. Two levels are a doubling of time and count as 1
     inner, bias, outer : float64 [6, H], [H] and [H], the hidden units; INPUTS are the gang size, its share of the
         cluster, the level, the prediction, whether there is one, and whether it is from the burst
     bounds : float64 [B], attained service at which the score rises, as in Tiresias' queues [log2 of 64 GPU s]
@@ -72,10 +73,15 @@ class IndexRule:
     patience_s : float64 [2, 2]. Row 0 is the patience for the fewest machines, row 1 that for one rack: seconds for
         each unit by which a wider placement lengthens an iteration, and seconds that every gang of several GPUs waits
     links_factor : factor on all patience if gangs share links
-    move_factor : a gang moves to a tighter placement when its placement has cost it this many times what a move costs
+    move_factor : a gang moves to a tighter placement when its placement has cost it this many times what a move costs,
+        at least 1, so that moves never take more time than they can save
     reach : largest number of neighbours on either side to whom a job gives evidence
     burst_s, series_s : time between the submissions of two neighbours of one burst, and of one series, at most [s]
     censored : levels that a job that has not finished is expected to reach beyond its own
+
+    Raises
+    ------
+    SchedulerError : ``move_factor`` is below 1
     """
 
     linear: np.ndarray = field(default_factory=partial(_empty, len(TERMS)))
@@ -95,15 +101,20 @@ class IndexRule:
     series_s: float = 100_000.0
     censored: int = 3
 
+    def __post_init__(self) -> None:
+        """Check the factor of moves."""
+        if not self.move_factor >= 1.0:
+            raise SchedulerError(f"index policy: move_factor is {self.move_factor!r}: it must be at least 1")
+
     def tables(self, instance: Instance) -> Tables:
         """Return the tables for the job classes of a problem."""
         sizes, of_class = np.unique(instance.classes[:, 1], return_inverse=True)
         gang = log2(sizes.astype(float))
         share = gang - log2(np.array([float(instance.cluster.gpus)]))
-        ideal_s = np.zeros(len(instance.classes))
-        ideal_s[instance.job_class] = instance.ideal_s / instance.iterations
         aging = self.aging * np.arange(LEVELS) / 2.0
-        return Tables(self._scores(gang, share)[of_class], aging, self._patience_s(instance), ideal_s)
+        return Tables(
+            self._scores(gang, share)[of_class], aging, self._patience_s(instance), instance.ideal_iteration_s
+        )
 
     def _scores(self, gang: np.ndarray, share: np.ndarray) -> np.ndarray:
         """Sum in a fixed order, so that every machine gets the same bits."""

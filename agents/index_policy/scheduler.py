@@ -10,7 +10,7 @@ from typing import Any
 
 from gpusched_env.agents.cards import read_card
 from gpusched_env.agents.index_policy import loop
-from gpusched_env.agents.index_policy.allocation import allocate_index
+from gpusched_env.agents.index_policy.allocation import WIDTHS, allocate_index
 from gpusched_env.agents.index_policy.moving import next_move
 from gpusched_env.agents.index_policy.ranking import next_change_s, rank_jobs, score_jobs
 from gpusched_env.agents.index_policy.rule import IndexRule
@@ -18,7 +18,7 @@ from gpusched_env.agents.index_policy.state import IndexState
 from gpusched_env.baselines.compiled_loop import CompiledLoop
 from gpusched_env.core.planning import Walk
 from gpusched_env.errors import SchedulerError
-from gpusched_env.simulator import ClusterView, Decision, Preempt, Scheduler, Simulation, Wait
+from gpusched_env.simulator import ClusterView, Decision, Preempt, Scheduler, Simulation, Start, Wait
 
 
 @dataclass
@@ -43,8 +43,10 @@ class IndexPolicy(Scheduler):
 
     Notes
     -----
-    Scores are step functions of elapsed times, so they change at few points in time. They are rounded to six decimals,
-    and ties go to the lower row. A decision point takes O(n log n), n = number of jobs in the system.
+    Scores are step functions of elapsed times. The policy wakes when the progress of a running job takes its score
+    above that of a waiting job, and when a gang loses its patience. What a wait and the progress of similar jobs change
+    counts from the next event on. Scores are rounded to six decimals, and ties go to the lower row. A decision point
+    takes O(n log n), n = number of jobs in the system.
     """
 
     agent: str = ""
@@ -83,7 +85,7 @@ class IndexPolicy(Scheduler):
         return CompiledLoop(simulation, loop.play_index, plan.memory, plan, walk)
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Give the GPUs to the jobs with the smallest scores, and ask to be woken when a score changes."""
+        """Give the GPUs to the jobs with the smallest scores; ask to be woken when a running job may lose its GPUs."""
         plan, sim = self._plan, view.simulation.arrays
         assert plan is not None
         if score_jobs(sim, plan):
@@ -92,6 +94,8 @@ class IndexPolicy(Scheduler):
         mover = next_move(sim, plan)
         if mover >= 0:
             yield Preempt(mover)
+            if mover in view.waiting:  # at once, since a checkpoint takes no time
+                yield Start(mover, WIDTHS[0])
         yield Wait(float(next_change_s(sim, plan)))
 
     def __getstate__(self) -> dict[str, Any]:

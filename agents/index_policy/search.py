@@ -97,7 +97,7 @@ def rule_of(vector: np.ndarray) -> IndexRule:
         aging=0.5 * max(float(parts["aging"][0]), 0.0),
         patience_s=np.stack([7_200.0 * per_excess, 60.0 * constant], axis=1),
         links_factor=float(_power_of_4(parts["links_factor"])[0]),
-        move_factor=10.0 * float(_power_of_4(parts["move_factor"])[0]),
+        move_factor=max(10.0 * float(_power_of_4(parts["move_factor"])[0]), 1.0),
     )
 
 
@@ -118,7 +118,7 @@ def log_jct(rule: IndexRule, instance: Instance) -> tuple[float, float]:
 def score(rule: IndexRule, instances: Sequence[Instance]) -> float:
     """Return what the search makes small: a mean over windows, so ratios between rules count equally in each."""
     means, tails = np.array([log_jct(rule, instance) for instance in instances]).T
-    return float(means.mean() + TAIL_WEIGHT * tails.mean())
+    return arrays.mean(means) + TAIL_WEIGHT * arrays.mean(tails)
 
 
 def search(problems: Mapping[Window, Instance], settings: Settings) -> tuple[IndexRule, dict[str, Any]]:

@@ -21,6 +21,7 @@ MEMORY_DTYPE: Final = np.dtype(
         # of the compiled loop
         ("phase", "<i8"),
         ("at", "<i8"),  # next entry of ``order``
+        ("mover", "<i8"),  # row of the gang that is moving; -1 = none
         ("idle", "<i8"),
         ("until_s", "<f8"),  # [s] when to stop
     ]

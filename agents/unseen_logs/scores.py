@@ -79,14 +79,14 @@ def ratio(
 
     Notes
     -----
-    Hierarchical bootstrap: each resample draws agents with replacement, and for each of them windows.
+    Bootstrap over both: each resample draws agents and windows with replacement. All agents play the same windows.
     """
     mine = np.array([[getattr(agent[window], field) for window in windows] for agent in agents])
     logs = arrays.log(mine / np.array([getattr(rival[window], field) for window in windows]))
     rng = np.random.default_rng(0)
     count, length = logs.shape
     means = [
-        logs[rng.integers(count, size=count)[:, None], rng.integers(length, size=(count, length))].mean()
+        logs[np.ix_(rng.integers(count, size=count), rng.integers(length, size=length))].mean()
         for _ in range(RESAMPLES)
     ]
     low, high = np.quantile(means, (0.025, 0.975))

@@ -58,7 +58,7 @@ class Afs(SizingScheduler):
         assert isinstance(view, ClairvoyantView)
         left = dict(zip(rows.tolist(), view.iterations_left(rows).tolist(), strict=True))
         ladders = Ladder.of(view, rows)
-        while fitting := [each for each in ladders if not each.at_most and each.more <= gpus]:
+        while fitting := [each for each in ladders if each.gains and each.more <= gpus]:
             winner = fitting[0]
             for other in fitting[1:]:
                 if later_wins(winner, other, left[winner.job], left[other.job]):

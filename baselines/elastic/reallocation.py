@@ -84,7 +84,8 @@ def reallocate(view: ClusterView, wanted: Counts) -> Iterable[Decision]:
     Notes
     -----
     Gangs that must change wait for each other's GPUs. Changes that fit are made first. If none fits, the first gang is
-    preempted, and starts again when its GPUs are free; without a checkpoint, this is at the same time.
+    preempted, and starts again when its GPUs are free; without a checkpoint, this is at the same time. While a gang is
+    in a checkpoint, no gang is preempted for its place: the next decision point, when its GPUs are free, goes on.
     """
     held = held_counts(view)
     ending = set(view.running[view.checkpointing].tolist())
@@ -94,10 +95,12 @@ def reallocate(view: ClusterView, wanted: Counts) -> Iterable[Decision]:
         holders, node_of_gpu = view.holders, view.cluster.node_of_gpu
         fitting = next((job for job in todo if _fits(holders, node_of_gpu, job, wanted[job])), None)
         if fitting is None:
+            if view.checkpointing.any():
+                return
             running = set(view.running[~view.checkpointing].tolist())
             victim = next((job for job in todo if job in running), None)
             if victim is None:
-                return  # their GPUs are still in a checkpoint
+                return
             yield Preempt(victim)
             if view.refusal:
                 todo.remove(victim)

@@ -49,6 +49,11 @@ class Ladder:
         return self._step == len(self._sizes) - 1
 
     @property
+    def gains(self) -> bool:
+        """Whether the job has a larger size, and is faster there."""
+        return not self.at_most and self.next_rate > self.rate
+
+    @property
     def more(self) -> int:
         """Number of GPUs to the next size."""
         return self._sizes[self._step + 1] - self.gpus

@@ -123,6 +123,7 @@ def resize(sim: Run, row: int, size: int, rule: int, explicit: int) -> int:
 
     # Find the GPUs before the gang gives up its own, so that a refusal changes nothing.
     kind = sim.sizes[chosen]["job_class"]
+    random = w["random"]
     lent = lend(sim, number, FREE)
     end = size
     if rule == EXPLICIT:
@@ -136,6 +137,7 @@ def resize(sim: Run, row: int, size: int, rule: int, explicit: int) -> int:
         unreserve(sim, 0, end)
     lend(sim, number, number)
     if refusal != APPLIED:
+        w["random"] = random
         return refusal
 
     touch(sim, number)

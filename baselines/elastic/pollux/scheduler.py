@@ -55,8 +55,8 @@ class Pollux(Scheduler):
         """Check the parameters."""
         if self.generations < 1 or self.population < 2 or self.population % 2:
             raise SchedulerError("pollux: generations must be at least 1, and population an even number of at least 2")
-        if not self.penalty_s >= 0:
-            raise SchedulerError(f"pollux: penalty_s is {self.penalty_s!r}: it must be a number of seconds >= 0")
+        if not self.penalty_s > 0:
+            raise SchedulerError(f"pollux: penalty_s is {self.penalty_s!r}: it must be a number of seconds > 0")
 
     @property
     def name(self) -> str:
