@@ -18,7 +18,7 @@ from gpusched_env.envs.encoder import Encoder, Windows
 from gpusched_env.envs.step import NO_ACTION, RESUME
 from gpusched_env.errors import SchedulerError
 from gpusched_env.instance import Instance
-from gpusched_env.simulator import ClusterView, Lease, Preempt, Resize, Simulation, Start, Wait
+from gpusched_env.simulator import ClusterView, Lease, Preempt, Refuse, Resize, Simulation, Start, Wait
 
 
 class OwnPlay:
@@ -113,7 +113,7 @@ def own_actions(spec: str, environment: ClusterEnv, instance: Instance, seed: in
         over = encoder.step(action)
 
 
-def _action(encoder: Encoder, view: ClusterView, decision: Start | Resize | Preempt | Lease) -> int | None:
+def _action(encoder: Encoder, view: ClusterView, decision: Start | Resize | Preempt | Lease | Refuse) -> int | None:
     """Return the feasible action that comes closest to a decision; None = there is none."""
     found = actions_of(decision, encoder.windows, encoder.queue_slots, encoder.running_slots)
     feasible = [action for action in found if encoder.mask[action]]

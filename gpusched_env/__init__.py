@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from gpusched_env.simulator import Decision as Decision
     from gpusched_env.simulator import Lease as Lease
     from gpusched_env.simulator import Preempt as Preempt
+    from gpusched_env.simulator import Refuse as Refuse
     from gpusched_env.simulator import Resize as Resize
     from gpusched_env.simulator import Scheduler as Scheduler
     from gpusched_env.simulator import Simulation as Simulation
@@ -47,9 +48,9 @@ _LAZY: Final = {
     "ClairvoyantView": "simulator", "Cluster": "cluster", "ClusterEnv": "envs.cluster_env", "ClusterView": "simulator",
     "Contention": "network", "Decision": "simulator", "GpuschedError": "errors", "Instance": "instance",
     "Lease": "simulator", "Network": "network", "NetworkChange": "network", "NodeGroup": "cluster",
-    "Preempt": "simulator", "Profiles": "workload", "Resize": "simulator", "Scenario": "scenarios",
-    "Scheduler": "simulator", "Semantics": "instance", "Simulation": "simulator", "Start": "simulator",
-    "TopologySpec": "network", "Wait": "simulator", "Workload": "workload",
+    "Preempt": "simulator", "Profiles": "workload", "Refuse": "simulator", "Resize": "simulator",
+    "Scenario": "scenarios", "Scheduler": "simulator", "Semantics": "instance", "Simulation": "simulator",
+    "Start": "simulator", "TopologySpec": "network", "Wait": "simulator", "Workload": "workload",
     "get_scenario": "scenarios", "list_scenarios": "scenarios", "make_scheduler": "baselines", "simulate": "simulator",
 }  # fmt: skip
 __all__ = ["__version__", "register_environments", *_LAZY]  # noqa: PLE0604 - all strings

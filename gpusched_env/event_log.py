@@ -8,8 +8,10 @@ from typing import Final
 
 import numpy as np
 
-EVENT_KINDS: Final = ("arrival", "start", "resume", "preempt", "release", "complete", "rate", "lease-end", "resize")
-ARRIVAL, START, RESUME, PREEMPT, RELEASE, COMPLETE, RATE, LEASE_END, RESIZE = range(len(EVENT_KINDS))
+EVENT_KINDS: Final = (
+    "arrival", "start", "resume", "preempt", "release", "complete", "rate", "lease-end", "resize", "refuse",
+)  # fmt: skip
+ARRIVAL, START, RESUME, PREEMPT, RELEASE, COMPLETE, RATE, LEASE_END, RESIZE, REFUSE = range(len(EVENT_KINDS))
 
 # The fields leave no gaps, because the digest is computed over the bytes of the records.
 EVENT_DTYPE: Final = np.dtype(
@@ -22,7 +24,7 @@ EVENT_DTYPE: Final = np.dtype(
         ("gpu_at", "<i8"),
         ("kind", "<i4"),  # index into EVENT_KINDS
         ("job", "<i4"),  # row of Instance.workload.jobs, which is sorted by the tie order; not the job id
-        ("replica", "<i4"),  # row of the replica table; -1 for arrivals
+        ("replica", "<i4"),  # row of the replica table; -1 for arrivals and refusals
         ("gpu_count", "<i4"),  # [GPU] start, resume: size of the gang; else 0
         ("tier", "<i4"),  # start, resume, rate: tier of the placement (gpusched_env.cluster.TIERS); else -1
         ("sub_steps", "<i4"),  # start, resume: number of gradient-accumulation sub-steps; else 1
@@ -50,6 +52,7 @@ class EventLog:
       ``preempt`` or ``resize`` follows.
     - ``resize``: the gang gives its GPUs back at once. A ``resume`` at the same time follows, which gives it its new
       GPUs, as a rule another number of them.
+    - ``refuse``: a job that has never run leaves the system without being run.
 
     Attributes
     ----------

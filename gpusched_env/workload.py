@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Self
 
@@ -22,6 +23,8 @@ MOST_JOBS: Final = 50_000_000  # [job] maximum per workload; a larger number is 
 REQUESTED: Final = (
     "priority_weight",  # share of the cluster to which the job is entitled, relative to the other jobs
     "slo",  # time from arrival to the deadline / run time on the reference GPU type; <= 0 = no deadline
+    "deadline_s",  # [s] time from arrival to the deadline; inf = best effort. View and metrics add the arrival
+    "value",  # worth of the job if it meets its deadline, >= 0; without this attribute, every job is worth 1
 )
 JOB_DTYPE: Final = np.dtype(
     [
@@ -291,7 +294,8 @@ class Workload:
     Raises
     ------
     WorkloadError : there are no jobs or more than MOST_JOBS, two jobs have the same id, a time is negative or NaN, a
-        gang has less than 1 GPU, or a job does not have exactly one of ``iterations`` and ``duration_s``
+        gang has less than 1 GPU, a job does not have exactly one of ``iterations`` and ``duration_s``, or a deadline or
+        a value is not a number
     """
 
     jobs: np.ndarray
@@ -341,6 +345,40 @@ class Workload:
                 raise WorkloadError(
                     f"workload {self.name!r}: attribute {key!r} has {len(values)} values for {len(jobs)} jobs"
                 )
+        self._check_told("deadline_s", "a number of seconds after the arrival; inf = no deadline", -math.inf)
+        self._check_told("value", "a finite number >= 0", 0.0, math.inf)
+
+    def _check_told(self, name: str, what: str, least: float, below: float = math.nan) -> None:
+        if name not in self.attributes:
+            return
+        column = self.told(name)
+        bad = np.isnan(column) | (column < least) | (column >= below) | (column == -np.inf)
+        if bad.any():
+            at = int(np.argmax(bad))
+            raise WorkloadError(
+                f"workload {self.name!r}, job {self.jobs['id'][at]}: {name} is {column[at]:g}: expected {what}"
+            )
+
+    def told(self, name: str) -> np.ndarray:
+        """float64 [J]: an attribute of REQUESTED, as numbers.
+
+        Raises
+        ------
+        WorkloadError : the attribute of a job is not a number
+        """
+        try:
+            return np.array(self.attributes[name], float)
+        except ValueError as error:
+            raise WorkloadError(f"workload {self.name!r}, {name}: {error}; give numbers") from None
+
+    @cached_property
+    def deadline_s(self) -> np.ndarray | None:
+        """float64 [J]: time of the deadline of each job [s]; inf = best effort. None = no job has a deadline."""
+        if "deadline_s" not in self.attributes:
+            return None
+        deadlines: np.ndarray = self.jobs["arrival_s"] + self.told("deadline_s")
+        deadlines.flags.writeable = False
+        return deadlines if np.isfinite(deadlines).any() else None
 
     def __len__(self) -> int:
         """Return the number of jobs."""
@@ -397,6 +435,7 @@ class Workload:
         """Return a copy with other fields, which are not checked: for code that computes them from checked ones."""
         copy = object.__new__(Workload)
         copy.__dict__.update(self.__dict__ | fields)
+        copy.__dict__.pop("deadline_s", None)  # computed from the fields
         return copy
 
     def fingerprint(self) -> str:

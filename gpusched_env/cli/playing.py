@@ -199,7 +199,7 @@ def compare(
     ] = None,
     report: ReportOption = None,
 ) -> None:
-    """Play several schedulers on the same seeds and compare their metrics, best mean JCT first.
+    """Play several schedulers on the same seeds and compare their metrics, best mean JCT first (with deadlines: most met first).
 
     Example: gpusched compare --scenario philly-64-v1 --schedulers fifo,sjf,srtf,las,tiresias --workers -1
     """
@@ -267,10 +267,10 @@ def _fitting(results: list[RunResult], scenario: Scenario) -> Table:
 
     from gpusched_env.consoles import console
     from gpusched_env.evaluation import comparison_table
-    from gpusched_env.evaluation.tables import DEFAULT_METRICS, LINK_METRICS
+    from gpusched_env.evaluation.tables import usual_metrics
 
     out = console()
-    metrics = DEFAULT_METRICS if scenario.network.topology is None else LINK_METRICS
+    metrics = usual_metrics(results, scenario.network.topology is not None)
     for count in range(len(metrics), 0, -1):
         table = comparison_table(results, metrics[:count])
         if Measurement.get(out, out.options.update(max_width=1_000), table).maximum <= out.width:
@@ -286,14 +286,14 @@ def _metrics_table(result: RunResult) -> Table:
     """Return every metric of one run, with its lower bound and its meaning."""
     from rich.table import Table
 
-    from gpusched_env.metrics import COLUMNS
+    from gpusched_env.metrics import ALL_COLUMNS
     from gpusched_env.units import Unit, three_digits, unit_for
 
     table = Table("metric", show_edge=False, pad_edge=False)
     for heading in ("value", "lower bound"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("meaning", style="dim")
-    for column in COLUMNS:
+    for column in (column for column in ALL_COLUMNS if column.name in result.metrics):
         value, bound = result.metrics[column.name], result.bounds.get(column.name)
         unit = unit_for([value]) if column.unit == "s" else Unit("%", 0.01) if column.unit == "share" else Unit("", 1.0)
 

@@ -1,5 +1,6 @@
 """The public names of the core. Loops of schedulers, environments and users' kernels import them from here."""
 
+from gpusched_env.core.admission import refuse
 from gpusched_env.core.events import (
     DECIDE,
     DONE,
@@ -33,6 +34,6 @@ __all__ = [
     "DECIDE", "DONE", "EXPLICIT", "LOG_FULL", "OWN", "PORTS", "STALLED", "TIME_LIMIT", "Asked", "Handle", "Run", "Walk",
     "advance", "array", "ask_again", "attained_service", "busiest_port", "choose_size", "contention_model",
     "find_beside", "find_shared", "fits", "iteration_at", "kernel", "lease", "link_load", "look_for", "placement_rule",
-    "plan_preemptive", "plan_starts", "preempt", "progress", "resize", "seconds_left", "start", "take", "take_this",
-    "what_if", "work_left",
+    "plan_preemptive", "plan_starts", "preempt", "progress", "refuse", "resize", "seconds_left", "start", "take",
+    "take_this", "what_if", "work_left",
 ]  # fmt: skip

@@ -28,7 +28,7 @@ from gpusched_env.core.sharing.seats import (
     tell_neighbours,
 )
 from gpusched_env.core.sizes import set_size, size_row
-from gpusched_env.core.state import ACTIVE, CHECKPOINTING, FINISHED, FUTURE, IDLE, RUNNING, WAITING, Run
+from gpusched_env.core.state import ACTIVE, CHECKPOINTING, FINISHED, FUTURE, IDLE, REFUSED, RUNNING, WAITING, Run
 from gpusched_env.core.waiting import dequeue, enqueue
 from gpusched_env.event_log import ARRIVAL, COMPLETE, LEASE_END, PREEMPT, RATE, RELEASE, RESUME, START
 
@@ -65,11 +65,13 @@ REFUSALS: Final = (
     "one of these GPUs has too little free memory for this sub-batch, or for every sub-batch",
     "its batch cannot be worked off in so many sub-steps",
     "the job cannot run on so many GPUs",
+    "the job has started before",
+    "the job was refused",
 )
 (
     APPLIED, NO_JOB, NOT_ARRIVED, IS_RUNNING, IS_FINISHED, TOO_FEW_GPUS, NO_PLACE, BAD_GPUS, BAD_GANG, NOT_RUNNING,
     IS_CHECKPOINTING, JUST_STARTED, LEASE_IN_PAST, CANNOT_RUN,
-    MAY_NOT_SHARE, NO_MEMORY, BAD_SUB_STEPS, BAD_SIZE,
+    MAY_NOT_SHARE, NO_MEMORY, BAD_SUB_STEPS, BAD_SIZE, HAS_STARTED, IS_REFUSED,
 ) = range(len(REFUSALS))  # fmt: skip
 # This result is not a refusal: the caller must drain the log and repeat the call.
 BUFFER_FULL: Final = -1
@@ -266,6 +268,8 @@ def start(sim: Run, row: int, rule: int, explicit: int, share: bool, sub_steps: 
     if job["status"] != WAITING:
         if job["status"] == FUTURE:
             return NOT_ARRIVED
+        if job["status"] == REFUSED:
+            return IS_REFUSED
         return IS_RUNNING if job["status"] == RUNNING else IS_FINISHED
     gang = job["gpus"]
     kind = job["job_class"]

@@ -32,7 +32,7 @@ def whole_lines(fields: list[tuple[str, str]]) -> np.dtype[Any]:
 
 
 # Job status.
-FUTURE, WAITING, RUNNING, FINISHED = range(4)
+FUTURE, WAITING, RUNNING, FINISHED, REFUSED = range(5)
 # Phase of a replica. A replica still holds its GPUs during a checkpoint.
 IDLE, ACTIVE, CHECKPOINTING = range(3)
 
@@ -49,7 +49,7 @@ WORLD_DTYPE: Final = whole_lines(
         ("waiting", "<i8"),  # length of the waiting list
         ("waiting_gpus", "<i8"),  # [GPU] sum of the gang sizes of the waiting jobs
         ("running", "<i8"),  # number of replicas that hold GPUs, replicas in a checkpoint included
-        ("finished", "<i8"),
+        ("finished", "<i8"),  # number of jobs that have left the system: finished, or refused
         ("starts", "<i8"),  # number of starts of gangs so far
         ("returns", "<i8"),  # number of times that a gang has freed its GPUs so far
         ("free_gpus", "<i8"),
@@ -133,7 +133,7 @@ JOB_STATE_DTYPE: Final = whole_lines(
         ("first_start_s", "<f8"),  # [s] inf = not yet
         ("finish_s", "<f8"),  # [s] inf = not yet
         ("job_seconds", "<f8"),  # WORLD.job_seconds at arrival
-        ("status", "<i4"),  # FUTURE, WAITING, RUNNING, FINISHED; a checkpointing job is RUNNING
+        ("status", "<i4"),  # FUTURE, WAITING, RUNNING, FINISHED, REFUSED; a checkpointing job is RUNNING
         ("asked", "<i4"),  # [GPU] size that it requests
         ("first_size", "<i4"),  # row of ``sizes`` for the smallest of its sizes
         ("sizes", "<i4"),  # number of its sizes, which ascend from there; 1 = a rigid job

@@ -20,7 +20,7 @@ from gpusched_env.envs.observation.type_columns import TYPE_TABLES
 from gpusched_env.errors import GpuschedError, ScenarioError, SchedulerError, unknown_name
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.simulator import ClairvoyantView, ClusterView
-from gpusched_env.simulator.decisions import Decision, Preempt, Resize, Start, Wait
+from gpusched_env.simulator.decisions import Decision, Preempt, Refuse, Resize, Start, Wait
 from gpusched_env.workload import MOST_JOBS
 
 Observation = dict[str, np.ndarray]
@@ -388,18 +388,20 @@ class Encoder:
         sizes: np.ndarray = arrays.sub_batches["sub_steps"][arrays.jobs["job_class"][row], :, 0]
         return sizes
 
-    def action_of(self, decision: Start | Preempt | Resize) -> int | None:
+    def action_of(self, decision: Start | Preempt | Resize | Refuse) -> int | None:
         """Return the number of the action that makes a decision; None if the simulator would refuse the decision.
 
         Raises
         ------
         SchedulerError : the job is in no slot; the message names windows that show every job
-        GpuschedError : no action makes this decision: it chooses a size, the rule is not enabled, the GPUs are
+        GpuschedError : no action makes this decision: it chooses a size or refuses a job, the rule is not enabled, the GPUs are
             explicit, or the sub-steps do not fit the sub-batches that actions can name
         """
         from gpusched_env.core.events import APPLIED, preempt_refusal
 
         windows, jobs = self.windows, self.simulation.arrays.jobs
+        if isinstance(decision, Refuse):
+            raise GpuschedError(f"{decision} has no action: only direct runs refuse jobs")
         if isinstance(decision, Resize) or (isinstance(decision, Start) and decision.size is not None):
             raise GpuschedError(f"{decision} has no action: only direct runs choose the sizes of elastic jobs")
         if isinstance(decision, Start) and decision.gpus is not None:

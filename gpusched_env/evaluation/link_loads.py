@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from gpusched_env.errors import GpuschedError
-from gpusched_env.event_log import PREEMPT, RESIZE, RESUME, START, EventLog
+from gpusched_env.event_log import PREEMPT, REFUSE, RESIZE, RESUME, START, EventLog
 from gpusched_env.instance import Instance
-from gpusched_env.simulator import ClusterView, Decision, Outcome, Preempt, Resize, Simulation, Start
+from gpusched_env.simulator import ClusterView, Decision, Outcome, Preempt, Refuse, Resize, Simulation, Start
 
 
 def link_loads(instance: Instance, log: EventLog, times_s: Sequence[float] | np.ndarray) -> np.ndarray:
@@ -39,7 +39,7 @@ def link_loads(instance: Instance, log: EventLog, times_s: Sequence[float] | np.
     rules = dataclasses.replace(instance.semantics, round_s=0.0)
     simulation = Simulation(Instance(instance.cluster, instance.workload, instance.network, rules, instance.sharing))
     view = ClusterView(simulation)
-    due = np.flatnonzero(np.isin(log.events["kind"], (START, RESUME, PREEMPT, RESIZE)))
+    due = np.flatnonzero(np.isin(log.events["kind"], (START, RESUME, PREEMPT, RESIZE, REFUSE)))
     due = due[~np.isin(due, np.flatnonzero(log.events["kind"] == RESIZE) + 1)]  # a resize causes the resume after it
     decided_s = log.events["time_s"][due]
     loads = np.zeros((len(asked), len(instance.links)))
@@ -72,6 +72,8 @@ def _decision(instance: Instance, log: EventLog, number: int) -> Decision:
     event = log.events[number]
     if event["kind"] == PREEMPT:
         return Preempt(int(event["job"]))
+    if event["kind"] == REFUSE:
+        return Refuse(int(event["job"]))
     if event["kind"] == RESIZE:
         gang = tuple(log.gang(number + 1).tolist())
         return Resize(int(event["job"]), len(gang), gpus=gang)

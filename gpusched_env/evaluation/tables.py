@@ -27,13 +27,43 @@ DEFAULT_METRICS: Final = (
 )
 # Metrics for scenarios in which gangs contend for links: DEFAULT_METRICS and the share of communication.
 LINK_METRICS: Final = (*DEFAULT_METRICS[:3], "communication_share", *DEFAULT_METRICS[3:])
+# Metrics that come first if some job has a deadline
+DEADLINE_METRICS: Final = ("deadlines_met", "admitted_share", "admitted_met", "mean_tardiness_s")
 # Headings that are shorter than the column names, so that a table fits on a terminal of 120 characters
 HEADINGS: Final = {
     "communication_share": "communication",
     "rho_fair_share": "rho <= 1",
     "preemptions_per_job": "preemptions",
     "mean_jobs_in_system": "mean in system",
+    "admitted_share": "admitted",
+    "admitted_met": "met of admitted",
+    "mean_tardiness_s": "tardiness",
 }
+
+
+def usual_metrics(results: Sequence[RunResult], links: bool = False) -> tuple[str, ...]:
+    """Return the metrics that a comparison shows by default.
+
+    Parameters
+    ----------
+    links : whether gangs contend for links
+    """
+    metrics = LINK_METRICS if links else DEFAULT_METRICS
+    has_deadlines = all(DEADLINE_METRICS[0] in result.metrics for result in results)
+    return (*DEADLINE_METRICS, *metrics) if has_deadlines else metrics
+
+
+def rank_key(group: Sequence[RunResult]) -> float:
+    """Return the key by which tables sort schedulers: minus the share of deadlines met, or the mean JCT.
+
+    Without deadlines, the key is inf for a scheduler that left jobs unfinished, because a mean over its finished jobs
+    leaves out long jobs.
+    """
+    if all(DEADLINE_METRICS[0] in run.metrics for run in group):
+        return -mean_interval([run.metrics[DEADLINE_METRICS[0]] for run in group]).mean
+    if any(run.metrics["finished"] < run.metrics["jobs"] for run in group):
+        return math.inf
+    return mean_interval([run.metrics["mean_jct_s"] for run in group]).mean
 
 
 def scheduler_labels(results: Sequence[RunResult]) -> list[str]:
@@ -85,8 +115,8 @@ def by_scheduler(results: Sequence[RunResult]) -> dict[str, list[RunResult]]:
 def comparison_table(results: Sequence[RunResult], metrics: Sequence[str] = DEFAULT_METRICS) -> Table:
     """Return a table that compares schedulers on a scenario.
 
-    Each scheduler has a row. The scheduler with the best mean JCT comes first, and the last row is the lower bound. A
-    cell has the mean over seeds. With two or more seeds, the mean is followed by "±" and half the width of the mean's
+    Each scheduler has a row. The scheduler with the best mean JCT comes first (with deadlines: the one that meets
+    most), and the last row is the lower bound. A cell has the mean over seeds. With two or more seeds, the mean is followed by "±" and half the width of the mean's
     95 % interval (Student t).
 
     Parameters
@@ -104,7 +134,7 @@ def comparison_table(results: Sequence[RunResult], metrics: Sequence[str] = DEFA
         if name not in COLUMN_OF:
             raise GpuschedError(unknown_name("metric", name, COLUMN_OF))
     groups = by_scheduler(results)
-    order = sorted(groups, key=lambda label: (_order_of(groups[label]), label))
+    order = sorted(groups, key=lambda label: (rank_key(groups[label]), label))
     seeds = sorted({result.seed for result in results})
     some = f"{len(seeds)} seeds, mean ± 95 % interval" if len(seeds) > 1 else f"seed {seeds[0]}"
     table = Table(title=f"{results[0].scenario}: {some}", title_justify="left")
@@ -168,17 +198,6 @@ def print_comparison(
     out = console or standard_console()
     for table in comparison_tables(results, metrics, out):
         out.print(table)
-
-
-def _order_of(group: list[RunResult]) -> float:
-    """Return the sort key of a scheduler, its mean JCT.
-
-    The key is inf for a scheduler that left jobs unfinished, because a mean over its finished jobs leaves out long
-    jobs.
-    """
-    if any(r.metrics["finished"] < r.metrics["jobs"] for r in group):
-        return math.inf
-    return mean_interval([r.metrics["mean_jct_s"] for r in group]).mean
 
 
 def _clairvoyant(group: list[RunResult]) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 
 from gpusched_env.core.placement.taking import FREE
 from gpusched_env.errors import EntryError
-from gpusched_env.simulator import Decision, Lease, Preempt, Resize, Simulation, Start, Wait
+from gpusched_env.simulator import Decision, Lease, Preempt, Refuse, Resize, Simulation, Start, Wait
 
 
 class Carrying(Simulation):
@@ -32,6 +32,8 @@ class Carrying(Simulation):
         """
         if isinstance(decision, Resize):
             raise EntryError(f"{decision}: entries have no resizes yet; choose a scheduler that makes none")
+        if isinstance(decision, Refuse):
+            raise EntryError(f"{decision}: entries have no refusals yet; choose a scheduler that makes none")
         was_free = None if self.instance.gpu_jobs == 1 else self._free_gpus()
         before_s = self._lease_end_s(decision) if isinstance(decision, Lease) else None
         self.vain = False

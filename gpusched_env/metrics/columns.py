@@ -53,13 +53,23 @@ COLUMNS: Final = (
     Column("rho_fair_share", "share", "share of W with rho <= 1 (sharing incentive kept)", "max"),
     Column("mean_jobs_in_system", "", "time average of arrived, unfinished jobs, first arrival to end", "min", "run"),
 )
-COLUMN_OF: Final = {column.name: column for column in COLUMNS}
+# Columns of runs in which some job has a deadline; D = jobs of the tracked window that have one.
+DEADLINE_COLUMNS: Final = (
+    Column("deadlines_met", "share", "share of D that finished by the deadline; D = jobs with a deadline", "max"),
+    Column("admitted_share", "share", "share of D that was not refused", ""),
+    Column("admitted_met", "share", "share of the jobs of D that were not refused that finished by the deadline", "max"),
+    Column("mean_tardiness_s", "s", "mean over the finished jobs of D of max(finish - deadline, 0)", "min"),
+    Column("max_tardiness_s", "s", "largest max(finish - deadline, 0) of the finished jobs of D", "min"),
+    Column("value_share", "share", "sum of value over the jobs of D with a met deadline / sum over D", "max"),
+)
+ALL_COLUMNS: Final = (*COLUMNS, *DEADLINE_COLUMNS)
+COLUMN_OF: Final = {column.name: column for column in ALL_COLUMNS}
 
 
 def columns_markdown() -> str:
     """Return the table of all columns as Markdown, for docs/metrics.md."""
     lines = ["| column | unit | formula | better | scope |", "|---|---|---|---|---|"]
-    for column in COLUMNS:
+    for column in ALL_COLUMNS:
         cells = (f"`{column.name}`", column.unit or "-", column.formula, column.better or "-", column.scope)
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.event_log import COMPLETE, EventLog
+from gpusched_env.event_log import COMPLETE, REFUSE, EventLog
 from gpusched_env.instance import Instance
 from gpusched_env.metrics.segments import end_of_run, productive_s, segments
 
@@ -42,8 +42,8 @@ def job_times(instance: Instance, log: EventLog, end_s: float | None = None) -> 
 
     Notes
     -----
-    queueing + service + overhead is the JCT of a finished job, and ``end_s - arrival`` of an unfinished job. Each of
-    the three is summed from the log independently; none is computed as a remainder. The exposed communication of a
+    queueing + service + overhead is the JCT of a finished job, and ``end_s - arrival`` of an unfinished job (of a
+    refused job: the time until it was refused). Each of the three is summed from the log independently; none is computed as a remainder. The exposed communication of a
     segment is ``service (1 - compute / iteration)``, with the iteration time on the tier and GPU types of the segment.
     """
     end_s = end_of_run(instance, log) if end_s is None else float(end_s)
@@ -70,7 +70,10 @@ def job_times(instance: Instance, log: EventLog, end_s: float | None = None) -> 
     waiting_since[first] = arrival[row[first]]
     left = arrival.copy()  # time at which each job last lost its GPUs
     left[row] = held["free_s"]  # rows of a job are in order of time, so its last segment overwrites the others
-    still_waiting = np.where(np.isnan(times["finish_s"]), np.maximum(end_s - left, 0.0), 0.0)
+    gone_s = np.full(jobs, end_s)
+    refused = log.events["kind"] == REFUSE
+    gone_s[log.events["job"][refused]] = log.events["time_s"][refused]
+    still_waiting = np.where(np.isnan(times["finish_s"]), np.maximum(gone_s - left, 0.0), 0.0)
 
     def total(seconds: np.ndarray) -> np.ndarray:
         return np.bincount(row, seconds, minlength=jobs)

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.event_log import COMPLETE, LEASE_END, PREEMPT, RATE, RESIZE, RESUME, START, EventLog
+from gpusched_env.event_log import COMPLETE, LEASE_END, PREEMPT, RATE, REFUSE, RESIZE, RESUME, START, EventLog
 from gpusched_env.instance import Instance
 from gpusched_env.metrics.company import alone, slowdowns
 
@@ -33,12 +33,12 @@ _KEPT: Final = "_segments"  # attribute of a sealed log that caches its segments
 
 
 def end_of_run(instance: Instance, log: EventLog) -> float:
-    """Return the end of a run [s]: the time of its last event, or the time limit if some job is unfinished."""
+    """Return the end of a run [s]: the time of its last event, or the time limit if some job has not left the system."""
     events = log.events
     last = float(events["time_s"][-1]) if len(events) else 0.0
     limit = instance.semantics.time_limit_s
-    finished = np.count_nonzero(events["kind"] == COMPLETE)
-    return max(last, limit) if np.isfinite(limit) and finished < len(instance.workload) else last
+    gone = np.count_nonzero((events["kind"] == COMPLETE) | (events["kind"] == REFUSE))
+    return max(last, limit) if np.isfinite(limit) and gone < len(instance.workload) else last
 
 
 def until(log: EventLog, end_s: float) -> EventLog:

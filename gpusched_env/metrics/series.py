@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpusched_env.event_log import ARRIVAL, COMPLETE, RELEASE, RESIZE, RESUME, START, EventLog
+from gpusched_env.event_log import ARRIVAL, COMPLETE, REFUSE, RELEASE, RESIZE, RESUME, START, EventLog
 from gpusched_env.instance import Instance
 from gpusched_env.metrics.segments import segments
 
@@ -113,7 +113,7 @@ def gang_gpus(instance: Instance, log: EventLog) -> StepFunction:
 
 def jobs_waiting(log: EventLog) -> StepFunction:
     """Return the number of jobs in the system that hold no GPUs over time."""
-    return _steps(log, {ARRIVAL: 1, RELEASE: 1, RESIZE: 1, START: -1, RESUME: -1})
+    return _steps(log, {ARRIVAL: 1, RELEASE: 1, RESIZE: 1, START: -1, RESUME: -1, REFUSE: -1})
 
 
 def jobs_running(log: EventLog) -> StepFunction:
@@ -122,8 +122,8 @@ def jobs_running(log: EventLog) -> StepFunction:
 
 
 def jobs_in_system(log: EventLog) -> StepFunction:
-    """Return the number of jobs that have arrived and have not finished over time."""
-    return _steps(log, {ARRIVAL: 1, COMPLETE: -1})
+    """Return the number of jobs that have arrived and have neither finished nor been refused over time."""
+    return _steps(log, {ARRIVAL: 1, COMPLETE: -1, REFUSE: -1})
 
 
 def _steps(log: EventLog, change_of_kind: dict[int, np.ndarray | int]) -> StepFunction:

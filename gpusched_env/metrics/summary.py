@@ -10,6 +10,7 @@ from gpusched_env.errors import GpuschedError
 from gpusched_env.event_log import EventLog
 from gpusched_env.instance import Instance
 from gpusched_env.metrics.columns import COLUMNS
+from gpusched_env.metrics.deadlines import deadline_metrics
 from gpusched_env.metrics.fairness import finish_time_fairness
 from gpusched_env.metrics.job_times import job_times
 from gpusched_env.metrics.segments import end_of_run, until
@@ -26,6 +27,8 @@ def summarise(
     instance: Instance, log: EventLog, end_s: float | None = None, window: Window | None = None
 ) -> dict[str, float]:
     """Return the summary of a run: a float for each of :data:`~gpusched_env.metrics.COLUMNS`, in that order.
+
+    If some job has a deadline, those of :data:`~gpusched_env.metrics.DEADLINE_COLUMNS` follow.
 
     Parameters
     ----------
@@ -57,6 +60,7 @@ def summarise(
     span_s = end_s - first_s
 
     rows = tracked(len(times), window)
+    of_deadlines = deadline_metrics(instance, log, times["finish_s"], rows)
     ideal_s = instance.ideal_s[rows]
     times, rho = times[rows], rho[rows]
     tracked_held = total(times["gpu_seconds"])
@@ -88,7 +92,7 @@ def summarise(
         "rho_fair_share": mean((rho[done] <= FAIR).astype(float)),
         "mean_jobs_in_system": jobs_in_system(log).mean(first_s, end_s),
     }
-    return {column.name: result[column.name] for column in COLUMNS}
+    return {column.name: result[column.name] for column in COLUMNS} | of_deadlines
 
 
 def tracked(jobs: int, window: Window | None) -> slice:

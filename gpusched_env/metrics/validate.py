@@ -15,6 +15,7 @@ from gpusched_env.event_log import (
     LEASE_END,
     PREEMPT,
     RATE,
+    REFUSE,
     RELEASE,
     RESIZE,
     RESUME,
@@ -32,7 +33,7 @@ NOTHING: Final = len(EVENT_KINDS)  # the state before the first event of a job
 WHILE_RUNNING: Final = (RATE, LEASE_END, PREEMPT, RESIZE, COMPLETE)
 MAY_FOLLOW: Final = {
     NOTHING: (ARRIVAL,),
-    ARRIVAL: (START,),
+    ARRIVAL: (START, REFUSE),
     START: WHILE_RUNNING,
     RESUME: WHILE_RUNNING,
     RATE: WHILE_RUNNING,
@@ -41,6 +42,7 @@ MAY_FOLLOW: Final = {
     RESIZE: (RESUME,),
     RELEASE: (RESUME,),
     COMPLETE: (),
+    REFUSE: (),
 }
 DOING: Final = {
     NOTHING: "has not arrived",
@@ -53,6 +55,7 @@ DOING: Final = {
     RESIZE: "is being resized",
     RELEASE: "waits to resume",
     COMPLETE: "has finished",
+    REFUSE: "was refused",
 }
 
 
@@ -63,7 +66,7 @@ def validate(instance: Instance, log: EventLog, complete: bool = True) -> None:
     ----------
     instance : the problem; its semantics (rounds, checkpoint and restore times, time limit) are checked too
     log : the log to check; nothing in it is trusted
-    complete : True = the run must have ended, so every job has finished or the time limit was reached; False = the log
+    complete : True = the run must have ended, so every job has finished or was refused, or the time limit was reached; False = the log
         may also be of an unfinished run
 
     Raises
@@ -129,12 +132,13 @@ def check_records(instance: Instance, log: EventLog) -> None:
     refuse(log, rates & ((events["gpu_at"] < -1) | (events["gpu_at"] >= links)), "no such link")
     refuse(log, rates & (events["value"] <= 0), "an iteration must take time")
     check_sub_steps(instance, log)
-    refuse(log, (events["replica"] == -1) != (kind == ARRIVAL), "arrivals, and only they, have replica -1")
+    without = (kind == ARRIVAL) | (kind == REFUSE)
+    refuse(log, (events["replica"] == -1) != without, "arrivals and refusals, and only they, have replica -1")
     says_left = (kind == PREEMPT) | (kind == RESIZE)
     refuse(log, ~places & ~rates & ~says_left & (events["value"] != 0), "its value must be 0")
     round_s = instance.semantics.round_s
     if round_s > 0:
-        decided = places | says_left | (kind == LEASE_END)
+        decided = places | says_left | (kind == LEASE_END) | (kind == REFUSE)
         refuse(log, decided & (np.rint(time / round_s) * round_s != time), f"it is not on a round of {round_s} s")
 
 

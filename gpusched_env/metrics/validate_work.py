@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.errors import ScheduleError
-from gpusched_env.event_log import ARRIVAL, COMPLETE, PREEMPT, RESIZE, RESUME, EventLog
+from gpusched_env.event_log import ARRIVAL, COMPLETE, PREEMPT, REFUSE, RESIZE, RESUME, EventLog
 from gpusched_env.instance import Instance
 from gpusched_env.metrics.refusal import refusal
 from gpusched_env.metrics.segments import productive_s
@@ -93,7 +93,7 @@ def check_completeness(instance: Instance, log: EventLog, table: np.ndarray, com
     arrived = np.zeros(len(jobs), bool)
     arrived[events["job"][events["kind"] == ARRIVAL]] = True
     finished = np.zeros(len(jobs), bool)
-    finished[events["job"][events["kind"] == COMPLETE]] = True
+    finished[events["job"][(events["kind"] == COMPLETE) | (events["kind"] == REFUSE)]] = True
     limit = instance.semantics.time_limit_s
     horizon = float(events["time_s"][-1]) if len(events) else 0.0
     if complete and not finished.all():

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.evaluation.bars import MOST_BARS, bars
-from gpusched_env.event_log import ARRIVAL, COMPLETE, RELEASE, RESUME, START, EventLog
+from gpusched_env.event_log import ARRIVAL, COMPLETE, REFUSE, RELEASE, RESUME, START, EventLog
 from gpusched_env.instance import Instance
 from gpusched_env.metrics import end_of_run, job_times
 from gpusched_env.reports.curves import over_time
@@ -102,7 +102,7 @@ def _jobs(instance: Instance, log: EventLog, ticks: Any) -> dict[str, Any] | Non
 
 def _waits(log: EventLog, ticks: Any) -> dict[str, list[int | None]] | None:
     """Return the periods in which jobs waited; an end of None means that the job waited until the end of the run."""
-    events = log.events[np.isin(log.events["kind"], (ARRIVAL, START, RESUME, RELEASE, COMPLETE))]
+    events = log.events[np.isin(log.events["kind"], (ARRIVAL, START, RESUME, RELEASE, COMPLETE, REFUSE))]
     events = events[np.argsort(events["job"], kind="stable")]
     begins = np.flatnonzero(np.isin(events["kind"], (ARRIVAL, RELEASE)))
     if len(begins) > MOST_WAITS:

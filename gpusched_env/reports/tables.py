@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gpusched_env.evaluation.results import RunResult
-from gpusched_env.evaluation.tables import DEFAULT_METRICS, HEADINGS, LINK_METRICS, by_scheduler
-from gpusched_env.metrics import COLUMN_OF, COLUMNS, Interval, mean_interval
+from gpusched_env.evaluation.tables import HEADINGS, by_scheduler, rank_key, usual_metrics
+from gpusched_env.metrics import ALL_COLUMNS, COLUMN_OF, Interval, mean_interval
 from gpusched_env.units import Unit, three_digits, unit_for
 
 BOUND: Final = "lower bound"
@@ -98,8 +98,8 @@ def summary_table(results: Sequence[RunResult], links: bool = False) -> Table:
     GpuschedError : the results cannot be compared
     """
     groups = by_scheduler(results)
-    order = sorted(groups, key=lambda label: (_rank(groups[label]), label))
-    metrics = LINK_METRICS if links else DEFAULT_METRICS
+    order = sorted(groups, key=lambda label: (rank_key(groups[label]), label))
+    metrics = usual_metrics(results, links)
     columns = [Heading("scheduler", text=True)]
     rows = {label: [_who(label, groups[label])] for label in order}
     bounds = [Cell(BOUND)]
@@ -122,7 +122,7 @@ def metrics_table(results: Sequence[RunResult]) -> Table:
     groups = by_scheduler(results)
     columns = [Heading("metric", text=True), *(Heading(label) for label in groups), Heading("meaning", text=True)]
     rows = []
-    for column in COLUMNS:
+    for column in (column for column in ALL_COLUMNS if column.name in results[0].metrics):
         means = [mean_interval([run.metrics[column.name] for run in group]) for group in groups.values()]
         unit = scale_of(column.name, means)
         rows.append(
@@ -133,10 +133,3 @@ def metrics_table(results: Sequence[RunResult]) -> Table:
 
 def _who(label: str, group: list[RunResult]) -> Cell:
     return Cell(label, detail="reads true run times" if group[0].scheduler.clairvoyant else "")
-
-
-def _rank(group: list[RunResult]) -> float:
-    """Return the mean JCT; inf if a run left jobs unfinished, because its mean leaves out the long jobs."""
-    if any(run.metrics["finished"] < run.metrics["jobs"] for run in group):
-        return math.inf
-    return mean_interval([run.metrics["mean_jct_s"] for run in group]).mean

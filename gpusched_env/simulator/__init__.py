@@ -4,7 +4,7 @@ from gpusched_env.compilation import Teller
 from gpusched_env.core import handle
 from gpusched_env.core import placement as placement  # the import registers the placement rules
 from gpusched_env.core.placement.rules import PLACEMENT_RULES, RULE_NUMBER, placement_rule, rule_number
-from gpusched_env.simulator.decisions import Decision, Lease, Preempt, Resize, Start, Wait
+from gpusched_env.simulator.decisions import Decision, Lease, Preempt, Refuse, Resize, Start, Wait
 from gpusched_env.simulator.scheduler import Scheduler
 from gpusched_env.simulator.simulation import Outcome, Simulation, Until, simulate
 from gpusched_env.simulator.view import ClairvoyantView, ClusterView
@@ -20,6 +20,7 @@ __all__ = [
     "Lease",
     "Outcome",
     "Preempt",
+    "Refuse",
     "Resize",
     "Scheduler",
     "Simulation",

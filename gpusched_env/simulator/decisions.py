@@ -1,4 +1,4 @@
-"""The five decisions that a scheduler can make: Start, Resize, Preempt, Lease and Wait."""
+"""The six decisions that a scheduler can make: Start, Resize, Preempt, Lease, Refuse and Wait."""
 
 from __future__ import annotations
 
@@ -85,6 +85,19 @@ class Lease(NamedTuple):
     until_s: float
 
 
+class Refuse(NamedTuple):
+    """Refuse a waiting job: it leaves the system and is never run. Admission control decides so.
+
+    The decision is refused if the job has run before.
+
+    Parameters
+    ----------
+    job : row of the job
+    """
+
+    job: int
+
+
 class Wait(NamedTuple):
     """Ask for a decision point at ``until_s`` at the latest.
 
@@ -100,4 +113,4 @@ class Wait(NamedTuple):
     until_s: float
 
 
-Decision: TypeAlias = Start | Resize | Preempt | Lease | Wait
+Decision: TypeAlias = Start | Resize | Preempt | Lease | Refuse | Wait

@@ -11,14 +11,14 @@ from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 
-from gpusched_env.core import events, resizing
+from gpusched_env.core import admission, events, resizing
 from gpusched_env.core.placement.rules import RULE_NUMBER, check_numbers, rule_number
-from gpusched_env.core.state import FINISHED, Run, allocate
+from gpusched_env.core.state import FINISHED, REFUSED, Run, allocate
 from gpusched_env.core.storage import as_bytes, copied
 from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.event_log import EVENT_DTYPE, EventLog
 from gpusched_env.instance import Instance
-from gpusched_env.simulator.decisions import Decision, Lease, Preempt, Resize, Start, Wait
+from gpusched_env.simulator.decisions import Decision, Lease, Preempt, Refuse, Resize, Start, Wait
 from gpusched_env.simulator.growing import GrowingArray
 from gpusched_env.simulator.scheduler import Scheduler
 from gpusched_env.simulator.view import ClairvoyantView, ClusterView
@@ -111,7 +111,7 @@ class Simulation:
 
     @property
     def finished(self) -> int:
-        """Number of finished jobs."""
+        """Number of jobs that have left the system: finished, or refused."""
         return int(self._world["finished"])
 
     def advance(self) -> Outcome:
@@ -196,11 +196,13 @@ class Simulation:
             self.refusal = events.REFUSALS[self._preempt(self._row(decision))]
         elif isinstance(decision, Lease):
             self.refusal = events.REFUSALS[self._lease(decision)]
+        elif isinstance(decision, Refuse):
+            self.refusal = events.REFUSALS[self._refuse(self._row(decision))]
         elif isinstance(decision, Wait):
             self.wake_at(float(decision.until_s))
             self.refusal = ""
         else:
-            raise GpuschedError(f"{decision!r} is not a decision: use Start, Resize, Preempt, Lease or Wait")
+            raise GpuschedError(f"{decision!r} is not a decision: use Start, Resize, Preempt, Lease, Refuse or Wait")
         return self.refusal
 
     def _start(self, decision: Start) -> str:
@@ -248,7 +250,7 @@ class Simulation:
             self.arrays.chosen[:explicit] = [gpu if 0 <= gpu < known else -1 for gpu in decision.gpus]
         return events.EXPLICIT, explicit
 
-    def _row(self, decision: Start | Resize | Preempt | Lease) -> int:
+    def _row(self, decision: Start | Resize | Preempt | Lease | Refuse) -> int:
         """Return the row of the decision's job as a Python int; -1 if no job has this row."""
         try:
             row = operator.index(decision.job)
@@ -300,6 +302,13 @@ class Simulation:
         if code == events.BUFFER_FULL:
             self.drain()
             code = events.preempt(self.arrays, job)
+        return code
+
+    def _refuse(self, job: int) -> int:
+        code: int = admission.refuse(self.arrays, job)
+        if code == events.BUFFER_FULL:
+            self.drain()
+            code = admission.refuse(self.arrays, job)
         return code
 
     def _lease(self, decision: Lease) -> int:
@@ -389,7 +398,7 @@ class Simulation:
         return outcome
 
     def _finished(self, row: int) -> bool:
-        return bool(self.arrays.jobs["status"][row] == FINISHED)
+        return bool(self.arrays.jobs["status"][row] in (FINISHED, REFUSED))
 
     def _stuck(self) -> bool:
         """Return whether no job will arrive or finish unless the scheduler makes a decision."""

@@ -15,7 +15,7 @@ from gpusched_env.core.placement.rules import check_numbers, rule_name, rule_num
 from gpusched_env.core.placement.taking import FREE
 from gpusched_env.core.sharing.choices import BENEFIT, MEASURED, PLACEMENTS, SEARCH
 from gpusched_env.core.sharing.seats import MEMORY_SLACK
-from gpusched_env.core.state import ACTIVE, FINISHED, Run
+from gpusched_env.core.state import ACTIVE, FINISHED, REFUSED, Run
 from gpusched_env.core.waiting import waiting_rows
 from gpusched_env.errors import GpuschedError, unknown_name
 from gpusched_env.instance import Semantics
@@ -148,7 +148,7 @@ class ClusterView:
 
     @property
     def finished_count(self) -> int:
-        """Number of finished jobs."""
+        """Number of jobs that have left the system: finished, or refused."""
         return int(self._world["finished"])
 
     @property
@@ -199,7 +199,7 @@ class ClusterView:
 
         Parameters
         ----------
-        name : name of the attribute, one of REQUESTED: ``priority_weight`` or ``slo``
+        name : name of the attribute, one of REQUESTED: ``priority_weight``, ``slo``, ``deadline_s`` or ``value``
         untold : value of all jobs if the workload does not have this attribute
 
         Raises
@@ -212,13 +212,16 @@ class ClusterView:
         if name not in workload.attributes:
             return np.full(self.arrived, untold)
         if name not in self._requests:
-            try:
-                column = np.array(workload.attributes[name], float)
-            except ValueError as error:
-                raise GpuschedError(f"workload {workload.name!r}, {name}: {error}; give numbers") from None
+            column = workload.told(name)
             column.flags.writeable = False
             self._requests[name] = column
         return self._column(name)
+
+    @property
+    def deadline_s(self) -> np.ndarray:
+        """float64 [s]: time by which each job should finish; inf = best effort."""
+        deadlines = self._simulation.instance.workload.deadline_s
+        return np.full(self.arrived, np.inf) if deadlines is None else deadlines[: self.arrived]
 
     @property
     def job_class(self) -> np.ndarray:
@@ -235,6 +238,11 @@ class ClusterView:
             instance = self._simulation.instance
             self._type_rates = type_rates(instance.classes[:, 1], instance.iteration_s, instance.cluster)
         return self._type_rates[self._simulation.instance.job_class[self._known(rows)]]
+
+    def refused(self, rows: np.ndarray) -> np.ndarray:
+        """Boolean: whether each of the jobs ``rows`` was refused (:class:`~gpusched_env.simulator.Refuse`)."""
+        found: np.ndarray = self._job_state["status"][self._known(rows)] == REFUSED
+        return found
 
     @cached_property
     def _able(self) -> np.ndarray | None:

@@ -1,0 +1,54 @@
+"""The kernel that refuses a job: admission control."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpusched_env.core.events import (
+    APPLIED,
+    BUFFER_FULL,
+    HAS_STARTED,
+    IS_FINISHED,
+    IS_REFUSED,
+    IS_RUNNING,
+    NO_JOB,
+    NOT_ARRIVED,
+    write_event,
+)
+from gpusched_env.core.handle import kernel
+from gpusched_env.core.state import FINISHED, FUTURE, REFUSED, RUNNING, Run
+from gpusched_env.core.waiting import dequeue
+from gpusched_env.event_log import REFUSE
+
+
+@kernel(lazy=True)
+def refuse(sim: Run, row: int) -> int:
+    """Let a waiting job that has never run leave the system.
+
+    Returns an index into REFUSALS (APPLIED = the job has left), or BUFFER_FULL.
+    """
+    w = sim.world
+    if row < 0 or row >= w["jobs"]:
+        return NO_JOB
+    job = sim.jobs[row]
+    status = job["status"]
+    if status == FUTURE:
+        return NOT_ARRIVED
+    if status == RUNNING:
+        return IS_RUNNING
+    if status == FINISHED:
+        return IS_FINISHED
+    if status == REFUSED:
+        return IS_REFUSED
+    if job["first_start_s"] != np.inf:
+        return HAS_STARTED
+    if w["events"] == sim.events.shape[0]:
+        return BUFFER_FULL
+    dequeue(sim, row)
+    w["waiting_gpus"] -= job["gpus"]
+    job["status"] = REFUSED
+    w["finished"] += 1
+    in_system = w["next_arrival"] - w["finished"]
+    w["slowdown_weight"] = w["slowdown_weight"] - 1.0 / job["ideal_s"] if in_system > 0 else 0.0
+    write_event(sim, REFUSE, row, -1, 0.0)
+    return APPLIED
