@@ -234,6 +234,24 @@ BASELINES: Final[dict[str, Baseline]] = {
         "Pollux: elastic; genetic search for the fairest goodputs",
         needs_sizes=True,
     ),
+    "elasticflow": Baseline(
+        f"{_HERE}.deadlines.elasticflow:ElasticFlow",
+        {},
+        "ElasticFlow: elastic; admits jobs whose deadlines it can keep",
+        needs_sizes=True,
+    ),
+    "edf": Baseline(
+        f"{_HERE}.deadlines.edf:EarliestDeadlineFirst",
+        {},
+        "elastic; earliest deadline first, each job on as many GPUs as it can use",
+        needs_sizes=True,
+    ),
+    "edf-admission": Baseline(
+        f"{_HERE}.deadlines.edf:EarliestDeadlineFirst",
+        {"admission": True},
+        "as edf; refuses jobs if deadlines would be missed",
+        needs_sizes=True,
+    ),
     LEARNED: Baseline(
         "gpusched_env.agents.learned:LearnedScheduler",
         {},

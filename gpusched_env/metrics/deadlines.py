@@ -11,7 +11,7 @@ from gpusched_env.event_log import REFUSE, EventLog
 from gpusched_env.instance import Instance
 from gpusched_env.portable.arrays import mean, total
 
-SLACK_S: Final = 1e-6  # [s] a job that finishes this much after its deadline has met it: times have rounding errors
+SLACK_S: Final = 1e-3  # [s] a job that finishes this much after its deadline has met it: times have rounding errors
 
 
 def deadline_metrics(instance: Instance, log: EventLog, finish_s: np.ndarray, rows: slice) -> dict[str, float]:

@@ -1,0 +1,1 @@
+"""Schedulers for jobs with deadlines."""
