@@ -252,6 +252,12 @@ BASELINES: Final[dict[str, Baseline]] = {
         "as edf; refuses jobs if deadlines would be missed",
         needs_sizes=True,
     ),
+    "chronus": Baseline(
+        f"{_HERE}.deadlines.chronus:Chronus",
+        {},
+        "Chronus: leases by an integer program; admits the jobs whose deadlines it can keep",
+        needs_sizes=True,
+    ),
     LEARNED: Baseline(
         "gpusched_env.agents.learned:LearnedScheduler",
         {},

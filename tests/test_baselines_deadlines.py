@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpusched_env import Cluster, Instance, Network, Semantics, Workload, make_scheduler, simulate
+from gpusched_env.baselines.deadlines.chronus import Need, admitted, earliest, needed_now
 from gpusched_env.baselines.deadlines.edf import missed
 from gpusched_env.baselines.deadlines.elasticflow import plan_all
 from gpusched_env.baselines.deadlines.plans import Clock, Free, minimum_share
@@ -66,7 +67,7 @@ def test_earliest_deadline_first_misses_the_third_deadline() -> None:
 
 
 SPEEDS = {1: 1.0, 2: 1.8, 4: 3.0, 8: 4.5}
-ALL = ("elasticflow", "edf", "edf-admission")
+ALL = ("elasticflow", "edf", "edf-admission", "chronus")
 
 
 def problem(
@@ -146,10 +147,40 @@ def test_no_scheduler_beats_the_optimum(jobs, slot_s: float, cluster: str) -> No
     instance = problem(*zip(*jobs, strict=True), cluster=cluster, speeds=linear)
     best = most_met(instance, instance.cluster.gpus)
     for name in ALL:
-        log, finish_s = played(instance, name, slot_s=slot_s)
+        log, finish_s = played(instance, name, slot_s=slot_s or 60.0 if name == "chronus" else slot_s)
         met = summarise(instance, log)["deadlines_met"] * len(jobs)
         assert met == pytest.approx((finish_s <= instance.workload.deadline_s + SLACK_S).sum())
         assert met <= best + 1e-9
+
+
+def test_chronus_admits_the_most_valuable_jobs() -> None:
+    needs = [Need(0, 2, 2, 2, 1.0), Need(1, 4, 1, 2, 3.0), Need(2, 2, 2, 2, 1.0), Need(3, 4, 1, 2, 1.0)]
+    assert earliest(needs, 4) is None
+    assert [need.job for need in admitted([], needs, 4)] == [1, 3]  # worth 4; jobs 0 and 2 are worth 2
+    assert [need.job for need in admitted([], needs[::2], 4)] == [0, 2]
+    assert [need.job for need in admitted(needs[:1], needs[1:], 4)] == [2]
+    ties = [Need(0, 4, 1, 1, 1.0), Need(1, 4, 1, 1, 1.0)]
+    assert [need.job for need in admitted([], ties, 4)] == [0]
+
+
+def test_chronus_runs_gangs_now_that_the_earliest_leases_would_miss() -> None:
+    needs = [Need(job, gpus, 1, 2, 1.0) for job, gpus in enumerate([1, 1, 3, 3])]
+    assert earliest(needs, 4) is None  # jobs 0 and 1 take the first lease, and job 2 the second
+    assert needed_now(needs, 4) == {0: 1, 2: 3}
+    assert needed_now(needs[:3], 4) == {0: 1, 1: 1}
+
+
+@given(cases(8), st.lists(st.sampled_from([1, 2, 4]), min_size=8, max_size=8))
+@settings(max_examples=60)
+def test_chronus_meets_every_deadline_that_it_admits(jobs, gpus: list[int]) -> None:
+    arrival_s, work, deadline_s = zip(*jobs, strict=True)
+    told = {"deadline_s": np.array(deadline_s)}
+    rigid = Workload.from_columns(arrival_s, gpus[: len(jobs)], duration_s=work, attributes=told)
+    rules = Semantics(checkpoint_s=0.0, restore_s=0.0)
+    instance = Instance(Cluster.parse("1x4"), rigid, Network(model="none"), rules)
+    log, finish_s = played(instance, "chronus", slot_s=60.0)
+    admits = np.setdiff1d(np.arange(len(jobs)), refused(log))
+    assert (finish_s[admits] <= instance.workload.deadline_s[admits] + SLACK_S).all()
 
 
 def most_met(instance: Instance, speed: float) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 from gpusched_env.errors import WorkloadError, unknown_name
 from gpusched_env.sizes import DOUBLING, Sizes, size_range
 from gpusched_env.traces.elastic_applications import adaptive_jobs, fixed_batch_jobs
+from gpusched_env.traces.elastic_measured import measured_jobs
 from gpusched_env.workload import PROFILE_DTYPE, Profiles, Workload
 
 SpeedUp = Callable[[int], float]
@@ -98,6 +99,7 @@ ELASTIC_RULES: Final[dict[str, Callable[..., Workload]]] = {
     "amdahl": _amdahl_jobs,
     "adaptive-batch": adaptive_jobs,
     "fixed-batch": fixed_batch_jobs,
+    "elasticflow": measured_jobs,
 }
 
 
@@ -107,8 +109,9 @@ def elastic_jobs(workload: Workload, rule: str, **parameters: Any) -> Workload:
     Parameters
     ----------
     rule : "amdahl" = :func:`make_elastic` with Amdahl's speed-up; "adaptive-batch" = Pollux's applications, with the
-        batch of the largest goodput at each size; "fixed-batch" = the same, with the batch that each job requests
-    parameters : for "amdahl": ``serial`` (default 0.05), ``least``, ``most`` and ``step``
+        batch of the largest goodput at each size; "fixed-batch" = the same, with the batch that each job requests;
+        "elasticflow" = ElasticFlow's measured speeds, for jobs with profiles of the table elasticflow
+    parameters : for "amdahl": ``serial`` (default 0.05), ``least``, ``most`` and ``step``; for "elasticflow": ``most``
 
     Raises
     ------

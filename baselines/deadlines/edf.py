@@ -85,8 +85,6 @@ def missed(order: list[Ask], gpus: int, now_s: float, clock: Clock) -> set[int]:
                 continue
             first_s = begin_s.get(ask.job, until_s)
             done = rate[ask.job] * max(until_s - first_s, 0.0)
-            rest.append(
-                ask._replace(left=ask.left - done, held=counts[ask.job], delay_s=max(first_s - until_s, 0.0))
-            )
+            rest.append(ask._replace(left=ask.left - done, held=counts[ask.job], delay_s=max(first_s - until_s, 0.0)))
         todo, now_s = rest, until_s
     return late

@@ -64,7 +64,9 @@ class ElasticFlow(SlotScheduler):
         clock = Clock(self._slot_s, change_cost_s(view))
         gpus = view.cluster.gpus
         new = {ask.job for ask in jobs if ask.job in arrivals and ask.deadline_s < math.inf}
-        due = sorted((ask for ask in jobs if ask.job in self._plans or ask.job in new), key=lambda ask: (ask.deadline_s, ask.job))
+        due = sorted(
+            (ask for ask in jobs if ask.job in self._plans or ask.job in new), key=lambda ask: (ask.deadline_s, ask.job)
+        )
         plans = plan_all(due, Free(now_s, gpus), clock)
         if plans is None and new:
             arrivals -= new

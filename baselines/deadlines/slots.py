@@ -67,7 +67,9 @@ class SlotScheduler(Scheduler):
     def reset(self, view: ClusterView) -> None:
         """Forget the jobs of an earlier run."""
         if not 0 <= self.slot_s < math.inf:
-            raise SchedulerError(f"{self.name}: a slot of {self.slot_s!r} s: it must be a finite number of seconds >= 0")
+            raise SchedulerError(
+                f"{self.name}: a slot of {self.slot_s!r} s: it must be a finite number of seconds >= 0"
+            )
         self._slot_s = view.semantics.round_s or self.slot_s
         self._last = (0, 0)  # jobs that had arrived and left at the last decision
         self._known = 0  # rows below have been admitted or refused

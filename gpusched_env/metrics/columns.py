@@ -57,7 +57,9 @@ COLUMNS: Final = (
 DEADLINE_COLUMNS: Final = (
     Column("deadlines_met", "share", "share of D that finished by the deadline; D = jobs with a deadline", "max"),
     Column("admitted_share", "share", "share of D that was not refused", ""),
-    Column("admitted_met", "share", "share of the jobs of D that were not refused that finished by the deadline", "max"),
+    Column(
+        "admitted_met", "share", "share of the jobs of D that were not refused that finished by the deadline", "max"
+    ),
     Column("mean_tardiness_s", "s", "mean over the finished jobs of D of max(finish - deadline, 0)", "min"),
     Column("max_tardiness_s", "s", "largest max(finish - deadline, 0) of the finished jobs of D", "min"),
     Column("value_share", "share", "sum of value over the jobs of D with a met deadline / sum over D", "max"),

@@ -35,9 +35,7 @@ def deadline_metrics(instance: Instance, log: EventLog, finish_s: np.ndarray, ro
     refused[log.events["job"][log.events["kind"] == REFUSE]] = True
     value = instance.workload.told("value") if "value" in instance.workload.attributes else np.ones(len(finish_s))
     counts = np.isfinite(deadline_s[rows])
-    deadline_s, finish_s, refused, value = (
-        column[rows][counts] for column in (deadline_s, finish_s, refused, value)
-    )
+    deadline_s, finish_s, refused, value = (column[rows][counts] for column in (deadline_s, finish_s, refused, value))
     met = finish_s <= deadline_s + SLACK_S
     late_s = np.maximum(finish_s - deadline_s, 0.0)[~np.isnan(finish_s)]
     late_s[late_s <= SLACK_S] = 0.0

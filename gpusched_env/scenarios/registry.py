@@ -14,6 +14,7 @@ from gpusched_env.instance import Semantics
 from gpusched_env.network import NETWORK_PRESETS, Contention, Network
 from gpusched_env.plugins import load_plugins
 from gpusched_env.scenarios.dally_authors import AUTHORS
+from gpusched_env.scenarios.deadlines import ELASTICFLOW, SLO
 from gpusched_env.scenarios.delay_timer_cells import CELLS
 from gpusched_env.scenarios.family import ScenarioFamily
 from gpusched_env.scenarios.files import load_scenario
@@ -47,7 +48,7 @@ CONGESTED: Final = Network("topology", topology=NETWORK_PRESETS["oversub4"].topo
 # Families of scenarios; SCENARIOS has the scenario of each family with the default parameters.
 FAMILIES: Final[dict[str, ScenarioFamily]] = {
     family.name: family
-    for family in (*NETWORK_SENSITIVE, CELLS, AUTHORS, *HETEROGENEOUS, HADAR, *HADARE, *SJF_BSBF, POLLUX, VARYING)
+    for family in (*NETWORK_SENSITIVE, CELLS, AUTHORS, *HETEROGENEOUS, HADAR, *HADARE, *SJF_BSBF, POLLUX, ELASTICFLOW, VARYING)
 }
 SCENARIOS: Final = (
     # 8 nodes, 64 GPUs, 2 racks; 300 jobs
@@ -137,6 +138,7 @@ SCENARIOS: Final = (
         workload=WorkloadSpec("synthetic:poisson", MANY_SIZES, jobs=3_000, load=1.0),
         network=CONGESTED,
     ),
+    SLO,
     # The families with their default parameters
     *(family.scenario() for family in FAMILIES.values()),
 )

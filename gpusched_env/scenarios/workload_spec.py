@@ -27,6 +27,7 @@ from gpusched_env.traces import (
     where,
     window,
 )
+from gpusched_env.traces.deadlines import check_deadlines, draw_deadlines
 from gpusched_env.traces.elastic import ELASTIC_RULES, check_rule, elastic_jobs
 from gpusched_env.traces.filters import check_amount, split_condition
 from gpusched_env.traces.generators.synthetic import check_parameters, random_stream
@@ -36,9 +37,10 @@ from gpusched_env.workload import Workload, refuse_too_many_jobs
 
 SYNTHETIC: Final = "synthetic:"
 DEFAULT_JOBS: Final = 200  # number of jobs that a generator draws if ``jobs`` is None
+DEADLINES: Final = 2  # number of the random stream of deadlines
 # Fields that are written only if they differ from their defaults, so that a scenario which does not use them has the
 # same fingerprint in all versions.
-LATER_FIELDS: Final = ("where", "sample", "sample_seed", "clip", "ignore_placement", "elastic")
+LATER_FIELDS: Final = ("where", "sample", "sample_seed", "clip", "ignore_placement", "elastic", "deadlines")
 
 
 @dataclass(frozen=True)
@@ -71,11 +73,13 @@ class WorkloadSpec:
         :func:`gpusched_env.traces.ignore_placement`
     elastic : the rule that makes the jobs elastic, and its parameters, such as ``{"rule": "amdahl", "serial": 0.1}``,
         see :func:`gpusched_env.traces.elastic.elastic_jobs`; None = jobs are as their source has them
+    deadlines : the parameters of :func:`gpusched_env.traces.deadlines.draw_deadlines`, such as
+        ``{"least": 0.5, "most": 1.5}``; {} = its defaults; None = jobs have the deadlines of their source
 
     Notes
     -----
-    The fields are applied in this order: start_s and stop_s, where, max_gpus, sample, jobs, clip, load, profiles,
-    ignore_placement, elastic.
+    The fields are applied in this order: start_s and stop_s, where, max_gpus, sample, jobs, clip, load, deadlines,
+    profiles, ignore_placement, elastic.
 
     Raises
     ------
@@ -97,6 +101,7 @@ class WorkloadSpec:
     clip: bool = False
     ignore_placement: bool = False
     elastic: Mapping[str, Any] | None = field(default=None, hash=False)
+    deadlines: Mapping[str, Any] | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
         """Check every field; the file is not opened."""
@@ -130,6 +135,8 @@ class WorkloadSpec:
             if "rule" not in self.elastic:
                 raise ScenarioError(f"workload.elastic names no rule: give one of {', '.join(ELASTIC_RULES)}")
             check_rule(self.elastic["rule"], {name: self.elastic[name] for name in self.elastic if name != "rule"})
+        if self.deadlines is not None:
+            check_deadlines(self.deadlines)
         if self.clip and self.max_gpus is None:
             raise ScenarioError("workload.clip cuts demands to max_gpus: give max_gpus, or leave clip out")
         if self.synthetic:
@@ -212,6 +219,8 @@ class WorkloadSpec:
             workload = clip_gpus(workload, self.max_gpus)
         if self.load is not None:
             workload = scale_to_load(workload, self.load, cluster_gpus)
+        if self.deadlines is not None:
+            workload = draw_deadlines(workload, random_stream(seed, DEADLINES), **self.deadlines)
         if not (self.profiles == "own" or (self.profiles != "unit" and not workload.profiles.is_unit)):
             workload = assign_profiles(workload, self.profiles, random_stream(seed, 1), gpu_types)
         if self.ignore_placement:
