@@ -77,7 +77,7 @@ def problem(
     cluster: str = "1x4",
     speeds: dict[int, float] | None = None,
 ) -> Instance:
-    """Return elastic jobs with work in seconds on one GPU, and deadlines after their arrivals [s]; nothing costs time."""
+    """Return elastic jobs with work and deadlines in seconds, on one GPU and after the arrival; changes are free."""
     told = {"deadline_s": np.array(deadline_s)}
     jobs = Workload.from_columns(arrival_s, [1] * len(work), duration_s=work, attributes=told)
     table = SPEEDS if speeds is None else speeds

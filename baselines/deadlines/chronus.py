@@ -39,10 +39,10 @@ class Chronus(SlotScheduler):
 
     Notes
     -----
-    A job with w seconds of work left (its start or restore included) needs ceil(w / lease) leases, and a deadline in d seconds leaves floor(d / lease)
-    of them. If the earliest free leases, job by job in deadline order, suffice for all jobs, no program is solved: this
-    is the optimum. Ties between optima: the earliest deadline, then the earliest arrival, is admitted first, so that
-    the result does not depend on the solver. Choices: jobs have one deadline each; a program whose search tree exceeds
+    A job with w seconds of work left, its start included, needs ceil(w / lease) leases, and a deadline in d seconds
+    leaves floor(d / lease) of them. If the earliest free leases, job by job in deadline order, suffice for all jobs, no
+    program is solved: this is the optimum. Ties between optima: the earliest arrival is admitted first, so that the
+    result does not depend on the solver. Choices: jobs have one deadline each; a program whose search tree exceeds
     2,000 nodes refuses the arrivals; admitted jobs that can no longer keep their deadlines count as jobs without.
 
     References

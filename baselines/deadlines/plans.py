@@ -158,6 +158,7 @@ def _joined(parts: list[Part]) -> list[Part]:
     joined: list[Part] = []
     for part in parts:
         if joined and joined[-1].gpus == part.gpus and joined[-1].end_s == part.start_s:
-            part = Part(joined.pop().start_s, part.end_s, part.gpus)
-        joined.append(part)
+            joined.append(Part(joined.pop().start_s, part.end_s, part.gpus))
+        else:
+            joined.append(part)
     return joined

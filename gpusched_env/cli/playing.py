@@ -199,7 +199,7 @@ def compare(
     ] = None,
     report: ReportOption = None,
 ) -> None:
-    """Play several schedulers on the same seeds and compare their metrics, best mean JCT first (with deadlines: most met first).
+    """Play several schedulers on the same seeds and compare their metrics, best mean JCT (or most deadlines met) first.
 
     Example: gpusched compare --scenario philly-64-v1 --schedulers fifo,sjf,srtf,las,tiresias --workers -1
     """

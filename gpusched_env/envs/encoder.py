@@ -394,8 +394,8 @@ class Encoder:
         Raises
         ------
         SchedulerError : the job is in no slot; the message names windows that show every job
-        GpuschedError : no action makes this decision: it chooses a size or refuses a job, the rule is not enabled, the GPUs are
-            explicit, or the sub-steps do not fit the sub-batches that actions can name
+        GpuschedError : no action makes this decision: it chooses a size or refuses a job, the rule is not enabled, the
+            GPUs are explicit, or the sub-steps do not fit the sub-batches that actions can name
         """
         from gpusched_env.core.events import APPLIED, preempt_refusal
 

@@ -116,8 +116,8 @@ def comparison_table(results: Sequence[RunResult], metrics: Sequence[str] = DEFA
     """Return a table that compares schedulers on a scenario.
 
     Each scheduler has a row. The scheduler with the best mean JCT comes first (with deadlines: the one that meets
-    most), and the last row is the lower bound. A cell has the mean over seeds. With two or more seeds, the mean is followed by "±" and half the width of the mean's
-    95 % interval (Student t).
+    most), and the last row is the lower bound. A cell has the mean over seeds. With two or more seeds, the mean is
+    followed by "±" and half the width of the mean's 95 % interval (Student t).
 
     Parameters
     ----------

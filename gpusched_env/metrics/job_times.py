@@ -43,8 +43,9 @@ def job_times(instance: Instance, log: EventLog, end_s: float | None = None) -> 
     Notes
     -----
     queueing + service + overhead is the JCT of a finished job, and ``end_s - arrival`` of an unfinished job (of a
-    refused job: the time until it was refused). Each of the three is summed from the log independently; none is computed as a remainder. The exposed communication of a
-    segment is ``service (1 - compute / iteration)``, with the iteration time on the tier and GPU types of the segment.
+    refused job: the time until it was refused). Each of the three is summed from the log
+    independently; none is computed as a remainder. The exposed communication of a segment is
+    ``service (1 - compute / iteration)``, with the iteration time on the tier and GPU types of the segment.
     """
     end_s = end_of_run(instance, log) if end_s is None else float(end_s)
     held = segments(instance, log, end_s)

@@ -33,7 +33,7 @@ _KEPT: Final = "_segments"  # attribute of a sealed log that caches its segments
 
 
 def end_of_run(instance: Instance, log: EventLog) -> float:
-    """Return the end of a run [s]: the time of its last event, or the time limit if some job has not left the system."""
+    """Return the end of a run [s]: the time of its last event, or the time limit if some job is still there."""
     events = log.events
     last = float(events["time_s"][-1]) if len(events) else 0.0
     limit = instance.semantics.time_limit_s

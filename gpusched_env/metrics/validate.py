@@ -66,8 +66,8 @@ def validate(instance: Instance, log: EventLog, complete: bool = True) -> None:
     ----------
     instance : the problem; its semantics (rounds, checkpoint and restore times, time limit) are checked too
     log : the log to check; nothing in it is trusted
-    complete : True = the run must have ended, so every job has finished or was refused, or the time limit was reached; False = the log
-        may also be of an unfinished run
+    complete : True = the run must have ended, so every job has finished or was refused, or the time limit was
+        reached; False = the log may also be of an unfinished run
 
     Raises
     ------

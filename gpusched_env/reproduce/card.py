@@ -93,6 +93,7 @@ CARDS: Final = {
     "dally": "gpusched_env.reproduce.dally:DallyCard",
     "dally-cells": "gpusched_env.reproduce.dally_cells:DallyCellsCard",
     "dally-tuner": "gpusched_env.reproduce.dally_tuner:DallyTunerCard",
+    "elasticflow": "gpusched_env.reproduce.elasticflow:ElasticFlowCard",
     "gavel": "gpusched_env.reproduce.gavel:GavelCard",
     "hadar": "gpusched_env.reproduce.hadar:HadarCard",
     "sjf-bco": "gpusched_env.reproduce.sjf_bco:SjfBcoCard",

@@ -14,13 +14,14 @@ from gpusched_env.scenarios.workload_spec import WorkloadSpec
 # Gang sizes of the 876 jobs of the virtual cluster 103959, as ElasticFlow publishes them (511, 35 and 330 jobs)
 DEMAND: Final = {"1": 0.583, "2": 0.040, "4": 0.377}
 JOBS: Final = 200
+LOAD: Final = 1.2
 OVERHEAD_S: Final = 8.0  # [s] what the authors charge a gang of four GPUs that gets new GPUs
 
 
 def elasticflow(
     jobs: int = JOBS,
     machines: int = 16,
-    load: float = 1.2,
+    load: float | None = None,
     least: float = 0.5,
     most: float = 1.5,
     share: float = 1.0,
@@ -33,7 +34,7 @@ def elasticflow(
     ----------
     jobs : number of jobs
     machines : number of machines of eight GPUs
-    load : offered load of the requested gangs
+    load : offered load of the requested gangs; None = 1.2, and a job list keeps its arrivals
     least, most : a deadline is arrival + U x run time on the requested GPUs, U uniform in this range
     share : share of jobs with a deadline; the others are best effort
     overhead_s : time without progress after a gang gets GPUs [s]
@@ -44,14 +45,18 @@ def elasticflow(
     ----------
     Gu et al., ASPLOS 2023; gudiandian/ElasticFlow, ``ElasticFlow/scheduler``.
     """
-    cut: dict[str, Any] = {"profiles": "elasticflow", "jobs": jobs, "load": load, "elastic": {"rule": "elasticflow"}}
+    cut: dict[str, Any] = {"profiles": "elasticflow", "jobs": jobs, "elastic": {"rule": "elasticflow"}}
     if workload is None:
         deadlines = {"least": least, "most": most, "share": share}
         spec = WorkloadSpec(
-            "synthetic:philly", {"demand": DEMAND, "max_duration_s": 86_400.0}, deadlines=deadlines, **cut
+            "synthetic:philly",
+            {"demand": DEMAND, "max_duration_s": 86_400.0},
+            load=LOAD if load is None else load,
+            deadlines=deadlines,
+            **cut,
         )
     else:
-        spec = WorkloadSpec(f"elasticflow:{workload}", **cut)
+        spec = WorkloadSpec(f"elasticflow:{workload}", load=load, **cut)
     return Scenario(
         name="elasticflow",
         description="Elastic jobs with deadlines on A100 machines: which jobs should be admitted?",
@@ -68,7 +73,9 @@ ELASTICFLOW: Final = ScenarioFamily(
     (
         Parameter("jobs", JOBS, "number of jobs", least=1, most=1_000_000, whole=True),
         Parameter("machines", 16, "machines of eight GPUs", least=1, most=10_000, whole=True),
-        Parameter("load", 1.2, "offered load of the requested gangs", least=0.01, most=100),
+        Parameter(
+            "load", None, "offered load of the requested gangs; default: 1.2, or as in the list", least=0.01, most=100
+        ),
         Parameter("least", 0.5, "smallest deadline after the arrival / run time", least=0, most=1_000),
         Parameter("most", 1.5, "largest deadline after the arrival / run time", least=0, most=1_000),
         Parameter("share", 1.0, "share of jobs with a deadline", least=0, most=1),

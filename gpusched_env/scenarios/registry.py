@@ -48,8 +48,9 @@ CONGESTED: Final = Network("topology", topology=NETWORK_PRESETS["oversub4"].topo
 # Families of scenarios; SCENARIOS has the scenario of each family with the default parameters.
 FAMILIES: Final[dict[str, ScenarioFamily]] = {
     family.name: family
-    for family in (*NETWORK_SENSITIVE, CELLS, AUTHORS, *HETEROGENEOUS, HADAR, *HADARE, *SJF_BSBF, POLLUX, ELASTICFLOW, VARYING)
+    for family in (*NETWORK_SENSITIVE, CELLS, AUTHORS, *HETEROGENEOUS, HADAR, *HADARE, *SJF_BSBF, POLLUX, VARYING)
 }
+FAMILIES[ELASTICFLOW.name] = ELASTICFLOW
 SCENARIOS: Final = (
     # 8 nodes, 64 GPUs, 2 racks; 300 jobs
     Scenario(
