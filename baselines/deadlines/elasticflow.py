@@ -109,25 +109,25 @@ class ElasticFlow(SlotScheduler):
                 size = ask.sizes[at + 1]
                 if ask.job in self._plans:
                     old = self._plans[ask.job]
-                    plan = self._offered(ask, at + 1, old, free, now_s, change_s, clock)
-                    if plan is None:
+                    offer = self._offered(ask, at + 1, old, free, now_s, change_s, clock)
+                    if offer is None:
                         continue
-                    extra = plan.gpu_s - old.gpu_s
+                    extra = offer.gpu_s - old.gpu_s
                 else:
-                    plan, before = None, ask.sizes[at] * ask.left / ask.rates[at] if at else 0.0
+                    offer, before = None, ask.sizes[at] * ask.left / ask.rates[at] if at else 0.0
                     extra = size * ask.left / ask.rates[at + 1] - before
                 key = (at > 0, rounded_key(extra / (size - ask.sizes[at])), ask.job)
                 if best is None or key < best[0]:
-                    best = (key, size, plan)
+                    best = (key, size, offer)
             if best is None:
                 break
-            (_, _, job), size, plan = best
-            if plan is None:
-                plan = Plan([Part(now_s, change_s, size - counts[job])], math.inf, math.inf)
+            (_, _, job), size, offer = best
+            if offer is None:
+                offer = Plan([Part(now_s, change_s, size - counts[job])], math.inf, math.inf)
             else:
                 free.take(self._plans[job], -1)
-                self._plans[job] = plan
-            free.take(plan)
+                self._plans[job] = offer
+            free.take(offer)
             counts[job] = size
         return counts
 
@@ -170,7 +170,8 @@ def plan_all(asks: list[Ask], free: Free, clock: Clock) -> Plans | None:
 
 def followed(ask: Ask, plan: Plan, now_s: float, clock: Clock) -> Plan | None:
     """Return what is left of a plan now; None if the job would miss its deadline with it."""
-    left, held, gpu_s, parts = ask.left, ask.held, 0.0, []
+    left, held, gpu_s = ask.left, ask.held, 0.0
+    parts: list[Part] = []
     for part in plan.parts:
         start_s = max(part.start_s, now_s)
         if part.end_s <= start_s:

@@ -18,8 +18,7 @@ def read_elasticflow(path: Path) -> tuple[Workload, ReadReport]:
     """Read a job list whose times are in seconds.
 
     ``duration`` is the run time. ``ddl`` is the deadline and has the same origin as ``submit_time``. The job id is the
-    row number from 0. Attributes: original_id, model, batch_size, deadline_s (seconds after the submission; schedulers
-    do not see it).
+    row number from 0. Attributes: original_id, model, batch_size, deadline_s (seconds after the submission).
 
     Raises
     ------

@@ -27,7 +27,7 @@ def read_hydra(path: Path) -> tuple[Workload, ReadReport]:
     (preprocess.ipynb). Every job takes one GPU, because the jobs are PAI tasks with one instance on one whole GPU. An
     iteration takes one second on an A100. Each job has its own profile, because no two jobs have the same ratios of run
     times. Memory, gradients and batch are unknown. The job id is the row number from 0. Attributes: original_id,
-    deadline_s (seconds after the submission, inf = none; schedulers do not see it).
+    deadline_s (seconds after the submission, inf = none).
 
     Raises
     ------
