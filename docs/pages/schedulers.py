@@ -22,6 +22,7 @@ from pages.markdown import write as write_page
 MORE = {
     "bco": ("reproduce_sjf_bco", "The experiments of the SJF-BCO paper again"),
     "bsbf": ("sjf_bsbf", "SJF-BSBF: claims and our numbers"),
+    "deadlines": ("deadlines", "Deadlines: jobs, schedulers and metrics"),
     "elastic": ("elastic", "Elastic jobs: sizes, speeds and schedulers"),
     "dally": ("dally", "Dally: delay scheduling with leases"),
     "gavel": ("gavel", "Gavel: policies and rounds"),
