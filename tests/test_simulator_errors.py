@@ -50,7 +50,7 @@ def test_a_rule_that_refuses_a_gang_for_ever_is_a_stall() -> None:
 def test_a_tuple_is_not_a_decision() -> None:
     simulation = begin(unit_instance([0], [1], [5]))
     for thing in ((0, "pack"), None, 0, "start"):
-        with pytest.raises(GpuschedError, match="is not a decision: use Start, Resize, Preempt, Lease or Wait"):
+        with pytest.raises(GpuschedError, match="is not a decision: use Start, Resize, Preempt, Lease, Refuse or Wait"):
             simulation.apply(thing)  # type: ignore[arg-type]
 
 

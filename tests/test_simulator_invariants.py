@@ -12,13 +12,15 @@ from gpusched_env.core.events import (
     BAD_SIZE,
     BAD_SUB_STEPS,
     CANNOT_RUN,
+    HAS_STARTED,
+    IS_REFUSED,
     MAY_NOT_SHARE,
     NO_MEMORY,
     REFUSALS,
 )
 from gpusched_env.core.queries import Asked, progress
 from gpusched_env.core.state import CHECKPOINTING, FINISHED, FUTURE, RUNNING, WAITING
-from gpusched_env.event_log import COMPLETE, EVENT_KINDS, RESIZE
+from gpusched_env.event_log import COMPLETE, EVENT_KINDS, REFUSE, RESIZE
 from gpusched_env.instance import TIE_ORDERS, Instance, Semantics
 from gpusched_env.metrics import job_times, validate
 from gpusched_env.network import COLLECTIVES, Contention, Network, TopologySpec
@@ -194,6 +196,7 @@ def test_random_play_meets_every_kind_of_refusal_and_event() -> None:
         kinds |= set(simulation.log().events["kind"].tolist())
     # here every job runs on every type (else: test_gpu_types.py),
     # none shares GPUs (else: test_simulator_sharing.py), and none is elastic (else: test_simulator_elastic.py)
-    elsewhere = (CANNOT_RUN, MAY_NOT_SHARE, NO_MEMORY, BAD_SUB_STEPS, BAD_SIZE)
+    # or refused (else: test_deadlines.py)
+    elsewhere = (CANNOT_RUN, MAY_NOT_SHARE, NO_MEMORY, BAD_SUB_STEPS, BAD_SIZE, HAS_STARTED, IS_REFUSED)
     assert seen == set(REFUSALS) - {REFUSALS[code] for code in elsewhere}
-    assert kinds == set(range(len(EVENT_KINDS))) - {RESIZE}
+    assert kinds == set(range(len(EVENT_KINDS))) - {RESIZE, REFUSE}
