@@ -31,6 +31,8 @@ def _small() -> Scenario:
 def _scenario_name(baseline: Baseline) -> str:
     if baseline.needs_sharing:
         return "bsbf-physical-30-v1"
+    if ".deadlines." in baseline.target:
+        return "elasticflow-v0:jobs=40"
     if baseline.needs_sizes:
         return "pollux-64-v0:jobs=40"
     if "hadare" in baseline.target:
