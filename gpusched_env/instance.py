@@ -285,10 +285,10 @@ class Instance:
             if self.semantics.max_copies > 1:
                 raise ScenarioError("sharing: copies of a gang cannot share GPUs; set semantics.max_copies to 1")
             self.sharing_tables = sharing_tables(sharing, self.classes, self.workload, cluster.gpu_types)
-        asked = np.unique(self.job_class)
+        asked = slice(None) if self.workload.sizes is None else np.unique(self.job_class)
         refuse_unable(self.ideal_iteration_s[asked], self.classes[asked], self.workload, cluster)
-        runs = np.isfinite(self.ideal_iteration_s[of_option])
-        self.sizes = size_table(self.workload.sizes, self.job_class, np.where(runs, of_option, -1), self.classes[:, 1])
+        able = np.isfinite(self.ideal_iteration_s)
+        self.sizes = size_table(self.workload.sizes, self.job_class, of_option, self.classes[:, 1], able)
         if self.sizes.elastic and (self.semantics.max_copies > 1 or sharing is not None):
             raise ScenarioError(
                 "workload: elastic jobs can neither run in copies nor share GPUs; leave out semantics.max_copies and "
