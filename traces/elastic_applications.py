@@ -213,23 +213,43 @@ def _tiers(gpus: int) -> tuple[tuple[int, int], ...]:
 @cache
 def _adaptive_speeds(application: str, speeds: str) -> list[tuple[int, int, float, float]]:
     """Return a tuple (GPUs, tier, compute [s], total [s]) per iteration at the initial batch, of each size and tier."""
-    trained, limits = _applications(speeds)[application], limits_of(application)
-
-    def timing(gpus: int, machines: int) -> Timing:
-        if speeds == "measured":
-            return load_steps(STEPS).timing(application, gpus, machines)
-        return load_fitted("pollux").fits[GPU_TYPE][application].throughput
-
-    shares, worths = trained.worths()
-    found = []
-    for gpus in _sizes(application, limits.largest):
+    found: list[tuple[int, int, float, float]] = []
+    for gpus in _sizes(application, limits_of(application).largest):
         for tier, machines in _tiers(gpus):
-            choices = best_batches(timing(gpus, machines), gpus, machines, limits, worths)
-            if choices:
-                compute_s = total(shares * np.array([choice.compute_s for choice in choices]))
-                seconds = total(shares * np.array([choice.seconds for choice in choices]))
-                found.append((gpus, tier, compute_s, seconds))
+            times = _adaptive_times(application, speeds, gpus, machines)
+            if times is not None:
+                found.append((gpus, tier, *times))
+            elif speeds == "measured" and tier == MACHINE and found:
+                found.append((gpus, tier, *_extrapolated(application, gpus)))
     return found
+
+
+def _extrapolated(application: str, gpus: int) -> tuple[float, float]:
+    """Return the times of a gang that is larger than each measured machine, if it were in one machine.
+
+    No such machine is in the cluster, but the fair share of Pollux is such a gang. Its times are those of the fitted
+    model, in the ratio that measured and fitted times have on the largest measured gang in one machine.
+    """
+    largest = max(size for machines, size in load_steps(STEPS).steps[application] if machines == 1)
+    known = _adaptive_times(application, "measured", largest, 1)
+    modelled = _adaptive_times(application, "fitted", largest, 1)
+    wanted = _adaptive_times(application, "fitted", gpus, 1)
+    assert known and modelled and wanted
+    return known[0] / modelled[0] * wanted[0], known[1] / modelled[1] * wanted[1]
+
+
+def _adaptive_times(application: str, speeds: str, gpus: int, machines: int) -> tuple[float, float] | None:
+    """Return the compute and the total time of a gang per iteration at the initial batch [s]; None = it has no batch."""
+    limits = limits_of(application)
+    shares, worths = _applications(speeds)[application].worths()
+    timing: Timing = load_fitted("pollux").fits[GPU_TYPE][application].throughput
+    if speeds == "measured":
+        timing = load_steps(STEPS).timing(application, gpus, machines)
+    choices = best_batches(timing, gpus, machines, limits, worths)
+    if not choices:
+        return None
+    compute_s = total(shares * np.array([choice.compute_s for choice in choices]))
+    return compute_s, total(shares * np.array([choice.seconds for choice in choices]))
 
 
 def _sizes(application: str, batch: int) -> range:
