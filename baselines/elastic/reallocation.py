@@ -18,12 +18,10 @@ def movable(view: ClusterView) -> np.ndarray:
 
 def supply(view: ClusterView) -> np.ndarray:
     """Return the GPUs of each node that no gang in a checkpoint holds; int64 [N]."""
-    counts = view.free_by_node.astype(np.int64)
-    held = held_counts(view)
-    ending = set(view.running[view.checkpointing].tolist())
-    for job, nodes in held.items():
-        if job not in ending:
-            counts += nodes
+    counts: np.ndarray = view.cluster.nodes["gpus"].astype(np.int64)
+    if view.checkpointing.any():
+        ending = np.isin(view.holders, view.running[view.checkpointing])
+        counts -= np.bincount(view.cluster.node_of_gpu[ending], minlength=len(counts))
     return counts
 
 
