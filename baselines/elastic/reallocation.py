@@ -27,9 +27,13 @@ def supply(view: ClusterView) -> np.ndarray:
 
 def held_counts(view: ClusterView) -> Counts:
     """Return the number of GPUs of each node that each running job holds."""
-    holders, nodes = view.holders, view.cluster.node_of_gpu
+    running, holders, nodes = view.running, view.holders, view.cluster.node_of_gpu
+    by_job = np.argsort(running)
+    held = holders >= 0
+    at = by_job[np.searchsorted(running, holders[held], sorter=by_job)] if len(running) else holders[held]
     count = len(view.cluster.nodes)
-    return {job: np.bincount(nodes[holders == job], minlength=count) for job in view.running.tolist()}
+    table = np.bincount(at * count + nodes[held], minlength=len(running) * count).reshape(len(running), count)
+    return dict(zip(running.tolist(), table, strict=True))
 
 
 def on_most_free(view: ClusterView, sizes: Mapping[int, int]) -> Counts:

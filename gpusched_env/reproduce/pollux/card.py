@@ -50,7 +50,7 @@ class PolluxCard(Card):
     def tables(self, results: Results) -> Sequence[Table]:
         """Return the mean JCT by workload, and by load: published, ours, and the difference."""
         played = [w for w in WORKLOADS if not math.isnan(_ours(results, "pollux", w))]
-        table = new_table("Mean JCT [s] by workload", "", *map(str, played), "mean")
+        table = new_table("Mean JCT \\[s] by workload", "", *map(str, played), "mean")
         for policy, stored in MEAN_JCT_S.items():
             told = [stored[w - 1] for w in played]
             ours = [_ours(results, policy, w) for w in played]
@@ -59,7 +59,7 @@ class PolluxCard(Card):
         loads = [load for load in LOADS if not math.isnan(_ours(results, "pollux", 1, load))]
         if not loads:
             return [table]
-        others = new_table("Mean JCT [s] of workload 1 by load", "", *(f"{load:g}" for load in loads))
+        others = new_table("Mean JCT \\[s] of workload 1 by load", "", *(f"{load:g}" for load in loads))
         for policy, stored in AT_LOAD_S.items():
             _add(others, policy, list(stored), [_ours(results, policy, 1, load) for load in loads])
         return [table, others]
