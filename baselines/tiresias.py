@@ -116,7 +116,12 @@ class Tiresias(Scheduler):
 
     def player(self, simulation: Simulation) -> ListedRun | None:
         """Return the compiled loop, which exists only for policy "las" without promotion."""
-        if type(self) is not Tiresias or self.policy != "las" or math.isfinite(self.knob) or self.demote_on != "progress":
+        if (
+            type(self) is not Tiresias
+            or self.policy != "las"
+            or math.isfinite(self.knob)
+            or self.demote_on != "progress"
+        ):
             return None
         rules = ListRules(
             QUEUES,

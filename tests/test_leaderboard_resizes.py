@@ -13,7 +13,7 @@ from gpusched_env.instance import Instance, Semantics
 from gpusched_env.leaderboard import record, replay, unpack
 from gpusched_env.leaderboard.baseline_entries import misfit
 from gpusched_env.leaderboard.columns import pack
-from gpusched_env.leaderboard.tracks import Track, TrackProblem
+from gpusched_env.leaderboard.tracks import Track
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import ClusterView, Preempt, Resize, Scheduler, Start, simulate
 from gpusched_env.traces.elastic import amdahl, make_elastic

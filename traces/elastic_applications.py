@@ -234,12 +234,14 @@ def _extrapolated(application: str, gpus: int) -> tuple[float, float]:
     known = _adaptive_times(application, "measured", largest, 1)
     modelled = _adaptive_times(application, "fitted", largest, 1)
     wanted = _adaptive_times(application, "fitted", gpus, 1)
-    assert known and modelled and wanted
+    assert known is not None
+    assert modelled is not None
+    assert wanted is not None
     return known[0] / modelled[0] * wanted[0], known[1] / modelled[1] * wanted[1]
 
 
 def _adaptive_times(application: str, speeds: str, gpus: int, machines: int) -> tuple[float, float] | None:
-    """Return the compute and the total time of a gang per iteration at the initial batch [s]; None = it has no batch."""
+    """Return the compute and the total time of a gang per iteration at the initial batch [s]; None = no batch fits."""
     limits = limits_of(application)
     shares, worths = _applications(speeds)[application].worths()
     timing: Timing = load_fitted("pollux").fits[GPU_TYPE][application].throughput

@@ -84,9 +84,9 @@ def equally(g: Grants, count: int, gpus: int) -> None:
         fewest = -1
         for i in range(count):
             row = g.rows[i]
-            if g.step[i] > 0 and g.step[i] < g.last[row] and more(g, i) <= gpus:
-                if fewest < 0 or g.sizes[row, g.step[i]] < g.sizes[g.rows[fewest], g.step[fewest]]:
-                    fewest = i
+            may = g.step[i] > 0 and g.step[i] < g.last[row] and more(g, i) <= gpus
+            if may and (fewest < 0 or g.sizes[row, g.step[i]] < g.sizes[g.rows[fewest], g.step[fewest]]):
+                fewest = i
         if fewest < 0:
             return
         gpus -= more(g, fewest)

@@ -1,4 +1,4 @@
-"""Tiresias for elastic jobs: those with little attained service first, shrunk to let others in, grown if GPUs are left."""
+"""Tiresias for elastic jobs: least attained service first; gangs shrink for newcomers, and grow if GPUs are left."""
 
 from __future__ import annotations
 

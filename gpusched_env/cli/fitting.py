@@ -15,7 +15,9 @@ Rows = list[tuple[str, ...]]  # the first row is the header
 
 
 def fit_profiles(
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="gavel, elasticflow, pollux, pollux-steps, sia or dally.")],
+    table: Annotated[
+        str, typer.Argument(metavar="TABLE", help="gavel, elasticflow, pollux, pollux-steps, sia or dally.")
+    ],
     source: Annotated[
         Path,
         typer.Argument(
@@ -85,7 +87,11 @@ def _gangs(table: StepTable) -> Rows:
     return [
         ("application", "gangs in one machine", "gangs of several", "times"),
         *(
-            (name, *(f"{sum(min(m, 2) == k for m, _ in gangs)}" for k in (1, 2)), f"{sum(r.shape[1] for r in gangs.values()):,}")
+            (
+                name,
+                *(f"{sum(min(m, 2) == k for m, _ in gangs)}" for k in (1, 2)),
+                f"{sum(r.shape[1] for r in gangs.values()):,}",
+            )
             for name, gangs in table.steps.items()
         ),
     ]

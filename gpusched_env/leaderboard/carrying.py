@@ -21,9 +21,9 @@ class Carrying(Simulation):
     def carry_out(self, decision: Decision) -> Decision | None:
         """Apply a decision and return its canonical form; None if it was refused, and :attr:`refusal` says why.
 
-        In canonical form, a start and a resize give their GPUs, whose number is the size. If the scenario has sharing, it also gives its number of sub-steps
-        and whether it shares a GPU. A lease gives the time at which it actually ends; with rounds, this is the end of a
-        round.
+        In canonical form, a start and a resize give their GPUs, whose number is the size. If the scenario has sharing,
+        a start also gives its number of sub-steps and whether it shares a GPU. A lease gives the time at which it
+        actually ends; with rounds, this is the end of a round.
         """
         held = self._held_by(decision) if isinstance(decision, Resize) else None
         was_free = None if self.instance.gpu_jobs == 1 else self._free_gpus()

@@ -28,8 +28,8 @@ class Table:
     points : int64 [D], number of the decision point of each decision, from 0, non-decreasing
     times_ms : int64 [D], simulated time of each decision, rounded to milliseconds, non-decreasing
     jobs : int64 [D], row of the job; -1 for a wait
-    gpu_at, gpu_counts : int64 [D], index in ``gpus`` of the first GPU of a start or resize, and number of its GPUs (0 for
-        other decisions)
+    gpu_at, gpu_counts : int64 [D], index in ``gpus`` of the first GPU of a start or resize, and its number of GPUs
+        (0 for other decisions)
     gpus : int64 [G], GPU ids of all starts and resizes, in the order in which the decisions give them
     until_s : float64 [D], end of a lease or wait [s]; NaN for other decisions
     shares : bool [D], True for a start that shares GPUs

@@ -118,7 +118,11 @@ class Replay(Carrying):
         if done is None:
             raise self._error(f"is refused: {self.refusal}")
         if self.vain:
-            what = "the gang has these GPUs already" if isinstance(decision, Resize) else "the job's lease ends then anyway"
+            what = (
+                "the gang has these GPUs already"
+                if isinstance(decision, Resize)
+                else "the job's lease ends then anyway"
+            )
             raise self._error(f"has no effect: {what}")
         if done != decision:
             raise self._error(f"is not in canonical form: {done}")

@@ -43,7 +43,10 @@ def write_fitted(table: FittedTable, path: Path) -> None:
     """Write a table atomically, with one line for each application or fit; equal tables give equal bytes."""
     lines = [f"{json.dumps(key)}: {json.dumps(getattr(table, key))}" for key in WORDS]
     lines.append('"applications": ' + _lines({name: written_columns(app) for name, app in table.applications.items()}))
-    fits = [f"{json.dumps(t)}: {_lines({n: written_columns(fit) for n, fit in row.items()})}" for t, row in table.fits.items()]
+    fits = [
+        f"{json.dumps(t)}: {_lines({n: written_columns(fit) for n, fit in row.items()})}"
+        for t, row in table.fits.items()
+    ]
     lines.append('"fits": {\n' + ",\n".join(fits) + "\n}")
     write_whole(path, "{\n" + ",\n".join(lines) + "\n}\n")
 

@@ -75,9 +75,7 @@ class Choice(NamedTuple):
     seconds: float
 
 
-def best_batches(
-    throughput: Timing, gpus: int, machines: int, limits: Limits, worths: Sequence[Worth]
-) -> list[Choice]:
+def best_batches(throughput: Timing, gpus: int, machines: int, limits: Limits, worths: Sequence[Worth]) -> list[Choice]:
     """Choose the batch with the largest goodput among 50 totals in a geometric sequence, for each of ``worths``.
 
     Parameters

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from gpusched_env.errors import TraceError
+from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.streams import csv_rows
 from gpusched_env.traces.profile_tables.application import Application
 from gpusched_env.traces.profile_tables.goodput import gain
@@ -30,9 +32,9 @@ def pollux_steps(source: Path) -> StepTable:
     measurements; else they are interpolated linearly over machines, GPUs and batch, as the authors do, in all
     measurements (a Delaunay triangulation by SciPy). A batch outside is left out.
 
-    The iterations of an application at a batch are the progress of each epoch / the worth of an iteration, which follows
-    from the squared norm and the variance of the measured gradients in this epoch. As in the authors' simulator, the
-    progress of an epoch is the smallest one over the trained batches.
+    The iterations of an application at a batch are the sum over epochs of progress / worth of an iteration. The worth
+    follows from the squared norm and the variance of the gradients that were measured in the epoch. As in the authors'
+    simulator, the progress at the end of an epoch is the smallest one over the trained batches.
 
     Raises
     ------
@@ -64,32 +66,19 @@ def placement_of(gpus: int, machines: int) -> tuple[int, ...]:
 
 def _steps(folder: Path) -> dict[tuple[int, int], np.ndarray]:
     """Return (machines, GPUs) -> rows, see StepTable."""
-    from scipy.interpolate import LinearNDInterpolator
-
-    measured, points = _placements(folder), defaultdict(list)
-    for placement, rows in measured.items():
-        for batch, times in rows.items():
-            points[len(placement), sum(map(int, placement)), batch].append(times)
-    table = [(*key, *np.mean(times, axis=0)) for key, times in points.items()]
-    for place, (nodes, gpus, batch, *seconds) in csv_rows(
-        folder / "scalability.csv", ("num_nodes", "num_replicas", "local_bsz", *TIMES)
-    ):
-        step_s, sync_s = map(place.seconds, TIMES, seconds)
-        if step_s > 0:
-            table.append((*map(int, (nodes, gpus, batch)), step_s, sync_s))
-    known = np.array(table)
-    between = LinearNDInterpolator(known[:, :3], known[:, 3:])
-    batches = np.unique(known[:, 2])
+    measured = _placements(folder)
+    known, between = _interpolator(folder, measured)
     found = {}
     for machines, gangs in ((1, range(1, NODE_GPUS + 1)), (2, range(2, MOST_GPUS + 1))):
         for gpus in gangs:
             placement = placement_of(gpus, machines)
-            name = "".join(map(str, placement))
-            if name in measured:
-                rows = np.array([(batch, *times) for batch, times in sorted(measured[name].items())])
+            own = measured.get("".join(map(str, placement)))
+            if own is not None:
+                rows = np.array([(batch, *times) for batch, times in sorted(own.items())])
             else:
-                where = np.column_stack([np.full((len(batches), 2), (min(len(placement), MOST_NODES), gpus)), batches])
-                rows = np.column_stack([batches, between(where)])
+                nodes = min(len(placement), MOST_NODES)
+                where = np.column_stack([np.full(len(known), nodes), np.full(len(known), gpus), known])
+                rows = np.column_stack([known, between(where)])
                 rows = rows[np.isfinite(rows).all(axis=1)]
             if len(rows):
                 rows[:, 1] -= rows[:, 2]
@@ -97,17 +86,45 @@ def _steps(folder: Path) -> dict[tuple[int, int], np.ndarray]:
     return found
 
 
+def _interpolator(folder: Path, measured: Measured) -> tuple[np.ndarray, Any]:
+    """Return the measured batches, and a function from rows (machines, GPUs, batch) to step and sync times [s]."""
+    from scipy.interpolate import LinearNDInterpolator
+
+    points: dict[tuple[int, int, int], list[tuple[float, float]]] = defaultdict(list)
+    for name, rows in measured.items():
+        for samples, times in rows.items():
+            points[len(name), sum(map(int, name)), samples].append(times)
+    table = [(*key, *np.mean(times, axis=0)) for key, times in points.items()]
+    columns = ("num_nodes", "num_replicas", "local_bsz")
+    for place, (nodes, gpus, batch, *seconds) in csv_rows(folder / "scalability.csv", (*columns, *TIMES)):
+        step_s, sync_s = map(place.seconds, TIMES, seconds)
+        if step_s > 0:
+            units = ("machines", "GPUs", "samples")
+            where = [place.whole(*field) for field in zip(columns, (nodes, gpus, batch), units, strict=True)]
+            table.append((*where, step_s, sync_s))
+    known = np.array(table)
+    return np.unique(known[:, 2]), LinearNDInterpolator(known[:, :3], known[:, 3:])
+
+
 def _placements(folder: Path) -> Measured:
     measured: Measured = defaultdict(dict)
-    for place, (placement, batch, *seconds) in csv_rows(
-        folder / "placements.csv", ("placement", "local_bsz", *TIMES)
-    ):
+    for place, (placement, batch, *seconds) in csv_rows(folder / "placements.csv", ("placement", "local_bsz", *TIMES)):
         if not re.fullmatch("[1-9]+", placement):
             place.refuse("placement", placement, "expected a digit from 1 to 9 for each machine; correct the row")
         step_s, sync_s = map(place.seconds, TIMES, seconds)
         if step_s > 0:
             measured[placement][place.whole("local_bsz", batch, "samples")] = (step_s, sync_s)
     return measured
+
+
+def _number(place: Place, field: str, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        place.refuse(field, text, "expected a finite number >= 0; correct the row")
+    return value
 
 
 def _application(folder: Path, name: str) -> Application:
@@ -117,7 +134,9 @@ def _application(folder: Path, name: str) -> Application:
         if match := re.fullmatch(r"validation-([1-9]\d*)\.csv", path.name):
             columns = ("progress", "grad_sqr", "grad_var")
             rows = csv_rows(path, columns)
-            epochs[int(match[1])] = np.array([[float(text) for text in values] for _, values in rows])
+            epochs[int(match[1])] = np.array(
+                [[_number(place, *field) for field in zip(columns, texts, strict=True)] for place, texts in rows]
+            )
     count = min(map(len, epochs.values()), default=0)
     if not count:
         raise TraceError(f"{folder}: no validation-BATCH.csv there, or one without rows; give the folder above it")

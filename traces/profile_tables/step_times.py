@@ -61,7 +61,7 @@ class StepTable:
 
 @dataclass(frozen=True)
 class StepTiming:
-    """The measured times of one gang, linear between measured batches; ``rows`` as in StepTable, None = not measured."""
+    """The measured times of one gang, linear between measured batches; ``rows`` as in StepTable, None = none."""
 
     rows: np.ndarray | None
 
@@ -110,7 +110,9 @@ def write_steps(table: StepTable, path: Path) -> None:
     for name, gangs in table.steps.items():
         texts = [
             f'"{machines} {gpus}": '
-            + json.dumps([[round(value * unit) for value in row.tolist()] for row, unit in zip(found, UNITS, strict=True)])
+            + json.dumps(
+                [[round(value * unit) for value in row.tolist()] for row, unit in zip(found, UNITS, strict=True)]
+            )
             for (machines, gpus), found in gangs.items()
         ]
         applications.append(f"{json.dumps(name)}: {{\n" + ",\n".join(texts) + "\n}")
@@ -125,7 +127,9 @@ def _table(text: str, where: str) -> StepTable:
     try:
         data = json.loads(text)
         applications = {name: read_application(name, row) for name, row in data["applications"].items()}
-        steps = {name: {_gang(key): _rows(rows) for key, rows in gangs.items()} for name, gangs in data["steps"].items()}
+        steps = {
+            name: {_gang(key): _rows(rows) for key, rows in gangs.items()} for name, gangs in data["steps"].items()
+        }
         if set(steps) != set(applications):
             raise ValueError("other applications have steps than are described")
         called, source, licence, made, gpu_type = (str(data[key]) for key in (*WORDS, "gpu_type"))
