@@ -27,7 +27,7 @@ def test_missing_workloads_are_named_with_the_command_that_fetches_them(
 def test_runs_and_their_scenarios(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUSCHED_DATA", str(TRACES))
     card = load_card("pollux")
-    assert len(card.runs(quick=True)) == 6
+    assert len(card.runs(quick=True)) == 14
     runs = card.runs(quick=False)
     assert len(runs) == 33
     assert {run.labels["policy"] for run in runs} == {*POLICIES, CROWDED}

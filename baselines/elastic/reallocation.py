@@ -28,7 +28,7 @@ def supply(view: ClusterView) -> np.ndarray:
 def held_counts(view: ClusterView) -> Counts:
     """Return the number of GPUs of each node that each running job holds."""
     running, holders, nodes = view.running, view.holders, view.cluster.node_of_gpu
-    by_job = np.argsort(running)
+    by_job = np.argsort(running, kind="stable")
     held = holders >= 0
     at = by_job[np.searchsorted(running, holders[held], sorter=by_job)] if len(running) else holders[held]
     count = len(view.cluster.nodes)
