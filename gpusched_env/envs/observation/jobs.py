@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from gpusched_env.cluster import TIERS
-from gpusched_env.core.events import productive_s, seconds_left
+from gpusched_env.core.events import attained_service, productive_s, seconds_left
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.network.settling import beside_company
 from gpusched_env.core.state import CHECKPOINTING, Run
@@ -22,6 +22,8 @@ _TIERS: Final = len(TIERS)
 @kernel
 def attained_by(sim: Run, number: int) -> float:
     """Attained service of a running gang's job at the current time, as in :func:`events.attained_service` [GPU s]."""
+    if sim.world["elastic"]:
+        return attained_service(sim, sim.replicas[number]["job"])
     return (sim.replicas[number]["service_s"] + productive_s(sim, number)) * sim.replicas[number]["gang"]
 
 
@@ -49,7 +51,7 @@ def write_queue(sim: Run, env: EnvArrays, filled: int, same_time: bool) -> None:
     """
     w = sim.world
     out = env.out_queue
-    starts = (len(env.rules) + len(env.partners)) * max(env.config["sub_batches"], 1)  # actions of a slot
+    starts = (len(env.rules) + len(env.partners)) * env.config["options"]  # actions of a slot
     for k in range(filled):
         row = env.queue[k]
         fits = 0
@@ -70,7 +72,7 @@ def write_queue(sim: Run, env: EnvArrays, filled: int, same_time: bool) -> None:
         out[k, 0] = 1.0
         out[k, 1] = job["gpus"] / w["gpus"]
         out[k, 2] = min(job["gpus"] / w["node_gpus"], 1.0)
-        out[k, 5] = scaled_time(job["service_s"] * job["gpus"] / w["gpus"])
+        out[k, 5] = scaled_time(attained_service(sim, row) / w["gpus"])
         out[k, 6] = job["preemptions"] / (1.0 + job["preemptions"])
         out[k, 7] = scaled_time(left)
         out[k, 8] = scaled_time(left * job["gpus"] / w["gpus"])
