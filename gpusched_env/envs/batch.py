@@ -87,7 +87,7 @@ class Batch:
             "config": config,
             "rules": np.array([rule_number(rule) for rule in windows.rules], np.int32),
             "delays": np.array(windows.delays_s, np.float64),
-            "sizes": np.array(windows.sizes, np.int32),
+            "gang_sizes": np.array(windows.sizes, np.int32),
             "components": np.array([COMPONENTS[name].number for name in weights], np.int64),
             "weights": np.array(list(weights.values()), np.float64),
             "extra_numbers": np.array([EXTRAS[name].number for name in windows.extras], np.int64),

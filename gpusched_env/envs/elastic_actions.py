@@ -21,13 +21,13 @@ from gpusched_env.envs.env_arrays import EnvArrays
 @kernel(lazy=True)
 def mark_start_sizes(sim: Run, env: EnvArrays, row: int, at: int) -> int:
     """Mark, from ``at`` on, the sizes on which a waiting job can start by each rule; return their number."""
-    sizes = len(env.sizes)
+    sizes = len(env.gang_sizes)
     choices = 0
     for s in range(sizes):
-        option = size_row(sim, row, env.sizes[s])
+        option = size_row(sim, row, env.gang_sizes[s])
         for p in range(len(env.rules)):
             feasible = 0
-            if option >= 0 and fits(sim, sim.sizes[option]["job_class"], env.sizes[s], env.rules[p]):
+            if option >= 0 and fits(sim, sim.sizes[option]["job_class"], env.gang_sizes[s], env.rules[p]):
                 feasible = 1
             env.mask[at + p * sizes + s] = feasible
             choices += feasible
@@ -58,20 +58,20 @@ def mark_resizes(sim: Run, env: EnvArrays, at: int) -> int:
 
     A gang may be resized whenever it might be preempted, and the present size of a gang is not marked.
     """
-    sizes = len(env.sizes)
+    sizes = len(env.gang_sizes)
     choices = 0
     for v in range(len(env.victims)):
         row = env.victims[v]
         can_go = row >= 0 and env.first_gangs[v] & 1 > 0  # lowest bit: slots.entry_of
         for s in range(sizes):
-            option = size_row(sim, row, env.sizes[s]) if can_go else -1
-            if option >= 0 and env.sizes[s] == sim.jobs[row]["gpus"]:
+            option = size_row(sim, row, env.gang_sizes[s]) if can_go else -1
+            if option >= 0 and env.gang_sizes[s] == sim.jobs[row]["gpus"]:
                 option = -1
             for p in range(len(env.rules)):
                 feasible = 0
                 if option >= 0:
                     kind = sim.sizes[option]["job_class"]
-                    if has_room(sim, sim.jobs[row]["replica"], kind, env.sizes[s], env.rules[p]):
+                    if has_room(sim, sim.jobs[row]["replica"], kind, env.gang_sizes[s], env.rules[p]):
                         feasible = 1
                 env.mask[at + p * sizes + s] = feasible
                 choices += feasible
@@ -82,10 +82,10 @@ def mark_resizes(sim: Run, env: EnvArrays, at: int) -> int:
 @kernel(lazy=True)
 def act_resize(sim: Run, env: EnvArrays, action: int) -> int:
     """Carry out a feasible resize, the ``action``-th one; return the row of its job."""
-    sizes = len(env.sizes)
+    sizes = len(env.gang_sizes)
     place = action % (len(env.rules) * sizes)
     row = env.victims[action // (len(env.rules) * sizes)]
-    resize(sim, row, env.sizes[place % sizes], env.rules[place // sizes], 0)
+    resize(sim, row, env.gang_sizes[place % sizes], env.rules[place // sizes], 0)
     if env.config["lease_s"] < np.inf:
         lease(sim, row, sim.world["clock_s"] + env.config["lease_s"])
     return row

@@ -63,7 +63,7 @@ def mark_starts(sim: Run, env: EnvArrays) -> int:
             break
         gang = sim.jobs[row]["gpus"]
         kind = sim.jobs[row]["job_class"]
-        if len(env.sizes) > 0:
+        if len(env.gang_sizes) > 0:
             choices += mark_start_sizes(sim, env, row, at)
             at += len(env.rules) * columns
             continue
@@ -147,12 +147,12 @@ def write_mask_and_observation(sim: Run, env: EnvArrays, outcome: int, changed: 
     filled = env.ranked["queue_slots"]
     fill_running(sim, env, env.config["running_order"], changed)
     plain = w["sharing"] == 0 and w["gpu_jobs"] == 1 and sim.paces.shape[2] == 1 and len(env.partners) == 0
-    elastic = len(env.sizes) > 0
+    elastic = len(env.gang_sizes) > 0
     by_count = env.config["anywhere"] > 0 and plain and not elastic
     choices = mark_by_count(sim, env, filled, before) if by_count else mark_starts(sim, env)
     if elastic:
         choices += mark_resizes(sim, env, starts)
-        starts += len(env.victims) * len(env.rules) * len(env.sizes)
+        starts += len(env.victims) * len(env.rules) * len(env.gang_sizes)
     choice = mark_others(sim, env, starts, choices)
     may_wait = env.mask[starts + len(env.victims)] != 0
     if outcome == DECIDE and not choice and env.config["skip_forced_waits"] > 0 and may_wait:

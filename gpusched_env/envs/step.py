@@ -67,8 +67,8 @@ def act(sim: Run, env: EnvArrays, action: int) -> int:
         place = action % slot_starts // columns
         size = action % columns
         if place < len(env.rules):
-            if len(env.sizes) > 0:
-                choose_size(sim, row, env.sizes[size])
+            if len(env.gang_sizes) > 0:
+                choose_size(sim, row, env.gang_sizes[size])
             steps = chosen_steps(sim, sim.jobs[row]["job_class"], env.config["sub_batches"], size)
             start(sim, row, env.rules[place], 0, False, steps)
         else:
@@ -76,7 +76,7 @@ def act(sim: Run, env: EnvArrays, action: int) -> int:
         if env.config["lease_s"] < np.inf:
             lease(sim, row, w["clock_s"] + env.config["lease_s"])
         return row
-    if len(env.sizes) > 0:
+    if len(env.gang_sizes) > 0:
         resizes = len(env.victims) * slot_starts
         if action < starts + resizes:
             return act_resize(sim, env, action - starts)

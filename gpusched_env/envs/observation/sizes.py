@@ -35,8 +35,8 @@ def write_speeds(sim: Run, env: EnvArrays, row: int, out: Array, at: int) -> Non
     fewer = 0  # the next smaller size, and its speed
     slower = 0.0
     each = 0.0  # speed of each GPU at the smallest size
-    for s in range(len(env.sizes)):
-        gpus = env.sizes[s]
+    for s in range(len(env.gang_sizes)):
+        gpus = env.gang_sizes[s]
         option = size_row(sim, row, gpus)
         for c in range(out.shape[1]):
             out[at + s, c] = 0.0
@@ -57,7 +57,7 @@ def write_slots(
     sim: Run, env: EnvArrays, slots: Array, seen: Array, out: Array, first_action: int, same_time: bool
 ) -> None:
     """Write the rows of SIZES for the jobs in ``slots``; the actions about the first slot begin at ``first_action``."""
-    sizes = len(env.sizes)
+    sizes = len(env.gang_sizes)
     rules = len(env.rules)
     for i in range(len(slots)):
         row = slots[i]
@@ -77,7 +77,7 @@ def write_slots(
         if env.config["clairvoyant"] > 0 and not (known and same_time):
             left = work_left(sim, row)
             for s in range(sizes):
-                option = size_row(sim, row, env.sizes[s])
+                option = size_row(sim, row, env.gang_sizes[s])
                 if option >= 0:
                     kind = sim.sizes[option]["job_class"]
                     out[at + s, 3] = scaled_time(left * env.classes[kind]["ideal_iteration_s"])
@@ -92,5 +92,5 @@ def write_slots(
 def write_sizes(sim: Run, env: EnvArrays, same_time: bool) -> None:
     """Write all arrays of size_columns.SIZE_TABLES; ``same_time`` as for :func:`jobs.write_queue`."""
     write_slots(sim, env, env.queue, env.seen_queue_sizes, env.out_queue_sizes, 0, same_time)
-    resizes = len(env.queue) * len(env.rules) * len(env.sizes)
+    resizes = len(env.queue) * len(env.rules) * len(env.gang_sizes)
     write_slots(sim, env, env.victims, env.seen_running_sizes, env.out_running_sizes, resizes, same_time)
