@@ -11,7 +11,7 @@ from gpusched_env.baselines import make_scheduler
 from gpusched_env.core.placement.rules import shares_by
 from gpusched_env.envs.encoder import Windows
 from gpusched_env.errors import SchedulerError
-from gpusched_env.simulator import Decision, Preempt, Start
+from gpusched_env.simulator import Decision, Preempt, Resize, Start
 
 
 class Teachers:
@@ -75,7 +75,8 @@ def right_actions(
     """Return the feasible actions that stand for a scheduler's decisions; if there are none, the action of waiting.
 
     A start on GPUs that the scheduler names itself, or by a rule that the agent does not have, stands for every start
-    of that job. Decisions about jobs in no slot, leases and bounded waits have no action. None of the decisions is
+    of that job. Where actions choose sizes, it stands for those on the size nearest to the scheduler's, the smaller
+    one on ties. Decisions about jobs in no slot, leases and bounded waits have no action. None of the decisions is
     carried out, so a scheduler that repeats one is asked no further.
 
     Parameters
@@ -86,7 +87,7 @@ def right_actions(
     found: list[int] = []
     seen: set[tuple[type, int]] = set()
     for decision in decisions:
-        if isinstance(decision, Start | Preempt):
+        if isinstance(decision, Start | Resize | Preempt):
             if (key := (type(decision), int(decision.job))) in seen:  # it expects that the decision was carried out
                 break
             seen.add(key)
@@ -99,6 +100,8 @@ def actions_of(decision: Decision, windows: Windows, queue: np.ndarray, running:
 
     On free GPUs, a start that names no sub-steps is the one at the whole batch.
     """
+    if isinstance(decision, Resize) or (isinstance(decision, Start) and windows.sizes):
+        return _sized_actions_of(decision, windows, queue, running)
     if isinstance(decision, Start):
         starts, sizes = windows.slot_starts, max(windows.sub_batches, 1)
         places = range(starts)
@@ -110,3 +113,28 @@ def actions_of(decision: Decision, windows: Windows, queue: np.ndarray, running:
     if isinstance(decision, Preempt):
         return [windows.first_preemption + v for v in np.flatnonzero(running == decision.job).tolist()]
     return []
+
+
+def _sized_actions_of(decision: Start | Resize, windows: Windows, queue: np.ndarray, running: np.ndarray) -> list[int]:
+    """Return the actions that stand for a start or resize where actions choose sizes."""
+    starts = isinstance(decision, Start)
+    wanted = decision.size if decision.gpus is None else len(decision.gpus)
+    sizes = range(len(windows.sizes))  # of a start on the size that the job requests, the mask leaves those it has
+    if wanted is not None:
+        sizes = range(nearest := int(np.argmin(np.abs(np.array(windows.sizes) - wanted))), nearest + 1)
+    rules = range(len(windows.rules))
+    if decision.gpus is None and decision.rule in windows.rules:
+        rules = range(first := windows.rules.index(decision.rule), first + 1)
+    first, step, slots = (
+        (0, windows.slot_starts, queue) if starts else (windows.first_resize, windows.slot_resizes, running)
+    )
+    return (
+        [
+            first + step * k + rule * len(windows.sizes) + size
+            for k in np.flatnonzero(slots == decision.job).tolist()
+            for rule in rules
+            for size in sizes
+        ]
+        if len(windows.sizes)
+        else []
+    )

@@ -31,7 +31,7 @@ WIDE: dict[str, Any] = dict(
 
 
 def crowded(checkpoint_s: float = 0.0) -> Scenario:
-    """Elastic and rigid jobs on two racks of two nodes of four GPUs; every size from 1 to 16, for gangs of more than 1."""
+    """Elastic jobs on two racks of two nodes of four GPUs, each with every size from 1 to 16."""
     return Scenario(
         name="crowded",
         description="",

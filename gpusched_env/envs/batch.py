@@ -29,7 +29,9 @@ from gpusched_env.envs.step_results import FIRST_COMPONENT
 from gpusched_env.instance import Instance
 
 NO_LIMIT: Final = 1 << 62  # [step] as step limit
-_EVERY: Final = columns.LINK_TABLES | TYPE_TABLES | SHARING_TABLES | SIZE_TABLES  # all arrays that an observation can have
+_EVERY: Final = (
+    columns.LINK_TABLES | TYPE_TABLES | SHARING_TABLES | SIZE_TABLES
+)  # all arrays that an observation can have
 # Arrays of which a step writes a part
 _WRITTEN: Final = (
     "queue", "running", "nodes", "node_types", "links", "cluster", "flows", "queue_sizes", "running_sizes",

@@ -77,7 +77,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     | action | meaning |
     |---|---|
     | ``(k * P + p) * S + s`` | start the job in queue slot k by placement rule p, on ``sizes[s]`` GPUs |
-    | ``K * P * S + (v * P + p) * S + s`` | let the gang in running slot v go on on ``sizes[s]`` GPUs, placed by rule p |
+    | ``K * P * S + (v * P + p) * S + s`` | resize the gang in running slot v to ``sizes[s]`` GPUs, by placement rule p |
 
     A size that the job does not have is infeasible, and so is a resize to the present size. A resize is feasible only
     when the gang has held its GPUs for ``least_run_s``, as a preemption is; no job need wait. With ``sizes`` empty,
@@ -89,7 +89,8 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     Where the scenario's network is a topology, ``links`` is [L, 5], one row per link, and ``flows`` [V, 6] shows how
     contention slows the gang in each running slot. Where GPUs are of several types, or gangs may run in copies, six
     more arrays describe the GPU types. Where jobs may share GPUs, five more arrays describe which jobs share GPUs and
-    which could. With ``sizes``, two more arrays describe the sizes of waiting and running jobs. A scenario that varies, or has ``room`` for larger ones, shows rows of 0 for what a problem lacks.
+    which could. With ``sizes``, two more arrays describe the sizes of waiting and running jobs. A scenario that varies,
+    or has ``room`` for larger ones, shows rows of 0 for what a problem lacks.
     ``docs/observation_and_action.md`` defines every column.
 
     ## Rewards

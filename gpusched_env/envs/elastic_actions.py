@@ -36,7 +36,7 @@ def mark_start_sizes(sim: Run, env: EnvArrays, row: int, at: int) -> int:
 
 @kernel(lazy=True)
 def has_room(sim: Run, number: int, kind: int, size: int, rule: int) -> bool:
-    """Return whether a rule places a gang on ``size`` GPUs of a job class, as in :func:`gpusched_env.core.resizing.resize`.
+    """Return whether a rule places a gang on ``size`` GPUs of a job class, as :func:`resize` would.
 
     The GPUs that the gang holds count as free.
     """

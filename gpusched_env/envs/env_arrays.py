@@ -77,7 +77,9 @@ class EnvArrays(Handle):
     episode = array(EPISODE_DTYPE)
     rules = array(np.int32, "rules")  # numbers of the placement rules that actions can name
     delays = array(np.float64, "delays")  # [s] lengths of the bounded waits
-    gang_sizes = array(np.int32, "gang_sizes")  # [GPU] sizes that a start or a resize may name; none = actions name no size
+    gang_sizes = array(
+        np.int32, "gang_sizes"
+    )  # [GPU] sizes that a start or a resize may name; none = actions name no size
     classes = array(CLASS_DTYPE, "classes")
     shown_links = array(SHOWN_LINK_DTYPE, "shown_links")
     rates = array(

@@ -241,8 +241,8 @@ def check_sizes(instance: Instance, sizes: Sequence[int]) -> None:
     table = instance.sizes
     if not table.elastic:
         raise ScenarioError(
-            f"sizes is {tuple(sizes)}, but no job of this scenario is elastic; leave it empty or choose a scenario with "
-            "elastic jobs, such as pollux-64-v0"
+            f"sizes is {tuple(sizes)}, but no job of this scenario is elastic; leave it empty, or "
+            "choose a scenario with elastic jobs, such as pollux-64-v0"
         )
     rows = np.arange(len(instance.workload))
     startable = np.zeros(len(rows), bool)
@@ -253,6 +253,6 @@ def check_sizes(instance: Instance, sizes: Sequence[int]) -> None:
         first = table.first[job]
         has = ", ".join(map(str, table.gpus[first : first + table.count[job]].tolist()))
         raise ScenarioError(
-            f"sizes is {tuple(sizes)}: job {job} has none of these sizes, so no action starts it; add one of its sizes: "
-            f"{has}"
+            f"sizes is {tuple(sizes)}: job {job} has none of these sizes, so no action starts it; add one of "
+            f"its sizes: {has}"
         )

@@ -19,9 +19,9 @@ class PolicyScheduler(Scheduler):
     """Play the actions of any policy over the environment's observations; the event log is that of the environment.
 
     At each decision point the policy is called until it waits. With ``windows.lease_s``, a start or a resize is
-    followed by a ``Lease``, and a wait renews the leases that have ended. An infeasible action changes nothing, and the policy is
-    called again. After ``step_limit`` actions the remaining jobs are played first in, first out, as the environment
-    plays them.
+    followed by a ``Lease``, and a wait renews the leases that have ended. An infeasible action changes nothing, and the
+    policy is called again. After ``step_limit`` actions the remaining jobs are played first in, first out, as the
+    environment plays them.
 
     Parameters
     ----------

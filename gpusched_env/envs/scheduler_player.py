@@ -83,7 +83,8 @@ def _step(env: gym.Env[Any, Any], action: int, scheduler: Scheduler) -> bool:
 def wide_open(scenario: str | Scenario, seed: int, **changes: Any) -> ClusterEnv:
     """Make an environment that can express every decision of a scheduler on a scenario's workload of one seed.
 
-    Give ``rules`` if the scheduler places jobs by other rules than "pack". If jobs are elastic, actions name every size.
+    Give ``rules`` if the scheduler places jobs by other rules than "pack". If jobs are elastic, actions name all
+    their sizes.
     """
     scenario = get_scenario(scenario) if isinstance(scenario, str) else scenario
     instance = scenario.instance(seed)

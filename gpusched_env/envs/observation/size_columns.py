@@ -11,8 +11,8 @@ SIZES: Final = (
     Column("speed", "iterations/s at this size / at the fastest size of the job, each on its ideal placement", SHARE),
     Column(
         "gain",
-        "iterations/s that each GPU adds to the next smaller size shown / iterations/s of each GPU at the smallest size "
-        "shown; 1 at the smallest size",
+        "iterations/s that each GPU adds to the next smaller size shown / iterations/s of each GPU at the smallest "
+        "size shown; 1 at the smallest size",
         "at least 0, at most 1",
     ),
     Column("left", "seconds left at this size on its ideal placement; 0 unless clairvoyant", TIME),
