@@ -77,7 +77,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     | action | meaning |
     |---|---|
     | ``(k * P + p) * S + s`` | start the job in queue slot k by placement rule p, on ``sizes[s]`` GPUs |
-    | ``K * P * S + (v * P + p) * S + s`` | resize the gang in running slot v to ``sizes[s]`` GPUs, by placement rule p |
+    | ``K * P * S + (v * P + p) * S + s`` | resize the gang in running slot v to ``sizes[s]`` GPUs, by rule p |
 
     A size that the job does not have is infeasible, and so is a resize to the present size. A resize is feasible only
     when the gang has held its GPUs for ``least_run_s``, as a preemption is; no job need wait. With ``sizes`` empty,
