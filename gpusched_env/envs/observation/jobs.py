@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from gpusched_env.cluster import TIERS
-from gpusched_env.core.events import attained_service, productive_s, seconds_left
+from gpusched_env.core.events import productive_s, seconds_left
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.network.settling import beside_company
 from gpusched_env.core.state import CHECKPOINTING, Run
@@ -22,9 +22,12 @@ _TIERS: Final = len(TIERS)
 @kernel
 def attained_by(sim: Run, number: int) -> float:
     """Attained service of a running gang's job at the current time, as in :func:`events.attained_service` [GPU s]."""
-    if sim.world["elastic"]:
-        return attained_service(sim, sim.replicas[number]["job"])
-    return (sim.replicas[number]["service_s"] + productive_s(sim, number)) * sim.replicas[number]["gang"]
+    r = sim.replicas[number]
+    service_s = r["service_s"] + productive_s(sim, number)
+    if sim.world["elastic"]:  # a call of attained_service would cost every environment some of its speed
+        job = sim.jobs[r["job"]]
+        return job["earlier_gpu_s"] + (service_s - job["earlier_s"]) * r["gang"]
+    return service_s * r["gang"]
 
 
 @helper
@@ -72,7 +75,9 @@ def write_queue(sim: Run, env: EnvArrays, filled: int, same_time: bool) -> None:
         out[k, 0] = 1.0
         out[k, 1] = job["gpus"] / w["gpus"]
         out[k, 2] = min(job["gpus"] / w["node_gpus"], 1.0)
-        out[k, 5] = scaled_time(attained_service(sim, row) / w["gpus"])
+        out[k, 5] = scaled_time(
+            (job["earlier_gpu_s"] + (job["service_s"] - job["earlier_s"]) * job["gpus"]) / w["gpus"]
+        )
         out[k, 6] = job["preemptions"] / (1.0 + job["preemptions"])
         out[k, 7] = scaled_time(left)
         out[k, 8] = scaled_time(left * job["gpus"] / w["gpus"])
