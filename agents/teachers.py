@@ -116,25 +116,22 @@ def actions_of(decision: Decision, windows: Windows, queue: np.ndarray, running:
 
 
 def _sized_actions_of(decision: Start | Resize, windows: Windows, queue: np.ndarray, running: np.ndarray) -> list[int]:
-    """Return the actions that stand for a start or resize where actions choose sizes."""
-    starts = isinstance(decision, Start)
+    """Return the actions that stand for a start or a resize where actions choose sizes.
+
+    A start that names no size stands for those on every size.
+    """
+    first, step, slots = 0, windows.slot_starts, queue
+    if isinstance(decision, Resize):
+        first, step, slots = windows.first_resize, windows.slot_resizes, running
     wanted = decision.size if decision.gpus is None else len(decision.gpus)
-    sizes = range(len(windows.sizes))  # of a start on the size that the job requests, the mask leaves those it has
-    if wanted is not None:
-        sizes = range(nearest := int(np.argmin(np.abs(np.array(windows.sizes) - wanted))), nearest + 1)
-    rules = range(len(windows.rules))
-    if decision.gpus is None and decision.rule in windows.rules:
-        rules = range(first := windows.rules.index(decision.rule), first + 1)
-    first, step, slots = (
-        (0, windows.slot_starts, queue) if starts else (windows.first_resize, windows.slot_resizes, running)
-    )
-    return (
-        [
-            first + step * k + rule * len(windows.sizes) + size
-            for k in np.flatnonzero(slots == decision.job).tolist()
-            for rule in rules
-            for size in sizes
-        ]
-        if len(windows.sizes)
-        else []
-    )
+    distances = [0 if wanted is None else abs(size - wanted) for size in windows.sizes]
+    nearest = min(distances, default=0)
+    sizes = [s for s, distance in enumerate(distances) if distance == nearest][: None if wanted is None else 1]
+    named = decision.gpus is None and decision.rule in windows.rules
+    rules = [windows.rules.index(decision.rule)] if named else range(len(windows.rules))
+    return [
+        first + step * k + rule * len(windows.sizes) + size
+        for k in np.flatnonzero(slots == decision.job).tolist()
+        for rule in rules
+        for size in sizes
+    ]

@@ -168,3 +168,31 @@ def test_other_columns_are_refused() -> None:
     assert layout.refusal(shapes | {"sub_batches": (64, 2)}, windows) == (
         "trained with 8 columns of sub_batches, but here it has 4"
     )
+
+
+def test_weights_do_not_depend_on_the_number_of_sizes() -> None:
+    """Actions on the sizes that both environments name have equal logits if the job's best size is the same."""
+    _, network, _ = setting("gpusched/Elastic-v0")
+    env = ClusterEnv(thirty_jobs("pollux-64-v0"), queue_window=6, running_window=5, sizes=(1, 2, 4))
+    observation, _ = env.reset(seed=1)
+    shapes = {name: array.shape for name, array in observation.items()}
+    assert network.refusal(shapes, env.windows) == ""
+    random = {name: torch.rand(1, *array.shape, dtype=torch.float64) for name, array in observation.items()}
+    doubled = dict(random)
+    for name, slots in (("queue_sizes", 6), ("running_sizes", 5)):  # each size twice: the maximum over sizes is equal
+        rows = random[name].reshape(1, slots, 3, -1)
+        doubled[name] = torch.cat([rows, rows], dim=2).reshape(1, slots * 6, -1)
+    once, twice = logits_of(network, random), logits_of(network, doubled)
+    starts, resizes = once[:18].reshape(6, 3), once[18:33].reshape(5, 3)
+    torch.testing.assert_close(twice[:36].reshape(6, 6), torch.cat([starts, starts], dim=1))
+    torch.testing.assert_close(twice[36:66].reshape(5, 6), torch.cat([resizes, resizes], dim=1))
+    torch.testing.assert_close(twice[66:], once[33:])
+
+
+def test_a_network_without_actions_about_sizes_refuses_them_and_the_other_way_round() -> None:
+    _, with_sizes, seen = setting("gpusched/Elastic-v0")
+    env, without, plain = setting("gpusched/Cluster-v0")
+    sized = ClusterEnv(thirty_jobs("pollux-64-v0"), sizes=(1, 2)).windows
+    assert "actions choose sizes" in without.refusal({name: array.shape[1:] for name, array in seen.items()}, sized)
+    plain_shapes = {name: array.shape[1:] for name, array in plain.items()}
+    assert "jobs keep the sizes" in with_sizes.refusal(plain_shapes, env.windows)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from helpers import plain_python_digests
 
+from gpusched_env.agents.teachers import actions_of
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.cluster import NodeGroup
 from gpusched_env.envs.cluster_env import ClusterEnv
@@ -282,3 +283,15 @@ def test_decisions_without_an_action_are_refused_with_the_remedy() -> None:
         env.encoder.action_of(Start(job, size=5))
     with pytest.raises(GpuschedError, match="explicit GPUs"):
         env.encoder.action_of(Resize(job, 2, gpus=(0, 1)))
+
+
+def test_a_teachers_decision_stands_for_the_nearest_size() -> None:
+    windows = Windows(queue_window=2, running_window=2, rules=("pack", "spread"), sizes=(1, 2, 6))
+    queue, running = np.array([7, 8]), np.array([3, -1])
+    assert actions_of(Start(8, "spread", size=5), windows, queue, running) == [6 + 3 + 2]
+    assert actions_of(Start(8, gpus=(0, 1, 2, 3)), windows, queue, running) == [6 + 1, 6 + 3 + 1]  # 2 and 6 tie
+    assert actions_of(Resize(3, 6, "pack"), windows, queue, running) == [12 + 2]
+    assert actions_of(Resize(9, 6, "pack"), windows, queue, running) == []
+    assert actions_of(Preempt(3), windows, queue, running) == [windows.first_preemption]
+    rigid = Windows(queue_window=2, running_window=2)
+    assert actions_of(Resize(3, 6), rigid, queue, running) == []
