@@ -50,7 +50,8 @@ class VectorRuns:
     ) -> None:
         self._singles, self._keeps_logs = singles, keep_logs
         self._sizes = longest(instances)
-        self._sizes["classes"] += self._sizes["classes"] // 4  # spare room: other seeds may draw more job classes
+        for name in ("classes", "sizes"):  # spare room: other seeds may draw more job classes, and each is a size
+            self._sizes[name] += self._sizes[name] // 4
         first = singles[0]
         self.state = State(len(singles), self._sizes)
         runs = [self.state.handle(b) for b in range(len(singles))]
