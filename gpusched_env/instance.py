@@ -7,6 +7,7 @@ import hashlib
 import json
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +19,8 @@ from gpusched_env.performance import ClassTable, ideal_iteration_seconds, job_cl
 from gpusched_env.shape_paces import ShapePaces, shape_paces
 from gpusched_env.sharing import Sharing, SharingTables, sharing_tables
 from gpusched_env.sizes import size_table
-from gpusched_env.workload import Workload
+from gpusched_env.tenants import Tenants, TenantTree, tree_of
+from gpusched_env.workload import TENANT, Workload
 
 TIE_ORDERS: Final = ("arrival-id", "arrival-smallest")
 # Rules that fingerprints omit while they have their default value; the dict gives that value.
@@ -200,6 +202,8 @@ class Instance:
     sharing : rules by which jobs share GPUs; None = one job per GPU
     table : times of job classes of earlier instances on the same cluster and network, which need not be computed again
     room : sizes for which observations have room, if they are larger than the instance's own; None = its own
+    tenants : the tree of tenants, to whose leaves the workload's attribute TENANT refers; None = one tenant for each
+        name in this attribute
 
     Attributes
     ----------
@@ -242,8 +246,10 @@ class Instance:
         sharing: Sharing | None = None,
         table: ClassTable | None = None,
         room: Room | None = None,
+        tenants: Tenants | None = None,
     ) -> None:
         self.cluster = cluster
+        self.tenants = tenants
         self.network = network or Network()
         self.semantics = semantics or Semantics()
         self.sharing = sharing
@@ -285,10 +291,10 @@ class Instance:
             if self.semantics.max_copies > 1:
                 raise ScenarioError("sharing: copies of a gang cannot share GPUs; set semantics.max_copies to 1")
             self.sharing_tables = sharing_tables(sharing, self.classes, self.workload, cluster.gpu_types)
-        asked = np.unique(self.job_class)
+        asked = slice(None) if self.workload.sizes is None else np.unique(self.job_class)
         refuse_unable(self.ideal_iteration_s[asked], self.classes[asked], self.workload, cluster)
-        runs = np.isfinite(self.ideal_iteration_s[of_option])
-        self.sizes = size_table(self.workload.sizes, self.job_class, np.where(runs, of_option, -1), self.classes[:, 1])
+        able = np.isfinite(self.ideal_iteration_s)
+        self.sizes = size_table(self.workload.sizes, self.job_class, of_option, self.classes[:, 1], able)
         if self.sizes.elastic and (self.semantics.max_copies > 1 or sharing is not None):
             raise ScenarioError(
                 "workload: elastic jobs can neither run in copies nor share GPUs; leave out semantics.max_copies and "
@@ -320,6 +326,15 @@ class Instance:
         known = found >= 0
         return np.where(known, gpus, gang), np.where(known, self.sizes.job_class[found], job_class)
 
+    @cached_property
+    def tenancy(self) -> tuple[TenantTree, np.ndarray]:
+        """The tree of tenants, and int32 [J]: the row of each job's leaf in it.
+
+        The jobs of a workload without tenants belong to one leaf.
+        """
+        leaves = self.workload.attributes.get(TENANT)
+        return tree_of(self.tenants, np.full(len(self.workload), "all") if leaves is None else leaves)
+
     @property
     def gpu_jobs(self) -> int:
         """Maximum number of jobs that may hold the same GPU at the same time."""
@@ -348,6 +363,8 @@ class Instance:
             for array in (self.links, self.topology.route_at, self.topology.route_link, self.topology.route_share):
                 digest.update(np.ascontiguousarray(array).tobytes())
             digest.update(json.dumps(network_identity(self.network), sort_keys=True).encode())
+        if self.tenants is not None:
+            digest.update(json.dumps(self.tenants.as_dict(), sort_keys=True).encode())
         return digest.hexdigest()
 
 

@@ -118,11 +118,7 @@ class SizeTable:
     group: np.ndarray  # int32 [S], ascending, row of the smallest size of the same group
     first: np.ndarray  # int32 [J], row of the smallest size of each job
     count: np.ndarray  # int32 [J], number of sizes of each job, in ascending rows
-
-    @property
-    def elastic(self) -> bool:
-        """Whether some job has more than one size."""
-        return bool((self.count > 1).any())
+    elastic: bool  # whether some job has more than one size
 
     def find(self, rows: np.ndarray, gpus: np.ndarray) -> np.ndarray:
         """int64: row of the size ``gpus[i]`` of job ``rows[i]``; -1 = the job does not have this size."""
@@ -131,7 +127,9 @@ class SizeTable:
         return np.where(keys[at] == wanted, at, -1)
 
 
-def size_table(sizes: Sizes | None, job_class: np.ndarray, option_class: np.ndarray, gangs: np.ndarray) -> SizeTable:
+def size_table(
+    sizes: Sizes | None, job_class: np.ndarray, option_class: np.ndarray, gangs: np.ndarray, able: np.ndarray
+) -> SizeTable:
     """Make the table of an instance.
 
     The first rows are those of rigid jobs, one for each job class. The sizes of each group follow.
@@ -140,23 +138,25 @@ def size_table(sizes: Sizes | None, job_class: np.ndarray, option_class: np.ndar
     ----------
     sizes : sizes of the workload; None = all jobs are rigid
     job_class : int32 [J], class of each job at the size that it requests
-    option_class : int32 [O], class of each option; -1 = the cluster cannot run it, so that it is left out
+    option_class : int32 [O], class of each option
     gangs : int [C], gang size of each class
+    able : Boolean [C], whether the cluster can run the class; options of other classes are left out
     """
     gpus, kinds = gangs.astype(np.int32), np.arange(len(gangs), dtype=np.int32)
-    first, count = job_class.copy(), np.ones(len(job_class), np.int32)
+    ones = np.ones(len(job_class), np.int32)
     if sizes is None:
-        return SizeTable(gpus, kinds, kinds, first, count)
-    runs = option_class >= 0
-    group, of_option = sizes.options["group"][runs], option_class[runs].astype(np.int32)
+        return SizeTable(gpus, kinds, kinds, job_class, ones, elastic=False)
+    first, count, runs = job_class.copy(), ones, able[option_class]
+    group, of_option = sizes.options["group"][runs], option_class[runs]
     elastic = sizes.group >= 0
     begin = np.searchsorted(group, sizes.group[elastic])
     first[elastic] = len(gangs) + begin
     count[elastic] = np.searchsorted(group, sizes.group[elastic], side="right") - begin
     starts = len(gangs) + np.searchsorted(group, group).astype(np.int32)
     return SizeTable(
-        np.append(gpus, gpus[of_option]), np.append(kinds, of_option), np.append(kinds, starts), first, count
-    )
+        np.append(gpus, gpus[of_option]), np.append(kinds, of_option), np.append(kinds, starts), first, count,
+        elastic=bool((count > 1).any()),
+    )  # fmt: skip
 
 
 def _keys(group: np.ndarray, gpus: np.ndarray) -> np.ndarray:

@@ -23,9 +23,11 @@ MOST_JOBS: Final = 50_000_000  # [job] maximum per workload; a larger number is 
 REQUESTED: Final = (
     "priority_weight",  # share of the cluster to which the job is entitled, relative to the other jobs
     "slo",  # time from arrival to the deadline / run time on the reference GPU type; <= 0 = no deadline
+    "priority_class",  # jobs of a higher class are more important
     "deadline_s",  # [s] time from arrival to the deadline; inf = best effort. View and metrics add the arrival
     "value",  # worth of the job if it meets its deadline, >= 0; without this attribute, every job is worth 1
 )
+TENANT: Final = "tenant"  # attribute: name of the tenant to which each job belongs (gpusched_env.tenants)
 JOB_DTYPE: Final = np.dtype(
     [
         ("id", "<i8"),  # unique
@@ -287,7 +289,7 @@ class Workload:
     profiles : model profiles, to which the jobs refer by row
     name, source : name and origin of the workload, shown in reports
     attributes : optional columns of length J, such as original ids, users or virtual clusters. Schedulers see only the
-        columns of REQUESTED, which users submit with their jobs
+        columns of REQUESTED and TENANT, which users submit with their jobs
     sizes : numbers of GPUs on which elastic jobs may run; None = every job is rigid and runs on its gang size. The gang
         size of an elastic job is the size that it requests
 
@@ -439,7 +441,7 @@ class Workload:
         return copy
 
     def fingerprint(self) -> str:
-        """Return the SHA-256 of everything that a simulation reads; the only attributes included are REQUESTED."""
+        """Return the SHA-256 of everything that a simulation reads; of attributes, REQUESTED and TENANT."""
         digest = hashlib.sha256()
         digest.update(self.jobs.tobytes())
         digest.update(self.profiles.rows.tobytes())
@@ -456,7 +458,7 @@ class Workload:
             digest.update(b"sizes")
             digest.update(self.sizes.group.tobytes())
             digest.update(self.sizes.options.tobytes())
-        for name in REQUESTED:
+        for name in (*REQUESTED, TENANT):
             if name in self.attributes:
                 digest.update(json.dumps([name, self.attributes[name].tolist()]).encode())
         return digest.hexdigest()

@@ -15,7 +15,7 @@ from gpusched_env.core.events import LOG_FULL
 from gpusched_env.core.state import State, grown, lengths, longest, refill
 from gpusched_env.envs.batch import Batch
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.mask_and_observation import check_rules
+from gpusched_env.envs.mask_and_observation import check_rules, check_sizes
 from gpusched_env.envs.step import DRAIN, OVER, RESUME, SKIP, STOPPED
 from gpusched_env.instance import Instance
 from gpusched_env.simulator import Simulation
@@ -50,7 +50,8 @@ class VectorRuns:
     ) -> None:
         self._singles, self._keeps_logs = singles, keep_logs
         self._sizes = longest(instances)
-        self._sizes["classes"] += self._sizes["classes"] // 4  # spare room: other seeds may draw more job classes
+        for name in ("classes", "sizes"):  # spare room: other seeds may draw more job classes, and each is a size
+            self._sizes[name] += self._sizes[name] // 4
         first = singles[0]
         self.state = State(len(singles), self._sizes)
         runs = [self.state.handle(b) for b in range(len(singles))]
@@ -91,6 +92,7 @@ class VectorRuns:
         refill(self.state, b, instance, seed)
         simulation = Simulation(instance, arrays=self.simulations[b].arrays)
         single = self._singles[b]
+        check_sizes(instance, single.windows.sizes)
         check_rules(simulation, single.windows.rules, self._checked.setdefault(instance.cluster, set()))
         self.simulations[b] = simulation
         self.batch.begin(b, instance, single.limit(instance))

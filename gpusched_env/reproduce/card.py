@@ -96,6 +96,7 @@ CARDS: Final = {
     "elasticflow": "gpusched_env.reproduce.elasticflow:ElasticFlowCard",
     "gavel": "gpusched_env.reproduce.gavel:GavelCard",
     "hadar": "gpusched_env.reproduce.hadar:HadarCard",
+    "pollux": "gpusched_env.reproduce.pollux:PolluxCard",
     "sjf-bco": "gpusched_env.reproduce.sjf_bco:SjfBcoCard",
     "sjf-bsbf": "gpusched_env.reproduce.sjf_bsbf:SjfBsbfCard",
 }

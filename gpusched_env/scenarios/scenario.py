@@ -22,6 +22,7 @@ from gpusched_env.scenarios.seeds import Seeds
 from gpusched_env.scenarios.variation import Variation
 from gpusched_env.scenarios.workload_spec import DEFAULT_JOBS, WorkloadSpec
 from gpusched_env.sharing import Sharing
+from gpusched_env.tenants import Tenants
 from gpusched_env.traces import ReadReport
 from gpusched_env.workload import Workload
 
@@ -53,6 +54,7 @@ class Scenario:
     variation : distribution from which the problem of each seed is drawn; None = all seeds have the same problem
     room : sizes for which observations have room, so that an agent can play scenarios of several sizes; rows that a
         problem lacks are 0. None = the sizes of the scenario, or of its largest problem
+    tenants : tree of tenants, and the attribute that assigns jobs to them; None = jobs have no tenants
 
     Raises
     ------
@@ -72,6 +74,7 @@ class Scenario:
     sharing: Sharing | None = None
     variation: Variation | None = None
     room: Room | None = None
+    tenants: Tenants | None = None
 
     def __post_init__(self) -> None:
         """Check the fields that do not check themselves, and their combinations."""
@@ -213,10 +216,12 @@ class Scenario:
         table, spec, semantics = self._parts(seed)
         cluster = table.cluster  # of the table: two threads may each have made both
         workload = spec.draw(seed, log, cluster.gpus, cluster.gpu_types)
+        if self.tenants is not None:
+            workload = self.tenants.assign(workload, seed)
         if self.tracked_window is not None and self.tracked_window[1] > len(workload):
             raise ScenarioError(f"tracked_window is {self.tracked_window} but the workload has {len(workload)} jobs")
         room = self.room if self.variation is None else self.observed
-        return Instance(cluster, workload, table.network, semantics, self.sharing, table, room)
+        return Instance(cluster, workload, table.network, semantics, self.sharing, table, room, self.tenants)
 
     def replace(self, **changes: Any) -> Self:
         """Return a copy of the scenario with some fields changed.
@@ -258,7 +263,9 @@ class Scenario:
         del data["sharing"]  # written only if jobs may share GPUs; without it, fingerprints do not depend on the field
         if self.sharing is not None:
             data["sharing"] = self.sharing.as_dict()
-        del data["variation"], data["room"]  # written only if they are given, for the same reason
+        del data["variation"], data["room"], data["tenants"]  # written only if they are given, for the same reason
+        if self.tenants is not None:
+            data["tenants"] = self.tenants.as_dict()
         if self.room is not None:
             data["room"] = dataclasses.asdict(self.room)
         if self.variation is not None:

@@ -22,6 +22,7 @@ from gpusched_env.instance import Semantics
 from gpusched_env.performance import type_rates
 from gpusched_env.simulator.decisions import Decision, Preempt, Start
 from gpusched_env.simulator.network_view import NetworkView
+from gpusched_env.tenants import TenantTree
 from gpusched_env.workload import REQUESTED
 
 if TYPE_CHECKING:
@@ -199,7 +200,8 @@ class ClusterView:
 
         Parameters
         ----------
-        name : name of the attribute, one of REQUESTED: ``priority_weight``, ``slo``, ``deadline_s`` or ``value``
+        name : name of the attribute, one of REQUESTED: ``priority_weight``, ``slo``, ``priority_class``,
+            ``deadline_s`` or ``value``
         untold : value of all jobs if the workload does not have this attribute
 
         Raises
@@ -222,6 +224,16 @@ class ClusterView:
         """float64 [s]: time by which each job should finish; inf = best effort."""
         deadlines = self._simulation.instance.workload.deadline_s
         return np.full(self.arrived, np.inf) if deadlines is None else deadlines[: self.arrived]
+
+    @property
+    def tenants(self) -> TenantTree:
+        """The tree of tenants with their weights, quotas and limits; it has one leaf if the workload names none."""
+        return self._simulation.instance.tenancy[0]
+
+    @property
+    def tenant(self) -> np.ndarray:
+        """int32: row of each job's leaf in :attr:`tenants`."""
+        return self._simulation.instance.tenancy[1][: self.arrived]
 
     @property
     def job_class(self) -> np.ndarray:
