@@ -234,6 +234,12 @@ BASELINES: Final[dict[str, Baseline]] = {
         "Pollux: elastic; genetic search for the fairest goodputs",
         needs_sizes=True,
     ),
+    "sia": Baseline(
+        f"{_HERE}.elastic.sia.scheduler:Sia",
+        {},
+        "Sia: elastic; sizes and GPU types by an integer program in each round",
+        needs_sizes=True,
+    ),
     LEARNED: Baseline(
         "gpusched_env.agents.learned:LearnedScheduler",
         {},

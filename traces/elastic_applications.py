@@ -11,7 +11,7 @@ from gpusched_env.cluster import MACHINE, RACK
 from gpusched_env.errors import WorkloadError
 from gpusched_env.portable.arrays import total
 from gpusched_env.sizes import Sizes
-from gpusched_env.traces.profile_tables import load_fitted
+from gpusched_env.traces.profile_tables import FittedTable, load_fitted
 from gpusched_env.traces.profile_tables.goodput import Limits, best_batches
 from gpusched_env.workload import MEASURED_DTYPE, Profiles, Workload
 
@@ -22,19 +22,19 @@ LEAST_BATCH: Final = {"bert": 4, "cifar10": 32, "deepspeech2": 10, "imagenet": 2
 ONE_GPU: Final = ("ncf",)  # applications that the same code trains on one GPU only
 
 
-def limits_of(application: str) -> Limits:
-    """Return the batches that an application may use.
+def limits_of(application: str, gpu_type: str = GPU_TYPE) -> Limits:
+    """Return the batches that an application may use on a GPU type.
 
     Raises
     ------
     WorkloadError : the application is not one of Pollux's
     """
-    table = load_fitted("pollux")
+    table = _table(gpu_type)
     if application not in LEAST_BATCH:
         known = ", ".join(LEAST_BATCH)
         raise WorkloadError(f"model {application!r}: elastic speeds are known for {known} only; use the rule 'amdahl'")
     trained = table.applications[application]
-    most = table.fits[GPU_TYPE][application].largest_batch
+    most = table.fits[gpu_type][application].largest_batch
     return Limits(trained.initial_batch, max(trained.iterations), LEAST_BATCH[application], most)
 
 
@@ -42,7 +42,8 @@ def adaptive_jobs(workload: Workload) -> Workload:
     """Let every job run on 1 to 64 GPUs with the batch that makes its goodput largest there (Pollux).
 
     The workload must name the application of each job (attribute ``model``), as those of Pollux do. The work of a job
-    is the number of iterations at the initial batch of its application, whatever its own batch is.
+    is the number of iterations at the initial batch of its application, whatever its own batch is. The speeds are those
+    of the GPU types of the workload's profiles: T4, or also those of Sia.
 
     Notes
     -----
@@ -57,12 +58,17 @@ def adaptive_jobs(workload: Workload) -> Workload:
     """
     models = _models(workload)
     names = sorted(set(models))
-    table = load_fitted("pollux")
+    types = workload.profiles.gpu_types
+    table = _table(*types)
     measured, options = [], []
     for row, name in enumerate(names):
-        speeds = _adaptive_speeds(name)
-        measured += [(row, 0, gpus, tier, compute_s, seconds - compute_s) for gpus, tier, compute_s, seconds in speeds]
-        options.append([(gpus, row) for gpus in sorted({speed[0] for speed in speeds})])
+        speeds = [_adaptive_speeds(name, gpu_type) for gpu_type in types]
+        gangs = {gpus for speed in speeds for gpus, *_ in speed}
+        for column, speed in enumerate(speeds):
+            measured += [(row, column, gpus, tier, own_s, seconds - own_s) for gpus, tier, own_s, seconds in speed]
+            lost = gangs - {gpus for gpus, *_ in speed}
+            measured += [(row, column, gpus, MACHINE, np.inf, 0.0) for gpus in sorted(lost)]
+        options.append([(gpus, row) for gpus in sorted(gangs)])
     plain = [
         dict(
             name=f"{name} (adaptive batch)",
@@ -71,11 +77,11 @@ def adaptive_jobs(workload: Workload) -> Workload:
             memory_bytes=0.0,
             skew=table.applications[name].skew,
             overlap=1.0,
-            compute_s=_adaptive_speeds(name)[0][2],
+            compute_s=[_adaptive_speeds(name, gpu_type)[0][2] for gpu_type in types],
         )
         for name in names
     ]
-    base = Profiles.from_rows(plain, (GPU_TYPE,))
+    base = Profiles.from_rows(plain, types)
     profiles = Profiles(base.rows, base.compute_s, base.gpu_types, np.array(measured, MEASURED_DTYPE))
     group = np.array([names.index(model) for model in models], np.int32)
     work = {name: table.applications[name].iterations_at(limits_of(name).initial) for name in names}
@@ -111,6 +117,11 @@ def fixed_batch_jobs(workload: Workload) -> Workload:
     return _rebuilt(workload, np.array(row_of, np.int32), profiles, Sizes.of_groups(group, options), work)
 
 
+def _table(*gpu_types: str) -> FittedTable:
+    """Return the table that has all of these GPU types."""
+    return load_fitted("pollux" if gpu_types == (GPU_TYPE,) else "sia")
+
+
 def _models(workload: Workload) -> list[str]:
     if "model" not in workload.attributes:
         raise WorkloadError(f"workload {workload.name!r} names no models (no attribute 'model'); use the rule 'amdahl'")
@@ -121,11 +132,11 @@ def _models(workload: Workload) -> list[str]:
 
 
 @cache
-def _adaptive_speeds(application: str) -> list[tuple[int, int, float, float]]:
+def _adaptive_speeds(application: str, gpu_type: str = GPU_TYPE) -> list[tuple[int, int, float, float]]:
     """Return a tuple (GPUs, tier, compute [s], total [s]) per iteration at the initial batch, of each size and tier."""
-    table = load_fitted("pollux")
-    trained, fit = table.applications[application], table.fits[GPU_TYPE][application]
-    limits = limits_of(application)
+    table = _table(gpu_type)
+    trained, fit = table.applications[application], table.fits[gpu_type][application]
+    limits = limits_of(application, gpu_type)
     shares, worths = trained.worths()
     found = []
     for gpus in _sizes(application, limits.largest):
