@@ -270,6 +270,12 @@ BASELINES: Final[dict[str, Baseline]] = {
         "Chronus: leases by an integer program; admits the jobs whose deadlines it can keep",
         needs_sizes=True,
     ),
+    "sia": Baseline(
+        f"{_HERE}.elastic.sia.scheduler:Sia",
+        {},
+        "Sia: elastic; sizes and GPU types by an integer program in each round",
+        needs_sizes=True,
+    ),
     LEARNED: Baseline(
         "gpusched_env.agents.learned:LearnedScheduler",
         {},

@@ -12,7 +12,7 @@ from gpusched_env.cluster import MACHINE, RACK
 from gpusched_env.errors import WorkloadError, unknown_name
 from gpusched_env.portable.arrays import total
 from gpusched_env.sizes import Sizes
-from gpusched_env.traces.profile_tables import load_fitted, load_steps
+from gpusched_env.traces.profile_tables import FittedTable, load_fitted, load_steps
 from gpusched_env.traces.profile_tables.application import Application
 from gpusched_env.traces.profile_tables.goodput import Limits, Timing, best_batches
 from gpusched_env.workload import MEASURED_DTYPE, Profiles, Workload
@@ -26,19 +26,19 @@ LEAST_BATCH: Final = {"bert": 4, "cifar10": 32, "deepspeech2": 10, "imagenet": 2
 ONE_GPU: Final = ("ncf",)  # applications that the same code trains on one GPU only
 
 
-def limits_of(application: str) -> Limits:
-    """Return the batches that an application may use.
+def limits_of(application: str, gpu_type: str = GPU_TYPE) -> Limits:
+    """Return the batches that an application may use on a GPU type.
 
     Raises
     ------
     WorkloadError : the application is not one of Pollux's
     """
-    table = load_fitted("pollux")
+    table = _table(gpu_type)
     if application not in LEAST_BATCH:
         known = ", ".join(LEAST_BATCH)
         raise WorkloadError(f"model {application!r}: elastic speeds are known for {known} only; use the rule 'amdahl'")
     trained = table.applications[application]
-    most = table.fits[GPU_TYPE][application].largest_batch
+    most = table.fits[gpu_type][application].largest_batch
     return Limits(trained.initial_batch, max(trained.iterations), LEAST_BATCH[application], most)
 
 
@@ -46,13 +46,14 @@ def adaptive_jobs(workload: Workload, speeds: str = "fitted") -> Workload:
     """Let every job run on 1 to 64 GPUs with the batch that makes its goodput largest there (Pollux).
 
     The workload must name the application of each job (attribute ``model``), as those of Pollux do. The work of a job
-    is the number of iterations at the initial batch of its application, whatever its own batch is.
+    is the number of iterations at the initial batch of its application, whatever its own batch is. The speeds are those
+    of the GPU types of the workload's profiles: T4, or also those of Sia.
 
     Parameters
     ----------
     speeds : "fitted" = the fitted model gives the time of a step, and the iteration counts of the trainings its worth;
         "measured" = measured step times and gradients give both, as in the simulator of Pollux. There, a model that a
-        job fits while it runs chooses the batch; here, the measurements do
+        job fits while it runs chooses the batch; here, the measurements do. They are of T4 only
 
     Notes
     -----
@@ -63,16 +64,25 @@ def adaptive_jobs(workload: Workload, speeds: str = "fitted") -> Workload:
 
     Raises
     ------
-    WorkloadError : a job without a known application, or one that requests a size that its application does not have
+    WorkloadError : a job without a known application, one that requests a size that its application does not have, or
+        measured speeds for other GPU types than T4
     """
     models = _models(workload)
-    names = sorted(set(models))
-    trained = _applications(speeds)
+    names, types = sorted(set(models)), workload.profiles.gpu_types
+    if workload.profiles.is_unit and not set(types) <= load_fitted("sia").fits.keys():
+        types = (GPU_TYPE,)  # jobs of unknown models have one profile, whose GPU type means nothing
+    if speeds == "measured" and types != (GPU_TYPE,):
+        raise WorkloadError(f"speeds 'measured' are of {GPU_TYPE} only, not of {', '.join(types)}; use 'fitted'")
+    trained = _applications(speeds, *types)
     measured, options = [], []
     for row, name in enumerate(names):
-        times = _adaptive_speeds(name, speeds)
-        measured += [(row, 0, gpus, tier, compute_s, seconds - compute_s) for gpus, tier, compute_s, seconds in times]
-        options.append([(gpus, row) for gpus in sorted({each[0] for each in times})])
+        on_types = [_adaptive_speeds(name, speeds, gpu_type) for gpu_type in types]
+        gangs = {gpus for times in on_types for gpus, *_ in times}
+        for column, times in enumerate(on_types):
+            measured += [(row, column, gpus, tier, own_s, seconds - own_s) for gpus, tier, own_s, seconds in times]
+            lost = gangs - {gpus for gpus, *_ in times}
+            measured += [(row, column, gpus, MACHINE, np.inf, 0.0) for gpus in sorted(lost)]
+        options.append([(gpus, row) for gpus in sorted(gangs)])
     plain = [
         dict(
             name=f"{name} (adaptive batch)",
@@ -81,11 +91,11 @@ def adaptive_jobs(workload: Workload, speeds: str = "fitted") -> Workload:
             memory_bytes=0.0,
             skew=trained[name].skew,
             overlap=1.0,
-            compute_s=_adaptive_speeds(name, speeds)[0][2],
+            compute_s=[_adaptive_speeds(name, speeds, gpu_type)[0][2] for gpu_type in types],
         )
         for name in names
     ]
-    base = Profiles.from_rows(plain, (GPU_TYPE,))
+    base = Profiles.from_rows(plain, types)
     profiles = Profiles(base.rows, base.compute_s, base.gpu_types, np.array(measured, MEASURED_DTYPE))
     group = np.array([names.index(model) for model in models], np.int32)
     work = {name: trained[name].iterations_at(limits_of(name).initial) for name in names}
@@ -115,7 +125,7 @@ def fixed_batch_jobs(workload: Workload, speeds: str = "fitted") -> Workload:
     kinds = sorted(set(jobs))
     if speeds == "measured":
         return _measured_fixed(workload, jobs, kinds)
-    _applications(speeds)
+    _applications(speeds, GPU_TYPE)
     each = [(name, batch, gpus) for name, batch in kinds for gpus in _sizes(name, batch)]
     profiles, rows = load_fitted("pollux").for_jobs(
         [name for name, _, _ in each], [batch for _, batch, _ in each], [gpus for _, _, gpus in each], (GPU_TYPE,)
@@ -129,6 +139,11 @@ def fixed_batch_jobs(workload: Workload, speeds: str = "fitted") -> Workload:
     return _rebuilt(workload, np.array(row_of, np.int32), profiles, Sizes.of_groups(group, options), work)
 
 
+def _table(*gpu_types: str) -> FittedTable:
+    """Return the table that has all of these GPU types."""
+    return load_fitted("pollux" if gpu_types == (GPU_TYPE,) else "sia")
+
+
 def _models(workload: Workload) -> list[str]:
     if "model" not in workload.attributes:
         raise WorkloadError(f"workload {workload.name!r} names no models (no attribute 'model'); use the rule 'amdahl'")
@@ -138,11 +153,11 @@ def _models(workload: Workload) -> list[str]:
     return models
 
 
-def _applications(speeds: str) -> Mapping[str, Application]:
+def _applications(speeds: str, *gpu_types: str) -> Mapping[str, Application]:
     """Return the applications with the iterations that they need at each batch."""
     if speeds not in SPEEDS:
         raise WorkloadError(unknown_name("speeds of elastic jobs", speeds, SPEEDS))
-    return load_fitted("pollux").applications if speeds == "fitted" else load_steps(STEPS).applications
+    return _table(*gpu_types).applications if speeds == "fitted" else load_steps(STEPS).applications
 
 
 def _measured_fixed(workload: Workload, jobs: list[tuple[str, int]], kinds: list[tuple[str, int]]) -> Workload:
@@ -211,12 +226,12 @@ def _tiers(gpus: int) -> tuple[tuple[int, int], ...]:
 
 
 @cache
-def _adaptive_speeds(application: str, speeds: str) -> list[tuple[int, int, float, float]]:
+def _adaptive_speeds(application: str, speeds: str, gpu_type: str) -> list[tuple[int, int, float, float]]:
     """Return a tuple (GPUs, tier, compute [s], total [s]) per iteration at the initial batch, of each size and tier."""
     found: list[tuple[int, int, float, float]] = []
-    for gpus in _sizes(application, limits_of(application).largest):
+    for gpus in _sizes(application, limits_of(application, gpu_type).largest):
         for tier, machines in _tiers(gpus):
-            times = _adaptive_times(application, speeds, gpus, machines)
+            times = _adaptive_times(application, speeds, gpu_type, gpus, machines)
             if times is not None:
                 found.append((gpus, tier, *times))
             elif speeds == "measured" and tier == MACHINE and found:
@@ -231,20 +246,22 @@ def _extrapolated(application: str, gpus: int) -> tuple[float, float]:
     model, in the ratio that measured and fitted times have on the largest measured gang in one machine.
     """
     largest = max(size for machines, size in load_steps(STEPS).steps[application] if machines == 1)
-    known = _adaptive_times(application, "measured", largest, 1)
-    modelled = _adaptive_times(application, "fitted", largest, 1)
-    wanted = _adaptive_times(application, "fitted", gpus, 1)
+    known = _adaptive_times(application, "measured", GPU_TYPE, largest, 1)
+    modelled = _adaptive_times(application, "fitted", GPU_TYPE, largest, 1)
+    wanted = _adaptive_times(application, "fitted", GPU_TYPE, gpus, 1)
     assert known is not None
     assert modelled is not None
     assert wanted is not None
     return known[0] / modelled[0] * wanted[0], known[1] / modelled[1] * wanted[1]
 
 
-def _adaptive_times(application: str, speeds: str, gpus: int, machines: int) -> tuple[float, float] | None:
+def _adaptive_times(
+    application: str, speeds: str, gpu_type: str, gpus: int, machines: int
+) -> tuple[float, float] | None:
     """Return the compute and the total time of a gang per iteration at the initial batch [s]; None = no batch fits."""
-    limits = limits_of(application)
-    shares, worths = _applications(speeds)[application].worths()
-    timing: Timing = load_fitted("pollux").fits[GPU_TYPE][application].throughput
+    limits = limits_of(application, gpu_type)
+    shares, worths = _applications(speeds, gpu_type)[application].worths()
+    timing: Timing = _table(gpu_type).fits[gpu_type][application].throughput
     if speeds == "measured":
         timing = load_steps(STEPS).timing(application, gpus, machines)
     choices = best_batches(timing, gpus, machines, limits, worths)

@@ -25,6 +25,7 @@ from gpusched_env.scenarios.network_sensitive import NETWORK_SENSITIVE
 from gpusched_env.scenarios.pollux import POLLUX
 from gpusched_env.scenarios.ring_all_reduce import ring_all_reduce
 from gpusched_env.scenarios.scenario import Scenario
+from gpusched_env.scenarios.sia import SIA
 from gpusched_env.scenarios.sjf_bsbf import SJF_BSBF
 from gpusched_env.scenarios.tenants import COHORT, TENANTS_PHILLY
 from gpusched_env.scenarios.varying import VARYING
@@ -47,8 +48,8 @@ MANY_SIZES: Final = {
 CONGESTED: Final = Network("topology", topology=NETWORK_PRESETS["oversub4"].topology, contention=Contention("maxmin"))
 
 _FAMILIES: Final = (
-    *NETWORK_SENSITIVE, CELLS, AUTHORS, *HETEROGENEOUS, HADAR, *HADARE, *SJF_BSBF, POLLUX, TENANTS_PHILLY, COHORT,
-    ELASTICFLOW, VARYING,
+    *NETWORK_SENSITIVE, CELLS, AUTHORS, *HETEROGENEOUS, HADAR, *HADARE, *SJF_BSBF, POLLUX, SIA, ELASTICFLOW,
+    TENANTS_PHILLY, COHORT, VARYING,
 )  # fmt: skip
 # Families of scenarios; SCENARIOS has the scenario of each family with the default parameters.
 FAMILIES: Final[dict[str, ScenarioFamily]] = {family.name: family for family in _FAMILIES}

@@ -57,6 +57,7 @@ def pollux_jobs(
     relative_load: float = 1.0,
     realistic: bool = False,
     sharing: bool = False,
+    mixed_types: bool = False,
 ) -> Workload:
     """Draw jobs that train applications on T4, as Pollux's generator samples them from Philly.
 
@@ -72,6 +73,7 @@ def pollux_jobs(
         that Pollux tuned for 50 to 80 % of linear speed-up
     sharing : True = profiles of the table ``bsbf``, which also describe compute and memory under gradient accumulation;
         False = profiles of the table ``pollux``
+    mixed_types : True = profiles of the table ``sia``, which also has three other GPU types
 
     Notes
     -----
@@ -81,11 +83,13 @@ def pollux_jobs(
 
     Raises
     ------
-    WorkloadError : a relative load that is not a finite number > 0
+    WorkloadError : a relative load that is not a finite number > 0, or ``sharing`` together with ``mixed_types``
     """
     if not 0 < relative_load < math.inf:
         raise WorkloadError(f"relative_load is {relative_load!r}: it must be a finite number > 0")
-    table = load_fitted("bsbf" if sharing else "pollux")
+    if sharing and mixed_types:
+        raise WorkloadError("sharing is measured on T4 only: leave out mixed_types")
+    table = load_fitted("bsbf" if sharing else "sia" if mixed_types else "pollux")
     initial = {name: application.initial_batch for name, application in table.applications.items()}
     choices = [choice for choice in _choices(realistic, initial) if max_gpus is None or choice[1] <= max_gpus]
     cumulative = np.cumsum([probability for *_, probability in choices])

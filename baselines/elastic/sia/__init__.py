@@ -1,0 +1,1 @@
+"""Sia: elastic jobs on several GPU types, by an integer program over configurations."""

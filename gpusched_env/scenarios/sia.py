@@ -1,0 +1,87 @@
+"""The scenario of Sia's simulator: elastic jobs on 64 GPUs of three types, decisions every minute."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from gpusched_env.cluster import NodeGroup
+from gpusched_env.errors import ScenarioError
+from gpusched_env.instance import Semantics
+from gpusched_env.network import Network
+from gpusched_env.scenarios.family import Parameter, ScenarioFamily
+from gpusched_env.scenarios.scenario import Scenario
+from gpusched_env.scenarios.workload_spec import WorkloadSpec
+from gpusched_env.traces.generators.pollux_jobs import JOBS
+
+MOST_REQUESTED: Final = 16  # [GPU] largest gang that every GPU type of the cluster can hold
+# [s] mean of the restart costs in Sia's simulator (cifar10 50, ncf 15, deepspeech2 25, bert 120, yolov3 80, imagenet
+# 250), weighted by the shares of the applications in the generator
+RESTART_S: Final = 45.0
+
+
+def sia(
+    jobs: int = JOBS,
+    load: float | None = None,
+    round_s: float = 60.0,
+    restart_s: float = RESTART_S,
+    workload: str | None = None,
+) -> Scenario:
+    """Build a scenario with the cluster of Sia's simulator and eight hours of elastic jobs like those of Pollux.
+
+    The cluster has 6 x 4 T4, 3 x 8 RTX 2080 Ti and 2 x 8 A100. At each size and on each GPU type, a job has the batch
+    with the largest goodput.
+
+    Parameters
+    ----------
+    jobs : number of jobs
+    load : arrival rate in units of 160 jobs per eight hours; None = ``jobs`` jobs arrive in eight hours
+    round_s : time between decisions [s]
+    restart_s : time for which a gang makes no progress after it gets its GPUs [s]; one time for all applications
+    workload : path of one of Sia's workload files, whose first ``jobs`` jobs are used; None = draw jobs
+
+    Notes
+    -----
+    Larger requests than 16 GPUs are cut to 16, so that schedulers that know nothing of sizes can run every job on GPUs
+    of one type. Deviation: Sia's simulator has a restart cost for each application.
+
+    Raises
+    ------
+    ScenarioError : ``load`` is given together with ``workload``
+
+    References
+    ----------
+    Jayaram Subramanya et al., SOSP 2023; siasosp23/artifacts, ``sia-simulator/``.
+    """
+    common: dict[str, Any] = dict(
+        profiles="own", jobs=jobs, max_gpus=MOST_REQUESTED, clip=True, elastic={"rule": "adaptive-batch"}
+    )
+    if workload is None:
+        parameters = {"relative_load": jobs / JOBS if load is None else load, "mixed_types": True}
+        spec = WorkloadSpec("synthetic:pollux", parameters, **common)
+    elif load is not None:
+        raise ScenarioError(f"workload={workload} has arrivals of its own: leave out load")
+    else:
+        spec = WorkloadSpec(f"sia:{workload}", **common)
+    return Scenario(
+        name="sia-hetero",
+        description="Elastic jobs on three GPU types: how many GPUs of which type should each job have?",
+        groups=(NodeGroup(6, 4, "T4"), NodeGroup(3, 8, "RTX2080Ti"), NodeGroup(2, 8, "A100")),
+        workload=spec,
+        network=Network(model="none"),
+        semantics=Semantics(
+            round_s=round_s, checkpoint_s=0.0, restore_s=restart_s, start_s=restart_s, resize_s=restart_s
+        ),
+    )
+
+
+SIA: Final = ScenarioFamily(
+    "sia-hetero-v0",
+    sia,
+    (
+        Parameter("jobs", JOBS, "jobs of an episode of eight hours", least=1, most=1_000_000, whole=True),
+        Parameter("load", None, "arrival rate / 160 jobs in 8 h; default: all jobs in 8 h", least=0.01, most=100),
+        Parameter("round_s", 60.0, "seconds between decisions", least=1, most=86_400),
+        Parameter("restart_s", RESTART_S, "seconds without progress after a gang gets its GPUs", least=0, most=86_400),
+        Parameter("workload", None, "path of a Sia workload file to play instead", text=True),
+    ),
+)
