@@ -44,7 +44,6 @@ def begin_cycle(sim: Run, plan: SlurmState) -> None:
     m["tested"] = 0
     m["started"] = 0
     m["plans"] = 0
-    m["changed"] = 0
     m["cycle_s"] = w["clock_s"]
 
 

@@ -82,9 +82,8 @@ class FairTree:
         used = np.divide(total, above, out=np.zeros(len(total)), where=above > 0)
         level = np.divide(self.share, used, out=np.full(len(total), np.inf), where=used > 0)
         level = np.where(self.share > 0, rounded_keys(level), 0.0)
-        level[0] = np.inf  # stands for the levels below a leaf that lies higher up
         keys = level[self._path]
-        order = np.lexsort(tuple(-keys[:, i] for i in range(keys.shape[1] - 1, -1, -1)))
+        order = np.lexsort(self._sort_keys(keys))
         count = len(order)
         ends = self._path[order] == 0
         same = (keys[order][1:] == keys[order][:-1]) | ends[1:] | ends[:-1]
@@ -95,6 +94,11 @@ class FairTree:
         shared = (self.share[self._path] > 0).all(axis=1)
         factor[self.leaves[~shared]] = 0.0
         return factor
+
+    def _sort_keys(self, keys: Array) -> tuple[Array, ...]:
+        """Return the keys of a sort by path, the last one first; a leaf comes before accounts that are equal to it."""
+        by_level = [(self._path[:, i] > 0, -keys[:, i]) for i in range(keys.shape[1])]
+        return tuple(key for pair in by_level for key in pair)[::-1]
 
     def classic(self, usage: Array, damping: float = 1.0) -> Array:
         """Return the factors of the classic algorithm: F = 2^(-UE / S / damping); 0.5 = usage as large as the share.

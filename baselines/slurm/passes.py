@@ -42,7 +42,6 @@ def next_step(sim: Run, plan: SlurmState) -> int:
     if m["phase"] == DECIDES:
         if count_usage(sim, plan):
             m["stale"] = BEGUN
-        m["changed"] = 1
         m["blocked"] = -1
         m["wake_s"] = math.inf
         m["phase"] = ENDS

@@ -16,6 +16,7 @@ from gpusched_env.baselines.slurm.fair_share import FairTree, decay
 from gpusched_env.baselines.slurm.state import CONSERVATIVE, EASY, NONE, RULES_DTYPE, SlurmState
 from gpusched_env.core import events
 from gpusched_env.core.placement.rules import rule_number
+from gpusched_env.errors import SchedulerError
 from gpusched_env.instance import Instance
 from gpusched_env.simulator import Outcome, Simulation
 from gpusched_env.tenants import PRIORITY
@@ -147,7 +148,24 @@ def limits_s(instance: Instance, source: str, default_s: float) -> np.ndarray:
 
 
 def priority_classes(instance: Instance) -> np.ndarray:
-    """float64: priority class of each job; 0 without classes."""
-    if PRIORITY not in instance.workload.attributes:
-        return np.zeros(len(instance.workload))
-    return np.array(instance.workload.attributes[PRIORITY], float)
+    """float64: priority class of each job; 0 without classes.
+
+    Raises
+    ------
+    SchedulerError : a class is not a finite number >= 0
+    """
+    workload = instance.workload
+    if PRIORITY not in workload.attributes:
+        return np.zeros(len(workload))
+    try:
+        classes = np.array(workload.attributes[PRIORITY], float)
+    except ValueError as error:
+        raise SchedulerError(f"slurm: workload {workload.name!r}, {PRIORITY}: {error}; give numbers") from None
+    bad = ~(np.isfinite(classes) & (classes >= 0.0))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise SchedulerError(
+            f"slurm: workload {workload.name!r}, job {workload.jobs['id'][row]}: {PRIORITY} is {classes[row]}: give a "
+            "finite number >= 0"
+        )
+    return classes

@@ -27,6 +27,7 @@ AT_LEAST_0: Final = (
     "age_weight", "fair_share_weight", "size_weight", "qos_weight", "gpu_weight", "decay_half_life_s", "bf_interval_s",
     "bf_max_job_user", "bf_max_job_start", "bf_min_prio_reserve", "preempt_exempt_s",
 )  # fmt: skip
+MOST_SLOTS: Final = 10_000_000
 AT_LEAST_1: Final = ("queue_depth", "bf_max_job_test")
 
 
@@ -135,6 +136,8 @@ class Slurm(Scheduler):
                 value = getattr(self, field)
                 if not (holds(value) and math.isfinite(value)):
                     raise SchedulerError(f"slurm: {field} is {value}: it must be a finite number {wanted}")
+        if self.bf_window_s / self.bf_resolution_s > MOST_SLOTS:
+            raise SchedulerError(f"slurm: bf_window_s / bf_resolution_s is more than {MOST_SLOTS:,}: enlarge the slots")
         rule_number(self.placement)
         if shares_by(self.placement):
             raise SchedulerError(f"slurm: placement {self.placement!r} shares GPUs; choose a rule that does not")

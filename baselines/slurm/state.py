@@ -55,7 +55,6 @@ RULES_DTYPE: Final = np.dtype(
         ("plans", "<i8"),  # plans of the cycle
         ("victims", "<i8"),  # entries of ``victims`` that are still to be preempted
         ("blocked", "<i8"),  # job for which victims have been chosen; -1 = none
-        ("changed", "<i8"),  # 1 = an event has happened since the last cycle
         ("cycle_s", "<f8"),  # [s] time of the last cycle; -inf = none
         ("time_s", "<f8"),  # [s] up to which usage has been counted
         ("period", "<i8"),  # number of the last period that has begun
