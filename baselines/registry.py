@@ -222,7 +222,7 @@ BASELINES: Final[dict[str, Baseline]] = {
     "slurm": Baseline(
         f"{_HERE}.slurm.scheduler:Slurm",
         {},
-        "Slurm: main pass in order of priority, conservative backfill by time limits",
+        "Slurm: jobs in order of priority, conservative backfill by time limits",
     ),
     "slurm-multifactor": Baseline(
         f"{_HERE}.slurm.scheduler:Slurm",

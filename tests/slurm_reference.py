@@ -1,4 +1,4 @@
-"""Fair Tree and decayed usage again, in plain Python: as the manual describes them, and from the event log (preemption is free)."""
+"""Fair Tree as its manual describes it, and decayed usage from an event log with free preemption; in plain Python."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from helpers import finish, play, plain_python_digests, preemptions, random_instance, unit_instance
+from helpers import finish, plain_python_digests, play, preemptions, random_instance, unit_instance
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from slurm_reference import decayed_usage, fair_tree
@@ -73,7 +73,7 @@ def crowded(seed: int, jobs: int = 30, classes: bool = False, slack: float = 1.0
 
 
 def test_the_priorities_of_three_jobs_by_hand() -> None:
-    """16 nodes x 64 CPUs x 8 GPUs; weights: age 1000, fair share 10000, size 500, partition 1000, QOS 2000, GPU 2000."""
+    """16 nodes x 64 CPUs x 8 GPUs; weights: age 1000, share 10000, size 500, partition 1000, QOS 2000, GPUs 2000."""
     waited_s, fair = (3 * DAY_S, 0.5 * DAY_S, 10 * DAY_S), (0.5, 0.75, 0.25)
     nodes, cpus, gpus = np.array([1, 4, 2]), np.array([8, 256, 32]), np.array([1, 32, 4])
     partition, qos, nice = (1.0, 1.0, 0.5), (0.5, 0.0, 1.0), (0, 100, 0)

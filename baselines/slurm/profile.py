@@ -15,13 +15,13 @@ from gpusched_env.core.handle import helper, kernel
 @helper
 def slot_of(time_s: float, slot_s: float) -> int:
     """Return the slot, on the absolute grid, in which a time lies [s]."""
-    return int(math.floor(time_s / slot_s))
+    return math.floor(time_s / slot_s)
 
 
 @helper
 def slot_after(time_s: float, slot_s: float) -> int:
     """Return the first slot, on the absolute grid, that begins at or after a time [s]."""
-    return int(math.ceil(time_s / slot_s))
+    return math.ceil(time_s / slot_s)
 
 
 @kernel

@@ -127,14 +127,14 @@ class Slurm(Scheduler):
         for field, known in CHOICES.items():
             if getattr(self, field) not in known:
                 raise SchedulerError(f"slurm: {unknown_name(field, getattr(self, field), known)}")
-        for fields, holds, wanted in (
-            (POSITIVE, lambda value: value > 0, "> 0"),
-            (AT_LEAST_0, lambda value: value >= 0, ">= 0"),
-            (AT_LEAST_1, lambda value: value >= 1, ">= 1"),
+        for fields, least, wanted in (
+            (POSITIVE, math.ulp(0.0), "> 0"),
+            (AT_LEAST_0, 0.0, ">= 0"),
+            (AT_LEAST_1, 1.0, ">= 1"),
         ):
             for field in fields:
                 value = getattr(self, field)
-                if not (holds(value) and math.isfinite(value)):
+                if not least <= value < math.inf:
                     raise SchedulerError(f"slurm: {field} is {value}: it must be a finite number {wanted}")
         if self.bf_window_s / self.bf_resolution_s > MOST_SLOTS:
             raise SchedulerError(f"slurm: bf_window_s / bf_resolution_s is more than {MOST_SLOTS:,}: enlarge the slots")
