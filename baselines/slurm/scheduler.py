@@ -122,6 +122,8 @@ class Slurm(Scheduler):
     preempt_exempt_s: float = 0.0
     placement: str = "pack"
 
+    relies_on_decisions = True  # a cycle counts as done, whether or not its starts were carried out
+
     def __post_init__(self) -> None:
         """Check the parameters."""
         for field, known in CHOICES.items():
