@@ -244,19 +244,26 @@ def test_conservative_backfill_never_delays_a_plan_if_limits_are_true(seed: int)
 
 
 @settings(max_examples=100)
-@given(st.integers(0, 10**6), st.sampled_from([1.0, 3.0]))
-def test_easy_never_delays_the_first_job_if_limits_hold(seed: int, slack: float) -> None:
+@given(
+    st.integers(0, 10**6), st.sampled_from([1.0, 3.0]), st.sampled_from([1.0, 7.0, 60.0]), st.sampled_from([0.0, 30.0])
+)
+def test_easy_never_delays_the_first_job_if_limits_hold(
+    seed: int, slack: float, slot_s: float, interval_s: float
+) -> None:
     """The first job in the queue keeps its plan, whatever starts before it; limits are at least the run times."""
     case = crowded(seed, slack=slack)
-    scheduler, simulation = asked(EXACT, backfill="easy"), Simulation(case)
+    scheduler = asked(EXACT, backfill="easy", bf_resolution_s=slot_s, bf_interval_s=interval_s)
+    simulation = Simulation(case)
     view = simulation.view_for(scheduler)
     scheduler.reset(view)
     promised: dict[int, float] = {}
     while simulation.advance() is Outcome.DECIDE:
         for decision in scheduler.decide(view):
             simulation.apply(decision)
-        if len(view.waiting) and view.free_gpus and np.isfinite(scheduler._run.state.planned_s[view.waiting[0]]):
-            promised.setdefault(int(view.waiting[0]), float(scheduler._run.state.planned_s[view.waiting[0]]))
+        first = int(view.waiting[0]) if len(view.waiting) else -1
+        planned_s = scheduler._run.state.planned_s[first]
+        if first >= 0 and scheduler._run.memory["cycle_s"] == view.now_s and np.isfinite(planned_s):
+            promised.setdefault(first, float(planned_s))  # a cycle of this moment has planned it as the first job
     started = job_times(case, simulation.log())["first_start_s"]
     assert all(started[row] <= latest for row, latest in promised.items())
 
