@@ -219,6 +219,23 @@ BASELINES: Final[dict[str, Baseline]] = {
         "Gandiva as Dally's simulator implements it",
         variant_of="dally",
     ),
+    "slurm": Baseline(
+        f"{_HERE}.slurm.scheduler:Slurm",
+        {},
+        "Slurm: jobs in order of priority, conservative backfill by time limits",
+    ),
+    "slurm-multifactor": Baseline(
+        f"{_HERE}.slurm.scheduler:Slurm",
+        {
+            "age_weight": 1_000.0,
+            "fair_share_weight": 10_000.0,
+            "size_weight": 500.0,
+            "qos_weight": 2_000.0,
+            "gpu_weight": 2_000.0,
+        },
+        "Slurm with weights of age, fair share, size, QOS and GPUs",
+        variant_of="slurm",
+    ),
     "max-min": Baseline(
         f"{_HERE}.elastic.max_min:ElasticMaxMin", {}, "elastic: equal numbers of GPUs for all jobs", needs_sizes=True
     ),

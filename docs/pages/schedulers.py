@@ -27,6 +27,7 @@ MORE = {
     "dally": ("dally", "Dally: delay scheduling with leases"),
     "gavel": ("gavel", "Gavel: policies and rounds"),
     "hadar": ("hadar", "Hadar and HadarE"),
+    "slurm": ("slurm", "Slurm: priority, fair share, backfill"),
 }
 
 

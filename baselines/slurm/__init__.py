@@ -1,0 +1,1 @@
+"""Slurm's scheduler: multifactor priority, fair share, backfill, preemption by priority class."""

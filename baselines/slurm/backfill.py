@@ -1,0 +1,103 @@
+"""Kernels of backfill: the profile of free GPUs by time limits, and one cycle through the queue."""
+
+from __future__ import annotations
+
+import math
+
+from gpusched_env.baselines.slurm.profile import first_room, slot_after, slot_of, take_room
+from gpusched_env.baselines.slurm.queue import remove
+from gpusched_env.baselines.slurm.state import CONSERVATIVE, SlurmState
+from gpusched_env.baselines.slurm.usage import add_held, is_over
+from gpusched_env.core.handle import kernel
+from gpusched_env.core.placement.placing import fits
+from gpusched_env.core.state import ACTIVE, Run
+
+
+@kernel
+def begin_cycle(sim: Run, plan: SlurmState) -> None:
+    """Write the profile of free GPUs by the limits of the running jobs, and begin at the first waiting job.
+
+    A job that has used up its limit is assumed to end by the next slot.
+    """
+    m = plan.memory
+    w = sim.world
+    base = slot_of(w["clock_s"], m["slot_s"])
+    slots = len(plan.free)
+    for i in range(slots):
+        plan.free[i] = 0
+    plan.free[0] = w["free_gpus"]
+    for i in range(w["running"]):
+        r = sim.replicas[sim.running[i]]
+        if r["phase"] == ACTIVE:
+            end_s = r["since_s"] + (plan.limit_s[r["job"]] - sim.jobs[r["job"]]["service_s"])
+        else:
+            end_s = r["until_s"]
+        if end_s < (base + slots) * m["slot_s"]:
+            slot = max(slot_after(end_s, m["slot_s"]) - base, 1)
+            if slot < slots:
+                plan.free[slot] += r["gpus"]
+    for i in range(1, slots):
+        plan.free[i] += plan.free[i - 1]
+    for t in range(len(plan.tests)):
+        plan.tests[t] = 0
+    m["at"] = m["begin"]
+    m["tested"] = 0
+    m["started"] = 0
+    m["plans"] = 0
+    m["cycle_s"] = w["clock_s"]
+
+
+@kernel
+def fill_next(sim: Run, plan: SlurmState) -> int:
+    """Continue a cycle: plan jobs up to one that starts now; return its row, -1 = the cycle is over.
+
+    The cycle ends when no GPU is free, because plans last no longer than the cycle.
+    """
+    m = plan.memory
+    w = sim.world
+    now_s = w["clock_s"]
+    slot_s = m["slot_s"]
+    base = slot_of(now_s, slot_s)
+    slots = len(plan.free)
+    while m["at"] < m["end"] and m["tested"] < m["tests"] and w["free_gpus"] > 0:
+        if m["cycle_starts"] > 0 and m["started"] >= m["cycle_starts"]:
+            return -1
+        row = plan.order[m["at"]]
+        gang = sim.jobs[row]["gpus"]
+        tenant = plan.tenant[row]
+        held = m["capped"] == 1 and is_over(plan, row, gang)
+        if held or (m["tenant_tests"] > 0 and plan.tests[tenant] >= m["tenant_tests"]):
+            m["at"] += 1
+            continue
+        m["tested"] += 1
+        plan.tests[tenant] += 1
+        left_s = min(max(plan.limit_s[row] - sim.jobs[row]["service_s"], 0.0), slots * slot_s)
+        length_now = max(slot_after(now_s + left_s, slot_s) - base, 1)
+        length = max(math.ceil(left_s / slot_s), 1)
+        begin = first_room(plan, 0, gang, length_now, length)
+        if begin == 0:
+            if fits(sim, sim.jobs[row]["job_class"], gang, m["rule"]):
+                take_room(plan, 0, length_now, gang)
+                m["started"] += 1
+                plan.planned_s[row] = now_s
+                leave_queue(plan, m["at"], row, gang)
+                m["at"] += 1
+                return row
+            begin = first_room(plan, 1, gang, length_now, length)  # enough GPUs are free, but in the wrong places
+        plan.planned_s[row] = math.inf
+        if begin > 0:
+            plan.planned_s[row] = (base + begin) * slot_s
+            if (m["backfill"] == CONSERVATIVE or m["plans"] == 0) and -plan.ranks[row] >= m["least_reserve"]:
+                take_room(plan, begin, begin + length, gang)
+                m["plans"] += 1
+        m["at"] += 1
+    return -1
+
+
+@kernel
+def leave_queue(plan: SlurmState, at: int, row: int, gang: int) -> None:
+    """Remove the entry ``at`` from the queue, because its job starts now."""
+    remove(plan, at)
+    plan.memory["starts"] += 1
+    if plan.memory["capped"] == 1:
+        add_held(plan, row, gang)

@@ -1,0 +1,157 @@
+"""The steps of a decision point: the main pass, preemption, and a backfill cycle, one start or preemption at a time."""
+
+from __future__ import annotations
+
+import math
+
+from gpusched_env.baselines.loop_kernels import ASLEEP, DECIDES, sleep, wake_at
+from gpusched_env.baselines.slurm.backfill import begin_cycle, fill_next, leave_queue
+from gpusched_env.baselines.slurm.preemption import choose_victims
+from gpusched_env.baselines.slurm.queue import sort_queue, update_queue
+from gpusched_env.baselines.slurm.state import (
+    BEGUN,
+    COMPUTED,
+    CYCLE,
+    ENDS,
+    FILL,
+    FRESH,
+    MAIN,
+    NONE,
+    PREEMPT,
+    REST,
+    SHARES,
+    START,
+    UNKNOWN,
+    VICTIMS,
+    SlurmState,
+)
+from gpusched_env.baselines.slurm.usage import count_held, count_rates, count_usage, is_over
+from gpusched_env.core.events import BUFFER_FULL, DECIDE, LOG_FULL, preempt, start
+from gpusched_env.core.handle import kernel
+from gpusched_env.core.placement.placing import fits
+from gpusched_env.core.state import Run
+
+COMPUTE = 7  # an outcome in addition to PAUSED: Python computes the fair-share factors
+
+
+@kernel
+def next_step(sim: Run, plan: SlurmState) -> int:
+    """Return the next step of a decision point, which begins in phase DECIDES; the field ``row`` names its job."""
+    m = plan.memory
+    w = sim.world
+    if m["phase"] == DECIDES:
+        if count_usage(sim, plan):
+            m["stale"] = BEGUN
+        m["blocked"] = -1
+        m["wake_s"] = math.inf
+        m["phase"] = ENDS
+        if w["waiting"] > 0:
+            if m["stale"] == BEGUN and m["share_weight"] > 0.0:
+                m["phase"] = DECIDES
+                m["stale"] = COMPUTED
+                return SHARES
+            line_up(sim, plan)
+    while m["phase"] == MAIN or m["phase"] == VICTIMS:
+        if m["phase"] == VICTIMS:
+            if m["victims"] > 0:
+                m["victims"] -= 1
+                m["row"] = plan.victims[m["victims"]]
+                return PREEMPT
+            line_up(sim, plan)
+        m["row"] = first_start(sim, plan)
+        if m["row"] >= 0:
+            return START
+    if m["phase"] == CYCLE:
+        m["phase"] = ENDS
+        if m["backfill"] != NONE and m["begin"] < m["end"] and w["free_gpus"] > 0:
+            if w["clock_s"] >= m["cycle_s"] + m["interval_s"]:
+                begin_cycle(sim, plan)
+                m["phase"] = FILL
+            else:
+                m["wake_s"] = m["cycle_s"] + m["interval_s"]
+    if m["phase"] == FILL:
+        m["row"] = fill_next(sim, plan)
+        if m["row"] >= 0:
+            return START
+    if w["waiting"] > 0 and (m["age_weight"] > 0.0 or m["share_weight"] > 0.0):
+        m["wake_s"] = min(m["wake_s"], (m["period"] + 1) * m["period_s"])
+    if m["share_weight"] > 0.0:
+        count_rates(sim, plan)
+    m["phase"] = ASLEEP
+    return REST
+
+
+@kernel
+def line_up(sim: Run, plan: SlurmState) -> None:
+    """Sort the queue, count the GPUs of tenants, and begin the main pass."""
+    m = plan.memory
+    update_queue(sim, plan)
+    if m["stale"] != FRESH:
+        if m["age_weight"] > 0.0 or m["share_weight"] > 0.0:
+            sort_queue(sim, plan)
+        m["stale"] = FRESH
+    if m["capped"] == 1:
+        count_held(sim, plan)
+    m["at"] = m["begin"]
+    m["tested"] = 0
+    m["phase"] = MAIN
+
+
+@kernel
+def first_start(sim: Run, plan: SlurmState) -> int:
+    """Continue the main pass; return the job that starts, -1 = none.
+
+    The pass ends at the first job that cannot start. Jobs that a limit of their tenant holds back block no others.
+    """
+    m = plan.memory
+    while m["at"] < m["end"] and m["tested"] < m["depth"]:
+        row = plan.order[m["at"]]
+        gang = sim.jobs[row]["gpus"]
+        if m["capped"] == 1 and is_over(plan, row, gang):
+            m["at"] += 1
+            continue
+        m["tested"] += 1
+        if fits(sim, sim.jobs[row]["job_class"], gang, m["rule"]):
+            leave_queue(plan, m["at"], row, gang)
+            m["at"] += 1
+            return row
+        if m["preempts"] == 1 and m["blocked"] != row:
+            m["blocked"] = row
+            m["victims"] = choose_victims(sim, plan, row)
+            if m["victims"] > 0:
+                m["phase"] = VICTIMS
+                return -1
+        break
+    m["phase"] = CYCLE
+    return -1
+
+
+@kernel
+def play_slurm(sim: Run, plan: SlurmState) -> int:
+    """Simulate until ``until_s`` (PAUSED), COMPUTE, until the log is full, or until ``advance`` ends the run."""
+    m = plan.memory
+    while True:
+        if m["phase"] == ASLEEP:
+            outcome = sleep(sim, plan.memory)
+            if outcome != DECIDE:
+                return outcome
+        if m["kind"] == UNKNOWN:
+            m["kind"] = next_step(sim, plan)
+        if m["kind"] == START:
+            if start(sim, m["row"], m["rule"], 0, False, 0) == BUFFER_FULL:
+                return LOG_FULL
+        elif m["kind"] == PREEMPT:
+            if preempt(sim, m["row"]) == BUFFER_FULL:
+                return LOG_FULL
+        elif m["kind"] == REST:
+            wake_at(sim, m["wake_s"])
+        shares = m["kind"] == SHARES
+        m["kind"] = UNKNOWN
+        if shares:
+            return COMPUTE
+
+
+@kernel
+def begin_decision(plan: SlurmState) -> None:
+    """Let the next step be the first of a decision point."""
+    plan.memory["phase"] = DECIDES

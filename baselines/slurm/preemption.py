@@ -1,0 +1,70 @@
+"""Kernel that chooses running jobs to preempt for a waiting job of a higher class."""
+
+from __future__ import annotations
+
+from gpusched_env.baselines.slurm.state import SlurmState
+from gpusched_env.core.handle import kernel
+from gpusched_env.core.placement.placing import goes_anywhere_now
+from gpusched_env.core.state import ACTIVE, Run
+
+
+@kernel
+def goes_first(sim: Run, plan: SlurmState, one: int, other: int) -> bool:
+    """Return whether a running job is preempted before another."""
+    if plan.memory["youngest"] == 1:
+        begun = sim.replicas[sim.jobs[one]["replica"]]["start_s"]
+        also = sim.replicas[sim.jobs[other]["replica"]]["start_s"]
+        if begun != also:
+            return begun > also
+    elif plan.keys[one] != plan.keys[other]:
+        return plan.keys[one] > plan.keys[other]
+    if plan.ranks[one] != plan.ranks[other]:
+        return plan.ranks[one] > plan.ranks[other]
+    return one < other
+
+
+@kernel
+def choose_victims(sim: Run, plan: SlurmState, row: int) -> int:
+    """Write the jobs that are preempted for a waiting job to ``victims``; return their number.
+
+    There are none if GPUs in checkpoints suffice, if all jobs of lower classes together hold too few GPUs, or if
+    numbers of GPUs do not tell whether the job can start. Victims are the first jobs of the order that hold enough
+    GPUs; those that are not needed, the last of the order first, are left out again.
+    """
+    w = sim.world
+    m = plan.memory
+    need = sim.jobs[row]["gpus"] - w["free_gpus"] - w["checkpointing_gpus"]
+    if need <= 0 or not goes_anywhere_now(sim, sim.jobs[row]["job_class"], m["rule"]):
+        return 0
+    count = 0
+    gpus = 0
+    for i in range(w["running"]):
+        r = sim.replicas[sim.running[i]]
+        job = r["job"]
+        ran_s = w["clock_s"] - r["start_s"]
+        if r["phase"] == ACTIVE and ran_s > 0.0 and ran_s >= m["exempt_s"] and plan.keys[job] > plan.keys[row]:
+            plan.victims[count] = job
+            count += 1
+            gpus += r["gpus"]
+    if gpus < need:
+        return 0
+    chosen = 0
+    gpus = 0
+    while gpus < need:
+        best = chosen
+        for i in range(chosen + 1, count):
+            if goes_first(sim, plan, plan.victims[i], plan.victims[best]):
+                best = i
+        job = plan.victims[best]
+        plan.victims[best] = plan.victims[chosen]
+        plan.victims[chosen] = job
+        gpus += sim.replicas[sim.jobs[job]["replica"]]["gpus"]
+        chosen += 1
+    for i in range(chosen - 1, -1, -1):
+        spare = sim.replicas[sim.jobs[plan.victims[i]]["replica"]]["gpus"]
+        if gpus - spare >= need:
+            gpus -= spare
+            chosen -= 1
+            for j in range(i, chosen):
+                plan.victims[j] = plan.victims[j + 1]
+    return chosen

@@ -1,0 +1,45 @@
+"""The factors of Slurm's multifactor priority: numbers from 0 to 1 that do not change while a job waits."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+Array = np.ndarray
+SIZE_FACTORS: Final = ("large", "small", "relative")
+MINUTE_S: Final = 60.0  # [s]
+
+
+def age(waited_s: float, max_age_s: float) -> float:
+    """Return the factor of a wait [s]: it grows to 1 until ``max_age_s`` (PriorityMaxAge)."""
+    return min(1.0, waited_s / max_age_s)
+
+
+def size(favor: str, nodes: Array, cpus: Array, all_nodes: int, all_cpus: int, limit_s: Array) -> Array:
+    """float64: size factor of jobs.
+
+    Parameters
+    ----------
+    favor : "large": mean of the parts of the nodes and of the CPUs; "small": mean of the parts that are left over
+        (PriorityFavorSmall); "relative": CPUs / minutes of the time limit / CPUs of the cluster
+        (SMALL_RELATIVE_TO_TIME)
+    nodes, cpus : numbers that each job requests
+    all_nodes, all_cpus : numbers of the cluster
+    limit_s : time limit of each job [s]
+    """
+    if favor == "relative":
+        return cpus / np.maximum(limit_s / MINUTE_S, 1.0) / all_cpus
+    large: Array = 0.5 * (nodes / all_nodes + cpus / all_cpus)
+    return large if favor == "large" else 0.5 * ((all_nodes - nodes) / all_nodes + (all_cpus - cpus) / all_cpus)
+
+
+def of_largest(values: Array) -> Array:
+    """float64: each value / the largest value of all; 0 if that is 0 (association, partition, QOS)."""
+    largest = values.max(initial=0.0)
+    return values / largest if largest > 0.0 else np.zeros(len(values))
+
+
+def whole(points: float) -> int:
+    """Cut the sum of weighted factors to Slurm's whole number, from 1 to 2^32 - 1."""
+    return int(min(max(np.floor(points), 1.0), 4_294_967_295.0))

@@ -1,0 +1,171 @@
+"""One run under Slurm's rules: its arrays, its fair-share factors, and its compiled loop."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gpusched_env.baselines.compiled_loop import CompiledLoop
+from gpusched_env.baselines.loop_kernels import PAUSED
+from gpusched_env.baselines.slurm import passes as slurm_passes
+from gpusched_env.baselines.slurm import priority
+from gpusched_env.baselines.slurm.fair_share import FairTree, decay
+from gpusched_env.baselines.slurm.state import CONSERVATIVE, EASY, NONE, RULES_DTYPE, SlurmState
+from gpusched_env.core import events
+from gpusched_env.core.placement.rules import rule_number
+from gpusched_env.errors import SchedulerError
+from gpusched_env.instance import Instance
+from gpusched_env.simulator import Outcome, Simulation
+from gpusched_env.tenants import PRIORITY
+
+if TYPE_CHECKING:
+    from gpusched_env.baselines.slurm.scheduler import Slurm
+
+BACKFILL = {"none": NONE, "easy": EASY, "conservative": CONSERVATIVE}
+
+
+class SlurmRun:
+    """The arrays of a run, filled from the parameters of the scheduler and the requests of the jobs.
+
+    Parameters
+    ----------
+    instance : the problem instance
+    rules : the scheduler
+    """
+
+    def __init__(self, instance: Instance, rules: Slurm) -> None:
+        self._rules = rules
+        self.tree, of_job = instance.tenancy
+        self._shares = FairTree(self.tree.parent, self.tree.weight)
+        jobs, tenants = len(instance.workload), len(self.tree.names)
+        self.memory = np.zeros((), RULES_DTYPE)
+        limits = limits_s(instance, rules.limits, rules.default_limit_s)
+        classes = priority_classes(instance)
+        order, scratch = np.zeros(jobs, np.int32), np.zeros(jobs, np.int32)
+        holds, rate, tests = (np.zeros(tenants, np.int64) for _ in range(3))
+        recent, usage, factor = (np.zeros(tenants) for _ in range(3))
+        self.state = SlurmState(
+            memory=self.memory,
+            free=np.zeros(math.ceil(rules.bf_window_s / rules.bf_resolution_s), np.int64),
+            order=order,
+            scratch=scratch,
+            keys=-classes if rules.preempt == "class" else np.zeros(jobs),
+            ranks=np.zeros(jobs),
+            fixed=self._fixed(instance, limits, classes),
+            limit_s=limits,
+            tenant=np.ascontiguousarray(of_job, np.int32),
+            planned_s=np.full(jobs, math.inf),
+            victims=np.zeros(instance.cluster.gpus * instance.gpu_jobs + 1, np.int32),
+            parent=self.tree.parent,
+            most=self.tree.most,
+            holds=holds,
+            rate=rate,
+            recent=recent,
+            usage=usage,
+            factor=factor,
+            tests=tests,
+        )
+        self._fill()
+        self.compute_factors()
+
+    def _fill(self) -> None:
+        m, rules = self.memory, self._rules
+        m["age_weight"], m["share_weight"] = rules.age_weight, rules.fair_share_weight
+        m["max_age_s"], m["period_s"] = rules.max_age_s, rules.calc_period_s
+        m["decay"] = decay(rules.calc_period_s, rules.decay_half_life_s)
+        m["capped"] = bool((self.tree.most >= 0).any())
+        m["rule"] = rule_number(rules.placement)
+        m["depth"], m["backfill"] = rules.queue_depth, BACKFILL[rules.backfill]
+        m["interval_s"], m["slot_s"] = rules.bf_interval_s, rules.bf_resolution_s
+        m["tests"], m["tenant_tests"] = rules.bf_max_job_test, rules.bf_max_job_user
+        m["cycle_starts"], m["least_reserve"] = rules.bf_max_job_start, rules.bf_min_prio_reserve
+        m["preempts"], m["youngest"] = rules.preempt == "class", rules.youngest_first
+        m["exempt_s"] = rules.preempt_exempt_s
+        m["cycle_s"], m["blocked"] = -math.inf, -1
+
+    def _fixed(self, instance: Instance, limits: np.ndarray, classes: np.ndarray) -> np.ndarray:
+        """float64: sum of the weighted factors that do not change."""
+        rules, cluster = self._rules, instance.cluster
+        gpus = instance.workload.jobs["gpus"]
+        nodes = np.ceil(gpus / cluster.nodes["gpus"].max())
+        size = priority.size(rules.size_factor, nodes, gpus, len(cluster.nodes), cluster.gpus, limits)
+        points = rules.size_weight * size + rules.gpu_weight * (gpus / cluster.gpus)
+        total: np.ndarray = points + rules.qos_weight * priority.of_largest(classes)
+        return total
+
+    def compute_factors(self) -> None:
+        """Compute the fair-share factors of the leaves from the decayed usage."""
+        if self._rules.fair_share_weight > 0:
+            fair = self._shares
+            usage, factor = self.state.usage, self.state.factor
+            if self._rules.fair_share == "tree":
+                factor[:] = fair.ranked(usage)
+            else:
+                factor[:] = fair.classic(usage, self._rules.damping)
+
+
+class SlurmLoop(CompiledLoop):
+    """The compiled loop; it returns to Python once a period to compute the fair-share factors."""
+
+    def __init__(self, simulation: Simulation, run: SlurmRun) -> None:
+        super().__init__(simulation, slurm_passes.play_slurm, run.memory, run.state)
+        self._run = run
+
+    def play(self, until_s: float = math.inf, tell: Callable[[], None] | None = None) -> Outcome:
+        """Simulate to the end of the run, or until a time, as :meth:`CompiledLoop.play` does."""
+        self._memory["until_s"] = until_s
+        while True:
+            code = self._kernel(self.simulation.arrays, *self._handles)
+            if code == slurm_passes.COMPUTE:
+                self._run.compute_factors()
+                continue
+            if tell is not None:
+                tell()
+            if code == PAUSED:
+                return Outcome.DECIDE
+            if code != events.LOG_FULL:
+                return Outcome(code)
+            self.simulation.drain()
+
+
+def limits_s(instance: Instance, source: str, default_s: float) -> np.ndarray:
+    """float64 [s]: time limit of each job.
+
+    Parameters
+    ----------
+    source : "user" = the job's ``estimate_s``, ``default_s`` if it has none; "oracle" = its run time on the slowest
+        placement
+    """
+    if source == "user":
+        claims = instance.workload.jobs["estimate_s"]
+        return np.where(np.isnan(claims), default_s, claims)
+    paces = instance.iteration_s if instance.shapes is None else instance.shapes.iteration_s
+    slowest: np.ndarray = np.where(np.isfinite(paces), paces, 0.0).max(axis=(1, 2))[instance.job_class]
+    return instance.iterations * slowest
+
+
+def priority_classes(instance: Instance) -> np.ndarray:
+    """float64: priority class of each job; 0 without classes.
+
+    Raises
+    ------
+    SchedulerError : a class is not a finite number >= 0
+    """
+    workload = instance.workload
+    if PRIORITY not in workload.attributes:
+        return np.zeros(len(workload))
+    try:
+        classes = np.array(workload.attributes[PRIORITY], float)
+    except ValueError as error:
+        raise SchedulerError(f"slurm: workload {workload.name!r}, {PRIORITY}: {error}; give numbers") from None
+    bad = ~(np.isfinite(classes) & (classes >= 0.0))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise SchedulerError(
+            f"slurm: workload {workload.name!r}, job {workload.jobs['id'][row]}: {PRIORITY} is {classes[row]}: give a "
+            "finite number >= 0"
+        )
+    return classes

@@ -1,0 +1,179 @@
+"""Slurm: multifactor priority, fair share, backfill, and preemption by priority class."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from gpusched_env.baselines.slurm import passes as slurm_passes
+from gpusched_env.baselines.slurm.priority import SIZE_FACTORS
+from gpusched_env.baselines.slurm.run import BACKFILL, SlurmLoop, SlurmRun
+from gpusched_env.baselines.slurm.state import PREEMPT, SHARES, START
+from gpusched_env.core.placement.rules import rule_number, shares_by
+from gpusched_env.errors import SchedulerError, unknown_name
+from gpusched_env.simulator import ClusterView, Decision, Preempt, Scheduler, Simulation, Start, Wait
+
+CHOICES: Final = {
+    "backfill": tuple(BACKFILL),
+    "fair_share": ("tree", "classic"),
+    "size_factor": SIZE_FACTORS,
+    "preempt": ("off", "class"),
+    "limits": ("user", "oracle"),
+}
+POSITIVE: Final = ("max_age_s", "calc_period_s", "damping", "default_limit_s", "bf_window_s", "bf_resolution_s")
+AT_LEAST_0: Final = (
+    "age_weight", "fair_share_weight", "size_weight", "qos_weight", "gpu_weight", "decay_half_life_s", "bf_interval_s",
+    "bf_max_job_user", "bf_max_job_start", "bf_min_prio_reserve", "preempt_exempt_s",
+)  # fmt: skip
+MOST_SLOTS: Final = 10_000_000
+AT_LEAST_1: Final = ("queue_depth", "bf_max_job_test")
+
+
+@dataclass
+class Slurm(Scheduler):
+    """Start jobs in order of Slurm's multifactor priority, and fill gaps by backfill.
+
+    Slurm is the batch system of most research clusters. The priority of a job is a weighted sum of factors from 0 to 1,
+    cut to a whole number: its age, the fair share of its tenant, its size, its QOS, and its part of the GPUs. At each
+    event, the main pass starts jobs in order of priority until one does not fit. A backfill cycle then goes through the
+    queue. By the time limits of running jobs, it plans the first time at which each job fits, and starts those whose
+    time has come. With conservative backfill, no job may delay the plan of a job before it; with EASY, only the first
+    waiting job has a plan.
+
+    * ``slurm``: Slurm's default weights. All are 0, so that jobs are in order of arrival.
+    * ``slurm-multifactor``: weights of an example: age 1000, fair share 10000, size 500, QOS 2000, GPUs 2000.
+
+    Parameters
+    ----------
+    age_weight, fair_share_weight, size_weight, qos_weight, gpu_weight : weights of the factors
+        (PriorityWeightAge, ...FairShare, ...JobSize, ...QOS, ...TRES of gres/gpu), default 0
+    max_age_s : wait [s] after which the age factor is 1 (PriorityMaxAge), default 7 days. The wait of a preempted job
+        begins at its last stop
+    fair_share : "tree" (default) = Fair Tree; "classic" = 2^(-usage / share / damping)
+    damping : FairShareDampeningFactor of "classic", default 1
+    decay_half_life_s : half-life of the usage [s] (PriorityDecayHalfLife), default 7 days; 0 = usage does not decay
+    calc_period_s : time [s] between two computations of usage and priorities (PriorityCalcPeriod), default 300
+    size_factor : "large" (default) = large jobs first; "small" = small jobs first (PriorityFavorSmall); "relative" =
+        GPUs / minutes of the time limit (SMALL_RELATIVE_TO_TIME)
+    limits : time limits of jobs: "user" (default) = ``estimate_s`` of the workload; "oracle" = true run times on the
+        slowest placement, which makes the scheduler clairvoyant
+    default_limit_s : time limit [s] of jobs without ``estimate_s`` (DefaultTime), default 1 day
+    queue_depth : jobs that the main pass looks at (default_queue_depth), default 100
+    backfill : "conservative" (default), "easy" or "none"
+    bf_interval_s : least time [s] between two backfill cycles, default 30; 0 = a cycle at every event
+    bf_window_s : how far plans look ahead [s], default 1 day. It should be as long as the longest time limit
+    bf_resolution_s : length [s] of a slot of the plan, default 60; ends of jobs are rounded up to slots
+    bf_max_job_test : jobs that a cycle looks at, default 100
+    bf_max_job_user : of these, jobs of one tenant; default 0 = any number
+    bf_max_job_start : jobs that a cycle starts; default 0 = any number
+    bf_min_prio_reserve : jobs of lower priority get no plan, default 0
+    preempt : "off" (default); "class" = a job that is first in the queue and does not fit preempts jobs of lower
+        priority classes, and jobs of higher classes come first in the queue
+    youngest_first : False (default) = jobs of the lowest class are preempted first; True = the latest starts
+    preempt_exempt_s : time [s] for which a job runs before it may be preempted (PreemptExemptTime), default 0
+    placement : placement rule of all jobs; default best fit
+
+    Notes
+    -----
+    Ties of priority: the earliest arrival, then the lowest id. Plans are numbers of GPUs, not particular ones. Where a
+    placement rule or GPU types refuse a job for which enough GPUs are free, the job is planned for a later slot. The
+    slots are those of absolute time, so that a plan keeps its slots in later cycles. A tenant's limit ``most`` is that
+    of an association (GrpTRES): jobs over it wait and block no others. Quotas have no counterpart and are ignored.
+
+    Deviations from Slurm: the cluster is one partition; the CPUs of a job are its GPUs; the main pass takes no time and
+    comes at every event; a cycle is left out if nothing has happened since the last one or if no GPU is free; preempted
+    jobs continue from their checkpoint, and jobs are not killed at their limit. docs/slurm.md has the details.
+
+    A backfill cycle takes O(running jobs + slots + tested jobs x slots).
+
+    References
+    ----------
+    A. Yoo, M. Jette, M. Grondona, "SLURM: Simple Linux Utility for Resource Management", JSSPP 2003; Slurm's
+    documentation: "Multifactor Priority Plugin", "Fair Tree Fairshare Algorithm", "Scheduling Configuration Guide",
+    "Preemption".
+    """
+
+    age_weight: float = 0.0
+    fair_share_weight: float = 0.0
+    size_weight: float = 0.0
+    qos_weight: float = 0.0
+    gpu_weight: float = 0.0
+    max_age_s: float = 604_800.0
+    fair_share: str = "tree"
+    damping: float = 1.0
+    decay_half_life_s: float = 604_800.0
+    calc_period_s: float = 300.0
+    size_factor: str = "large"
+    limits: str = "user"
+    default_limit_s: float = 86_400.0
+    queue_depth: int = 100
+    backfill: str = "conservative"
+    bf_interval_s: float = 30.0
+    bf_window_s: float = 86_400.0
+    bf_resolution_s: float = 60.0
+    bf_max_job_test: int = 100
+    bf_max_job_user: int = 0
+    bf_max_job_start: int = 0
+    bf_min_prio_reserve: float = 0.0
+    preempt: str = "off"
+    youngest_first: bool = False
+    preempt_exempt_s: float = 0.0
+    placement: str = "pack"
+
+    relies_on_decisions = True  # a cycle counts as done, whether or not its starts were carried out
+
+    def __post_init__(self) -> None:
+        """Check the parameters."""
+        for field, known in CHOICES.items():
+            if getattr(self, field) not in known:
+                raise SchedulerError(f"slurm: {unknown_name(field, getattr(self, field), known)}")
+        for fields, least, wanted in (
+            (POSITIVE, math.ulp(0.0), "> 0"),
+            (AT_LEAST_0, 0.0, ">= 0"),
+            (AT_LEAST_1, 1.0, ">= 1"),
+        ):
+            for field in fields:
+                value = getattr(self, field)
+                if not least <= value < math.inf:
+                    raise SchedulerError(f"slurm: {field} is {value}: it must be a finite number {wanted}")
+        if self.bf_window_s / self.bf_resolution_s > MOST_SLOTS:
+            raise SchedulerError(f"slurm: bf_window_s / bf_resolution_s is more than {MOST_SLOTS:,}: enlarge the slots")
+        rule_number(self.placement)
+        if shares_by(self.placement):
+            raise SchedulerError(f"slurm: placement {self.placement!r} shares GPUs; choose a rule that does not")
+        self.clairvoyant = self.limits == "oracle"
+
+    @property
+    def name(self) -> str:
+        """Name in tables."""
+        return "slurm"
+
+    def reset(self, view: ClusterView) -> None:
+        """Begin with an empty queue and without usage."""
+        self._run = SlurmRun(view.simulation.instance, self)
+
+    def player(self, simulation: Simulation) -> SlurmLoop | None:
+        """Return the compiled loop."""
+        if type(self) is not Slurm:
+            return None
+        return SlurmLoop(simulation, SlurmRun(simulation.instance, self))
+
+    def decide(self, view: ClusterView) -> Iterable[Decision]:
+        """Play the main pass and a backfill cycle."""
+        run = self._run
+        slurm_passes.begin_decision(run.state)
+        while True:
+            kind = slurm_passes.next_step(view.simulation.arrays, run.state)
+            row = int(run.memory["row"])
+            if kind == START:
+                yield Start(row, self.placement)
+            elif kind == PREEMPT:
+                yield Preempt(row)
+            elif kind == SHARES:
+                run.compute_factors()
+            else:
+                break
+        if math.isfinite(wake_s := float(run.memory["wake_s"])):
+            yield Wait(wake_s)

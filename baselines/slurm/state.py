@@ -1,0 +1,88 @@
+"""The arrays of one run under Slurm's rules."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.core.handle import Handle, array
+
+NONE, EASY, CONSERVATIVE = range(3)  # backfill
+# Phases: those of loop_kernels.py, then the parts of a decision point.
+MAIN, VICTIMS, CYCLE, FILL, ENDS = range(2, 7)
+# The next step: not known yet, start a job, preempt one, compute the fair-share factors, wait for the next event.
+UNKNOWN, START, PREEMPT, SHARES, REST = range(5)
+FRESH, BEGUN, COMPUTED = range(3)  # ages of the priorities: computed, a period has begun since, factors are computed
+
+RULES_DTYPE: Final = np.dtype(
+    [
+        # priority
+        ("age_weight", "<f8"),
+        ("share_weight", "<f8"),
+        ("max_age_s", "<f8"),  # [s]
+        ("period_s", "<f8"),  # [s] between two computations of all priorities
+        ("decay", "<f8"),  # factor of the usage in one period
+        ("capped", "<i8"),  # 1 = some tenant has a limit of GPUs
+        ("rule", "<i8"),  # placement rule
+        # passes
+        ("depth", "<i8"),  # jobs that the main pass looks at
+        ("backfill", "<i8"),  # NONE, EASY, CONSERVATIVE
+        ("interval_s", "<f8"),  # [s] least time between two backfill cycles
+        ("slot_s", "<f8"),  # [s] of a slot of the profile
+        ("tests", "<i8"),  # jobs that a cycle looks at
+        ("tenant_tests", "<i8"),  # of these, jobs of one tenant; 0 = any number
+        ("cycle_starts", "<i8"),  # jobs that a cycle starts; 0 = any number
+        ("least_reserve", "<f8"),  # least priority with a plan
+        # preemption
+        ("preempts", "<i8"),  # 1 = a job may preempt jobs of a lower class
+        ("youngest", "<i8"),  # 1 = the latest starts are preempted first
+        ("exempt_s", "<f8"),  # [s] for which a gang runs before it may be preempted
+        # state of the loop
+        ("phase", "<i8"),
+        ("idle", "<i8"),
+        ("until_s", "<f8"),  # [s] when to stop
+        ("kind", "<i8"),  # next step of the compiled loop
+        ("row", "<i8"),
+        # state of the queue
+        ("begin", "<i8"),  # first entry in use of ``order``
+        ("end", "<i8"),  # entry after the last one in use
+        ("seen", "<i8"),  # jobs that have been put into the queue
+        ("starts", "<i8"),  # starts of gangs that the queue knows of
+        ("at", "<i8"),  # next entry of ``order`` that a pass looks at
+        ("tested", "<i8"),  # jobs that the pass has looked at
+        ("started", "<i8"),  # jobs that the cycle has started
+        ("plans", "<i8"),  # plans of the cycle
+        ("victims", "<i8"),  # entries of ``victims`` that are still to be preempted
+        ("blocked", "<i8"),  # job for which victims have been chosen; -1 = none
+        ("cycle_s", "<f8"),  # [s] time of the last cycle; -inf = none
+        ("time_s", "<f8"),  # [s] up to which usage has been counted
+        ("period", "<i8"),  # number of the last period that has begun
+        ("stale", "<i8"),  # FRESH, BEGUN, COMPUTED
+        ("wake_s", "<f8"),  # [s] when to decide at the latest
+    ]
+)
+
+
+class SlurmState(Handle):
+    """Jobs are named by their rows, tenants by their rows in the tree."""
+
+    memory = array(RULES_DTYPE)
+    free = array(np.int64, "slots")  # [GPU] profile of the free GPUs by time, see profile.py
+    order = array(np.int32, "jobs")  # waiting jobs, highest priority first
+    scratch = array(np.int32, "jobs")
+    keys = array(np.float64, "jobs")  # -class of each job if it may preempt, else 0
+    ranks = array(np.float64, "jobs")  # -priority of each job, a whole number
+    fixed = array(np.float64, "jobs")  # the part of the priority that does not change
+    limit_s = array(np.float64, "jobs")  # [s] time limit
+    tenant = array(np.int32, "jobs")
+    planned_s = array(np.float64, "jobs")  # [s] start that the last cycle planned; inf = none
+    victims = array(np.int32, "replicas")
+    parent = array(np.int32, "tenants")
+    most = array(np.int64, "tenants")  # [GPU] -1 = no limit
+    holds = array(np.int64, "tenants")  # [GPU] that the jobs of the subtree hold
+    rate = array(np.int64, "tenants")  # [GPU] that the jobs of a leaf have held since ``time_s``
+    recent = array(np.float64, "tenants")  # [GPU s] usage since the last period
+    usage = array(np.float64, "tenants")  # [GPU s] decayed usage up to the last period
+    factor = array(np.float64, "tenants")  # fair-share factor
+    tests = array(np.int64, "tenants")  # jobs of the tenant that the cycle has looked at

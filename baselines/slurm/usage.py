@@ -1,0 +1,72 @@
+"""Kernels that count the GPUs and the decayed usage of tenants."""
+
+from __future__ import annotations
+
+from gpusched_env.baselines.slurm.state import SlurmState
+from gpusched_env.core.handle import kernel
+from gpusched_env.core.state import Run
+
+
+@kernel
+def count_usage(sim: Run, plan: SlurmState) -> bool:
+    """Add the usage since the last decision point; at the end of each period, decay it first.
+
+    Periods begin at multiples of ``period_s``. Returns whether a period has begun.
+    """
+    m = plan.memory
+    now_s = sim.world["clock_s"]
+    begun = False
+    while (m["period"] + 1) * m["period_s"] <= now_s:
+        m["period"] += 1
+        end_s = m["period"] * m["period_s"]
+        for t in range(len(plan.usage)):
+            spent = plan.recent[t] + plan.rate[t] * (end_s - m["time_s"])
+            plan.usage[t] = plan.usage[t] * m["decay"] + spent
+            plan.recent[t] = 0.0
+        m["time_s"] = end_s
+        begun = True
+    if now_s > m["time_s"]:
+        for t in range(len(plan.usage)):
+            plan.recent[t] += plan.rate[t] * (now_s - m["time_s"])
+        m["time_s"] = now_s
+    return begun
+
+
+@kernel
+def count_rates(sim: Run, plan: SlurmState) -> None:
+    """Count the GPUs that the jobs of each leaf hold now."""
+    for t in range(len(plan.rate)):
+        plan.rate[t] = 0
+    for i in range(sim.world["running"]):
+        r = sim.replicas[sim.running[i]]
+        plan.rate[plan.tenant[r["job"]]] += r["gpus"]
+
+
+@kernel
+def count_held(sim: Run, plan: SlurmState) -> None:
+    """Count the GPUs that the jobs of each subtree hold now."""
+    for t in range(len(plan.holds)):
+        plan.holds[t] = 0
+    for i in range(sim.world["running"]):
+        r = sim.replicas[sim.running[i]]
+        add_held(plan, r["job"], r["gpus"])
+
+
+@kernel
+def add_held(plan: SlurmState, row: int, gpus: int) -> None:
+    """Add GPUs to the subtrees that contain a job."""
+    t = plan.tenant[row]
+    while t >= 0:
+        plan.holds[t] += gpus
+        t = plan.parent[t]
+
+
+@kernel
+def is_over(plan: SlurmState, row: int, gpus: int) -> bool:
+    """Return whether a start would exceed the limit of a tenant on the path of a job."""
+    t = plan.tenant[row]
+    while t >= 0:
+        if plan.most[t] >= 0 and plan.holds[t] + gpus > plan.most[t]:
+            return True
+        t = plan.parent[t]
+    return False

@@ -1,0 +1,90 @@
+"""A replay under Slurm's rules: CPU seconds for 100,000 jobs of 50 tenants on 2,000 GPUs.
+
+    python benchmarks/slurm.py [--jobs 100000] [--gpus 2000] [--tenants 50] [--repeats 3] [--schedulers slurm ...]
+
+Jobs are those of growth.py. Their time limits are 1 to 5 times their run times, and each belongs to one of the tenants,
+uniformly. Kernels are compiled before the clock starts. Times are CPU seconds, so that other processes do not count;
+median and maximum over repeats.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import tyro
+from growth import FREE, GANGS, LOAD, SHARES, columns
+from rich.console import Console
+from rich.table import Table
+
+from gpusched_env import make_scheduler
+from gpusched_env.instance import Instance
+from gpusched_env.metrics import job_times
+from gpusched_env.simulator import simulate
+from gpusched_env.tenants import TENANT
+from gpusched_env.workload import Workload
+
+TARGET_S: Final = 3.0  # [s] of the first scheduler
+SCHEDULERS: Final = (
+    "slurm", "slurm-multifactor", "slurm:backfill=easy", "slurm:backfill=none", "slurm:bf_interval_s=0",
+    "slurm-multifactor:fair_share=classic", "slurm-multifactor:bf_max_job_test=500", "fifo",
+)  # fmt: skip
+
+
+@dataclass
+class Settings:
+    """Measure replays under Slurm's rules."""
+
+    jobs: int = 100_000
+    """Jobs of the workload."""
+    gpus: int = 2_000
+    """GPUs, eight a machine."""
+    tenants: int = 50
+    """Leaves of the tree of tenants."""
+    load: float = LOAD
+    """Demand / capacity."""
+    repeats: int = 3
+    """Runs of each scheduler."""
+    schedulers: tuple[str, ...] = SCHEDULERS
+    """Schedulers to measure."""
+
+
+def instance_of(jobs: int, gpus: int, tenants: int, load: float, seed: int = 0) -> Instance:
+    """Draw the jobs, their limits and their tenants."""
+    rng, workload, cluster = columns(jobs, gpus, seed, load, dict(zip(GANGS, SHARES, strict=True)))
+    rows = workload.jobs
+    limits = np.ceil(rows["duration_s"] * rng.uniform(1.0, 5.0, jobs))
+    names = np.array([f"tenant-{number:02d}" for number in range(tenants)])[rng.integers(0, tenants, jobs)]
+    with_limits = Workload.from_columns(
+        rows["arrival_s"], rows["gpus"], rows["duration_s"], estimate_s=limits, attributes={TENANT: names}
+    )
+    return Instance(cluster, with_limits, None, FREE)
+
+
+def main() -> None:
+    """Measure, and print a table."""
+    settings = tyro.cli(Settings, description=__doc__)
+    small = instance_of(1_000, 64, settings.tenants, settings.load)
+    instance = instance_of(settings.jobs, settings.gpus, settings.tenants, settings.load)
+    table = Table(title=f"{settings.jobs:,} jobs, {settings.gpus:,} GPUs, {settings.tenants} tenants")
+    for heading in ("scheduler", "median [s]", "worst [s]", "mean JCT [s]", "target"):
+        table.add_column(heading, justify="left" if heading == "scheduler" else "right")
+    for spec in settings.schedulers:
+        simulate(small, make_scheduler(spec))
+        seconds = []
+        for _ in range(settings.repeats):
+            begin = time.process_time()
+            log = simulate(instance, make_scheduler(spec))
+            seconds.append(time.process_time() - begin)
+        median = statistics.median(seconds)
+        verdict = f"{TARGET_S:g} s, {'met' if median <= TARGET_S else 'MISSED'}" if spec.startswith("slurm") else ""
+        jct_s = float(job_times(instance, log)["jct_s"].mean())
+        table.add_row(spec, f"{median:.2f}", f"{max(seconds):.2f}", f"{jct_s:,.0f}", verdict)
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()
