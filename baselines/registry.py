@@ -33,6 +33,7 @@ class Baseline(NamedTuple):
     )
     one_node: bool = False  # True = refuses jobs whose gang fits on no single node
     needs_sizes: bool = False  # True = designed for elastic jobs, whose sizes it chooses
+    needs_tenants: bool = False  # True = designed for tenants; without them it is another FIFO
     plans_ahead: bool = False  # True = plans by many rehearsals at every arrival: slow where jobs arrive one by one
 
 
@@ -234,6 +235,44 @@ BASELINES: Final[dict[str, Baseline]] = {
         "Pollux: elastic; genetic search for the fairest goodputs",
         needs_sizes=True,
     ),
+    "kueue": Baseline(
+        f"{_HERE}.kueue.scheduler:Kueue",
+        {},
+        "Kueue: quotas that queues lend to each other; no preemption",
+        needs_tenants=True,
+    ),
+    "kueue-reclaim": Baseline(
+        f"{_HERE}.kueue.scheduler:Kueue",
+        {"reclaim": "any", "within": "lower"},
+        "Kueue: lent quota is taken back by preemption",
+        variant_of="kueue",
+        needs_tenants=True,
+    ),
+    "kueue-fair": Baseline(
+        f"{_HERE}.kueue.scheduler:Kueue",
+        {"fair": True, "reclaim": "any", "within": "lower"},
+        "Kueue with fair sharing: the queue that borrows least comes first",
+        variant_of="kueue",
+        needs_tenants=True,
+    ),
+    "drf": Baseline(
+        f"{_HERE}.fair_sharing.scheduler:FairSharing",
+        {},
+        "DRF: the tenant with the lowest dominant share first",
+        needs_tenants=True,
+    ),
+    "fair": Baseline(
+        f"{_HERE}.fair_sharing.scheduler:FairSharing",
+        {"order": "fair"},
+        "YARN's fair scheduler: tenants below their minimum first, then the lowest share",
+        needs_tenants=True,
+    ),
+    "capacity": Baseline(
+        f"{_HERE}.fair_sharing.scheduler:FairSharing",
+        {"order": "capacity"},
+        "YARN's capacity scheduler: the tenant that uses least of its quota first",
+        needs_tenants=True,
+    ),
     LEARNED: Baseline(
         "gpusched_env.agents.learned:LearnedScheduler",
         {},
@@ -273,7 +312,12 @@ def register_scheduler(name: str, summary: str, **parameters: Any) -> Callable[[
 
 
 def list_baselines(
-    links: bool = True, types: bool = False, variants: bool = True, sharing: bool = False, sizes: bool = False
+    links: bool = True,
+    types: bool = False,
+    variants: bool = True,
+    sharing: bool = False,
+    sizes: bool = False,
+    tenants: bool = False,
 ) -> list[str]:
     """Return the names of the schedulers that :func:`make_scheduler` builds without further parameters.
 
@@ -285,6 +329,7 @@ def list_baselines(
     variants : whether to include variants of other schedulers in the list
     sharing : whether to include schedulers that were designed for jobs that share GPUs
     sizes : whether to include schedulers that were designed for elastic jobs
+    tenants : whether to include schedulers that were designed for tenants
     """
     load_plugins()
     return [
@@ -296,6 +341,7 @@ def list_baselines(
         and (variants or not baseline.variant_of)
         and (sharing or not baseline.needs_sharing)
         and (sizes or not baseline.needs_sizes)
+        and (tenants or not baseline.needs_tenants)
     ]
 
 

@@ -35,9 +35,7 @@ def gather(sim: Run, q: Queues) -> None:
         t = q.tenants[leaf]
         t["line"] = -1
         while t["open"] and t["line"] < 0:
-            most = sim.world["free_gpus"]
-            if preempts and could_preempt(q, leaf):
-                most = sim.world["gpus"]
+            most = sim.world["gpus"] if preempts else sim.world["free_gpus"]
             line = first_of(sim, q, leaf, most)
             if line < 0:
                 t["open"] = 0
@@ -47,7 +45,7 @@ def gather(sim: Run, q: Queues) -> None:
                 t["mode"] = FITS
             else:
                 row = q.waiters[q.lines[line]["begin"]]
-                if most <= sim.world["free_gpus"] or find_victims(sim, q, leaf, row) == 0:
+                if not preempts or not could_preempt(q, leaf, row) or find_victims(sim, q, leaf, row) == 0:
                     if m["again"]:  # its chances may change without a release
                         park_for_now(q, line)
                     else:

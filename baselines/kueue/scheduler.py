@@ -30,8 +30,8 @@ class Kueue(QueueScheduler):
     ----------
     queueing : "best-effort" (default) = a job that does not fit lets later jobs of its queue pass; "strict" = it blocks
         its queue (BestEffortFIFO and StrictFIFO)
-    within : which jobs of its own queue a job may preempt: "never" (default), "lower" = those of lower priority, "newer"
-        = also newer jobs of equal priority (withinClusterQueue)
+    within : which jobs of its own queue a job may preempt: "never" (default), "lower" = those of lower priority,
+        "newer" = also newer jobs of equal priority (withinClusterQueue)
     reclaim : which jobs of queues that borrow a queue within its quota may preempt: "never" (default), "lower" = those
         of lower priority, "any" (reclaimWithinCohort)
     borrow_within : "lower" = also a queue beyond its quota may preempt jobs of lower priority in queues that borrow;

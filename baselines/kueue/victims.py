@@ -11,7 +11,7 @@ from typing import Final
 
 from gpusched_env.baselines.kueue.shares import borrows_from, branch, share_of
 from gpusched_env.baselines.listed.lines import sort_rows
-from gpusched_env.baselines.queues.state import ANY, LOWER, NEVER, NEWER, Queues
+from gpusched_env.baselines.queues.state import ANY, NEVER, NEWER, Queues
 from gpusched_env.baselines.queues.usage import available, below_caps, give, take
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.state import CHECKPOINTING, Run
@@ -46,9 +46,12 @@ def may_preempt(q: Queues, leaf: int, row: int, victim: int) -> bool:
 def list_candidates(sim: Run, q: Queues, leaf: int, row: int) -> int:
     """Write the candidates to ``victims``, in order of priority and latest start first; return their number."""
     count = 0
+    floor = math.inf
     for i in range(sim.world["running"]):
         r = sim.replicas[sim.running[i]]
         victim = r["job"]
+        if q.owner[q.line_of[victim]] == leaf:
+            floor = min(floor, q.priorities[victim])
         if not may_preempt(q, leaf, row, victim):
             continue
         if r["start_s"] == sim.world["clock_s"]:
@@ -57,6 +60,7 @@ def list_candidates(sim: Run, q: Queues, leaf: int, row: int) -> int:
         q.latest[victim] = -r["sequence"]
         q.victims[count] = victim
         count += 1
+    q.tenants[leaf]["floor"] = floor
     sort_rows(q.victims, q.scratch, q.priorities, q.latest, count)
     for i in range(count):
         q.states[i] = UNTRIED
@@ -249,7 +253,11 @@ def fair_victims(sim: Run, q: Queues, leaf: int, row: int) -> int:
                 mine = share_of(q, branch(q, leaf, owner))
                 side = branch(q, owner, leaf)
                 before = share_of(q, side)
-                if strategy == 0:
+                if strategy == 0 and mine > before:  # then no job of this queue passes the test
+                    for j in range(count):
+                        if q.states[j] == state and q.owner[q.line_of[q.victims[j]]] == owner:
+                            q.states[j] = RETRY
+                elif strategy == 0:
                     give(q, owner, size)
                     after = share_of(q, side)
                     take(q, owner, size)
@@ -294,10 +302,11 @@ def fair_victims(sim: Run, q: Queues, leaf: int, row: int) -> int:
 
 
 @kernel
-def could_preempt(q: Queues, leaf: int) -> bool:
-    """Return quickly False if no job of ``leaf`` can have a victim."""
+def could_preempt(q: Queues, leaf: int, row: int) -> bool:
+    """Return quickly False if a job of ``leaf`` can have no victim."""
     m = q.memory
-    if m["within"] != NEVER and q.tenants[leaf]["held"] > 0:
+    floor, own = q.tenants[leaf]["floor"], q.priorities[row]
+    if (floor < own and m["within"] != NEVER) or (floor == own and m["within"] == NEWER):
         return True
     if m["reclaim"] == NEVER:
         return False

@@ -44,10 +44,7 @@ def play_queues(sim: Run, q: Queues) -> int:
             begin_point(sim, q)
             m["phase"] = ACTS
         while m["action"] != NOTHING or next_action(sim, q) != NOTHING:
-            if m["action"] == START:
-                code = start(sim, m["job"], m["rule"], 0, False, 0)
-            else:
-                code = preempt(sim, m["job"])
+            code = start(sim, m["job"], m["rule"], 0, False, 0) if m["action"] == START else preempt(sim, m["job"])
             if code == BUFFER_FULL:
                 m["read"] = 0  # all records have been followed, and the caller drains them
                 return LOG_FULL

@@ -71,6 +71,7 @@ TENANT_DTYPE: Final = np.dtype(
         ("waiting", "<i8"),  # jobs
         ("open", "<i8"),  # 0 = no waiting job of this leaf can start
         ("kept", "<i8"),  # [GPU] counted in ``use`` for a job whose victims are in a checkpoint
+        ("floor", "<f8"),  # no running job of this leaf has a lower priority
         # scratch
         ("line", "<i8"),  # line of the job that asks in this cycle; -1 = none
         ("mode", "<i8"),

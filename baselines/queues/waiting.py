@@ -6,6 +6,8 @@ is of lower priority or newer. The line is then parked until GPUs come free or a
 
 from __future__ import annotations
 
+import numpy as np
+
 from gpusched_env.baselines.listed.lines import before, join_line, leave_line
 from gpusched_env.baselines.queues.state import KUEUE, NOTHING, START, Queues
 from gpusched_env.baselines.queues.usage import ask, give, hold, take
@@ -40,10 +42,11 @@ def follow(sim: Run, q: Queues) -> None:
         gpus = q.lines[line]["gpus"]
         if kind == ARRIVAL:
             join(q, row)
-        elif kind == STARTED or kind == RESUME:
+        elif kind in (STARTED, RESUME):
             leave_line(q.lines, q.waiters, q.keys, q.ranks, line)
             ask(q, leaf, -1, -gpus)
             hold(q, leaf, gpus)
+            q.tenants[leaf]["floor"] = min(q.tenants[leaf]["floor"], q.priorities[row])
         elif kind == COMPLETE:
             hold(q, leaf, -gpus)
         elif kind == RELEASE:
@@ -61,6 +64,7 @@ def recount(sim: Run, q: Queues) -> None:
         t["held"] = 0
         t["asks"] = 0
         t["waiting"] = 0
+        t["floor"] = -np.inf
     for line in range(len(q.lines)):
         q.lines[line]["count"] = 0
     first = sim.world["first_waiting"]
@@ -167,4 +171,3 @@ def unkeep(q: Queues) -> None:
             give(q, node, q.tenants[node]["kept"])
             q.tenants[node]["kept"] = 0
     q.memory["held_back_gpus"] = 0
-
