@@ -75,8 +75,10 @@ class Kueue(QueueScheduler):
 
     @property
     def name(self) -> str:
-        """Name in tables: ``kueue``, or ``kueue-fair`` with fair sharing."""
-        return "kueue" + "-fair" * self.fair
+        """Name in tables: ``kueue``, followed by ``-fair`` (fair sharing) or ``-reclaim`` if this is on."""
+        if self.fair:
+            return "kueue-fair"
+        return "kueue" if self.reclaim == "never" else "kueue-reclaim"
 
     def rules(self, view: ClusterView) -> dict[str, int | float]:
         """Return the rules of the kernels."""
