@@ -12,17 +12,18 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 from gpusched_env.agents.checkpoints import read_checkpoint, write_checkpoint
-from gpusched_env.agents.tokens import CLUSTER, PAIRS, Layout, presence
+from gpusched_env.agents.tokens import CLUSTER, PAIRS, SIZES, Layout, presence
 from gpusched_env.envs.encoder import Windows
 
 WIDTH: Final = 32  # of all embeddings: twice the width learns as well, in twice the time
 INFEASIBLE: Final = -1e9  # logit of an action that the mask forbids
 FORMAT: Final = "gpusched-token-network-1"
 # Initial logits: the policy starts any job that fits, with equal probabilities; it rarely waits, and hardly ever
-# preempts, since random preemptions hide what good ones are worth.
+# preempts or resizes, since random preemptions hide what good ones are worth.
 FIRST_START: Final = 0.0
 FIRST_WAIT: Final = -3.0
 FIRST_PREEMPTION: Final = -8.0
+FIRST_RESIZE: Final = -8.0
 SURROUNDINGS: Final = ("nodes", "links", "types")  # kinds of tokens that no action is about
 ACTING: Final = ("partners", "queue", "running")  # in an order in which pairs find the tokens that they need
 
@@ -34,7 +35,7 @@ class Tokens(nn.Module):
 
     Each waiting job, running gang, node, link, GPU type and partner is a token. First nodes, links and types are
     embedded. Their mean and maximum, and the columns of the cluster, make the token of the cluster. The embedding of
-    jobs and partners depends on it, and on the maximum over a job's embedded pairs with types and with partners. Then
+    jobs and partners depends on it, and on the maximum over a job's embedded pairs with types, partners and sizes. Then
     one message passes: every token learns of the cluster and of the maxima over waiting jobs, over running gangs and
     over partners. So whether to preempt a gang can depend on the jobs that wait.
 
@@ -60,7 +61,8 @@ class Tokens(nn.Module):
         self.context = nn.ModuleDict({kind: nn.Linear(width, width) for kind in acting})
         self.second = nn.ModuleDict({kind: nn.Linear(width, width) for kind in acting})
         self.pair = nn.ModuleDict({name: nn.Linear(count, width, bias=False) for name, count in pairs.items()})
-        self.other = nn.ModuleDict({name: nn.Linear(width, width, bias=False) for name in pairs})
+        others = [name for name in pairs if PAIRS[name][1] != SIZES]
+        self.other = nn.ModuleDict({name: nn.Linear(width, width, bias=False) for name in others})
         self.best = nn.ModuleDict({name: nn.Linear(width, width, bias=False) for name in pairs})
         self.own = nn.Linear(width, width)
         self.message = nn.Linear((1 + len(acting)) * width, width)
@@ -98,7 +100,10 @@ class Tokens(nn.Module):
             for name in self.pair:
                 one, other = PAIRS[name]
                 if one == kind and name in inputs:
-                    pairs[name] = F.relu(self.pair[name](inputs[name]) + self.other[name](tokens[other]).unsqueeze(1))
+                    pair = self.pair[name](inputs[name])
+                    if name in self.other:
+                        pair = pair + self.other[name](tokens[other]).unsqueeze(1)
+                    pairs[name] = F.relu(pair)
                     embedded = embedded + self.best[name](pairs[name].amax(2))
             tokens[kind] = F.relu(self.second[kind](F.relu(embedded))) * inputs[presence(kind)]
             told.append(tokens[kind].amax(1))
@@ -111,7 +116,8 @@ class TokenNetwork(nn.Module):
     """A policy over the actions of :class:`~gpusched_env.envs.cluster_env.ClusterEnv`.
 
     The logits are read from the tokens: starts and preemptions from those of jobs, waits from that of the cluster, and
-    a start beside a partner from job, partner and pair.
+    a start beside a partner from job, partner and pair. Where actions choose sizes, starts and resizes are read from a
+    job and its pair with the size, with the same weights for all sizes.
 
     Parameters
     ----------
@@ -127,6 +133,12 @@ class TokenNetwork(nn.Module):
         self.wait = self._head(layout.waits, FIRST_WAIT)
         if "running" in layout.kinds:
             self.preempt = self._head(1, FIRST_PREEMPTION)
+        sized = [kind for kind in ("queue", "running") if f"{kind}_sizes" in layout.pairs]
+        if sized:
+            names = [name for kind in sized for name in (kind, f"{kind}_sizes")]
+            self.sized = nn.ModuleDict({name: nn.Linear(width, width) for name in names})
+        if "running" in sized:
+            self.resize = self._head(layout.rules, FIRST_RESIZE)
         if "partners" in layout.kinds:
             self.beside = nn.ModuleDict({name: nn.Linear(width, width) for name in ("queue", "partners", "pairs")})
             self.join = self._head(layout.sizes, FIRST_START)
@@ -146,16 +158,26 @@ class TokenNetwork(nn.Module):
     def forward(self, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """Return the logits of all actions, [B, actions], from the inputs of :meth:`Layout.inputs`."""
         tokens, pairs = self.tokens(inputs)
-        starts = self.start(tokens["queue"])
+        starts = self._by_size("queue", self.start, tokens, pairs)
         if "partners" in tokens:
             queue = self.beside["queue"](tokens["queue"]).unsqueeze(2)
             partners = self.beside["partners"](tokens["partners"]).unsqueeze(1)
             together = F.relu(queue + partners + self.beside["pairs"](pairs["pairs"]))
             starts = torch.cat([starts, self.join(together).flatten(2)], dim=2)
         logits = [starts.flatten(1)]
+        if "running_sizes" in pairs:
+            logits.append(self._by_size("running", self.resize, tokens, pairs).flatten(1))
         if "running" in tokens:
             logits.append(self.preempt(tokens["running"]).flatten(1))
         return torch.cat([*logits, self.wait(tokens[CLUSTER])], dim=1)
+
+    def _by_size(self, kind: str, head: nn.Linear, tokens: Tensors, pairs: Tensors) -> torch.Tensor:
+        """Return the logits of actions about a kind of job, [B, tokens, actions]: by each rule, to each size."""
+        if (name := f"{kind}_sizes") not in pairs:
+            logits: torch.Tensor = head(tokens[kind])
+            return logits
+        both = F.relu(self.sized[kind](tokens[kind]).unsqueeze(2) + self.sized[name](pairs[name]))
+        return head(both).transpose(2, 3).flatten(2)
 
     def seen(self, observations: Mapping[str, np.ndarray], masks: np.ndarray) -> tuple[Tensors, torch.Tensor]:
         """Return observations, float32 [B, ...] by name, and masks, bool [B, actions], as inputs of the network."""

@@ -15,7 +15,7 @@ from stable_baselines3.common.type_aliases import Schedule
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
-from gpusched_env.agents.network import FIRST_PREEMPTION, FIRST_START, FIRST_WAIT
+from gpusched_env.agents.network import FIRST_PREEMPTION, FIRST_RESIZE, FIRST_START, FIRST_WAIT
 from gpusched_env.envs.encoder import Windows
 from gpusched_env.envs.observation.columns import LINKS
 from gpusched_env.envs.observation.extras import EXTRAS
@@ -24,8 +24,8 @@ from gpusched_env.errors import SchedulerError
 WIDTH: Final = 64  # of all embeddings
 # What the arrays have rows for, beside those of their own name. All other arrays describe the whole cluster.
 _ROWS: Final = {
-    "queue": ("queue", "queue_types", "forks", "sub_batches", "pairs"),
-    "running": ("running", "flows", "running_types", "copies", "company"),
+    "queue": ("queue", "queue_types", "forks", "sub_batches", "pairs", "queue_sizes"),
+    "running": ("running", "flows", "running_types", "copies", "company", "running_sizes"),
     "nodes": ("nodes", "node_types"),
     "links": ("links",),
 }
@@ -117,9 +117,10 @@ class SlotActions(nn.Module):
     queue : number of queue slots
     starts : number of start actions of each queue slot
     waits : number of waiting actions
+    resizes : number of resize actions of each running slot
     """
 
-    def __init__(self, queue: int, starts: int, waits: int) -> None:
+    def __init__(self, queue: int, starts: int, waits: int, resizes: int = 0) -> None:
         super().__init__()
         self.queue = queue
         self.start = nn.Linear(WIDTH, starts)
@@ -129,13 +130,18 @@ class SlotActions(nn.Module):
         for head, logit in first.items():
             nn.init.orthogonal_(head.weight, gain=0.01)
             nn.init.constant_(head.bias, logit)
+        self.resize = nn.Linear(WIDTH, resizes) if resizes else None
+        if self.resize is not None:
+            nn.init.orthogonal_(self.resize.weight, gain=0.01)
+            nn.init.constant_(self.resize.bias, FIRST_RESIZE)
 
     def forward(self, features: torch.Tensor) -> torch.Tensor:
         """Return the logits of all actions."""
         slots = features.view(len(features), -1, WIDTH)
         start = self.start(slots[:, 1 : 1 + self.queue]).flatten(1)
-        preempt = self.preempt(slots[:, 1 + self.queue :]).flatten(1)
-        return torch.cat([start, preempt, self.wait(slots[:, 0])], dim=1)
+        running = slots[:, 1 + self.queue :]
+        resize = [] if self.resize is None else [self.resize(running).flatten(1)]
+        return torch.cat([start, *resize, self.preempt(running).flatten(1), self.wait(slots[:, 0])], dim=1)
 
 
 class SlotValue(nn.Module):
@@ -170,8 +176,9 @@ class SlotPolicy(MaskableMultiInputActorCriticPolicy):
         assert isinstance(self.action_space, spaces.Discrete)
         slots = self.features_extractor
         assert isinstance(slots, SlotExtractor)
-        starts = (int(self.action_space.n) - slots.running_slots - self._waits) // slots.queue_slots
-        self.action_net = SlotActions(slots.queue_slots, starts, self._waits)
+        resizable = slots.running_slots if "running_sizes" in slots.running_arrays else 0  # as many actions as a start
+        starts = (int(self.action_space.n) - slots.running_slots - self._waits) // (slots.queue_slots + resizable)
+        self.action_net = SlotActions(slots.queue_slots, starts, self._waits, starts if resizable else 0)
         self.value_net = SlotValue()  # type: ignore[assignment] # declared as the Linear that it replaces
         self.optimizer = self.optimizer_class(self.parameters(), **(self.optimizer_kwargs | {"lr": lr_schedule(1)}))
 

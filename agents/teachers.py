@@ -11,7 +11,7 @@ from gpusched_env.baselines import make_scheduler
 from gpusched_env.core.placement.rules import shares_by
 from gpusched_env.envs.encoder import Windows
 from gpusched_env.errors import SchedulerError
-from gpusched_env.simulator import Decision, Preempt, Start
+from gpusched_env.simulator import Decision, Preempt, Resize, Start
 
 
 class Teachers:
@@ -75,7 +75,8 @@ def right_actions(
     """Return the feasible actions that stand for a scheduler's decisions; if there are none, the action of waiting.
 
     A start on GPUs that the scheduler names itself, or by a rule that the agent does not have, stands for every start
-    of that job. Decisions about jobs in no slot, leases and bounded waits have no action. None of the decisions is
+    of that job. Where actions choose sizes, it stands for those on the size nearest to the scheduler's, the smaller
+    one on ties. Decisions about jobs in no slot, leases and bounded waits have no action. None of the decisions is
     carried out, so a scheduler that repeats one is asked no further.
 
     Parameters
@@ -86,7 +87,7 @@ def right_actions(
     found: list[int] = []
     seen: set[tuple[type, int]] = set()
     for decision in decisions:
-        if isinstance(decision, Start | Preempt):
+        if isinstance(decision, Start | Resize | Preempt):
             if (key := (type(decision), int(decision.job))) in seen:  # it expects that the decision was carried out
                 break
             seen.add(key)
@@ -99,6 +100,8 @@ def actions_of(decision: Decision, windows: Windows, queue: np.ndarray, running:
 
     On free GPUs, a start that names no sub-steps is the one at the whole batch.
     """
+    if isinstance(decision, Resize) or (isinstance(decision, Start) and windows.sizes):
+        return _sized_actions_of(decision, windows, queue, running)
     if isinstance(decision, Start):
         starts, sizes = windows.slot_starts, max(windows.sub_batches, 1)
         places = range(starts)
@@ -110,3 +113,25 @@ def actions_of(decision: Decision, windows: Windows, queue: np.ndarray, running:
     if isinstance(decision, Preempt):
         return [windows.first_preemption + v for v in np.flatnonzero(running == decision.job).tolist()]
     return []
+
+
+def _sized_actions_of(decision: Start | Resize, windows: Windows, queue: np.ndarray, running: np.ndarray) -> list[int]:
+    """Return the actions that stand for a start or a resize where actions choose sizes.
+
+    A start that names no size stands for those on every size.
+    """
+    first, step, slots = 0, windows.slot_starts, queue
+    if isinstance(decision, Resize):
+        first, step, slots = windows.first_resize, windows.slot_resizes, running
+    wanted = decision.size if decision.gpus is None else len(decision.gpus)
+    distances = [0 if wanted is None else abs(size - wanted) for size in windows.sizes]
+    nearest = min(distances, default=0)
+    sizes = [s for s, distance in enumerate(distances) if distance == nearest][: None if wanted is None else 1]
+    named = decision.gpus is None and decision.rule in windows.rules
+    rules = [windows.rules.index(decision.rule)] if named else range(len(windows.rules))
+    return [
+        first + step * k + rule * len(windows.sizes) + size
+        for k in np.flatnonzero(slots == decision.job).tolist()
+        for rule in rules
+        for size in sizes
+    ]

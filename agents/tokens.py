@@ -24,11 +24,15 @@ _ARRAYS: Final = {
     "running": ("running", "flows", "copies", "company"),
 }
 CLUSTER: Final = "cluster"
-# Arrays with a row for each pair of tokens of two kinds; a token of the first kind sees its pairs.
+SIZES: Final = "sizes"  # the sizes of elastic jobs, which are no tokens: they have columns only in the pairs
+# Arrays with a row for each pair of tokens of two kinds, or of a token and a size; a token of the first kind sees its
+# pairs.
 PAIRS: Final = {
     "queue_types": ("queue", "types"),
     "running_types": ("running", "types"),
     "pairs": ("queue", "partners"),
+    "queue_sizes": ("queue", SIZES),
+    "running_sizes": ("running", SIZES),
 }
 
 
@@ -103,6 +107,9 @@ class Layout:
         for kind in ("running", "partners"):
             if kind in shown.kinds and kind not in self.kinds:
                 return f"trained without actions about {kind}, but {kind.removesuffix('s')}_window is not 0 here"
+        if ("queue_sizes" in self.pairs) != ("queue_sizes" in shown.pairs):
+            ways = ("jobs keep the sizes that they request", "actions choose sizes")
+            return f"trained where {ways['queue_sizes' in self.pairs]}, but here {ways['queue_sizes' in shown.pairs]}"
         columns_here = shown._columns()
         for name, columns in self._columns().items():
             if (here := columns_here.get(name, columns)) != columns:

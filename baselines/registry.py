@@ -226,6 +226,18 @@ BASELINES: Final[dict[str, Baseline]] = {
     "afs": Baseline(
         f"{_HERE}.elastic.afs:Afs", {}, "AFS-L: elastic; GPUs by comparison of two jobs at a time", needs_sizes=True
     ),
+    "afs-p": Baseline(
+        f"{_HERE}.elastic.afs:AfsWithoutLengths",
+        {},
+        "AFS-P: elastic; AFS with attained GPU time instead of run times",
+        needs_sizes=True,
+    ),
+    "tiresias-elastic": Baseline(
+        f"{_HERE}.elastic.tiresias:ElasticTiresias",
+        {},
+        "elastic: least attained service first, gangs shrink and grow",
+        needs_sizes=True,
+    ),
     "optimus": Baseline(
         f"{_HERE}.elastic.optimus:Optimus", {}, "Optimus: elastic; GPUs to the largest gain in time", needs_sizes=True
     ),

@@ -17,7 +17,8 @@ from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.portable.keys import rounded_keys
 from gpusched_env.simulator import ClusterView, Decision, Scheduler, Simulation, Wait, rule_number
 
-POLICIES: Final = ("las", "gittins")
+POLICIES: Final = ("las", "gittins", "entry")
+DEMOTE_ON: Final = ("progress", "held")
 # At a computed demotion time, the attained service may be below the threshold by a rounding error.
 _TOLERANCE: Final = 1e-6  # [GPU s]
 
@@ -39,7 +40,10 @@ class Tiresias(Scheduler):
     Parameters
     ----------
     policy : order within a queue. "las" (default) = earliest first start first, and jobs that never started last;
-        "gittins" = largest Gittins index first
+        "gittins" = largest Gittins index first; "entry" = in the order in which they entered the queue, as in the
+        simulator of Pollux
+    demote_on : service that counts towards a demotion: "progress" (default) = gang size x productive seconds; "held" =
+        gang size x seconds during which the gang held its GPUs, restarts included, as in the simulator of Pollux
     thresholds : limits of the attained service in all queues but the last [GPU s], ascending. The default is one limit
         of 3,600 GPU s, so there are K = 2 queues
     knob : PROMOTEKNOB of the paper. A job that has waited for ``knob`` x its productive seconds returns to the first
@@ -80,11 +84,14 @@ class Tiresias(Scheduler):
     placement: str = "pack"
     incumbents_first: bool = False
     history: tuple[float, ...] = ()
+    demote_on: str = "progress"
 
     def __post_init__(self) -> None:
         """Check the parameters."""
         if self.policy not in POLICIES:
             raise SchedulerError(f"tiresias: {unknown_name('policy', self.policy, POLICIES)}")
+        if self.demote_on not in DEMOTE_ON:
+            raise SchedulerError(f"tiresias: {unknown_name('demote_on', self.demote_on, DEMOTE_ON)}")
         bounds = (0.0, *self.thresholds)
         if any(not low < high for low, high in itertools.pairwise(bounds)):
             raise SchedulerError(f"tiresias: thresholds {self.thresholds} must be above 0 and ascend [GPU s]")
@@ -100,12 +107,21 @@ class Tiresias(Scheduler):
         """Put every job into the first queue."""
         self._forgiven_s = np.zeros(64)  # [s] productive seconds up to the last promotion
         self._waits_since_s = np.zeros(64)  # [s] time of the last promotion, from which the wait counts
+        self._held_s = np.zeros(64)  # [s] time for which each job has held GPUs
+        self._checked_s = 0.0  # [s] time up to which this is known
+        self._queued = np.zeros(64, np.int64)  # queue of each job at the last decision point
+        self._entered_s = np.zeros(64)  # [s] time at which it entered this queue, 0 = on arrival
         self._sample = np.sort(self.history) if self.history else published_sizes()
         self._upper = np.array([*self.thresholds, math.inf])
 
     def player(self, simulation: Simulation) -> ListedRun | None:
         """Return the compiled loop, which exists only for policy "las" without promotion."""
-        if type(self) is not Tiresias or self.policy != "las" or math.isfinite(self.knob):
+        if (
+            type(self) is not Tiresias
+            or self.policy != "las"
+            or math.isfinite(self.knob)
+            or self.demote_on != "progress"
+        ):
             return None
         rules = ListRules(
             QUEUES,
@@ -120,22 +136,29 @@ class Tiresias(Scheduler):
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         """Promote starved jobs, give the GPUs to the first jobs, and ask to be woken when a job changes its queue."""
         waiting = view.waiting
+        self._grow(view.arrived)
+        self._held_s[view.running] += view.now_s - self._checked_s  # gangs start and stop only at decision points
+        self._checked_s = view.now_s
         if not len(waiting):
             return
-        self._grow(view.arrived)
         starved = waiting[self._promotion_s(view, waiting) <= view.now_s]
-        self._forgiven_s[starved] = view.service_s(starved)
+        self._forgiven_s[starved] = self._service_s(view, starved)
         self._waits_since_s[starved] = view.now_s
         rows = np.sort(np.concatenate([view.running, waiting]))
         attained = self._attained(view, rows)
         queue = self._queue(attained)
+        moved = rows[queue != self._queued[rows]]
+        self._queued[rows] = queue
+        self._entered_s[moved] = view.now_s
         order = rows[np.lexsort((*self._ranks(view, rows, attained, queue), queue))]
         yield from view.preemptive_schedule(order, self._rules(view, order))
 
         # State after the starts and preemptions above.
         running, waiting = view.running, view.waiting
         attained = self._attained(view, running)
-        begin = np.maximum(view.progress_since_s(running), view.now_s)
+        begin = np.full(len(running), view.now_s)
+        if self.demote_on == "progress":
+            begin = np.maximum(view.progress_since_s(running), begin)
         demotion = begin + (self._upper[self._queue(attained)] - attained) / view.gpus[running]
         changes = np.concatenate([demotion, self._promotion_s(view, waiting)])
         # A change may be at the present time within rounding; the time of the next call must nevertheless be later.
@@ -146,10 +169,16 @@ class Tiresias(Scheduler):
             extra = max(jobs, 2 * len(self._forgiven_s)) - len(self._forgiven_s)
             self._forgiven_s = np.pad(self._forgiven_s, (0, extra))
             self._waits_since_s = np.pad(self._waits_since_s, (0, extra))
+            self._held_s, self._entered_s = np.pad(self._held_s, (0, extra)), np.pad(self._entered_s, (0, extra))
+            self._queued = np.pad(self._queued, (0, extra))
+
+    def _service_s(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
+        """Return the seconds of each of the jobs ``rows`` that count towards a demotion."""
+        return view.service_s(rows) if self.demote_on == "progress" else self._held_s[rows]
 
     def _attained(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
         """Return the attained service of each of the jobs ``rows`` since its last promotion [GPU s]."""
-        return view.gpus[rows] * (view.service_s(rows) - self._forgiven_s[rows])
+        return view.gpus[rows] * (self._service_s(view, rows) - self._forgiven_s[rows])
 
     def _queue(self, attained: np.ndarray) -> np.ndarray:
         return np.searchsorted(self._upper[:-1] - _TOLERANCE, attained, side="right")
@@ -158,14 +187,14 @@ class Tiresias(Scheduler):
         """Return the time at which each waiting job will be promoted [s]; inf = the job is in the first queue."""
         if math.isinf(self.knob):
             return np.full(len(waiting), math.inf)
-        executed = view.service_s(waiting) - self._forgiven_s[waiting]
+        executed = self._service_s(view, waiting) - self._forgiven_s[waiting]
         since = np.maximum(view.last_stop_s[waiting], self._waits_since_s[waiting])
         demoted = self._queue(view.gpus[waiting] * executed) > 0
         return np.where(demoted, since + self.knob * executed, math.inf)
 
     def _ranks(self, view: ClusterView, rows: np.ndarray, attained: np.ndarray, queue: np.ndarray) -> list[np.ndarray]:
         """Return sort keys within a queue, least significant first; jobs of equal keys keep the order of ``rows``."""
-        keys = [view.first_start_s[rows]]
+        keys = [self._entered_s[rows] if self.policy == "entry" else view.first_start_s[rows]]
         if self.policy == "gittins":
             keys.append(-rounded_keys(gittins_index(self._sample, attained, self._upper[queue])))
         if self.incumbents_first:

@@ -2,7 +2,7 @@
 
 python docs/animate.py
 
-A simple agent plays: it takes the first feasible start, and waits if there is none.
+A simple agent plays: it takes the first feasible start or resize, and waits if there is none.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def play(name: str) -> list[Image.Image]:
 
 
 def choose(env: Any, mask: np.ndarray) -> int:
-    """Take the first feasible start; else wait for the next event."""
+    """Take the first feasible start or resize; else wait for the next event."""
     wait: int = env.windows.wait_action
-    starts = np.flatnonzero(mask[: wait - env.windows.running_window])
+    starts = np.flatnonzero(mask[: env.windows.first_preemption])
     return int(starts[0]) if len(starts) else wait
 
 

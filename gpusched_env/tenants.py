@@ -71,24 +71,29 @@ class Tenants:
     tree : the tenants below the root, in any order; empty = one tenant for each name that occurs in the jobs
     by : attribute of the workload that names the leaf of each job, such as ``virtual_cluster`` or ``user``
     priority : attribute of the workload that is the priority class of each job, a number; empty = none
+    burst : mean number of jobs that arrive one after another from the same tenant, if tenants are drawn; >= 1
 
     Raises
     ------
-    ScenarioError : two tenants of one name, an unknown parent, or a cycle
+    ScenarioError : a burst below 1, two tenants of one name, an unknown parent, or a cycle
     """
 
     tree: tuple[Tenant, ...] = ()
     by: str = TENANT
     priority: str = ""
+    burst: float = 1.0
 
     def __post_init__(self) -> None:
         """Check that the tenants form a tree."""
+        if not (self.burst >= 1 and math.isfinite(self.burst)):
+            raise ScenarioError(f"tenants.burst is {self.burst}: give a finite number of jobs >= 1")
         _in_order(self.tree)
 
     def assign(self, workload: Workload, seed: int) -> Workload:
         """Return the workload with the attributes TENANT and PRIORITY, which schedulers see.
 
-        If the workload does not name tenants, each job belongs to a leaf drawn with probability ``demand`` / sum.
+        If the workload does not name tenants, the leaf of each job, or of each burst, is drawn with probability
+        ``demand`` / sum of the demands.
 
         Raises
         ------
@@ -115,7 +120,10 @@ class Tenants:
     def _drawn(self, jobs: int, seed: int) -> np.ndarray:
         leaves = [tenant for tenant in self.tree if tenant.demand]
         ends = np.cumsum([tenant.demand for tenant in leaves])
-        uniform = np.random.default_rng([_DRAW, seed]).random(jobs)
+        uniform, again = np.random.default_rng([_DRAW, seed]).random((2, jobs))
+        begins = again * self.burst < 1.0  # a burst is geometric: each job begins a new one with probability 1 / burst
+        begins[:1] = True
+        uniform = uniform[np.maximum.accumulate(np.where(begins, np.arange(jobs), 0))]
         drawn = np.minimum(np.searchsorted(ends, uniform * ends[-1], side="right"), len(leaves) - 1)
         return np.array([tenant.name for tenant in leaves])[drawn]
 
@@ -126,7 +134,7 @@ class Tenants:
             {name: value for name, value in vars(tenant).items() if name == "name" or value != getattr(default, name)}
             for tenant in self.tree
         ]
-        return {"tree": rows, "by": self.by, "priority": self.priority}
+        return {"tree": rows, "by": self.by, "priority": self.priority, "burst": self.burst}
 
 
 class TenantTree(NamedTuple):

@@ -20,7 +20,7 @@ from gpusched_env.envs.observation.extras import EXTRAS, observation_array
 from gpusched_env.envs.policy_scheduler import PolicyScheduler
 from gpusched_env.envs.registration import ENVIRONMENTS
 from gpusched_env.errors import GpuschedError
-from gpusched_env.event_log import LEASE_END
+from gpusched_env.event_log import LEASE_END, RESIZE
 from gpusched_env.leaderboard import record, replay
 from gpusched_env.scenarios import Scenario, get_scenario
 from gpusched_env.simulator import simulate
@@ -109,7 +109,9 @@ OTHER: dict[str, Any] = {
     "sub_batches": 2,
     "pair_benefit": False,
     "extras": ("half_full",),
+    "sizes": (1, 2, 3, 8),
 }
+SHARING = ("partner_window", "sub_batches", "pair_benefit")  # for jobs that share GPUs, which are not elastic
 
 
 FIELDS = [field.name for field in dataclasses.fields(Windows)]
@@ -118,15 +120,21 @@ FIELDS = [field.name for field in dataclasses.fields(Windows)]
 @pytest.mark.parametrize("skips", [True, False])
 @pytest.mark.parametrize("name", FIELDS)
 def test_every_option_plays_the_same_as_a_scheduler(name: str, skips: bool) -> None:
-    shared = name in ("partner_window", "sub_batches", "pair_benefit")
     options = {"partner_window": 2} if name == "pair_benefit" else {}
-    scenario = thirty_jobs("bsbf-sim-240-v1") if shared else thirty_jobs("philly-64-v1")
-    check_equal(scenario, skips, **options, **{name: OTHER[name]})
+    scenario = "bsbf-sim-240-v1" if name in SHARING else "pollux-64-v0" if name == "sizes" else "philly-64-v1"
+    check_equal(thirty_jobs(scenario), skips, **options, **{name: OTHER[name]})
 
 
 @pytest.mark.parametrize("skips", [True, False])
 def test_all_options_together_play_the_same_as_a_scheduler(skips: bool) -> None:
-    check_equal(thirty_jobs("bsbf-sim-240-v1"), skips, **{name: OTHER[name] for name in FIELDS} | {"clairvoyant": True})
+    every = {name: OTHER[name] for name in FIELDS} | {"clairvoyant": True}
+    sharing = {name: value for name, value in every.items() if name != "sizes"}
+    check_equal(thirty_jobs("bsbf-sim-240-v1"), skips, **sharing)
+    elastic = thirty_jobs("philly-64-v1")
+    elastic = elastic.replace(workload=dataclasses.replace(elastic.workload, elastic={"rule": "amdahl"}))
+    sizes = {name: value for name, value in every.items() if name not in SHARING}
+    events = check_equal(elastic, skips, **sizes | {"sizes": (1, 2, 4, 8, 16, 32)})
+    assert (events["kind"] == RESIZE).any()
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from test_agents_policy import trained
 from gpusched_env.agents.evaluation import evaluate_policy
 from gpusched_env.agents.learned import LearnedScheduler
 from gpusched_env.agents.network import INFEASIBLE, TokenNetwork, feasible_log_probabilities
-from gpusched_env.agents.tokens import PAIRS, Layout
+from gpusched_env.agents.tokens import PAIRS, SIZES, Layout
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.encoder import Windows
 from gpusched_env.envs.registration import ENVIRONMENTS
@@ -62,21 +62,26 @@ def test_empty_rows_change_nothing(name: str) -> None:
         if kind == "cluster":
             padded[key] = array
         elif key in PAIRS:
-            one, other = (seen[part].shape[1] for part in PAIRS[key])
-            wide = torch.nn.functional.pad(array.reshape(1, one, other, -1), (0, 0, 0, 2, 0, 2))
-            padded[key] = wide.reshape(1, (one + 2) * (other + 2), -1)
+            one, kind = seen[PAIRS[key][0]].shape[1], PAIRS[key][1]
+            more = 0 if kind == SIZES else 2
+            other = array.shape[1] // one
+            wide = torch.nn.functional.pad(array.reshape(1, one, other, -1), (0, 0, 0, more, 0, 2))
+            padded[key] = wide.reshape(1, (one + 2) * (other + more), -1)
         else:
             per_token = array.shape[1] // seen[kind].shape[1]
             padded[key] = torch.nn.functional.pad(array, (0, 0, 0, 2 * per_token))
     before, after = logits_of(network, seen), logits_of(network, padded)
-    windows, sizes = env.windows, max(env.windows.sub_batches, 1)
+    windows, sizes = env.windows, env.windows.options
     slots = windows.queue_window, len(windows.rules) + windows.partner_window, sizes
-    starts = before[: windows.first_preemption].reshape(slots)
+    starts = before[: windows.first_resize].reshape(slots)
     extra = 2 if windows.partner_window else 0
     wide_starts = after[: (slots[0] + 2) * (slots[1] + extra) * sizes].reshape(slots[0] + 2, slots[1] + extra, sizes)
     torch.testing.assert_close(wide_starts[: slots[0], : slots[1]], starts)
-    rest, wide_rest = before[windows.first_preemption :], after[wide_starts.numel() :]
+    rest, wide_rest = before[windows.first_resize :], after[wide_starts.numel() :]
     running = windows.running_window
+    resizes = running * windows.slot_resizes
+    torch.testing.assert_close(wide_rest[:resizes], rest[:resizes])
+    rest, wide_rest = rest[resizes:], wide_rest[(running + 2) * windows.slot_resizes :]
     torch.testing.assert_close(wide_rest[:running], rest[:running])
     torch.testing.assert_close(wide_rest[running + 2 if running else 0 :], rest[running:])
 
@@ -95,8 +100,12 @@ def test_the_order_of_rows_is_the_order_of_actions(name: str) -> None:
         rows = seen[key].reshape(1, seen[PAIRS[key][0]].shape[1], -1)
         turned[key] = rows.flip(1).reshape(seen[key].shape)
     before, after = logits_of(network, seen), logits_of(network, turned)
-    starts = before[: windows.first_preemption].reshape(windows.queue_window, -1)
-    torch.testing.assert_close(after[: windows.first_preemption].reshape(windows.queue_window, -1), starts.flip(0))
+    starts = before[: windows.first_resize].reshape(windows.queue_window, -1)
+    torch.testing.assert_close(after[: windows.first_resize].reshape(windows.queue_window, -1), starts.flip(0))
+    if windows.slot_resizes:
+        resizes = slice(windows.first_resize, windows.first_preemption)
+        before_of, after_of = (logits[resizes].reshape(windows.running_window, -1) for logits in (before, after))
+        torch.testing.assert_close(after_of, before_of.flip(0))
     preemptions = slice(windows.first_preemption, windows.wait_action)
     torch.testing.assert_close(after[preemptions], before[preemptions].flip(0))
     torch.testing.assert_close(after[windows.wait_action :], before[windows.wait_action :])
@@ -159,3 +168,31 @@ def test_other_columns_are_refused() -> None:
     assert layout.refusal(shapes | {"sub_batches": (64, 2)}, windows) == (
         "trained with 8 columns of sub_batches, but here it has 4"
     )
+
+
+def test_weights_do_not_depend_on_the_number_of_sizes() -> None:
+    """Actions on the sizes that both environments name have equal logits if the job's best size is the same."""
+    _, network, _ = setting("gpusched/Elastic-v0")
+    env = ClusterEnv(thirty_jobs("pollux-64-v0"), queue_window=6, running_window=5, sizes=(1, 2, 4))
+    observation, _ = env.reset(seed=1)
+    shapes = {name: array.shape for name, array in observation.items()}
+    assert network.refusal(shapes, env.windows) == ""
+    random = {name: torch.rand(1, *array.shape, dtype=torch.float64) for name, array in observation.items()}
+    doubled = dict(random)
+    for name, slots in (("queue_sizes", 6), ("running_sizes", 5)):  # each size twice: the maximum over sizes is equal
+        rows = random[name].reshape(1, slots, 3, -1)
+        doubled[name] = torch.cat([rows, rows], dim=2).reshape(1, slots * 6, -1)
+    once, twice = logits_of(network, random), logits_of(network, doubled)
+    starts, resizes = once[:18].reshape(6, 3), once[18:33].reshape(5, 3)
+    torch.testing.assert_close(twice[:36].reshape(6, 6), torch.cat([starts, starts], dim=1))
+    torch.testing.assert_close(twice[36:66].reshape(5, 6), torch.cat([resizes, resizes], dim=1))
+    torch.testing.assert_close(twice[66:], once[33:])
+
+
+def test_a_network_without_actions_about_sizes_refuses_them_and_the_other_way_round() -> None:
+    _, with_sizes, seen = setting("gpusched/Elastic-v0")
+    env, without, plain = setting("gpusched/Cluster-v0")
+    sized = ClusterEnv(thirty_jobs("pollux-64-v0"), sizes=(1, 2)).windows
+    assert "actions choose sizes" in without.refusal({name: array.shape[1:] for name, array in seen.items()}, sized)
+    plain_shapes = {name: array.shape[1:] for name, array in plain.items()}
+    assert "jobs keep the sizes" in with_sizes.refusal(plain_shapes, env.windows)

@@ -166,7 +166,7 @@ def small(folder: Path, **changes: Any) -> TrainingConfig:
 WINDOWS: dict[str, Any] = dict(
     queue_window=3, running_window=2, rules=("spread", "pack"), delays_s=(60.0,), queue_order="arrival",
     running_order="start", clairvoyant=False, migration=True, lease_s=600.0, least_run_s=90.0,
-    partner_window=3, sub_batches=2, pair_benefit=False, extras=(),
+    partner_window=3, sub_batches=2, pair_benefit=False, extras=(), sizes=(1, 2),
 )  # fmt: skip
 
 

@@ -146,3 +146,27 @@ def test_tiresias_does_not_wake_repeatedly_while_a_gang_restores(knob: float) ->
     scheduler.decide = counted  # type: ignore[method-assign]
     log = simulate(instance, scheduler)
     assert calls <= 2 * len(log.events)
+
+
+@pytest.mark.parametrize(("demote_on", "ends"), [("progress", 45.0), ("held", 35.0)])
+def test_a_job_is_demoted_by_progress_or_by_the_time_for_which_it_holds_gpus(demote_on: str, ends: float) -> None:
+    """Job 0 makes no progress for 10 s; it has 20 s of progress at 30 s, and has held its GPU for 20 s at 20 s.
+
+    Then job 1 takes the GPU, and needs 10 s and 5 s of work.
+    """
+    instance = unit_instance([0, 1], [1, 1], [100, 5], "1x1", checkpoint_s=0.0, restore_s=10.0, start_s=10.0)
+    spec = f"tiresias:thresholds=20,demote_on={demote_on}"
+    assert finish(instance, spec)[1] == ends
+
+
+def test_a_queue_by_entry_puts_an_earlier_job_before_one_that_has_started() -> None:
+    """Job 1 needs all four GPUs. Job 2 starts beside job 0, and has 102 s left when job 0 ends at 100 s."""
+    instance = unit_instance([0, 1, 2], [2, 4, 2], [100, 100, 200], "1x4", checkpoint_s=0.0, restore_s=0.0)
+    assert list(finish(instance, "tiresias:thresholds=1e9")) == [100.0, 302.0, 202.0]
+    assert list(finish(instance, "tiresias:thresholds=1e9,policy=entry")) == [100.0, 200.0, 302.0]
+
+
+def test_a_demoted_job_enters_the_next_queue_behind_those_demoted_before() -> None:
+    """One GPU, demotion after 10 s: jobs 0, 1, 2 are demoted at 10, 20 and 30 s, and then run in this order."""
+    instance = unit_instance([0, 0, 0], [1, 1, 1], [20, 20, 20], "1x1", checkpoint_s=0.0, restore_s=0.0)
+    assert list(finish(instance, "tiresias:thresholds=10,policy=entry,demote_on=held")) == [40.0, 50.0, 60.0]

@@ -31,8 +31,15 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "leases": dict(running_window=4, lease_s=120.0),
     "links": dict(scenario=linked_scenario(), running_window=4, rules=("pack", "spread")),
 }
-# Variants that contradict an id: best benefit needs run times, and partners need jobs that share GPUs.
-CONTRADICTIONS = {("gpusched/Sharing-v0", "blind"), ("gpusched/Sharing-v0", "links")}
+# Variants that contradict an id: best benefit and orders by run time need run times, partners need jobs that share
+# GPUs, sizes need elastic jobs, and rounds alone end a wait.
+CONTRADICTIONS = {
+    ("gpusched/Sharing-v0", "blind"),
+    ("gpusched/Sharing-v0", "links"),
+    ("gpusched/Elastic-v0", "preemption-and-delays"),
+    ("gpusched/Elastic-v0", "blind"),
+    ("gpusched/Elastic-v0", "links"),
+}
 CASES = [(name, variant) for variant in VARIANTS for name in ENVIRONMENTS if (name, variant) not in CONTRADICTIONS]
 
 

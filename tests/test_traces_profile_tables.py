@@ -23,6 +23,7 @@ from gpusched_env.traces.profile_tables import (
     EFFICIENCY_TABLES,
     FITTED_TABLES,
     MEASURED_TABLES,
+    STEP_TABLES,
     load_measured,
     read_measured,
     write_measured,
@@ -65,7 +66,7 @@ def test_tables_are_small_and_written_as_they_are_read(tmp_path: Path, name: str
     assert (tmp_path / "again.json").read_bytes() == shipped(name).read_bytes()
     assert read_measured(tmp_path / "again.json") == load_measured(name)
     assert shipped(name).stat().st_size < 40_000
-    tables = {*MEASURED_TABLES, *FITTED_TABLES, *EFFICIENCY_TABLES}
+    tables = {*MEASURED_TABLES, *FITTED_TABLES, *EFFICIENCY_TABLES, *STEP_TABLES}
     assert tables - {"bsbf"} == set(FITTERS)  # its parameters are given (docs/sharing.md)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from gpusched_env.errors import WorkloadError, unknown_name
 from gpusched_env.sizes import DOUBLING, Sizes, size_range
-from gpusched_env.traces.elastic_applications import adaptive_jobs, fixed_batch_jobs
+from gpusched_env.traces.elastic_applications import SPEEDS, adaptive_jobs, fixed_batch_jobs
 from gpusched_env.workload import PROFILE_DTYPE, Profiles, Workload
 
 SpeedUp = Callable[[int], float]
@@ -108,7 +108,8 @@ def elastic_jobs(workload: Workload, rule: str, **parameters: Any) -> Workload:
     ----------
     rule : "amdahl" = :func:`make_elastic` with Amdahl's speed-up; "adaptive-batch" = Pollux's applications, with the
         batch of the largest goodput at each size; "fixed-batch" = the same, with the batch that each job requests
-    parameters : for "amdahl": ``serial`` (default 0.05), ``least``, ``most`` and ``step``
+    parameters : for "amdahl": ``serial`` (default 0.05), ``least``, ``most`` and ``step``; for the others: ``speeds``,
+        "fitted" (default) or "measured"
 
     Raises
     ------
@@ -132,5 +133,8 @@ def check_rule(rule: str, parameters: Mapping[str, Any]) -> None:
         if name not in known:
             raise WorkloadError(f"elastic rule {rule!r}: " + unknown_name("parameter", name, known or ["no parameter"]))
         whole = isinstance(value, int) or value is None
-        if isinstance(value, bool) or not isinstance(value, int | float | None) or (name != "serial" and not whole):
+        if name == "speeds":
+            if value not in SPEEDS:
+                raise WorkloadError(f"elastic rule {rule!r}: " + unknown_name("speeds", str(value), SPEEDS))
+        elif isinstance(value, bool) or not isinstance(value, int | float | None) or (name != "serial" and not whole):
             raise WorkloadError(f"elastic rule {rule!r}: {name} is {value!r}: it must be a number of GPUs, or a share")

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
 import numpy as np
 
 from gpusched_env.cluster import MACHINE, RACK
-from gpusched_env.errors import WorkloadError
+from gpusched_env.errors import WorkloadError, unknown_name
 from gpusched_env.portable.arrays import total
 from gpusched_env.sizes import Sizes
-from gpusched_env.traces.profile_tables import load_fitted
-from gpusched_env.traces.profile_tables.goodput import Limits, best_batches
+from gpusched_env.traces.profile_tables import load_fitted, load_steps
+from gpusched_env.traces.profile_tables.application import Application
+from gpusched_env.traces.profile_tables.goodput import Limits, Timing, best_batches
 from gpusched_env.workload import MEASURED_DTYPE, Profiles, Workload
 
 GPU_TYPE: Final = "T4"
+SPEEDS: Final = ("fitted", "measured")
+STEPS: Final = "pollux-steps"  # table of the measured speeds
 MOST_GPUS: Final = 64  # [GPU] largest gang (petuum/adaptdl, branch osdi21-artifact, simulator/simulator.py)
 # Smallest batch of a pass on one GPU [samples], from simulator/applications.py of the same repository (Apache-2.0)
 LEAST_BATCH: Final = {"bert": 4, "cifar10": 32, "deepspeech2": 10, "imagenet": 20, "ncf": 32, "yolov3": 4}
@@ -38,11 +42,17 @@ def limits_of(application: str) -> Limits:
     return Limits(trained.initial_batch, max(trained.iterations), LEAST_BATCH[application], most)
 
 
-def adaptive_jobs(workload: Workload) -> Workload:
+def adaptive_jobs(workload: Workload, speeds: str = "fitted") -> Workload:
     """Let every job run on 1 to 64 GPUs with the batch that makes its goodput largest there (Pollux).
 
     The workload must name the application of each job (attribute ``model``), as those of Pollux do. The work of a job
     is the number of iterations at the initial batch of its application, whatever its own batch is.
+
+    Parameters
+    ----------
+    speeds : "fitted" = the fitted model gives the time of a step, and the iteration counts of the trainings its worth;
+        "measured" = measured step times and gradients give both, as in the simulator of Pollux. There, a model that a
+        job fits while it runs chooses the batch; here, the measurements do
 
     Notes
     -----
@@ -57,36 +67,41 @@ def adaptive_jobs(workload: Workload) -> Workload:
     """
     models = _models(workload)
     names = sorted(set(models))
-    table = load_fitted("pollux")
+    trained = _applications(speeds)
     measured, options = [], []
     for row, name in enumerate(names):
-        speeds = _adaptive_speeds(name)
-        measured += [(row, 0, gpus, tier, compute_s, seconds - compute_s) for gpus, tier, compute_s, seconds in speeds]
-        options.append([(gpus, row) for gpus in sorted({speed[0] for speed in speeds})])
+        times = _adaptive_speeds(name, speeds)
+        measured += [(row, 0, gpus, tier, compute_s, seconds - compute_s) for gpus, tier, compute_s, seconds in times]
+        options.append([(gpus, row) for gpus in sorted({each[0] for each in times})])
     plain = [
         dict(
             name=f"{name} (adaptive batch)",
             batch=limits_of(name).least,
-            gradient_bytes=table.applications[name].gradient_bytes,
+            gradient_bytes=trained[name].gradient_bytes,
             memory_bytes=0.0,
-            skew=table.applications[name].skew,
+            skew=trained[name].skew,
             overlap=1.0,
-            compute_s=_adaptive_speeds(name)[0][2],
+            compute_s=_adaptive_speeds(name, speeds)[0][2],
         )
         for name in names
     ]
     base = Profiles.from_rows(plain, (GPU_TYPE,))
     profiles = Profiles(base.rows, base.compute_s, base.gpu_types, np.array(measured, MEASURED_DTYPE))
     group = np.array([names.index(model) for model in models], np.int32)
-    work = {name: table.applications[name].iterations_at(limits_of(name).initial) for name in names}
+    work = {name: trained[name].iterations_at(limits_of(name).initial) for name in names}
     return _rebuilt(workload, group, profiles, Sizes.of_groups(group, options), [work[model] for model in models])
 
 
-def fixed_batch_jobs(workload: Workload) -> Workload:
+def fixed_batch_jobs(workload: Workload, speeds: str = "fitted") -> Workload:
     """Let every job run on 1 to 64 GPUs with the batch that it requests for the whole gang (Optimus).
 
-    The workload must name the application and the batch of each job (attributes ``model`` and ``batch_size``). The work
-    of a job stays as it is.
+    The workload must name the application and the batch of each job (attributes ``model`` and ``batch_size``).
+
+    Parameters
+    ----------
+    speeds : "fitted" = the fitted model gives the time of a step, and the work of a job stays as it is; "measured" =
+        the steps are measured, shares of the batch are rounded up to whole samples, and the work is the number of
+        iterations that the measured gradients imply, as in the simulator of Pollux
 
     Raises
     ------
@@ -98,6 +113,9 @@ def fixed_batch_jobs(workload: Workload) -> Workload:
     batches = [int(batch) for batch in workload.attributes["batch_size"]]
     jobs = list(zip(_models(workload), batches, strict=True))
     kinds = sorted(set(jobs))
+    if speeds == "measured":
+        return _measured_fixed(workload, jobs, kinds)
+    _applications(speeds)
     each = [(name, batch, gpus) for name, batch in kinds for gpus in _sizes(name, batch)]
     profiles, rows = load_fitted("pollux").for_jobs(
         [name for name, _, _ in each], [batch for _, batch, _ in each], [gpus for _, _, gpus in each], (GPU_TYPE,)
@@ -120,22 +138,120 @@ def _models(workload: Workload) -> list[str]:
     return models
 
 
-@cache
-def _adaptive_speeds(application: str) -> list[tuple[int, int, float, float]]:
-    """Return a tuple (GPUs, tier, compute [s], total [s]) per iteration at the initial batch, of each size and tier."""
-    table = load_fitted("pollux")
-    trained, fit = table.applications[application], table.fits[GPU_TYPE][application]
-    limits = limits_of(application)
+def _applications(speeds: str) -> Mapping[str, Application]:
+    """Return the applications with the iterations that they need at each batch."""
+    if speeds not in SPEEDS:
+        raise WorkloadError(unknown_name("speeds of elastic jobs", speeds, SPEEDS))
+    return load_fitted("pollux").applications if speeds == "fitted" else load_steps(STEPS).applications
+
+
+def _measured_fixed(workload: Workload, jobs: list[tuple[str, int]], kinds: list[tuple[str, int]]) -> Workload:
+    """Let every job run with its batch at measured speeds; ``kinds`` are the distinct ``jobs`` (application, batch)."""
+    table = load_steps(STEPS)
+    plain, measured, options, work = [], [], [], []
+    for row, (name, batch) in enumerate(kinds):
+        trained = table.applications[name]
+        count = _iterations_at(trained, batch)
+        if not count:
+            raise WorkloadError(f"model {name!r}: no training with a batch of {batch} samples; it is out of range")
+        work.append(count)
+        times = [
+            (row, 0, gpus, tier, *found)
+            for gpus in _sizes(name, batch)
+            for tier, machines in _tiers(gpus)
+            if (found := _fixed_step(name, batch, gpus, machines))
+        ]
+        if not times:
+            raise WorkloadError(f"model {name!r}: no measured step with a batch of {batch} samples on any gang")
+        options.append([(gpus, row) for gpus in sorted({each[2] for each in times})])
+        measured += times
+        plain.append(
+            dict(
+                name=f"{name} (batch {batch})",
+                batch=batch,
+                gradient_bytes=trained.gradient_bytes,
+                memory_bytes=0.0,
+                skew=trained.skew,
+                overlap=1.0,
+                compute_s=times[0][4],
+            )
+        )
+    base = Profiles.from_rows(plain, (GPU_TYPE,))
+    profiles = Profiles(base.rows, base.compute_s, base.gpu_types, np.array(measured, MEASURED_DTYPE))
+    group = np.array([kinds.index(job) for job in jobs], np.int32)
+    return _rebuilt(workload, group, profiles, Sizes.of_groups(group, options), [work[number] for number in group])
+
+
+def _iterations_at(trained: Application, batch: int) -> float:
+    """Return the iterations to completion at a batch; 0 = it is outside the trained ones."""
+    known = sorted(trained.iterations)
+    if not known[0] <= batch <= known[-1]:
+        return 0.0
     shares, worths = trained.worths()
-    found = []
-    for gpus in _sizes(application, limits.largest):
-        for tier, machines in ((MACHINE, 1), (RACK, 2))[: 1 if gpus == 1 else None]:
-            choices = best_batches(fit.throughput, gpus, machines, limits, worths)
-            if choices:
-                compute_s = total(shares * np.array([choice.compute_s for choice in choices]))
-                seconds = total(shares * np.array([choice.seconds for choice in choices]))
-                found.append((gpus, tier, compute_s, seconds))
+    initial = trained.iterations[known[0]]
+    return initial * total(shares / np.array([float(worth(np.array([float(batch)]))[0]) for worth in worths]))
+
+
+def _fixed_step(application: str, batch: int, gpus: int, machines: int) -> tuple[float, float] | None:
+    """Return the compute and the synchronisation time of an iteration [s]; None = it was not measured.
+
+    As in the authors' code, a gang of one GPU takes at least two passes above the initial batch.
+    """
+    limits = limits_of(application)
+    share = -(-batch // gpus)
+    passes = max(-(-share // limits.most), 2 if gpus == 1 and batch > limits.initial else 1)
+    samples = min(-(-share // passes), limits.largest // (gpus * passes))
+    step = load_steps(STEPS).seconds(application, gpus, machines, samples)
+    return None if step is None else (passes * step[0], step[1])
+
+
+def _tiers(gpus: int) -> tuple[tuple[int, int], ...]:
+    """Return the tiers of a gang, each with the number of machines for which its times are known."""
+    return ((MACHINE, 1), (RACK, 2))[: 1 if gpus == 1 else None]
+
+
+@cache
+def _adaptive_speeds(application: str, speeds: str) -> list[tuple[int, int, float, float]]:
+    """Return a tuple (GPUs, tier, compute [s], total [s]) per iteration at the initial batch, of each size and tier."""
+    found: list[tuple[int, int, float, float]] = []
+    for gpus in _sizes(application, limits_of(application).largest):
+        for tier, machines in _tiers(gpus):
+            times = _adaptive_times(application, speeds, gpus, machines)
+            if times is not None:
+                found.append((gpus, tier, *times))
+            elif speeds == "measured" and tier == MACHINE and found:
+                found.append((gpus, tier, *_extrapolated(application, gpus)))
     return found
+
+
+def _extrapolated(application: str, gpus: int) -> tuple[float, float]:
+    """Return the times of a gang that is larger than each measured machine, if it were in one machine.
+
+    No such machine is in the cluster, but the fair share of Pollux is such a gang. Its times are those of the fitted
+    model, in the ratio that measured and fitted times have on the largest measured gang in one machine.
+    """
+    largest = max(size for machines, size in load_steps(STEPS).steps[application] if machines == 1)
+    known = _adaptive_times(application, "measured", largest, 1)
+    modelled = _adaptive_times(application, "fitted", largest, 1)
+    wanted = _adaptive_times(application, "fitted", gpus, 1)
+    assert known is not None
+    assert modelled is not None
+    assert wanted is not None
+    return known[0] / modelled[0] * wanted[0], known[1] / modelled[1] * wanted[1]
+
+
+def _adaptive_times(application: str, speeds: str, gpus: int, machines: int) -> tuple[float, float] | None:
+    """Return the compute and the total time of a gang per iteration at the initial batch [s]; None = no batch fits."""
+    limits = limits_of(application)
+    shares, worths = _applications(speeds)[application].worths()
+    timing: Timing = load_fitted("pollux").fits[GPU_TYPE][application].throughput
+    if speeds == "measured":
+        timing = load_steps(STEPS).timing(application, gpus, machines)
+    choices = best_batches(timing, gpus, machines, limits, worths)
+    if not choices:
+        return None
+    compute_s = total(shares * np.array([choice.compute_s for choice in choices]))
+    return compute_s, total(shares * np.array([choice.seconds for choice in choices]))
 
 
 def _sizes(application: str, batch: int) -> range:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from gpusched_env.baselines.elastic.sizes import Ladder, SizingScheduler
-from gpusched_env.portable.keys import rounded_key
+from gpusched_env.baselines.elastic.granting import Grants, by_comparison
+from gpusched_env.baselines.elastic.sizes import SizingScheduler
 from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision
 
 
@@ -44,6 +43,7 @@ class Afs(SizingScheduler):
 
     def reset(self, view: ClusterView) -> None:
         """Forget the jobs of an earlier run."""
+        super().reset(view)
         self._divided: list[int] = []
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
@@ -53,40 +53,39 @@ class Afs(SizingScheduler):
             self._divided = present
             yield from super().decide(view)
 
-    def shares(self, view: ClusterView, rows: np.ndarray, gpus: int) -> list[Ladder]:
+    def divide(self, view: ClusterView, grants: Grants, count: int, gpus: int) -> None:
         """Divide the GPUs by comparisons."""
         assert isinstance(view, ClairvoyantView)
-        left = dict(zip(rows.tolist(), view.iterations_left(rows).tolist(), strict=True))
-        ladders = Ladder.of(view, rows)
-        while fitting := [each for each in ladders if each.gains and each.more <= gpus]:
-            winner = fitting[0]
-            for other in fitting[1:]:
-                if later_wins(winner, other, left[winner.job], left[other.job]):
-                    winner = other
-            gpus -= winner.climb()
-        return ladders
+        grants.left[:count] = view.iterations_left(grants.rows[:count])
+        by_comparison(grants, count, gpus)
 
 
-def later_wins(first: Ladder, later: Ladder, first_left: float, later_left: float) -> bool:
-    """Return whether the later of two jobs gets the next GPUs; it may be the one that would finish first.
+class AfsWithoutLengths(Afs):
+    """AFS-P: AFS for jobs of unknown lengths. The attained GPU time of a job stands for its remaining length.
 
-    Parameters
+    Jobs that have had little service are compared as if they were short, as under Tiresias.
+
+    Notes
+    -----
+    The rule of the paper for unknown lengths is not public; this one is our choice: the remaining length of a job is
+    the iterations that its attained GPU time would give on one GPU at its smallest size, so that shares of jobs with
+    equal service are compared by speeds alone. The rest is as in AFS-L: a job without service is the shortest one, GPUs
+    are divided again when a job arrives or finishes, ties keep the earlier job.
+
+    References
     ----------
-    first_left, later_left : their remaining iterations
+    C. Hwang et al., "Elastic resource sharing for distributed deep learning", NSDI 2021, section 4.
     """
-    if first.gpus == later.gpus == 0:
-        return rounded_key(later_left / later.next_rate) < rounded_key(first_left / first.next_rate)
-    if rounded_key(_seconds(later, later_left)) < rounded_key(_seconds(first, first_left)):
-        return not _longer_wins(later, first)
-    return _longer_wins(first, later)
 
+    clairvoyant = False
 
-def _seconds(each: Ladder, left: float) -> float:
-    return left / each.rate if each.gpus else math.inf
+    @property
+    def name(self) -> str:
+        """Name in tables."""
+        return "afs-p"
 
-
-def _longer_wins(shorter: Ladder, longer: Ladder) -> bool:
-    """Return whether the job that ends later gets the next GPUs; a job without GPUs is never the shorter one."""
-    of_longer = (longer.next_rate - longer.rate) / longer.next_rate
-    of_shorter = (shorter.next_rate - shorter.rate) / shorter.rate
-    return rounded_key(of_longer) > rounded_key(of_shorter)
+    def divide(self, view: ClusterView, grants: Grants, count: int, gpus: int) -> None:
+        """Divide the GPUs by comparisons."""
+        rows = grants.rows[:count]
+        grants.left[:count] = view.attained_gpu_s(rows) * grants.rates[rows, 1] / grants.sizes[rows, 1]
+        by_comparison(grants, count, gpus)

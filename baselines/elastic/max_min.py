@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from gpusched_env.baselines.elastic.sizes import Ladder, SizingScheduler, one_size_each
+from gpusched_env.baselines.elastic.granting import Grants, equally
+from gpusched_env.baselines.elastic.sizes import SizingScheduler
 from gpusched_env.simulator import ClusterView
 
 
@@ -27,10 +26,6 @@ class ElasticMaxMin(SizingScheduler):
         """Name in tables."""
         return "max-min"
 
-    def shares(self, view: ClusterView, rows: np.ndarray, gpus: int) -> list[Ladder]:
+    def divide(self, view: ClusterView, grants: Grants, count: int, gpus: int) -> None:
         """Divide the GPUs equally."""
-        ladders = Ladder.of(view, rows)
-        gpus = one_size_each(ladders, gpus)
-        while fitting := [each for each in ladders if each.gpus and not each.at_most and each.more <= gpus]:
-            gpus -= min(fitting, key=lambda each: each.gpus).climb()
-        return ladders
+        equally(grants, count, gpus)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import heapq
 from dataclasses import dataclass
 
-import numpy as np
-
-from gpusched_env.baselines.elastic.sizes import Ladder, SizingScheduler, one_size_each
-from gpusched_env.portable.keys import rounded_key
+from gpusched_env.baselines.elastic.granting import Grants, by_gain
+from gpusched_env.baselines.elastic.sizes import SizingScheduler
 from gpusched_env.simulator import ClairvoyantView, ClusterView
 
 
@@ -23,7 +20,7 @@ class Optimus(SizingScheduler):
     -----
     This is the version with an oracle of Pollux's authors: it knows the remaining iterations and the true speed at each
     size. The paper estimates both: the iterations from a curve fitted to the loss, the speed from a fitted model. Ties:
-    the earliest arrival. A decision point takes O(n log n + n x GPUs), n = number of jobs in the system.
+    the earliest arrival. A decision point takes O(n x GPUs), n = number of jobs in the system.
 
     References
     ----------
@@ -38,25 +35,8 @@ class Optimus(SizingScheduler):
         """Name in tables."""
         return "optimus"
 
-    def shares(self, view: ClusterView, rows: np.ndarray, gpus: int) -> list[Ladder]:
+    def divide(self, view: ClusterView, grants: Grants, count: int, gpus: int) -> None:
         """Divide the GPUs by marginal gains."""
         assert isinstance(view, ClairvoyantView)
-        left = dict(zip(rows.tolist(), view.iterations_left(rows).tolist(), strict=True))
-        ladders = Ladder.of(view, rows)
-        gpus = one_size_each(ladders, gpus)
-        heap = [(-_gain(each, left[each.job]), at) for at, each in enumerate(ladders)]
-        heapq.heapify(heap)
-        while gpus > 0 and heap:
-            gain, at = heapq.heappop(heap)
-            each = ladders[at]
-            if gain < 0.0 and each.more <= gpus:
-                gpus -= each.climb()
-                heapq.heappush(heap, (-_gain(each, left[each.job]), at))
-        return ladders
-
-
-def _gain(each: Ladder, left: float) -> float:
-    """Return the seconds by which the next size shortens the remaining time, per GPU that it adds."""
-    if each.at_most or each.gpus == 0:
-        return 0.0
-    return rounded_key((left / each.rate - left / each.next_rate) / each.more)
+        grants.left[:count] = view.iterations_left(grants.rows[:count])
+        by_gain(grants, count, gpus)

@@ -18,20 +18,22 @@ def movable(view: ClusterView) -> np.ndarray:
 
 def supply(view: ClusterView) -> np.ndarray:
     """Return the GPUs of each node that no gang in a checkpoint holds; int64 [N]."""
-    counts = view.free_by_node.astype(np.int64)
-    held = held_counts(view)
-    ending = set(view.running[view.checkpointing].tolist())
-    for job, nodes in held.items():
-        if job not in ending:
-            counts += nodes
+    counts: np.ndarray = view.cluster.nodes["gpus"].astype(np.int64)
+    if view.checkpointing.any():
+        ending = np.isin(view.holders, view.running[view.checkpointing])
+        counts -= np.bincount(view.cluster.node_of_gpu[ending], minlength=len(counts))
     return counts
 
 
 def held_counts(view: ClusterView) -> Counts:
     """Return the number of GPUs of each node that each running job holds."""
-    holders, nodes = view.holders, view.cluster.node_of_gpu
+    running, holders, nodes = view.running, view.holders, view.cluster.node_of_gpu
+    by_job = np.argsort(running, kind="stable")
+    held = holders >= 0
+    at = by_job[np.searchsorted(running, holders[held], sorter=by_job)] if len(running) else holders[held]
     count = len(view.cluster.nodes)
-    return {job: np.bincount(nodes[holders == job], minlength=count) for job in view.running.tolist()}
+    table = np.bincount(at * count + nodes[held], minlength=len(running) * count).reshape(len(running), count)
+    return dict(zip(running.tolist(), table, strict=True))
 
 
 def on_most_free(view: ClusterView, sizes: Mapping[int, int]) -> Counts:

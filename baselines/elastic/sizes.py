@@ -4,70 +4,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
-from typing import Self
+from typing import Final
 
 import numpy as np
 
+from gpusched_env.baselines.elastic.granting import Grants
 from gpusched_env.baselines.elastic.reallocation import movable, on_most_free, reallocate, supply
 from gpusched_env.simulator import ClusterView, Decision, Scheduler
 
-
-class Ladder:
-    """The sizes of a job, from none upwards, while GPUs are granted to it.
-
-    Attributes
-    ----------
-    job : row of the job
-    gpus : number of GPUs granted so far
-    rates : iterations per second without GPUs and at each size, on the fastest placement of that size
-    """
-
-    def __init__(self, view: ClusterView, job: int) -> None:
-        self.job = job
-        self._sizes = [0, *view.sizes(job).tolist()]
-        self.rates = [0.0, *view.size_rates(job).tolist()]
-        self._step = 0
-
-    @classmethod
-    def of(cls, view: ClusterView, rows: np.ndarray) -> list[Self]:
-        """Return one ladder for each of the jobs ``rows``."""
-        return [cls(view, job) for job in rows.tolist()]
-
-    @property
-    def gpus(self) -> int:
-        """Number of GPUs granted so far."""
-        return self._sizes[self._step]
-
-    @property
-    def rate(self) -> float:
-        """Iterations per second with the GPUs granted so far."""
-        return self.rates[self._step]
-
-    @property
-    def at_most(self) -> bool:
-        """Whether the job has its largest size."""
-        return self._step == len(self._sizes) - 1
-
-    @property
-    def gains(self) -> bool:
-        """Whether the job has a larger size, and is faster there."""
-        return not self.at_most and self.next_rate > self.rate
-
-    @property
-    def more(self) -> int:
-        """Number of GPUs to the next size."""
-        return self._sizes[self._step + 1] - self.gpus
-
-    @property
-    def next_rate(self) -> float:
-        """Iterations per second at the next size."""
-        return self.rates[self._step + 1]
-
-    def climb(self) -> int:
-        """Grant the next size; return the number of GPUs that it takes."""
-        taken = self.more
-        self._step += 1
-        return taken
+FIRST_JOBS: Final = 64  # jobs for which a table of sizes has room at first
 
 
 class SizingScheduler(Scheduler):
@@ -76,21 +21,56 @@ class SizingScheduler(Scheduler):
     Jobs whose size stays keep their GPUs. The others take the nodes with the most free GPUs.
     """
 
+    def reset(self, view: ClusterView) -> None:
+        """Forget the jobs of an earlier run."""
+        self._known = 0
+        self._grants = _empty(FIRST_JOBS, 1)
+
     @abstractmethod
-    def shares(self, view: ClusterView, rows: np.ndarray, gpus: int) -> list[Ladder]:
-        """Divide ``gpus`` GPUs among the jobs ``rows``; return the jobs with the sizes that they have been granted."""
+    def divide(self, view: ClusterView, grants: Grants, count: int, gpus: int) -> None:
+        """Divide ``gpus`` GPUs among the jobs ``grants.rows[:count]``, ascending; write the steps that they get."""
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         """Divide the GPUs of the cluster anew, and carry out what changes."""
         rows = movable(view)
-        if len(rows):
-            granted = self.shares(view, rows, int(supply(view).sum()))
-            yield from reallocate(view, on_most_free(view, {each.job: each.gpus for each in granted}))
+        if not len(rows):
+            return
+        grants, count = self._of(view), len(rows)
+        grants.rows[:count] = rows
+        self.divide(view, grants, count, int(supply(view).sum()))
+        order = grants.rows[:count]
+        sizes = grants.sizes[order, grants.step[:count]]
+        if not np.array_equal(sizes, view.held_gpus(order)):
+            yield from reallocate(view, on_most_free(view, dict(zip(order.tolist(), sizes.tolist(), strict=True))))
+
+    def _of(self, view: ClusterView) -> Grants:
+        """Return the table of sizes, with those of the jobs that have arrived since the last call."""
+        arrived, old = view.arrived, self._grants
+        new = range(self._known, arrived)
+        if not new:
+            return old
+        steps = max(old.sizes.shape[1], *(1 + len(view.sizes(job)) for job in new))
+        if arrived > old.sizes.shape[0] or steps > old.sizes.shape[1]:
+            known, had = self._known, old.sizes.shape[1]
+            self._grants = _empty(max(arrived, 2 * old.sizes.shape[0]), steps)
+            self._grants.sizes[:known, :had], self._grants.rates[:known, :had] = old.sizes[:known], old.rates[:known]
+            self._grants.last[:known] = old.last[:known]
+        for job in new:
+            sizes = view.sizes(job)
+            last = len(sizes)
+            self._grants.sizes[job, 1 : last + 1], self._grants.rates[job, 1 : last + 1] = sizes, view.size_rates(job)
+            self._grants.last[job] = last
+        self._known = arrived
+        return self._grants
 
 
-def one_size_each(ladders: list[Ladder], gpus: int) -> int:
-    """Grant each job its smallest size, in order, as far as the GPUs last; return the number of GPUs left."""
-    for each in ladders:
-        if each.more <= gpus:
-            gpus -= each.climb()
-    return gpus
+def _empty(jobs: int, steps: int) -> Grants:
+    return Grants(
+        sizes=np.zeros((jobs, steps), np.int32),
+        rates=np.zeros((jobs, steps)),
+        last=np.zeros(jobs, np.int32),
+        rows=np.zeros(jobs, np.int32),
+        left=np.zeros(jobs),
+        step=np.zeros(jobs, np.int32),
+        gain=np.zeros(jobs),
+    )

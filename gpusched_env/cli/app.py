@@ -21,6 +21,7 @@ from gpusched_env.cli.playing import compare, run
 from gpusched_env.cli.ranking import leaderboard_app
 from gpusched_env.cli.recording import dataset
 from gpusched_env.cli.reproducing import reproduce
+from gpusched_env.cli.tenants import tenants
 from gpusched_env.cli.warming import warmup
 from gpusched_env.consoles import prepare_output, tell_interrupt
 from gpusched_env.errors import GpuschedError
@@ -77,6 +78,7 @@ def root(
 
 app.command()(run)
 app.command()(compare)
+app.command()(tenants)
 app.command()(export)
 app.command()(reproduce)
 app.command()(dataset)

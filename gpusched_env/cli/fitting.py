@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from gpusched_env.traces.profile_tables import EfficiencyTable, FittedTable, MeasuredTable
+    from gpusched_env.traces.profile_tables import EfficiencyTable, FittedTable, MeasuredTable, StepTable
 
 Rows = list[tuple[str, ...]]  # the first row is the header
 
 
 def fit_profiles(
-    table: Annotated[str, typer.Argument(metavar="TABLE", help="gavel, elasticflow, pollux, sia or dally.")],
+    table: Annotated[
+        str, typer.Argument(metavar="TABLE", help="gavel, elasticflow, pollux, pollux-steps, sia or dally.")
+    ],
     source: Annotated[
         Path,
         typer.Argument(
@@ -33,9 +35,11 @@ def fit_profiles(
     from gpusched_env.traces.profile_tables import (
         EfficiencyTable,
         FittedTable,
+        StepTable,
         write_efficiency,
         write_fitted,
         write_measured,
+        write_steps,
     )
     from gpusched_env.traces.profile_tables.fitting import fit_table
 
@@ -49,6 +53,10 @@ def fit_profiles(
         write_efficiency(made, output)
         columns, *rows = _efficiencies(made)
         title = f"{made.name}: lowest efficiency of any gang on its best shape, and of any shape [%]"
+    elif isinstance(made, StepTable):
+        write_steps(made, output)
+        columns, *rows = _gangs(made)
+        title = f"{made.name}: gangs with measured or interpolated steps, of {made.source} ({made.licence})"
     else:
         write_measured(made, output)
         columns, *rows = _rates(made)
@@ -72,6 +80,21 @@ def _errors(table: FittedTable) -> Rows:
             cells = (f"{100 * e[1]:.1f}/{100 * e[2]:.1f}" if e else "-" for e in found)
             rows.append((gpu_type, name, f"{fit.errors['all'][0]:,}", *cells))
     return rows
+
+
+def _gangs(table: StepTable) -> Rows:
+    """Count the gangs and the times of each application."""
+    return [
+        ("application", "gangs in one machine", "gangs of several", "times"),
+        *(
+            (
+                name,
+                *(f"{sum(min(m, 2) == k for m, _ in gangs)}" for k in (1, 2)),
+                f"{sum(r.shape[1] for r in gangs.values()):,}",
+            )
+            for name, gangs in table.steps.items()
+        ),
+    ]
 
 
 def _efficiencies(table: EfficiencyTable) -> Rows:

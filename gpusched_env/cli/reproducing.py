@@ -12,7 +12,10 @@ from gpusched_env.cli.backends import BackendOption
 
 def reproduce(
     card: Annotated[
-        str, typer.Argument(metavar="CARD", help="dally, dally-cells, dally-tuner, gavel, hadar, sjf-bco or sjf-bsbf.")
+        str,
+        typer.Argument(
+            metavar="CARD", help="dally, dally-cells, dally-tuner, gavel, hadar, pollux, sjf-bco or sjf-bsbf."
+        ),
     ],
     quick: Annotated[bool, typer.Option("--quick", help="Run only a part, in less than a minute.")] = False,
     output: Annotated[

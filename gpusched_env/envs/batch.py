@@ -19,6 +19,7 @@ from gpusched_env.envs.mask_and_observation import class_table, link_table
 from gpusched_env.envs.observation import columns
 from gpusched_env.envs.observation.extras import EXTRAS, Extra
 from gpusched_env.envs.observation.sharing_columns import SHARING_TABLES
+from gpusched_env.envs.observation.size_columns import SIZE_TABLES
 from gpusched_env.envs.observation.type_columns import TYPE_TABLES
 from gpusched_env.envs.observation.types import relative_rates
 from gpusched_env.envs.rewards import COMPONENTS
@@ -28,9 +29,13 @@ from gpusched_env.envs.step_results import FIRST_COMPONENT
 from gpusched_env.instance import Instance
 
 NO_LIMIT: Final = 1 << 62  # [step] as step limit
-_EVERY: Final = columns.LINK_TABLES | TYPE_TABLES | SHARING_TABLES  # all arrays that an observation can have
+_EVERY: Final = (
+    columns.LINK_TABLES | TYPE_TABLES | SHARING_TABLES | SIZE_TABLES
+)  # all arrays that an observation can have
 # Arrays of which a step writes a part
-_WRITTEN: Final = ("queue", "running", "nodes", "node_types", "links", "cluster", "flows")
+_WRITTEN: Final = (
+    "queue", "running", "nodes", "node_types", "links", "cluster", "flows", "queue_sizes", "running_sizes",
+)  # fmt: skip
 # A copy binds these again: they refer to the arrays, or are views of them.
 _UNCOPIED: Final = (
     "_env_handles", "_arrays_of_all", "_kept", "play", "action", "row", "mask", "results", "episodes", "queue_slots",
@@ -76,7 +81,7 @@ class Batch:
         config = np.zeros((), CONFIG_DTYPE)
         config[()] = (
             WINDOW_ORDERS.index(windows.queue_order), WINDOW_ORDERS.index(windows.running_order), windows.clairvoyant,
-            windows.migration, skip_forced_waits, windows.sub_batches, windows.pair_benefit,
+            windows.migration, skip_forced_waits, windows.sub_batches, windows.options, windows.pair_benefit,
             all(goes_anywhere(rule) for rule in windows.rules),
             np.inf if windows.lease_s is None else windows.lease_s, refusal_cost,
         )  # fmt: skip
@@ -84,6 +89,7 @@ class Batch:
             "config": config,
             "rules": np.array([rule_number(rule) for rule in windows.rules], np.int32),
             "delays": np.array(windows.delays_s, np.float64),
+            "gang_sizes": np.array(windows.sizes, np.int32),
             "components": np.array([COMPONENTS[name].number for name in weights], np.int64),
             "weights": np.array(list(weights.values()), np.float64),
             "extra_numbers": np.array([EXTRAS[name].number for name in windows.extras], np.int64),
@@ -115,6 +121,8 @@ class Batch:
             "types": 0,
             "shown_links": self._shapes["links"][0],
             "places": len(run.free),
+            "sized_queue": windows.queue_window if windows.sizes else 0,
+            "sized_running": windows.running_window if windows.sizes else 0,
             "extras": len(windows.extras),
             "rows": 0,
         }
@@ -199,7 +207,7 @@ class Batch:
             if name in self.observations:
                 self.observations[name][b] = 0.0
         self.arrays.seen[b] = 0
-        for name in ("seen_queue", "seen_running", "seen_free"):
+        for name in ("seen_queue", "seen_running", "seen_free", "seen_queue_sizes", "seen_running_sizes"):
             getattr(self.arrays, name)[b] = UNSEEN
         self.arrays.ranked["gangs"][b] = -1
 

@@ -71,13 +71,26 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     the partner's GPUs that have room, in ascending order, and then free GPUs if these are too few. Such a start may
     therefore share GPUs although enough GPUs are free; a placement rule never does so.
 
+    Where jobs are elastic, ``sizes`` names S numbers of GPUs, for starts and for resizes. ``K * P`` above is then
+    ``(K + V) * P * S``:
+
+    | action | meaning |
+    |---|---|
+    | ``(k * P + p) * S + s`` | start the job in queue slot k by placement rule p, on ``sizes[s]`` GPUs |
+    | ``K * P * S + (v * P + p) * S + s`` | resize the gang in running slot v to ``sizes[s]`` GPUs, by rule p |
+
+    A size that the job does not have is infeasible, and so is a resize to the present size. A resize is feasible only
+    when the gang has held its GPUs for ``least_run_s``, as a preemption is; no job need wait. With ``sizes`` empty,
+    elastic jobs keep the sizes that they request.
+
     ## Observation Space
     ``Dict`` of float32 arrays, all values in [0, 1]: ``queue`` [K, 13], ``running`` [V, 11], ``nodes`` [N, 4],
     ``links`` [3, 3] (one row per tier: machine, rack, network), ``cluster`` [11], and optionally ``action_mask``.
     Where the scenario's network is a topology, ``links`` is [L, 5], one row per link, and ``flows`` [V, 6] shows how
     contention slows the gang in each running slot. Where GPUs are of several types, or gangs may run in copies, six
     more arrays describe the GPU types. Where jobs may share GPUs, five more arrays describe which jobs share GPUs and
-    which could. A scenario that varies, or has ``room`` for larger ones, shows rows of 0 for what a problem lacks.
+    which could. With ``sizes``, two more arrays describe the sizes of waiting and running jobs. A scenario that varies,
+    or has ``room`` for larger ones, shows rows of 0 for what a problem lacks.
     ``docs/observation_and_action.md`` defines every column.
 
     ## Rewards
@@ -136,6 +149,8 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     sub_batches : S, number of sub-batches that a start may name, each half of the one before; 0 = starts name none
     pair_benefit : show how much the mean JCT of a waiting job and a partner gains by sharing (SJF-BSBF, Theorem 1)
     extras : registered observation arrays to show (gpusched_env.envs.observation.extras)
+    sizes : S ascending numbers of GPUs on which an action may start or resize an elastic job; empty = jobs keep the
+        sizes that they request
     reward : name of a reward component, or weights of several
     refusal_cost : subtracted from the reward of an infeasible action; an agent that obeys the mask never pays it
     skip_forced_waits : do not ask while waiting is the only feasible action
@@ -175,6 +190,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         sub_batches: int = 0,
         pair_benefit: bool = True,
         extras: Sequence[str] = (),
+        sizes: Sequence[int] = (),
         reward: str | Mapping[str, float] = "jct",
         refusal_cost: float = 0.01,
         skip_forced_waits: bool = True,
@@ -187,7 +203,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         self.scenario = get_scenario(scenario) if isinstance(scenario, str) else scenario
         self.windows = Windows(
             queue_window, running_window, rules, delays_s, queue_order, running_order, clairvoyant, migration, lease_s,
-            least_run_s, partner_window, sub_batches, pair_benefit, extras,
+            least_run_s, partner_window, sub_batches, pair_benefit, extras, sizes,
         )  # fmt: skip
         shares = self.scenario.sharing is not None
         self.windows.check_sharing(shares)
@@ -229,7 +245,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         ------
         GpuschedError : ``options`` is not empty: there are no options
         """
-        from gpusched_env.envs.mask_and_observation import check_rules
+        from gpusched_env.envs.mask_and_observation import check_rules, check_sizes
         from gpusched_env.envs.step import RESUME
         from gpusched_env.simulator import Simulation
 
@@ -238,6 +254,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         drawn = self.draw_train_seed(self.np_random) if seed is None else seed
         instance = self.scenario.instance(drawn)
         simulation, self._seed = Simulation(instance, drawn), drawn
+        check_sizes(instance, self.windows.sizes)
         check_rules(simulation, self.windows.rules, self._checked_gangs.setdefault(instance.cluster, set()))
         limit = self.limit(instance)
         self._encoder = Encoder(
@@ -438,6 +455,15 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         from gpusched_env.simulator import Start
 
         refusal = self.simulation.apply(Start(job, gpus=tuple(gpus), share=share, sub_steps=sub_steps))
+        self.encoder.play(NO_ACTION)
+        return refusal
+
+    def resize_on(self, job: int, gpus: Sequence[int]) -> str:
+        """Let a running gang go on on given GPUs; return the reason of a refusal, or an empty text."""
+        from gpusched_env.envs.step import NO_ACTION
+        from gpusched_env.simulator import Resize
+
+        refusal = self.simulation.apply(Resize(job, len(gpus), gpus=tuple(gpus)))
         self.encoder.play(NO_ACTION)
         return refusal
 

@@ -16,6 +16,7 @@ from gpusched_env.core.state import WAITING
 from gpusched_env.envs.observation import columns
 from gpusched_env.envs.observation.extras import EXTRAS, check_extras
 from gpusched_env.envs.observation.sharing_columns import SHARING_TABLES
+from gpusched_env.envs.observation.size_columns import SIZE_TABLES
 from gpusched_env.envs.observation.type_columns import TYPE_TABLES
 from gpusched_env.errors import GpuschedError, ScenarioError, SchedulerError, unknown_name
 from gpusched_env.instance import Instance, Semantics
@@ -70,6 +71,8 @@ class Windows:
     """Show how much a waiting job and a partner gain by sharing."""
     extras: Sequence[str] = ()
     """Registered observation arrays to show."""
+    sizes: Sequence[int] = ()
+    """Numbers of GPUs on which an action may start or resize an elastic job; empty = jobs keep those they request."""
 
     def __post_init__(self) -> None:
         """Check every field."""
@@ -107,20 +110,40 @@ class Windows:
                 f"least_run_s is {self.least_run_s}: give a finite number of seconds >= 0, or None for ten times the "
                 "cost of a preemption; running_window=0 forbids all preemptions"
             )
+        if any(int(size) != size or size < 1 for size in self.sizes) or list(self.sizes) != sorted(set(self.sizes)):
+            raise ScenarioError(f"sizes is {tuple(self.sizes)}: give ascending whole numbers of GPUs, each at least 1")
+        if self.sizes and (self.partner_window or self.sub_batches):
+            raise ScenarioError("sizes: elastic jobs do not share GPUs; set partner_window and sub_batches to 0")
         check_extras(self.extras)
         object.__setattr__(self, "extras", tuple(self.extras))
         object.__setattr__(self, "rules", tuple(self.rules))
+        object.__setattr__(self, "sizes", tuple(int(size) for size in self.sizes))
         object.__setattr__(self, "delays_s", tuple(float(delay) for delay in self.delays_s))
 
     @property
+    def options(self) -> int:
+        """Number of start actions by one rule: one for each sub-batch or size that a start may name, at least 1."""
+        return max(self.sub_batches, len(self.sizes), 1)
+
+    @property
     def slot_starts(self) -> int:
-        """Number of start actions per queue slot: by each rule and beside each partner, at each sub-batch."""
-        return (len(self.rules) + self.partner_window) * max(self.sub_batches, 1)
+        """Number of start actions per queue slot: by each rule and beside each partner, at each sub-batch or size."""
+        return (len(self.rules) + self.partner_window) * self.options
+
+    @property
+    def slot_resizes(self) -> int:
+        """Number of resize actions per running slot: by each rule, to each size."""
+        return len(self.rules) * len(self.sizes)
+
+    @property
+    def first_resize(self) -> int:
+        """Number of the first action that resizes running slot 0; that of the first preemption if there are none."""
+        return self.queue_window * self.slot_starts
 
     @property
     def first_preemption(self) -> int:
         """Number of the action that preempts running slot 0."""
-        return self.queue_window * self.slot_starts
+        return self.first_resize + self.running_window * self.slot_resizes
 
     @property
     def wait_action(self) -> int:
@@ -197,6 +220,10 @@ class Windows:
             tables = tables | SHARING_TABLES
             rows |= {"sub_batches": self.queue_window * max(self.sub_batches, 1), "company": self.running_window}
             rows |= {"partners": self.partner_window, "pairs": self.queue_window * self.partner_window}
+        if self.sizes:
+            tables = tables | SIZE_TABLES
+            rows |= {"queue_sizes": self.queue_window * len(self.sizes)}
+            rows |= {"running_sizes": self.running_window * len(self.sizes)}
         shapes: dict[str, tuple[int, ...]] = {
             name: (rows[name], len(table)) if name in rows else (len(table),) for name, table in tables.items()
         }
@@ -283,6 +310,11 @@ class Encoder:
         """Whether the step limit was reached, so that the rest of the run was played without the agent."""
         return bool(self._episode["playing_out"])
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether the last action was infeasible, so that it changed nothing."""
+        return bool(self._episode["is_refused"])
+
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what refers to the arrays: a copy has arrays of its own."""
         return {name: self.__dict__[name] for name in ("windows", "simulation", "batch")}
@@ -316,7 +348,7 @@ class Encoder:
         """
         self.step(action)
         episode = self._episode
-        return self.observation(), int(episode["outcome"]), bool(episode["is_refused"])
+        return self.observation(), int(episode["outcome"]), self.is_refused
 
     def step(self, action: int) -> bool:
         """Play an action as :meth:`play` does, write ``results``, and return whether the episode is over."""
@@ -356,8 +388,12 @@ class Encoder:
     def decision_of(self, action: int) -> Decision | None:
         """Return the decision that an action stands for now; None = wait for the next event."""
         windows = self.windows
-        if action < windows.first_preemption:
+        if action < windows.first_resize:
             return self._start_of(action)
+        if action < windows.first_preemption:
+            slot, place = divmod(action - windows.first_resize, windows.slot_resizes)
+            rule, size = divmod(place, len(windows.sizes))
+            return Resize(int(self.running_slots[slot]), windows.sizes[size], windows.rules[rule])
         if action < windows.wait_action:
             return Preempt(int(self.running_slots[action - windows.first_preemption]))
         if action == windows.wait_action:
@@ -369,8 +405,10 @@ class Encoder:
 
         windows = self.windows
         slot, place = divmod(action, windows.slot_starts)
-        place, size = divmod(place, max(windows.sub_batches, 1))
+        place, size = divmod(place, windows.options)
         row = int(self.queue_slots[slot])
+        if windows.sizes:
+            return Start(row, windows.rules[place], size=windows.sizes[size])
         steps = self._sub_steps(row)
         named = int(steps[size]) if size < len(steps) else 0
         if place < len(windows.rules):
@@ -389,35 +427,38 @@ class Encoder:
         return sizes
 
     def action_of(self, decision: Start | Preempt | Resize) -> int | None:
-        """Return the number of the action that makes a decision; None if the simulator would refuse the decision.
+        """Return the number of the action that makes a decision; None if it would be refused or change nothing.
 
         Raises
         ------
         SchedulerError : the job is in no slot; the message names windows that show every job
-        GpuschedError : no action makes this decision: it chooses a size, the rule is not enabled, the GPUs are
-            explicit, or the sub-steps do not fit the sub-batches that actions can name
+        GpuschedError : no action makes this decision: the size is not among those that actions name, the rule is not
+            enabled, the GPUs are explicit, or the sub-steps do not fit the sub-batches that actions can name
         """
         from gpusched_env.core.events import APPLIED, preempt_refusal
 
         windows, jobs = self.windows, self.simulation.arrays.jobs
-        if isinstance(decision, Resize) or (isinstance(decision, Start) and decision.size is not None):
-            raise GpuschedError(f"{decision} has no action: only direct runs choose the sizes of elastic jobs")
-        if isinstance(decision, Start) and decision.gpus is not None:
+        if not isinstance(decision, Preempt) and decision.gpus is not None:
             raise GpuschedError(f"{decision} has no action: only direct runs take explicit GPUs")
         if not 0 <= decision.job < len(jobs):
             return None
-        if isinstance(decision, Preempt):
-            if preempt_refusal(self.simulation.arrays, int(decision.job)) != APPLIED:
+        if isinstance(decision, Start):
+            if jobs["status"][decision.job] != WAITING:
                 return None
-            slots, kind, first, step = self.running_slots, "running", windows.first_preemption, 1
-        elif jobs["status"][decision.job] != WAITING:
+        elif preempt_refusal(self.simulation.arrays, int(decision.job)) != APPLIED:
             return None
+        if isinstance(decision, Resize) and jobs["gpus"][decision.job] == decision.size:
+            return None
+        if isinstance(decision, Preempt):
+            slots, kind, first, step = self.running_slots, "running", windows.first_preemption, 1
         elif decision.rule not in windows.rules:
             raise GpuschedError(f"{decision}: make the environment with rules that include {decision.rule!r}")
         else:
-            first, step = windows.rules.index(decision.rule) * max(windows.sub_batches, 1), windows.slot_starts
-            first += self._size_of(decision)
-            slots, kind = self.queue_slots, "queue"
+            first = windows.rules.index(decision.rule) * windows.options + self._option_of(decision)
+            slots, kind, step = self.queue_slots, "queue", windows.slot_starts
+            if isinstance(decision, Resize):
+                first += windows.first_resize
+                slots, kind, step = self.running_slots, "running", windows.slot_resizes
         slot = np.flatnonzero(slots == decision.job)
         if len(slot):
             return int(first + step * slot[0])
@@ -428,8 +469,14 @@ class Encoder:
             "gpusched_env.envs.scheduler_player.wide_open(scenario, seed)"
         )
 
-    def _size_of(self, decision: Start) -> int:
-        """Return the index of a decision's sub-batch among those that actions can name."""
+    def _option_of(self, decision: Start | Resize) -> int:
+        """Return the index of a decision's size or sub-batch among those that actions can name."""
+        asked = int(self.simulation.arrays.jobs["gpus"][decision.job])
+        if self.windows.sizes or isinstance(decision, Resize) or decision.size not in (None, asked):
+            size = asked if decision.size is None else decision.size
+            if size not in self.windows.sizes:
+                raise GpuschedError(f"{decision}: make the environment with sizes that include {size}")
+            return self.windows.sizes.index(size)
         sizes = self.windows.sub_batches
         if not sizes and decision.sub_steps is None:
             return 0

@@ -16,6 +16,7 @@ CONFIG_DTYPE: Final = np.dtype(
         ("migration", "<i8"),
         ("skip_forced_waits", "<i8"),
         ("sub_batches", "<i8"),  # number of sub-batches that a start may name; 0 = starts name none
+        ("options", "<i8"),  # start actions of a job by one rule: its sub-batches or sizes, at least 1
         ("pair_benefit", "<i8"),
         ("anywhere", "<i8"),  # 1 = every placement rule accepts any free GPUs
         ("lease_s", "<f8"),  # [s] length of a lease, after which the agent is asked again; inf = no leases
@@ -76,6 +77,9 @@ class EnvArrays(Handle):
     episode = array(EPISODE_DTYPE)
     rules = array(np.int32, "rules")  # numbers of the placement rules that actions can name
     delays = array(np.float64, "delays")  # [s] lengths of the bounded waits
+    gang_sizes = array(
+        np.int32, "gang_sizes"
+    )  # [GPU] sizes that a start or a resize may name; none = actions name no size
     classes = array(CLASS_DTYPE, "classes")
     shown_links = array(SHOWN_LINK_DTYPE, "shown_links")
     rates = array(
@@ -95,6 +99,8 @@ class EnvArrays(Handle):
     seen_free = array(np.int32, "places", fill=UNSEEN)  # free GPUs of machines, then racks, as last shown
     seen_queue = array(np.int64, "queue", fill=UNSEEN)  # keys of what was last shown: jobs.slot_key
     seen_running = array(np.int64, "running", fill=UNSEEN)
+    seen_queue_sizes = array(np.int64, "sized_queue", fill=UNSEEN)  # as seen_queue, with the present size of the job
+    seen_running_sizes = array(np.int64, "sized_running", fill=UNSEEN)
     tier_sums = array(np.float64, "tiers", "tier_columns")
     # rewards
     components = array(np.int64, "components")  # numbers in rewards.COMPONENTS
@@ -120,6 +126,8 @@ class EnvArrays(Handle):
     out_partners = array(np.float32, "partner_rows", "partners_columns")
     out_pairs = array(np.float32, "pairs", "pairs_columns")
     out_seats = array(np.float32, "seats")
+    out_queue_sizes = array(np.float32, "queue_sizes", "queue_sizes_columns")
+    out_running_sizes = array(np.float32, "running_sizes", "running_sizes_columns")
     # arrays that users have registered (observation/extras.py): their numbers, and the addresses of their handles
     extra_numbers = array(np.int64, "extras")
     extra_addresses = array(np.int64, "extras")

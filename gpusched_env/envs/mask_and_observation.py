@@ -13,12 +13,14 @@ from gpusched_env.core.network.settling import settle
 from gpusched_env.core.placement.placing import fits, goes_anywhere_now, look_for
 from gpusched_env.core.placement.shared import find_shared
 from gpusched_env.core.state import Run
+from gpusched_env.envs.elastic_actions import mark_resizes, mark_start_sizes
 from gpusched_env.envs.env_arrays import CLASS_DTYPE, SHOWN_LINK_DTYPE, EnvArrays
 from gpusched_env.envs.observation.extras import extra_at, write_extra
 from gpusched_env.envs.observation.jobs import write_queue, write_running
 from gpusched_env.envs.observation.machines import write_cluster, write_nodes
 from gpusched_env.envs.observation.network import write_flows, write_links, write_tiers
 from gpusched_env.envs.observation.sharing import write_sharing
+from gpusched_env.envs.observation.sizes import write_sizes
 from gpusched_env.envs.observation.types import write_types
 from gpusched_env.envs.sharing_actions import mark_partners, mark_sizes
 from gpusched_env.envs.slots import ANY_JOB, fill_partners, fill_queue, fill_running
@@ -52,8 +54,7 @@ def mark_starts(sim: Run, env: EnvArrays) -> int:
     fill_partners(sim, env, env.config["running_order"])
     sharing = sim.world["sharing"] > 0
     supply = sim.world["free_gpus"]
-    sizes = env.config["sub_batches"]
-    columns = max(sizes, 1)
+    columns = env.config["options"]
     at = 0
     choices = 0
     for k in range(len(env.queue)):
@@ -62,6 +63,10 @@ def mark_starts(sim: Run, env: EnvArrays) -> int:
             break
         gang = sim.jobs[row]["gpus"]
         kind = sim.jobs[row]["job_class"]
+        if len(env.gang_sizes) > 0:
+            choices += mark_start_sizes(sim, env, row, at)
+            at += len(env.rules) * columns
+            continue
         for p in range(len(env.rules)):
             rule = env.rules[p]
             option = -1
@@ -90,7 +95,7 @@ def mark_starts(sim: Run, env: EnvArrays) -> int:
 def mark_others(sim: Run, env: EnvArrays, starts: int, choices: int) -> bool:
     """Mark the feasible preemptions and waits; return whether there is a choice beside a single wait.
 
-    ``starts`` is the number of start actions, ``choices`` the number of feasible ones.
+    ``starts`` is the number of actions that start or resize jobs, ``choices`` the number of feasible ones.
     """
     w = sim.world
     at = starts
@@ -131,19 +136,23 @@ def write_mask_and_observation(sim: Run, env: EnvArrays, outcome: int, changed: 
     """Fill slots and mask and write the observation; return True.
 
     If a single wait is the only feasible action and forced waits are skipped, write no observation and return False.
-    ``outcome`` is that of advance. ``changed`` is the job that an action has started or preempted; ANY_JOB = time has
-    passed. Mask and observation are copied to a row of the arrays of copies, if there are any.
+    ``outcome`` is that of advance. ``changed`` is the job that an action has started, resized or preempted; ANY_JOB =
+    time has passed. Mask and observation are copied to a row of the arrays of copies, if there are any.
     """
     w = sim.world
-    starts = len(env.queue) * (len(env.rules) + len(env.partners)) * max(env.config["sub_batches"], 1)
+    starts = len(env.queue) * (len(env.rules) + len(env.partners)) * env.config["options"]
     settle(sim)
     before = env.ranked["queue_slots"]
     fill_queue(sim, env, env.config["queue_order"])
     filled = env.ranked["queue_slots"]
     fill_running(sim, env, env.config["running_order"], changed)
     plain = w["sharing"] == 0 and w["gpu_jobs"] == 1 and sim.paces.shape[2] == 1 and len(env.partners) == 0
-    by_count = env.config["anywhere"] > 0 and plain
+    elastic = len(env.gang_sizes) > 0
+    by_count = env.config["anywhere"] > 0 and plain and not elastic
     choices = mark_by_count(sim, env, filled, before) if by_count else mark_starts(sim, env)
+    if elastic:
+        choices += mark_resizes(sim, env, starts)
+        starts += len(env.victims) * len(env.rules) * len(env.gang_sizes)
     choice = mark_others(sim, env, starts, choices)
     may_wait = env.mask[starts + len(env.victims)] != 0
     if outcome == DECIDE and not choice and env.config["skip_forced_waits"] > 0 and may_wait:
@@ -161,6 +170,8 @@ def write_mask_and_observation(sim: Run, env: EnvArrays, outcome: int, changed: 
         write_types(sim, env)
     if env.out_seats.shape[0] > 0:
         write_sharing(sim, env)
+    if elastic:
+        write_sizes(sim, env, same_time)
     for i in range(len(env.extra_numbers)):
         write_extra(env.extra_numbers[i], sim, env, extra_at(env.extra_addresses[i]))
     if env.copies.shape[0] > 0:
@@ -212,3 +223,36 @@ def check_rules(simulation: Simulation, rules: Sequence[str], known: set[tuple[i
                 "add a rule that may cross racks, such as 'pack'"
             )
         known.add((profile, gang))
+
+
+def check_sizes(instance: Instance, sizes: Sequence[int]) -> None:
+    """Refuse named sizes with which some job could never start.
+
+    Parameters
+    ----------
+    sizes : numbers of GPUs that actions name; none = jobs start on the sizes that they request
+
+    Raises
+    ------
+    ScenarioError : no job is elastic, or some job has none of these sizes
+    """
+    if not len(sizes):
+        return
+    table = instance.sizes
+    if not table.elastic:
+        raise ScenarioError(
+            f"sizes is {tuple(sizes)}, but no job of this scenario is elastic; leave it empty, or "
+            "choose a scenario with elastic jobs, such as pollux-64-v0"
+        )
+    rows = np.arange(len(instance.workload))
+    startable = np.zeros(len(rows), bool)
+    for gpus in sizes:
+        startable |= table.find(rows, np.full(len(rows), gpus, np.int32)) >= 0
+    if not startable.all():
+        job = int(np.argmin(startable))
+        first = table.first[job]
+        has = ", ".join(map(str, table.gpus[first : first + table.count[job]].tolist()))
+        raise ScenarioError(
+            f"sizes is {tuple(sizes)}: job {job} has none of these sizes, so no action starts it; add one of "
+            f"its sizes: {has}"
+        )

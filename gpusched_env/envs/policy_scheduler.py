@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpusched_env.envs.encoder import STEPS_PER_JOB, Encoder, Observation, Windows
-from gpusched_env.simulator import ClusterView, Decision, Lease, Scheduler, Start
+from gpusched_env.simulator import ClusterView, Decision, Lease, Resize, Scheduler, Start
 
 Policy = Callable[[Observation, np.ndarray], int]
 
@@ -18,10 +18,10 @@ Policy = Callable[[Observation, np.ndarray], int]
 class PolicyScheduler(Scheduler):
     """Play the actions of any policy over the environment's observations; the event log is that of the environment.
 
-    At each decision point the policy is called until it waits. With ``windows.lease_s``, a start is followed by a
-    ``Lease``, and a wait renews the leases that have ended. An infeasible action changes nothing, and the policy is
-    called again. After ``step_limit`` actions the remaining jobs are played first in, first out, as the environment
-    plays them.
+    At each decision point the policy is called until it waits. With ``windows.lease_s``, a start or a resize is
+    followed by a ``Lease``, and a wait renews the leases that have ended. An infeasible action changes nothing, and the
+    policy is called again. After ``step_limit`` actions the remaining jobs are played first in, first out, as the
+    environment plays them.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class PolicyScheduler(Scheduler):
                 yield from self._leases(view, view.lease_ended.tolist())
             if decision is not None:
                 yield decision
-            if isinstance(decision, Start):
+            if isinstance(decision, Start | Resize):
                 yield from self._leases(view, [decision.job])
 
     def _play_out(self, view: ClusterView) -> Iterable[Decision]:

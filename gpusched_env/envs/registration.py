@@ -45,6 +45,14 @@ ENVIRONMENTS: Final[dict[str, dict[str, Any]]] = {
         "queue_order": "shortest",
         "running_order": "longest",
     },
+    "gpusched/Elastic-v0": {  # 160 jobs on 64 GPUs: on how many GPUs does each job run, and when does it change
+        "scenario": "pollux-64-v0",
+        "queue_window": 16,
+        "running_window": 32,
+        "queue_order": "shortest",
+        "running_order": "longest",
+        "sizes": (1, 2, 3, 4, 6, 8, 12, 16, 24, 32),
+    },
     "gpusched/Family-v0": {  # 300 jobs on 24 to 192 GPUs: another cluster, network and mix of jobs for each seed
         "scenario": "family-v1",
         "rules": ("consolidate", "fastest-type", "pack"),

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.encoder import widest_windows
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import EventLog
 from gpusched_env.scenarios import Scenario, get_scenario
-from gpusched_env.simulator import Lease, Preempt, Scheduler, Start, Wait
+from gpusched_env.simulator import Lease, Preempt, Resize, Scheduler, Start, Wait
 
 
 def play_scheduler(env: gym.Env[Any, Any], scheduler: Scheduler, seed: int) -> EventLog:
@@ -48,12 +49,17 @@ def play_scheduler(env: gym.Env[Any, Any], scheduler: Scheduler, seed: int) -> E
                 base.lease(decision.job, decision.until_s)
             elif isinstance(decision, Start) and decision.gpus is not None:
                 base.start_on(decision.job, decision.gpus, decision.share, decision.sub_steps)
-            elif (action := base.encoder.action_of(decision)) is not None:
+            elif isinstance(decision, Resize) and decision.gpus is not None:
+                base.resize_on(decision.job, decision.gpus)
+            elif (action := base.encoder.action_of(decision)) is None:
+                base.simulation.apply(decision)  # which refuses it, or changes nothing
+            else:
                 if isinstance(decision, Preempt) and not base.mask[action]:
                     raise SchedulerError(
                         f"{decision}: the environment forbids this preemption; set migration=True and least_run_s=0"
                     )
                 over = _step(env, action, scheduler)
+                base.simulation.refusal = "the action is infeasible" if base.encoder.is_refused else ""
         if not base.mask[base.windows.wait_action]:
             raise SchedulerError(
                 f"scheduler {scheduler.name!r} stalls at {base.simulation.now_s:g} s: nothing runs, no job arrives, "
@@ -77,11 +83,14 @@ def _step(env: gym.Env[Any, Any], action: int, scheduler: Scheduler) -> bool:
 def wide_open(scenario: str | Scenario, seed: int, **changes: Any) -> ClusterEnv:
     """Make an environment that can express every decision of a scheduler on a scenario's workload of one seed.
 
-    Give ``rules`` if the scheduler places jobs by other rules than "pack".
+    Give ``rules`` if the scheduler places jobs by other rules than "pack". If jobs are elastic, actions name all
+    their sizes.
     """
     scenario = get_scenario(scenario) if isinstance(scenario, str) else scenario
+    instance = scenario.instance(seed)
     options: dict[str, Any] = {
-        **widest_windows(scenario.instance(seed)),
+        **widest_windows(instance),
+        "sizes": np.unique(instance.sizes.gpus).tolist() if instance.sizes.elastic else (),
         "skip_forced_waits": False,
         "migration": True,
         "least_run_s": 0.0,

@@ -20,7 +20,9 @@ from gpusched_env.core.events import (
 )
 from gpusched_env.core.handle import handle_at, kernel
 from gpusched_env.core.placement.beside import find_beside
+from gpusched_env.core.resizing import choose_size
 from gpusched_env.core.state import Run
+from gpusched_env.envs.elastic_actions import act_resize
 from gpusched_env.envs.env_arrays import BatchArrays, EnvArrays
 from gpusched_env.envs.mask_and_observation import write_mask_and_observation
 from gpusched_env.envs.play_out import STARTS, play_out, renew_leases
@@ -55,9 +57,9 @@ def start_beside(sim: Run, env: EnvArrays, row: int, place: int, size: int) -> N
 
 @kernel
 def act(sim: Run, env: EnvArrays, action: int) -> int:
-    """Carry out a feasible action; return the job that it started or preempted, or ANY_JOB if it waits."""
+    """Carry out a feasible action; return the job that it started, resized or preempted, or ANY_JOB if it waits."""
     w = sim.world
-    columns = max(env.config["sub_batches"], 1)
+    columns = env.config["options"]
     slot_starts = (len(env.rules) + len(env.partners)) * columns
     starts = len(env.queue) * slot_starts
     if action < starts:
@@ -65,6 +67,8 @@ def act(sim: Run, env: EnvArrays, action: int) -> int:
         place = action % slot_starts // columns
         size = action % columns
         if place < len(env.rules):
+            if len(env.gang_sizes) > 0:
+                choose_size(sim, row, env.gang_sizes[size])
             steps = chosen_steps(sim, sim.jobs[row]["job_class"], env.config["sub_batches"], size)
             start(sim, row, env.rules[place], 0, False, steps)
         else:
@@ -72,6 +76,11 @@ def act(sim: Run, env: EnvArrays, action: int) -> int:
         if env.config["lease_s"] < np.inf:
             lease(sim, row, w["clock_s"] + env.config["lease_s"])
         return row
+    if len(env.gang_sizes) > 0:
+        resizes = len(env.victims) * slot_starts
+        if action < starts + resizes:
+            return act_resize(sim, env, action - starts)
+        starts += resizes
     if action < starts + len(env.victims):
         row = env.victims[action - starts]
         preempt(sim, row)

@@ -43,8 +43,8 @@ def misfit(problem: TrackProblem, name: str) -> str:
         return "needs several GPU types"
     if baseline.needs_sharing and scenario.sharing is None:
         return "needs jobs that share GPUs"
-    if baseline.needs_sizes:
-        return "needs elastic jobs, which entries do not have yet"
+    if baseline.needs_sizes and scenario.workload.elastic is None:
+        return "needs elastic jobs"
     if baseline.needs_tenants and scenario.tenants is None:
         return "needs tenants"
     if not problem.track.clairvoyant and make_scheduler(name).clairvoyant:

@@ -7,14 +7,13 @@ import math
 import numpy as np
 
 from gpusched_env.core.placement.taking import FREE
-from gpusched_env.errors import EntryError
 from gpusched_env.simulator import Decision, Lease, Preempt, Resize, Simulation, Start, Wait
 
 
 class Carrying(Simulation):
     """A simulation that returns decisions in canonical form.
 
-    ``vain`` is True if the latest decision was a lease without effect.
+    ``vain`` is True if the latest decision was a lease or a resize without effect.
     """
 
     vain = False
@@ -22,16 +21,11 @@ class Carrying(Simulation):
     def carry_out(self, decision: Decision) -> Decision | None:
         """Apply a decision and return its canonical form; None if it was refused, and :attr:`refusal` says why.
 
-        In canonical form, a start gives its GPUs. If the scenario has sharing, it also gives its number of sub-steps
-        and whether it shares a GPU. A lease gives the time at which it actually ends; with rounds, this is the end of a
-        round.
-
-        Raises
-        ------
-        EntryError : a decision that entries do not have
+        In canonical form, a start and a resize give their GPUs, whose number is the size. If the scenario has sharing,
+        a start also gives its number of sub-steps and whether it shares a GPU. A lease gives the time at which it
+        actually ends; with rounds, this is the end of a round.
         """
-        if isinstance(decision, Resize):
-            raise EntryError(f"{decision}: entries have no resizes yet; choose a scheduler that makes none")
+        held = self._held_by(decision) if isinstance(decision, Resize) else None
         was_free = None if self.instance.gpu_jobs == 1 else self._free_gpus()
         before_s = self._lease_end_s(decision) if isinstance(decision, Lease) else None
         self.vain = False
@@ -39,6 +33,11 @@ class Carrying(Simulation):
             return None
         if isinstance(decision, Start):
             return self._started(int(decision.job), was_free)
+        if isinstance(decision, Resize):
+            after = self._held_by(decision)
+            self.vain = after == held
+            gpus = after if self.vain else self._latest_gpus()
+            return Resize(int(decision.job), len(gpus), gpus=gpus)
         if isinstance(decision, Lease):
             lease = Lease(int(decision.job), self._lease_end_s(decision))
             self.vain = lease.until_s == before_s and not self._commits_company
@@ -64,9 +63,20 @@ class Carrying(Simulation):
     def _started(self, job: int, was_free: np.ndarray | None) -> Start:
         """Return the canonical form of the start that was just applied; its event gives the GPUs."""
         event = self.arrays.events[self._world["events"] - 1]
-        end = int(self._world["event_gpus"])
-        gpus = tuple(self.arrays.event_gpus[end - int(event["gpu_count"]) : end].tolist())
+        gpus = self._latest_gpus()
         if self.instance.sharing is None:
             return Start(job, gpus=gpus)
         shares = was_free is not None and not bool(was_free[list(gpus)].all())
         return Start(job, gpus=gpus, share=shares, sub_steps=int(event["sub_steps"]))
+
+    def _latest_gpus(self) -> tuple[int, ...]:
+        """Return the GPUs of the latest event."""
+        count, end = self.arrays.events[self._world["events"] - 1]["gpu_count"], int(self._world["event_gpus"])
+        return tuple(self.arrays.event_gpus[end - int(count) : end].tolist())
+
+    def _held_by(self, decision: Resize) -> tuple[int, ...]:
+        """Return the GPUs that the gang of a job holds, ascending; none if it does not run."""
+        row = self._row(decision)
+        replica = -1 if row < 0 else int(self.arrays.jobs["replica"][row])
+        held = np.flatnonzero(self.arrays.holder[: self._world["gpus"]] == replica) if replica >= 0 else ()
+        return tuple(map(int, held))

@@ -10,26 +10,27 @@ import numpy as np
 
 from gpusched_env.errors import EntryError
 from gpusched_env.leaderboard.entry import Decisions
-from gpusched_env.simulator import Decision, Lease, Preempt, Start, Wait
+from gpusched_env.simulator import Decision, Lease, Preempt, Resize, Start, Wait
 
-KINDS: Final = "SPLW"
-START, PREEMPT, LEASE, WAIT = KINDS
+KINDS: Final = "SPLWR"
+START, PREEMPT, LEASE, WAIT, RESIZE = KINDS
+PLACING: Final = (START, RESIZE)  # kinds that give GPUs
 LISTS: Final = ("points", "times_ms", "jobs", "gpu_counts", "gpus", "until_s", "shares", "sub_steps")
 
 
 @dataclass(frozen=True)
 class Table:
-    """The decisions of a run as arrays; D = number of decisions, G = sum of the gang sizes of all starts.
+    """The decisions of a run as arrays; D = number of decisions, G = number of GPUs of all starts and resizes.
 
     Attributes
     ----------
-    kinds : str of D letters: S = start, P = preempt, L = lease, W = wait
+    kinds : str of D letters: S = start, P = preempt, L = lease, W = wait, R = resize
     points : int64 [D], number of the decision point of each decision, from 0, non-decreasing
     times_ms : int64 [D], simulated time of each decision, rounded to milliseconds, non-decreasing
     jobs : int64 [D], row of the job; -1 for a wait
-    gpu_at, gpu_counts : int64 [D], index in ``gpus`` of the first GPU of a start, and number of its GPUs (0 for other
-        decisions)
-    gpus : int64 [G], GPU ids of all starts, in the order in which the decisions give them
+    gpu_at, gpu_counts : int64 [D], index in ``gpus`` of the first GPU of a start or resize, and its number of GPUs
+        (0 for other decisions)
+    gpus : int64 [G], GPU ids of all starts and resizes, in the order in which the decisions give them
     until_s : float64 [D], end of a lease or wait [s]; NaN for other decisions
     shares : bool [D], True for a start that shares GPUs
     sub_steps : int64 [D], number of gradient-accumulation sub-steps of a start that gives it, else 0
@@ -57,6 +58,8 @@ class Table:
         for kind, job, at, count, until_s, share, sub_steps in rows:
             if kind == START:
                 yield Start(job, gpus=tuple(gpus[at : at + count]), share=share, sub_steps=sub_steps or None)
+            elif kind == RESIZE:
+                yield Resize(job, count, gpus=tuple(gpus[at : at + count]))
             elif kind == PREEMPT:
                 yield Preempt(job)
             elif kind == LEASE:
@@ -72,10 +75,10 @@ def pack(points: Sequence[int], times_s: Sequence[float], decisions: Sequence[De
     ----------
     points : number of the decision point of each decision
     times_s : simulated time of each decision [s]
-    decisions : the decisions; every start must give its GPUs
+    decisions : the decisions; every start and every resize must give its GPUs
     """
     starts = [decision for decision in decisions if isinstance(decision, Start)]
-    gangs = [start.gpus or () for start in starts]
+    gangs = [decision.gpus or () for decision in decisions if isinstance(decision, Start | Resize)]
     until_s = [decision.until_s for decision in decisions if isinstance(decision, Lease | Wait)]
     return Decisions(
         kinds="".join(type(decision).__name__[0] for decision in decisions),
@@ -101,7 +104,7 @@ def unpack(columns: Decisions) -> Table:
     letters = np.frombuffer(columns.kinds.encode(), np.uint8)
     kind = {letter: letters == ord(letter) for letter in KINDS}
     starts, count = np.flatnonzero(kind[START]), len(letters)
-    gpu_counts = _spread(columns.gpu_counts, starts, count, 0)
+    gpu_counts = _spread(columns.gpu_counts, np.flatnonzero(kind[START] | kind[RESIZE]), count, 0)
     until_s = np.full(count, np.nan)
     until_s[kind[LEASE] | kind[WAIT]] = [np.inf if time_s is None else time_s for time_s in columns.until_s]
     if (np.signbit(until_s) & (until_s == 0)).any():
@@ -127,7 +130,7 @@ def check_lengths(kinds: str, lengths: Mapping[str, int], gpus: int) -> None:
     ----------
     kinds : one letter for each decision
     lengths : name of each column in LISTS -> number of its values
-    gpus : sum of the gang sizes of all starts
+    gpus : number of GPUs of all starts and resizes
 
     Raises
     ------
@@ -140,7 +143,7 @@ def check_lengths(kinds: str, lengths: Mapping[str, int], gpus: int) -> None:
         "points": decisions,
         "times_ms": decisions,
         "jobs": decisions - waits,
-        "gpu_counts": starts,
+        "gpu_counts": sum(map(kinds.count, PLACING)),
         "gpus": gpus,
         "until_s": kinds.count(LEASE) + waits,
         "shares": starts if lengths["shares"] else 0,

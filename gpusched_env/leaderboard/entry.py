@@ -43,19 +43,19 @@ class Decisions(Schema, frozen=True):
 
     Most columns of integers are delta-encoded: a delta ("step") is the difference from the previous value of the
     column, and the first delta is the first value. Three kinds of decisions have no effect and are left out: decisions
-    that were refused, leases that change nothing, and waits that ended early because of another event.
+    that were refused, leases and resizes that change nothing, and waits that ended early because of another event.
     :func:`gpusched_env.leaderboard.unpack` decodes the columns into arrays.
 
     Attributes
     ----------
-    kinds : one letter for each decision: S = Start, P = Preempt, L = Lease, W = Wait
+    kinds : one letter for each decision: S = Start, P = Preempt, L = Lease, W = Wait, R = Resize
     points : deltas of the decision point of each decision; all decision points of a run are numbered from 0, also those
         without decisions
     times_ms : deltas of the simulated time of each decision, rounded to milliseconds; used by readers and to report
         where a replay differs
-    jobs : deltas of the job row of each S, P and L
-    gpu_counts : number of GPUs of each S
-    gpus : deltas of the GPU ids of all S, one gang after the other, in the order in which the decisions give them
+    jobs : deltas of the job row of each S, P, L and R
+    gpu_counts : number of GPUs of each S and R
+    gpus : deltas of the GPU ids of all S and R, one gang after the other, in the order in which the decisions give them
     until_s : exact end of each L and W [s]; null = inf, no lease
     shares : one value for each S: 1 = another job holds at least one of its GPUs at the start, 0 = no other job does;
         empty = all are 0

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import msgspec
 
 from gpusched_env.errors import EntryError
-from gpusched_env.leaderboard.columns import LISTS, check_lengths
+from gpusched_env.leaderboard.columns import LISTS, PLACING, check_lengths
 
 MOST_RUNS: Final = 1000
 # Limits on the number of values outside the columns (metrics, bounds, parameters, training seeds); commas in texts
@@ -59,7 +59,7 @@ def check_sizes(text: bytes) -> None:
     for number, run in enumerate(runs):
         columns = run.decisions
         lengths = {name: _length(getattr(columns, name)) for name in LISTS}
-        few = lengths["gpu_counts"] == columns.kinds.count("S")
+        few = lengths["gpu_counts"] == sum(map(columns.kinds.count, PLACING))
         gang_sizes = msgspec.json.decode(columns.gpu_counts, type=_Lengths) if few else []
         try:
             check_lengths(columns.kinds, lengths, sum(gang_sizes))

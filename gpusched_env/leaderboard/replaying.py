@@ -13,12 +13,12 @@ from gpusched_env.errors import EntryError
 from gpusched_env.event_log import EventLog
 from gpusched_env.instance import Instance
 from gpusched_env.leaderboard.carrying import Carrying
-from gpusched_env.leaderboard.columns import LEASE, PREEMPT, START, WAIT, Table, milliseconds, unpack
+from gpusched_env.leaderboard.columns import LEASE, PREEMPT, RESIZE, START, WAIT, Table, milliseconds, unpack
 from gpusched_env.leaderboard.entry import Decisions
 from gpusched_env.scenarios import get_scenario
-from gpusched_env.simulator import Decision, Lease, Outcome, Preempt, Simulation, Start, Wait
+from gpusched_env.simulator import Decision, Lease, Outcome, Preempt, Resize, Simulation, Start, Wait
 
-NAMES: Final = {START: "Start", PREEMPT: "Preempt", LEASE: "Lease", WAIT: "Wait"}
+NAMES: Final = {START: "Start", PREEMPT: "Preempt", LEASE: "Lease", WAIT: "Wait", RESIZE: "Resize"}
 WITH_TIME: Final = (LEASE, WAIT)
 
 
@@ -118,7 +118,12 @@ class Replay(Carrying):
         if done is None:
             raise self._error(f"is refused: {self.refusal}")
         if self.vain:
-            raise self._error("has no effect: the job's lease ends then anyway")
+            what = (
+                "the gang has these GPUs already"
+                if isinstance(decision, Resize)
+                else "the job's lease ends then anyway"
+            )
+            raise self._error(f"has no effect: {what}")
         if done != decision:
             raise self._error(f"is not in canonical form: {done}")
 

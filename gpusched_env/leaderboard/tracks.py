@@ -233,6 +233,12 @@ TRACKS: Final = (
         "bsbf-sim-240-v1",
     ),
     Track(
+        "elastic-v0",
+        "Elastic",
+        "Schedulers choose the number of GPUs of each job, and change it at a cost. Sizes matter most.",
+        "pollux-64-v0",
+    ),
+    Track(
         "philly-log-v0",
         "Philly log",
         "Consecutive windows of 3.6 days of a virtual cluster of the Philly log. Schedulers do not know run times.",

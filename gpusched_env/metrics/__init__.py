@@ -15,6 +15,7 @@ from gpusched_env.metrics.statistics import (
     paired_ratio,
 )
 from gpusched_env.metrics.summary import Window, summarise
+from gpusched_env.metrics.tenants import TENANT_TIMES_DTYPE, jain_index, max_min_distance, tenant_times
 from gpusched_env.metrics.validate import validate
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "COLUMN_OF",
     "JOB_TIMES_DTYPE",
     "SEGMENT_DTYPE",
+    "TENANT_TIMES_DTYPE",
     "Column",
     "Interval",
     "StepFunction",
@@ -33,18 +35,21 @@ __all__ = [
     "finish_time_fairness",
     "gang_gpus",
     "held_gpus",
+    "jain_index",
     "job_times",
     "jobs_in_system",
     "jobs_running",
     "jobs_waiting",
     "lower_bounds",
     "makespan_bound",
+    "max_min_distance",
     "mean_interval",
     "mean_jct_bound",
     "paired_difference",
     "paired_ratio",
     "segments",
     "summarise",
+    "tenant_times",
     "until",
     "validate",
 ]

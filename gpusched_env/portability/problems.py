@@ -57,6 +57,7 @@ ENVIRONMENTS: Final = (
     "gpusched/Sharing-v0",
     "gpusched/Family-v0",
     "gpusched/DelayTimers-v0",
+    "gpusched/Elastic-v0",
 )
 # Together these use every kind of action, observation and reward: name -> the kind of scenario, the number of its jobs
 # that are played, and arguments of gpusched/Cluster-v0.
@@ -103,6 +104,10 @@ EPISODES: Final[dict[str, tuple[str, int, dict[str, Any]]]] = {
     "sizes": ("sizes", 8, dict(queue_window=4, running_window=2)),
     "pairs": ("pairs", 12, dict(
         queue_window=4, running_window=2, rules=("share-best-benefit", "pack"), partner_window=3, lease_s=720.0,
+    )),
+    "resizes": ("sizes", 8, dict(
+        queue_window=4, running_window=4, rules=("pack", "random", "rack"), sizes=(1, 2, 3, 6, 12, 16, 48),
+        least_run_s=0.0,
     )),
 }  # fmt: skip
 

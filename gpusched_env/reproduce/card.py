@@ -95,6 +95,7 @@ CARDS: Final = {
     "dally-tuner": "gpusched_env.reproduce.dally_tuner:DallyTunerCard",
     "gavel": "gpusched_env.reproduce.gavel:GavelCard",
     "hadar": "gpusched_env.reproduce.hadar:HadarCard",
+    "pollux": "gpusched_env.reproduce.pollux:PolluxCard",
     "sjf-bco": "gpusched_env.reproduce.sjf_bco:SjfBcoCard",
     "sjf-bsbf": "gpusched_env.reproduce.sjf_bsbf:SjfBsbfCard",
 }

@@ -7,10 +7,11 @@ from typing import Any, Final
 from gpusched_env.cluster import NodeGroup
 from gpusched_env.errors import ScenarioError
 from gpusched_env.instance import Semantics
-from gpusched_env.network import Network
+from gpusched_env.network import Contention, Network, TopologySpec
 from gpusched_env.scenarios.family import Parameter, ScenarioFamily
 from gpusched_env.scenarios.scenario import Scenario
 from gpusched_env.scenarios.workload_spec import WorkloadSpec
+from gpusched_env.traces.elastic_applications import SPEEDS
 from gpusched_env.traces.generators.pollux_jobs import JOBS
 
 BATCHES: Final = ("adaptive", "fixed")
@@ -23,6 +24,8 @@ def pollux(
     round_s: float = 60.0,
     restart_s: float = 30.0,
     workload: str | None = None,
+    speeds: str = "fitted",
+    interference: float = 0.0,
 ) -> Scenario:
     """Build a scenario with 16 machines of four T4 GPUs and eight hours of elastic jobs like those of Pollux.
 
@@ -35,6 +38,8 @@ def pollux(
     round_s : time between decisions [s]
     restart_s : time for which a gang makes no progress after it gets its GPUs [s]
     workload : path of one of Pollux's workload files, whose first ``jobs`` jobs are used; None = draw similar jobs
+    speeds : "fitted" = step times by Pollux's fitted model; "measured" = by the measured table, as in its simulator
+    interference : share of its rate that a gang of several machines loses while another one uses one of its machines
 
     Raises
     ------
@@ -44,7 +49,11 @@ def pollux(
     ----------
     Qiao et al., OSDI 2021; petuum/adaptdl, branch osdi21-artifact, ``simulator/``.
     """
-    elastic = {"rule": f"{batch}-batch"}
+    elastic = {"rule": f"{batch}-batch"} | ({"speeds": speeds} if speeds != "fitted" else {})
+    network = Network(model="none")
+    if interference:
+        spread = Contention("flat", shared_loss=interference)
+        network = Network("topology", topology=TopologySpec("single-switch"), contention=spread)
     if workload is None:
         parameters: dict[str, Any] = {"relative_load": jobs / JOBS if load is None else load}
         spec = WorkloadSpec("synthetic:pollux", parameters, profiles="own", jobs=jobs, elastic=elastic)
@@ -57,7 +66,7 @@ def pollux(
         description="Elastic jobs on 16 machines: how many GPUs should each job have?",
         groups=(NodeGroup(16, 4, "T4"),),
         workload=spec,
-        network=Network(model="none"),
+        network=network,
         semantics=Semantics(
             round_s=round_s, checkpoint_s=0.0, restore_s=restart_s, start_s=restart_s, resize_s=restart_s
         ),
@@ -73,6 +82,8 @@ POLLUX: Final = ScenarioFamily(
         Parameter("batch", "adaptive", "batch of a job: of the largest goodput at each size, or fixed", values=BATCHES),
         Parameter("round_s", 60.0, "seconds between decisions", least=1, most=86_400),
         Parameter("restart_s", 30.0, "seconds without progress after a gang gets its GPUs", least=0, most=86_400),
+        Parameter("speeds", "fitted", "step times: of Pollux's fitted model, or measured", values=SPEEDS),
+        Parameter("interference", 0.0, "rate lost by gangs of several machines that share one", least=0, most=0.99),
         Parameter("workload", None, "path of a Pollux workload file to play instead", text=True),
     ),
 )

@@ -25,6 +25,7 @@ from gpusched_env.scenarios.pollux import POLLUX
 from gpusched_env.scenarios.ring_all_reduce import ring_all_reduce
 from gpusched_env.scenarios.scenario import Scenario
 from gpusched_env.scenarios.sjf_bsbf import SJF_BSBF
+from gpusched_env.scenarios.tenants import COHORT, TENANTS_PHILLY
 from gpusched_env.scenarios.varying import VARYING
 from gpusched_env.scenarios.workload_spec import WorkloadSpec
 
@@ -44,11 +45,12 @@ MANY_SIZES: Final = {
 }  # fmt: skip
 CONGESTED: Final = Network("topology", topology=NETWORK_PRESETS["oversub4"].topology, contention=Contention("maxmin"))
 
+_FAMILIES: Final = (
+    *NETWORK_SENSITIVE, CELLS, AUTHORS, *HETEROGENEOUS, HADAR, *HADARE, *SJF_BSBF, POLLUX, TENANTS_PHILLY, COHORT,
+    VARYING,
+)  # fmt: skip
 # Families of scenarios; SCENARIOS has the scenario of each family with the default parameters.
-FAMILIES: Final[dict[str, ScenarioFamily]] = {
-    family.name: family
-    for family in (*NETWORK_SENSITIVE, CELLS, AUTHORS, *HETEROGENEOUS, HADAR, *HADARE, *SJF_BSBF, POLLUX, VARYING)
-}
+FAMILIES: Final[dict[str, ScenarioFamily]] = {family.name: family for family in _FAMILIES}
 SCENARIOS: Final = (
     # 8 nodes, 64 GPUs, 2 racks; 300 jobs
     Scenario(

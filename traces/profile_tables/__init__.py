@@ -21,6 +21,7 @@ from gpusched_env.traces.profile_tables.measured_files import (
 from gpusched_env.traces.profile_tables.measured_model import MeasuredModel
 from gpusched_env.traces.profile_tables.measured_rule import measured_profiles
 from gpusched_env.traces.profile_tables.measured_table import MeasuredTable
+from gpusched_env.traces.profile_tables.step_times import STEP_TABLES, StepTable, load_steps, read_steps, write_steps
 
 __all__ = [
     "DIMENSION_LINKS",
@@ -28,23 +29,28 @@ __all__ = [
     "EFFICIENCY_TABLES",
     "FITTED_TABLES",
     "MEASURED_TABLES",
+    "STEP_TABLES",
     "DimensionLinks",
     "EfficiencyTable",
     "FittedTable",
     "MeasuredModel",
     "MeasuredTable",
     "ShapedModel",
+    "StepTable",
     "computed_profiles",
     "efficiency_profiles",
     "fitted_profiles",
     "load_efficiency",
     "load_fitted",
     "load_measured",
+    "load_steps",
     "measured_profiles",
     "read_efficiency",
     "read_fitted",
     "read_measured",
+    "read_steps",
     "write_efficiency",
     "write_fitted",
     "write_measured",
+    "write_steps",
 ]

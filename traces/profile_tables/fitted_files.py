@@ -42,8 +42,11 @@ def load_fitted(name: str) -> FittedTable:
 def write_fitted(table: FittedTable, path: Path) -> None:
     """Write a table atomically, with one line for each application or fit; equal tables give equal bytes."""
     lines = [f"{json.dumps(key)}: {json.dumps(getattr(table, key))}" for key in WORDS]
-    lines.append('"applications": ' + _lines({name: _columns(app) for name, app in table.applications.items()}))
-    fits = [f"{json.dumps(t)}: {_lines({n: _columns(fit) for n, fit in row.items()})}" for t, row in table.fits.items()]
+    lines.append('"applications": ' + _lines({name: written_columns(app) for name, app in table.applications.items()}))
+    fits = [
+        f"{json.dumps(t)}: {_lines({n: written_columns(fit) for n, fit in row.items()})}"
+        for t, row in table.fits.items()
+    ]
     lines.append('"fits": {\n' + ",\n".join(fits) + "\n}")
     write_whole(path, "{\n" + ",\n".join(lines) + "\n}\n")
 
@@ -61,7 +64,7 @@ def read_fitted(path: str | Path) -> FittedTable:
 def _table(text: str, where: str) -> FittedTable:
     try:
         data = json.loads(text)
-        applications = {name: _application(name, row) for name, row in data["applications"].items()}
+        applications = {name: read_application(name, row) for name, row in data["applications"].items()}
         fits = {t: {name: _fit(row) for name, row in rows.items()} for t, rows in data["fits"].items()}
         called, source, licence, made = (str(data[key]) for key in WORDS)
         return FittedTable(called, source, licence, made, applications, fits)
@@ -73,13 +76,14 @@ def _lines(rows: Mapping[str, Mapping[str, Any]]) -> str:
     return "{\n" + ",\n".join(f"{json.dumps(name)}: {json.dumps(row)}" for name, row in rows.items()) + "\n}"
 
 
-def _columns(row: Application | Fit) -> dict[str, Any]:
+def written_columns(row: Application | Fit) -> dict[str, Any]:
     """Return the fields of an application or a fit as one dictionary, which includes the fields of its throughput."""
     flat = {key: value for key, value in dataclasses.asdict(row).items() if key != "name" and value != {}}
     return flat.pop("throughput", {}) | flat
 
 
-def _application(name: str, row: Mapping[str, Any]) -> Application:
+def read_application(name: str, row: Mapping[str, Any]) -> Application:
+    """Read an application from the fields that :func:`written_columns` gives."""
     iterations = {int(batch): float(count) for batch, count in row["iterations"].items()}
     milestones = {int(b): tuple(map(float, counts)) for b, counts in row.get("milestones", {}).items()}
     return Application(name, iterations, float(row["gradient_bytes"]), float(row["skew"]), milestones)

@@ -17,14 +17,17 @@ from gpusched_env.traces.profile_tables.fitted_table import FittedTable
 from gpusched_env.traces.profile_tables.gavel import gavel_table
 from gpusched_env.traces.profile_tables.measured_table import MeasuredTable
 from gpusched_env.traces.profile_tables.pollux import pollux_table, sia_table
+from gpusched_env.traces.profile_tables.pollux_steps import pollux_steps
+from gpusched_env.traces.profile_tables.step_times import StepTable
 
-Table = MeasuredTable | FittedTable | EfficiencyTable
+Table = MeasuredTable | FittedTable | EfficiencyTable | StepTable
 
 FITTERS: Final[dict[str, Callable[[Path], Table]]] = {
     "dally": dally_table,
     "elasticflow": elasticflow_table,
     "gavel": gavel_table,
     "pollux": pollux_table,
+    "pollux-steps": pollux_steps,
     "sia": sia_table,
 }
 

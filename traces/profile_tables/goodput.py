@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
 from gpusched_env.portable.elementary import power
-from gpusched_env.traces.profile_tables.throughput import Throughput
 
 CANDIDATES: Final = 50  # number of batches that are compared
 SLACK: Final = 1e-8  # [samples] by which a batch may exceed a whole number before it is rounded up
 
 Worth = Callable[[np.ndarray], np.ndarray]
+
+
+class Timing(Protocol):
+    """The times of a step: those of the fitted model (Throughput), or measured ones."""
+
+    def gradient_s(self, batch: np.ndarray) -> np.ndarray:
+        """Return the time to compute the gradients of ``batch`` samples on each GPU [s]."""
+
+    def iteration_s(self, gpus: int, machines: int, batch: np.ndarray) -> np.ndarray:
+        """Return the time of a step of one pass of ``batch`` samples on each GPU [s]; inf = not known."""
 
 
 def gain(square: float, variance: float, scale: np.ndarray | float) -> np.ndarray:
@@ -66,14 +75,12 @@ class Choice(NamedTuple):
     seconds: float
 
 
-def best_batches(
-    throughput: Throughput, gpus: int, machines: int, limits: Limits, worths: Sequence[Worth]
-) -> list[Choice]:
+def best_batches(throughput: Timing, gpus: int, machines: int, limits: Limits, worths: Sequence[Worth]) -> list[Choice]:
     """Choose the batch with the largest goodput among 50 totals in a geometric sequence, for each of ``worths``.
 
     Parameters
     ----------
-    throughput : model of the time of an iteration
+    throughput : the time of an iteration
     gpus, machines : number of GPUs of the gang, and of their machines
     limits : batches that the application may use
     worths : functions from batches of the gang, float64 [n], to the value of one iteration, in iterations at the
@@ -108,6 +115,8 @@ def best_batches(
     batches, passes_of = np.array(allowed, float).T
     compute_s = passes_of * throughput.gradient_s(batches)
     iteration_s = compute_s * (1.0 - 1.0 / passes_of) + throughput.iteration_s(gpus, machines, batches)
+    if np.isinf(iteration_s).all():
+        return []
     totals = np.minimum(gpus * batches * passes_of, limits.largest)
     choices = []
     for worth in worths:

@@ -30,6 +30,9 @@ class Pollux(Scheduler):
     generations, population : generations of a search, and the allocations that survive each of them; default 100 each
     penalty_s : time of a restart that the search assumes [s]; default 30
     seed : seed of the search
+    explores : True = a job that has never run on several nodes counts as if it were as fast there as on one, as long as
+        Pollux's model has no measurement across nodes; default False = its true speed there is known
+    avoidance : False = a node may host several gangs that span nodes; default True
 
     Notes
     -----
@@ -50,6 +53,8 @@ class Pollux(Scheduler):
     population: int = 100
     penalty_s: float = 30.0
     seed: int = 0
+    explores: bool = False
+    avoidance: bool = True
 
     def __post_init__(self) -> None:
         """Check the parameters."""
@@ -68,6 +73,7 @@ class Pollux(Scheduler):
         self._searches = 0
         self._tried: dict[int, int] = {}  # job -> largest number of GPUs that it has had
         self._restarts: dict[int, int] = {}
+        self._spread: set[int] = set()  # jobs that have run on several nodes
         self._states: dict[int, np.ndarray] = {}  # job -> int32 [population, N], its rows in the last population
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
@@ -87,6 +93,8 @@ class Pollux(Scheduler):
             if job not in before or (before[job] != nodes).any():
                 self._restarts[job] = self._restarts.get(job, -1) + 1
                 self._tried[job] = max(self._tried.get(job, 0), int(nodes.sum()))
+                if np.count_nonzero(nodes) > 1:
+                    self._spread.add(job)
 
     def _allocation(self, view: ClusterView, jobs: list[int], held: Counts) -> Counts:
         """Search, and return the best allocation; jobs that get no GPUs are left out."""
@@ -107,6 +115,7 @@ class Pollux(Scheduler):
         control = np.zeros((), SEARCH_DTYPE)
         seed = np.random.SeedSequence((self.seed, self._searches)).generate_state(1)[0]
         control["jobs"], control["nodes"], control["population"], control["random"] = len(jobs), nodes, count, seed or 1
+        control["avoids"] = self.avoidance
         task = Search(
             search=control,
             capacity=capacity,
@@ -147,7 +156,8 @@ class Pollux(Scheduler):
             share = max(int(at[fair]), 0)
             if job in self._tried:
                 rates = view.placed_rates(job).max(axis=2)
-                both = rates[:, [MACHINE, NETWORK]].T / rates[share, MACHINE]
+                spread = MACHINE if self.explores and job not in self._spread else NETWORK
+                both = rates[:, [MACHINE, spread]].T / rates[share, MACHINE]
             else:
                 both = np.broadcast_to(sizes[i] / fair, (2, len(sizes[i])))
             found[i] = np.where(at >= 0, both[:, at], 0.0)

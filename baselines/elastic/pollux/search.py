@@ -19,6 +19,7 @@ SEARCH_DTYPE: Final = np.dtype(
         ("jobs", "<i8"),
         ("nodes", "<i8"),
         ("population", "<i8"),  # number of allocations that survive a generation
+        ("avoids", "<i8"),  # 1 = a node hosts at most one gang that spans nodes
         ("random", "<i8"),  # state of the generator of random numbers, 1 .. 2**32-1
     ]
 )
@@ -105,7 +106,7 @@ def repair(s: Search, k: int) -> None:
         spread = 0
         for n in range(nodes):
             spread += 1 if s.states[k, j, n] > 0 else 0
-        if spread > 1:
+        if spread > 1 and s.search["avoids"]:
             for n in range(nodes):
                 if s.states[k, j, n] > 0:
                     if s.used[n]:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.observation.columns import LINK_TABLES, TABLES, Column, markdown_rows
 from gpusched_env.envs.observation.sharing_columns import SHARING_TABLES
+from gpusched_env.envs.observation.size_columns import SIZE_TABLES
 from gpusched_env.envs.observation.type_columns import TYPE_TABLES
 from gpusched_env.envs.registration import ENVIRONMENTS
 from gpusched_env.envs.rewards import COMPONENTS
@@ -41,6 +42,11 @@ _SHARING_SHAPES: Final = {
     "partners": "[C, {}], one row per partner slot, columns as in `company`",
     "pairs": "[K C, {}], one row per queue slot and partner slot: row k C + i",
     "seats": "[{}]",
+}
+
+_SIZE_SHAPES: Final = {
+    "queue_sizes": "[K S, {}], one row per queue slot and size: row k S + s",
+    "running_sizes": "[V S, {}], one row per running slot and size: row v S + s, columns as in `queue_sizes`",
 }
 
 
@@ -106,6 +112,16 @@ def page() -> str:
     ]
     for key, shape in _SHARING_SHAPES.items():
         lines += _table(key, shape, SHARING_TABLES[key])
+    lines += [
+        "",
+        "### Where actions choose the sizes of elastic jobs",
+        "",
+        "`sizes` are the S numbers of GPUs that an action can name. A rigid job has one row that is not 0. `queue`,",
+        "`running` and the other arrays show a running gang at its present size, and a waiting job at the size that it",
+        "requests.",
+    ]
+    for key, shape in _SIZE_SHAPES.items():
+        lines += _table(key, shape, SIZE_TABLES[key])
     lines += ["", "## Rewards", "", sections["Rewards"], "", "| component | return of an episode |", "|---|---|"]
     lines += [f"| `{name}` | {component.meaning} |" for name, component in COMPONENTS.items()]
     lines += ["", "## Episode", "", sections["Starting State"], "", sections["Episode End"]]

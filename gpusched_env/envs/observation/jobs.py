@@ -22,7 +22,12 @@ _TIERS: Final = len(TIERS)
 @kernel
 def attained_by(sim: Run, number: int) -> float:
     """Attained service of a running gang's job at the current time, as in :func:`events.attained_service` [GPU s]."""
-    return (sim.replicas[number]["service_s"] + productive_s(sim, number)) * sim.replicas[number]["gang"]
+    r = sim.replicas[number]
+    service_s = r["service_s"] + productive_s(sim, number)
+    if sim.world["elastic"]:  # a call of attained_service would cost every environment some of its speed
+        job = sim.jobs[r["job"]]
+        return job["earlier_gpu_s"] + (service_s - job["earlier_s"]) * r["gang"]
+    return service_s * r["gang"]
 
 
 @helper
@@ -49,7 +54,7 @@ def write_queue(sim: Run, env: EnvArrays, filled: int, same_time: bool) -> None:
     """
     w = sim.world
     out = env.out_queue
-    starts = (len(env.rules) + len(env.partners)) * max(env.config["sub_batches"], 1)  # actions of a slot
+    starts = (len(env.rules) + len(env.partners)) * env.config["options"]  # actions of a slot
     for k in range(filled):
         row = env.queue[k]
         fits = 0
@@ -70,7 +75,9 @@ def write_queue(sim: Run, env: EnvArrays, filled: int, same_time: bool) -> None:
         out[k, 0] = 1.0
         out[k, 1] = job["gpus"] / w["gpus"]
         out[k, 2] = min(job["gpus"] / w["node_gpus"], 1.0)
-        out[k, 5] = scaled_time(job["service_s"] * job["gpus"] / w["gpus"])
+        out[k, 5] = scaled_time(
+            (job["earlier_gpu_s"] + (job["service_s"] - job["earlier_s"]) * job["gpus"]) / w["gpus"]
+        )
         out[k, 6] = job["preemptions"] / (1.0 + job["preemptions"])
         out[k, 7] = scaled_time(left)
         out[k, 8] = scaled_time(left * job["gpus"] / w["gpus"])

@@ -1,0 +1,50 @@
+"""The files, the scenarios and the schedulers of the runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from gpusched_env.errors import GpuschedError
+from gpusched_env.reproduce.pollux.published import CROWDED
+from gpusched_env.scenarios import Scenario
+from gpusched_env.scenarios.pollux import pollux
+from gpusched_env.traces.downloads.public_files import data_folder
+
+MOST_JOBS: Final = 1_000
+INTERFERENCE: Final = 0.5
+SCHEDULERS: Final = {
+    "pollux": "pollux:explores=true",
+    "optimus": "optimus",
+    "tiresias": "tiresias:policy=entry,demote_on=held,thresholds=57600,packlimit=inf,placement=most-free",
+    CROWDED: "pollux:explores=true,avoidance=false",
+}
+
+
+def workload_file(workload: int, load: float = 1.0) -> Path:
+    """Return the path of a published workload in the folder of fetched files.
+
+    Raises
+    ------
+    GpuschedError : the file is not there; the message says how to get it
+    """
+    name = f"pollux/workloads{'' if load == 1.0 else f'-{load:.1f}'}/workload-{workload}.csv"
+    path = data_folder() / name
+    if not path.is_file():
+        raise GpuschedError(
+            f"pollux: {path} is wanted, one of the ten workloads of its authors (Apache-2.0, 60 kB in all); fetch them "
+            "with: gpusched traces fetch 'pollux/workloads/*' 'pollux/workloads-[012].[05]/*'; or name, in the "
+            f"environment variable GPUSCHED_DATA, a folder that holds {name}"
+        )
+    return path
+
+
+def scenario(policy: str, workload: int, load: float = 1.0) -> Scenario:
+    """Return the scenario in which a policy plays a workload: Pollux chooses batches, the others keep the user's."""
+    return pollux(
+        jobs=MOST_JOBS,
+        batch="adaptive" if policy.startswith("pollux") else "fixed",
+        workload=str(workload_file(workload, load)),
+        speeds="measured",
+        interference=INTERFERENCE if policy == CROWDED else 0.0,
+    )
