@@ -148,6 +148,17 @@ def test_the_first_cycle_starts_jobs_that_do_not_borrow() -> None:
     assert times["first_start_s"].tolist() == [0.0, 14.0, 5.0]
 
 
+def test_quota_is_kept_for_a_job_whose_victims_are_in_a_checkpoint() -> None:
+    """B asks for 6 of 8 GPUs at 10, while 2 are free; 4 come free at 15. A's job of 2 must wait until B has ended."""
+    tree = [Tenant("A", quota=2), Tenant("B", quota=6)]
+    jobs = [(0, "A", 2, 99, 0), (0, "A", 4, 99, 0), (10, "B", 6, 20, 0), (10, "A", 2, 30, 0), (12, "A", 2, 30, 0)]
+    instance = shared(tree, jobs, "1x8", checkpoint_s=5.0)
+    assert preempted(instance, "kueue:reclaim=any") == [1]
+    times = job_times(instance, simulate(instance, make_scheduler("kueue:reclaim=any")))
+    # the jobs of A ask again when B has ended, the oldest first; the preempted one is the oldest
+    assert times["first_start_s"].tolist() == [0.0, 0.0, 15.0, 35.0, 65.0]
+
+
 def test_quota_in_a_tree_counts_at_the_level_that_lends_it() -> None:
     """D lends 5 of its 20 GPUs: X reaches 20, Y outside reaches 20 + 5; use of the part that is not lent stays in D."""
     tree = [

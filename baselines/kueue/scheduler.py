@@ -48,7 +48,7 @@ class Kueue(QueueScheduler):
     all may borrow them. A job that its quota admits also needs free GPUs now; without them it counts as a job that does
     not fit. If preemption is free, the job starts at once after its victims have gone; otherwise its quota is kept for
     it in each decision point until they have gone. A preempted job keeps its place in its queue. The field ``queue`` of
-    a scenario overrides ``queueing``. :doc:`Kueue </kueue>` has all choices.
+    a scenario overrides ``queueing``. docs/kueue.md lists all choices.
 
     References
     ----------

@@ -16,7 +16,7 @@ from gpusched_env.baselines.queues.usage import available, below_caps, give, tak
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.state import CHECKPOINTING, Run
 
-UNTRIED, TAKEN, RETRY, DROPPED = range(4)  # states of a candidate
+UNTRIED, RETRY, TAKEN = range(3)  # states of a candidate
 EVICTED, OTHERS, OWN = range(3)  # groups of candidates, in the order in which they are tried
 NO_THRESHOLD: Final = math.inf
 
@@ -94,6 +94,37 @@ def would_fit(sim: Run, q: Queues, leaf: int, gpus: int, freed: int, freed_own: 
 
 
 @kernel
+def put_back(
+    sim: Run, q: Queues, leaf: int, gpus: int, taken: int, freed: int, freed_own: int, borrowing: bool, fits: bool
+) -> int:
+    """Drop those of ``targets[:taken]`` that are not needed, latest first; return how many are left.
+
+    The usage of all of them is counted again, as they still run. The result is 0 if the job does not fit.
+    """
+    kept = taken
+    if fits:
+        for i in range(taken - 2, -1, -1):
+            victim = q.targets[i]
+            if is_stopping(sim, victim):
+                continue
+            owner = q.owner[q.line_of[victim]]
+            size = gang_of(q, victim)
+            own = size * (owner == leaf)
+            take(q, owner, size)
+            if would_fit(sim, q, leaf, gpus, freed - size, freed_own - own, borrowing):
+                freed -= size
+                freed_own -= own
+                for j in range(i, kept - 1):
+                    q.targets[j] = q.targets[j + 1]
+                kept -= 1
+            else:
+                give(q, owner, size)
+    for i in range(kept):
+        take(q, q.owner[q.line_of[q.targets[i]]], gang_of(q, q.targets[i]))
+    return kept if fits else 0
+
+
+@kernel
 def walk_candidates(
     sim: Run, q: Queues, leaf: int, row: int, count: int, first: int, borrowing: bool, threshold: float
 ) -> int:
@@ -131,27 +162,7 @@ def walk_candidates(
             if would_fit(sim, q, leaf, gpus, freed, freed_own, borrowing):
                 fits = True
                 break
-    kept = taken
-    if fits:
-        for i in range(taken - 2, -1, -1):
-            victim = q.targets[i]
-            if is_stopping(sim, victim):
-                break
-            owner = q.owner[q.line_of[victim]]
-            size = gang_of(q, victim)
-            own = size * (owner == leaf)
-            take(q, owner, size)
-            if would_fit(sim, q, leaf, gpus, freed - size, freed_own - own, borrowing):
-                freed -= size
-                freed_own -= own
-                for j in range(i, kept - 1):
-                    q.targets[j] = q.targets[j + 1]
-                kept -= 1
-            else:
-                give(q, owner, size)
-    for i in range(kept):
-        take(q, q.owner[q.line_of[q.targets[i]]], gang_of(q, q.targets[i]))
-    return kept if fits else 0
+    return put_back(sim, q, leaf, gpus, taken, freed, freed_own, borrowing, fits)
 
 
 @kernel
@@ -189,11 +200,11 @@ def classic_victims(sim: Run, q: Queues, leaf: int, row: int) -> int:
 
 
 @kernel
-def next_of(sim: Run, q: Queues, leaf: int, count: int, state: int) -> int:
-    """Return the first candidate of ``leaf`` in this state, those in a checkpoint first; -1 = none."""
+def next_of(sim: Run, q: Queues, leaf: int, count: int, last_state: int) -> int:
+    """Return the first candidate of ``leaf`` whose state is ``last_state`` at most, those in a checkpoint first."""
     found = -1
     for i in range(count):
-        if q.states[i] == state and q.owner[q.line_of[q.victims[i]]] == leaf:
+        if q.states[i] <= last_state and q.owner[q.line_of[q.victims[i]]] == leaf:
             if is_stopping(sim, q.victims[i]):
                 return i
             if found < 0:
@@ -202,14 +213,10 @@ def next_of(sim: Run, q: Queues, leaf: int, count: int, state: int) -> int:
 
 
 @kernel
-def highest_share(sim: Run, q: Queues, count: int, state: int) -> int:
-    """Return the leaf with candidates in this state that a walk from the root along the highest shares finds."""
+def highest_share(q: Queues) -> int:
+    """Return the leaf with candidates left that a walk from the root along the highest shares finds; -1 = none."""
     for node in range(len(q.tenants)):
-        q.tenants[node]["best"] = -1
-    for i in range(count):
-        if q.states[i] == state:
-            leaf = q.owner[q.line_of[q.victims[i]]]
-            q.tenants[leaf]["best"] = leaf
+        q.tenants[node]["best"] = node if q.tenants[node]["left"] > 0 else -1
     for node in range(len(q.tenants) - 1, 0, -1):
         t = q.tenants[node]
         if t["best"] < 0:
@@ -236,38 +243,43 @@ def fair_victims(sim: Run, q: Queues, leaf: int, row: int) -> int:
     freed_own = 0
     fits = False
     take(q, leaf, gpus)  # shares are those with the job
+    for node in range(len(q.tenants)):
+        q.tenants[node]["left"] = 0
+        q.tenants[node]["later"] = 0
+    for i in range(count):
+        q.tenants[q.owner[q.line_of[q.victims[i]]]]["left"] += 1
     for strategy in range(1 + q.memory["initial"]):
-        state = UNTRIED if strategy == 0 else RETRY
+        if strategy == 1:
+            for node in range(len(q.tenants)):
+                q.tenants[node]["left"] = q.tenants[node]["later"]
         while not fits:
-            owner = highest_share(sim, q, count, state)
+            owner = highest_share(q)
             if owner < 0:
                 break
-            i = next_of(sim, q, owner, count, state)
+            t = q.tenants[owner]
+            mine, before = 0.0, 0.0
+            if owner != leaf:
+                if not borrows_from(q, owner, leaf):
+                    t["left"] = 0
+                    t["later"] = 0
+                    continue
+                mine = share_of(q, branch(q, leaf, owner))
+                before = share_of(q, branch(q, owner, leaf))
+                if mine > before or (strategy == 1 and mine == before):  # no job of this queue passes the test
+                    t["later"] += t["left"]
+                    t["left"] = 0
+                    continue
+            i = next_of(sim, q, owner, count, UNTRIED if strategy == 0 else RETRY)
             victim = q.victims[i]
             size = gang_of(q, victim)
-            if owner == leaf:
-                q.states[i] = TAKEN
-            elif not borrows_from(q, owner, leaf):
-                q.states[i] = DROPPED
-            else:
-                mine = share_of(q, branch(q, leaf, owner))
-                side = branch(q, owner, leaf)
-                before = share_of(q, side)
-                if strategy == 0 and mine > before:  # then no job of this queue passes the test
-                    for j in range(count):
-                        if q.states[j] == state and q.owner[q.line_of[q.victims[j]]] == owner:
-                            q.states[j] = RETRY
-                elif strategy == 0:
-                    give(q, owner, size)
-                    after = share_of(q, side)
-                    take(q, owner, size)
-                    q.states[i] = TAKEN if mine <= after else RETRY
-                elif mine < before:
-                    q.states[i] = TAKEN
-                else:
-                    for j in range(count):
-                        if q.states[j] == state and q.owner[q.line_of[q.victims[j]]] == owner:
-                            q.states[j] = DROPPED
+            t["left"] -= 1
+            q.states[i] = TAKEN
+            if owner != leaf and strategy == 0:
+                give(q, owner, size)
+                if mine > share_of(q, branch(q, owner, leaf)):
+                    q.states[i] = RETRY
+                    t["later"] += 1
+                take(q, owner, size)
             if q.states[i] == TAKEN:
                 give(q, owner, size)
                 q.targets[taken] = victim
@@ -278,27 +290,7 @@ def fair_victims(sim: Run, q: Queues, leaf: int, row: int) -> int:
                 fits = would_fit(sim, q, leaf, gpus, freed, freed_own, True)
                 take(q, leaf, gpus)
     give(q, leaf, gpus)
-    kept = taken
-    if fits:
-        for i in range(taken - 2, -1, -1):
-            victim = q.targets[i]
-            if is_stopping(sim, victim):
-                continue
-            owner = q.owner[q.line_of[victim]]
-            size = gang_of(q, victim)
-            own = size * (owner == leaf)
-            take(q, owner, size)
-            if would_fit(sim, q, leaf, gpus, freed - size, freed_own - own, True):
-                freed -= size
-                freed_own -= own
-                for j in range(i, kept - 1):
-                    q.targets[j] = q.targets[j + 1]
-                kept -= 1
-            else:
-                give(q, owner, size)
-    for i in range(kept):
-        take(q, q.owner[q.line_of[q.targets[i]]], gang_of(q, q.targets[i]))
-    return kept if fits else 0
+    return put_back(sim, q, leaf, gpus, taken, freed, freed_own, True, fits)
 
 
 @kernel

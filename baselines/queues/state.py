@@ -80,6 +80,8 @@ TENANT_DTYPE: Final = np.dtype(
         ("key", "<f8"),
         ("needy", "<i8"),
         ("cursor", "<i8"),
+        ("left", "<i8"),  # candidates that a strategy of fair sharing has not tried
+        ("later", "<i8"),  # candidates that are left for the next strategy
     ]
 )
 PARKED_DTYPE: Final = np.dtype(
