@@ -183,7 +183,9 @@ def default_baselines(scenario: Scenario, instance: Instance) -> tuple[list[str]
     """
     types, shares = len(scenario.cluster.gpu_types) > 1, scenario.sharing is not None
     links, sizes = scenario.network.topology is not None, instance.sizes.elastic
-    suited = list_baselines(links, types, variants=False, sharing=shares, sizes=sizes)
+    suited = list_baselines(
+        links, types, variants=False, sharing=shares, sizes=sizes, tenants=scenario.tenants is not None
+    )
     if scenario.variation is not None or (instance.workload.jobs["gpus"] > instance.cluster.nodes["gpus"].max()).any():
         suited = [name for name in suited if not BASELINES[name].one_node]
     arrives_at_once = len(np.unique(instance.workload.jobs["arrival_s"])) == 1

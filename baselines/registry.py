@@ -33,6 +33,7 @@ class Baseline(NamedTuple):
     )
     one_node: bool = False  # True = refuses jobs whose gang fits on no single node
     needs_sizes: bool = False  # True = designed for elastic jobs, whose sizes it chooses
+    needs_tenants: bool = False  # True = designed for tenants; without them it is another FIFO
     plans_ahead: bool = False  # True = plans by many rehearsals at every arrival: slow where jobs arrive one by one
 
 
@@ -223,6 +224,7 @@ BASELINES: Final[dict[str, Baseline]] = {
         f"{_HERE}.slurm.scheduler:Slurm",
         {},
         "Slurm: jobs in order of priority, conservative backfill by time limits",
+        needs_tenants=True,
     ),
     "slurm-multifactor": Baseline(
         f"{_HERE}.slurm.scheduler:Slurm",
@@ -235,6 +237,7 @@ BASELINES: Final[dict[str, Baseline]] = {
         },
         "Slurm with weights of age, fair share, size, QOS and GPUs",
         variant_of="slurm",
+        needs_tenants=True,
     ),
     "max-min": Baseline(
         f"{_HERE}.elastic.max_min:ElasticMaxMin", {}, "elastic: equal numbers of GPUs for all jobs", needs_sizes=True
@@ -293,6 +296,44 @@ BASELINES: Final[dict[str, Baseline]] = {
         "Sia: elastic; sizes and GPU types by an integer program in each round",
         needs_sizes=True,
     ),
+    "kueue": Baseline(
+        f"{_HERE}.kueue.scheduler:Kueue",
+        {},
+        "Kueue: quotas that queues lend to each other; no preemption",
+        needs_tenants=True,
+    ),
+    "kueue-reclaim": Baseline(
+        f"{_HERE}.kueue.scheduler:Kueue",
+        {"reclaim": "any", "within": "lower"},
+        "Kueue: lent quota is taken back by preemption",
+        variant_of="kueue",
+        needs_tenants=True,
+    ),
+    "kueue-fair": Baseline(
+        f"{_HERE}.kueue.scheduler:Kueue",
+        {"fair": True, "reclaim": "any", "within": "lower"},
+        "Kueue with fair sharing: the queue that borrows least comes first",
+        variant_of="kueue",
+        needs_tenants=True,
+    ),
+    "drf": Baseline(
+        f"{_HERE}.fair_sharing.scheduler:FairSharing",
+        {},
+        "DRF: the tenant with the lowest dominant share first",
+        needs_tenants=True,
+    ),
+    "fair": Baseline(
+        f"{_HERE}.fair_sharing.scheduler:FairSharing",
+        {"order": "fair"},
+        "YARN's fair scheduler: tenants below their minimum first, then the lowest share",
+        needs_tenants=True,
+    ),
+    "capacity": Baseline(
+        f"{_HERE}.fair_sharing.scheduler:FairSharing",
+        {"order": "capacity"},
+        "YARN's capacity scheduler: the tenant that uses least of its quota first",
+        needs_tenants=True,
+    ),
     LEARNED: Baseline(
         "gpusched_env.agents.learned:LearnedScheduler",
         {},
@@ -332,7 +373,12 @@ def register_scheduler(name: str, summary: str, **parameters: Any) -> Callable[[
 
 
 def list_baselines(
-    links: bool = True, types: bool = False, variants: bool = True, sharing: bool = False, sizes: bool = False
+    links: bool = True,
+    types: bool = False,
+    variants: bool = True,
+    sharing: bool = False,
+    sizes: bool = False,
+    tenants: bool = False,
 ) -> list[str]:
     """Return the names of the schedulers that :func:`make_scheduler` builds without further parameters.
 
@@ -344,6 +390,7 @@ def list_baselines(
     variants : whether to include variants of other schedulers in the list
     sharing : whether to include schedulers that were designed for jobs that share GPUs
     sizes : whether to include schedulers that were designed for elastic jobs
+    tenants : whether to include schedulers that were designed for tenants
     """
     load_plugins()
     return [
@@ -355,6 +402,7 @@ def list_baselines(
         and (variants or not baseline.variant_of)
         and (sharing or not baseline.needs_sharing)
         and (sizes or not baseline.needs_sizes)
+        and (tenants or not baseline.needs_tenants)
     ]
 
 

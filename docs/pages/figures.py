@@ -14,12 +14,14 @@ from gpusched_env.event_log import EventLog
 from gpusched_env.figures import save
 from gpusched_env.metrics import summarise
 from gpusched_env.scenarios import Scenario, get_scenario
+from gpusched_env.tenants import Tenant, Tenants
 from gpusched_env.units import unit_for
 
 SEED = 200_002
 # Small enough that each bar is seen, busy enough that schedulers differ.
 TIMERS = "timers.png"
 SMALL_NAME = "40 network-sensitive gangs on 16 GPUs in two racks"
+TENANTS_NAME = "40 gangs of three tenants on 16 GPUs in two racks"
 
 
 def _small() -> Scenario:
@@ -28,11 +30,18 @@ def _small() -> Scenario:
     return scenario.replace(name=SMALL_NAME, groups=(NodeGroup(4, 4, nodes_per_rack=2),), workload=jobs)
 
 
+def _tenants() -> Scenario:
+    tree = (Tenant("a", quota=8, demand=3.0), Tenant("b", quota=4, demand=1.0), Tenant("c", quota=4, demand=1.0))
+    return _small().replace(name=TENANTS_NAME, tenants=Tenants(tree))
+
+
 def _scenario_name(baseline: Baseline) -> str:
     if baseline.needs_sharing:
         return "bsbf-physical-30-v1"
     if ".deadlines." in baseline.target:
         return "elasticflow-v0:jobs=40"
+    if baseline.needs_tenants:
+        return TENANTS_NAME
     if baseline.needs_sizes:
         return "pollux-64-v0:jobs=40"
     if "hadare" in baseline.target:
@@ -42,7 +51,8 @@ def _scenario_name(baseline: Baseline) -> str:
 
 @functools.cache
 def _problem(name: str) -> Instance:
-    scenario = _small() if name == SMALL_NAME else get_scenario(name)
+    own = {SMALL_NAME: _small, TENANTS_NAME: _tenants}
+    scenario = own[name]() if name in own else get_scenario(name)
     return scenario.instance(SEED)
 
 
@@ -95,5 +105,5 @@ def preempts(name: str, baseline: Baseline) -> bool:
 def caption(name: str, baseline: Baseline) -> str:
     """Say what the picture shows."""
     scenario = _scenario_name(baseline)
-    what = SMALL_NAME if scenario == SMALL_NAME else f"the jobs of `{scenario}`"
+    what = scenario if scenario in (SMALL_NAME, TENANTS_NAME) else f"the jobs of `{scenario}`"
     return f"The same workload under `fifo` and under `{name}`: {what}. A colour is a job; hatched: no progress."

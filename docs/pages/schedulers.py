@@ -25,9 +25,11 @@ MORE = {
     "deadlines": ("deadlines", "Deadlines: jobs, schedulers and metrics"),
     "elastic": ("elastic", "Elastic jobs: sizes, speeds and schedulers"),
     "dally": ("dally", "Dally: delay scheduling with leases"),
+    "fair_sharing": ("kueue", "Kueue, DRF and YARN's queues"),
     "gavel": ("gavel", "Gavel: policies and rounds"),
     "hadar": ("hadar", "Hadar and HadarE"),
     "slurm": ("slurm", "Slurm: priority, fair share, backfill"),
+    "kueue": ("kueue", "Kueue, DRF and YARN's queues"),
 }
 
 
@@ -62,7 +64,7 @@ def _class(baseline: Baseline) -> Any:
 
 def _plays(name: str) -> bool:
     """Tell whether the scheduler plays without a parameter of the user's."""
-    return name in list_baselines(types=True, sharing=True, sizes=True)
+    return name in list_baselines(types=True, sharing=True, sizes=True, tenants=True)
 
 
 def _reads_run_times(name: str) -> str:
@@ -127,6 +129,8 @@ def _needs(name: str, baseline: Baseline, results: list[Result]) -> list[str]:
         needs.append("Its idea is about jobs that share GPUs: use a scenario that lets them.")
     if baseline.needs_sizes:
         needs.append("Its idea is about elastic jobs: use a scenario whose jobs have several sizes.")
+    if baseline.needs_tenants:
+        needs.append("Its idea is about tenants: use a scenario that has them; without tenants it is another FIFO.")
     return ["\n".join(f"- {need}" for need in needs)]
 
 

@@ -33,7 +33,7 @@ LEFT_OUT: Final[dict[tuple[str, str], str]] = {
 def misfit(problem: TrackProblem, name: str) -> str:
     """Say why a registered scheduler does not fit a track; "" if it fits."""
     baseline, scenario = BASELINES[name], problem.scenario
-    if name not in (LEARNED, *list_baselines(types=True, sharing=True, sizes=True)):
+    if name not in (LEARNED, *list_baselines(types=True, sharing=True, sizes=True, tenants=True)):
         return "needs a parameter that has no default"
     if baseline.variant_of:
         return "variant of another scheduler"
@@ -45,6 +45,8 @@ def misfit(problem: TrackProblem, name: str) -> str:
         return "needs jobs that share GPUs"
     if baseline.needs_sizes and scenario.workload.elastic is None:
         return "needs elastic jobs"
+    if baseline.needs_tenants and scenario.tenants is None:
+        return "needs tenants"
     if not problem.track.clairvoyant and make_scheduler(name).clairvoyant:
         return "reads true run times"
     return ""
@@ -58,7 +60,7 @@ def fitting(problem: TrackProblem) -> list[str]:
 def absent(problem: TrackProblem) -> dict[str, list[str]]:
     """Return reason -> names of registered schedulers without an entry in the package; variants are left out."""
     reasons: dict[str, list[str]] = {}
-    for name in list_baselines(types=True, sharing=True, sizes=True, variants=False):
+    for name in list_baselines(types=True, sharing=True, sizes=True, tenants=True, variants=False):
         if reason := misfit(problem, name) or LEFT_OUT.get((problem.name, name), ""):
             reasons.setdefault(reason, []).append(name)
     return reasons

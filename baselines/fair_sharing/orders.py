@@ -1,0 +1,85 @@
+"""Which tenant comes first: a walk from the root, at each level to the tenant that is furthest below its share."""
+
+from __future__ import annotations
+
+from gpusched_env.baselines.queues.state import CAPACITY, FAIR, NO_LIMIT, NOTHING, START, Queues
+from gpusched_env.baselines.queues.usage import below_caps
+from gpusched_env.baselines.queues.waiting import first_of, park
+from gpusched_env.core.handle import kernel
+from gpusched_env.core.state import Run
+
+
+@kernel
+def set_key(q: Queues, node: int) -> None:
+    """Compute the key of a tenant; the lowest comes first, those below their minimum before all others.
+
+    DRF: GPUs held / weight. FAIR: of tenants below min(quota, demand) GPUs held / that, of the others GPUs held /
+    weight. CAPACITY: GPUs held / quota; tenants without quota come last, by GPUs held / weight.
+    """
+    t = q.tenants[node]
+    held = float(t["held"])
+    t["needy"] = 0
+    t["key"] = held / t["weight"]
+    if q.memory["policy"] == FAIR:
+        least = min(t["quota"], t["held"] + t["asks"])
+        if t["held"] < least:
+            t["needy"] = 1
+            t["key"] = held / least
+    elif q.memory["policy"] == CAPACITY and t["quota"] > 0:
+        t["needy"] = 1
+        t["key"] = held / t["quota"]
+
+
+@kernel
+def first_tenant(q: Queues) -> int:
+    """Return the leaf that comes first among those with a line in ``line``; -1 = none. Ties: the lowest row."""
+    for node in range(len(q.tenants)):
+        q.tenants[node]["best"] = node if q.tenants[node]["line"] >= 0 else -1
+    for node in range(len(q.tenants) - 1, 0, -1):
+        t = q.tenants[node]
+        if t["best"] < 0:
+            continue
+        set_key(q, node)
+        above = q.tenants[t["parent"]]
+        rival = above["cursor"]
+        wins = above["best"] < 0
+        if not wins:
+            other = q.tenants[rival]
+            wins = t["needy"] > other["needy"] or (t["needy"] == other["needy"] and t["key"] <= other["key"])
+        if wins:
+            above["best"] = t["best"]
+            above["cursor"] = node
+    return q.tenants[0]["best"]
+
+
+@kernel
+def find_job(sim: Run, q: Queues, leaf: int, most: int) -> int:
+    """Return the line of the next job of a leaf that its caps admit; -1 = none."""
+    while True:
+        line = first_of(sim, q, leaf, most)
+        if line < 0 or below_caps(q, leaf, q.lines[line]["gpus"]):
+            return line
+        park(sim, q, line)
+
+
+@kernel(lazy=True)
+def serve(sim: Run, q: Queues) -> int:
+    """Return START if the job ``job`` starts next, otherwise NOTHING."""
+    m = q.memory
+    free = sim.world["free_gpus"]
+    if free == 0:
+        return NOTHING
+    for leaf in range(1, len(q.tenants)):
+        t = q.tenants[leaf]
+        t["line"] = -1
+        if t["open"]:
+            t["line"] = find_job(sim, q, leaf, NO_LIMIT if m["strict"] else free)
+            t["open"] = t["line"] >= 0
+    leaf = first_tenant(q)
+    if leaf < 0:
+        return NOTHING
+    line = q.tenants[leaf]["line"]
+    if q.lines[line]["gpus"] > free:  # only if the order is strict
+        return NOTHING
+    m["job"] = q.waiters[q.lines[line]["begin"]]
+    return START

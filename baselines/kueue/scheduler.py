@@ -1,0 +1,94 @@
+"""Kueue: admission of jobs by quotas that queues lend to each other."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from gpusched_env.baselines.estimates import is_strict
+from gpusched_env.baselines.queues.scheduler import QueueScheduler
+from gpusched_env.baselines.queues.state import ANY, KUEUE, LOWER, NEVER, NEWER
+from gpusched_env.errors import SchedulerError, unknown_name
+from gpusched_env.simulator import ClusterView
+
+WITHIN: Final = {"never": NEVER, "lower": LOWER, "newer": NEWER}
+RECLAIM: Final = {"never": NEVER, "lower": LOWER, "any": ANY}
+BORROW_WITHIN: Final = {"never": 0, "lower": 1}
+QUEUEING: Final = {"best-effort": 0, "strict": 1}
+
+
+@dataclass
+class Kueue(QueueScheduler):
+    """Start jobs within the quotas of their queues, lend idle quota, and take it back by preemption if allowed.
+
+    Each leaf of the tree of tenants is a queue, and the tree is the cohort. A queue may use its quota, and beyond it
+    what others do not use, up to the limits ``borrow`` and ``lend``. In a cycle, the first job of each queue asks. Jobs
+    that fit without borrowing come first, then higher priority, then age.
+
+    Parameters
+    ----------
+    queueing : "best-effort" (default) = a job that does not fit lets later jobs of its queue pass; "strict" = it blocks
+        its queue (BestEffortFIFO and StrictFIFO)
+    within : which jobs of its own queue a job may preempt: "never" (default), "lower" = those of lower priority,
+        "newer" = also newer jobs of equal priority (withinClusterQueue)
+    reclaim : which jobs of queues that borrow a queue within its quota may preempt: "never" (default), "lower" = those
+        of lower priority, "any" (reclaimWithinCohort)
+    borrow_within : "lower" = also a queue beyond its quota may preempt jobs of lower priority in queues that borrow;
+        default "never" (borrowWithinCohort; without effect if ``fair``)
+    threshold : with ``borrow_within``, jobs of this priority or above are not preempted by a borrower; default inf
+    fair : True = fair sharing: the queue with the lowest share comes first, and jobs of the queue with the highest are
+        preempted first; default False
+    initial : False = fair sharing without the strategy LessThanInitialShare; default True
+    placement : placement rule of all jobs; default best fit
+
+    Notes
+    -----
+    One resource is managed, GPUs; all GPU types are one flavor. GPUs that are no tenant's quota belong to the root, and
+    all may borrow them. A job that its quota admits also needs free GPUs now; without them it counts as a job that does
+    not fit. If preemption is free, the job starts at once after its victims have gone; otherwise its quota is kept for
+    it in each decision point until they have gone. A preempted job keeps its place in its queue. The field ``queue`` of
+    a scenario overrides ``queueing``. docs/kueue.md lists all choices.
+
+    References
+    ----------
+    Kueue, documentation of ClusterQueue, Cohort and Preemption, and KEP-1714 (fair sharing).
+    """
+
+    queueing: str = "best-effort"
+    within: str = "never"
+    reclaim: str = "never"
+    borrow_within: str = "never"
+    threshold: float = math.inf
+    fair: bool = False
+    initial: bool = True
+    placement: str = "pack"
+
+    def __post_init__(self) -> None:
+        """Check the names of policies."""
+        for field, known in (
+            ("queueing", QUEUEING), ("within", WITHIN), ("reclaim", RECLAIM), ("borrow_within", BORROW_WITHIN)
+        ):  # fmt: skip
+            value = getattr(self, field)
+            if value not in known:
+                raise SchedulerError(f"kueue, {field}: {unknown_name('policy', value, known)}")
+
+    @property
+    def name(self) -> str:
+        """Name in tables: ``kueue``, followed by ``-fair`` (fair sharing) or ``-reclaim`` if this is on."""
+        if self.fair:
+            return "kueue-fair"
+        return "kueue" if self.reclaim == "never" else "kueue-reclaim"
+
+    def rules(self, view: ClusterView) -> dict[str, int | float]:
+        """Return the rules of the kernels."""
+        return {
+            "policy": KUEUE,
+            "strict": is_strict(view, self.queueing == "strict"),
+            "within": WITHIN[self.within],
+            "reclaim": RECLAIM[self.reclaim],
+            "borrows": BORROW_WITHIN[self.borrow_within],
+            "threshold": self.threshold,
+            "by_share": self.fair,
+            "initial": self.initial,
+        }

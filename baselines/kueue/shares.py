@@ -1,0 +1,47 @@
+"""Kueue's fair sharing: how far a tenant is above its quota, as a whole number of thousandths."""
+
+from __future__ import annotations
+
+import math
+
+from gpusched_env.baselines.queues.state import Queues
+from gpusched_env.core.handle import kernel
+
+
+@kernel
+def share_of(q: Queues, node: int) -> float:
+    """Return floor(floor(1000 x borrowed / lendable) / weight); lendable = ``sub`` of the tenant above."""
+    t = q.tenants[node]
+    borrowed = max(0, t["use"] - t["sub"])
+    if t["parent"] < 0 or borrowed == 0:
+        return 0.0
+    lendable = max(1, q.tenants[t["parent"]]["sub"])
+    return math.floor((1000 * borrowed // lendable) / t["weight"])
+
+
+@kernel
+def is_above(q: Queues, node: int, leaf: int) -> bool:
+    """Return whether ``node`` is ``leaf`` or above it."""
+    while leaf > node:  # parents have lower rows
+        leaf = q.tenants[leaf]["parent"]
+    return leaf == node
+
+
+@kernel
+def branch(q: Queues, leaf: int, other: int) -> int:
+    """Return the tenant just below the lowest common ancestor of two leaves, on the side of ``leaf``."""
+    node = leaf
+    while not is_above(q, q.tenants[node]["parent"], other):
+        node = q.tenants[node]["parent"]
+    return node
+
+
+@kernel
+def borrows_from(q: Queues, leaf: int, other: int) -> bool:
+    """Return whether ``leaf`` borrows at every level below its lowest common ancestor with ``other``."""
+    node = leaf
+    while not is_above(q, node, other):
+        if q.tenants[node]["use"] <= q.tenants[node]["sub"]:
+            return False
+        node = q.tenants[node]["parent"]
+    return True

@@ -1,0 +1,226 @@
+"""The arrays of a scheduler of tenants, which its kernels read and write."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.baselines.listed.state import LINE_DTYPE
+from gpusched_env.core.handle import Handle, array
+from gpusched_env.errors import SchedulerError
+from gpusched_env.instance import Instance
+from gpusched_env.tenants import PRIORITY, UNLIMITED
+
+# Policies: who comes first (fair_sharing/orders.py), or Kueue's cycle (kueue/admission.py).
+KUEUE, DRF, FAIR, CAPACITY = range(4)
+# Policies of preemption in a queue and between queues of Kueue.
+NEVER, LOWER, NEWER, ANY = range(4)
+# What the scheduler does next.
+NOTHING, START, PREEMPT = range(3)
+NO_LIMIT: Final = 1 << 40  # [GPU]
+
+QUEUES_DTYPE: Final = np.dtype(
+    [
+        # rules, fixed
+        ("policy", "<i8"),  # KUEUE, DRF, FAIR or CAPACITY
+        ("rule", "<i8"),  # number of the placement rule
+        ("strict", "<i8"),  # 1 = the first job that does not fit blocks: Kueue its queue, the others all jobs
+        ("within", "<i8"),  # NEVER, LOWER, NEWER: which jobs of its own queue a job may preempt
+        ("reclaim", "<i8"),  # NEVER, LOWER, ANY: which jobs of other queues
+        ("borrows", "<i8"),  # 1 = a job that borrows may preempt jobs of other queues below ``threshold``
+        ("threshold", "<f8"),
+        ("by_share", "<i8"),  # 1 = Kueue's fair sharing
+        ("initial", "<i8"),  # 1 = its second strategy (LessThanInitialShare) is on
+        # state of the loop
+        ("phase", "<i8"),
+        ("idle", "<i8"),
+        ("until_s", "<f8"),  # [s]
+        ("read", "<i8"),  # records of the log buffer that have been followed
+        ("action", "<i8"),  # NOTHING, START or PREEMPT, not carried out yet
+        ("job", "<i8"),  # row of its job
+        # state of a decision point
+        ("point", "<i8"),  # number of the decision point
+        ("returns", "<i8"),  # WORLD.returns when all queues were opened
+        ("again", "<i8"),  # 1 = some job may find a place at the next decision point, even if no GPUs come free
+        ("held_back_gpus", "<i8"),  # [GPU] free, but kept for jobs whose victims are in a checkpoint
+        # state of a cycle of Kueue
+        ("stage", "<i8"),
+        ("entries", "<i8"),
+        ("leaf", "<i8"),
+        ("targets", "<i8"),
+        ("at", "<i8"),
+    ]
+)
+TENANT_DTYPE: Final = np.dtype(
+    [
+        # the tree, fixed
+        ("parent", "<i8"),
+        ("weight", "<f8"),
+        ("quota", "<i8"),  # [GPU] of the tenants below it together, or its own if that is more
+        ("sub", "<i8"),  # [GPU] its own quota and what the tenants below it lend
+        ("guar", "<i8"),  # [GPU] the part of ``sub`` that it does not lend
+        ("borrow", "<i8"),  # [GPU] beyond ``sub``
+        ("most", "<i8"),  # [GPU] cap of ``held``
+        ("begin", "<i8"),  # first of its lines
+        ("lines", "<i8"),  # number of its lines: one for each gang size of its jobs; inner tenants have none
+        # present state
+        ("use", "<i8"),  # [GPU] used of ``sub``; of inner tenants without what the tenants below use of their ``guar``
+        ("held", "<i8"),  # [GPU] that its jobs hold
+        ("asks", "<i8"),  # [GPU] that its waiting jobs ask for
+        ("waiting", "<i8"),  # jobs
+        ("open", "<i8"),  # 0 = no waiting job of this leaf can start
+        ("kept", "<i8"),  # [GPU] counted in ``use`` for a job whose victims are in a checkpoint
+        ("floor", "<f8"),  # no running job of this leaf has a lower priority
+        # scratch
+        ("line", "<i8"),  # line of the job that asks in this cycle; -1 = none
+        ("mode", "<i8"),
+        ("borrowing", "<i8"),
+        ("best", "<i8"),  # leaf below it that comes first; -1 = none
+        ("key", "<f8"),
+        ("needy", "<i8"),
+        ("cursor", "<i8"),
+        ("left", "<i8"),  # candidates that a strategy of fair sharing has not tried
+        ("later", "<i8"),  # candidates that are left for the next strategy
+    ]
+)
+PARKED_DTYPE: Final = np.dtype(
+    [
+        ("row", "<i8"),  # job that found no place; the line is parked while this is its first job
+        ("returns", "<i8"),  # WORLD.returns then
+        ("point", "<i8"),  # or: number of the decision point until whose end the line is parked
+    ]
+)
+
+
+class Queues(Handle):
+    """The tenants, their waiting jobs, and the state of the scheduler."""
+
+    memory = array(QUEUES_DTYPE)
+    tenants = array(TENANT_DTYPE, "tenants")
+    lines = array(LINE_DTYPE, "lines")  # the waiting jobs of one leaf and one gang size (listed/lines.py)
+    parked = array(PARKED_DTYPE, "lines")
+    owner = array(np.int32, "lines")  # leaf of each line
+    line_of = array(np.int32, "jobs")
+    waiters = array(np.int32, "jobs")
+    keys = array(np.float64, "jobs")  # - priority
+    ranks = array(np.float64, "jobs")  # 0: jobs of one priority are served in the order of their rows
+    # jobs that may be preempted
+    victims = array(np.int32, "replicas")
+    scratch = array(np.int32, "replicas")
+    targets = array(np.int32, "replicas")
+    states = array(np.int8, "replicas")  # of ``victims``
+    priorities = array(np.float64, "jobs")
+    latest = array(np.float64, "jobs")  # - number of the latest start
+
+
+def subtree_quotas(parent: np.ndarray, quota: np.ndarray, lend: np.ndarray, gpus: int) -> dict[str, np.ndarray]:
+    """Return the quotas of a tree of tenants.
+
+    Parameters
+    ----------
+    parent : row of the tenant above; parents come before their children
+    quota : guaranteed GPUs of each tenant [GPU]; that of an inner tenant includes those of the tenants below it
+    lend : GPUs of it that others may use [GPU]; UNLIMITED = all
+    gpus : GPUs of the cluster [GPU]: the root owns those that are no tenant's quota, and everybody may borrow them
+
+    Returns
+    -------
+    quota : int64 [GPU], not less than those of the tenants below together
+    sub : int64 [GPU], own quota and what the tenants below lend
+    guar : int64 [GPU], the part of ``sub`` that the tenant does not lend
+    """
+    count = len(parent)
+    whole, below, lent, sub, guar = (np.zeros(count, np.int64) for _ in range(5))
+    for row in range(count - 1, -1, -1):
+        whole[row] = max(int(gpus if row == 0 else quota[row]), int(below[row]))
+        sub[row] = whole[row] - below[row] + lent[row]
+        if row and lend[row] != UNLIMITED:
+            guar[row] = max(0, sub[row] - lend[row])
+        if row:
+            below[parent[row]] += whole[row]
+            lent[parent[row]] += sub[row] - guar[row]
+    return {"quota": whole, "sub": sub, "guar": guar}
+
+
+def build(instance: Instance, replicas: int, rules: dict[str, int | float]) -> Queues:
+    """Return the arrays at the beginning of a run.
+
+    Parameters
+    ----------
+    replicas : length of the table of gangs
+    rules : values of the first fields of QUEUES_DTYPE
+
+    Raises
+    ------
+    SchedulerError : a job asks for more GPUs than the limits of its tenant ever allow
+    """
+    tree, of_job = instance.tenancy
+    workload = instance.workload
+    jobs, gangs = len(workload), workload.jobs["gpus"]
+    tenants = np.zeros(len(tree.names), TENANT_DTYPE)
+    tenants["parent"], tenants["weight"], tenants["line"] = tree.parent, tree.weight, -1
+    for name in ("borrow", "most"):
+        values = getattr(tree, name)
+        tenants[name] = np.where(values == UNLIMITED, NO_LIMIT, values)
+    for name, column in subtree_quotas(tree.parent, tree.quota, tree.lend, instance.cluster.gpus).items():
+        tenants[name] = column
+
+    kinds, line_of, counts = np.unique(
+        np.stack([of_job.astype(np.int64), gangs]), axis=1, return_inverse=True, return_counts=True
+    )
+    lines = np.zeros(kinds.shape[1], LINE_DTYPE)
+    lines["gpus"], lines["begin"] = kinds[1], np.cumsum(counts) - counts
+    leaves, first, widths = np.unique(kinds[0], return_index=True, return_counts=True)
+    tenants["begin"][leaves], tenants["lines"][leaves] = first, widths
+    _check_sizes(instance, tenants, kinds, rules["policy"] == KUEUE)
+
+    told = workload.attributes.get(PRIORITY)
+    try:
+        priorities = np.zeros(jobs) if told is None else np.array(told, float)
+    except ValueError as error:
+        raise SchedulerError(f"workload {workload.name!r}, {PRIORITY}: {error}; give numbers") from None
+    memory = np.zeros((), QUEUES_DTYPE)
+    for name, value in rules.items():
+        memory[name] = value
+    parked = np.zeros(len(lines), PARKED_DTYPE)
+    parked["row"] = -1
+    victims, scratch, targets = (np.zeros(replicas, np.int32) for _ in range(3))
+    return Queues(
+        memory=memory,
+        tenants=tenants,
+        lines=lines,
+        parked=parked,
+        owner=kinds[0].astype(np.int32),
+        line_of=line_of.reshape(-1).astype(np.int32),
+        waiters=np.zeros(jobs, np.int32),
+        keys=-priorities,
+        ranks=np.zeros(jobs),
+        victims=victims,
+        scratch=scratch,
+        targets=targets,
+        states=np.zeros(replicas, np.int8),
+        priorities=priorities,
+        latest=np.zeros(jobs),
+    )
+
+
+def _check_sizes(instance: Instance, tenants: np.ndarray, kinds: np.ndarray, by_quota: bool) -> None:
+    """Refuse gangs that the limits of their tenants never admit; they would wait for ever."""
+    names = instance.tenancy[0].names
+    most = np.minimum(tenants["most"], instance.cluster.gpus)
+    room = tenants["sub"].copy()  # what the quotas leave while nothing runs
+    for row in range(1, len(tenants)):
+        above = tenants["parent"][row]
+        beyond = tenants["sub"][row] - tenants["guar"][row] + tenants["borrow"][row]
+        room[row] = tenants["guar"][row] + min(room[above], beyond)
+        most[row] = min(most[row], most[above])
+    if by_quota:
+        most = np.minimum(most, room)
+    for leaf, gang in kinds.T.tolist():
+        if gang > most[leaf]:
+            limits = "its quota, borrow and most, and those above it," if by_quota else "its field most, or one above,"
+            raise SchedulerError(
+                f"tenant {names[leaf]!r}: a job asks for {gang} GPUs, but {limits} allow {most[leaf]} at most: raise "
+                "the limit, or leave such jobs out"
+            )

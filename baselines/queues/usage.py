@@ -1,0 +1,85 @@
+"""How many GPUs of its quota, and of those of others, each tenant uses.
+
+A tenant uses first the part of its quota that it does not lend. The rest counts at the tenant above (Kueue's
+resource_node.go). The unit of all amounts is GPU.
+"""
+
+from __future__ import annotations
+
+from gpusched_env.baselines.queues.state import Queues
+from gpusched_env.core.handle import kernel
+
+
+@kernel
+def take(q: Queues, leaf: int, gpus: int) -> None:
+    """Count GPUs of a job of ``leaf`` as used."""
+    node = leaf
+    while node >= 0 and gpus > 0:
+        t = q.tenants[node]
+        own = max(0, t["guar"] - t["use"])
+        t["use"] += gpus
+        gpus -= own
+        node = t["parent"]
+
+
+@kernel
+def give(q: Queues, leaf: int, gpus: int) -> None:
+    """Undo :func:`take`."""
+    node = leaf
+    while node >= 0 and gpus > 0:
+        t = q.tenants[node]
+        above = max(0, t["use"] - t["guar"])
+        t["use"] -= gpus
+        gpus = min(gpus, above)
+        node = t["parent"]
+
+
+@kernel
+def available(q: Queues, leaf: int) -> int:
+    """Return how many more GPUs the jobs of ``leaf`` may take, by the quotas and the limits of borrowing."""
+    # Each tenant above bounds what may be taken through it: own part + min(what the tenant above has, what it borrows).
+    free = 0  # own parts on the way up
+    least = 1 << 60
+    node = leaf
+    while True:
+        t = q.tenants[node]
+        if t["parent"] < 0:
+            return min(least, free + t["sub"] - t["use"])
+        free += max(0, t["guar"] - t["use"])
+        above = max(0, t["use"] - t["guar"])
+        least = min(least, free + t["sub"] - t["guar"] - above + t["borrow"])
+        node = t["parent"]
+
+
+@kernel
+def below_caps(q: Queues, leaf: int, gpus: int) -> bool:
+    """Return whether ``leaf`` may hold ``gpus`` more GPUs by the field ``most`` of it and of the tenants above."""
+    node = leaf
+    while node >= 0:
+        if q.tenants[node]["held"] + gpus > q.tenants[node]["most"]:
+            return False
+        node = q.tenants[node]["parent"]
+    return True
+
+
+@kernel
+def hold(q: Queues, leaf: int, gpus: int) -> None:
+    """Count GPUs that the jobs of ``leaf`` get, or give back if ``gpus`` < 0."""
+    if gpus > 0:
+        take(q, leaf, gpus)
+    else:
+        give(q, leaf, -gpus)
+    node = leaf
+    while node >= 0:
+        q.tenants[node]["held"] += gpus
+        node = q.tenants[node]["parent"]
+
+
+@kernel
+def ask(q: Queues, leaf: int, jobs: int, gpus: int) -> None:
+    """Count waiting jobs of ``leaf``; both numbers are negative if jobs start."""
+    node = leaf
+    while node >= 0:
+        q.tenants[node]["waiting"] += jobs
+        q.tenants[node]["asks"] += gpus
+        node = q.tenants[node]["parent"]

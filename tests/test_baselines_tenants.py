@@ -1,0 +1,453 @@
+"""Kueue, DRF, and YARN's fair and capacity schedulers: worked examples, quotas, shares, pooling, equal logs."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from helpers import plain_python_digests
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+from test_theory_queues import erlang_c, recursion
+
+from gpusched_env.baselines import list_baselines, make_scheduler
+from gpusched_env.baselines.kueue.shares import share_of
+from gpusched_env.baselines.queues.state import KUEUE, build
+from gpusched_env.baselines.queues.usage import available, give, hold, take
+from gpusched_env.cluster import Cluster
+from gpusched_env.errors import SchedulerError
+from gpusched_env.event_log import COMPLETE, PREEMPT, RELEASE, EventLog
+from gpusched_env.instance import Instance, Semantics
+from gpusched_env.metrics import job_times, validate
+from gpusched_env.network import Network
+from gpusched_env.simulator import Scheduler, simulate
+from gpusched_env.tenants import PRIORITY, Tenant, Tenants
+from gpusched_env.workload import TENANT, Workload
+
+NAMES = sorted(set(list_baselines(tenants=True)) - set(list_baselines()))
+SPECS = (
+    *NAMES, "kueue:queueing=strict", "kueue:reclaim=lower,within=newer,queueing=strict",
+    "kueue:reclaim=any,within=lower,borrow_within=lower,threshold=2", "kueue-fair:initial=false", "drf:strict=true",
+)  # fmt: skip
+Job = tuple[float, str, int, float, float]  # arrival [s], tenant, GPUs, run time [s], priority
+
+
+def shared(tree: Sequence[Tenant], jobs: Sequence[Job], cluster: str, checkpoint_s: float = 0.0) -> Instance:
+    """Jobs of tenants, with the same run time on every placement."""
+    jobs = sorted(jobs, key=lambda job: job[0])
+    workload = Workload.from_columns([j[0] for j in jobs], [j[2] for j in jobs], [j[3] for j in jobs])
+    attributes = {TENANT: np.array([j[1] for j in jobs]), PRIORITY: np.array([j[4] for j in jobs])}
+    return Instance(
+        Cluster.parse(cluster),
+        workload.unchecked_replace(attributes=attributes),
+        Network("none"),
+        Semantics(checkpoint_s=checkpoint_s, restore_s=0.0),
+        tenants=Tenants(tuple(tree)),
+    )
+
+
+def asked(scheduler: Scheduler) -> Scheduler:
+    """The same scheduler as a subclass, for which there is no compiled loop."""
+    scheduler.__class__ = type("Asked", (type(scheduler),), {"__module__": __name__})
+    return scheduler
+
+
+def preempted(instance: Instance, spec: str) -> list[int]:
+    """Rows of the jobs that were preempted, by the compiled loop and by ``decide``."""
+    log = simulate(instance, make_scheduler(spec))
+    validate(instance, log)
+    assert simulate(instance, asked(make_scheduler(spec))).digest() == log.digest()
+    rows: list[int] = log.events["job"][log.events["kind"] == PREEMPT].tolist()
+    return rows
+
+
+# --- Kueue's documentation, by hand
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "most"),
+    [({}, {}, 20), ({}, {"lend": 4}, 14), ({"borrow": 1}, {}, 11), ({"borrow": 1}, {"lend": 0}, 10)],
+)
+def test_a_queue_reaches_its_quota_and_what_it_may_borrow(a: dict[str, int], b: dict[str, int], most: int) -> None:
+    tree = [Tenant("A", quota=10, **a), Tenant("B", quota=10, **b)]
+    queues = build(shared(tree, [(0, "A", 1, 1, 0), (0, "B", 1, 1, 0)], "1x20"), 1, {"policy": KUEUE})
+    assert available(queues.parameter, 1) == most
+    instance = shared(tree, [(0, "A", 1, 10, 0)] * 30, "1x20")
+    log = simulate(instance, make_scheduler("kueue"))
+    assert ((log.events["gpu_count"] > 0) & (log.events["time_s"] == 0)).sum() == most
+
+
+def test_reclaim_takes_the_newest_job_of_the_lowest_priority() -> None:
+    """A, 10 of 20 GPUs, runs 6 + 4 + 4 of priorities 0, 0, 5; B runs 6 and asks for 4: only the second job goes."""
+    tree = [Tenant("A", quota=10), Tenant("B", quota=10)]
+    jobs = [(1, "A", 6, 99, 0), (2, "A", 4, 99, 0), (3, "A", 4, 99, 5), (4, "B", 6, 99, 0), (9, "B", 4, 30, 0)]
+    assert preempted(shared(tree, jobs, "1x20"), "kueue:reclaim=any") == [1]
+    assert preempted(shared(tree, jobs, "1x20"), "kueue") == []
+    # a queue of a lower priority, or within no quota, reclaims nothing
+    assert preempted(shared(tree, jobs, "1x20"), "kueue:reclaim=lower") == []
+    assert preempted(shared([Tenant("A", quota=10), Tenant("B", quota=6)], jobs, "1x20"), "kueue:reclaim=any") == []
+
+
+def test_victims_that_are_not_needed_are_put_back() -> None:
+    """To get 4 GPUs the walk takes 2, then 4; the job of 2 is put back."""
+    tree = [Tenant("A", quota=2), Tenant("B", quota=8)]
+    jobs = [(0, "A", 4, 99, 0), (0, "A", 4, 99, 0), (1, "A", 2, 99, 0), (2, "B", 4, 99, 0)]
+    assert preempted(shared(tree, jobs, "1x10"), "kueue:reclaim=any") == [1]
+
+
+@pytest.mark.parametrize(
+    ("within", "priority", "gone"), [("never", 1, []), ("lower", 1, [0]), ("lower", 0, []), ("newer", 0, [])]
+)
+def test_preemption_inside_a_queue(within: str, priority: float, gone: list[int]) -> None:
+    jobs = [(0, "A", 4, 99, 0), (5, "A", 4, 9, priority)]
+    assert preempted(shared([Tenant("A", quota=4)], jobs, "1x4"), f"kueue:within={within}") == gone
+
+
+def test_newer_jobs_of_equal_priority_make_room() -> None:
+    jobs = [(0, "A", 2, 5, 0), (1, "A", 4, 9, 0), (2, "A", 2, 99, 0)]  # the third passes the second, which waits
+    instance = shared([Tenant("A", quota=4)], jobs, "1x4")
+    assert preempted(instance, "kueue:within=newer") == [2]
+    assert preempted(instance, "kueue:within=lower") == []
+    assert preempted(instance, "kueue:within=newer,queueing=strict") == []  # the third must not pass
+
+
+def test_fair_shares_are_thousandths_of_what_the_cohort_lends() -> None:
+    for weight, share in ((1.0, 300.0), (2.0, 150.0)):
+        tree = [Tenant("A", quota=10, weight=weight), Tenant("B", quota=10), Tenant("C", quota=20)]
+        instance = shared(tree, [(0, name, 1, 1, 0) for name in "ABC"], "5x8")
+        queues = build(instance, 1, {"policy": KUEUE})
+        hold(queues.parameter, 1, 22)
+        hold(queues.parameter, 2, 18)
+        assert [share_of(queues.parameter, node) for node in (1, 2, 3)] == [share, 200.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("victim", "weight", "initial", "gone"),
+    [(2, 1.0, "false", [2]), (4, 1.0, "false", []), (4, 1.0, "true", [2]), (2, 2.0, "true", [])],
+)
+def test_fair_sharing_preempts_by_final_then_by_initial_shares(
+    victim: int, weight: float, initial: str, gone: list[int]
+) -> None:
+    """A holds 22 of 40 GPUs: 300. B asks for 2 and would have 250: a victim of 2 leaves A 250, one of 4 200."""
+    tree = [Tenant("A", quota=10, weight=weight), Tenant("B", quota=10), Tenant("C", quota=20)]
+    jobs = [(0, "A", 22 - victim, 99, 0), (0, "B", 18, 99, 0), (1, "A", victim, 99, 0), (9, "B", 2, 99, 0)]
+    found = preempted(shared(tree, jobs, "5x8"), f"kueue-fair:initial={initial}")
+    assert found[:1] == gone
+
+
+def test_the_first_cycle_starts_jobs_that_do_not_borrow() -> None:
+    """The job of A is older and of a higher priority, but it borrows."""
+    tree = [Tenant("A", quota=2), Tenant("B", quota=4)]
+    jobs = [(0, "A", 6, 5, 0), (1, "A", 4, 9, 7), (2, "B", 4, 9, 0)]
+    times = job_times(shared(tree, jobs, "1x6"), simulate(shared(tree, jobs, "1x6"), make_scheduler("kueue")))
+    assert times["first_start_s"].tolist() == [0.0, 14.0, 5.0]
+
+
+def test_quota_is_kept_for_a_job_whose_victims_are_in_a_checkpoint() -> None:
+    """B asks for 6 of 8 GPUs at 10, while 2 are free; 4 come free at 15. A's job of 2 must wait until B has ended."""
+    tree = [Tenant("A", quota=2), Tenant("B", quota=6)]
+    jobs = [(0, "A", 2, 99, 0), (0, "A", 4, 99, 0), (10, "B", 6, 20, 0), (10, "A", 2, 30, 0), (12, "A", 2, 30, 0)]
+    instance = shared(tree, jobs, "1x8", checkpoint_s=5.0)
+    assert preempted(instance, "kueue:reclaim=any") == [1]
+    times = job_times(instance, simulate(instance, make_scheduler("kueue:reclaim=any")))
+    # the jobs of A ask again when B has ended, the oldest first; the preempted one is the oldest
+    assert times["first_start_s"].tolist() == [0.0, 0.0, 15.0, 35.0, 65.0]
+
+
+def test_quota_in_a_tree_counts_at_the_level_that_lends_it() -> None:
+    """D lends 5 of its 20 GPUs: X reaches 20, Y outside reaches 20 + 5; use of the part that is not lent stays in D."""
+    tree = [
+        Tenant("D", quota=20, lend=5), Tenant("X", "D", quota=10), Tenant("Z", "D", quota=10), Tenant("Y", quota=20)
+    ]  # fmt: skip
+    instance = shared(tree, [(0, name, 1, 1, 0) for name in "XYZ"], "5x8")
+    queues = build(instance, 1, {"policy": KUEUE})
+    names = instance.tenancy[0].names
+    x, y = names.index("X"), names.index("Y")
+    assert (available(queues.parameter, x), available(queues.parameter, y)) == (40, 25)
+    take(queues.parameter, x, 15)
+    assert (available(queues.parameter, x), available(queues.parameter, y)) == (25, 25)
+    take(queues.parameter, x, 3)
+    assert (available(queues.parameter, x), available(queues.parameter, y)) == (22, 22)
+    give(queues.parameter, x, 18)
+    assert (available(queues.parameter, x), available(queues.parameter, y)) == (40, 25)
+
+
+def test_a_gang_that_no_limit_admits_is_refused() -> None:
+    tree = [Tenant("A", quota=4, borrow=2), Tenant("B", quota=4)]
+    with pytest.raises(SchedulerError, match=r"tenant 'A': a job asks for 7 GPUs, .* allow 6 at most: raise"):
+        simulate(shared(tree, [(0, "A", 7, 1, 0)], "1x8"), make_scheduler("kueue"))
+    with pytest.raises(SchedulerError, match=r"tenant 'A': a job asks for 7 GPUs, .* allow 3 at most"):
+        simulate(shared([Tenant("A", most=3)], [(0, "A", 7, 1, 0)], "1x8"), make_scheduler("drf"))
+    with pytest.raises(SchedulerError, match="kueue, reclaim: unknown policy 'al'"):
+        make_scheduler("kueue:reclaim=al")
+
+
+# --- properties of small runs
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> Instance:
+    """Tenants whose quotas fill the cluster, and jobs of whole seconds."""
+    tree = [
+        Tenant(
+            name,
+            quota=draw(st.integers(1, 4)),
+            weight=float(draw(st.integers(1, 3))),
+            borrow=draw(st.none() | st.integers(0, 3)),
+            lend=draw(st.none() | st.integers(0, 3)),
+        )
+        for name in "ABC"
+    ]
+    job = st.tuples(
+        st.integers(0, 30), st.sampled_from(tree), st.integers(1, 4), st.integers(1, 20), st.integers(0, 2)
+    )  # fmt: skip
+    jobs = [
+        (float(at), t.name, min(gpus, t.quota), float(s), float(p))
+        for at, t, gpus, s, p in draw(st.lists(job, min_size=1, max_size=25))
+    ]
+    return shared(tree, jobs, f"1x{sum(t.quota for t in tree)}", checkpoint_s=float(draw(st.sampled_from([0, 3]))))
+
+
+def held_after(instance: Instance, log: EventLog) -> list[tuple[float, dict[str, int], set[int], set[int]]]:
+    """For each time: GPUs that each tenant holds after its events, rows that wait, and rows that started then."""
+    names, gangs = instance.workload.attributes[TENANT], instance.workload.jobs["gpus"]
+    held, waiting = dict.fromkeys("ABC", 0), set[int]()
+    states = []
+    events = log.events
+    ends = [*(np.flatnonzero(np.diff(events["time_s"])) + 1).tolist(), len(events)]
+    for begin, end in pairwise([0, *ends]):
+        started = set[int]()
+        for event in events[begin:end]:
+            row = int(event["job"])
+            if event["kind"] == 0:
+                waiting.add(row)
+            elif event["gpu_count"] > 0:
+                waiting.discard(row)
+                started.add(row)
+                held[names[row]] += int(gangs[row])
+            elif event["kind"] in (COMPLETE, RELEASE):
+                held[names[row]] -= int(gangs[row])
+                if event["kind"] == RELEASE:
+                    waiting.add(row)
+        states.append((float(events["time_s"][begin]), dict(held), set(waiting), started))
+    return states
+
+
+@pytest.mark.parametrize("spec", ["kueue", "kueue:queueing=strict", "kueue-reclaim", "kueue-fair"])
+@settings(max_examples=60)
+@given(instance=runs())
+def test_quotas_are_exceeded_only_by_borrowing(spec: str, instance: Instance) -> None:
+    log = simulate(instance, make_scheduler(spec))
+    validate(instance, log)
+    assert instance.tenants is not None
+    for _, held, _, _ in held_after(instance, log):
+        beyond = pool = 0
+        for t in instance.tenants.tree:
+            assert held[t.name] <= t.quota + (math.inf if t.borrow is None else t.borrow)
+            own = 0 if t.lend is None else max(0, t.quota - t.lend)  # what it does not lend
+            beyond += max(0, held[t.name] - own)
+            pool += t.quota - own
+        assert beyond <= pool
+
+
+@pytest.mark.parametrize("spec", ["kueue:reclaim=any", "kueue-reclaim"])
+@settings(max_examples=100)
+@given(instance=runs())
+def test_a_lender_gets_its_quota_back_at_once(spec: str, instance: Instance) -> None:
+    """No job waits within the quota of its queue, unless a possible victim has started at this very time."""
+    instance = with_free_preemption(instance)
+    log = simulate(instance, make_scheduler(spec))
+    assert instance.tenants is not None
+    quota = {t.name: t.quota for t in instance.tenants.tree}
+    names, gangs = instance.workload.attributes[TENANT], instance.workload.jobs["gpus"]
+    for time_s, held, waiting, started in held_after(instance, log):
+        for row in waiting:
+            if not started:
+                assert held[names[row]] + gangs[row] > quota[names[row]], (time_s, row)
+
+
+def with_free_preemption(instance: Instance) -> Instance:
+    """The same problem with free preemption."""
+    semantics = dataclasses.replace(instance.semantics, checkpoint_s=0.0)
+    return Instance(instance.cluster, instance.workload, instance.network, semantics, tenants=instance.tenants)
+
+
+@pytest.mark.parametrize("spec", SPECS)
+@settings(max_examples=25)
+@given(instance=runs())
+def test_the_compiled_loop_gives_the_log_of_decide(spec: str, instance: Instance) -> None:
+    log = simulate(instance, make_scheduler(spec))
+    validate(instance, log)
+    assert simulate(instance, asked(make_scheduler(spec))).digest() == log.digest()
+
+
+# --- shares
+
+
+def max_min_by_programs(demand: np.ndarray, weight: np.ndarray, gpus: int) -> np.ndarray:
+    """Weighted max-min shares: raise the least share, fix those that cannot rise, and repeat."""
+    count = len(demand)
+    fixed = np.full(count, np.nan)
+    while np.isnan(fixed).any():
+        free = np.isnan(fixed)
+        # variables x, t: maximise t with x_i >= w_i t for those not fixed
+        rows = [[-1.0 * (j == i) for j in range(count)] + [weight[i]] for i in np.flatnonzero(free)]
+        bounds = [(0, demand[i]) if free[i] else (fixed[i], fixed[i]) for i in range(count)] + [(0, None)]
+        total = [[1.0] * count + [0.0]]
+        best = linprog([0.0] * count + [-1.0], rows + total, [0.0] * len(rows) + [gpus], bounds=bounds)
+        level = best.x[-1]
+        full = free & (demand <= weight * level + 1e-9)
+        done = full if full.any() else free
+        fixed[done] = np.minimum(demand, weight * level)[done]
+    return fixed
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    demand=st.lists(st.integers(0, 30), min_size=2, max_size=6).filter(any),
+    weights=st.lists(st.integers(1, 5), min_size=6, max_size=6),
+)
+def test_dominant_shares_are_those_of_linear_programs(demand: list[int], weights: list[int]) -> None:
+    """Jobs of one GPU: rounding gives no tenant a job too many, and what the others lack is spread by weight."""
+    names = [f"t{i}" for i in range(len(demand))]
+    tree = [Tenant(name, weight=float(w)) for name, w in zip(names, weights, strict=False)]
+    jobs = [(0.0, name, 1, 10.0, 0.0) for name, count in zip(names, demand, strict=True) for _ in range(count)]
+    instance = shared(tree, jobs, "1x24")
+    log = simulate(instance, make_scheduler("drf"))
+    rows = log.events["job"][(log.events["gpu_count"] > 0) & (log.events["time_s"] == 0)]
+    held = np.array([(instance.workload.attributes[TENANT][rows] == name).sum() for name in names])
+    asks, weight = np.array(demand, float), np.array(weights[: len(demand)], float)
+    exact = max_min_by_programs(asks, weight, 24)
+    assert held.sum() == min(24, sum(demand))
+    # Each tenant has at most one job beyond its level, so the level is at most (tenants / weight of those that lack
+    # GPUs) below that of the programs.
+    lacking = exact < asks - 1e-6
+    lag = len(demand) / weight[lacking].sum() if lacking.any() else 0.0
+    assert (held < exact + 1 + 1e-6).all()
+    assert (held > exact - weight * lag - 1e-6).all()
+
+
+def test_orders_of_the_fair_and_the_capacity_scheduler() -> None:
+    """8 GPUs free at 9; A holds 2 of 2, B 0 of 4, C 0 of 0 with weight 9: by hand, the first starts at 9."""
+    tree = [Tenant("A", quota=2), Tenant("B", quota=4), Tenant("C", weight=9.0)]
+    jobs = [(0, "A", 2, 99, 0), (0, "A", 8, 9, 0), *[(1, name, 1, 50, 0) for name in "ABC" for _ in range(8)]]
+    started = {}
+    for name in ("drf", "fair", "capacity"):
+        instance = shared(tree, jobs, "1x10")
+        log = simulate(instance, make_scheduler(name))
+        rows = log.events["job"][(log.events["gpu_count"] > 0) & (log.events["time_s"] == 9)]
+        started[name] = "".join(instance.workload.attributes[TENANT][rows].tolist())
+    # drf: B 0, C 0 (B is listed first), then C's 1/9 < B's 1; C keeps being first up to 8/9
+    assert started["drf"] == "B" + "CCCCCCC"
+    # fair: B below its minimum 4 first, until it holds 4; then C, whose GPUs count 1/9
+    assert started["fair"] == "BBBB" + "CCCC"
+    # capacity: B/4 below A/2 until both hold their quota, ties to A; queues without quota come last
+    assert started["capacity"] == "BBBB" + "AB" + "BA"
+
+
+def test_caps_hold_and_do_not_block_others() -> None:
+    tree = [Tenant("A", most=3), Tenant("B")]
+    jobs = [(0.0, name, 1, 10.0, 0.0) for name in "AB" for _ in range(9)]
+    for spec in ("drf", "drf:strict=true", "fair", "capacity", "kueue"):
+        instance = shared(tree, jobs, "1x8")
+        log = simulate(instance, make_scheduler(spec))
+        rows = log.events["job"][(log.events["gpu_count"] > 0) & (log.events["time_s"] == 0)]
+        assert sorted(instance.workload.attributes[TENANT][rows].tolist()) == ["A"] * 3 + ["B"] * 5, spec
+
+
+# --- pooling
+
+
+def test_pooling_never_waits_longer_in_total_than_partitions() -> None:
+    """Two M/M/4 queues that lend nothing wait as Erlang's formula says; one M/M/8 queue waits less."""
+    rng = np.random.default_rng(5)
+    count, rate = 20_000, 3.2  # of each tenant; run times of mean 1 s
+    apart, pooled = [], []
+    for _ in range(10):
+        arrival = {name: np.cumsum(rng.exponential(1 / rate, count)) for name in "AB"}
+        jobs = [
+            (float(at), name, 1, float(s), 0.0)
+            for name in "AB"
+            for at, s in zip(arrival[name], rng.exponential(1.0, count), strict=True)
+        ]
+        walled = [Tenant("A", quota=4, lend=0), Tenant("B", quota=4, lend=0)]
+        instance = shared(walled, jobs, "1x8")
+        wait = job_times(instance, simulate(instance, make_scheduler("kueue")))["queueing_s"]
+        names, rows = instance.workload.attributes[TENANT], instance.workload.jobs
+        for name in "AB":  # each partition is a queue of its own
+            own = rows[names == name]
+            expected = recursion(own["arrival_s"], own["duration_s"], 4)
+            np.testing.assert_allclose(wait[names == name], expected, rtol=1e-9, atol=1e-6)
+        lent = shared([Tenant("A", quota=4), Tenant("B", quota=4)], jobs, "1x8")
+        pool = job_times(lent, simulate(lent, make_scheduler("fifo")))["queueing_s"]
+        assert pool.sum() < wait.sum()
+        apart.append(float(wait.mean()))
+        pooled.append(float(pool.mean()))
+    for means, servers in ((apart, 4), (pooled, 8)):
+        offered = rate * servers / 4
+        theory = erlang_c(servers, offered) / (servers - offered)
+        error = float(np.std(means, ddof=1)) / math.sqrt(len(means))
+        assert abs(np.mean(means) - theory) < 4 * error, (servers, np.mean(means), error, theory)
+        assert 4 * error < 0.3 * theory
+
+
+# --- the same everywhere
+
+
+def busy() -> Instance:
+    """Sixty jobs of three queues on sixteen GPUs, drawn as whole numbers."""
+    rng = np.random.default_rng(3)
+    tree = [
+        Tenant("D", quota=12, lend=6), Tenant("A", "D", quota=4, weight=2.0), Tenant("B", "D", quota=8),
+        Tenant("C", quota=4, borrow=8),
+    ]  # fmt: skip
+    columns = [rng.integers(0, 300, 60), rng.choice([1, 2, 4], 60), rng.integers(10, 60, 60), rng.integers(0, 3, 60)]
+    names = rng.choice(["A", "B", "C"], 60).tolist()
+    rows = zip(*(c.tolist() for c in columns), names, strict=True)
+    return shared(tree, [(float(a), name, g, float(s), float(p)) for a, g, s, p, name in rows], "4x4", 5.0)
+
+
+GOLDEN: dict[str, str] = {
+    "capacity": "70c24b85ebd532ff",
+    "drf": "7b63a78f819b10f1",
+    "fair": "a63cf2a4c25c750d",
+    "kueue": "7705413c2ef49d61",
+    "kueue-fair": "527218acff222f94",
+    "kueue-reclaim": "5be36637b049b775",
+    "kueue:queueing=strict": "e2b6e49ab7a332ef",
+    "kueue:reclaim=lower,within=newer,queueing=strict": "78a1c891ef7b58a8",
+    "kueue:reclaim=any,within=lower,borrow_within=lower,threshold=2": "3b1ef17b6d1dfd2a",
+    "kueue-fair:initial=false": "3bcd03eee5ea2591",
+    "drf:strict=true": "662cfeb715708a71",
+}
+
+
+def digests() -> list[str]:
+    """Digest of each scheduler on :func:`busy`, for a process without compilation."""
+    return [simulate(busy(), make_scheduler(spec)).digest() for spec in SPECS]
+
+
+def test_logs_are_the_golden_ones() -> None:
+    assert dict(zip(SPECS, (digest[:16] for digest in digests()), strict=True)) == GOLDEN
+
+
+def test_plain_python_gives_the_same_logs() -> None:
+    assert plain_python_digests("test_baselines_tenants") == digests()
+
+
+def test_a_workload_without_tenants_is_one_queue() -> None:
+    instance = shared([Tenant("A")], [(float(i), "A", 1 + i % 4, 30.0, 0.0) for i in range(30)], "1x8")
+    alone = Instance(
+        instance.cluster,
+        instance.workload.unchecked_replace(attributes={}),
+        instance.network,
+        instance.semantics,
+    )
+    expected = simulate(alone, make_scheduler("fifo-skip")).digest()
+    for name in ("kueue", "drf", "fair", "capacity"):
+        assert simulate(alone, make_scheduler(name)).digest() == expected, name
