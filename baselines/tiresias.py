@@ -100,12 +100,12 @@ class Tiresias(Scheduler):
         """Put every job into the first queue."""
         self._forgiven_s = np.zeros(64)  # [s] productive seconds up to the last promotion
         self._waits_since_s = np.zeros(64)  # [s] time of the last promotion, from which the wait counts
-        self._sample = np.sort(self.history) if self.history else published_sizes()
+        self._sample = self._past_sizes()
         self._upper = np.array([*self.thresholds, math.inf])
 
     def player(self, simulation: Simulation) -> ListedRun | None:
-        """Return the compiled loop, which exists only for policy "las" without promotion."""
-        if type(self) is not Tiresias or self.policy != "las" or math.isfinite(self.knob):
+        """Return the compiled loop, which exists only without promotion."""
+        if type(self) is not Tiresias or math.isfinite(self.knob):
             return None
         rules = ListRules(
             QUEUES,
@@ -114,6 +114,7 @@ class Tiresias(Scheduler):
             thresholds=self.thresholds,
             packlimit=self.packlimit,
             incumbents=self.incumbents_first,
+            history=tuple(self._past_sizes().tolist()) if self.policy == "gittins" else (),
         )
         return listed_run(self, simulation, rules)
 
@@ -140,6 +141,9 @@ class Tiresias(Scheduler):
         changes = np.concatenate([demotion, self._promotion_s(view, waiting)])
         # A change may be at the present time within rounding; the time of the next call must nevertheless be later.
         yield Wait(max(float(changes.min(initial=math.inf)), math.nextafter(view.now_s, math.inf)))
+
+    def _past_sizes(self) -> np.ndarray:
+        return np.sort(self.history) if self.history else published_sizes()
 
     def _grow(self, jobs: int) -> None:
         if jobs > len(self._forgiven_s):
