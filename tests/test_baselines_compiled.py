@@ -137,7 +137,8 @@ def test_the_compiled_loop_gives_the_log_of_decide_where_jobs_share_gpus(spec: s
 
 
 @pytest.mark.parametrize(
-    "spec", ["fifo-easy", "sjf:estimator=noisy", "tiresias-g:knob=3", "tiresias:knob=3", "fifo:placement=share-first-fit"]
+    "spec",
+    ["fifo-easy", "sjf:estimator=noisy", "tiresias-g:knob=3", "tiresias:knob=3", "fifo:placement=share-first-fit"],
 )
 def test_decide_is_called_for_features_without_a_compiled_loop(spec: str) -> None:
     racks = Cluster.parse("4x4/2")
