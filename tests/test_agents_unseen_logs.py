@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import random_instance
 
 from gpusched_env.agents.unseen_logs.rivals import RIVALS, spec_of, tuned_rivals
 from gpusched_env.agents.unseen_logs.scores import Score, ratio
+from gpusched_env.agents.unseen_logs.timing import decision_points, one_of_each_log
 from gpusched_env.agents.unseen_logs.windows import (
     BURST_JOBS,
+    LOGS,
     PARTS,
     TEST,
     TRAINING,
@@ -20,6 +24,7 @@ from gpusched_env.agents.unseen_logs.windows import (
 )
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.errors import ScenarioError
+from gpusched_env.simulator import ClusterView, Decision, Simulation
 
 NOWHERE = Path("no-logs")  # windows of generators need no logs
 
@@ -107,3 +112,26 @@ def test_ratios_are_geometric_means_inside_their_intervals() -> None:
 
 def with_mean(score: Score, mean_jct_s: float) -> Score:
     return type(score)(**{**{name: getattr(score, name) for name in score.__struct_fields__}, "mean_jct_s": mean_jct_s})
+
+
+@pytest.mark.parametrize("spec", ["learned", "fifo-skip", "tiresias"])
+def test_decision_points_are_those_that_a_scheduler_is_asked_at(spec: str) -> None:
+    instance = random_instance(3)
+
+    class Asked(type(make_scheduler(spec))):  # type: ignore[misc]
+        asked = 0
+
+        def decide(self, view: ClusterView) -> Iterable[Decision]:
+            self.asked += 1
+            return super().decide(view)
+
+    scheduler = make_scheduler(spec)
+    scheduler.__class__ = Asked
+    Simulation(instance).run(scheduler)
+    assert decision_points(spec, instance) == scheduler.asked > 0
+
+
+def test_one_window_of_each_log_is_timed() -> None:
+    chosen = one_of_each_log(32)
+    assert set(chosen) == set(LOGS.values())
+    assert all(LOGS[window.part] == log and window.nodes <= 32 for log, window in chosen.items())

@@ -73,7 +73,7 @@ RIVALS: Final = (
         },
         700,
     ),
-    Rival("tiresias-dally", {"lease_s": (300.0, 28_800.0)}, 420),
+    Rival("tiresias-dally", {"lease_s": _LEASES}, 6),
     Rival("gandiva-dally", {"lease_s": _LEASES}, 6),
 )  # fmt: skip
 
