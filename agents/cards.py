@@ -8,13 +8,14 @@ from typing import Any, Final
 
 import msgspec
 
-from gpusched_env.agents.checkpoints import LARGEST_BYTES
+from gpusched_env.agents.checkpoints import LARGEST_BYTES, format_of
 from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.files import file_digest, whole, write_whole
 
+NETWORK_KIND: Final = "token-network"
 # Kind of an agent -> the class that plays it: a dataclass of schedulers whose field ``agent`` takes the agent's name.
 PLAYED_BY: Final = {
-    "token-network": "gpusched_env.agents.learned:LearnedScheduler",
+    NETWORK_KIND: "gpusched_env.agents.learned:LearnedScheduler",
     "index-policy": "gpusched_env.agents.index_policy.scheduler:IndexPolicy",
     "type-index": "gpusched_env.agents.type_index:TypeIndex",
 }
@@ -113,6 +114,15 @@ def read_card(name: str) -> Card:
     if card.name != name or card.kind not in PLAYED_BY:
         raise SchedulerError(f"{path}: the card is of {card.kind} {card.name!r}; install the package again")
     return card
+
+
+def kind_of_file(path: Path) -> str:
+    """Return the kind of the agent in a checkpoint, a key of :data:`PLAYED_BY`; a file of no such kind is a network's.
+
+    Formats are named after kinds: ``gpusched-KIND-VERSION``.
+    """
+    kind = format_of(path).removeprefix("gpusched-").rpartition("-")[0]
+    return kind if kind in PLAYED_BY else NETWORK_KIND
 
 
 def put(card: Card, model: Path) -> None:

@@ -1,13 +1,13 @@
 """Train the tuner of delay timers that suits the cells of gpusched_env.agents.timer_cells.
 
-    python -m gpusched_env.agents.cells_tuner                 the tuner that ships as timers=cells
+    python -m gpusched_env.agents.cells_tuner                 a tuner like the one that ships as timers=cells
     python -m gpusched_env.agents.cells_tuner --quick --output runs/quick
 
 The tuner is a network of four hidden units that reads a few columns. Every static pair of a grid is played on every
 training cell. CMA-ES then searches the weights on this table: the score of a tuner is that of the pairs which it would
 choose at the mean observation of each cell, interpolated between pairs of the grid. So the search itself plays nothing.
 Of the results of several searches, the one that is best on the validation cells is kept, where it is played. The folder
-of results has table.npz, tuner.npz and learning.csv.
+of results has table.npz, tuner.npz and learning.csv. The search needs the package cmaes (extra ``tuning``).
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from typing import Any, Final, Self
 import numpy as np
 
 import gpusched_env
+from gpusched_env.agents.cma import cma_es
 from gpusched_env.agents.learned_timers import LearnedTimers
 from gpusched_env.agents.static_timers import pair_action, pairs
 from gpusched_env.agents.timer_cells import TRAINING_CELLS, VALIDATION_CELLS, TimerCell
-from gpusched_env.agents.timer_cma import CovarianceEvolution
 from gpusched_env.agents.timer_network import TimerNetwork, input_names, joined
 from gpusched_env.agents.timer_problems import TRAINING_SEEDS, VALIDATION_SEEDS, Played, play_network, play_static
 from gpusched_env.agents.timer_problems import score as score_of
@@ -267,10 +267,11 @@ def search(table: Table, config: CellsConfig, seed: int) -> np.ndarray:
         far = float((((vector - start) / scale) ** 2).mean())
         return loss(table.expected(network_of(vector))) + PENALTY * far
 
-    evolution = CovarianceEvolution(start, scale, config.samples, seed)
+    evolution = cma_es(start, scale, config.samples, seed)
     for _ in range(config.generations):
-        evolution.step(score)
-    return evolution.mean
+        evolution.tell([(vector, score(vector)) for vector in [evolution.ask() for _ in range(config.samples)]])
+    mean: np.ndarray = evolution.mean
+    return mean
 
 
 def validate(network: TimerNetwork, cells: Sequence[TimerCell], seeds: Sequence[int]) -> np.ndarray:

@@ -49,6 +49,15 @@ def write_checkpoint(path: Path, metadata: Mapping[str, Any], arrays: Mapping[st
         partial.write_bytes(stream.getvalue())
 
 
+def format_of(path: Path) -> str:
+    """Return the format of a checkpoint; "" = the file is missing or is no checkpoint."""
+    try:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:
+            return str(json.loads(file[_METADATA].tobytes())["format"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile):
+        return ""
+
+
 def read_checkpoint(path: Path, file_format: str, what: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Read metadata and arrays that :func:`write_checkpoint` wrote.
 

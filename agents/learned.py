@@ -37,7 +37,8 @@ class LearnedScheduler(Scheduler):
     decision point it is asked for actions until it waits; actions that are not feasible are masked.
 
     Registered as ``learned``: ``learned:NAME`` plays an agent of the package (``gpusched agents list``), and
-    ``learned:path=runs/philly-64/model.npz`` one of your own.
+    ``learned:path=runs/philly-64/model.npz`` one of your own. A file of another kind of agent, such as an index policy,
+    is played by the scheduler that reads it.
 
     Parameters
     ----------

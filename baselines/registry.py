@@ -9,6 +9,7 @@ import keyword
 import re
 from collections.abc import Callable
 from math import inf
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from gpusched_env.baselines.own_code import import_named
@@ -424,8 +425,8 @@ def make_scheduler(spec: str, **overrides: Any) -> Scheduler:
     load_plugins()
     name, _, rest = spec.partition(":")
     if name in BASELINES:
-        named = name == LEARNED and not {"agent", "path"} & set(overrides)
-        baseline, rest = _agent(rest) if named else (BASELINES[name], rest)
+        named = name == LEARNED and "agent" not in overrides
+        baseline, rest = _agent(rest, str(overrides.get("path", ""))) if named else (BASELINES[name], rest)
         cls = _load(baseline.target)
         given = baseline.parameters | _parse(cls, spec, rest)
     elif "." in name or rest:
@@ -445,12 +446,16 @@ def make_scheduler(spec: str, **overrides: Any) -> Scheduler:
     return scheduler
 
 
-def _agent(rest: str) -> tuple[Baseline, str]:
-    """Return the scheduler that plays ``learned:REST``, and its parameters without the name of the agent."""
-    name, *others = re.split("[,:]", rest or GENERAL_AGENT, maxsplit=1)
-    if "=" in name:
-        return BASELINES[LEARNED], rest
+def _agent(rest: str, path: str) -> tuple[Baseline, str]:
+    """Return the scheduler that plays ``learned:REST``, and its parameters without the name of the agent.
+
+    A file, ``path`` or the parameter of this name, is played by the scheduler that can read it.
+    """
     cards = importlib.import_module("gpusched_env.agents.cards")  # imported late: agents import the baselines
+    name, *others = re.split("[,:]", rest or GENERAL_AGENT, maxsplit=1)
+    if "=" in name or path:
+        path = path or next((one[len("path=") :] for one in rest.split(",") if one.startswith("path=")), "")
+        return BASELINES[LEARNED]._replace(target=cards.PLAYED_BY[cards.kind_of_file(Path(path))]), rest
     target = cards.PLAYED_BY[cards.read_card(name).kind]
     return BASELINES[LEARNED]._replace(target=target, parameters={"agent": name}), "".join(others)
 

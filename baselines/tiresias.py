@@ -111,14 +111,14 @@ class Tiresias(Scheduler):
         self._checked_s = 0.0  # [s] time up to which this is known
         self._queued = np.zeros(64, np.int64)  # queue of each job at the last decision point
         self._entered_s = np.zeros(64)  # [s] time at which it entered this queue, 0 = on arrival
-        self._sample = np.sort(self.history) if self.history else published_sizes()
+        self._sample = self._past_sizes()
         self._upper = np.array([*self.thresholds, math.inf])
 
     def player(self, simulation: Simulation) -> ListedRun | None:
-        """Return the compiled loop, which exists only for policy "las" without promotion."""
+        """Return the compiled loop, which exists only without promotion, entry order and demotion by held time."""
         if (
             type(self) is not Tiresias
-            or self.policy != "las"
+            or self.policy == "entry"
             or math.isfinite(self.knob)
             or self.demote_on != "progress"
         ):
@@ -130,6 +130,7 @@ class Tiresias(Scheduler):
             thresholds=self.thresholds,
             packlimit=self.packlimit,
             incumbents=self.incumbents_first,
+            history=tuple(self._past_sizes().tolist()) if self.policy == "gittins" else (),
         )
         return listed_run(self, simulation, rules)
 
@@ -163,6 +164,9 @@ class Tiresias(Scheduler):
         changes = np.concatenate([demotion, self._promotion_s(view, waiting)])
         # A change may be at the present time within rounding; the time of the next call must nevertheless be later.
         yield Wait(max(float(changes.min(initial=math.inf)), math.nextafter(view.now_s, math.inf)))
+
+    def _past_sizes(self) -> np.ndarray:
+        return np.sort(self.history) if self.history else published_sizes()
 
     def _grow(self, jobs: int) -> None:
         if jobs > len(self._forgiven_s):

@@ -85,6 +85,19 @@ def test_an_agent_plays_by_name_as_by_path() -> None:
     assert by_name.digest() == simulate(get_scenario("tiny-v1").instance(0), own).digest()
 
 
+def test_a_file_is_played_by_the_scheduler_that_reads_it() -> None:
+    instance = get_scenario("tiny-v1").instance(0)
+    played = {name: cards.shipped_folder() / f"{name}.npz" for name in ("general", "heterogeneous")}
+    for name, path in played.items():
+        by_path, by_name = make_scheduler(f"learned:path={path}"), make_scheduler(f"learned:{name}")
+        assert type(by_path) is type(by_name)
+        assert make_scheduler("learned", path=str(path)) == by_path
+    logs = {
+        simulate(instance, make_scheduler(f"learned:{text}")).digest() for text in ("", f"path={played['general']}")
+    }
+    assert len(logs) == 1
+
+
 def test_both_forms_of_parameters_mean_the_same() -> None:
     one, other, third = (
         make_scheduler(f"learned:{NAME}{text}") for text in (",greedy=on,seed=3", ":greedy=on,seed=3", "")

@@ -23,7 +23,8 @@ LISTED = (
     "srtf:placement=consolidate", "srsf", "las", "las:round_s=50", "las-2d:placement=consolidate", "tiresias",
     "tiresias:thresholds=50/400,incumbents_first=true", "tiresias:packlimit=0,placement=spread",
     "tiresias:thresholds=20/40/90/200,placement=random", "tiresias:packlimit=inf,thresholds=20/60",
-    "srtf:placement=most-free",
+    "srtf:placement=most-free", "tiresias-g", "tiresias-g:thresholds=50/400,incumbents_first=true",
+    "tiresias-g:packlimit=inf,thresholds=20/60,history=30/10/200/90", "tiresias-g:packlimit=0,placement=random",
 )  # fmt: skip
 
 
@@ -102,6 +103,7 @@ def test_keys_much_larger_than_the_clock_are_compared_exactly(spec: str, seed: i
         ("las", LINES),
         ("tiresias", LIST),  # some models are skewed, so placement matters
         ("tiresias:packlimit=inf", LINES),
+        ("tiresias-g:packlimit=inf", LIST),  # the index of a running job changes with time
     ],
 )
 def test_waiting_jobs_are_kept_in_one_line_for_each_gang_size_where_that_changes_nothing(spec: str, along: int) -> None:
@@ -135,7 +137,8 @@ def test_the_compiled_loop_gives_the_log_of_decide_where_jobs_share_gpus(spec: s
 
 
 @pytest.mark.parametrize(
-    "spec", ["fifo-easy", "sjf:estimator=noisy", "tiresias-g", "tiresias:knob=3", "fifo:placement=share-first-fit"]
+    "spec",
+    ["fifo-easy", "sjf:estimator=noisy", "tiresias-g:knob=3", "tiresias:knob=3", "fifo:placement=share-first-fit"],
 )
 def test_decide_is_called_for_features_without_a_compiled_loop(spec: str) -> None:
     racks = Cluster.parse("4x4/2")

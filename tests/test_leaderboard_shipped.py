@@ -8,7 +8,7 @@ from published import TRACES
 
 from gpusched_env.baselines import BASELINES
 from gpusched_env.leaderboard import SUFFIX, TRACKS, get_track, read_entry, verify
-from gpusched_env.leaderboard.baseline_entries import LEFT_OUT, absent, fitting, shipped_entries
+from gpusched_env.leaderboard.baseline_entries import LEFT_OUT, absent, agents_of, fitting, shipped_entries
 from gpusched_env.leaderboard.claims import check_claims
 from gpusched_env.leaderboard.replaying import Budget
 from gpusched_env.leaderboard.verifying import verify_run
@@ -45,7 +45,21 @@ def test_every_scheduler_that_fits_a_track_has_an_entry_or_is_listed_as_absent(t
     there = [read_entry(path).player.spec for path in shipped_entries(track.name)]
     missing = {name for names in absent(problem).values() for name in names}
     assert sorted(there) == sorted(set(fitting(problem)) - missing)
-    assert set(there) | missing == {name for name, baseline in BASELINES.items() if not baseline.variant_of}
+    registered = {name for name, baseline in BASELINES.items() if not baseline.variant_of}
+    assert set(there) | missing == registered | set(agents_of(problem))
+
+
+def test_agents_have_entries_on_the_tracks_of_their_scenarios_and_say_on_what_they_learned():
+    agents = {track.name: agents_of(track.problem()) for track in TRACKS if track.windows is None}
+    assert {name for cards in agents.values() for name in cards} == {
+        "learned:philly-64", "learned:ring-all-reduce", "learned:heterogeneous", "learned:sharing"
+    }  # fmt: skip
+    for track, cards in agents.items():
+        for name, card in cards.items():
+            [path] = [path for path in shipped_entries(track) if name_of(path) == f"{track}-{name.replace(':', '-')}"]
+            entry = read_entry(path)
+            assert entry.player.clairvoyant is card.clairvoyant
+            assert entry.about.training_seeds == [card.seeds["train"], card.seeds["validation"]]
 
 
 def test_omitted_schedulers_and_tracks_are_registered():

@@ -20,7 +20,7 @@ FREE = (
     "traces/profile_tables/efficiency_rule.py", "agents/timer_evolution.py", "agents/timer_cloning.py",
     "agents/static_timers.py", "agents/timer_ppo.py", "agents/timer_policy.py", "agents/policy.py",
     "agents/ppo.py", "agents/cloning.py", "agents/cells_tuner.py",
-    "agents/timer_cma.py",  # a trained network need not be the same on other machines; playing it is
+    "agents/cma.py",  # a trained network need not be the same on other machines; playing it is
     "agents/timer_network.py",  # actions are rounded
     "baselines/gavel/program.py",  # shares are rounded
 )  # fmt: skip

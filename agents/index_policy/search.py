@@ -15,10 +15,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from gpusched_env.agents.cma import cma_es
 from gpusched_env.agents.index_policy.rule import INPUTS, TERMS, IndexRule
 from gpusched_env.agents.index_policy.scheduler import IndexPolicy
 from gpusched_env.agents.unseen_logs.windows import TRAINING, Window, list_windows
-from gpusched_env.errors import GpuschedError
 from gpusched_env.instance import Instance
 from gpusched_env.portable import arrays
 from gpusched_env.portable.elementary import log
@@ -53,7 +53,7 @@ class Settings:
     population : rules tried in a generation
     batch : windows on which each of them is played
     sigma : standard deviation of the samples of the first generation
-    hidden : number of hidden units; 0 = a linear rule with two bounds
+    hidden : number of hidden units; 0 = a linear rule, with bounds of attained service
     """
 
     seed: int = 0
@@ -127,19 +127,11 @@ def search(problems: Mapping[Window, Instance], settings: Settings) -> tuple[Ind
     Raises
     ------
     GpuschedError : the package cmaes is not installed
-
-    References
-    ----------
-    N. Hansen, "The CMA evolution strategy: a tutorial", arXiv 1604.00772.
     """
-    try:
-        from cmaes import CMA
-    except ImportError as error:
-        raise GpuschedError('the search needs cmaes: pip install "gpusched-env[tuning]"') from error
     windows, begun, jobs = list(problems), time.process_time(), 0
     rng = np.random.default_rng(settings.seed)
     start = start_vector(settings.seed, settings.hidden)
-    optimiser = CMA(mean=start, sigma=settings.sigma, population_size=settings.population, seed=settings.seed)
+    optimiser = cma_es(start, settings.sigma, settings.population, settings.seed)
     best, best_score = optimiser.mean, np.inf
     for generation in range(1, settings.generations + 1):
         chosen = [windows[i] for i in rng.permutation(len(windows))[: settings.batch]]

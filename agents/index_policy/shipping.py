@@ -21,7 +21,6 @@ from gpusched_env.baselines.registry import GENERAL_AGENT
 from gpusched_env.files import sha256_of
 from gpusched_env.scenarios import get_scenario
 
-PLAYED_AS: Final = "gpusched_env.agents.index_policy.scheduler:IndexPolicy"
 SCENARIO: Final = "philly-256-v1"
 RIVALS: Final = (
     "dally",
@@ -36,7 +35,7 @@ def card_of(model: Path) -> Card:
     """Measure a policy on report seeds of SCENARIO, and return its card."""
     about = read_checkpoint(model, FORMAT, "an index policy")[0]["about"]
     scenario = get_scenario(SCENARIO)
-    ratios = measured_ratios(f"{PLAYED_AS}:path={model}", RIVALS, SCENARIO, "mean_jct_s", SEEDS, 1)
+    ratios = measured_ratios(f"learned:path={model}", RIVALS, SCENARIO, "mean_jct_s", SEEDS, 1)
     settings = about["settings"]
     return Card(
         name=GENERAL_AGENT,

@@ -57,12 +57,12 @@ RIVALS: Final = (
     Rival(
         "delay-zaharia",
         {"waits/0": (3.0, 30_000.0), "waits/1": (3.0, 30_000.0), "clock": ("declining", "waiting")},
-        8,
+        40,
     ),
-    Rival("las", {"round_s": (60.0, 7_200.0), "placement": _PLACEMENTS}, 24),
-    Rival("las-2d", {"round_s": (60.0, 7_200.0), "placement": _PLACEMENTS}, 24),
+    Rival("las", {"round_s": (60.0, 28_800.0), "placement": _PLACEMENTS}, 420),
+    Rival("las-2d", {"round_s": (60.0, 28_800.0), "placement": _PLACEMENTS}, 420),
     Rival("tiresias", {**_TIRESIAS, "knob": ("inf",)}, 700),
-    Rival("tiresias-g", {**_TIRESIAS, "knob": ("inf",)}, 10),
+    Rival("tiresias-g", {**_TIRESIAS, "knob": ("inf",)}, 700),
     Rival("gandiva-lite"),
     Rival(
         "dally",
@@ -118,7 +118,7 @@ def spec_of(rival: Rival, values: Mapping[str, Any]) -> str:
 
 
 def tune(rival: Rival, problems: Mapping[Window, Instance]) -> dict[str, Any]:
-    """Try settings of a rival; return the best spec, its score, and the number of simulated jobs.
+    """Try settings of a rival; return the best spec, its score, and the numbers of settings and of simulated jobs.
 
     The score is the mean logarithm of the mean JCT [s] over the windows.
     """
@@ -147,7 +147,12 @@ def tune(rival: Rival, problems: Mapping[Window, Instance]) -> dict[str, Any]:
         study = optuna.create_study(sampler=optuna.samplers.TPESampler(seed=0))
         study.optimize(objective, n_trials=rival.trials)
     spec = min(found, key=lambda one: found[one])
-    return {"spec": spec, "ratio to default": round(exp(found[spec] - default), 4), "jobs": jobs}
+    return {
+        "spec": spec,
+        "ratio to default": round(exp(found[spec] - default), 4),
+        "settings": len(found),
+        "jobs": jobs,
+    }
 
 
 def main() -> None:

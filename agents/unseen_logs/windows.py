@@ -50,6 +50,7 @@ LADDER: Final = (0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.4, 1.7, 2.0, 2.5, 3.0, 4.0, 5.0
 STRETCHES: Final = (2.0, 4.0)
 LEAST_STRETCH: Final = 1.5
 TRIES: Final = 40
+BURST_JOBS: Final = 100  # jobs of a burst, see Change
 GENERATORS: Final = ("synthetic:philly", "synthetic:helios-venus")
 
 
@@ -101,6 +102,47 @@ LOGS: Final = {
 
 
 @dataclass(frozen=True)
+class Change:
+    """What is changed about windows, to ask how robust a result is; the jobs stay the same.
+
+    Parameters
+    ----------
+    load : factor on the offered load
+    cost : factor on the times of checkpoints and restores
+    nodes : factor on the number of nodes, a whole number. The offered load stays, so jobs arrive as much faster
+    burst : factor on the rate of arrivals in bursts of BURST_JOBS jobs; nothing arrives between the bursts, so the
+        offered load stays
+
+    Raises
+    ------
+    ScenarioError : a factor that is not above 0, or below 1 for nodes and burst
+    """
+
+    load: float = 1.0
+    cost: float = 1.0
+    nodes: int = 1
+    burst: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Check the factors."""
+        for name, least in (("load", 0.0), ("cost", 0.0), ("nodes", 1), ("burst", 1)):
+            value = getattr(self, name)
+            if not least <= value < np.inf or not value > 0:
+                raise ScenarioError(
+                    f"{name} factor is {value!r}: it must be above 0, and for nodes and burst at least 1"
+                )
+
+    @property
+    def suffix(self) -> str:
+        """What distinguishes the name of a file of results; "" = nothing is changed."""
+        changed = {name: value for name, value in dataclasses.asdict(self).items() if value != 1}
+        return "".join(f"-{name}-x{value:g}" for name, value in changed.items())
+
+
+UNCHANGED: Final = Change()
+
+
+@dataclass(frozen=True)
 class Window:
     """A number of jobs of a log, on a cluster.
 
@@ -128,13 +170,13 @@ class Window:
         """Name in tables."""
         return f"{self.part}/{self.seed}"
 
-    def scenario(self, logs: Path, load_factor: float = 1.0, cost_factor: float = 1.0) -> Scenario:
-        """Return the scenario.
+    def scenario(self, logs: Path, change: Change = UNCHANGED) -> Scenario:
+        """Return the scenario; only :meth:`instance` makes arrivals burstier.
 
         Parameters
         ----------
         logs : folder of the logs
-        load_factor, cost_factor : factors on the load, and on the cost of a preemption, to ask how robust a result is
+        change : what is changed about the window
         """
         part = PARTS[self.part]
         source = part.log
@@ -147,24 +189,36 @@ class Window:
             source,
             jobs=self.jobs,
             max_gpus=self.nodes * NODE_GPUS // 2,
-            load=self.load * load_factor,
+            load=self.load * change.load,
             **cuts,  # type: ignore[arg-type]
         )
         return Scenario(
             name=f"unseen-{self.part}-{self.seed}",
             description="A window of the study of unseen logs.",
-            groups=(NodeGroup(self.nodes, NODE_GPUS, nodes_per_rack=RACK_NODES),),
+            groups=(NodeGroup(self.nodes * change.nodes, NODE_GPUS, nodes_per_rack=RACK_NODES),),
             workload=spec,
             network=NETWORKS[self.network],
             semantics=Semantics(
-                checkpoint_s=cost_factor * Semantics.checkpoint_s, restore_s=cost_factor * Semantics.restore_s
+                checkpoint_s=change.cost * Semantics.checkpoint_s, restore_s=change.cost * Semantics.restore_s
             ),
         )
 
-    def instance(self, logs: Path, load_factor: float = 1.0, cost_factor: float = 1.0) -> Instance:
+    def instance(self, logs: Path, change: Change = UNCHANGED) -> Instance:
         """Return the problem instance; the parameters are those of :meth:`scenario`."""
-        scenario = self.scenario(logs, load_factor, cost_factor)
-        return scenario.instance(self.seed, _cut(scenario.workload))
+        scenario = self.scenario(logs, change)
+        return scenario.instance(self.seed, bursty(_jobs(scenario.workload, self.seed), change.burst))
+
+
+def bursty(workload: Workload, factor: float) -> Workload:
+    """Return the workload with burstier arrivals, see :class:`Change`."""
+    if factor == 1:
+        return workload
+    jobs = workload.jobs.copy()
+    order = np.argsort(jobs["arrival_s"], kind="stable")
+    arrival_s = jobs["arrival_s"][order]
+    first_s = arrival_s[np.arange(len(jobs)) // BURST_JOBS * BURST_JOBS]
+    jobs["arrival_s"][order] = first_s + (arrival_s - first_s) / factor
+    return dataclasses.replace(workload, jobs=jobs)
 
 
 def list_windows(use: str) -> tuple[Window, ...]:
@@ -185,9 +239,11 @@ def _whole(source: str) -> Workload:
     return read_trace(source)[0]
 
 
-def _cut(spec: WorkloadSpec) -> Workload | None:
-    """Cut a window out of its log, which is read once."""
-    return None if spec.synthetic else spec.cut(_whole(spec.source), ReadReport("", ""))[0]
+def _jobs(spec: WorkloadSpec, seed: int) -> Workload:
+    """Draw the jobs, or cut them out of their log, which is read once; without models, and at no particular load."""
+    if spec.synthetic:
+        return dataclasses.replace(spec, load=None, profiles="own").draw(seed, None, 0, ())
+    return spec.cut(_whole(spec.source), ReadReport("", ""))[0]
 
 
 @lru_cache(maxsize=16)

@@ -13,6 +13,7 @@ import numpy as np
 
 from gpusched_env.baselines.listed.changes import change_of_queue_s, expect_change, follow_changes_of_queue
 from gpusched_env.baselines.listed.counts import plan_by_count
+from gpusched_env.baselines.listed.gittins import rank_by_index
 from gpusched_env.baselines.listed.keys import ATTAINED, QUEUES, set_key
 from gpusched_env.baselines.listed.lines import first_line, join_line, leave_line, sort_rows
 from gpusched_env.baselines.listed.runners import leave_runners, note_runner
@@ -76,8 +77,11 @@ def rule_of(sim: Run, plan: ListState, row: int) -> int:
 @kernel
 def sort_jobs(sim: Run, plan: ListState, count: int) -> None:
     """Sort the listed jobs, and note the placement rule of each one."""
-    for i in range(count):
-        set_key(sim, plan, plan.order[i])
+    if len(plan.history) > 0:
+        rank_by_index(sim, plan, count)
+    else:
+        for i in range(count):
+            set_key(sim, plan, plan.order[i])
     sort_rows(plan.order, plan.scratch, plan.keys, plan.ranks, count)
     for i in range(count):
         row = plan.order[i]

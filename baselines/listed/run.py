@@ -35,6 +35,8 @@ class ListRules:
     packlimit : limit of the skew of a model; gangs of several GPUs whose model exceeds this limit are placed by the
         rule "consolidate"
     incumbents : whether running jobs come first in their queue
+    history : sizes of past jobs, ascending [GPU s]; within a queue, jobs are then ordered by their Gittins index. Empty
+        = by their first start
     """
 
     order: int
@@ -46,6 +48,7 @@ class ListRules:
     thresholds: tuple[float, ...] = ()
     packlimit: float = math.inf
     incumbents: bool = False
+    history: tuple[float, ...] = ()
 
 
 class ListedRun(CompiledLoop):
@@ -71,7 +74,7 @@ class ListedRun(CompiledLoop):
             rules.preempts or rules.order == key_kernels.ATTAINED
         ):  # lines need that numbers of GPUs alone decide which jobs start
             skewed = rules.order == key_kernels.QUEUES and bool(((skew > rules.packlimit) & (gangs > 1)).any())
-            if not goes_anywhere(rules.placement) or skewed or instance.gpu_jobs > 1:
+            if not goes_anywhere(rules.placement) or skewed or instance.gpu_jobs > 1 or rules.history:
                 memory["along"] = listed_kernels.LIST
         sizes, counts = np.unique(gangs, return_counts=True)
         lines = np.zeros(len(sizes), LINE_DTYPE)
@@ -88,6 +91,8 @@ class ListedRun(CompiledLoop):
             memory=memory,
             skew=skew,
             thresholds=np.array(rules.thresholds, float),
+            history=np.array(rules.history, float),
+            totals=np.concatenate([[0.0], np.cumsum(rules.history)]),
             order=order,
             walk=np.zeros(jobs, np.int32),
             scratch=np.zeros(jobs, np.int32),

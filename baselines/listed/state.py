@@ -62,6 +62,8 @@ class ListState(Handle):
     memory = array(LIST_DTYPE)
     skew = array(np.float64, "jobs")
     thresholds = array(np.float64, "thresholds")  # [GPU s] upper bounds of all queues but the last
+    history = array(np.float64, "history")  # [GPU s] sizes of past jobs, ascending; empty = no Gittins index
+    totals = array(np.float64, "totals")  # [GPU s] sums of the first sizes of ``history``; entry 0 is 0
     order = array(np.int32, "jobs")
     walk = array(np.int32, "jobs")
     scratch = array(np.int32, "jobs")

@@ -1,18 +1,21 @@
-"""Entries of the registered schedulers; they come with the package."""
+"""Entries of the registered schedulers and of the trained agents; they come with the package."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gpusched_env.baselines import BASELINES, list_baselines, make_scheduler
-from gpusched_env.baselines.registry import LEARNED
+from gpusched_env.baselines.registry import GENERAL_AGENT, LEARNED
 from gpusched_env.errors import GpuschedError, SchedulerError, unknown_name
 from gpusched_env.leaderboard.entry import About
 from gpusched_env.leaderboard.entry_files import SUFFIX, write_entry
 from gpusched_env.leaderboard.submitting import make_entry
 from gpusched_env.leaderboard.tracks import TrackProblem, get_track
+
+if TYPE_CHECKING:
+    from gpusched_env.agents.cards import Card
 
 AUTHORS: Final = "gpusched-env developers"
 LICENCE: Final = "MIT"  # the licence of the repository
@@ -53,8 +56,16 @@ def misfit(problem: TrackProblem, name: str) -> str:
 
 
 def fitting(problem: TrackProblem) -> list[str]:
-    """Return the names of the registered schedulers that fit a track, see :func:`misfit`."""
-    return [name for name in BASELINES if not misfit(problem, name)]
+    """Return the specs of all that fit a track: registered schedulers, see :func:`misfit`, and trained agents."""
+    return [name for name in BASELINES if not misfit(problem, name)] + list(agents_of(problem))
+
+
+def agents_of(problem: TrackProblem) -> dict[str, Card]:
+    """Return spec -> card of the agents that learned on the scenario of a track; ``learned`` is on every track."""
+    from gpusched_env.agents.cards import read_card, shipped_agents
+
+    cards = [read_card(name) for name in shipped_agents() if name != GENERAL_AGENT]
+    return {f"{LEARNED}:{card.name}": card for card in cards if card.scenario == problem.track.scenario_name}
 
 
 def absent(problem: TrackProblem) -> dict[str, list[str]]:
@@ -71,6 +82,30 @@ def shipped_entries(track: str = "") -> list[Path]:
     return sorted((Path(__file__).parent / "baselines").glob(f"{track and track + '-'}*{SUFFIX}"))
 
 
+def _about(name: str) -> About:
+    return About(
+        title=name,
+        authors=AUTHORS,
+        how=f"The registered scheduler {name} with its default parameters: {BASELINES[name].summary}.",
+        hardware="",
+        training_seeds=[],
+        link="",
+        licence=LICENCE,
+    )
+
+
+def _about_agent(card: Card) -> About:
+    return About(
+        title=f"{LEARNED}:{card.name}",
+        authors=AUTHORS,
+        how=f"A trained agent of the package: {card.summary}. Made by: {'; '.join(card.made_by)}.",
+        hardware=f"{card.hours:g} h of training on {card.machine}",
+        training_seeds=[card.seeds[use] for use in ("train", "validation")],
+        link="",
+        licence=LICENCE,
+    )
+
+
 def write_baselines(
     folder: Path,
     tracks: Iterable[str],
@@ -80,13 +115,14 @@ def write_baselines(
     again: bool = False,
     tell: Callable[[str], None] = print,
 ) -> int:
-    """Write ``folder/TRACK-SCHEDULER.json.zst`` for each track and scheduler.
+    """Write ``folder/TRACK-SCHEDULER.json.zst`` for each track and scheduler; an agent's file is TRACK-learned-NAME.
 
     Parameters
     ----------
     folder : folder of the entries
     tracks : names of tracks; a track that cannot be played on this machine is skipped, and ``tell`` gets the reason
-    schedulers : names of schedulers; empty = all schedulers that fit the track
+    schedulers : names of schedulers, and specs ``learned:NAME`` of agents that learned on the scenario of the track;
+        empty = all that fit the track
     log : path of the log, for a track that needs a log; None = the fetched file
     workers : number of processes
     again : True = overwrite existing entries; False = skip them
@@ -106,22 +142,16 @@ def write_baselines(
             tell(f"skipped: {absence}")
             continue
         folder.mkdir(parents=True, exist_ok=True)
-        for name in list(schedulers) or fitting(track.problem(log)):
-            if name not in BASELINES:
-                raise SchedulerError(unknown_name("registered scheduler", name, BASELINES))
-            path = folder / f"{track.name}-{name}{SUFFIX}"
+        problem = track.problem(log)
+        cards = agents_of(problem)
+        for name in list(schedulers) or fitting(problem):
+            if name not in BASELINES and name not in cards:
+                raise SchedulerError(unknown_name("registered scheduler", name, [*BASELINES, *cards]))
+            path = folder / f"{track.name}-{name.replace(':', '-')}{SUFFIX}"
             if path.exists() and not again:
                 tell(f"{path}: exists")
                 continue
-            about = About(
-                title=name,
-                authors=AUTHORS,
-                how=f"The registered scheduler {name} with its default parameters: {BASELINES[name].summary}.",
-                hardware="",
-                training_seeds=[],
-                link="",
-                licence=LICENCE,
-            )
+            about = _about_agent(cards[name]) if name in cards else _about(name)
             try:
                 write_entry(make_entry(track, name, about, log, workers), path)
             except GpuschedError as error:  # for example, the entry is too large; go on with the other entries

@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 
+from gpusched_env.leaderboard.claims import LEARNED
 from gpusched_env.leaderboard.entry import Entry
 from gpusched_env.leaderboard.scoring import compared
 from gpusched_env.leaderboard.site_entries import Given
@@ -64,9 +65,11 @@ class Shown:
 
     @property
     def badges(self) -> list[str]:
-        """Badges of the entry; they depend only on the bytes of its file and on digests, not on its texts."""
+        """Badges of the entry; they depend only on the bytes of its file and on digests, not on texts of others."""
         same = self.given.same
-        return [BASELINE] * self.baseline + [f"same schedule as {', '.join(same)}"] * bool(same)
+        learned = self.entry.player.spec.partition(":")[0] == LEARNED
+        known = [BASELINE, LEARNED] if learned else [BASELINE]  # the spec of a file of the package is true
+        return known * self.baseline + [f"same schedule as {', '.join(same)}"] * bool(same)
 
     def values(self, name: str) -> np.ndarray:
         """Return a metric of each seed, NaN if it is undefined; float64 [seeds]."""
