@@ -419,6 +419,8 @@ GOLDEN: dict[str, str] = {
     "kueue": "7705413c2ef49d61",
     "kueue-fair": "527218acff222f94",
     "kueue-reclaim": "5be36637b049b775",
+    "slurm": "6323d2734ed2ac69",
+    "slurm-multifactor": "a891ee8e58fc726d",
     "kueue:queueing=strict": "e2b6e49ab7a332ef",
     "kueue:reclaim=lower,within=newer,queueing=strict": "78a1c891ef7b58a8",
     "kueue:reclaim=any,within=lower,borrow_within=lower,threshold=2": "3b1ef17b6d1dfd2a",
