@@ -25,7 +25,7 @@ from gpusched_env.event_log import COMPLETE, PREEMPT, RELEASE, EventLog
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.metrics import job_times, validate
 from gpusched_env.network import Network
-from gpusched_env.simulator import Scheduler, simulate
+from gpusched_env.simulator import Scheduler, Simulation, simulate
 from gpusched_env.tenants import PRIORITY, Tenant, Tenants
 from gpusched_env.workload import TENANT, Workload
 
@@ -284,6 +284,28 @@ def test_the_compiled_loop_gives_the_log_of_decide(spec: str, instance: Instance
     log = simulate(instance, make_scheduler(spec))
     validate(instance, log)
     assert simulate(instance, asked(make_scheduler(spec))).digest() == log.digest()
+
+
+@pytest.mark.parametrize("name", ["kueue-reclaim", "kueue-fair", "fair"])
+def test_pauses_and_a_full_log_change_nothing(name: str) -> None:
+    """The loop follows the log, whose buffer is emptied whenever it is full, and by whoever reads it in a pause."""
+    rng = np.random.default_rng(8)
+    columns = [rng.integers(0, 4000, 900), rng.choice([1, 2, 4], 900), rng.integers(20, 90, 900)]
+    names, classes = rng.choice(["A", "B", "C"], 900).tolist(), rng.integers(0, 3, 900).tolist()
+    rows = zip(*(c.tolist() for c in columns), names, classes, strict=True)
+    jobs = [(float(at), who, gpus, float(s), float(p)) for at, gpus, s, who, p in rows]
+    instance = shared([Tenant("A", quota=16), Tenant("B", quota=8), Tenant("C", quota=8)], jobs, "4x8", 5.0)
+    expected = simulate(instance, asked(make_scheduler(name)))
+    simulation = Simulation(instance)
+    assert len(expected.events) > 2 * len(simulation.arrays.events)
+    player = make_scheduler(name).player(simulation)
+    assert player is not None
+    for pause in range(1, 30):
+        player.play(pause * 150.0)
+        if pause % 3 == 0:
+            simulation.drain()
+    player.play()
+    assert simulation.log().digest() == expected.digest()
 
 
 # --- shares
