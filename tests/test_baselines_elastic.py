@@ -79,8 +79,8 @@ def test_max_min_divides_equally() -> None:
     assert first_sizes(with_rates(rates, [10, 10, 10], "1x2"), "max-min") == {0: 1, 1: 1}
 
 
-# Pollux at most doubles a size, and Chronus chooses none.
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("pollux", "chronus")])
+# Pollux and Sia at most double a size, and Chronus chooses none.
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("pollux", "sia", "chronus")])
 def test_one_elastic_job_with_linear_speed_gets_the_whole_cluster(name: str) -> None:
     log = simulate(with_rates([[1.0, 2.0, 3.0, 4.0]], [100], "2x2"), make_scheduler(name))
     assert log.events["time_s"][-1] == 25.0
@@ -115,8 +115,8 @@ def test_runs_are_valid_and_reproducible(name: str, seed: int) -> None:
     assert simulate(instance, make_scheduler(name)).digest() == log.digest()
 
 
-# Pollux and the schedulers for deadlines move gangs.
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("pollux", *FOR_DEADLINES)])
+# Pollux, Sia and the schedulers for deadlines move gangs.
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("pollux", "sia", *FOR_DEADLINES)])
 def test_rigid_jobs_are_never_resized(name: str) -> None:
     workload = random_workload(np.random.default_rng(1), 30, 8)
     instance = Instance(Cluster.parse("4x4/2"), workload)

@@ -42,7 +42,7 @@ def _fill(
         if job in kept:
             continue
         nodes, left = np.zeros_like(free), gpus
-        own = held.get(job, nodes)
+        own: list[int] = held.get(job, nodes).tolist()
         whole = sorted(np.flatnonzero(free == capacity).tolist(), key=lambda node: (-own[node], node))
         for node in whole[: left // capacity]:
             nodes[node] = capacity
