@@ -26,11 +26,16 @@ KINDS: Final = {
     "pairs": ("gavel-continuous-v1:sharing=true", 40, 6),
     "overlap": ("leaf-spine-256-v1", 40, 12),
     "sizes": ("pollux-64-v0", 8, 3),
+    "sizes and types": ("sia-hetero-v0", 8, 3),
+    "deadlines": ("slo-v0", 20, 4),
+    "tenants": ("cohort-256-v0", 60, 8),
 }
 # Variants with arithmetic that the registered schedulers do not use.
 MORE: Final = {
     "links": ("learned",),
-    "sizes": ("max-min", "afs", "optimus", "pollux:population=6,generations=4"),
+    "sizes": ("max-min", "afs", "afs-p", "optimus", "tiresias-elastic", "pollux:population=6,generations=4"),
+    "sizes and types": ("sia",),
+    "deadlines": ("elasticflow", "edf", "edf-admission", "chronus"),
     "tiers": (
         "sjf:estimator=noisy,sigma=0.5",
         "themis-lite:auction=true",
@@ -127,7 +132,8 @@ def schedulers_of(kind: str) -> tuple[str, ...]:
     """Return the specs of the schedulers that run on a kind of scenario."""
     scenario = small_scenario(kind)
     links, types = scenario.network.topology is not None, len(scenario.cluster.gpu_types) > 1
-    return (*list_baselines(links, types, sharing=scenario.sharing is not None), *MORE.get(kind, ()))
+    sharing, tenants = scenario.sharing is not None, scenario.tenants is not None
+    return (*list_baselines(links, types, sharing=sharing, tenants=tenants), *MORE.get(kind, ()))
 
 
 def mixed_scenarios(count: int) -> list[Scenario]:
