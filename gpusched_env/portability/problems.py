@@ -110,6 +110,9 @@ EPISODES: Final[dict[str, tuple[str, int, dict[str, Any]]]] = {
     "pairs": ("pairs", 12, dict(
         queue_window=4, running_window=2, rules=("share-best-benefit", "pack"), partner_window=3, lease_s=720.0,
     )),
+    "sizes and types": ("sizes and types", 6, dict(queue_window=4, running_window=2, rules=("fastest-type", "pack"))),
+    "deadlines": ("deadlines", 6, dict(queue_window=4, running_window=2, sizes=(1, 2, 4))),
+    "tenants": ("tenants", 12, dict(queue_window=4, running_window=2)),
     "resizes": ("sizes", 8, dict(
         queue_window=4, running_window=4, rules=("pack", "random", "rack"), sizes=(1, 2, 3, 6, 12, 16, 48),
         least_run_s=0.0,
