@@ -42,8 +42,8 @@ def score(runs: Sequence[Scored], fifo: Sequence[Scored], metric: str) -> Interv
     Notes
     -----
     The score is ``sum of (fifo - run) / sum of (fifo - bound)`` over all seeds. If more is better, as for the share of
-    deadlines met, the bound is 1. A score of 0 means equal to FIFO, a negative score worse than FIFO, and 1 equal to the
-    bound, which may be impossible to reach. A seed on which FIFO is near the bound has little weight.
+    deadlines met, the bound is 1. A score of 0 means equal to FIFO, a negative score worse than FIFO, and 1 equal to
+    the bound, which may be impossible to reach. A seed on which FIFO is near the bound has little weight.
 
     Raises
     ------
