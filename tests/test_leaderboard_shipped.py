@@ -21,12 +21,6 @@ WHOLE = (
     "sharing-v1-sjf-bsbf",
     "slo-v0-elasticflow",
 )
-    "general-v1-fifo",
-    "general-v1-dally",
-    "ring-all-reduce-v0-tiresias-g",
-    "sharing-v1-sjf-bsbf",
-    "slo-v0-elasticflow",
-)
 
 
 @pytest.fixture(scope="module")
