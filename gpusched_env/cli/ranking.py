@@ -162,16 +162,18 @@ def _verified(path: Path, log: Path | None, seconds: float) -> str:
 
     from gpusched_env.leaderboard import get_track, read_entry, verify
     from gpusched_env.leaderboard.schedules import shipped_baselines
+    from gpusched_env.metrics import COLUMN_OF
 
     begin = time.perf_counter()
     entry = read_entry(path)
     runs = verify(entry, log, seconds)
     track = get_track(entry.track)
     mean = sum(run.metrics[track.metric] for run in runs) / len(runs)
+    shown = f"{mean:,.0f} s" if COLUMN_OF[track.metric].unit == "s" else f"{mean:.3f}"
     names = ", ".join(shipped_baselines(track.name).same_schedule(entry))
     same = f", same schedule as {names}" if names else ""
     return (
-        f"verified: {path}: {track.name}, {len(runs)} seeds, {track.scored} {mean:,.0f} s{same} "
+        f"verified: {path}: {track.name}, {len(runs)} seeds, {track.scored} {shown}{same} "
         f"({time.perf_counter() - begin:.1f} s); it calls itself '{entry.about.title}'"
     )
 
@@ -235,7 +237,7 @@ def _metrics_table(runs: Sequence[Scored], fifo: Sequence[Scored], track: Track)
 
     table = plain_table("metric", "mean", "low", "high")
     rows = {"score": score(runs, fifo, track.metric)}
-    rows |= {name: bootstrap_mean([run.metrics[name] or 0.0 for run in runs]) for name in METRICS}
+    rows |= {name: bootstrap_mean([run.metrics[name] or 0.0 for run in runs]) for name in (track.metric, *METRICS)}
     for name, interval in rows.items():
         table.add_row(name, *(f"{number:,.4g}" for number in (interval.mean, interval.low, interval.high)))
     return table

@@ -27,6 +27,8 @@ LEFT_OUT: Final[dict[tuple[str, str], str]] = {
     for track, reason, names in (
         ("heterogeneous-v1", CHURN, "las las-2d"),
         ("heterogeneous-v1", "ignores GPU types; some jobs cannot run on one of them", "dally"),
+        ("elastic-v0", "decides by deadlines; no job has one", "elasticflow edf edf-admission chronus"),
+        ("slo-v0", "moves gangs often: its entry would be large", "las las-2d"),
         ("heterogeneous-v1", WHOLE_NODE, "hadare hadare-single hadare-sticky"),
     )
     for name in names.split()

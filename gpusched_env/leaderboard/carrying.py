@@ -7,8 +7,7 @@ import math
 import numpy as np
 
 from gpusched_env.core.placement.taking import FREE
-from gpusched_env.errors import EntryError
-from gpusched_env.simulator import Decision, Lease, Preempt, Refuse, Resize, Simulation, Start, Wait
+from gpusched_env.simulator import Decision, Lease, Resize, Simulation, Start, Wait
 
 
 class Carrying(Simulation):
@@ -25,13 +24,7 @@ class Carrying(Simulation):
         In canonical form, a start and a resize give their GPUs, whose number is the size. If the scenario has sharing,
         a start also gives its number of sub-steps and whether it shares a GPU. A lease gives the time at which it
         actually ends; with rounds, this is the end of a round.
-
-        Raises
-        ------
-        EntryError : a decision that entries do not have
         """
-        if isinstance(decision, Refuse):
-            raise EntryError(f"{decision}: entries have no refusals yet; choose a scheduler that makes none")
         held = self._held_by(decision) if isinstance(decision, Resize) else None
         was_free = None if self.instance.gpu_jobs == 1 else self._free_gpus()
         before_s = self._lease_end_s(decision) if isinstance(decision, Lease) else None
@@ -49,7 +42,9 @@ class Carrying(Simulation):
             lease = Lease(int(decision.job), self._lease_end_s(decision))
             self.vain = lease.until_s == before_s and not self._commits_company
             return lease
-        return Wait(float(decision.until_s)) if isinstance(decision, Wait) else Preempt(int(decision.job))
+        if isinstance(decision, Wait):
+            return Wait(float(decision.until_s))
+        return type(decision)(int(decision.job))
 
     @property
     def _commits_company(self) -> bool:

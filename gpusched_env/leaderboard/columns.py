@@ -10,10 +10,11 @@ import numpy as np
 
 from gpusched_env.errors import EntryError
 from gpusched_env.leaderboard.entry import Decisions
-from gpusched_env.simulator import Decision, Lease, Preempt, Resize, Start, Wait
+from gpusched_env.simulator import Decision, Lease, Preempt, Refuse, Resize, Start, Wait
 
-KINDS: Final = "SPLWR"
-START, PREEMPT, LEASE, WAIT, RESIZE = KINDS
+LETTERS: Final = {Start: "S", Preempt: "P", Lease: "L", Wait: "W", Resize: "R", Refuse: "X"}
+KINDS: Final = "".join(LETTERS.values())
+START, PREEMPT, LEASE, WAIT, RESIZE, REFUSE = LETTERS.values()
 PLACING: Final = (START, RESIZE)  # kinds that give GPUs
 LISTS: Final = ("points", "times_ms", "jobs", "gpu_counts", "gpus", "until_s", "shares", "sub_steps")
 
@@ -24,7 +25,7 @@ class Table:
 
     Attributes
     ----------
-    kinds : str of D letters: S = start, P = preempt, L = lease, W = wait, R = resize
+    kinds : str of D letters: S = start, P = preempt, L = lease, W = wait, R = resize, X = refuse
     points : int64 [D], number of the decision point of each decision, from 0, non-decreasing
     times_ms : int64 [D], simulated time of each decision, rounded to milliseconds, non-decreasing
     jobs : int64 [D], row of the job; -1 for a wait
@@ -64,6 +65,8 @@ class Table:
                 yield Preempt(job)
             elif kind == LEASE:
                 yield Lease(job, until_s)
+            elif kind == REFUSE:
+                yield Refuse(job)
             else:
                 yield Wait(until_s)
 
@@ -81,7 +84,7 @@ def pack(points: Sequence[int], times_s: Sequence[float], decisions: Sequence[De
     gangs = [decision.gpus or () for decision in decisions if isinstance(decision, Start | Resize)]
     until_s = [decision.until_s for decision in decisions if isinstance(decision, Lease | Wait)]
     return Decisions(
-        kinds="".join(type(decision).__name__[0] for decision in decisions),
+        kinds="".join(LETTERS[type(decision)] for decision in decisions),
         points=_steps(points),
         times_ms=_steps([milliseconds(time_s) for time_s in times_s]),
         jobs=_steps([decision.job for decision in decisions if not isinstance(decision, Wait)]),

@@ -48,7 +48,8 @@ class Decisions(Schema, frozen=True):
 
     Attributes
     ----------
-    kinds : one letter for each decision: S = Start, P = Preempt, L = Lease, W = Wait, R = Resize
+    kinds : one letter for each decision: S = Start, P = Preempt, L = Lease, W = Wait, R = Resize,
+        X = Refuse
     points : deltas of the decision point of each decision; all decision points of a run are numbered from 0, also those
         without decisions
     times_ms : deltas of the simulated time of each decision, rounded to milliseconds; used by readers and to report

@@ -13,12 +13,12 @@ from gpusched_env.errors import EntryError
 from gpusched_env.event_log import EventLog
 from gpusched_env.instance import Instance
 from gpusched_env.leaderboard.carrying import Carrying
-from gpusched_env.leaderboard.columns import LEASE, PREEMPT, RESIZE, START, WAIT, Table, milliseconds, unpack
+from gpusched_env.leaderboard.columns import LEASE, LETTERS, WAIT, Table, milliseconds, unpack
 from gpusched_env.leaderboard.entry import Decisions
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import Decision, Lease, Outcome, Preempt, Resize, Simulation, Start, Wait
 
-NAMES: Final = {START: "Start", PREEMPT: "Preempt", LEASE: "Lease", WAIT: "Wait", RESIZE: "Resize"}
+NAMES: Final = {letter: kind.__name__ for kind, letter in LETTERS.items()}
 WITH_TIME: Final = (LEASE, WAIT)
 
 

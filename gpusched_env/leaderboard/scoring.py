@@ -1,14 +1,16 @@
-"""Scores of entries, from 0 (FIFO) to 1 (the lower bound), and comparisons of two entries, paired by seed."""
+"""Scores of entries, from 0 (FIFO) to 1 (the bound), and comparisons of two entries, paired by seed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
 from gpusched_env.errors import GpuschedError
-from gpusched_env.metrics import Interval, bootstrap_ratio, paired_ratio
+from gpusched_env.metrics import COLUMN_OF, Interval, bootstrap_ratio, paired_ratio
+
+MOST: Final = 1.0  # bound of a metric of which more is better: all of them are shares
 
 
 class Scored(Protocol):
@@ -30,27 +32,35 @@ class Scored(Protocol):
 def score(runs: Sequence[Scored], fifo: Sequence[Scored], metric: str) -> Interval:
     """Return the score of an entry, with its 95 % bootstrap interval over seeds.
 
-    FIFO and the lower bound differ by a gap. The score is the share of this gap that the runs close.
+    FIFO and the bound differ by a gap. The score is the share of this gap that the runs close.
 
     Parameters
     ----------
     runs, fifo : runs of the entry and of FIFO on the same seeds, in the same order
-    metric : the scored metric of the track, ``mean_jct_s`` or ``makespan_s``; these metrics have bounds
+    metric : the scored metric of the track, a key of :data:`~gpusched_env.leaderboard.tracks.SCORED`
 
     Notes
     -----
-    The score is ``sum of (fifo - run) / sum of (fifo - bound)`` over all seeds. A score of 0 means equal to FIFO, a
-    negative score worse than FIFO, and 1 equal to the bound, which may be impossible to reach. A seed on which FIFO is
-    near the bound has little weight.
+    The score is ``sum of (fifo - run) / sum of (fifo - bound)`` over all seeds. If more is better, as for the share of
+    deadlines met, the bound is 1. A score of 0 means equal to FIFO, a negative score worse than FIFO, and 1 equal to
+    the bound, which may be impossible to reach. A seed on which FIFO is near the bound has little weight.
 
     Raises
     ------
-    GpuschedError : the seeds differ, or FIFO is on no seed above the bound
+    GpuschedError : the seeds differ, or FIFO is at the bound on every seed
     """
     _same_seeds(runs, fifo)
     first_in = _values(fifo, metric)
+    gain = first_in - _values(runs, metric)
+    if more_is_better(metric):
+        return bootstrap_ratio(-gain, MOST - first_in)
     bound = np.array([run.bounds[metric] for run in fifo], float)
-    return bootstrap_ratio(first_in - _values(runs, metric), np.maximum(first_in - bound, 0.0))
+    return bootstrap_ratio(gain, np.maximum(first_in - bound, 0.0))
+
+
+def more_is_better(metric: str) -> bool:
+    """Whether larger values of a metric are better."""
+    return COLUMN_OF[metric].better == "max"
 
 
 def compared(runs: Sequence[Scored], rival: Sequence[Scored], metric: str) -> Interval:

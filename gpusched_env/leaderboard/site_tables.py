@@ -12,7 +12,7 @@ import numpy as np
 
 from gpusched_env.leaderboard.claims import LEARNED
 from gpusched_env.leaderboard.entry import Entry
-from gpusched_env.leaderboard.scoring import compared
+from gpusched_env.leaderboard.scoring import compared, more_is_better
 from gpusched_env.leaderboard.site_entries import Given
 from gpusched_env.leaderboard.tracks import METRICS
 from gpusched_env.metrics import Interval, bootstrap_mean
@@ -22,7 +22,11 @@ from gpusched_env.units import Unit, three_digits
 
 BASELINE: Final = "baseline"
 CLAIMED: Final = "claimed, not checked"
-BESIDE: Final = {"mean_jct_s": "p99_jct_s", "makespan_s": "mean_jct_s"}  # scored metric -> second metric (brief)
+BESIDE: Final = {
+    "mean_jct_s": "p99_jct_s",
+    "makespan_s": "mean_jct_s",
+    "deadlines_met": "mean_jct_s",
+}  # scored metric -> second metric (brief)
 NO_UNIT: Final = Unit("", 1.0)
 
 
@@ -34,7 +38,7 @@ class Shown:
     ----------
     given : the entry without its decisions
     label : name of the entry in tables and plots
-    score : score over all seeds, 0 = equal to FIFO, 1 = equal to the lower bound; NaN if there is no entry of FIFO
+    score : score over all seeds, 0 = equal to FIFO, 1 = equal to the bound; NaN if there is no entry of FIFO
     rank : rank on the track, from 1; entries with equal results have the same rank
     """
 
@@ -78,8 +82,9 @@ class Shown:
 
 
 def ranked(entries: Sequence[Shown], metric: str) -> list[Shown]:
-    """Sort entries by the mean of the scored metric, smallest first, and set their ranks."""
-    means = {shown.key: mean(shown.values(metric)) for shown in entries}
+    """Sort entries by the mean of the scored metric, best first, and set their ranks."""
+    sign = -1.0 if more_is_better(metric) else 1.0
+    means = {shown.key: sign * mean(shown.values(metric)) for shown in entries}
     order = sorted(entries, key=lambda shown: (means[shown.key], shown.key))
     return [
         dataclasses.replace(shown, rank=1 + sum(mean < means[shown.key] for mean in means.values())) for shown in order
@@ -109,7 +114,7 @@ def track_table(entries: Sequence[Shown], metric: str, brief: bool = False) -> T
     columns = [
         Heading("#", title=f"rank by {metric}, mean over seeds"),
         Heading("entry", text=True),
-        Heading("score", title=f"score by {metric} over all seeds: 0 = FIFO, 1 = the lower bound", better="max"),
+        Heading("score", title=f"score by {metric} over all seeds: 0 = FIFO, 1 = the bound", better="max"),
         *ratio,
         *(heading(name, units[name]) for name in metrics),
         Heading(CLAIMED, text=True, title="claims of the authors that no replay can check"),
@@ -122,7 +127,7 @@ def track_table(entries: Sequence[Shown], metric: str, brief: bool = False) -> T
         ]
         cells.append(scored(shown.score))
         if not brief:
-            cells.append(interval(compared(shown.entry.runs, entries[0].entry.runs, metric), NO_UNIT))
+            cells.append(_times(shown, entries[0], metric))
         cells += [interval(means[name][number], units[name]) for name in metrics]
         rows.append(Row([*cells, _claims(shown)]))
     caption = f"Recomputed: mean over {seeds} seeds [95 % bootstrap interval]"
@@ -162,6 +167,13 @@ def scored(score: Interval) -> Cell:
     """Return a cell with a score above a bar from 0 to 1; for a score below 0, the bar has length 0."""
     cell = interval(score, NO_UNIT)
     return dataclasses.replace(cell, bar=min(max(score.mean, 0.0), 1.0)) if math.isfinite(score.mean) else cell
+
+
+def _times(shown: Shown, best: Shown, metric: str) -> Cell:
+    """Return a cell with the ratio of a metric to that of the best entry; "-" if a value is 0, as a share may be."""
+    if not (shown.values(metric) > 0).all() or not (best.values(metric) > 0).all():
+        return Cell("-")
+    return interval(compared(shown.entry.runs, best.entry.runs, metric), NO_UNIT)
 
 
 def _claims(shown: Shown) -> Cell:

@@ -36,8 +36,8 @@ METRICS: Final = (
     "communication_share",
     "preemptions_per_job",
 )
-# Metrics by which a track can score entries, because they have bounds -> description
-SCORED: Final = {"mean_jct_s": "mean JCT", "makespan_s": "makespan"}
+# Metrics by which a track can score entries, because they have bounds or are shares -> description
+SCORED: Final = {"mean_jct_s": "mean JCT", "makespan_s": "makespan", "deadlines_met": "share of deadlines met"}
 DAY: Final = 86_400.0  # [s]
 
 
@@ -95,7 +95,7 @@ class Track:
     clairvoyant : whether schedulers that read true run times may take part; their entries are marked
     reports : number of seeds of the track, which are the first report seeds of the scenario; at least 10
     windows : windows of a log; None = the jobs are drawn by seed
-    metric : metric by which entries are scored and ranked, ``mean_jct_s`` or ``makespan_s``
+    metric : metric by which entries are scored and ranked, a key of :data:`SCORED`
     """
 
     name: str
@@ -237,6 +237,13 @@ TRACKS: Final = (
         "Elastic",
         "Schedulers choose the number of GPUs of each job, and change it at a cost. Sizes matter most.",
         "pollux-64-v0",
+    ),
+    Track(
+        "slo-v0",
+        "Deadlines",
+        "Four of five jobs have a deadline. Schedulers choose sizes, and may refuse jobs. Deadlines matter most.",
+        "slo-v0",
+        metric="deadlines_met",
     ),
     Track(
         "philly-log-v0",
