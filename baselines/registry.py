@@ -295,6 +295,7 @@ BASELINES: Final[dict[str, Baseline]] = {
         f"{_HERE}.elastic.sia.scheduler:Sia",
         {},
         "Sia: elastic; sizes and GPU types by an integer program in each round",
+        needs_types=True,
         needs_sizes=True,
     ),
     "kueue": Baseline(

@@ -235,7 +235,7 @@ TRACKS: Final = (
     Track(
         "elastic-v0",
         "Elastic",
-        "Schedulers choose the number of GPUs of each job, and change it at a cost. Sizes matter most.",
+        "Schedulers choose the number of GPUs of each job, and change it at a cost.",
         "pollux-64-v0",
     ),
     Track(
