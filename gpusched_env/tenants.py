@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -115,7 +116,10 @@ class Tenants:
                 )
             found[PRIORITY] = workload.attributes[self.priority]
         tree_of(self, found[TENANT])  # refuses unknown names
-        return workload.unchecked_replace(attributes={**workload.attributes, **found})
+        attributes = {**workload.attributes, **found}
+        if self.priority:
+            return dataclasses.replace(workload, attributes=attributes)  # checks that classes are numbers
+        return workload.unchecked_replace(attributes=attributes)
 
     def _drawn(self, jobs: int, seed: int) -> np.ndarray:
         leaves = [tenant for tenant in self.tree if tenant.demand]
@@ -173,7 +177,7 @@ def tree_of(tenants: Tenants | None, leaves: np.ndarray) -> tuple[TenantTree, np
     ------
     ScenarioError : a name that is no leaf of the tree
     """
-    names, of_job = np.unique(leaves, return_inverse=True)
+    names, of_job = np.unique(leaves.astype(str), return_inverse=True)
     listed = tenants.tree if tenants is not None and tenants.tree else tuple(Tenant(str(name)) for name in names)
     ordered = _in_order(listed)
     rows = {ROOT: 0} | {tenant.name: row for row, tenant in enumerate(ordered, 1)}

@@ -349,6 +349,7 @@ class Workload:
                 )
         self._check_told("deadline_s", "a number of seconds after the arrival; inf = no deadline", -math.inf)
         self._check_told("value", "a finite number >= 0", 0.0, math.inf)
+        self._check_told("priority_class", "a finite number", -math.inf, math.inf)
 
     def _check_told(self, name: str, what: str, least: float, below: float = math.nan) -> None:
         if name not in self.attributes:

@@ -16,7 +16,7 @@ from gpusched_env.baselines.deadlines.edf import missed
 from gpusched_env.baselines.deadlines.elasticflow import plan_all
 from gpusched_env.baselines.deadlines.plans import Clock, Free, minimum_share
 from gpusched_env.baselines.deadlines.slots import Ask
-from gpusched_env.event_log import REFUSE, EventLog
+from gpusched_env.event_log import COMPLETE, REFUSE, EventLog
 from gpusched_env.metrics import job_times, summarise, validate
 from gpusched_env.metrics.deadlines import SLACK_S
 from gpusched_env.traces.elastic import make_elastic
@@ -215,3 +215,17 @@ def _feasible(jobs: list[tuple[float, float, float]]) -> bool:
             if now_s > jobs[first][0]:
                 return False
     return True
+
+
+@pytest.mark.parametrize("name", ["edf", "edf-admission", "elasticflow", "chronus"])
+@pytest.mark.parametrize("slot", [0, 60])
+def test_runs_end_if_checkpoints_cost_time(name: str, slot: int) -> None:
+    """A job with an early deadline preempts another; when its checkpoint has ended, the GPUs are used at once."""
+    attributes = {"deadline_s": np.array([np.inf, 1_000.0])}
+    jobs = Workload.from_columns([0.0, 120.0], [4, 4], [600.0, 300.0], attributes=attributes)
+    instance = Instance(Cluster.parse("1x4"), jobs, semantics=Semantics(checkpoint_s=30.0))
+    spec = name if name == "chronus" else f"{name}:slot_s={slot}"
+    log = simulate(instance, make_scheduler(spec))
+    validate(instance, log)
+    assert (log.events["kind"] == COMPLETE).sum() == 2
+    assert log.events["time_s"][-1] < 1_600.0

@@ -14,7 +14,7 @@ from gpusched_env.baselines.slurm import priority
 from gpusched_env.baselines.slurm.fair_share import FairTree, decay
 from gpusched_env.baselines.slurm.scheduler import Slurm
 from gpusched_env.cluster import Cluster
-from gpusched_env.errors import SchedulerError
+from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.event_log import COMPLETE, PREEMPT, START
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.metrics import job_times
@@ -383,7 +383,7 @@ def test_many_jobs_fill_the_log_and_stops_change_nothing() -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("slurm:backfill=esy", "slurm: unknown backfill 'esy': did you mean 'easy'"),
+        ("slurm:backfill=eazy", "slurm: unknown backfill 'eazy': did you mean 'easy'"),
         ("slurm:fair_share=fair", "unknown fair_share 'fair'"),
         ("slurm:preempt=qos", "unknown preempt 'qos'"),
         ("slurm:bf_resolution_s=0", "bf_resolution_s is 0.0: it must be a finite number > 0"),
@@ -400,7 +400,7 @@ def test_bad_parameters_are_named(spec: str, message: str) -> None:
 
 @pytest.mark.parametrize(("classes", "message"), [(["x", "y"], "give numbers"), ([1.0, -2.0], "job 1: .* is -2.0")])
 def test_bad_priority_classes_are_named(classes: list[float], message: str) -> None:
-    with pytest.raises(SchedulerError, match=message):
+    with pytest.raises(GpuschedError, match=message):
         simulate(tenants_instance([0, 0], [1, 1], [1, 1], classes=classes), make_scheduler("slurm"))
 
 

@@ -173,6 +173,22 @@ def test_max_min_shares_equal_a_sequence_of_linear_programs(tenants: list[tuple[
     assert shares.sum() <= capacity + 1e-9
 
 
+def test_tenants_without_entitlement_share_what_the_others_leave() -> None:
+    assert max_min_shares(np.array([2.0, 5.0, 1.0]), np.array([1.0, 0.0, 0.0]), 5.0).tolist() == [2.0, 2.0, 1.0]
+
+
+def test_a_refused_job_demands_nothing_more() -> None:
+    """EDF with admission refuses the job of b at 0 s, so b asks for nothing, and a has all that it asks for."""
+    attributes = {"tenant": np.array(["a", "b"]), "deadline_s": np.array([np.inf, 10.0])}
+    workload = Workload.from_columns([0.0, 0.0], [2, 4], [7200.0, 100.0], attributes=attributes)
+    tenants = Tenants((Tenant("a", quota=2), Tenant("b", quota=2)))
+    instance = Instance(Cluster.parse("1x4"), workload, tenants=tenants)
+    log = simulate(instance, make_scheduler("edf-admission:slot_s=0"))
+    _, b = tenant_times(instance, log)
+    assert (b["jobs"], b["finished"], b["unused_gpu_s"]) == (1, 0, 0.0)
+    assert max_min_distance(instance, log) == 0.0
+
+
 def test_partitions_have_the_jobs_and_the_nodes_of_each_tenant() -> None:
     instance = get_scenario("tenants-philly-v0").instance(0)
     tree, leaf = instance.tenancy

@@ -115,10 +115,11 @@ def earliest(needs: list[Need], gpus: int) -> dict[int, bool] | None:
 
     Returns job -> whether it has the first lease.
     """
-    free = [gpus] * max((need.before for need in needs), default=0)
+    used = sum(need.leases for need in needs)  # no job is given a later lease than this
+    free = [gpus] * min(max((need.before for need in needs), default=0), used)
     first = {}
     for need in needs:
-        taken = [k for k in range(need.before) if free[k] >= need.gpus][: need.leases]
+        taken = [k for k in range(min(need.before, used)) if free[k] >= need.gpus][: need.leases]
         if len(taken) < need.leases:
             return None
         for k in taken:
@@ -148,8 +149,11 @@ def needed_now(due: list[Need], gpus: int) -> dict[int, int]:
     first = earliest(order, gpus)
     if first is None:
         first, left = {}, gpus
+        possible = _solve(due, [], gpus, {}) is not None  # if not, the first deadlines get the GPUs
         for need in order:
-            first[need.job] = need.gpus <= left and _solve(due, [], gpus, {}, first | {need.job: True}) is not None
+            first[need.job] = need.gpus <= left and (
+                not possible or _solve(due, [], gpus, {}, first | {need.job: True}) is not None
+            )
             left -= need.gpus if first[need.job] else 0
     return {need.job: need.gpus for need in due if first[need.job]}
 

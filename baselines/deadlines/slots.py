@@ -74,6 +74,7 @@ class SlotScheduler(Scheduler):
         self._last = (0, 0)  # jobs that had arrived and left at the last decision
         self._known = 0  # rows below have been admitted or refused
         self._change_s = math.inf  # time of the next change that a plan has [s]
+        self._pending = False  # whether a gang was in a checkpoint, so that its GPUs were not given away yet
 
     @abstractmethod
     def counts(self, view: ClairvoyantView, now_s: float, jobs: list[Ask], arrivals: set[int]) -> dict[int, int]:
@@ -88,8 +89,14 @@ class SlotScheduler(Scheduler):
         """
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Plan at the begin of a slot; wait for it otherwise."""
+        """Plan at the begin of a slot, and again when checkpoints have ended; wait for it otherwise."""
         assert isinstance(view, ClairvoyantView)
+        if self._pending:
+            self._last = (-1, -1)
+        yield from self._plan(view)
+        self._pending = bool(view.checkpointing.any())
+
+    def _plan(self, view: ClairvoyantView) -> Iterable[Decision]:
         now_s, slot_s = view.now_s, self._slot_s
         begin_s = now_s if slot_s == 0 else math.floor((now_s + LATE_S) / slot_s) * slot_s
         changed = self._last != (view.arrived, view.finished_count)

@@ -28,8 +28,7 @@ def slot_after(time_s: float, slot_s: float) -> int:
 def first_room(plan: SlurmState, begin: int, gang: int, length_now: int, length: int) -> int:
     """Return the first slot, from ``begin`` on, from which ``gang`` GPUs are free for long enough; -1 = there is none.
 
-    A job that begins in slot 0 takes ``length_now`` slots, and ``length`` slots if it begins later. The
-    GPUs after the
+    A job that begins in slot 0 takes ``length_now`` slots, and ``length`` slots if it begins later. The GPUs after the
     last slot of the window are not looked at.
     """
     slots = len(plan.free)

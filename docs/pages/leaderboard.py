@@ -10,8 +10,8 @@ from gpusched_env.leaderboard.baseline_entries import shipped_entries
 from gpusched_env.leaderboard.entry_files import read_entry
 from gpusched_env.leaderboard.scoring import score
 from gpusched_env.leaderboard.tracks import TRACKS, Track
-from gpusched_env.metrics import Interval, mean_interval
-from gpusched_env.units import unit_for
+from gpusched_env.metrics import COLUMN_OF, Interval, mean_interval
+from gpusched_env.units import Unit, unit_for
 from pages.markdown import table
 from pages.markdown import write as write_page
 
@@ -23,7 +23,7 @@ class Result(NamedTuple):
     ----------
     scheduler : its registered name
     clairvoyant : whether it reads true run times
-    value : what the track ranks by, mean JCT or makespan [s]
+    value : what the track ranks by: mean JCT or makespan [s], or the share of deadlines met
     score : 0 = FIFO, 1 = the lower bound
     p99 : 99th percentile of the JCT [s]
     preemptions : a job
@@ -63,7 +63,8 @@ def _results(track: Track) -> Iterator[Result]:
         )
         for entry in entries
     ]
-    found.sort(key=lambda result: (result.value.mean, result.scheduler))
+    sign = -1.0 if COLUMN_OF[track.metric].better == "max" else 1.0
+    found.sort(key=lambda result: (sign * result.value.mean, result.scheduler))
     for rank, result in enumerate(found, 1):
         yield result._replace(rank=rank)
 
@@ -73,14 +74,22 @@ def number(interval: Interval, unit: float = 1.0) -> str:
     return f"{interval.mean / unit:.2f} ± {interval.half_width / unit:.2f}".replace(" ", "\N{NO-BREAK SPACE}")
 
 
+def page_of(result: Result) -> str:
+    """Return the name of the scheduler's page; agents of a name of their own are on that of ``learned``."""
+    name: str = result.scheduler.partition(":")[0]
+    return name
+
+
 def write_track(track: Track, results: list[Result]) -> str:
     """Give the section of one track."""
-    unit = unit_for([results[0].value.mean])
+    column = COLUMN_OF[track.metric]
+    unit = unit_for([(results[0].value if column.unit == "s" else results[0].p99).mean])
+    scored = unit if column.unit == "s" else Unit("%", 0.01)
     rows = [
         [
             str(result.rank),
-            f"[{result.scheduler}](../schedulers/{result.scheduler}.md){'*' if result.clairvoyant else ''}",
-            number(result.value, unit.seconds),
+            f"[{result.scheduler}](../schedulers/{page_of(result)}.md){'*' if result.clairvoyant else ''}",
+            number(result.value, scored.seconds),
             number(result.score),
             number(result.p99, unit.seconds),
             number(result.preemptions),
@@ -90,7 +99,7 @@ def write_track(track: Track, results: list[Result]) -> str:
     head = [
         "rank",
         "scheduler",
-        f"{track.scored} [{unit.sign}]",
+        f"{track.scored} [{scored.sign}]",
         "score",
         f"p99 JCT [{unit.sign}]",
         "preemptions a job",

@@ -62,6 +62,8 @@ def tenants(
         raise GpuschedError(f"--scenario {chosen.name}: it has no tenants; give one with a section tenants")
     specs, draws = chosen_schedulers(scheduler), chosen_seeds(seeds, chosen)
     instances = [chosen.instance(seed) for seed in draws]
+    if any(instance.tenancy[0].names != instances[0].tenancy[0].names for instance in instances):
+        raise GpuschedError(f"--scenario {chosen.name}: seeds have different tenants; list them in tenants.tree")
     out = console()
     if pooling:
         out.print(_pooled(instances, specs, draws))
@@ -86,19 +88,7 @@ def _by_tenant(scenario: Scenario, instances: Sequence[Instance], spec: str, see
         jain.append(jain_index(tables[-1]))
         distance.append(max_min_distance(instance, log))
     table = Table(title=f"{scenario.name}, {spec}, {len(seeds)} seeds", show_edge=False, title_justify="left")
-    headings = (
-        "tenant",
-        "jobs",
-        "entitled",
-        "share",
-        "queueing",
-        "mean JCT",
-        "p99 JCT",
-        "rho",
-        "borrowed",
-        "preemptions",
-    )
-    for heading in headings:
+    for heading in HEADINGS:
         table.add_column(heading, justify="left" if heading == "tenant" else "right", no_wrap=True)
     names = instances[0].tenancy[0].names
     for lines in zip(*tables, strict=True):

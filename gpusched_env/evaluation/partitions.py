@@ -55,7 +55,9 @@ def partitions(instance: Instance) -> dict[int, Instance]:
             )
         rack = None if first.nodes_per_rack is None else min(first.nodes_per_rack, nodes)
         cluster = Cluster((dataclasses.replace(first, count=nodes, nodes_per_rack=rack),))
-        parts[row] = Instance(cluster, instance.workload.select(rows), instance.network, instance.semantics)
+        parts[row] = Instance(
+            cluster, instance.workload.select(rows), instance.network, instance.semantics, instance.sharing
+        )
     return parts
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.event_log import EventLog
+from gpusched_env.event_log import REFUSE, EventLog
 from gpusched_env.instance import Instance
 from gpusched_env.metrics.fairness import finish_time_fairness
 from gpusched_env.metrics.job_times import job_times
@@ -66,7 +66,7 @@ def tenant_times(instance: Instance, log: EventLog) -> np.ndarray:
     table["tenant"], table["entitlement"] = leaves, entitlements(instance)
     held_s, held = usage(instance, log)
     waits = np.diff(held_s, append=end_s)
-    demand = _demand(instance, times, held_s)
+    demand = _demand(instance, log, times, held_s)
     for i, row in enumerate(leaves.tolist()):
         jobs = leaf == row
         done = jobs & ~np.isnan(times["finish_s"])
@@ -96,14 +96,14 @@ def usage(instance: Instance, log: EventLog) -> tuple[np.ndarray, np.ndarray]:
 
     Returns
     -------
-    times_s : float64 [S], ascending times of changes, among them arrivals [s]
+    times_s : float64 [S], ascending times of all events [s]
     gpus : int64 [leaves, S], GPUs held from each time to the next
     """
     tree, leaf = instance.tenancy
     leaves, table = tree.leaves, segments(instance, log)
     of_segment = np.searchsorted(leaves, leaf[table["job"]])
     times, step = np.unique(
-        np.concatenate([table["hold_s"], table["free_s"], instance.workload.jobs["arrival_s"]]), return_inverse=True
+        np.concatenate([table["hold_s"], table["free_s"], log.events["time_s"]]), return_inverse=True
     )
     count = len(table)
     held = np.zeros((len(leaves), len(times)), np.int64)
@@ -112,16 +112,18 @@ def usage(instance: Instance, log: EventLog) -> tuple[np.ndarray, np.ndarray]:
     return times, held.cumsum(axis=1)
 
 
-def _demand(instance: Instance, times: np.ndarray, at_s: np.ndarray) -> np.ndarray:
+def _demand(instance: Instance, log: EventLog, times: np.ndarray, at_s: np.ndarray) -> np.ndarray:
     """int64 [leaves, S]: GPUs that the jobs in the system request from each of the times to the next."""
     tree, leaf = instance.tenancy
     leaves, gpus = tree.leaves, instance.workload.jobs["gpus"].astype(np.int64)
     row = np.searchsorted(leaves, leaf)
     demand = np.zeros((len(leaves), len(at_s) + 1), np.int64)
     np.add.at(demand, (row, np.searchsorted(at_s, times["arrival_s"])), gpus)
-    finished = ~np.isnan(times["finish_s"])
-    end = np.searchsorted(at_s, times["finish_s"][finished])
-    np.add.at(demand, (row[finished], end), -gpus[finished])
+    left_s = times["finish_s"].copy()
+    refusals = log.events[log.events["kind"] == REFUSE]
+    left_s[refusals["job"]] = refusals["time_s"]
+    gone = ~np.isnan(left_s)
+    np.add.at(demand, (row[gone], np.searchsorted(at_s, left_s[gone])), -gpus[gone])
     return demand.cumsum(axis=1)[:, :-1]
 
 
@@ -151,7 +153,7 @@ def max_min_distance(instance: Instance, log: EventLog) -> float:
     at_s, held = usage(instance, log)
     end_s = end_of_run(instance, log)
     edges = np.arange(at_s[0], end_s + HOUR_S, HOUR_S)
-    demand = _demand(instance, job_times(instance, log, end_s), at_s)
+    demand = _demand(instance, log, job_times(instance, log, end_s), at_s)
     used, wanted = (_hourly(at_s, values, edges) for values in (held, demand))
     weight = entitlements(instance)
     fair = np.stack([max_min_shares(column, weight, instance.cluster.gpus) for column in wanted.T], axis=1)
@@ -175,7 +177,9 @@ def max_min_shares(demand: np.ndarray, weight: np.ndarray, capacity: float) -> n
     share = np.zeros(len(demand))
     left, hungry = float(capacity), demand > 0
     while hungry.any() and left > 0:
-        level = left / total(weight[hungry])
+        if not (share_of := total(weight[hungry])) > 0:  # tenants without entitlement share what the others leave
+            weight, share_of = np.ones(len(demand)), float(np.count_nonzero(hungry))
+        level = left / share_of
         full = hungry & (demand <= weight * level)
         if not full.any():
             share[hungry] = weight[hungry] * level

@@ -172,7 +172,7 @@ class Sia(Scheduler):
         found: list[Choice] = []
         for k, kind in enumerate(self._kinds):
             total = kind.capacity * len(kind.nodes)
-            able = [n for n in kind.configurations if n in sizes] or [sizes[0]]  # a rigid job has one configuration
+            able = sorted({sizes[0], *(n for n in kind.configurations if n in sizes)})  # a rigid job has one
             for gpus in able:
                 if gpus > min(most, total):
                     continue
