@@ -51,21 +51,21 @@ def cohort(jobs: int, load: float, burst: float) -> Scenario:
     )
 
 
-# 70 nodes, 560 GPUs, 7 racks; 2,000 jobs of at most 8 GPUs, so that each fits in the smallest virtual cluster
+# 70 nodes, 560 GPUs, 7 racks; 5,000 jobs of at most 8 GPUs, so that each fits in the smallest virtual cluster
 TENANTS_PHILLY: Final = ScenarioFamily(
     "tenants-philly-v0",
     philly,
     (
-        Parameter("jobs", 2_000, "jobs of an episode", least=2, most=1_000_000, whole=True),
+        Parameter("jobs", 5_000, "jobs of an episode", least=2, most=1_000_000, whole=True),
         Parameter("load", 1.2, _LOAD, least=0.01, most=10.0),
     ),
 )
-# 32 nodes, 256 GPUs, 4 racks; 1,000 jobs
+# 32 nodes, 256 GPUs, 4 racks; 4,000 jobs
 COHORT: Final = ScenarioFamily(
     "cohort-256-v0",
     cohort,
     (
-        Parameter("jobs", 1_000, "jobs of an episode", least=2, most=1_000_000, whole=True),
+        Parameter("jobs", 4_000, "jobs of an episode", least=2, most=1_000_000, whole=True),
         Parameter("load", 1.2, _LOAD, least=0.01, most=10.0),
         Parameter("burst", 20.0, "mean number of jobs in a burst of one queue", least=1.0, most=10_000.0),
     ),
