@@ -175,11 +175,7 @@ def build(instance: Instance, replicas: int, rules: dict[str, int | float]) -> Q
     tenants["begin"][leaves], tenants["lines"][leaves] = first, widths
     _check_sizes(instance, tenants, kinds, rules["policy"] == KUEUE)
 
-    told = workload.attributes.get(PRIORITY)
-    try:
-        priorities = np.zeros(jobs) if told is None else np.array(told, float)
-    except ValueError as error:
-        raise SchedulerError(f"workload {workload.name!r}, {PRIORITY}: {error}; give numbers") from None
+    priorities = workload.told(PRIORITY) if PRIORITY in workload.attributes else np.zeros(jobs)
     memory = np.zeros((), QUEUES_DTYPE)
     for name, value in rules.items():
         memory[name] = value

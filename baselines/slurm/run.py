@@ -152,15 +152,13 @@ def priority_classes(instance: Instance) -> np.ndarray:
 
     Raises
     ------
+    WorkloadError : a class is not a number
     SchedulerError : a class is not a finite number >= 0
     """
     workload = instance.workload
     if PRIORITY not in workload.attributes:
         return np.zeros(len(workload))
-    try:
-        classes = np.array(workload.attributes[PRIORITY], float)
-    except ValueError as error:
-        raise SchedulerError(f"slurm: workload {workload.name!r}, {PRIORITY}: {error}; give numbers") from None
+    classes = workload.told(PRIORITY)
     bad = ~(np.isfinite(classes) & (classes >= 0.0))
     if bad.any():
         row = int(np.argmax(bad))

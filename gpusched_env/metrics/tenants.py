@@ -11,6 +11,7 @@ from gpusched_env.instance import Instance
 from gpusched_env.metrics.fairness import finish_time_fairness
 from gpusched_env.metrics.job_times import job_times
 from gpusched_env.metrics.segments import end_of_run, segments
+from gpusched_env.metrics.summary import FAIR
 from gpusched_env.portable.arrays import mean, total
 
 TENANT_TIMES_DTYPE: Final = np.dtype(
@@ -34,7 +35,6 @@ TENANT_TIMES_DTYPE: Final = np.dtype(
         ("violation_gpu_s", "<f8"),  # [GPU s] held beyond its limit ``most``
     ]
 )
-_FAIR: Final = 1.0 + 1e-9  # largest rho that counts as fair; it allows for rounding
 HOUR_S: Final = 3_600.0
 
 
@@ -83,7 +83,7 @@ def tenant_times(instance: Instance, log: EventLog) -> np.ndarray:
         line["lost_gpu_s"] = total(times["overhead_gpu_s"][jobs])
         line["mean_rho"] = mean(rho[done]) if some else np.nan
         line["max_rho"] = rho[done].max() if some else np.nan
-        line["fair"] = (rho[done] <= _FAIR).mean() if some else np.nan
+        line["fair"] = (rho[done] <= FAIR).mean() if some else np.nan
         line["borrowed_gpu_s"] = total(np.maximum(held[i] - quota, 0) * waits)
         line["unused_gpu_s"] = total(np.maximum(np.minimum(quota, demand[i]) - held[i], 0) * waits)
         line["violation_gpu_s"] = total(np.maximum(held[i] - most, 0) * waits) if most >= 0 else 0.0
