@@ -214,7 +214,7 @@ def _in_order(listed: Sequence[Tenant]) -> list[Tenant]:
             known = {ROOT, *names}
             lost = next((tenant for tenant in left if tenant.parent not in known), None)
             if lost is not None:
-                parent = unknown_name("parent", lost.parent, known)
+                parent = unknown_name("parent", lost.parent, names)
                 raise ScenarioError(f"tenants: {lost.name!r}: {parent}")
             raise ScenarioError(f"tenants: {left[0].name!r} is above itself; its parents form a cycle")
         ordered += ready

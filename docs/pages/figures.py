@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from pathlib import Path
 
 from gpusched_env import Instance, make_scheduler, simulate
@@ -87,7 +88,8 @@ def _draw(scenario: str, schedulers: tuple[str, ...], path: Path) -> None:
         draw_schedule(axes, instance, log, 0.0, unit.seconds)
         metrics = summarise(instance, log)
         mean_jct, makespan = metrics["mean_jct_s"] / unit.seconds, metrics["makespan_s"] / unit.seconds
-        title = f"{spec}: mean JCT {mean_jct:.2f} {unit.sign}, makespan {makespan:.2f} {unit.sign}"
+        last = "some jobs refused" if math.isnan(makespan) else f"makespan {makespan:.2f} {unit.sign}"
+        title = f"{spec}: mean JCT {mean_jct:.2f} {unit.sign}, {last}"
         axes.set_title(title, fontsize=10, loc="left")
         axes.autoscale_view(scaley=False)
     panels[-1].set_xlim(0, end_s / unit.seconds)
