@@ -47,7 +47,7 @@ def crowded(jobs: int = 40, elastic: bool = False) -> Scenario:
         description="",
         groups=(NodeGroup(4, 4, nodes_per_rack=2),),
         workload=WorkloadSpec(
-            "synthetic:poisson", {"rate_per_s": 0.02, "mean_duration_s": 1_500.0}, max_gpus=4, jobs=jobs,
+            "synthetic:philly", {"max_duration_s": 7_200.0}, max_gpus=4, jobs=jobs, load=3.0,
             elastic={"rule": "amdahl", "serial": 0.1, "step": 1, "most": 16} if elastic else None,
         ),
         semantics=Semantics(checkpoint_s=20.0, restore_s=20.0),
