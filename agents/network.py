@@ -268,7 +268,7 @@ def feasible_log_probabilities(network: TokenNetwork, inputs: Tensors, masks: to
 
 
 def without_empty_slots(inputs: Tensors) -> Tensors:
-    """Return the inputs up to the last queue slot that holds a job in any of the N rows, but at least the first slot."""
+    """Return the inputs up to the last queue slot that holds a job in any of the N rows; at least the first slot."""
     filled = int(filled_slots(inputs).max())
     return {name: array[:, : max(filled, 1)] if name.startswith("queue") else array for name, array in inputs.items()}
 
