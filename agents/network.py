@@ -288,4 +288,4 @@ def parts_of(rows: torch.Tensor, filled: torch.Tensor) -> tuple[torch.Tensor, ..
     rows : int64 [N]
     filled : number of filled queue slots of all rows, of :func:`filled_slots`
     """
-    return torch.split(rows[filled[rows].argsort(stable=True)], PART)
+    return torch.split(rows[filled[rows].sort(stable=True).indices], PART)
