@@ -17,7 +17,6 @@ from gpusched_env.envs.encoder import Windows
 
 WIDTH: Final = 32  # of all embeddings: twice the width learns as well, in twice the time
 INFEASIBLE: Final = -1e9  # logit of an action that the mask forbids
-PART: Final = 512  # rows of a part, see parts_of
 FORMAT: Final = "gpusched-token-network-1"
 # Initial logits: the policy starts any job that fits, with equal probabilities; it rarely waits, and hardly ever
 # preempts or resizes, since random preemptions hide what good ones are worth.
@@ -29,36 +28,6 @@ SURROUNDINGS: Final = ("nodes", "links", "types")  # kinds of tokens that no act
 ACTING: Final = ("partners", "queue", "running")  # in an order in which pairs find the tokens that they need
 
 Tensors = dict[str, torch.Tensor]
-
-
-class Largest(torch.autograd.Function):
-    """The maximum over the rows of each sample, [B, rows, width] -> [B, width]: as ``amax``, but several times as fast.
-
-    Rows that tie share the gradient evenly. Nodes often tie, since free ones are alike.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, rows: torch.Tensor) -> torch.Tensor:
-        """Halve the number of rows until one is left."""
-        best = rows
-        while (count := best.shape[1]) > 1:
-            half = (count + 1) // 2
-            best = torch.maximum(best[:, :half], best[:, count - half :])
-        ctx.save_for_backward(rows, best)
-        return best[:, 0]
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> torch.Tensor:
-        """Give the gradient to the largest rows."""
-        rows, best = ctx.saved_tensors
-        largest_rows = (rows == best).to(rows.dtype)
-        return largest_rows * (gradients[0].unsqueeze(1) / largest_rows.sum(1, keepdim=True))
-
-
-def largest(rows: torch.Tensor) -> torch.Tensor:
-    """Return the maximum over the rows of each sample, [B, width]."""
-    found: torch.Tensor = Largest.apply(rows)  # type: ignore[no-untyped-call]
-    return found
 
 
 class Tokens(nn.Module):
@@ -117,7 +86,7 @@ class Tokens(nn.Module):
             if kind in inputs:
                 tokens[kind] = F.relu(embed(inputs[kind]))
                 rows = inputs[presence(kind)].sum(1).clamp(min=1.0)
-                seen += [tokens[kind].sum(1) / rows, largest(tokens[kind])]
+                seen += [tokens[kind].sum(1) / rows, tokens[kind].amax(1)]
             else:
                 seen += [nothing, nothing]
         cluster = self.cluster(torch.cat(seen, dim=1))
@@ -137,7 +106,7 @@ class Tokens(nn.Module):
                     pairs[name] = F.relu(pair)
                     embedded = embedded + self.best[name](pairs[name].amax(2))
             tokens[kind] = F.relu(self.second[kind](F.relu(embedded))) * inputs[presence(kind)]
-            told.append(largest(tokens[kind]))
+            told.append(tokens[kind].amax(1))
         message = self.message(torch.cat(told, dim=1))
         after = {kind: F.relu(self.own(tokens[kind]) + message.unsqueeze(1)) for kind in self.first if kind in tokens}
         return after | {CLUSTER: F.relu(self.own(cluster) + message)}, pairs
@@ -186,14 +155,8 @@ class TokenNetwork(nn.Module):
         """Where the weights are."""
         return self.start.weight.device
 
-    def forward(self, inputs: Mapping[str, torch.Tensor], slots: int = 0) -> torch.Tensor:
-        """Return the logits of all actions, [B, actions], from the inputs of :meth:`Layout.inputs`.
-
-        Parameters
-        ----------
-        slots : number of queue slots, if the last ones are left out of the inputs because they are empty; their starts
-            are infeasible, and get the logit 0
-        """
+    def forward(self, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """Return the logits of all actions, [B, actions], from the inputs of :meth:`Layout.inputs`."""
         tokens, pairs = self.tokens(inputs)
         starts = self._by_size("queue", self.start, tokens, pairs)
         if "partners" in tokens:
@@ -201,8 +164,6 @@ class TokenNetwork(nn.Module):
             partners = self.beside["partners"](tokens["partners"]).unsqueeze(1)
             together = F.relu(queue + partners + self.beside["pairs"](pairs["pairs"]))
             starts = torch.cat([starts, self.join(together).flatten(2)], dim=2)
-        if (empty := slots - starts.shape[1]) > 0:
-            starts = F.pad(starts, (0, 0, 0, empty))
         logits = [starts.flatten(1)]
         if "running_sizes" in pairs:
             logits.append(self._by_size("running", self.resize, tokens, pairs).flatten(1))
@@ -263,29 +224,4 @@ class TokenNetwork(nn.Module):
 
 def feasible_log_probabilities(network: TokenNetwork, inputs: Tensors, masks: torch.Tensor) -> torch.Tensor:
     """Return the logarithms of the probabilities of all actions, [N, actions]; infeasible ones have probability 0."""
-    logits = network(without_empty_slots(inputs), inputs["queue"].shape[1])
-    return torch.log_softmax(logits.masked_fill(~masks, INFEASIBLE), dim=1)
-
-
-def without_empty_slots(inputs: Tensors) -> Tensors:
-    """Return the inputs up to the last queue slot that holds a job in any of the N rows; at least the first slot."""
-    filled = int(filled_slots(inputs).max())
-    return {name: array[:, : max(filled, 1)] if name.startswith("queue") else array for name, array in inputs.items()}
-
-
-def filled_slots(inputs: Tensors) -> torch.Tensor:
-    """Return the number of queue slots that hold a job, [N]; these are always the first ones."""
-    return inputs[presence("queue")].sum((1, 2)).long()
-
-
-def parts_of(rows: torch.Tensor, filled: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Divide rows into parts with similar numbers of waiting jobs, so that few slots of a part are empty.
-
-    Small parts are also faster because they fit into the cache of a processor.
-
-    Parameters
-    ----------
-    rows : int64 [N]
-    filled : number of filled queue slots of all rows, of :func:`filled_slots`
-    """
-    return torch.split(rows[filled[rows].sort(stable=True).indices], PART)
+    return torch.log_softmax(network(inputs).masked_fill(~masks, INFEASIBLE), dim=1)

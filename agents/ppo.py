@@ -27,7 +27,7 @@ from torch import nn
 
 from gpusched_env.agents.cloning import imitate
 from gpusched_env.agents.episodes import Episodes
-from gpusched_env.agents.network import TokenNetwork, feasible_log_probabilities, filled_slots, parts_of
+from gpusched_env.agents.network import TokenNetwork, feasible_log_probabilities
 from gpusched_env.agents.tokens import Layout
 from gpusched_env.agents.values import Values, generalised_advantages
 from gpusched_env.envs.cluster_env import ClusterEnv
@@ -95,7 +95,7 @@ class Learner:
         layout = Layout.of(first.shapes, config.windows)
         self.network = TokenNetwork(layout, config.width).to(config.device)
         # RAdam: the first steps of Adam are as long as all others, which can destroy what imitation has learned.
-        self.optimizer = torch.optim.RAdam(self.network.parameters(), lr=config.learning_rate, eps=1e-5, foreach=True)
+        self.optimizer = torch.optim.RAdam(self.network.parameters(), lr=config.learning_rate, eps=1e-5)
         self.values: Values | None = None
         if config.baseline == "values":
             self.values = Values(layout, config.width, config.learning_rate).to(config.device)
@@ -280,31 +280,31 @@ def improve(
     dict : of the last minibatch, KL divergence, share of clipped steps and entropy; number of minibatches
     """
     minibatches = 0
-    numbers = {"kl_divergence": 0.0, "clipped": 0.0, "entropy": 0.0}
     scaled = torch.from_numpy((gains - gains.mean()) / (gains.std() + 1e-8)).float().unsqueeze(1).to(network.device)
-    filled = filled_slots(steps.inputs)
     for _ in range(config.epochs):
         for rows in torch.split(torch.randperm(len(scaled), device=network.device), config.batch):
+            inputs = {name: array[rows] for name, array in steps.inputs.items()}
+            log_probabilities = feasible_log_probabilities(network, inputs, steps.masks[rows])
+            log_ratio = log_probabilities.gather(1, steps.actions[rows]) - steps.log_probabilities[rows]
+            ratio = log_ratio.exp()
+            entropy = -(log_probabilities.exp() * log_probabilities).sum(1).mean()
+            with torch.no_grad():
+                divergence = float((ratio - 1.0 - log_ratio).mean())
+                numbers = {
+                    "kl_divergence": divergence,
+                    "clipped": float(((ratio - 1.0).abs() > config.clip).float().mean()),
+                    "entropy": float(entropy),
+                    "minibatches": minibatches,
+                }
+            if divergence > config.target_kl:
+                return numbers
+            clipped = ratio.clamp(1.0 - config.clip, 1.0 + config.clip)
+            loss = -torch.min(ratio * scaled[rows], clipped * scaled[rows]).mean()
+            if config.entropy:
+                loss = loss - config.entropy * entropy
             optimizer.zero_grad()
-            sums = torch.zeros(3, device=network.device)
-            for part in parts_of(rows, filled):
-                inputs = {name: array[part] for name, array in steps.inputs.items()}
-                log_probabilities = feasible_log_probabilities(network, inputs, steps.masks[part])
-                log_ratio = log_probabilities.gather(1, steps.actions[part]) - steps.log_probabilities[part]
-                ratio = log_ratio.exp()
-                clipped = ratio.clamp(1.0 - config.clip, 1.0 + config.clip)
-                loss = -torch.min(ratio * scaled[part], clipped * scaled[part]).sum()
-                with torch.set_grad_enabled(bool(config.entropy)):
-                    entropy = -(log_probabilities.exp() * log_probabilities).sum()
-                if config.entropy:
-                    loss = loss - config.entropy * entropy
-                torch.autograd.backward(loss / len(rows))
-                with torch.no_grad():
-                    sums += torch.stack([(ratio - 1.0 - log_ratio).sum(), (ratio != clipped).sum(), entropy])
-            numbers = dict(zip(numbers, (sums / len(rows)).tolist(), strict=True))
-            if numbers["kl_divergence"] > config.target_kl:
-                return {**numbers, "minibatches": minibatches}
+            torch.autograd.backward(loss)
             nn.utils.clip_grad_norm_(network.parameters(), MAX_GRADIENT)
             optimizer.step()
             minibatches += 1
-    return {**numbers, "minibatches": minibatches}
+    return numbers

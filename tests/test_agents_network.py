@@ -12,15 +12,7 @@ from test_agents_policy import trained
 
 from gpusched_env.agents.evaluation import evaluate_policy
 from gpusched_env.agents.learned import LearnedScheduler
-from gpusched_env.agents.network import (
-    INFEASIBLE,
-    PART,
-    TokenNetwork,
-    feasible_log_probabilities,
-    filled_slots,
-    largest,
-    parts_of,
-)
+from gpusched_env.agents.network import INFEASIBLE, TokenNetwork, feasible_log_probabilities
 from gpusched_env.agents.tokens import PAIRS, SIZES, Layout
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.encoder import Windows
@@ -204,41 +196,3 @@ def test_a_network_without_actions_about_sizes_refuses_them_and_the_other_way_ro
     assert "actions choose sizes" in without.refusal({name: array.shape[1:] for name, array in seen.items()}, sized)
     plain_shapes = {name: array.shape[1:] for name, array in plain.items()}
     assert "jobs keep the sizes" in with_sizes.refusal(plain_shapes, env.windows)
-
-
-@pytest.mark.parametrize("rows", [1, 2, 5, 8, 16])
-def test_the_largest_row_and_its_gradient_are_those_of_amax(rows: int) -> None:
-    """Small whole numbers tie often."""
-    torch.manual_seed(rows)
-    tokens = torch.randint(0, 3, (50, rows, 4)).double().requires_grad_()
-    weights = torch.rand(50, 4, dtype=torch.float64)
-    assert torch.equal(largest(tokens), tokens.amax(1))
-    ours, theirs = (
-        torch.autograd.grad((best * weights).sum(), tokens)[0] for best in (largest(tokens), tokens.amax(1))
-    )
-    torch.testing.assert_close(ours, theirs)
-
-
-def test_empty_queue_slots_are_left_out_and_change_no_probability() -> None:
-    env, network, seen = setting("gpusched/Cluster-v0")
-    seen = {key: array.repeat(3, *[1] * (array.dim() - 1)) for key, array in seen.items()}
-    for row, filled in enumerate((0, 2, 4)):
-        seen["queue"][row, filled:] = 0.0
-    inputs = network.layout.inputs(seen)
-    assert filled_slots(inputs).tolist() == [0, 2, 4]
-    mask = torch.rand(3, env.action_space.n) < 0.5
-    mask[:, -1] = True
-    for row, filled in enumerate((0, 2, 4)):
-        mask[row, filled * env.windows.slot_starts : env.windows.first_preemption] = False
-    with torch.inference_mode():
-        whole = torch.log_softmax(network(inputs).masked_fill(~mask, INFEASIBLE), dim=1)
-        torch.testing.assert_close(feasible_log_probabilities(network, inputs, mask), whole)
-
-
-def test_parts_hold_each_row_once_and_the_fullest_rows_last() -> None:
-    torch.manual_seed(0)
-    filled, rows = torch.randint(0, 17, (3_000,)), torch.randperm(3_000)[:1_300]
-    parts = parts_of(rows, filled)
-    assert [len(part) for part in parts] == [PART, PART, 1_300 - 2 * PART]
-    assert torch.equal(torch.cat(parts).sort().values, rows.sort().values)
-    assert torch.equal(filled[torch.cat(parts)], filled[rows].sort().values)
