@@ -1,10 +1,11 @@
-"""Kueue, DRF, and YARN's fair and capacity schedulers: worked examples, quotas, shares, pooling, equal logs."""
+"""Kueue, DRF, Volcano, KAI, and YARN's queues: worked examples, quotas, shares, pooling, equal logs."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
@@ -16,8 +17,9 @@ from scipy.optimize import linprog
 from test_theory_queues import erlang_c, recursion
 
 from gpusched_env.baselines import list_baselines, make_scheduler
+from gpusched_env.baselines.deserved.shares import over_quota, proportion
 from gpusched_env.baselines.kueue.shares import share_of
-from gpusched_env.baselines.queues.state import DRF, KUEUE, build
+from gpusched_env.baselines.queues.state import DRF, KAI, KUEUE, VOLCANO, build
 from gpusched_env.baselines.queues.usage import available, give, hold, take
 from gpusched_env.cluster import Cluster
 from gpusched_env.errors import SchedulerError
@@ -298,6 +300,7 @@ def costly_runs(draw: st.DrawFn) -> Instance:
 PREEMPTING = (
     "kueue:reclaim=any", "kueue-reclaim", "kueue-reclaim:queueing=strict", "kueue:reclaim=any,within=newer",
     "kueue:reclaim=any,within=lower,borrow_within=lower,threshold=2", "kueue-fair", "kueue-fair:within=newer",
+    "volcano", "kai", "kai:within=false",
 )  # fmt: skip
 
 
@@ -374,7 +377,7 @@ def test_the_compiled_loop_gives_the_log_of_decide(spec: str, instance: Instance
     assert simulate(instance, asked(make_scheduler(spec))).digest() == log.digest()
 
 
-@pytest.mark.parametrize("name", ["kueue-reclaim", "kueue-fair", "fair"])
+@pytest.mark.parametrize("name", ["kueue-reclaim", "kueue-fair", "fair", "volcano", "kai"])
 def test_pauses_and_a_full_log_change_nothing(name: str) -> None:
     """The loop follows the log, whose buffer is emptied whenever it is full, and by whoever reads it in a pause."""
     rng = np.random.default_rng(8)
@@ -463,11 +466,150 @@ def test_orders_of_the_fair_and_the_capacity_scheduler() -> None:
 def test_caps_hold_and_do_not_block_others() -> None:
     tree = [Tenant("A", most=3), Tenant("B")]
     jobs = [(0.0, name, 1, 10.0, 0.0) for name in "AB" for _ in range(9)]
-    for spec in ("drf", "drf:strict=true", "fair", "capacity", "kueue"):
+    for spec in ("drf", "drf:strict=true", "fair", "capacity", "kueue", "volcano", "kai"):
         instance = shared(tree, jobs, "1x8")
         log = simulate(instance, make_scheduler(spec))
         rows = log.events["job"][(log.events["gpu_count"] > 0) & (log.events["time_s"] == 0)]
         assert sorted(instance.workload.attributes[TENANT][rows].tolist()) == ["A"] * 3 + ["B"] * 5, spec
+
+
+# --- Volcano and KAI
+
+
+def deserved(policy: int, tree: Sequence[Tenant], requests: Sequence[float], gpus: int) -> list[float]:
+    """What each of the tenants, which are all below the root, deserves [GPU]."""
+    instance = shared(tree, [(0, tenant.name, 1, 1, 0) for tenant in tree], f"1x{gpus}")
+    queues = build(instance, 1, {"policy": policy})
+    queues.tenants["deserved"][0] = gpus
+    queues.tenants["request"][1:] = requests
+    (over_quota if policy == KAI else proportion)(queues.parameter, 0)
+    found: list[float] = queues.tenants["deserved"][1:].tolist()
+    return found
+
+
+def test_kai_gives_quotas_and_then_whole_gpus_by_weight() -> None:
+    """100 GPUs: quotas 20, 20, 5; the rest of 55 is 36.67 + 18.33, so the last GPU goes to the larger fraction."""
+    tree = [Tenant("A", quota=20, weight=2.0), Tenant("B", quota=20), Tenant("C", quota=10)]
+    assert deserved(KAI, tree, (60, 60, 5), 100) == [57, 38, 5]
+    # A asks for 30 only: in the second round B gets what is left
+    assert deserved(KAI, tree, (30, 90, 5), 100) == [30, 65, 5]
+
+
+def test_volcano_fills_in_proportion_to_weights() -> None:
+    """100 GPUs, weights 2, 1, 1: 50 + 25 + 5 of 25; then 10 of 13.33 + 6.67; then 3.33 for B."""
+    tree = [Tenant("A", weight=2.0), Tenant("B"), Tenant("C")]
+    assert deserved(VOLCANO, tree, (60, 60, 5), 100) == pytest.approx([60, 35, 5])
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    demand=st.lists(st.integers(0, 30), min_size=2, max_size=6).filter(any),
+    weights=st.lists(st.integers(1, 5), min_size=6, max_size=6),
+)
+def test_volcano_deserves_what_linear_programs_say(demand: list[int], weights: list[int]) -> None:
+    tree = [Tenant(f"t{i}", weight=float(w)) for i, w in enumerate(weights[: len(demand)])]
+    exact = max_min_by_programs(np.array(demand, float), np.array(weights[: len(demand)], float), 24)
+    assert deserved(VOLCANO, tree, demand, 24) == pytest.approx(exact.tolist(), abs=1e-6)
+
+
+def fair_shares(tenants: Sequence[Tenant], request: dict[str, int], gpus: int) -> dict[str, int]:
+    """KAI's division in exact fractions, one unit of a round after the other."""
+    fair = {t.name: min(t.quota, request[t.name]) for t in tenants}
+    left = gpus - sum(fair.values())
+    while left > 0:
+        asking = [t for t in tenants if fair[t.name] < request[t.name]]
+        parts = {t.name: Fraction(left * int(t.weight), sum(int(u.weight) for u in asking)) for t in asking}
+        met = [name for name in parts if request[name] - fair[name] <= int(parts[name])]
+        for name, part in parts.items():
+            fair[name] = min(request[name], fair[name] + int(part))
+        left = gpus - sum(fair.values())
+        if not met:
+            for name in sorted(parts, key=lambda name: int(parts[name]) - parts[name])[:left]:
+                fair[name] += 1
+            break
+    return fair
+
+
+@settings(max_examples=150)
+@given(instance=runs())
+def test_kai_reclaims_only_by_its_rules(instance: Instance) -> None:
+    """The winner stays within its fair share; losers were beyond theirs, or beyond quota if the winner is within."""
+    instance = with_free_preemption(instance)
+    log = simulate(instance, make_scheduler("kai:within=false"))
+    assert instance.tenants is not None
+    tree = instance.tenants.tree
+    quota = {t.name: t.quota for t in tree}
+    names, gangs = instance.workload.attributes[TENANT].tolist(), instance.workload.jobs["gpus"].tolist()
+    held, request = dict.fromkeys(quota, 0), dict.fromkeys(quota, 0)
+    lost = dict.fromkeys(quota, 0)  # by the preemptions for the next job that starts
+    for event in log.events:
+        row = int(event["job"])
+        name, size = names[row], gangs[row]
+        if event["kind"] == ARRIVAL:
+            request[name] += size
+        elif event["kind"] == COMPLETE:
+            request[name] -= size
+            held[name] -= size
+        elif event["kind"] == PREEMPT:
+            lost[name] += size
+        elif event["gpu_count"] > 0:
+            fair = fair_shares(tree, request, instance.cluster.gpus)
+            after = held[name] + size
+            for loser, guaranteed in quota.items():
+                if lost[loser] > 0:
+                    assert loser != name
+                    assert after <= fair[name]
+                    by_quota = held[loser] > guaranteed and after <= quota[name]
+                    assert held[loser] > fair[loser] or by_quota
+                    assert after * fair[loser] <= (held[loser] - lost[loser]) * fair[name]
+                held[loser] -= lost[loser]
+                lost[loser] = 0
+            held[name] += size
+
+
+@settings(max_examples=60)
+@given(instance=runs())
+def test_single_gpus_are_reclaimed_up_to_the_fair_share(instance: Instance) -> None:
+    """With jobs of one GPU, no job waits under kai while its queue is below its fair share."""
+    rows, names = instance.workload.jobs, instance.workload.attributes[TENANT].tolist()
+    assert instance.tenants is not None
+    tree = instance.tenants.tree
+    jobs = [
+        (float(at), name, 1, float(s), 0.0)
+        for at, name, s in zip(rows["arrival_s"], names, rows["duration_s"], strict=True)
+        for _ in range(2)
+    ]
+    instance = shared(tree, jobs, f"1x{instance.cluster.gpus}")
+    names = instance.workload.attributes[TENANT].tolist()
+    log = simulate(instance, make_scheduler("kai"))
+    for _, held, waiting, started in held_after(instance, log):
+        asks = {t.name: sum(names[row] == t.name for row in waiting) for t in tree}
+        fair = fair_shares(tree, {name: held[name] + asks[name] for name in asks}, instance.cluster.gpus)
+        if not started:
+            assert all(held[name] >= fair[name] for name in asks if asks[name])
+
+
+def test_volcano_leaves_losers_what_they_deserve() -> None:
+    """8 GPUs, equal weights. B gets A's newest jobs of the lowest class, up to 4 GPUs, not 5.
+
+    At 9 B requests 1, so A deserves 7 and cannot lose 2. From 10 on B requests 4 or more, and each deserves 4.
+    """
+    tree = [Tenant("A"), Tenant("B")]
+    jobs = [(0, "A", 2, 99, 0), (1, "A", 2, 99, 5), (2, "A", 2, 99, 0), (3, "A", 2, 99, 0)]
+    jobs += [(9, "B", 1, 60, 0), (10, "B", 3, 60, 0), (11, "B", 1, 60, 0)]
+    instance = shared(tree, jobs, "1x8")
+    assert preempted(instance, "volcano") == [3, 2]
+    assert preempted(instance, "volcano:reclaim=false") == []
+    # A's jobs wait, as it holds what it deserves; the last job of B waits for a GPU
+    times = job_times(instance, simulate(instance, make_scheduler("volcano")))
+    assert times["first_start_s"].tolist() == [0.0, 1.0, 2.0, 3.0, 10.0, 10.0, 70.0]
+
+
+@pytest.mark.parametrize("spec", ["volcano", "kai"])
+def test_a_higher_class_preempts_inside_its_queue(spec: str) -> None:
+    jobs = [(0, "A", 4, 99, 0), (5, "A", 4, 9, 1)]
+    assert preempted(shared([Tenant("A", quota=4)], jobs, "1x4"), spec) == [0]
+    assert preempted(shared([Tenant("A", quota=4)], jobs, "1x4"), f"{spec}:within=false") == []
 
 
 # --- pooling
@@ -523,6 +665,8 @@ def busy() -> Instance:
 
 
 GOLDEN: dict[str, str] = {
+    "volcano": "d8683ce1d66d83b7",
+    "kai": "b00e40b2778209cf",
     "capacity": "70c24b85ebd532ff",
     "drf": "7b63a78f819b10f1",
     "fair": "a63cf2a4c25c750d",
@@ -561,5 +705,5 @@ def test_a_workload_without_tenants_is_one_queue() -> None:
         instance.semantics,
     )
     expected = simulate(alone, make_scheduler("fifo-skip")).digest()
-    for name in ("kueue", "drf", "fair", "capacity"):
+    for name in ("kueue", "drf", "fair", "capacity", "volcano", "kai"):
         assert simulate(alone, make_scheduler(name)).digest() == expected, name

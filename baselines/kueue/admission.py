@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpusched_env.baselines.kueue.shares import share_of
 from gpusched_env.baselines.kueue.fair_victims import fair_victims
+from gpusched_env.baselines.kueue.shares import share_of
 from gpusched_env.baselines.kueue.victims import (
     NO_VICTIMS,
     changes,
@@ -15,8 +15,8 @@ from gpusched_env.baselines.kueue.victims import (
 )
 from gpusched_env.baselines.listed.lines import before
 from gpusched_env.baselines.queues.state import NOTHING, PREEMPT, START, Queues
-from gpusched_env.baselines.queues.usage import available, below_caps, give, take
-from gpusched_env.baselines.queues.waiting import claim, first_claim, first_of, park, park_for_now
+from gpusched_env.baselines.queues.usage import admits, give, take
+from gpusched_env.baselines.queues.waiting import claim, first_claim, first_of, park, park_for_now, unclaimed_gpus
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.state import Run
 
@@ -27,8 +27,7 @@ PREEMPTS, FITS = range(2)  # modes of an entry
 @kernel
 def fits_now(sim: Run, q: Queues, leaf: int, gpus: int) -> bool:
     """Return whether GPUs are free and quota is available."""
-    free = sim.world["free_gpus"] - max(0, q.memory["claimed_gpus"] - sim.world["checkpointing_gpus"])
-    return gpus <= free and available(q, leaf) >= gpus and below_caps(q, leaf, gpus)
+    return gpus <= unclaimed_gpus(sim, q) and admits(q, leaf, gpus)
 
 
 @kernel(lazy=True)

@@ -18,7 +18,7 @@ from gpusched_env.baselines.kueue.victims import (
     would_fit,
 )
 from gpusched_env.baselines.queues.state import ANY, NEVER, Queues
-from gpusched_env.baselines.queues.usage import give, hold, take
+from gpusched_env.baselines.queues.usage import give, take
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.state import Run
 

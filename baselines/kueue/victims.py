@@ -1,7 +1,8 @@
 """Whom a job of Kueue preempts: as few jobs as a greedy walk finds, those of borrowers first.
 
-Kueue's pkg/scheduler/preemption. Jobs in a checkpoint count as gone already: during a search, :func:`count_stopping` has
-subtracted them. Victims are subtracted as they are taken, and counted again at the end of the search, as they still run.
+Kueue's pkg/scheduler/preemption. Jobs in a checkpoint count as gone already: during a search, :func:`count_stopping`
+has subtracted them. Victims are subtracted as they are taken, and counted again at the end of the search, as they still
+run.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Final
 from gpusched_env.baselines.kueue.shares import borrows_from
 from gpusched_env.baselines.listed.lines import before
 from gpusched_env.baselines.queues.state import ANY, NEVER, NEWER, Queues
-from gpusched_env.baselines.queues.usage import available, below_caps, hold
+from gpusched_env.baselines.queues.usage import admits, hold
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.state import Run
 
@@ -115,7 +116,7 @@ def would_fit(sim: Run, q: Queues, leaf: int, gpus: int, freed: int, borrowing: 
         return False
     if gpus > sim.world["free_gpus"] + sim.world["checkpointing_gpus"] - q.memory["claimed_gpus"] + freed:
         return False
-    return available(q, leaf) >= gpus and below_caps(q, leaf, gpus)
+    return admits(q, leaf, gpus)
 
 
 @kernel

@@ -12,8 +12,9 @@ from gpusched_env.errors import SchedulerError
 from gpusched_env.instance import Instance
 from gpusched_env.tenants import PRIORITY, UNLIMITED
 
-# Policies: who comes first (fair_sharing/orders.py), or Kueue's cycle (kueue/admission.py).
-KUEUE, DRF, FAIR, CAPACITY = range(4)
+# Policies: who comes first (fair_sharing/orders.py), and the cycles of Kueue (kueue/admission.py), and of Volcano and
+# KAI (deserved/cycle.py).
+KUEUE, DRF, FAIR, CAPACITY, VOLCANO, KAI = range(6)
 # Policies of preemption in a queue and between queues of Kueue.
 NEVER, LOWER, NEWER, ANY = range(4)
 # What the scheduler does next.
@@ -23,7 +24,7 @@ NO_LIMIT: Final = 1 << 40  # [GPU]
 QUEUES_DTYPE: Final = np.dtype(
     [
         # rules, fixed
-        ("policy", "<i8"),  # KUEUE, DRF, FAIR or CAPACITY
+        ("policy", "<i8"),  # KUEUE, DRF, FAIR, CAPACITY, VOLCANO or KAI
         ("rule", "<i8"),  # number of the placement rule
         ("strict", "<i8"),  # 1 = the first job that does not fit blocks: Kueue its queue, the others all jobs
         ("within", "<i8"),  # NEVER, LOWER, NEWER: which jobs of its own queue a job may preempt
@@ -79,6 +80,8 @@ TENANT_DTYPE: Final = np.dtype(
         ("waiting", "<i8"),  # jobs
         ("open", "<i8"),  # 0 = no waiting job of this leaf can start
         ("kept", "<i8"),  # [GPU] counted in ``use`` and ``held`` for jobs with claims
+        ("request", "<f8"),  # [GPU] of Volcano and KAI
+        ("deserved", "<f8"),  # [GPU]
         ("running", "<i8"),  # jobs of this leaf that run and are in no checkpoint
         # scratch
         ("line", "<i8"),  # line of the job that asks in this cycle; -1 = none

@@ -181,7 +181,7 @@ def settle(sim: Run, q: Queues) -> None:
 
 @kernel
 def claim(q: Queues, line: int) -> None:
-    """Keep quota and GPUs for the first job of a line, whose victims are in a checkpoint, until the next decision point."""
+    """Keep quota and GPUs for the first job of a line, whose victims are in a checkpoint, in this decision point."""
     m = q.memory
     gpus = q.lines[line]["gpus"]
     hold(q, q.owner[line], gpus)
@@ -190,6 +190,13 @@ def claim(q: Queues, line: int) -> None:
     m["claimed_gpus"] += gpus
     park_for_now(q, line)
     q.parked[line]["claims"] = 1
+
+
+@kernel
+def unclaimed_gpus(sim: Run, q: Queues) -> int:
+    """Return the number of free GPUs, without those that jobs with claims need besides those of their victims [GPU]."""
+    gpus: int = sim.world["free_gpus"] - max(0, q.memory["claimed_gpus"] - sim.world["checkpointing_gpus"])
+    return gpus
 
 
 @kernel
