@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 from pathlib import Path
@@ -24,6 +25,7 @@ from gpusched_env.traces.kubernetes.pods import most_at_once
 from gpusched_env.workload import Workload
 
 GPU = "nvidia.com/gpu"
+EXAMPLES = int(os.environ.get("GPUSCHED_FUZZ", "200"))  # damaged files; GPUSCHED_FUZZ=10000 tries more
 
 
 def at(minute: int) -> str:
@@ -386,7 +388,7 @@ WRONG = ["null", "-1", "1e400", '"x"', "[]", "{}", "true", '"' + "x" * 300 + '"'
 VALUE = re.compile(r'"[^"]*"(?!\s*:)|\d+|\[\]|\{\}|true')
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(name=st.sampled_from(["kueue", "kubernetes", "volcano", "nodes", "quotas"]), seed=st.integers(0, 2**32))
 def test_damaged_objects_give_a_result_or_a_trace_error(tmp_path: Path, name: str, seed: int) -> None:
     check_damaged_objects(tmp_path, name, seed)

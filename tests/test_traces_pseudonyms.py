@@ -23,8 +23,8 @@ ROWS = (  # of sacct; @ = the day
     "JobID|JobIDRaw|JobName|User|Account|Partition|QOS|Submit|Start|End|State|AllocTRES|NodeList|WorkDir|Cluster",
     "90017_3|90021|zebra|xenia|astro|g|low|@09:00:00|@09:05:00|@11:05:00|COMPLETED|gres/gpu=4|nodeq[01-02]|/home/x|fairq",
     "90017_3.batch|90021.batch|zebra_s||||||@09:05:00|@11:05:00|COMPLETED|cpu=1|nodeq01||",
-    "90018|90018|zebra|bobby|astro|g|low|@09:10:00|@12:00:00|@12:30:00|CANCELLED by 77001|gres/gpu=8|nodeq2|/home|fairq",
-    "90019|90019|zebra|bobby|astro|g|low|@10:00:00|Unknown|Unknown|PENDING||None assigned|/home/bobby|fairq",
+    "90018|90018|zebra|bobby|ast|g|low|@09:10:00|@12:00:00|@12:30:00|CANCELLED by 77001|gres/gpu=8|nodeq2|/home|fairq",
+    "90019|90019|zebra|bobby|ast|g|low|@10:00:00|Unknown|Unknown|PENDING||None assigned|/home/bobby|fairq",
     "90020+0|90020|zebra|xenia|chemy|g|low|@10:00:00|@10:05:00|@10:06:00|COMPLETED|gres/gpu=2|nodeq03|/home/a|fairq",
     "90020+1|90022|zebra|xenia|chemy|g|low|@10:00:00|@10:05:00|@10:06:00|COMPLETED|gres/gpu=2|nodeq04|/home/a|fairq",
 )
