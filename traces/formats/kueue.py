@@ -74,20 +74,21 @@ def _read(place: Place, record: Table, jobs: JobColumns, gpu_resource: str) -> N
     original = f"{namespace}/{name}"
     jobs.refuse_duplicate(place, "metadata.name", original)
     spec, status = table(place, record, "spec"), table(place, record, "status")
-    times: dict[str, float | None] = {}
+    met: dict[str, Table] = {}
     evicted, reason = False, ""
     for condition in tables(place, status, "conditions"):
         kind = text(place, condition, "type")
         evicted |= kind in ("Evicted", "Preempted", "Requeued")
         if condition.get("status") == "True":
-            times[kind] = when(place, condition, "lastTransitionTime")
+            met[kind] = condition
             reason = text(place, condition, "reason") if kind == "Finished" else reason
     arrival = when(place, metadata, "creationTimestamp")
-    start = next((times[kind] for kind in STARTS if times.get(kind) is not None), None)
-    end = times.get("Finished")
-    given = _admission(place, table(place, status, "admission"), gpu_resource)
-    asked, pods = _request(place, spec, gpu_resource)
-    used = asked if given.gpus is None else given.gpus
+    started = next((met[kind] for kind in STARTS if kind in met), {})
+    start, end = (when(place, one, "lastTransitionTime") for one in (started, met.get("Finished", {})))
+    admission = table(place, status, "admission")
+    given = _admission(place, admission, gpu_resource)
+    pod_sets = tables(place, spec, "podSets")
+    used = _request(place, pod_sets, gpu_resource) if given.gpus is None else given.gpus
     priority = whole(place, spec, "priority", 0)
     limit = whole(place, spec, "maximumExecutionTimeSeconds", 0)
     unusable = _unusable(arrival, start, end, used)
@@ -97,9 +98,9 @@ def _read(place: Place, record: Table, jobs: JobColumns, gpu_resource: str) -> N
     if used and end > start:
         if evicted:
             jobs.note(place, EVICTED)
-        if 0 < given.pods < pods:
+        if 0 < given.pods < sum(max(whole(place, pod_set, "count", 1), 0) for pod_set in pod_sets):
             jobs.note(place, PARTIAL)
-    cluster_queue = text(place, table(place, status, "admission"), "clusterQueue")
+    cluster_queue = text(place, admission, "clusterQueue")
     told = (original, namespace, text(place, spec, "queueName"), cluster_queue, "|".join(given.flavors), reason)
     estimate_s = float(limit) if limit > 0 else math.nan
     jobs.add(place, arrival, used, end - start, *told, estimate_s=estimate_s, priority=priority, wait_s=start - arrival)
@@ -137,12 +138,10 @@ def _admission(place: Place, admission: Table, gpu_resource: str) -> Admission:
     return Admission(found, tuple(flavors), pods)
 
 
-def _request(place: Place, spec: Table, gpu_resource: str) -> tuple[int | None, int]:
-    """Return the GPUs that the pod sets request (None = there are no pod sets), and the number of their pods."""
+def _request(place: Place, pod_sets: list[Table], gpu_resource: str) -> int | None:
+    """Return the GPUs that pod sets request; None = there are no pod sets."""
     found: int | None = None
-    pods = 0
-    for pod_set in tables(place, spec, "podSets"):
-        count = max(whole(place, pod_set, "count", 1), 0)
+    for pod_set in pod_sets:
         own = template_gpus(place, table(place, pod_set, "template", "spec"), gpu_resource) or 0
-        found, pods = (found or 0) + own * count, pods + count
-    return found, pods
+        found = (found or 0) + own * max(whole(place, pod_set, "count", 1), 0)
+    return found

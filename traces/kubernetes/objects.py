@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-from gpusched_env.traces.parsing.columns import EPOCH
 from gpusched_env.traces.parsing.fields import MAX_WHOLE, Place
 from gpusched_env.traces.parsing.json_records import json_objects
 
@@ -23,7 +21,6 @@ _UNITS: Final = {  # suffix of a quantity -> factor
     "m": 1e-3, "": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15,
     "Ki": 1024.0, "Mi": float(1 << 20), "Gi": float(1 << 30), "Ti": float(1 << 40), "Pi": float(1 << 50),
 }  # fmt: skip
-_UTC: Final = EPOCH.replace(tzinfo=UTC)
 
 
 def kubernetes_objects(path: Path) -> Iterator[tuple[Place, Any]]:
@@ -38,13 +35,15 @@ def table(place: Place, value: object, *keys: str) -> Table:
     ------
     TraceError : one of the values is no JSON object
     """
-    for key in ("", *keys):
-        value = value.get(key) if key and isinstance(value, dict) else value
+    if not isinstance(value, dict):
+        place.refuse("object", value, f"expected a JSON object; {REPAIR}")
+    for key in keys:
+        value = value.get(key)
         if value is None:
             return _EMPTY
         if not isinstance(value, dict):
-            place.refuse(key or "object", value, f"expected a JSON object; {REPAIR}")
-    return value  # type: ignore[return-value]
+            place.refuse(key, value, f"expected a JSON object; {REPAIR}")
+    return value
 
 
 def tables(place: Place, value: Table, key: str) -> list[Table]:
@@ -57,7 +56,7 @@ def tables(place: Place, value: Table, key: str) -> list[Table]:
     found = value.get(key)
     if found is None:
         return []
-    if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
+    if not isinstance(found, list) or {*map(type, found)} - {dict}:
         place.refuse(key, found, f"expected a list of JSON objects; {REPAIR}")
     return found
 
@@ -102,13 +101,13 @@ def when(place: Place, value: Table, key: str) -> float | None:
     found = value.get(key)
     if found is None:
         return None
-    time: datetime | None = None
-    if isinstance(found, str):
-        with contextlib.suppress(ValueError):
-            time = datetime.fromisoformat(found)
+    try:
+        time = datetime.fromisoformat(found)
+    except (TypeError, ValueError):  # no text, or no time
+        time = None
     if time is None or time.tzinfo is None:
         place.refuse(key, found, f"expected a time such as 2025-03-03T09:00:00Z; {REPAIR}")
-    return (time - _UTC).total_seconds()
+    return time.timestamp()
 
 
 def gpus(place: Place, resources: Table, name: str) -> int | None:
