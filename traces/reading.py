@@ -221,8 +221,8 @@ def read_trace(source: str, **options: Any) -> tuple[Workload, ReadReport]:
     ----------
     source : ``format:path``; or ``auto:path``, for which the format is recognised by the beginning of the file; or
         ``format:@name``, which means the file that ``gpusched traces fetch name`` downloaded
-    options : ``map`` (columns of a user's own CSV), ``skip_bad_rows`` and ``estimate`` (predicted run times by job id);
-        see :class:`gpusched_env.traces.ReadOptions`
+    options : ``map`` (columns of a user's own CSV), ``skip_bad_rows``, ``estimate`` (predicted run times by job id)
+        and ``gpu_resource`` (for objects of Kubernetes); see :class:`gpusched_env.traces.ReadOptions`
 
     Raises
     ------
