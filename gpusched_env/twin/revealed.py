@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from gpusched_env.baselines.slurm import priority
 from gpusched_env.baselines.slurm.fair_share import FairTree, decay
 from gpusched_env.instance import Instance
 from gpusched_env.portable import arrays
@@ -33,7 +31,7 @@ class Aging:
 
 
 class Pairs(NamedTuple):
-    """Starts, and for each a job that waited although it needed no more GPUs and no more time."""
+    """Starts, and for each a job that waited although it needed as many GPUs for no longer."""
 
     winner: np.ndarray  # int64 [P], row of the job that started
     loser: np.ndarray  # int64 [P], row of the job that waited
@@ -46,8 +44,10 @@ class Pairs(NamedTuple):
 def find_pairs(recorded: Recorded, limit_s: np.ndarray, end_s: float, begin_s: float = 0.0, seed: int = 0) -> Pairs:
     """Return pairs of jobs whose order of priority the log reveals.
 
-    A job that started while another one waited had the higher priority, if the other one needs at most as many GPUs
-    for at most as long: wherever the first job fits, the other one would have fitted.
+    A job that started while another one waited had the higher priority, if the other one needs equally many GPUs for
+    at most as long: wherever the first job fits, in the main pass and in backfill, the other one would have fitted.
+    Pairs of different sizes are left out, because they could only show that large jobs go first: if a small job starts
+    before a large one, the large one may not have fitted.
 
     Parameters
     ----------
@@ -68,8 +68,8 @@ def find_pairs(recorded: Recorded, limit_s: np.ndarray, end_s: float, begin_s: f
     for row in chosen.tolist():
         now_s = start[row]
         there = slice(int(np.searchsorted(latest, now_s, side="right")), int(np.searchsorted(arrival, now_s, "right")))
-        smaller = (start[there] > now_s) & (gpus[there] <= gpus[row]) & (limit[there] <= limit[row])
-        rivals = np.flatnonzero(smaller) + there.start
+        equal = (start[there] > now_s) & (gpus[there] == gpus[row]) & (limit[there] <= limit[row])
+        rivals = np.flatnonzero(equal) + there.start
         if len(rivals) > RIVALS:
             rivals = np.sort(rng.permutation(rivals)[:RIVALS])
         loser.append(rivals)
@@ -120,7 +120,7 @@ def share_factors(instance: Instance, recorded: Recorded, time_s: np.ndarray, ag
 class Features(NamedTuple):
     """Differences of the factors of the two jobs of each pair."""
 
-    names: tuple[str, ...]  # "age", "fair_share", "size", then "qos NAME" and "partition NAME"
+    names: tuple[str, ...]  # "age", "fair_share", then "qos NAME" and "partition NAME"
     values: np.ndarray  # float64 [P, F], winner - loser
 
 
@@ -134,30 +134,21 @@ def features(
     instance, recorded : problem and log, jobs in the order of the instance
     pairs : rows of the instance
     aging : parameters of the factors
-    labels : name of a kind ("qos", "partition") -> str [J]; each name but the most common one becomes a factor
+    labels : name of a kind ("qos", "partition") -> str [J]; each name becomes a factor, 1 for the jobs that have it
     """
-    jobs, cluster = instance.workload.jobs, instance.cluster
     leaf = instance.tenancy[1]
     share = share_factors(instance, recorded, pairs.time_s, aging)
     row = np.arange(len(pairs))
-    size = size_factor(jobs["gpus"], cluster.nodes["gpus"].max(), len(cluster.nodes), cluster.gpus)
     columns = {
         "age": age_factor(recorded.arrival_s[pairs.winner], pairs.time_s, aging)
         - age_factor(recorded.arrival_s[pairs.loser], pairs.time_s, aging),
         "fair_share": share[row, leaf[pairs.winner]] - share[row, leaf[pairs.loser]],
-        "size": size[pairs.winner] - size[pairs.loser],
     }
     for kind, names in labels.items():
-        different, counts = np.unique(names, return_counts=True)
-        for name in np.delete(different, int(np.argmax(counts))).tolist():
+        for name in np.unique(names).tolist():
             has = (names == name).astype(float)
             columns[f"{kind} {name}"] = has[pairs.winner] - has[pairs.loser]
     return Features(tuple(columns), np.stack(list(columns.values()), axis=1))
-
-
-def size_factor(gpus: np.ndarray, per_node: int, nodes: int, all_gpus: int) -> np.ndarray:
-    """float64: factor of the size of jobs, as the scheduler ``slurm`` computes it."""
-    return priority.size("large", np.ceil(gpus / per_node), gpus, nodes, all_gpus, np.ones(len(gpus)))
 
 
 class Weights(NamedTuple):
@@ -168,7 +159,7 @@ class Weights(NamedTuple):
     agreed: float  # part of the pairs that these weights order as the log does, 0..1
 
 
-def fit_weights(found: Features, signed: Sequence[str] = ("size",)) -> Weights:
+def fit_weights(found: Features) -> Weights:
     """Fit weights by logistic regression on pairs: P(the winner goes first) = 1 / (1 + exp(-difference of priorities)).
 
     Weights of the age and of the fair share are at least 0; a factor whose weight would be below 0 is left out.
@@ -176,7 +167,6 @@ def fit_weights(found: Features, signed: Sequence[str] = ("size",)) -> Weights:
     Parameters
     ----------
     found : differences of the factors
-    signed : factors that may have a weight below 0, besides those of QOS and partitions
     """
     if not len(found.values):
         return Weights(dict.fromkeys(found.names, 0.0), float(arrays.log(np.array([2.0]))[0]), 1.0)
@@ -187,7 +177,7 @@ def fit_weights(found: Features, signed: Sequence[str] = ("size",)) -> Weights:
         weights = _newton(x)
         bad = [
             (weights[n], i) for n, i in enumerate(kept)
-            if weights[n] < 0 and found.names[i] not in signed and " " not in found.names[i]
+            if weights[n] < 0 and " " not in found.names[i]
         ]  # fmt: skip
         if not bad:
             break
