@@ -145,7 +145,7 @@ def fit_twin(
     longest_s = float(np.nanmax(limit_s)) if (~np.isnan(limit_s)).any() else float(first.jobs["duration_s"].max())
     policy = dataclasses.replace(start or Policy(), default_limit_s=max(longest_s, DAY_S))
     policy = _revealed(twin, first, policy, split_s, seed, tell or _silent)
-    policy = _by_replays(twin, first, policy, longest_s, tell or _silent)
+    policy = _by_replays(twin, first, policy, longest_s, split_s, tell or _silent)
     fitted = policy.in_twin(twin)
     start_s = replayed_starts(fitted, workload)
     fitted = dataclasses.replace(
@@ -219,17 +219,21 @@ def _policy_of(found: Weights, policy: Policy, aging: Aging) -> Policy:
     ).scaled()
 
 
-def _by_replays(twin: Twin, first: Workload, policy: Policy, longest_s: float, tell: Tell) -> Policy:
-    """Return the policy whose replay of the first part is closest to the log, by a search along one axis at a time."""
+def _by_replays(twin: Twin, first: Workload, policy: Policy, longest_s: float, split_s: float, tell: Tell) -> Policy:
+    """Return the policy whose replay of the first part is closest to the log, by a search along one axis at a time.
+
+    Jobs that started after the first part are not compared: jobs that arrived later may have overtaken them.
+    """
     recorded = Recorded.of(first)
-    waits = recorded.start_s - recorded.arrival_s
-    seen: dict[Policy | str, float] = {}
+    known = recorded.start_s < split_s
+    waits = (recorded.start_s - recorded.arrival_s)[known]
+    seen: dict[str, float] = {}
 
     def error(at: Policy) -> float:
         key = repr(at.scaled())
         if key not in seen:
             start_s = replayed_starts(at.scaled().in_twin(twin), first)
-            seen[key] = closeness(waits, start_s - recorded.arrival_s)
+            seen[key] = closeness(waits, (start_s - recorded.arrival_s)[known])
         return seen[key]
 
     best = policy, error(policy)

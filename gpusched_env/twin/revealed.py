@@ -12,10 +12,10 @@ from gpusched_env.instance import Instance
 from gpusched_env.portable import arrays
 from gpusched_env.twin.recorded import Recorded, steps
 
-RIVALS: Final = 8  # waiting jobs with which each start is compared
-MOST_STARTS: Final = 6_000  # starts that are compared; of more, a random sample
+RIVALS: Final = 40  # waiting jobs with which each start is compared
+MOST_STARTS: Final = 5_000  # starts that are compared; of more, a random sample
 _DRAW: Final = 0x2EA1
-_RIDGE: Final = 1e-4  # keeps the weights finite if they explain every pair
+_RIDGE: Final = 1e-8  # keeps the weights finite if they explain every pair
 _STEPS: Final = 60  # of Newton's method
 
 
