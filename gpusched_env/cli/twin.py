@@ -184,7 +184,7 @@ def compare(
 ) -> None:
     """Play policies on the twin, today and with more machines or load, and report who waits how long.
 
-    Example: gpusched twin compare twin.json --policies current,tiresias --add-nodes 4x8@H100 --load 1.2 --report out.html
+    Example: gpusched twin compare twin.json --policies tiresias --add-nodes 4x8@H100 --load 1.2 --report out.html
     """
     import dataclasses
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gpusched_env.twin.comparing import Comparison, Outcome
 
 MOST_TENANTS: Final = 20  # tenants with the most jobs that are shown
-MOST_LINES: Final = 7  # curves of a plot: as many as there are colours
+SMALL_PRINT: Final = "small print: change against the current policy today"
 
 
 def write_twin_report(found: Comparison, path: str | Path) -> None:
@@ -56,7 +56,7 @@ def write_twin_report(found: Comparison, path: str | Path) -> None:
     text = page(
         "twin.html",
         title="What would change on this cluster?",
-        subtitle=f"{len(found.settings[0].workload):,} jobs of {visible(twin.log.rpartition('/')[2])}, {twin.gpus:,} GPUs",
+        subtitle=f"{len(found.settings[0].workload):,} jobs, {twin.gpus:,} GPUs",
         sentences=sentences(found),
         trust=trust(found),
         policy=inline_policy(scripts),
@@ -89,10 +89,17 @@ def _lines(found: Comparison, first: list[Outcome]) -> list[dict[str, Any]]:
 
 def _changes(found: Comparison) -> list[str]:
     """Return what the changed setting assumes, in sentences."""
+    told = []
+    if any(one.preemptions for one in found.outcomes):
+        told.append(
+            "Some of these policies preempt jobs, which then continue from a checkpoint (30 s to write, 30 s to restore). "
+            "They apply only if the jobs write checkpoints."
+        )
     if len(found.settings) < 2:
-        return []
+        return told
     changed = found.settings[1]
-    told = [f"The setting “{changed.name}” has {changed.twin.gpus:,} GPUs instead of {found.settings[0].twin.gpus:,}."]
+    gpus = [setting.twin.gpus for setting in (changed, found.settings[0])]
+    told.append(f'The setting "{changed.name}" has {gpus[0]:,} GPUs instead of {gpus[1]:,}.')
     new = {group.gpu_type for pool in changed.twin.pools for group in pool.groups} - {
         group.gpu_type for pool in found.settings[0].twin.pools for group in pool.groups
     }
@@ -101,7 +108,7 @@ def _changes(found: Comparison) -> list[str]:
         told.append(
             f"GPUs of type {visible(name)} run every job {speed:g} times as fast as the machines of the log."
             if speed != 1
-            else f"GPUs of type {visible(name)} run every job as fast as the machines of the log did (--speed changes this)."
+            else f"GPUs of type {visible(name)} run every job as fast as those of the log (--speed changes this)."
         )
     return told
 
@@ -113,10 +120,12 @@ def trust(found: Comparison) -> list[str]:
         return ["The twin has no score: it was not compared with a part of the log that it had not seen."]
     row = twin.score.overall
     told = [
-        f"On {row.jobs:,} jobs that the fit had not seen, the mean wait is {readable(row.recorded_mean_s)} in the log and "
-        f"{readable(row.predicted_mean_s)} in the twin; the rank correlation of the waits is {row.rank_correlation:.2f}, "
-        f"half of the jobs are at most {readable(row.error_median_s)} off, and nine in ten at most "
-        f"{readable(row.error_90_s)}."
+        (
+            f"On {row.jobs:,} jobs that the fit had not seen, the mean wait is {readable(row.recorded_mean_s)} in the log "
+            f"and {readable(row.predicted_mean_s)} in the twin; the rank correlation of the waits is {row.rank_correlation:.2f}, "
+            f"half of the jobs are at most {readable(row.error_median_s)} off, and nine in ten at most "
+            f"{readable(row.error_90_s)}."
+        )
     ]
     told += [
         f"{one.hours:,.0f} {one.unit}{f', {one.jobs:,} jobs' if one.jobs else ''}: {one.what}."

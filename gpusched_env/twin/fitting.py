@@ -40,7 +40,7 @@ class Policy:
     size_weight: float = 0.0
     classes: dict[str, float] = dataclasses.field(default_factory=dict)
     partition_classes: dict[str, float] = dataclasses.field(default_factory=dict)
-    aging: Aging = Aging()
+    aging: Aging = dataclasses.field(default_factory=Aging)
     backfill: str = "conservative"
     bf_window_s: float = DAY_S
     bf_interval_s: float = 30.0
@@ -150,13 +150,12 @@ def fit_twin(
     policy = _by_replays(twin, first, policy, longest_s, split_s, tell or _silent)
     fitted = policy.in_twin(twin)
     start_s = replayed_starts(fitted, workload)
-    fitted = dataclasses.replace(
+    return dataclasses.replace(
         fitted,
         score=score_replay(fitted, workload, start_s, split_s if fit_part < 1 else 0.0),
         remainders=find_remainders(fitted, workload, start_s),
         notes=_notes(fitted, workload, placed, fit_part),
     )
-    return fitted
 
 
 def _tells(workload: Workload, name: str) -> bool:
