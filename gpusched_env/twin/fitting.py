@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -239,7 +239,7 @@ def _by_replays(twin: Twin, first: Workload, policy: Policy, longest_s: float, s
 
     best = policy, error(policy)
 
-    def attempt(**changes: object) -> bool:
+    def attempt(**changes: Any) -> bool:
         nonlocal best
         other = dataclasses.replace(best[0], **changes)
         value = error(other)

@@ -54,7 +54,10 @@ def find_remainders(twin: Twin, workload: Workload, start_s: np.ndarray) -> tupl
             "jobs of higher priority",
             int(planned.sum()), float(wait_s[planned].sum()) / HOUR_S,
         ),
-        Remainder("GPUs were idle while jobs waited that fitted and that the twin starts within 10 minutes", 0, idle_gpu_s / HOUR_S, "GPU h"),
+        Remainder(
+            "GPUs were idle while jobs waited that fitted and that the twin starts within 10 minutes",
+            0, idle_gpu_s / HOUR_S, "GPU h",
+        ),
     ]  # fmt: skip
     if RESERVATION in workload.attributes:
         reserved = workload.attributes[RESERVATION].astype(str) != ""
