@@ -123,8 +123,8 @@ def trust(found: Comparison) -> list[str]:
         (
             f"On {row.jobs:,} jobs that the fit had not seen, the mean wait is {readable(row.recorded_mean_s)} in the "
             f"log and {readable(row.predicted_mean_s)} in the twin; the rank correlation of the waits is "
-            f"{row.rank_correlation:.2f}, half of the jobs are at most {readable(row.error_median_s)} off, and nine in ten at most "
-            f"{readable(row.error_90_s)}."
+            f"{row.rank_correlation:.2f}, half of the jobs are at most {readable(row.error_median_s)} off, and nine in "
+            f"ten at most {readable(row.error_90_s)}."
         )
     ]
     for one in twin.remainders:

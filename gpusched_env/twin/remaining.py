@@ -97,15 +97,15 @@ def _fitted_throughout(own: Recorded, held: StepFunction, gpus: int) -> np.ndarr
 def _range_max(values: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.ndarray:
     """float64: largest of ``values[first..last]`` for each range, by a table of the maxima of 2^k values."""
     table = [values]
-    while 2 ** len(table) <= len(values):
-        step = 2 ** (len(table) - 1)
+    while 1 << len(table) <= len(values):
+        step = 1 << (len(table) - 1)
         table.append(np.maximum(table[-1][:-step], table[-1][step:]))
     length = last - first + 1
     level = np.frexp(length.astype(float))[1] - 1  # floor of the binary logarithm
     found = np.empty(len(first))
     for k in np.unique(level).tolist():
         these = level == k
-        found[these] = np.maximum(table[k][first[these]], table[k][last[these] - 2**k + 1])
+        found[these] = np.maximum(table[k][first[these]], table[k][last[these] - (1 << k) + 1])
     return found
 
 
