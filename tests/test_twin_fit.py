@@ -195,7 +195,7 @@ def test_logs_and_arguments_that_do_not_fit_are_refused():
 
 
 def test_partitions_on_their_own_machines_are_scored_apart():
-    jobs = example_jobs(800, gpus=64)
+    jobs = example_jobs(4_000, gpus=64)
     half = np.where(np.arange(len(jobs)) % 2 == 0, "a", "b")
     small = jobs.select(jobs.jobs["gpus"] <= 8)
     small.attributes["virtual_cluster"][:] = half[: len(small)].astype(small.attributes["virtual_cluster"].dtype)
