@@ -23,6 +23,7 @@ from gpusched_env.cli.ranking import leaderboard_app
 from gpusched_env.cli.recording import dataset
 from gpusched_env.cli.reproducing import reproduce
 from gpusched_env.cli.tenants import tenants
+from gpusched_env.cli.twin import twin_app
 from gpusched_env.cli.warming import warmup
 from gpusched_env.consoles import prepare_output, tell_interrupt
 from gpusched_env.errors import GpuschedError
@@ -96,6 +97,7 @@ traces_app.command("cluster")(describe_cluster)
 traces_app.command("table")(describe_table)
 traces_app.command("fit-profiles")(fit_profiles)
 app.add_typer(traces_app, name="traces")
+app.add_typer(twin_app, name="twin")
 leaderboard_app.command("build")(build)
 app.add_typer(leaderboard_app, name="leaderboard")
 
