@@ -110,6 +110,8 @@ class SlurmRun:
 class SlurmLoop(CompiledLoop):
     """The compiled loop; it returns to Python once a period to compute the fair-share factors."""
 
+    takes_over = True
+
     def __init__(self, simulation: Simulation, run: SlurmRun) -> None:
         super().__init__(simulation, slurm_passes.play_slurm, run.memory, run.state)
         self._run = run
