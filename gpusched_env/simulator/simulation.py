@@ -21,7 +21,7 @@ from gpusched_env.event_log import EVENT_DTYPE, EventLog
 from gpusched_env.instance import Instance
 from gpusched_env.simulator.decisions import Decision, Lease, Preempt, Refuse, Resize, Start, Wait
 from gpusched_env.simulator.growing import GrowingArray
-from gpusched_env.simulator.scheduler import Scheduler
+from gpusched_env.simulator.scheduler import Player, Scheduler
 from gpusched_env.simulator.view import ClairvoyantView, ClusterView
 
 Progress = Callable[[int, int], None]
@@ -369,6 +369,11 @@ class Simulation:
         """Return a ClairvoyantView if ``scheduler`` declares ``clairvoyant``, otherwise a ClusterView."""
         return ClairvoyantView(self) if scheduler.clairvoyant else ClusterView(self)
 
+    def player_for(self, scheduler: Scheduler) -> Player | None:
+        """Return the compiled loop that can continue this run; None = there is none, and ``decide`` must be called."""
+        player = scheduler.player(self)
+        return player if not self.has_begun or getattr(player, "takes_over", False) else None
+
     def run(self, scheduler: Scheduler, progress: Progress | None = None, until: Until | None = None) -> None:
         """Simulate with a scheduler until every job has finished or the time limit of the scenario is reached.
 
@@ -384,8 +389,8 @@ class Simulation:
             something that is not iterable
         """
         view = self.view_for(scheduler)
-        player = None if until is not None else scheduler.player(self)
-        if player is None or (self.has_begun and not getattr(player, "takes_over", False)):
+        player = None if until is not None else self.player_for(scheduler)
+        if player is None:
             outcome = self._ask(scheduler, view, progress, until)
         else:
             jobs = len(self.instance.workload)
