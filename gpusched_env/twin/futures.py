@@ -12,12 +12,14 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.baselines.registry import make_scheduler
+from gpusched_env.baselines.slurm.scheduler import Slurm
 from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.simulator import Move, Outcome, Simulation, Start, begin
 from gpusched_env.tenants import PRIORITY
 from gpusched_env.twin.history import DAY_S, Asked, Choices, History
 from gpusched_env.twin.model import PARTITION
 from gpusched_env.twin.placing import gpus_of_running
+from gpusched_env.twin.policies import with_parameters
 from gpusched_env.twin.settings import Playable, Setting
 from gpusched_env.twin.snapshot import PresentJob, Snapshot
 from gpusched_env.workload import Workload
@@ -39,6 +41,8 @@ class Options:
     seed : seed of all draws
     horizon_s : length of a future [s]
     arrivals : whether further jobs arrive, as in the history
+    cycle_s : least time between two backfill cycles of Slurm policies [s], if theirs is shorter: most of the time of a
+        future goes into these cycles. 0 = as the policy says
     threads : number of threads; the result does not depend on it
     """
 
@@ -46,6 +50,7 @@ class Options:
     seed: int = 0
     horizon_s: float = 7 * DAY_S
     arrivals: bool = True
+    cycle_s: float = 120.0
     threads: int = 1
 
     def __post_init__(self) -> None:
@@ -57,6 +62,8 @@ class Options:
         """
         if self.futures < 1 or self.threads < 1 or self.seed < 0:
             raise GpuschedError("forecast: futures and threads are whole numbers of at least 1, seed one of at least 0")
+        if not 0.0 <= self.cycle_s < math.inf:
+            raise GpuschedError(f"forecast: cycle_s is {self.cycle_s}: give a finite number of seconds >= 0")
         if not 0.0 < self.horizon_s < math.inf:
             raise GpuschedError(f"forecast: horizon_s is {self.horizon_s}: give a finite number of seconds above 0")
 
@@ -165,6 +172,7 @@ class _Group:
 
     def __init__(self, source: _Source, problem: Playable) -> None:
         self.source, self.problem = source, problem
+        self.spec = with_cycles(problem.spec, source.options.cycle_s)
         instance = problem.instance
         if make_scheduler(problem.spec).clairvoyant:
             raise SchedulerError(
@@ -209,7 +217,7 @@ class _Group:
 
     def _play(self, run: Simulation, end_s: float) -> None:
         """Play one future until all queued jobs have started, or to its end."""
-        scheduler = make_scheduler(self.problem.spec)
+        scheduler = make_scheduler(self.spec)
         player = run.player_for(scheduler)
         if player is None:
             run.run(scheduler)
@@ -220,6 +228,14 @@ class _Group:
             if outcome is not Outcome.DECIDE or np.isfinite(run.arrays.jobs["first_start_s"][self.queued_at]).all():
                 return
             stop_s *= 2
+
+
+def with_cycles(spec: str, cycle_s: float) -> str:
+    """Return a policy of Slurm with at least this time between two backfill cycles [s]; another policy as it is."""
+    scheduler = make_scheduler(spec)
+    if not isinstance(scheduler, Slurm) or scheduler.bf_interval_s >= cycle_s:
+        return spec
+    return with_parameters(spec, bf_interval_s=cycle_s)
 
 
 def _arrival(job: PresentJob, now_s: float) -> float:
