@@ -9,6 +9,8 @@ from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.profiles import PROFILE_RULES, assign_profiles, mix_profiles
 from gpusched_env.traces.read_options import ReadOptions
 from gpusched_env.traces.reading import READERS, read_trace, read_workload, trace_format
+from gpusched_env.traces.slurm_files.description import SlurmCluster, SlurmNode, SlurmPartition, SlurmScheduling
+from gpusched_env.traces.slurm_files.reading import read_slurm_cluster
 from gpusched_env.traces.tables import Table, read_layers, read_table
 from gpusched_env.traces.transform import (
     clip_gpus,
@@ -27,6 +29,10 @@ __all__ = [
     "READERS",
     "ReadOptions",
     "ReadReport",
+    "SlurmCluster",
+    "SlurmNode",
+    "SlurmPartition",
+    "SlurmScheduling",
     "Table",
     "assign_profiles",
     "clip_gpus",
@@ -41,6 +47,7 @@ __all__ = [
     "offered_load",
     "read_cluster",
     "read_layers",
+    "read_slurm_cluster",
     "read_table",
     "read_trace",
     "read_workload",

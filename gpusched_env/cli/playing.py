@@ -52,7 +52,7 @@ ClusterOption = Annotated[
     str | None,
     typer.Option(
         help="Play on other machines: nodes x GPUs, optionally / nodes per rack and @ GPU type, such as 310x8/31 or "
-        "16x4@T4,4x8@A100; or a cluster description (openb, pai, philly, ...).",
+        "16x4@T4,4x8@A100; or a cluster description (openb, pai, slurm, ...), or slurm.conf.",
         metavar="NxG/R@TYPE|FORMAT:PATH",
     ),
 ]
