@@ -23,6 +23,7 @@ from gpusched_env.cli.ranking import leaderboard_app
 from gpusched_env.cli.recording import dataset
 from gpusched_env.cli.reproducing import reproduce
 from gpusched_env.cli.tenants import tenants
+from gpusched_env.cli.twin import twin_app
 from gpusched_env.cli.warming import warmup
 from gpusched_env.consoles import prepare_output, tell_interrupt
 from gpusched_env.errors import GpuschedError
@@ -95,7 +96,6 @@ traces_app.command("cluster")(describe_cluster)
 traces_app.command("table")(describe_table)
 traces_app.command("fit-profiles")(fit_profiles)
 app.add_typer(traces_app, name="traces")
-twin_app = typer.Typer(no_args_is_help=True, help="A twin of your own cluster: what would change, and when will jobs start?")
 twin_app.command("forecast")(forecast)
 twin_app.command("calibration")(calibration)
 app.add_typer(twin_app, name="twin")

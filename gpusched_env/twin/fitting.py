@@ -140,7 +140,9 @@ def fit_twin(
     placed = twin.pool_of(workload) >= 0
     first = workload.select((recorded.arrival_s < split_s) & placed) if fit_part < 1 else workload.select(placed)
     if not placed.any() or not len(first):
-        raise GpuschedError("twin: no job of the log fits into the machines; check --cluster, --conf and the partitions")
+        raise GpuschedError(
+            "twin: no job of the log fits into the machines; check --cluster, --conf and the partitions"
+        )
     limit_s = first.jobs["estimate_s"]
     longest_s = float(np.nanmax(limit_s)) if (~np.isnan(limit_s)).any() else float(first.jobs["duration_s"].max())
     policy = dataclasses.replace(start or Policy(), default_limit_s=max(longest_s, DAY_S))

@@ -219,7 +219,7 @@ class Twin:
         jobs["profile"] = 0
         told = {TENANT: self.leaves(chosen), PRIORITY: self.class_of(chosen)}
         chosen = dataclasses.replace(chosen, jobs=jobs, profiles=profiles, attributes={**chosen.attributes, **told})
-        instance = Instance(cluster, chosen, semantics=Semantics(checkpoint_s=0.0), tenants=self.tree_of(chosen))
+        instance = Instance(cluster, chosen, semantics=Semantics(), tenants=self.tree_of(chosen))
         order = np.argsort(chosen.jobs["id"], kind="stable")
         back = order[np.searchsorted(chosen.jobs["id"][order], instance.workload.jobs["id"])]
         return Problem(pool, instance, rows[back], self._spec(told[PRIORITY]))
