@@ -8,7 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from gpusched_env.errors import TraceError
+from gpusched_env.evaluation.accounting import Accounts, clock, placement_of
 from gpusched_env.traces.parsing.containers import open_trace
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.slurm_fields import Stamps, span_s, tres_gpus
@@ -59,6 +62,38 @@ def read_squeue(path: str | Path, time_s: float = math.nan, gpus_per_node: int =
             raise TraceError(f"{path}: no running job tells START_TIME and TIME, so the time is unknown; give --at")
         time_s = max(table.nows)
     return table.snapshot(time_s)
+
+
+def squeue_lines(accounts: Accounts, time_s: float, origin: str) -> Iterator[str]:
+    """Yield a table of squeue about a run at one moment, with TRES_ALLOC instead of TRES_PER_NODE.
+
+    Parameters
+    ----------
+    accounts : the run
+    time_s : the moment, in the time of the run [s]
+    origin : date of time 0, as ISO 8601 local time
+    """
+    jobs, begin = accounts.instance.workload.jobs, np.datetime64(origin, "s")
+    user, account, queue, qos = (accounts.attribute(name) for name in ("user", "account", "virtual_cluster", "qos"))
+    yield "JOBID|USER|ACCOUNT|PARTITION|QOS|STATE|TIME|TIME_LIMIT|SUBMIT_TIME|START_TIME|NODES|NODELIST|REASON|TRES_ALLOC"
+    in_system = (accounts.arrival_s <= time_s) & ~(accounts.end_s <= time_s)
+    for i in np.flatnonzero(in_system).tolist():
+        runs = bool(accounts.start_s[i] <= time_s)
+        _, count, nodes = placement_of(accounts.instance, accounts.gangs[i] if runs else accounts.gangs[i][:0])
+        stamps = [
+            str(begin + np.timedelta64(round(float(value)), "s"))
+            for value in (accounts.arrival_s[i], accounts.start_s[i] if runs else math.nan)
+            if not math.isnan(value)
+        ]
+        limit = jobs["estimate_s"][i]
+        cells = (
+            str(i + 1), user[i], account[i], queue[i], qos[i], "RUNNING" if runs else "PENDING",
+            clock(int(time_s - accounts.start_s[i]) if runs else 0),
+            "UNLIMITED" if np.isnan(limit) else clock(math.ceil(limit)),
+            stamps[0], stamps[1] if runs else "N/A", str(max(count, 1)), nodes if runs else "",
+            "None" if runs else "Priority", f"gres/gpu={jobs['gpus'][i]}",
+        )  # fmt: skip
+        yield "|".join(cells)
 
 
 def _rows(path: Path) -> Iterator[tuple[Place, dict[str, str]]]:
