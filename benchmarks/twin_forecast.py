@@ -69,7 +69,9 @@ def main() -> None:
     snapshot = present(rng, history, wanted.gpus, wanted.queued)
     print(snapshot.describe())
     setting = Plain(Cluster.parse(f"{wanted.gpus // 8}x8"), wanted.policy)
-    sampled_starts(snapshot, setting, History(history), Options(futures=2, arrivals=wanted.arrivals, cycle_s=wanted.cycle))
+    sampled_starts(
+        snapshot, setting, History(history), Options(futures=2, arrivals=wanted.arrivals, cycle_s=wanted.cycle)
+    )
     begin, cpu = time.perf_counter(), time.process_time()
     options = Options(futures=wanted.futures, arrivals=wanted.arrivals, cycle_s=wanted.cycle, threads=wanted.threads)
     starts = sampled_starts(snapshot, setting, History(history), options)

@@ -12,8 +12,10 @@ from gpusched_env.metrics import job_times, validate
 from gpusched_env.simulator import Lease, Move, Preempt, Scheduler, Simulation, Start, begin, moves_of, simulate
 
 # Schedulers without a memory, so that one that begins at the cut decides as one that has seen the past.
-MEMORYLESS = ("fifo", "fifo-skip", "fifo-easy", "sjf", "ssf", "srtf", "slurm:bf_interval_s=0",
-              "slurm:bf_interval_s=0,backfill=easy,gpu_weight=1000", "slurm:bf_interval_s=0,size_weight=500")  # fmt: skip
+MEMORYLESS = (
+    "fifo", "fifo-skip", "fifo-easy", "sjf", "ssf", "srtf", "slurm:bf_interval_s=0",
+    "slurm:bf_interval_s=0,backfill=easy,gpu_weight=1000", "slurm:bf_interval_s=0,size_weight=500",
+)  # fmt: skip
 
 
 class Leasing(Scheduler):
@@ -52,7 +54,8 @@ def test_a_run_begins_with_running_and_waiting_jobs():
     # Job 0 holds 3 of 4 GPUs since 10 s and runs for 100 s; job 1 waits for 2 GPUs; job 2 comes later.
     instance = unit_instance([10, 20, 60], [3, 2, 1], [100, 50, 5], "1x4")
     run = begin(instance, [Move(10.0, Start(0, gpus=(0, 1, 3)))], 40.0)
-    assert run.now_s == 40.0 and run.has_begun
+    assert run.now_s == 40.0
+    assert run.has_begun
     run.run(make_scheduler("fifo-skip"))
     validate(instance, run.log())
     times = job_times(instance, run.log())

@@ -30,6 +30,7 @@ from gpusched_env.twin.settings import Plain
 from gpusched_env.twin.snapshot import PresentJob, Snapshot
 from gpusched_env.workload import Workload
 
+
 def past(run_s, limit_s=None, user=None, arrival_s=None, gpus=None):
     count = len(run_s)
     attributes = {} if user is None else {"user": np.array(user)}
@@ -74,7 +75,8 @@ def test_the_rest_of_a_running_job_is_conditioned_on_its_age():
     assert drawn(history, asked(age_s=100.0)) == [1000.0, 5000.0]
     assert drawn(history, asked(age_s=2000.0)) == [5000.0]  # fewer than wanted, but all there are
     beyond = drawn(history, asked(age_s=6000.0))
-    assert 6001.0 <= beyond[0] and beyond[-1] <= 12_000.0
+    assert beyond[0] >= 6001.0
+    assert beyond[-1] <= 12_000.0
     assert drawn(history, asked(age_s=6000.0, limit_s=7000.0)) == [7000.0]  # it may run to its limit
     assert drawn(history, asked(age_s=8000.0, limit_s=7000.0))[0] >= 8001.0
 
@@ -94,7 +96,8 @@ def test_future_days_are_the_same_days_of_past_weeks():
     history = History(past(np.ones(21), arrival_s=arrival_s))
     rows, times = history.arrivals(21 * DAY_S, 8 * DAY_S, np.random.default_rng(0))
     weeks_back = 3 - rows[:7] // 7
-    assert (rows[:7] % 7 == np.arange(7)).all() and set(weeks_back) <= {1, 2, 3}
+    assert (rows[:7] % 7 == np.arange(7)).all()
+    assert set(weeks_back) <= {1, 2, 3}
     np.testing.assert_array_equal(times, np.arange(8) * DAY_S + 21_600 + rows)
     assert len(History(past(np.ones(2))).arrivals(5.0, DAY_S, np.random.default_rng(0))[0]) == 0
 
@@ -138,7 +141,8 @@ def test_a_job_that_does_not_start_within_the_horizon_never_starts():
     history = History(past([100.0] * 30))
     options = Options(futures=5, arrivals=False, horizon_s=60.0)
     starts = sampled_starts(one_queue(), Plain(Cluster.parse("1x4"), "fifo"), history, options)
-    assert (starts[:, 0] == 50.0).all() and np.isinf(starts[:, 1]).all()
+    assert (starts[:, 0] == 50.0).all()
+    assert np.isinf(starts[:, 1]).all()
 
 
 def test_later_arrivals_of_higher_classes_delay_the_queue():
@@ -164,10 +168,10 @@ def test_schedulers_that_know_the_future_are_refused():
 
 
 def test_more_gpus_than_the_machines_have_are_refused():
+    setting = Plain(Cluster.parse("1x2"), "fifo")
+    jobs = (PresentJob("r", 2, 0.0, 0.0), PresentJob("s", 2, 0.0, 0.0))
+    snapshot = Snapshot(50.0, jobs, (PresentJob("a", 1, 10.0),))
     with pytest.raises(GpuschedError, match="hold 4 GPUs, but these machines have 2"):
-        setting = Plain(Cluster.parse("1x2"), "fifo")
-        jobs = (PresentJob("r", 2, 0.0, 0.0), PresentJob("s", 2, 0.0, 0.0))
-        snapshot = Snapshot(50.0, jobs, (PresentJob("a", 1, 10.0),))
         sampled_starts(snapshot, setting, History(past([100.0])), Options(futures=2))
 
 
@@ -205,7 +209,9 @@ def test_stretched_intervals_hold_the_stretched_probability(within_s, above, bel
 def test_jobs_that_never_start_have_no_upper_end():
     starts = np.array([[10.0], [20.0], [math.inf], [math.inf], [math.inf]])
     low, middle, high = Quantiles.of(starts).interval(Calibration(1.0, 1.0))
-    assert low[0] == pytest.approx(10.0) and math.isinf(middle[0]) and math.isinf(high[0])
+    assert low[0] == pytest.approx(10.0)
+    assert math.isinf(middle[0])
+    assert math.isinf(high[0])
 
 
 def test_calibrated_intervals_cover_eighty_percent():
@@ -234,7 +240,8 @@ def test_coverage_is_measured_on_later_snapshots_only():
     late = Scored(10.0, 4, np.array([0.5, 2.0, 4.0, -9.0]), np.array([-0.5, -2.0, -4.0, 9.0]))
     found = coverage([early, late], 5.0)
     assert (found.fitted, found.held, found.snapshots) == (10, 4, 1)
-    assert found.raw == 0.25 and found.calibration == Calibration(3.0, 0.0, 10)
+    assert found.raw == 0.25
+    assert found.calibration == Calibration(3.0, 0.0, 10)
     assert found.calibrated == 0.5
 
 
@@ -324,12 +331,14 @@ def test_the_command_forecasts_each_queued_job(files):
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     assert "1 jobs run on 8 GPUs, 3 wait for 24" in result.output
-    assert "no forecast for 1 jobs" in result.output and "904" in result.output
+    assert "no forecast for 1 jobs" in result.output
+    assert "904" in result.output
     rows = list(csv.DictReader((files / "out.csv").read_text().splitlines()))
     assert [row["job"] for row in rows] == ["902", "903"]
     for row in rows:
         chances = [float(row[f"within_{hours}h"]) for hours in (1, 4, 24)]
-        assert chances == sorted(chances) and chances[-1] == 1.0
+        assert chances == sorted(chances)
+        assert chances[-1] == 1.0
         assert float(row["low_s"]) <= float(row["median_s"]) <= float(row["high_s"])
 
 

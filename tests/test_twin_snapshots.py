@@ -42,7 +42,8 @@ def test_a_snapshot_is_read_and_written(tmp_path):
     wanted = PresentJob("107", 8, math.nan, NOON - 10_800, 14_400.0, "bo", nodes={"g01": 4, "g02": 4})
     assert repr(found.running) == repr((wanted,))
     assert [job.id for job in found.queued] == ["108", "109"]
-    assert found.queued[0].arrival_s == NOON - 3600 and math.isnan(found.queued[0].limit_s)
+    assert found.queued[0].arrival_s == NOON - 3600
+    assert math.isnan(found.queued[0].limit_s)
     assert found.queued[0].priority == 3.0
     assert found.describe() == "2025-03-03T12:00:00: 1 jobs run on 8 GPUs, 2 wait for 3, 1 are held"
     write_snapshot(found, tmp_path / "again.json")
@@ -90,13 +91,18 @@ def test_wrong_snapshots_are_refused(tmp_path, change, text):
 def test_damaged_snapshots_are_refused_or_read(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("damaged") / "now.json"
     path.write_text(json.dumps(data))
+    complaint = ""
     try:
         read_snapshot(path)
     except GpuschedError as error:
-        assert "now.json" in str(error)
+        complaint = str(error)
+    assert not complaint or "now.json" in complaint
 
 
-BARS = """JOBID|USER|ACCOUNT|PARTITION|QOS|STATE|TIME|TIME_LIMIT|SUBMIT_TIME|START_TIME|NODES|NODELIST|REASON|TRES_PER_NODE
+HEADER = (
+    "JOBID|USER|ACCOUNT|PARTITION|QOS|STATE|TIME|TIME_LIMIT|SUBMIT_TIME|START_TIME|NODES|NODELIST|REASON|TRES_PER_NODE"
+)
+BARS = f"""{HEADER}
 107|bo|nlp|gpu|normal|RUNNING|3:00:00|4:00:00|2025-03-03T08:00:00|2025-03-03T09:00:00|2|g[02-03]|None|gres/gpu:h100:4
 108|cy|nlp|gpu|low|PENDING|0:00|1-00:00:00|2025-03-03T11:00:00|2025-03-04T09:00:00|1||Priority|gres:gpu:2
 109_[1-3,7%2]|cy|vis|gpu|low|PENDING|0:00|UNLIMITED|2025-03-03T11:30:00|N/A|1||Resources|gres/gpu
@@ -118,13 +124,17 @@ def test_a_table_of_squeue_is_read(tmp_path):
     assert len(found.running) == 1
     job = found.running[0]
     assert (job.id, job.gpus, job.user, job.account, job.qos, job.limit_s) == ("107", 8, "bo", "nlp", "normal", 14_400)
-    assert job.nodes == {"g02": 4, "g03": 4} and job.arrival_s == NOON - 14_400 and job.start_s == NOON - 10_800
+    assert job.nodes == {"g02": 4, "g03": 4}
+    assert job.arrival_s == NOON - 14_400
+    assert job.start_s == NOON - 10_800
     assert [(job.id, job.gpus) for job in found.queued] == [
         ("108", 2), ("109_1", 1), ("109_2", 1), ("109_3", 1), ("109_7", 1),
     ]  # fmt: skip
-    assert found.queued[0].limit_s == 86_400 and math.isnan(found.queued[1].limit_s)
+    assert found.queued[0].limit_s == 86_400
+    assert math.isnan(found.queued[1].limit_s)
     assert found.held == ("110",)
-    assert "1 jobs without GPUs" in found.notes[0] and "1 jobs in other states" in found.notes[1]
+    assert "1 jobs without GPUs" in found.notes[0]
+    assert "1 jobs in other states" in found.notes[1]
 
 
 def test_plain_squeue_is_read_with_whole_nodes(tmp_path):
@@ -161,10 +171,12 @@ def test_damaged_tables_are_refused(tmp_path, text, wanted):
 def test_fuzzed_tables_are_refused_or_read(tmp_path_factory, at, letter, cut):
     path = tmp_path_factory.mktemp("fuzz") / "queue.txt"
     path.write_bytes((BARS[:at] if cut else BARS[:at] + letter + BARS[at + 1 :]).encode())
+    complaint = ""
     try:
         read_squeue(path)
     except GpuschedError as error:
-        assert "queue.txt" in str(error) or "job" in str(error)
+        complaint = str(error)
+    assert not complaint or "queue.txt" in complaint
 
 
 def test_running_jobs_get_the_gpus_of_their_nodes_first():

@@ -1,4 +1,4 @@
-"""``gpusched twin forecast`` and ``gpusched twin calibration``: when will the queued jobs start?"""
+"""``gpusched twin forecast`` and ``gpusched twin calibration``: when the queued jobs will start."""
 
 from __future__ import annotations
 
@@ -219,9 +219,7 @@ def _need_limits(workload: Workload) -> None:
         print("note: the log has no time limits, so the policy assumes its default limit; see --draw-limits")
 
 
-def _tell(
-    present: Snapshot, quantiles: object, starts: np.ndarray, widths: Calibration, output: Path | None
-) -> None:
+def _tell(present: Snapshot, quantiles: object, starts: np.ndarray, widths: Calibration, output: Path | None) -> None:
     """Print the table of the first queued jobs, and write all."""
     import numpy as np
 

@@ -92,7 +92,9 @@ def moves_of(instance: Instance, log: EventLog, until_s: float = math.inf) -> li
         event = events[index]
         kind, job = int(event["kind"]), int(event["job"])
         if kind == LEASE_END:
-            raise GpuschedError("moves_of: the log does not tell the leases of a run; choose a scheduler without leases")
+            raise GpuschedError(
+                "moves_of: the log does not tell the leases of a run; choose a scheduler without leases"
+            )
         if kind == RESIZE:
             resizing = True
             continue

@@ -100,18 +100,22 @@ class Played:
         here = (jobs["arrival_s"] <= time_s) & (self.finish_s > time_s)
         runs = np.flatnonzero(here & (self.start_s <= time_s))
         waits = np.flatnonzero(here & (self.start_s > time_s))
-        return Snapshot(time_s, tuple(map(self._job, runs)), tuple(self._job(row, True) for row in waits)), waits
+        return Snapshot(
+            time_s,
+            tuple(self._job(row) for row in runs.tolist()),
+            tuple(self._job(row, True) for row in waits.tolist()),
+        ), waits
 
     def _job(self, row: int, waits: bool = False) -> PresentJob:
         job = self.workload.jobs[row]
         told = {
-            field: str(self.workload.attributes[name][row])
+            field: str(self.workload.attributes[name][row]) if name in self.workload.attributes else ""
             for field, name in NAMES.items()
-            if name in self.workload.attributes
         }
         return PresentJob(
             str(row), int(job["gpus"]), float(job["arrival_s"]), math.nan if waits else float(self.start_s[row]),
-            float(job["estimate_s"]), **told, nodes={} if waits else self.nodes[row],
+            float(job["estimate_s"]), told["user"], told["account"], told["partition"], told["qos"],
+            nodes={} if waits else self.nodes[row],
         )  # fmt: skip
 
     def history(self, time_s: float) -> History:

@@ -95,7 +95,7 @@ def example_jobs(jobs: int = JOBS, seed: int = 0, gpus: int = 192) -> Workload:
 
 
 def write_example(folder: Path, jobs: int = JOBS, seed: int = 0, policy: str = POLICY) -> Path:
-    """Play the example and write its accounting table, its queue at a busy moment, its configuration and its planted policy.
+    """Play the example and write its accounting table, its queue at a busy moment, its configuration and its policy.
 
     Returns
     -------
@@ -131,7 +131,7 @@ def write_example(folder: Path, jobs: int = JOBS, seed: int = 0, policy: str = P
 
 
 def busy_moment_s(accounts: Accounts) -> float:
-    """Return the full hour of the last third of the arrivals with the most waiting jobs, the first one of several [s]."""
+    """Return the full hour of the last third of the arrivals with the most waiting jobs, the first such one [s]."""
     last_s = float(accounts.arrival_s.max())
     hours = np.arange(math.floor(last_s * 2 / 3 / 3600), math.floor(last_s / 3600) + 1) * 3600.0
     arrived = np.searchsorted(np.sort(accounts.arrival_s), hours, side="right")

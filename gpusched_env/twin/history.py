@@ -116,12 +116,12 @@ class History:
         begin, runs = 0, []
         for who, which, values in levels:
             order = np.lexsort((values, which, who))
-            who, which = who[order], which[order]
-            starts = np.flatnonzero(np.r_[True, (who[1:] != who[:-1]) | (which[1:] != which[:-1])])
+            user, limits = who[order], which[order]
+            starts = np.flatnonzero(np.r_[True, (user[1:] != user[:-1]) | (limits[1:] != limits[:-1])])
             ends = np.r_[starts[1:], len(jobs)]
             for first, last in zip(starts.tolist(), ends.tolist(), strict=True):
-                name = "*" if who[first] < 0 else f"={names[who[first]]}"
-                self._groups[name, int(which[first])] = (begin + first, begin + last)
+                name = "*" if user[first] < 0 else f"={names[user[first]]}"
+                self._groups[name, int(limits[first])] = (begin + first, begin + last)
             runs.append(values[order])
             begin += len(jobs)
         object.__setattr__(self, "_runs", np.concatenate(runs))
@@ -193,6 +193,6 @@ class History:
 
 
 def users_of(workload: Workload) -> Array:
-    """str [J]: user of each job; empty texts if the log names none."""
+    """Str [J]: user of each job; empty texts if the log names none."""
     names = workload.attributes.get(USER)
     return np.full(len(workload), "") if names is None else names.astype(str)

@@ -20,7 +20,9 @@ class Places:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         ends = np.cumsum(cluster.nodes["gpus"])
-        self.free = [list(range(int(end - size), int(end))) for end, size in zip(ends, cluster.nodes["gpus"], strict=True)]
+        self.free = [
+            list(range(int(end - size), int(end))) for end, size in zip(ends, cluster.nodes["gpus"], strict=True)
+        ]
 
     def take(self, nodes: dict[int, int]) -> tuple[int, ...] | None:
         """Take these numbers of GPUs of these nodes, the lowest ones; None = a node has too few."""

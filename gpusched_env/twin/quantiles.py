@@ -94,7 +94,7 @@ class Quantiles:
         return np.maximum(self.median - self.at(LOW), LEAST_WIDTH)
 
     def interval(self, calibration: Calibration) -> tuple[Array, Array, Array]:
-        """Return the lower end, the median and the upper end of the 80 % interval; float64 [J] each [s], inf = never."""
+        """Return the lower end, median and upper end of the 80 % interval; float64 [J] each [s], inf = never."""
         low = self.median - calibration.below * self.below
         high = self.median + calibration.above * self.above
         return seconds(low), seconds(self.median), seconds(high)
@@ -143,7 +143,7 @@ def calibrated(above: Array, below: Array) -> Calibration:
 
 
 def covered(above: Array, below: Array, calibration: Calibration) -> Array:
-    """bool [n]: whether each true start lies in its interval."""
+    """Bool [n]: whether each true start lies in its interval."""
     slack = 1e-9
     inside: Array = (above <= calibration.above + slack) & (below <= calibration.below + slack)
     return inside

@@ -201,7 +201,8 @@ def _plain(data: dict[str, Any]) -> dict[str, Any]:
 def _timed(data: dict[str, Any], where: str) -> dict[str, Any]:
     """Turn the times of one table into seconds, and leave out fields that are null."""
     found = {}
-    for name, value in data.items():
+    for name, given in data.items():
+        value = given
         if value is None:
             continue
         if name in TIMES and isinstance(value, str):

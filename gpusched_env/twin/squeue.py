@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.errors import TraceError
+from gpusched_env.errors import GpuschedError, TraceError
 from gpusched_env.evaluation.accounting import Accounts, clock, placement_of
 from gpusched_env.traces.parsing.containers import open_trace
 from gpusched_env.traces.parsing.fields import Place
@@ -25,6 +25,9 @@ NAMES: Final = {
     "SUBMIT_TIME": "submit", "START_TIME": "start", "NODES": "count", "NODELIST": "nodes", "NODELIST(REASON)": "place",
     "REASON": "reason", "TRES_PER_NODE": "per_node", "TRES_ALLOC": "tres", "TRES": "tres", "PRIORITY": "priority",
 }  # fmt: skip
+WRITTEN: Final = (
+    "JOBID|USER|ACCOUNT|PARTITION|QOS|STATE|TIME|TIME_LIMIT|SUBMIT_TIME|START_TIME|NODES|NODELIST|REASON|TRES_ALLOC"
+)
 FORMAT: Final = "%i|%u|%a|%P|%q|%T|%M|%l|%V|%S|%D|%N|%r|%b"
 RUNS: Final = frozenset({"R", "RUNNING", "CF", "CONFIGURING", "CG", "COMPLETING", "S", "SUSPENDED"})
 WAITS: Final = frozenset({"PD", "PENDING"})
@@ -56,12 +59,20 @@ def read_squeue(path: str | Path, time_s: float = math.nan, gpus_per_node: int =
     path = Path(path)
     table, stamps = _Table(gpus_per_node), Stamps()
     for place, row in _rows(path):
-        table.read(place, row, stamps)
+        try:
+            table.read(place, row, stamps)
+        except TraceError:
+            raise
+        except GpuschedError as error:
+            raise TraceError(f"{path}, line {place.number}: {error}") from error
     if math.isnan(time_s):
         if not table.nows:
             raise TraceError(f"{path}: no running job tells START_TIME and TIME, so the time is unknown; give --at")
         time_s = max(table.nows)
-    return table.snapshot(time_s)
+    try:
+        return table.snapshot(time_s)
+    except GpuschedError as error:
+        raise TraceError(f"{path}: {error}") from error
 
 
 def squeue_lines(accounts: Accounts, time_s: float, origin: str) -> Iterator[str]:
@@ -75,7 +86,7 @@ def squeue_lines(accounts: Accounts, time_s: float, origin: str) -> Iterator[str
     """
     jobs, begin = accounts.instance.workload.jobs, np.datetime64(origin, "s")
     user, account, queue, qos = (accounts.attribute(name) for name in ("user", "account", "virtual_cluster", "qos"))
-    yield "JOBID|USER|ACCOUNT|PARTITION|QOS|STATE|TIME|TIME_LIMIT|SUBMIT_TIME|START_TIME|NODES|NODELIST|REASON|TRES_ALLOC"
+    yield WRITTEN
     in_system = (accounts.arrival_s <= time_s) & ~(accounts.end_s <= time_s)
     for i in np.flatnonzero(in_system).tolist():
         runs = bool(accounts.start_s[i] <= time_s)
@@ -113,7 +124,7 @@ def _rows(path: Path) -> Iterator[tuple[Place, dict[str, str]]]:
                 known = [NAMES.get(word.upper(), "") for word in header]
                 if not {"id", "state"} <= set(known) or ("|" not in line and known.count("") > 1):
                     raise TraceError(
-                        f"{path}, line 1: expected the header of squeue, with JOBID and ST; found {line[:100]!r}. Write "
+                        f"{path}, line 1: expected the header of squeue, with JOBID and ST; found {line[:99]!r}. Write "
                         f'the file with squeue --all --format "{FORMAT}"'
                     )
                 bars, header = "|" in line, known
@@ -183,11 +194,17 @@ class _Table:
             self.undated += submit is None
             self.jobs.append(
                 PresentJob(
-                    name, gpus, math.nan if submit is None else submit,
+                    name,
+                    gpus,
+                    math.nan if submit is None else submit,
                     (0.0 if start is None else start) if runs else math.nan,
-                    limit or math.nan, row.get("user", ""), row.get("account", ""), row.get("partition", ""),
-                    row.get("qos", ""), nodes=nodes,
-                )  # fmt: skip
+                    limit or math.nan,
+                    row.get("user", ""),
+                    row.get("account", ""),
+                    row.get("partition", ""),
+                    row.get("qos", ""),
+                    nodes=nodes,
+                )
             )
 
     def _gpus(self, place: Place, row: dict[str, str], nodes: int) -> int:
