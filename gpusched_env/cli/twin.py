@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rich.table import Table
 
     from gpusched_env.twin import Twin
+    from gpusched_env.twin.fitting import Policy
 
 twin_app = typer.Typer(
     help="Your own cluster: fit a twin to its log, see how well it agrees, ask what would change.",
@@ -81,7 +84,8 @@ def fit(
     check_output("--out", out, (".json",))
     if slurm_conf is not None:
         check_output("--slurm-conf", slurm_conf, ("",))
-    start, told = None, {}
+    start: Policy | None = None
+    told: Mapping[str, float] = {}
     if conf:
         if cluster or partition:
             raise GpuschedError("--conf: it tells the machines; leave out --cluster and --partition")
@@ -184,7 +188,7 @@ def compare(
 ) -> None:
     """Play policies on the twin, today and with more machines or load, and report who waits how long.
 
-    Example: gpusched twin compare twin.json --policies current,tiresias --add-nodes 4x8@H100 --load 1.2 --report out.html
+    Example: gpusched twin compare twin.json --policies tiresias --add-nodes 4x8@H100 --load 1.2 --report out.html
     """
     import dataclasses
 

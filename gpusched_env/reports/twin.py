@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gpusched_env.twin.comparing import Comparison, Outcome
 
 MOST_TENANTS: Final = 20  # tenants with the most jobs that are shown
-MOST_LINES: Final = 7  # curves of a plot: as many as there are colours
+SMALL_PRINT: Final = "small print: change against the current policy today"
 
 
 def write_twin_report(found: Comparison, path: str | Path) -> None:
@@ -56,7 +56,7 @@ def write_twin_report(found: Comparison, path: str | Path) -> None:
     text = page(
         "twin.html",
         title="What would change on this cluster?",
-        subtitle=f"{len(found.settings[0].workload):,} jobs of {visible(twin.log.rpartition('/')[2])}, {twin.gpus:,} GPUs",
+        subtitle=f"{len(found.settings[0].workload):,} jobs, {twin.gpus:,} GPUs",
         sentences=sentences(found),
         trust=trust(found),
         policy=inline_policy(scripts),
@@ -89,10 +89,17 @@ def _lines(found: Comparison, first: list[Outcome]) -> list[dict[str, Any]]:
 
 def _changes(found: Comparison) -> list[str]:
     """Return what the changed setting assumes, in sentences."""
+    told = []
+    if any(one.preemptions for one in found.outcomes):
+        told.append(
+            "Some of these policies preempt jobs, which then continue from a checkpoint (30 s to write, 30 s to "
+            "restore). Their numbers hold only if the jobs write checkpoints."
+        )
     if len(found.settings) < 2:
-        return []
+        return told
     changed = found.settings[1]
-    told = [f"The setting “{changed.name}” has {changed.twin.gpus:,} GPUs instead of {found.settings[0].twin.gpus:,}."]
+    gpus = [setting.twin.gpus for setting in (changed, found.settings[0])]
+    told.append(f'The setting "{changed.name}" has {gpus[0]:,} GPUs instead of {gpus[1]:,}.')
     new = {group.gpu_type for pool in changed.twin.pools for group in pool.groups} - {
         group.gpu_type for pool in found.settings[0].twin.pools for group in pool.groups
     }
@@ -101,7 +108,7 @@ def _changes(found: Comparison) -> list[str]:
         told.append(
             f"GPUs of type {visible(name)} run every job {speed:g} times as fast as the machines of the log."
             if speed != 1
-            else f"GPUs of type {visible(name)} run every job as fast as the machines of the log did (--speed changes this)."
+            else f"GPUs of type {visible(name)} run every job as fast as those of the log (--speed changes this)."
         )
     return told
 
@@ -113,15 +120,17 @@ def trust(found: Comparison) -> list[str]:
         return ["The twin has no score: it was not compared with a part of the log that it had not seen."]
     row = twin.score.overall
     told = [
-        f"On {row.jobs:,} jobs that the fit had not seen, the mean wait is {readable(row.recorded_mean_s)} in the log and "
-        f"{readable(row.predicted_mean_s)} in the twin; the rank correlation of the waits is {row.rank_correlation:.2f}, "
-        f"half of the jobs are at most {readable(row.error_median_s)} off, and nine in ten at most "
-        f"{readable(row.error_90_s)}."
+        (
+            f"On {row.jobs:,} jobs that the fit had not seen, the mean wait is {readable(row.recorded_mean_s)} in the "
+            f"log and {readable(row.predicted_mean_s)} in the twin; the rank correlation of the waits is "
+            f"{row.rank_correlation:.2f}, half of the jobs are at most {readable(row.error_median_s)} off, and nine in "
+            f"ten at most {readable(row.error_90_s)}."
+        )
     ]
-    told += [
-        f"{one.hours:,.0f} {one.unit}{f', {one.jobs:,} jobs' if one.jobs else ''}: {one.what}."
-        for one in twin.remainders
-    ]
+    for one in twin.remainders:
+        jobs = f", {one.jobs:,} jobs" if one.jobs else ""
+        told.append(f"{one.hours:,.1f} {one.unit}{jobs}: {one.what}.")
+    told.append("The twin assumes that run times do not depend on the machines, and that nothing fails.")
     return told
 
 
@@ -140,7 +149,7 @@ def overview(found: Comparison) -> Table:
         ratio = found.ratio(outcome)
         tenants = tenants_of(found, outcome)
         parts = [float(np.quantile(outcome.wait_s, part)) for part in (0.5, 0.9, 0.99)]
-        detail = f"{ratio.low:.2f} to {ratio.high:.2f}" if ratio is not None and ratio.low == ratio.low else ""
+        detail = f"{ratio.low:.2f} to {ratio.high:.2f}" if ratio is not None and ratio.low < ratio.high else ""
         rows.append(
             Row([
                 Cell(outcome.policy, badges=["today"] if outcome is found.reference else []), Cell(outcome.setting),
@@ -169,9 +178,7 @@ def by_group(found: Comparison, setting: str) -> Table:
         rows.append(Row(cells))
     what = "partition and size" if several else "size"
     columns = [Heading(what, text=True), Heading("jobs", better="max"), *_headings(outcomes, found)]
-    return Table(
-        f"mean wait [{unit.sign}] by {what}, {setting}; small: change against the current policy today", columns, rows
-    )
+    return Table(f"mean wait [{unit.sign}] by {what}, {setting}; {SMALL_PRINT}", columns, rows)
 
 
 def by_tenant(found: Comparison, setting: str) -> Table:
@@ -194,7 +201,7 @@ def by_tenant(found: Comparison, setting: str) -> Table:
     more = f"; {len(first) - MOST_TENANTS} with fewer jobs are left out" if len(first) > MOST_TENANTS else ""
     columns = [Heading("tenant", text=True), Heading("jobs", better="max"), *_headings(outcomes, found)]
     return Table(
-        f"mean wait [{unit.sign}] of tenants, {setting}; small: change against the current policy today{more}",
+        f"mean wait [{unit.sign}] of tenants, {setting}; {SMALL_PRINT}{more}",
         columns,
         rows,
     )
@@ -206,14 +213,16 @@ def gpu_hours(found: Comparison) -> Table:
         Heading("policy", text=True), Heading("setting", text=True), Heading("GPU h of jobs"),
         Heading("GPU h lost to preemption", title="held while jobs were checkpointed or restored"),
         Heading("GPU h available", title="GPUs x time from the first to the last arrival"),
-        Heading("used of these", title="part of the available GPU hours in which GPUs were held"), Heading("preemptions"),
+        Heading("used of these", title="part of the available GPU hours in which GPUs were held"),
+        Heading("preemptions"),
     ]  # fmt: skip
     rows = [
         Row([
             Cell(one.policy), Cell(one.setting), Cell(f"{one.useful_gpu_hours:,.0f}", one.useful_gpu_hours),
             Cell(f"{one.gpu_hours - one.useful_gpu_hours:,.0f}", one.gpu_hours - one.useful_gpu_hours),
             Cell(f"{one.capacity_gpu_hours:,.0f}", one.capacity_gpu_hours),
-            Cell(f"{one.busy:.1%}", one.busy, bar=min(one.busy, 1.0)), Cell(f"{one.preemptions:,}", float(one.preemptions)),
+            Cell(f"{one.busy:.1%}", one.busy, bar=min(one.busy, 1.0)),
+            Cell(f"{one.preemptions:,}", float(one.preemptions)),
         ])
         for one in found.outcomes
     ]  # fmt: skip

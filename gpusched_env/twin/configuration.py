@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from gpusched_env.baselines.registry import make_scheduler
 from gpusched_env.cluster import Cluster, NodeGroup
@@ -86,7 +86,8 @@ def known_policy(slurm: SlurmCluster) -> Policy:
     for key, name, unit in (("bf_interval", "bf_interval_s", 1.0), ("bf_window", "bf_window_s", MINUTE_S)):
         value = told.parameters.get(key, "")
         if value.isdigit() and int(value) > 0:
-            policy = dataclasses.replace(policy, **{name: int(value) * unit})
+            changed: dict[str, Any] = {name: int(value) * unit}
+            policy = dataclasses.replace(policy, **changed)
     return policy
 
 

@@ -121,7 +121,8 @@ def write_example(folder: Path, jobs: int = JOBS, seed: int = 0, policy: str = P
     nodes = f"n[0-{group.count - 1}]"
     write_whole(
         folder / "slurm.conf",
-        f"GresTypes=gpu\nNodeName={nodes} CPUs=64 RealMemory=512000 Gres=gpu:{group.gpu_type.lower()}:{group.gpus}\n"
+        "GresTypes=gpu\nAccountingStorageTRES=gres/gpu\n"
+        f"NodeName={nodes} CPUs=64 RealMemory=512000 Gres=gpu:{group.gpu_type.lower()}:{group.gpus}\n"
         f"PartitionName=gpu Nodes={nodes} Default=YES MaxTime=2-00:00:00\n",
     )
     planted = {"scheduler": policy, "classes": QOS_CLASSES, "seed": seed}

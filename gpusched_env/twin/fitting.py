@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -40,7 +40,7 @@ class Policy:
     size_weight: float = 0.0
     classes: dict[str, float] = dataclasses.field(default_factory=dict)
     partition_classes: dict[str, float] = dataclasses.field(default_factory=dict)
-    aging: Aging = Aging()
+    aging: Aging = dataclasses.field(default_factory=Aging)
     backfill: str = "conservative"
     bf_window_s: float = DAY_S
     bf_interval_s: float = 30.0
@@ -138,11 +138,10 @@ def fit_twin(
     split_s = float(recorded.arrival_s.max()) * fit_part
     twin = Twin(source, "slurm", tuple(pools), tree, columns, split_s=split_s)
     placed = twin.pool_of(workload) >= 0
-    first = workload.select((recorded.arrival_s < split_s) & placed) if fit_part < 1 else workload.select(placed)
-    if not placed.any() or not len(first):
-        raise GpuschedError(
-            "twin: no job of the log fits into the machines; check --cluster, --conf and the partitions"
-        )
+    chosen = placed & ((recorded.arrival_s < split_s) | (fit_part == 1))
+    if not chosen.any():
+        raise GpuschedError("twin: no job of the log fits into the machines; check --cluster, --conf and partitions")
+    first = workload.select(chosen)
     limit_s = first.jobs["estimate_s"]
     longest_s = float(np.nanmax(limit_s)) if (~np.isnan(limit_s)).any() else float(first.jobs["duration_s"].max())
     policy = dataclasses.replace(start or Policy(), default_limit_s=max(longest_s, DAY_S))
@@ -150,13 +149,12 @@ def fit_twin(
     policy = _by_replays(twin, first, policy, longest_s, split_s, tell or _silent)
     fitted = policy.in_twin(twin)
     start_s = replayed_starts(fitted, workload)
-    fitted = dataclasses.replace(
+    return dataclasses.replace(
         fitted,
         score=score_replay(fitted, workload, start_s, split_s if fit_part < 1 else 0.0),
         remainders=find_remainders(fitted, workload, start_s),
         notes=_notes(fitted, workload, placed, fit_part),
     )
-    return fitted
 
 
 def _tells(workload: Workload, name: str) -> bool:
@@ -240,7 +238,7 @@ def _by_replays(twin: Twin, first: Workload, policy: Policy, longest_s: float, s
 
     best = policy, error(policy)
 
-    def attempt(**changes: object) -> bool:
+    def attempt(**changes: Any) -> bool:
         nonlocal best
         other = dataclasses.replace(best[0], **changes)
         value = error(other)

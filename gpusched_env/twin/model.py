@@ -234,7 +234,7 @@ class Twin:
         return found
 
     def leaves(self, workload: Workload) -> np.ndarray:
-        """str [J]: name of the leaf of each job."""
+        """Return the name of the leaf of each job; str [J]."""
         return leaf_names(workload, self.tenant_columns)
 
     def tree_of(self, workload: Workload) -> Tenants | None:
@@ -282,7 +282,7 @@ class Problem(NamedTuple):
 
 
 def partitions_of(workload: Workload) -> np.ndarray:
-    """str [J]: partition of each job, the first one of a list; empty texts if the log names none."""
+    """Return the partition of each job, the first one of a list, or an empty text; str [J]."""
     names = workload.attributes.get(PARTITION)
     if names is None:
         return np.full(len(workload), "")
@@ -291,7 +291,7 @@ def partitions_of(workload: Workload) -> np.ndarray:
 
 
 def leaf_names(workload: Workload, columns: tuple[str, ...]) -> np.ndarray:
-    """str [J]: values of these attributes joined by "/"; ``ALL`` where they are empty or missing."""
+    """Return these attributes of each job, joined by "/"; ``ALL`` where all are empty or missing; str [J]."""
     texts = np.full(len(workload), "")
     for column in columns:
         if column in workload.attributes:

@@ -27,6 +27,8 @@ def find_remainders(twin: Twin, workload: Workload, start_s: np.ndarray) -> tupl
     """
     recorded = Recorded.of(workload)
     pools = twin.pool_of(workload)
+    wait_s = recorded.start_s - recorded.arrival_s
+    twin_wait_s = start_s - recorded.arrival_s
     fitted = np.zeros(len(workload), bool)
     over_s, idle_gpu_s = 0.0, 0.0
     for number, pool in enumerate(twin.pools):
@@ -38,9 +40,7 @@ def find_remainders(twin: Twin, workload: Workload, start_s: np.ndarray) -> tupl
         held = own.held()
         fitted[rows] = _fitted_throughout(own, held, gpus)
         over_s += _over(held, gpus)
-        idle_gpu_s += _idle_below(own, held, gpus, fitted[rows])
-    wait_s = recorded.start_s - recorded.arrival_s
-    twin_wait_s = start_s - recorded.arrival_s
+        idle_gpu_s += _idle_below(own, held, gpus, fitted[rows] & (twin_wait_s[rows] < LONG_S))
     unexplained = fitted & (twin_wait_s < LONG_S)
     planned = fitted & ~unexplained
     found = [
@@ -54,7 +54,10 @@ def find_remainders(twin: Twin, workload: Workload, start_s: np.ndarray) -> tupl
             "jobs of higher priority",
             int(planned.sum()), float(wait_s[planned].sum()) / HOUR_S,
         ),
-        Remainder("GPUs were idle while such jobs of the first kind waited", 0, idle_gpu_s / HOUR_S, "GPU h"),
+        Remainder(
+            "GPUs were idle while jobs waited that fitted and that the twin starts within 10 minutes",
+            0, idle_gpu_s / HOUR_S, "GPU h",
+        ),
     ]  # fmt: skip
     if RESERVATION in workload.attributes:
         reserved = workload.attributes[RESERVATION].astype(str) != ""
@@ -94,15 +97,15 @@ def _fitted_throughout(own: Recorded, held: StepFunction, gpus: int) -> np.ndarr
 def _range_max(values: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.ndarray:
     """float64: largest of ``values[first..last]`` for each range, by a table of the maxima of 2^k values."""
     table = [values]
-    while 2 ** len(table) <= len(values):
-        step = 2 ** (len(table) - 1)
+    while 1 << len(table) <= len(values):
+        step = 1 << (len(table) - 1)
         table.append(np.maximum(table[-1][:-step], table[-1][step:]))
     length = last - first + 1
     level = np.frexp(length.astype(float))[1] - 1  # floor of the binary logarithm
     found = np.empty(len(first))
     for k in np.unique(level).tolist():
         these = level == k
-        found[these] = np.maximum(table[k][first[these]], table[k][last[these] - 2**k + 1])
+        found[these] = np.maximum(table[k][first[these]], table[k][last[these] - (1 << k) + 1])
     return found
 
 

@@ -37,7 +37,7 @@ class Pairs(NamedTuple):
     loser: np.ndarray  # int64 [P], row of the job that waited
     time_s: np.ndarray  # float64 [P], when
 
-    def __len__(self) -> int:  # type: ignore[override]
+    def __len__(self) -> int:
         return len(self.winner)
 
 

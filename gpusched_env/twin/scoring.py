@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -20,14 +21,14 @@ NODES: Final = 4  # a size ends at a GPU, at a node, and at so many nodes
 
 
 def size_names(gpus: np.ndarray, per_node: int) -> np.ndarray:
-    """str [J]: size of each job: "1", "2-8", "9-32" or "33+" for nodes of 8 GPUs."""  # noqa: D403
+    """Return the size of each job: "1", "2-8", "9-32" or "33+" for nodes of 8 GPUs; str [J]."""
     ends = sorted({1, per_node, NODES * per_node})
-    names = ["1", *(f"{a + 1}-{b}" for a, b in zip(ends, ends[1:], strict=False)), f"{ends[-1] + 1}+"]
+    names = ["1", *(f"{a + 1}-{b}" for a, b in pairwise(ends)), f"{ends[-1] + 1}+"]
     return np.array(names)[np.searchsorted(ends, gpus)]
 
 
 def closeness(recorded_s: np.ndarray, predicted_s: np.ndarray) -> float:
-    """Return the mean of abs(log((60 s + predicted) / (60 s + recorded))) over jobs: 0 = equal, 0.1 = about 10 % off."""
+    """Return the mean over jobs of abs(log((60 s + predicted) / (60 s + recorded))): 0.1 = about 10 % off."""
     ratio = (SMALL_S + predicted_s) / (SMALL_S + recorded_s)
     return arrays.mean(np.abs(arrays.log(ratio)))
 
@@ -103,9 +104,7 @@ def _group(partition: str, size: str, recorded: np.ndarray, predicted: np.ndarra
 
 
 def rank_correlation(a: np.ndarray, b: np.ndarray) -> float:
-    """Return Spearman's rho: Pearson's correlation of the ranks, where equal values share their mean rank; NaN if
-    one side is constant.
-    """
+    """Return Spearman's rho, with mean ranks for equal values; NaN if one side is constant."""
     first, second = (_ranks(values) - (len(values) - 1) / 2 for values in (a, b))
     spread = (first * first).sum() * (second * second).sum()
     return float((first * second).sum() / math.sqrt(spread)) if spread > 0 else math.nan

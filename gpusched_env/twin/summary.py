@@ -78,9 +78,11 @@ def sentences(found: Comparison) -> list[str]:
     """Return the summary in words: today, then what each change does to the waits, and who wins and loses."""
     today = found.reference
     told = [
-        f"Today: a job waits {readable(arrays.mean(today.wait_s))} on average; half of the jobs wait at most "
-        f"{readable(float(np.median(today.wait_s)))}, and one in ten longer than "
-        f"{readable(float(np.quantile(today.wait_s, 0.9)))}. {today.busy:.0%} of the GPU time is used."
+        (
+            f"Today: a job waits {readable(arrays.mean(today.wait_s))} on average; half of the jobs wait at most "
+            f"{readable(float(np.median(today.wait_s)))}, and one in ten longer than "
+            f"{readable(float(np.quantile(today.wait_s, 0.9)))}. {today.busy:.0%} of the GPU time is used."
+        )
     ]
     told += [_sentence(found, outcome) for outcome in found.outcomes[1:]]
     weeks = len(np.unique(found.weeks()))
