@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import random
 import re
 from pathlib import Path
@@ -22,6 +23,7 @@ from gpusched_env.traces.slurm_files.gres import gpus_of
 from gpusched_env.traces.slurm_files.hostlists import MOST_NAMES, names_in
 
 PLACE = Place("slurm.conf", 1)
+EXAMPLES = int(os.environ.get("GPUSCHED_FUZZ", "300"))  # damaged files; GPUSCHED_FUZZ=10000 tries more
 
 CONF = """\
 # A cluster of three kinds of nodes
@@ -382,7 +384,7 @@ def damaged(text: str, seed: int) -> bytes:
     return data
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(name=st.sampled_from(sorted(FILES)), seed=st.integers(0, 2**32), alone=st.booleans())
 def test_damage_gives_a_cluster_or_a_trace_error(tmp_path: Path, name: str, seed: int, alone: bool) -> None:
     for other, text in FILES.items():

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from gpusched_env.cluster import Cluster
+from gpusched_env.traces.kubernetes.nodes import read_kubernetes_nodes
 from gpusched_env.traces.node_lists import read_nodes, read_philly_nodes, read_switches, read_virtual_clusters
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.sources import split_here
@@ -31,6 +32,7 @@ def read_slurm_files(path: Path) -> tuple[Cluster, ReadReport]:
 CLUSTER_READERS: Final[dict[str, ClusterReader]] = {
     "bsbf": partial(read_switches, name="bsbf"),
     "helios": partial(read_virtual_clusters, name="helios"),
+    "kubernetes": read_kubernetes_nodes,
     "muri": partial(read_switches, name="muri"),
     "openb": partial(read_nodes, name="openb"),
     "pai": partial(read_nodes, name="pai"),

@@ -19,6 +19,7 @@ from gpusched_env.cli.forecasting import calibration, forecast
 from gpusched_env.cli.listing import scenarios_app, schedulers_app, traces_app
 from gpusched_env.cli.networking import draw_scenario
 from gpusched_env.cli.playing import compare, run
+from gpusched_env.cli.pseudonyms import pseudonymise
 from gpusched_env.cli.ranking import leaderboard_app
 from gpusched_env.cli.recording import dataset
 from gpusched_env.cli.reproducing import reproduce
@@ -82,6 +83,7 @@ app.command()(run)
 app.command()(compare)
 app.command()(tenants)
 app.command()(export)
+app.command()(pseudonymise)
 app.command()(reproduce)
 app.command()(dataset)
 app.command()(warmup)
