@@ -200,7 +200,8 @@ def coverage(found: Sequence[Scored], split_s: float) -> Coverage:
     """Calibrate on the forecasts before ``split_s`` [s], and score the rest."""
     fit = [one for one in found if one.time_s < split_s]
     rest = [one for one in found if one.time_s >= split_s and one.queued]
-    calibration = calibrated(*_joined(fit))
+    days = {math.floor(one.time_s / DAY_S) for one in fit if one.queued}
+    calibration = calibrated(*_joined(fit), groups=len(days))
     above, below = _joined(rest)
     raw, better = (
         float(covered(above, below, choice).mean()) if len(above) else math.nan
