@@ -99,7 +99,7 @@ def calibration(
     first: Annotated[int, typer.Option(help="Weeks of history before the first forecast.", min=1)] = 4,
     fit: Annotated[int, typer.Option(help="Weeks of forecasts from which the widths are found.", min=1)] = 3,
     held: Annotated[int, typer.Option(help="Weeks held back, on which the coverage is measured.", min=1)] = 3,
-    every: Annotated[float, typer.Option(help="Time between forecasts [h].", min=0.1)] = 13.0,
+    every: Annotated[float, typer.Option(help="Time between forecasts [h].", min=0.1)] = 7.0,
     draw_limits: Annotated[
         bool, typer.Option("--draw-limits", help="Draw time limits as users give them, for a log without limits.")
     ] = False,
