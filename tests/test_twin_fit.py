@@ -192,3 +192,22 @@ def test_logs_and_arguments_that_do_not_fit_are_refused():
         fit_twin(log, one_pool("1x4").pools, fit_part=0.0)
     with pytest.raises(ScenarioError, match="exactly one pool"):
         Twin("x", "slurm", (Pool("a", (NodeGroup(1, 1),)), Pool("b", (NodeGroup(1, 1),), ("b",))))
+
+
+def test_partitions_on_their_own_machines_are_scored_apart():
+    jobs = example_jobs(4_000, gpus=64)
+    half = np.where(np.arange(len(jobs)) % 2 == 0, "a", "b")
+    small = jobs.select(jobs.jobs["gpus"] <= 8)
+    small.attributes["virtual_cluster"][:] = half[: len(small)].astype(small.attributes["virtual_cluster"].dtype)
+    pools = (Pool("a", (NodeGroup(4, 8),), ("a",)), Pool("b", (NodeGroup(1, 8),), ("b",)))
+    truth = dataclasses.replace(example_twin(), pools=pools)
+    wait_s = replayed_starts(truth, small) - small.jobs["arrival_s"]
+    log = dataclasses.replace(small, attributes={**small.attributes, "wait_s": wait_s})
+    twin = fit_twin(log, pools)
+    named = {(row.partition, row.size) for row in twin.score.groups}
+    assert {("all", "all"), ("a", "all"), ("b", "all"), ("a", "1"), ("b", "1")} <= named
+    alone = {row.partition: row for row in twin.score.groups if row.size == "all"}
+    assert alone["all"].jobs == alone["a"].jobs + alone["b"].jobs
+    assert alone["b"].recorded_mean_s > alone["a"].recorded_mean_s  # a quarter of the machines for as many jobs
+    assert twin.score.overall.rank_correlation >= 0.95
+    assert any("each pool of machines is played alone" in note for note in twin.notes)

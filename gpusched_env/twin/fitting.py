@@ -26,7 +26,7 @@ FIT_PART: Final = 0.6  # part of the time of the log that is fitted
 WARM_UP: Final = 0.1  # part of the fitted part whose starts reveal no weights: usage before the log is unknown
 HALF_LIVES_D: Final = (7.0, 1.0, 3.0, 14.0, 30.0)
 CLEARLY: Final = 0.98  # another half-life is taken if the loss shrinks below this part
-BETTER: Final = 0.995  # another value is taken if the replay is closer by this factor
+BETTER: Final = 0.99  # another value is taken if the replay is closer by this factor
 SIZES: Final = (-1.0, -0.3, -0.1, 0.1, 0.3, 1.0)  # weights of the size that are tried, relative to POINTS
 Tell = Callable[[str], None]
 

@@ -100,7 +100,7 @@ def _sentence(found: Comparison, outcome: Outcome) -> str:
     ratio = found.ratio(outcome)
     rows = tenants_of(found, outcome)
     better, worse = (sum(row.verdict == sign for row in rows) for sign in (1, -1))
-    begin = f"{outcome.policy}, {outcome.setting}: "
+    begin = f"Policy {outcome.policy}, {outcome.setting}: "
     if ratio is None:
         return f"{begin}the mean wait is {readable(arrays.mean(outcome.wait_s))}; today no job waits."
     change = abs(1 - ratio.mean)
@@ -118,7 +118,7 @@ def _sentence(found: Comparison, outcome: Outcome) -> str:
     if math.isfinite(ratio.low) and change >= 0.005:
         certain = ratio.high < 1 or ratio.low > 1
         sure = "" if certain else " (the interval includes no change)"
-    tail = f" {better} of {len(rows)} tenants wait less, {worse} wait longer." if len(rows) > 1 else ""
+    tail = f" {better or 'None'} of {len(rows)} tenants wait less, {worse or 'none'} longer." if len(rows) > 1 else ""
     preempted = f" It preempts {outcome.preemptions:,} times." if outcome.preemptions else ""
     return f"{begin}waits are {word} on average{sure}.{tail}{preempted}"
 
