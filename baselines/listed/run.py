@@ -55,6 +55,8 @@ class ListedRun(CompiledLoop):
     """Simulate a run from its first event on by :class:`ListRules`."""
 
     def __init__(self, simulation: Simulation, rules: ListRules) -> None:
+        # Loops that order running jobs, too, must have seen their starts.
+        self.takes_over = not rules.preempts and rules.order in (key_kernels.ARRIVAL, key_kernels.SIZE)
         instance = simulation.instance
         jobs = len(instance.workload)
         memory = np.zeros((), LIST_DTYPE)

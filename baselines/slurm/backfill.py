@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from gpusched_env.baselines.slurm.profile import first_room, slot_after, slot_of, take_room
+from gpusched_env.baselines.slurm.profile import first_room, measure, slot_after, slot_of, take_room
 from gpusched_env.baselines.slurm.queue import remove
 from gpusched_env.baselines.slurm.state import CONSERVATIVE, SlurmState
 from gpusched_env.baselines.slurm.usage import add_held, is_over
@@ -17,10 +17,20 @@ from gpusched_env.core.state import ACTIVE, Run
 def begin_cycle(sim: Run, plan: SlurmState) -> None:
     """Write the profile of free GPUs by the limits of the running jobs, and begin at the first waiting job.
 
-    A job that has used up its limit is assumed to end by the next slot.
+    A job that has used up its limit is assumed to end by the next slot. If no tested job is small enough for the free
+    GPUs, none can start, and there is no profile.
     """
     m = plan.memory
     w = sim.world
+    m["at"] = m["begin"]
+    m["tested"] = 0
+    m["started"] = 0
+    m["plans"] = 0
+    m["cycle_s"] = w["clock_s"]
+    m["last"] = last_candidate(sim, plan)
+    if m["last"] < m["begin"]:
+        plan.planned_s[plan.order[m["begin"]]] = math.inf
+        return
     base = slot_of(w["clock_s"], m["slot_s"])
     slots = len(plan.free)
     for i in range(slots):
@@ -38,20 +48,31 @@ def begin_cycle(sim: Run, plan: SlurmState) -> None:
                 plan.free[slot] += r["gpus"]
     for i in range(1, slots):
         plan.free[i] += plan.free[i - 1]
+    measure(plan)
     for t in range(len(plan.tests)):
         plan.tests[t] = 0
-    m["at"] = m["begin"]
-    m["tested"] = 0
-    m["started"] = 0
-    m["plans"] = 0
-    m["cycle_s"] = w["clock_s"]
+
+
+@kernel
+def last_candidate(sim: Run, plan: SlurmState) -> int:
+    """Return the last entry of the queue that a cycle tests and whose gang is not larger than the free GPUs.
+
+    Later entries cannot start, so the cycle ends there. If there is none, the result is the entry before the queue.
+    """
+    m = plan.memory
+    at = m["end"] - 1
+    if m["capped"] == 0 and m["tenant_tests"] == 0:  # otherwise some entries do not count as tests
+        at = min(at, m["begin"] + m["tests"] - 1)
+    while at >= m["begin"] and sim.jobs[plan.order[at]]["gpus"] > sim.world["free_gpus"]:
+        at -= 1
+    return at
 
 
 @kernel
 def fill_next(sim: Run, plan: SlurmState) -> int:
     """Continue a cycle: plan jobs up to one that starts now; return its row, -1 = the cycle is over.
 
-    The cycle ends when no GPU is free, because plans last no longer than the cycle.
+    The cycle ends when no GPU is free or no later job is small enough, because plans last no longer than the cycle.
     """
     m = plan.memory
     w = sim.world
@@ -59,7 +80,7 @@ def fill_next(sim: Run, plan: SlurmState) -> int:
     slot_s = m["slot_s"]
     base = slot_of(now_s, slot_s)
     slots = len(plan.free)
-    while m["at"] < m["end"] and m["tested"] < m["tests"] and w["free_gpus"] > 0:
+    while m["at"] <= m["last"] and m["tested"] < m["tests"] and w["free_gpus"] > 0:
         if m["cycle_starts"] > 0 and m["started"] >= m["cycle_starts"]:
             return -1
         row = plan.order[m["at"]]

@@ -13,6 +13,7 @@ from gpusched_env.baselines.loop_kernels import PAUSED
 from gpusched_env.baselines.slurm import passes as slurm_passes
 from gpusched_env.baselines.slurm import priority
 from gpusched_env.baselines.slurm.fair_share import FairTree, decay
+from gpusched_env.baselines.slurm.profile import BLOCK
 from gpusched_env.baselines.slurm.state import CONSERVATIVE, EASY, NONE, RULES_DTYPE, SlurmState
 from gpusched_env.core import events
 from gpusched_env.core.placement.rules import rule_number
@@ -47,9 +48,11 @@ class SlurmRun:
         order, scratch = np.zeros(jobs, np.int32), np.zeros(jobs, np.int32)
         holds, rate, tests = (np.zeros(tenants, np.int64) for _ in range(3))
         recent, usage, factor = (np.zeros(tenants) for _ in range(3))
+        slots = math.ceil(rules.bf_window_s / rules.bf_resolution_s)
         self.state = SlurmState(
             memory=self.memory,
-            free=np.zeros(math.ceil(rules.bf_window_s / rules.bf_resolution_s), np.int64),
+            free=np.zeros(slots, np.int64),
+            least=np.zeros(math.ceil(slots / BLOCK), np.int64),
             order=order,
             scratch=scratch,
             keys=-classes if rules.preempt == "class" else np.zeros(jobs),
@@ -109,6 +112,8 @@ class SlurmRun:
 
 class SlurmLoop(CompiledLoop):
     """The compiled loop; it returns to Python once a period to compute the fair-share factors."""
+
+    takes_over = True
 
     def __init__(self, simulation: Simulation, run: SlurmRun) -> None:
         super().__init__(simulation, slurm_passes.play_slurm, run.memory, run.state)

@@ -49,6 +49,7 @@ RULES_DTYPE: Final = np.dtype(
         ("end", "<i8"),  # entry after the last one in use
         ("seen", "<i8"),  # jobs that have been put into the queue
         ("starts", "<i8"),  # starts of gangs that the queue knows of
+        ("last", "<i8"),  # last entry of ``order`` that the cycle looks at
         ("at", "<i8"),  # next entry of ``order`` that a pass looks at
         ("tested", "<i8"),  # jobs that the pass has looked at
         ("started", "<i8"),  # jobs that the cycle has started
@@ -69,6 +70,7 @@ class SlurmState(Handle):
 
     memory = array(RULES_DTYPE)
     free = array(np.int64, "slots")  # [GPU] profile of the free GPUs by time, see profile.py
+    least = array(np.int64, "blocks")  # [GPU] fewest free GPUs in each block of slots, see profile.py
     order = array(np.int32, "jobs")  # waiting jobs, highest priority first
     scratch = array(np.int32, "jobs")
     keys = array(np.float64, "jobs")  # -class of each job if it may preempt, else 0

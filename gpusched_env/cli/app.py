@@ -15,6 +15,7 @@ from gpusched_env.cli.describing import describe
 from gpusched_env.cli.exporting import export
 from gpusched_env.cli.fetching import fetch_files, list_files
 from gpusched_env.cli.fitting import fit_profiles
+from gpusched_env.cli.forecasting import calibration, forecast
 from gpusched_env.cli.listing import scenarios_app, schedulers_app, traces_app
 from gpusched_env.cli.networking import draw_scenario
 from gpusched_env.cli.playing import compare, run
@@ -97,6 +98,8 @@ traces_app.command("cluster")(describe_cluster)
 traces_app.command("table")(describe_table)
 traces_app.command("fit-profiles")(fit_profiles)
 app.add_typer(traces_app, name="traces")
+twin_app.command("forecast")(forecast)
+twin_app.command("calibration")(calibration)
 app.add_typer(twin_app, name="twin")
 leaderboard_app.command("build")(build)
 app.add_typer(leaderboard_app, name="leaderboard")

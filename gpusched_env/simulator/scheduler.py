@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 
 class Player(Protocol):
-    """A compiled loop that simulates a run together with its scheduler."""
+    """A compiled loop that simulates a run together with its scheduler.
+
+    A player whose attribute ``takes_over`` is True can also continue a run in which jobs have started
+    (:func:`simulator.begin`). Without the attribute, such runs are continued by ``decide``.
+    """
 
     def play(self, until_s: float = math.inf, tell: Callable[[], None] | None = None) -> Outcome:
         """Simulate to the end, or until ``until_s`` [s]; ``tell`` is called from time to time, to show progress."""

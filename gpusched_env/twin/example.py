@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from pathlib import Path
 from typing import Final
 
@@ -12,13 +13,14 @@ import numpy as np
 from gpusched_env.baselines.registry import make_scheduler
 from gpusched_env.cluster import NodeGroup
 from gpusched_env.errors import GpuschedError
-from gpusched_env.evaluation.accounting import export_run
+from gpusched_env.evaluation.accounting import ORIGIN, Accounts, export_run
 from gpusched_env.files import write_whole
 from gpusched_env.portable import draws
 from gpusched_env.simulator import simulate
 from gpusched_env.tenants import Tenants
 from gpusched_env.traces import generate_workload, scale_to_load
 from gpusched_env.twin.model import Pool, Twin, grown_tree
+from gpusched_env.twin.squeue import squeue_lines
 from gpusched_env.workload import Workload
 
 JOBS: Final = 20_000
@@ -38,6 +40,7 @@ README: Final = """\
 A synthetic example, made by gpusched twin example: nothing in it belongs to a real cluster or person.
 
 sacct.txt     the accounting table: {jobs:,} jobs
+squeue.txt    the running and queued jobs at one busy moment of the log
 slurm.conf    the machines and the partition; it tells no weights
 planted.json  the policy under which the jobs were played, which a fit must find
 
@@ -92,7 +95,7 @@ def example_jobs(jobs: int = JOBS, seed: int = 0, gpus: int = 192) -> Workload:
 
 
 def write_example(folder: Path, jobs: int = JOBS, seed: int = 0, policy: str = POLICY) -> Path:
-    """Play the example and write its accounting table, its configuration and its planted policy.
+    """Play the example and write its accounting table, its queue at a busy moment, its configuration and its policy.
 
     Returns
     -------
@@ -111,6 +114,9 @@ def write_example(folder: Path, jobs: int = JOBS, seed: int = 0, policy: str = P
         raise GpuschedError(f"{folder}: cannot be written ({error.strerror or error})") from error
     table = folder / "sacct.txt"
     export_run(problem.instance, log, "sacct", table)
+    accounts = Accounts.of(problem.instance, log)
+    moment_s = busy_moment_s(accounts)
+    write_whole(folder / "squeue.txt", "".join(f"{line}\n" for line in squeue_lines(accounts, moment_s, ORIGIN)))
     (group,) = twin.pools[0].groups
     nodes = f"n[0-{group.count - 1}]"
     write_whole(
@@ -123,6 +129,15 @@ def write_example(folder: Path, jobs: int = JOBS, seed: int = 0, policy: str = P
     write_whole(folder / "planted.json", json.dumps(planted, indent=2) + "\n")
     write_whole(folder / "README.txt", README.format(jobs=jobs, folder=folder))
     return table
+
+
+def busy_moment_s(accounts: Accounts) -> float:
+    """Return the full hour of the last third of the arrivals with the most waiting jobs, the first such one [s]."""
+    last_s = float(accounts.arrival_s.max())
+    hours = np.arange(math.floor(last_s * 2 / 3 / 3600), math.floor(last_s / 3600) + 1) * 3600.0
+    arrived = np.searchsorted(np.sort(accounts.arrival_s), hours, side="right")
+    started = np.searchsorted(np.sort(accounts.start_s), hours, side="right")
+    return float(hours[int(np.argmax(arrived - started))])
 
 
 def _groups(text: str) -> tuple[NodeGroup, ...]:
