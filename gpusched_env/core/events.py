@@ -8,13 +8,14 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.core.due import FIRST, LEASE_ENDS, set_due
+from gpusched_env.core.closing import close_nodes
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.network.changes import change_links, next_change_s
 from gpusched_env.core.network.flows import begin_flow, end_flow, micro_s
 from gpusched_env.core.network.settling import beside_company, finish_time, settle, whole_iterations
 from gpusched_env.core.placement.placing import reserve
 from gpusched_env.core.placement.shared import find_shared
-from gpusched_env.core.placement.taking import FREE, unable
+from gpusched_env.core.placement.taking import FREE, is_closed, unable
 from gpusched_env.core.shapes import placed, placed_copies
 from gpusched_env.core.sharing.seats import (
     has_option,
@@ -40,8 +41,9 @@ GO_ON: Final = -1  # nothing stopped it
 # these follow the kinds of due.py.
 ARRIVES: Final = LEASE_ENDS + 1
 CHANGES: Final = LEASE_ENDS + 2
-WAKES: Final = LEASE_ENDS + 3
-NO_EVENT: Final = LEASE_ENDS + 4
+CLOSES: Final = LEASE_ENDS + 3
+WAKES: Final = LEASE_ENDS + 4
+NO_EVENT: Final = LEASE_ENDS + 5
 IDLE_LIMIT: Final = 100_000  # consecutive decision points at which nothing makes progress and no event can come
 STEP_SLACK: Final = 1e-9  # work whose relative distance from a whole number of steps is below this is rounded to it
 
@@ -67,11 +69,12 @@ REFUSALS: Final = (
     "the job cannot run on so many GPUs",
     "the job has started before",
     "the job was refused",
+    "one of these GPUs is outside the job's partition, or reserved for others",
 )
 (
     APPLIED, NO_JOB, NOT_ARRIVED, IS_RUNNING, IS_FINISHED, TOO_FEW_GPUS, NO_PLACE, BAD_GPUS, BAD_GANG, NOT_RUNNING,
     IS_CHECKPOINTING, JUST_STARTED, LEASE_IN_PAST, CANNOT_RUN,
-    MAY_NOT_SHARE, NO_MEMORY, BAD_SUB_STEPS, BAD_SIZE, HAS_STARTED, IS_REFUSED,
+    MAY_NOT_SHARE, NO_MEMORY, BAD_SUB_STEPS, BAD_SIZE, HAS_STARTED, IS_REFUSED, IS_CLOSED,
 ) = range(len(REFUSALS))  # fmt: skip
 # This result is not a refusal: the caller must drain the log and repeat the call.
 BUFFER_FULL: Final = -1
@@ -291,9 +294,10 @@ def start(sim: Run, row: int, rule: int, explicit: int, share: bool, sub_steps: 
             if not take_seat(sim, sim.chosen[i], shares):
                 leave_seats(sim, 0, i)
                 return BAD_GPUS
-            if unable(sim, kind, sim.nodes[sim.gpu_node[sim.chosen[i]]]["gpu_type"]):
+            node = sim.gpu_node[sim.chosen[i]]
+            if unable(sim, kind, node):
                 leave_seats(sim, 0, i + 1)
-                return CANNOT_RUN
+                return IS_CLOSED if is_closed(sim, kind, node) else CANNOT_RUN
     elif shares:
         taken, sub_batch = find_shared(sim, row, sim.rules[rule]["shares"])
         if taken == 0:
@@ -577,7 +581,7 @@ def commit_rates(sim: Run) -> None:
 def stuck(sim: Run) -> bool:
     """Return whether no job will arrive or finish unless the scheduler makes a decision."""
     w = sim.world
-    if w["next_arrival"] < w["jobs"]:
+    if w["next_arrival"] < w["jobs"] or w["closing_s"] < np.inf:
         return False
     for i in range(w["running"]):
         if w["slot_s"] <= 0.0 or sim.replicas[sim.running[i]]["until_s"] < math.inf:
@@ -608,6 +612,9 @@ def happen(sim: Run) -> int:
         at = next_change_s(sim)
         replica = -1
         phase = CHANGES
+    if w["closing_s"] < at:
+        at = w["closing_s"]
+        phase = CLOSES
     if w["round_s"] > 0.0:
         if w["waiting"] + w["running"] > 0 and next_round(sim) * w["round_s"] < at:
             at = next_round(sim) * w["round_s"]
@@ -657,6 +664,12 @@ def happen(sim: Run) -> int:
         arrive(sim)
     elif phase == CHANGES:
         change_links(sim)
+    elif phase == CLOSES:
+        if w["events"] + 2 > sim.events.shape[0]:
+            return LOG_FULL
+        row = close_nodes(sim)
+        if row >= 0:
+            stop(sim, row)
     elif phase == ACTIVE:
         complete(sim, replica)
     else:
@@ -673,8 +686,8 @@ def advance(sim: Run) -> int:
     """Process events up to the next decision point; return DECIDE, or another reason to stop.
 
     There is one decision point after all simultaneous events. Simultaneous events are processed in this order:
-    completions, releases, ends of leases and arrivals, each by ascending job row; then changes of links; then timers
-    and rounds.
+    completions, releases, ends of leases and arrivals, each by ascending job row; then changes of links; then beginnings
+    and ends of reservations; then timers and rounds.
 
     A gang whose lease has ended is preempted if the scheduler has neither renewed the lease nor preempted the gang.
     """

@@ -25,6 +25,7 @@ from gpusched_env.event_log import (
 from gpusched_env.instance import Instance
 from gpusched_env.metrics.refusal import refusal, refuse
 from gpusched_env.metrics.validate_gangs import check_gangs
+from gpusched_env.metrics.validate_nodes import check_nodes
 from gpusched_env.metrics.validate_sharing import check_rates, check_sub_steps
 from gpusched_env.metrics.validate_work import check_completeness, check_costs, check_work
 
@@ -81,7 +82,8 @@ def validate(instance: Instance, log: EventLog, complete: bool = True) -> None:
     2. The events of each job come in a valid order.
     3. Each gang has the size that its job demands, or a size of an elastic job. It holds GPUs that no other gang holds,
        and has the tier that its event gives. If jobs share GPUs: a GPU has at most the allowed number of gangs, no
-       forbidden pair and enough memory, and the rates are right.
+       forbidden pair and enough memory, and the rates are right. It holds only nodes of its job's partition, and none
+       that is reserved for others.
     4. Restores, checkpoints and resizes take the time that the semantics give.
     5. Each job does its number of iterations, with a relative tolerance of 1e-9 plus the resolution of the clock.
     6. No event is missing.
@@ -91,6 +93,8 @@ def validate(instance: Instance, log: EventLog, complete: bool = True) -> None:
     check_records(instance, log)
     check_lives(instance, log)
     table = check_gangs(instance, log)
+    if instance.node_sets is not None:
+        check_nodes(instance, instance.node_sets, log, table)
     if instance.sharing is not None and instance.topology is None:
         check_rates(instance, log, table)
     check_costs(instance, log, table)

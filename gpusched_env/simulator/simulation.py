@@ -403,7 +403,7 @@ class Simulation:
     def _stuck(self) -> bool:
         """Return whether no job will arrive or finish unless the scheduler makes a decision."""
         world = self._world
-        if world["next_arrival"] < world["jobs"]:
+        if world["next_arrival"] < world["jobs"] or world["closing_s"] < math.inf:
             return False
         running = self.arrays.running[: world["running"]]
         return not len(running) or bool(
