@@ -34,6 +34,7 @@ LATER_RULES: Final = {
     "merge_s": 0.0,
     "pace_until_lease": False,
     "resize_s": None,
+    "kill_at_limit": False,
 }
 SHORTEST_ROUND_S: Final = 1e-3  # [s] each round calls the scheduler, so a run of shorter rounds would never end
 QUEUE_DISCIPLINES: Final = ("scheduler", "strict", "skip")
@@ -76,6 +77,7 @@ class Semantics:
         checkpoint and a restore, checkpoint_s + restore_s
     pace_until_lease : rate of a gang after a co-located job has left. True = the gang keeps its slowed rate until its
         next lease, or until another job joins it (in Gavel, rates hold for a round); False = it runs faster at once
+    kill_at_limit : True = a job is killed when it has run for its time limit (``Instance.limit_s``); False = it runs on
     time_limit_s : time at which the run is cut [s]; inf = the run ends when every job has finished
 
     Raises
@@ -97,6 +99,7 @@ class Semantics:
     merge_s: float = 0.0
     pace_until_lease: bool = False
     resize_s: float | None = None
+    kill_at_limit: bool = False
 
     def __post_init__(self) -> None:
         """Check every field."""
@@ -125,8 +128,9 @@ class Semantics:
         copies = self.max_copies
         if isinstance(copies, bool) or not isinstance(copies, int) or not 1 <= copies <= MOST_GPUS:
             raise ScenarioError(f"semantics.max_copies is {copies!r}: it must be a whole number from 1 to {MOST_GPUS}")
-        if not isinstance(self.pace_until_lease, bool):
-            raise ScenarioError(f"semantics.pace_until_lease is {self.pace_until_lease!r}: it must be true or false")
+        for name in ("pace_until_lease", "kill_at_limit"):
+            if not isinstance(getattr(self, name), bool):
+                raise ScenarioError(f"semantics.{name} is {getattr(self, name)!r}: it must be true or false")
         if self.time_limit_s == 0:
             raise ScenarioError("semantics.time_limit_s is 0: nothing can happen; leave it out to run to the end")
         if self.tie_order not in TIE_ORDERS:
@@ -309,6 +313,15 @@ class Instance:
         refuse_unable(self.ideal_iteration_s[asked], self.classes[asked], self.workload, cluster)
         able = np.isfinite(self.ideal_iteration_s)
         self.sizes = size_table(self.workload.sizes, self.job_class, of_option, self.classes[:, 1], able)
+        if self.semantics.kill_at_limit and not self.limit_s.min() > 0:
+            raise WorkloadError(
+                f"workload {workload.name!r}, job {jobs['id'][int(np.argmin(self.limit_s))]}: its time limit is 0, and "
+                "jobs are killed at their limits; give it a limit > 0, or none"
+            )
+        if self.sizes.elastic and self.semantics.kill_at_limit:
+            raise ScenarioError(
+                "semantics.kill_at_limit: jobs with several sizes have no time limit; give each one size"
+            )
         if self.sizes.elastic and (self.semantics.max_copies > 1 or sharing is not None):
             raise ScenarioError(
                 "workload: elastic jobs can neither run in copies nor share GPUs; leave out semantics.max_copies and "
@@ -339,7 +352,7 @@ class Instance:
 
     @cached_property
     def usable_nodes(self) -> np.ndarray | None:
-        """Boolean [C, N]: whether each node is in the partition of each class; None = every class may use every node."""
+        """Boolean [C, N]: whether each node is in the partition of each class; None = all classes may use all nodes."""
         return None if self.node_sets is None else self.node_sets.belongs[self.class_set]
 
     @property
@@ -354,6 +367,14 @@ class Instance:
         if self.node_sets is not None:
             return self.node_sets.limits_s(claimed_s)
         return np.where(np.isnan(claimed_s), np.inf, claimed_s)
+
+    @property
+    def shortest_s(self) -> np.ndarray:
+        """float64 [J] [s]: run time on the ideal placement, or the time limit if the job is killed earlier."""
+        if not self.semantics.kill_at_limit:
+            return self.ideal_s
+        shortest: np.ndarray = np.minimum(self.ideal_s, self.limit_s)
+        return shortest
 
     def gangs(self, rows: np.ndarray, gpus: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the gang size and the class of job ``rows[i]`` if it holds ``gpus[i]`` GPUs; int [n] each.

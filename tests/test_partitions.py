@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gpusched_env import Cluster, Instance, Semantics, Start, Workload
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.errors import GpuschedError, ScenarioError, ScheduleError, WorkloadError
+from gpusched_env.errors import GpuschedError, ScenarioError, ScheduleError, SchedulerError, WorkloadError
 from gpusched_env.event_log import COMPLETE, PREEMPT, RELEASE, RESUME, START, EventLog
 from gpusched_env.metrics import validate
 from gpusched_env.partitions import Partition, Partitions, Reservation
@@ -23,8 +23,8 @@ from gpusched_env.workload import Profiles
 
 FREE = Semantics(checkpoint_s=0.0, restore_s=0.0)
 SCHEDULERS = (
-    "fifo", "fifo-skip", "fifo-easy", "sjf", "srtf", "las", "tiresias", "yarn-cs", "dally", "slurm",
-    "slurm:backfill=easy", "slurm:preempt=class", "kueue", "drf", "fair", "capacity", "gandiva-lite", "themis-lite",
+    "fifo", "fifo-skip", "fifo-easy", "sjf", "srtf", "las", "tiresias", "slurm",
+    "slurm:backfill=easy", "slurm:preempt=class", "kueue", "drf", "fair", "capacity", "themis-lite",
     "random", "learned",
 )  # fmt: skip
 
@@ -191,7 +191,7 @@ def test_the_validator_refuses_what_the_simulator_never_does() -> None:
     with pytest.raises(ScheduleError, match="node 0 is outside the job's partition"):
         validate(there, open_log)
     busy = Partitions((Partition("a", nodes="0"),), (Reservation("r", 5.0, 8.0, nodes="0"),))
-    with pytest.raises(ScheduleError, match="node 0 is reserved for others from 5.0 to 8.0 s"):
+    with pytest.raises(ScheduleError, match=r"node 0 is reserved for others from 5.0 to 8.0 s"):
         validate(Instance(Cluster.parse("2x4"), workload, semantics=FREE, partitions=busy), open_log)
 
 
@@ -295,3 +295,10 @@ def test_preemptions_before_a_reservation_are_in_the_log() -> None:
     instance = Instance(Cluster.parse("2x4"), workload, semantics=FREE, partitions=rules)
     log = simulate(instance, make_scheduler("fifo"))
     assert log.events["time_s"][log.events["kind"] == PREEMPT].tolist() == [10.0]
+
+
+@pytest.mark.parametrize("spec", ["dally", "yarn-cs", "gavel", "hadar", "hadare", "sjf-bco", "gandiva-lite"])
+def test_schedulers_that_choose_machines_themselves_refuse_partitions(spec: str) -> None:
+    instance = Instance(Cluster.parse("2x4"), jobs_of(["a"], [0.0], [2], [9.0]), partitions=Partitions(TWO))
+    with pytest.raises(SchedulerError, match="knows no partitions or reservations"):
+        simulate(instance, make_scheduler(spec))

@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.core.due import FIRST, LEASE_ENDS, set_due
 from gpusched_env.core.closing import close_nodes
+from gpusched_env.core.due import FIRST, LEASE_ENDS, set_due
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.network.changes import change_links, next_change_s
 from gpusched_env.core.network.flows import begin_flow, end_flow, micro_s
@@ -234,12 +234,34 @@ def release(sim: Run, replica: int) -> None:
     write_event(sim, RELEASE, row, replica, 0.0)
 
 
+@helper
+def set_end(sim: Run, number: int, since_s: float) -> None:
+    """Compute when an active gang ends: when its work is done, or when it is killed at the time limit of its job.
+
+    ``since_s`` is the time up to which its progress has been counted, or from which it counts [s].
+    """
+    r = sim.replicas[number]
+    job = sim.jobs[r["job"]]
+    r["until_s"] = finish_time(sim, since_s, job["remaining"], r["iteration_s"])
+    if job["limit_s"] < np.inf:
+        r["until_s"] = min(r["until_s"], since_s + max(job["limit_s"] - job["service_s"], 0.0))
+
+
+@kernel(lazy=True)
+def work_at_limit(sim: Run, replica: int) -> float:
+    """Return the iterations that a gang has left if it is killed at its limit now; 0 = its work is done."""
+    r = sim.replicas[replica]
+    job = sim.jobs[r["job"]]
+    done_s = finish_time(sim, r["since_s"], job["remaining"], r["iteration_s"])
+    return work_left(sim, r["job"]) if done_s > r["until_s"] else 0.0
+
+
 @kernel(lazy=True)
 def delay_progress(sim: Run, number: int, since_s: float) -> None:
     """Let the progress of a gang that has started just now begin at ``since_s``; its start is the latest event."""
     r = sim.replicas[number]
     r["since_s"] = since_s
-    r["until_s"] = finish_time(sim, since_s, sim.jobs[r["job"]]["remaining"], r["iteration_s"])
+    set_end(sim, number, since_s)
     set_due(sim, number)
     sim.events[sim.world["events"] - 1]["value"] = since_s
 
@@ -382,7 +404,7 @@ def start(sim: Run, row: int, rule: int, explicit: int, share: bool, sub_steps: 
         for i in range(taken):
             tell_neighbours(sim, sim.chosen[i])
     r["iteration_s"] = whole_iterations(sim, r["iteration_s"])
-    r["until_s"] = finish_time(sim, r["since_s"], job["remaining"], r["iteration_s"])
+    set_end(sim, number, r["since_s"])
     r["sequence"] = w["starts"]
     w["starts"] += 1
     set_due(sim, number)
@@ -529,12 +551,13 @@ def arrive(sim: Run) -> None:
 
 @kernel
 def complete(sim: Run, replica: int) -> None:
-    """Process the completion of a replica's job; the remaining work is set to exactly 0."""
+    """Process the completion of a replica's job; the remaining work is set to exactly 0 unless the job is killed."""
     w = sim.world
     row = sim.replicas[replica]["job"]
     job = sim.jobs[row]
+    left = work_at_limit(sim, replica) if job["limit_s"] < np.inf else 0.0
     touch(sim, replica)
-    job["remaining"] = 0.0
+    job["remaining"] = left
     give_back(sim, replica)
     if w["contention"] > 0:
         end_flow(sim, replica)
@@ -548,8 +571,8 @@ def complete(sim: Run, replica: int) -> None:
     if jct > 0.0:  # the JCT is 0 if the job is shorter than the floating-point resolution of the clock
         contenders = (w["job_seconds"] - job["job_seconds"]) / jct
         share = max(1.0, job["asked"] * contenders / w["gpus"])
-        w["fairness_sum"] += jct / (job["ideal_s"] * share)
-    write_event(sim, COMPLETE, row, replica, 0.0)
+        w["fairness_sum"] += jct / (min(job["ideal_s"], job["limit_s"]) * share)
+    write_event(sim, COMPLETE, row, replica, left)
 
 
 @kernel(lazy=True)
@@ -570,7 +593,7 @@ def commit_rates(sim: Run) -> None:
         r["told_s"] = iteration_s
         r["iteration_s"] = iteration_s
         since_s = max(r["since_s"], w["clock_s"])
-        r["until_s"] = finish_time(sim, since_s, sim.jobs[r["job"]]["remaining"], r["iteration_s"])
+        set_end(sim, number, since_s)
         set_due(sim, number)
         write_event(sim, RATE, r["job"], number, r["iteration_s"])
         sim.events[w["events"] - 1]["tier"] = r["tier"]
@@ -686,8 +709,8 @@ def advance(sim: Run) -> int:
     """Process events up to the next decision point; return DECIDE, or another reason to stop.
 
     There is one decision point after all simultaneous events. Simultaneous events are processed in this order:
-    completions, releases, ends of leases and arrivals, each by ascending job row; then changes of links; then beginnings
-    and ends of reservations; then timers and rounds.
+    completions, releases, ends of leases and arrivals, each by ascending job row; then changes of links; then
+    beginnings and ends of reservations; then timers and rounds.
 
     A gang whose lease has ended is preempted if the scheduler has neither renewed the lease nor preempted the gang.
     """

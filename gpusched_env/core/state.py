@@ -143,6 +143,7 @@ JOB_STATE_DTYPE: Final = whole_lines(
         ("sizes", "<i4"),  # number of its sizes, which ascend from there; 1 = a rigid job
         ("earlier_gpu_s", "<f8"),  # [GPU s] attained service at the sizes that it had before the present one
         ("earlier_s", "<f8"),  # [s] the part of service_s at these sizes
+        ("limit_s", "<f8"),  # [s] service after which the job is killed; inf = never
     ]
 )
 REPLICA_DTYPE: Final = np.dtype(
@@ -485,6 +486,7 @@ def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
         jobs["first_size"] = instance.sizes.first[part]
         jobs["sizes"] = instance.sizes.count[part]
         jobs["replica"] = -1
+        jobs["limit_s"] = instance.limit_s[part] if rules.kill_at_limit else np.inf
         jobs["first_start_s"] = jobs["finish_s"] = np.inf
 
     sizes = state.sizes[b, : len(instance.sizes.gpus)]

@@ -85,7 +85,8 @@ def validate(instance: Instance, log: EventLog, complete: bool = True) -> None:
        forbidden pair and enough memory, and the rates are right. It holds only nodes of its job's partition, and none
        that is reserved for others.
     4. Restores, checkpoints and resizes take the time that the semantics give.
-    5. Each job does its number of iterations, with a relative tolerance of 1e-9 plus the resolution of the clock.
+    5. Each job does its number of iterations, with a relative tolerance of 1e-9 plus the resolution of the clock. If
+       jobs are killed at their limits: no job runs longer than its limit, and killed jobs run as long as that.
     6. No event is missing.
 
     The checks are vectorised; they take about a second for a million events.
@@ -139,10 +140,13 @@ def check_records(instance: Instance, log: EventLog) -> None:
     without = (kind == ARRIVAL) | (kind == REFUSE)
     refuse(log, (events["replica"] == -1) != without, "arrivals and refusals, and only they, have replica -1")
     says_left = (kind == PREEMPT) | (kind == RESIZE)
+    if instance.semantics.kill_at_limit:  # a killed job leaves work
+        refuse(log, (kind == COMPLETE) & (events["value"] < 0), "the work that it leaves must not be negative")
+        says_left |= kind == COMPLETE
     refuse(log, ~places & ~rates & ~says_left & (events["value"] != 0), "its value must be 0")
     round_s = instance.semantics.round_s
     if round_s > 0:
-        decided = places | says_left | (kind == LEASE_END) | (kind == REFUSE)
+        decided = places | (kind == PREEMPT) | (kind == RESIZE) | (kind == LEASE_END) | (kind == REFUSE)
         refuse(log, decided & (np.rint(time / round_s) * round_s != time), f"it is not on a round of {round_s} s")
 
 

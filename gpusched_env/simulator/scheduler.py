@@ -48,6 +48,12 @@ class Scheduler(ABC):
     remembers_gpus: bool = False
     """True = the scheduler remembers the GPUs that it has chosen for jobs, so a run must start them on these."""
 
+    knows_partitions: bool = True
+    """False = the scheduler chooses machines itself, whatever the partition of a job, so that jobs might never start.
+
+    Runs with partitions or reservations refuse such a scheduler.
+    """
+
     @property
     def name(self) -> str:
         """Name of the scheduler in tables."""

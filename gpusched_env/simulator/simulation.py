@@ -355,9 +355,14 @@ class Simulation:
 
         Raises
         ------
-        SchedulerError : jobs wait, no further event can occur, and the scheduler starts no job; or ``decide`` returns
-            something that is not iterable
+        SchedulerError : jobs wait, no further event can occur, and the scheduler starts no job; ``decide`` returns
+            something that is not iterable; or the scheduler knows no partitions, and the problem has some
         """
+        if self.instance.node_sets is not None and not scheduler.knows_partitions:
+            raise SchedulerError(
+                f"scheduler {scheduler.name!r} chooses machines itself and knows no partitions or reservations; choose "
+                "another scheduler, or leave out the section partitions"
+            )
         view = self.view_for(scheduler)
         player = None if until is not None else scheduler.player(self)
         if player is None:
