@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from gpusched_env import Cluster, Instance, Semantics, Start, Workload
 from gpusched_env.baselines import make_scheduler
+from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.errors import GpuschedError, ScenarioError, ScheduleError, SchedulerError, WorkloadError
 from gpusched_env.event_log import COMPLETE, PREEMPT, RELEASE, RESUME, START, EventLog
 from gpusched_env.metrics import validate
@@ -297,8 +298,77 @@ def test_preemptions_before_a_reservation_are_in_the_log() -> None:
     assert log.events["time_s"][log.events["kind"] == PREEMPT].tolist() == [10.0]
 
 
-@pytest.mark.parametrize("spec", ["dally", "yarn-cs", "gavel", "hadar", "hadare", "sjf-bco", "gandiva-lite"])
+@pytest.mark.parametrize(
+    "spec", ["dally", "yarn-cs", "gavel", "hadar", "hadare", "sjf-bco", "gandiva-lite", "sjf-bsbf"]
+)
 def test_schedulers_that_choose_machines_themselves_refuse_partitions(spec: str) -> None:
     instance = Instance(Cluster.parse("2x4"), jobs_of(["a"], [0.0], [2], [9.0]), partitions=Partitions(TWO))
     with pytest.raises(SchedulerError, match="knows no partitions or reservations"):
         simulate(instance, make_scheduler(spec))
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_masks_of_the_environment_respect_partitions_and_reservations(seed: int) -> None:
+    """Random feasible actions: no masked action is refused, and the log is valid."""
+    parts = (Partition("left", nodes="0", default=True), Partition("right", nodes="1"))
+    reserved = (Reservation("maintenance", 3600.0, 7200.0, nodes="0"),)
+    scenario = get_scenario("tiny-v1")
+    assert len(scenario.cluster.nodes) >= 2
+    workload = dataclasses.replace(scenario.workload, max_gpus=int(scenario.cluster.nodes["gpus"].min()))
+    scenario = scenario.replace(partitions=Partitions(parts, reserved), workload=workload)
+    env = ClusterEnv(scenario)
+    rng = np.random.default_rng(seed)
+    _, info = env.reset(seed=seed)
+    over = False
+    while not over:
+        allowed = np.flatnonzero(info["action_mask"])
+        _, _, ended, cut, info = env.step(int(rng.choice(allowed)))
+        over = ended or cut
+    assert info["refusals"] == 0
+    validate(env.simulation.instance, env.event_log(), complete=False)
+    assert (env.event_log().events["kind"] == START).any()
+
+
+def test_each_tenant_may_have_its_own_nodes() -> None:
+    scenario = get_scenario("cohort-256-v0")
+    assert scenario.tenants is not None
+    names = [tenant.name for tenant in scenario.tenants.tree]
+    parts = tuple(Partition(name, nodes=f"{10 * i}-{10 * i + 9}") for i, name in enumerate(names))
+    instance = scenario.replace(partitions=Partitions(parts, by="tenant")).instance(0)
+    log = simulate(instance, make_scheduler("slurm:limits=oracle"))
+    validate(instance, log)
+    tree, leaf = instance.tenancy
+    for job, nodes, _, _ in held(instance, log):
+        number = names.index(tree.names[leaf[job]])
+        assert {node // 10 for node in nodes} == {number}
+
+
+@pytest.mark.parametrize(
+    ("name", "spec"),
+    [
+        ("leaf-spine-256-v1", "tiresias"),
+        ("leaf-spine-256-v1", "slurm:limits=oracle"),
+        ("bsbf-physical-30-v1", "fifo-skip:placement=share-first-fit"),
+        ("gavel-continuous-v1", "las"),
+        ("family-v1", "themis-lite"),
+    ],
+)
+def test_with_links_sharing_and_types_gangs_leave_reserved_nodes_too(name: str, spec: str) -> None:
+    plain = get_scenario(name).problem(0).instance(0)
+    workload = plain.workload.select(np.arange(min(len(plain.workload), 300)))
+    last_s = float(workload.jobs["arrival_s"].max())
+    half = len(plain.cluster.nodes) // 2
+    reserved = [
+        Reservation(f"r{i}", (i + 0.5) / 8 * last_s + 60.0, (i + 1) / 8 * last_s + 120.0, f"0-{half - 1}")
+        for i in range(8)
+    ]
+    instance = Instance(
+        plain.cluster, workload, plain.network, plain.semantics, plain.sharing,
+        partitions=Partitions(reservations=tuple(reserved)),
+    )  # fmt: skip
+    log = simulate(instance, make_scheduler(spec))
+    validate(instance, log)
+    open_log = simulate(
+        Instance(plain.cluster, workload, plain.network, plain.semantics, plain.sharing), make_scheduler(spec)
+    )
+    assert log.digest() != open_log.digest()

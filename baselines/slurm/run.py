@@ -200,8 +200,12 @@ def cells_of(instance: Instance, slots: int) -> dict[str, np.ndarray]:
 
 def sort_keys(classes: np.ndarray, tiers: np.ndarray) -> np.ndarray:
     """float64 [J]: keys by which jobs of higher classes, and then of higher tiers, come first."""
-    _, ranks = np.unique(np.stack([-classes, -tiers]), axis=1, return_inverse=True)
-    return ranks.reshape(-1).astype(float)
+    if not tiers.any():
+        return -classes
+    _, by_class = np.unique(-classes, return_inverse=True)
+    _, by_tier = np.unique(-tiers, return_inverse=True)
+    keys: np.ndarray = by_class * (by_tier.max() + 1.0) + by_tier
+    return keys
 
 
 def priority_classes(instance: Instance) -> np.ndarray:

@@ -49,9 +49,8 @@ class Scheduler(ABC):
     """True = the scheduler remembers the GPUs that it has chosen for jobs, so a run must start them on these."""
 
     knows_partitions: bool = True
-    """False = the scheduler chooses machines itself, whatever the partition of a job, so that jobs might never start.
-
-    Runs with partitions or reservations refuse such a scheduler.
+    """False = jobs might never start where there are partitions or reservations, and runs with them refuse the scheduler:
+    it chooses machines itself, whatever the partition of a job, or it expects that only its own decisions preempt gangs.
     """
 
     @property
