@@ -49,8 +49,9 @@ class Scheduler(ABC):
     """True = the scheduler remembers the GPUs that it has chosen for jobs, so a run must start them on these."""
 
     knows_partitions: bool = True
-    """False = jobs might never start where there are partitions or reservations, and runs with them refuse the scheduler:
-    it chooses machines itself, whatever the partition of a job, or it expects that only its own decisions preempt gangs.
+    """False = runs with partitions or reservations refuse the scheduler, because jobs might never start.
+
+    It chooses machines itself, whatever the partition of a job, or it expects that only its decisions preempt gangs.
     """
 
     @property

@@ -360,8 +360,8 @@ class Simulation:
         """
         if self.instance.node_sets is not None and not scheduler.knows_partitions:
             raise SchedulerError(
-                f"scheduler {scheduler.name!r} knows no partitions or reservations: it chooses machines itself, or expects "
-                "that no gang is preempted; choose another scheduler, or leave out the section partitions"
+                f"scheduler {scheduler.name!r} knows no partitions or reservations: it chooses machines itself, or "
+                "expects that no gang is preempted; choose another one, or leave out the section partitions"
             )
         view = self.view_for(scheduler)
         player = None if until is not None else scheduler.player(self)
