@@ -60,12 +60,28 @@ def is_shut(sim: Run, plan: SlurmState, row: int, cell: int, begin: int, end: in
 
 
 @kernel(lazy=True)
-def room_in_cells(sim: Run, plan: SlurmState, row: int, begin: int, end: int) -> int:
-    """Write the GPUs of each cell that a job may hold in all slots [begin, end) to ``room``; return their sum."""
-    total = 0
+def list_cells(sim: Run, plan: SlurmState, row: int) -> int:
+    """Write the cells that a job may use to ``mine``; return their number."""
+    count = 0
     for cell in range(len(plan.room)):
         plan.room[cell] = 0
-        if may_use(sim, plan, row, cell) and not is_shut(sim, plan, row, cell, begin, end):
+        if may_use(sim, plan, row, cell):
+            plan.mine[count] = cell
+            count += 1
+    return count
+
+
+@kernel(lazy=True)
+def room_in_cells(sim: Run, plan: SlurmState, row: int, count: int, begin: int, end: int) -> int:
+    """Write the GPUs of each of ``mine[:count]`` that a job may hold in all slots [begin, end) to ``room``.
+
+    Returns their sum.
+    """
+    total = 0
+    for i in range(count):
+        cell = plan.mine[i]
+        plan.room[cell] = 0
+        if not is_shut(sim, plan, row, cell, begin, end):
             least = plan.cells[cell, begin]
             for at in range(begin + 1, end):
                 least = min(least, plan.cells[cell, at])
@@ -75,27 +91,46 @@ def room_in_cells(sim: Run, plan: SlurmState, row: int, begin: int, end: int) ->
 
 
 @kernel(lazy=True)
+def last_without_room(sim: Run, plan: SlurmState, row: int, count: int, begin: int, end: int) -> int:
+    """Find the last slot of [begin, end) in which the cells ``mine[:count]`` have too few free GPUs for a job.
+
+    Returns ``begin - 1`` if there is none.
+    """
+    gang = sim.jobs[row]["gpus"]
+    reserved = len(plan.closes_s) > 0
+    at = end - 1
+    if count == 1 and not reserved:
+        cell = plan.mine[0]
+        while at >= begin and plan.cells[cell, at] >= gang:
+            at -= 1
+        return at
+    while at >= begin:
+        together = 0
+        for i in range(count):
+            cell = plan.mine[i]
+            if plan.cells[cell, at] > 0 and not (reserved and is_shut(sim, plan, row, cell, at, at + 1)):
+                together += plan.cells[cell, at]
+        if together < gang:
+            return at
+        at -= 1
+    return at
+
+
+@kernel(lazy=True)
 def first_room_in_cells(sim: Run, plan: SlurmState, row: int, begin: int, length_now: int, length: int) -> int:
     """Return the first slot, from ``begin`` on, at which a job fits for long enough; -1 = none. Fills ``room``.
 
     As in profile.py, but a gang keeps its GPUs: it fits if the least numbers of free GPUs of its cells add up to it.
+    That enough GPUs are free in each slot is necessary; the search jumps behind the last slot without them.
     """
     slots = plan.cells.shape[1]
-    gang = sim.jobs[row]["gpus"]
+    count = list_cells(sim, plan, row)
     while begin < slots:
         end = min(begin + (length_now if begin == 0 else length), slots)
-        at = end - 1
-        while at >= begin:  # necessary: enough GPUs in each slot; the search jumps behind the last slot without them
-            together = 0
-            for cell in range(len(plan.room)):
-                if may_use(sim, plan, row, cell) and not is_shut(sim, plan, row, cell, at, at + 1):
-                    together += max(plan.cells[cell, at], 0)
-            if together < gang:
-                break
-            at -= 1
+        at = last_without_room(sim, plan, row, count, begin, end)
         if at >= begin:
             begin = at + 1
-        elif room_in_cells(sim, plan, row, begin, end) >= gang:
+        elif room_in_cells(sim, plan, row, count, begin, end) >= sim.jobs[row]["gpus"]:
             return begin
         else:
             begin += 1

@@ -111,10 +111,13 @@ def first_start(sim: Run, plan: SlurmState) -> int:
     while m["at"] < m["end"] and m["tested"] < m["depth"]:
         row = plan.order[m["at"]]
         gang = sim.jobs[row]["gpus"]
-        if plan.stopped[plan.partition[row]] or (m["capped"] == 1 and is_over(plan, row, gang)):
+        if m["capped"] == 1 and is_over(plan, row, gang):
             m["at"] += 1
             continue
         m["tested"] += 1
+        if plan.stopped[plan.partition[row]]:
+            m["at"] += 1
+            continue
         if fits_now(sim, plan, row) if m["divided"] else fits(sim, sim.jobs[row]["job_class"], gang, m["rule"]):
             leave_queue(plan, m["at"], row, gang)
             m["at"] += 1

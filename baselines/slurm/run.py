@@ -193,7 +193,7 @@ def cells_of(instance: Instance, slots: int) -> dict[str, np.ndarray]:
         "holds_cell": np.ascontiguousarray(reserved[:, first], np.int8),
         "closes_s": np.array(closes_s, float),
         "opens_s": np.array(opens_s, float),
-        **{name: np.zeros(cells, np.int64) for name in ("unused", "room", "parts")},
+        **{name: np.zeros(cells, np.int64) for name in ("unused", "room", "mine", "parts")},
         **{name: np.zeros(len(closes_s), np.int64) for name in ("shut_from", "shut_until")},
     }
 

@@ -76,6 +76,7 @@ class SlurmState(Handle):
     within = array(np.int8, "sets", "cells")  # 1 = the cell is in the partition of the set
     unused = array(np.int64, "cells")  # [GPU] free now
     room = array(np.int64, "cells")  # [GPU] that the job may take, scratch
+    mine = array(np.int64, "cells")  # cells that the job may use, scratch
     parts = array(np.int64, "cells")  # [GPU] that the job takes, scratch
     holds_cell = array(np.int8, "reservations", "cells")  # 1 = the cell is reserved
     closes_s = array(np.float64, "reservations")  # [s]
