@@ -143,10 +143,17 @@ def problems(draw: st.DrawFn) -> Instance:
 
 
 @settings(max_examples=150, deadline=None)
-@given(problems(), st.sampled_from(["conservative", "easy", "none"]), st.sampled_from(["0", "30"]))
-def test_no_start_delays_a_reservation(instance: Instance, backfill: str, interval: str) -> None:
-    """No gang holds a node when its reservation begins, so none has to be preempted; every job ends."""
-    log = simulate(instance, make_scheduler(f"slurm:backfill={backfill},bf_interval_s={interval}"))
+@given(
+    problems(),
+    st.sampled_from(["conservative", "easy", "none"]),
+    st.sampled_from(["bf_interval_s=0", "bf_interval_s=30", "bf_interval_s=0,bf_window_s=300"]),
+)
+def test_no_start_delays_a_reservation(instance: Instance, backfill: str, options: str) -> None:
+    """No gang holds a node when its reservation begins, so none has to be preempted; every job ends.
+
+    This holds also where time limits reach beyond the window of the plans.
+    """
+    log = simulate(instance, make_scheduler(f"slurm:backfill={backfill},{options}"))
     validate(instance, log)
     assert not (log.events["kind"] == PREEMPT).any()
     assert not np.isnan(job_times(instance, log)["finish_s"]).any()

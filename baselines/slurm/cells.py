@@ -6,6 +6,8 @@ may use some of the cells. It gets its GPUs from the cell in which they fit best
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from gpusched_env.baselines.slurm.profile import slot_after, slot_of
@@ -15,6 +17,8 @@ from gpusched_env.core.handle import kernel
 from gpusched_env.core.placement.placing import reserve
 from gpusched_env.core.placement.taking import unable, unreserve
 from gpusched_env.core.state import CHECKPOINTING, Run
+
+FOREVER_S: Final = 1e12  # [s] longest time limit for which slots are counted
 
 
 @kernel(lazy=True)
@@ -75,19 +79,41 @@ def list_cells(sim: Run, plan: SlurmState, row: int) -> int:
 def room_in_cells(sim: Run, plan: SlurmState, row: int, count: int, begin: int, end: int) -> int:
     """Write the GPUs of each of ``mine[:count]`` that a job may hold in all slots [begin, end) to ``room``.
 
-    Returns their sum.
+    Returns their sum. Reservations count up to the time limit of the job, even behind the window of the plan.
     """
     total = 0
+    last = end_slot(sim, plan, row, begin)
     for i in range(count):
         cell = plan.mine[i]
         plan.room[cell] = 0
-        if not is_shut(sim, plan, row, cell, begin, end):
+        if not is_shut(sim, plan, row, cell, begin, last):
             least = plan.cells[cell, begin]
             for at in range(begin + 1, end):
                 least = min(least, plan.cells[cell, at])
             plan.room[cell] = max(least, 0)
             total += plan.room[cell]
     return total
+
+
+@kernel(lazy=True)
+def end_slot(sim: Run, plan: SlurmState, row: int, begin: int) -> int:
+    """Return the slot before which a job ends by its time limit if it begins in a slot."""
+    m = plan.memory
+    left_s = min(max(plan.limit_s[row] - sim.jobs[row]["service_s"], 0.0), FOREVER_S)
+    if begin == 0:
+        now_s = sim.world["clock_s"]
+        return max(slot_after(now_s + left_s, m["slot_s"]) - slot_of(now_s, m["slot_s"]), 1)
+    return begin + max(slot_after(left_s, m["slot_s"]), 1)
+
+
+@kernel(lazy=True)
+def some_open(sim: Run, plan: SlurmState, row: int, count: int, begin: int) -> bool:
+    """Return whether no reservation closes some cell of ``mine[:count]`` to a job that begins in a slot."""
+    last = end_slot(sim, plan, row, begin)
+    for i in range(count):  # noqa: SIM110 - generators are not compiled
+        if not is_shut(sim, plan, row, plan.mine[i], begin, last):
+            return True
+    return False
 
 
 @kernel(lazy=True)
@@ -126,6 +152,9 @@ def first_room_in_cells(sim: Run, plan: SlurmState, row: int, begin: int, length
     slots = plan.cells.shape[1]
     count = list_cells(sim, plan, row)
     while begin < slots:
+        if len(plan.closes_s) > 0 and not some_open(sim, plan, row, count, begin):
+            begin += 1
+            continue
         end = min(begin + (length_now if begin == 0 else length), slots)
         at = last_without_room(sim, plan, row, count, begin, end)
         if at >= begin:
