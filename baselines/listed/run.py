@@ -63,7 +63,7 @@ class ListedRun(CompiledLoop):
         for name in ("order", "preempts", "strict", "by_gpus", "incumbents", "packlimit", "round_s"):
             memory[name] = getattr(rules, name)
         memory["rule"], memory["skewed_rule"] = rule_number(rules.placement), rule_number("consolidate")
-        memory["monotone"] = rules.placement not in _ERRATIC and bool(np.isfinite(instance.iteration_s).all())
+        memory["monotone"] = rules.placement not in _ERRATIC and instance.is_open
         memory["longest_s"] = simulation.arrays.jobs["ideal_s"].max()
         gangs = instance.workload.jobs["gpus"]
         skew = np.ascontiguousarray(instance.workload.profiles.rows["skew"][instance.workload.jobs["profile"]])

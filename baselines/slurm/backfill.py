@@ -4,6 +4,15 @@ from __future__ import annotations
 
 import math
 
+from gpusched_env.baselines.slurm.cells import (
+    add_end,
+    begin_cells,
+    first_room_in_cells,
+    place_parts,
+    share_out,
+    sum_cells,
+    take_parts,
+)
 from gpusched_env.baselines.slurm.profile import first_room, measure, slot_after, slot_of, take_room
 from gpusched_env.baselines.slurm.queue import remove
 from gpusched_env.baselines.slurm.state import CONSERVATIVE, SlurmState
@@ -25,7 +34,8 @@ def begin_cycle(sim: Run, plan: SlurmState) -> None:
     m["at"] = m["begin"]
     m["tested"] = 0
     m["started"] = 0
-    m["plans"] = 0
+    for p in range(len(plan.planned)):
+        plan.planned[p] = 0
     m["cycle_s"] = w["clock_s"]
     m["last"] = last_candidate(sim, plan)
     if m["last"] < m["begin"]:
@@ -36,6 +46,8 @@ def begin_cycle(sim: Run, plan: SlurmState) -> None:
     for i in range(slots):
         plan.free[i] = 0
     plan.free[0] = w["free_gpus"]
+    if m["divided"]:
+        begin_cells(sim, plan)
     for i in range(w["running"]):
         r = sim.replicas[sim.running[i]]
         if r["phase"] == ACTIVE:
@@ -46,9 +58,13 @@ def begin_cycle(sim: Run, plan: SlurmState) -> None:
             slot = max(slot_after(end_s, m["slot_s"]) - base, 1)
             if slot < slots:
                 plan.free[slot] += r["gpus"]
+                if m["divided"]:
+                    add_end(sim, plan, sim.running[i], slot)
     for i in range(1, slots):
         plan.free[i] += plan.free[i - 1]
     measure(plan)
+    if m["divided"]:
+        sum_cells(plan)
     for t in range(len(plan.tests)):
         plan.tests[t] = 0
 
@@ -95,24 +111,48 @@ def fill_next(sim: Run, plan: SlurmState) -> int:
         left_s = min(max(plan.limit_s[row] - sim.jobs[row]["service_s"], 0.0), slots * slot_s)
         length_now = max(slot_after(now_s + left_s, slot_s) - base, 1)
         length = max(math.ceil(left_s / slot_s), 1)
-        begin = first_room(plan, 0, gang, length_now, length)
+        if m["divided"]:
+            begin = first_room_in_cells(sim, plan, row, 0, length_now, length)
+        else:
+            begin = first_room(plan, 0, gang, length_now, length)
         if begin == 0:
-            if fits(sim, sim.jobs[row]["job_class"], gang, m["rule"]):
-                take_room(plan, 0, length_now, gang)
+            if m["divided"]:
+                share_out(plan, gang)
+                found = place_parts(sim, plan, row)
+            else:
+                found = fits(sim, sim.jobs[row]["job_class"], gang, m["rule"])
+            if found:
+                take_plan(plan, 0, length_now, gang)
                 m["started"] += 1
                 plan.planned_s[row] = now_s
                 leave_queue(plan, m["at"], row, gang)
                 m["at"] += 1
                 return row
-            begin = first_room(plan, 1, gang, length_now, length)  # enough GPUs are free, but in the wrong places
+            # enough GPUs are free, but in the wrong places
+            if m["divided"]:
+                begin = first_room_in_cells(sim, plan, row, 1, length_now, length)
+            else:
+                begin = first_room(plan, 1, gang, length_now, length)
         plan.planned_s[row] = math.inf
         if begin > 0:
             plan.planned_s[row] = (base + begin) * slot_s
-            if (m["backfill"] == CONSERVATIVE or m["plans"] == 0) and -plan.ranks[row] >= m["least_reserve"]:
-                take_room(plan, begin, begin + length, gang)
-                m["plans"] += 1
+            first = plan.planned[plan.partition[row]] == 0
+            if (m["backfill"] == CONSERVATIVE or first) and -plan.ranks[row] >= m["least_reserve"]:
+                if m["divided"]:
+                    share_out(plan, gang)
+                take_plan(plan, begin, begin + length, gang)
+                plan.planned[plan.partition[row]] += 1
         m["at"] += 1
     return -1
+
+
+@kernel
+def take_plan(plan: SlurmState, begin: int, end: int, gang: int) -> None:
+    """Take the GPUs of a gang from slot ``begin`` until before slot ``end``; with partitions, those of ``parts``."""
+    if plan.memory["divided"]:
+        take_parts(plan, begin, end)
+    else:
+        take_room(plan, begin, end, gang)
 
 
 @kernel

@@ -38,7 +38,7 @@ def address_of(value: np.ndarray) -> int:
     """Return the address of the first element; ``value.ctypes`` takes four times as long as the buffer."""
     if value.dtype.names is None:
         try:
-            return _address(_byte_of(value))
+            return _address(_byte_of(value.data))
         except (TypeError, ValueError):  # a view that repeats elements is read-only; an array may be empty
             pass
     return int(value.ctypes.data)

@@ -52,6 +52,12 @@ class Scheduler(ABC):
     remembers_gpus: bool = False
     """True = the scheduler remembers the GPUs that it has chosen for jobs, so a run must start them on these."""
 
+    knows_partitions: bool = True
+    """False = runs with partitions or reservations refuse the scheduler, because jobs might never start.
+
+    It chooses machines itself, whatever the partition of a job, or it expects that only its decisions preempt gangs.
+    """
+
     @property
     def name(self) -> str:
         """Name of the scheduler in tables."""

@@ -385,9 +385,14 @@ class Simulation:
 
         Raises
         ------
-        SchedulerError : jobs wait, no further event can occur, and the scheduler starts no job; or ``decide`` returns
-            something that is not iterable
+        SchedulerError : jobs wait, no further event can occur, and the scheduler starts no job; ``decide`` returns
+            something that is not iterable; or the scheduler knows no partitions, and the problem has some
         """
+        if self.instance.node_sets is not None and not scheduler.knows_partitions:
+            raise SchedulerError(
+                f"scheduler {scheduler.name!r} knows no partitions or reservations: it chooses machines itself, or "
+                "expects that no gang is preempted; choose another one, or leave out the section partitions"
+            )
         view = self.view_for(scheduler)
         player = None if until is not None else self.player_for(scheduler)
         if player is None:
@@ -433,7 +438,7 @@ class Simulation:
     def _stuck(self) -> bool:
         """Return whether no job will arrive or finish unless the scheduler makes a decision."""
         world = self._world
-        if world["next_arrival"] < world["jobs"]:
+        if world["next_arrival"] < world["jobs"] or world["closing_s"] < math.inf:
             return False
         running = self.arrays.running[: world["running"]]
         return not len(running) or bool(
