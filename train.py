@@ -106,7 +106,9 @@ def run(settings: Settings) -> None:
         models = trained_apart(settings, output, console)
     try:
         rivals = () if is_own else recipe.rivals
-        evaluate_agents(models, scenario, output, settings.report_seeds, settings.workers, console, baselines, rivals)
+        evaluate_agents(
+            models, scenario, output, settings.report_seeds, settings.workers, console, baselines, rivals, config.metric
+        )
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(f"{models[0]} is trained; the comparison was not finished") from stop
     console.print(f"Done in {time.perf_counter() - begin:.0f} s; everything is in {output}")

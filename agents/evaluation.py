@@ -110,6 +110,7 @@ def evaluate_agents(
     console: Console,
     baselines: Sequence[str] | None = None,
     rivals: Sequence[str] = (),
+    metric: str = "mean_jct_s",
 ) -> list[RunResult]:
     """Compare trained agents with baselines on the scenario's report seeds; print and save the results.
 
@@ -121,6 +122,7 @@ def evaluate_agents(
     ----------
     models : one per training seed, with the same settings
     baselines : specs of schedulers; None = :func:`default_baselines` and ``rivals``
+    metric : metric of the ratios, the one for which the agents were trained
 
     Raises
     ------
@@ -152,15 +154,21 @@ def evaluate_agents(
         title=f"{scenario.name}, report seed {seeds[0]}",
         window=scenario.tracked_window,
     )
-    print_comparison(results, METRICS, console)
-    verdicts = compare_to(results, learned)
+    metrics = tuple(dict.fromkeys([metric, *METRICS]))
+    print_comparison(results, metrics, console)
+    verdicts = compare_to(results, learned, metric)
     for line in verdicts:
         console.print(line)
     with (output / "table.txt").open("w", encoding="utf-8") as stream:
         file = file_console(stream, WIDTH)
-        print_comparison(results, METRICS, file)
+        print_comparison(results, metrics, file)
         file.print("\n".join(verdicts))
     return results
+
+
+def metric_words(metric: str) -> str:
+    """Return the name of a metric in words, such as "mean JCT" of ``mean_jct_s``."""
+    return metric.removesuffix("_s").replace("_", " ").replace("jct", "JCT")
 
 
 def chosen_seeds(scenario: Scenario, count: int) -> range:
@@ -193,19 +201,19 @@ def default_baselines(scenario: Scenario, instance: Instance) -> tuple[list[str]
     return [name for name in suited if name not in left_out], left_out
 
 
-def compare_to(results: list[RunResult], names: Sequence[str]) -> list[str]:
-    """Return lines that compare the mean JCT of some schedulers with that of each other one, paired by seed.
+def compare_to(results: list[RunResult], names: Sequence[str], metric: str = "mean_jct_s") -> list[str]:
+    """Return lines that compare a metric of some schedulers with that of each other one, paired by seed.
 
     With several names, such as networks of several training seeds, the interval is that over the names: over the
     geometric means of their ratios.
     """
     groups = by_scheduler(results)
-    own = [[result.metrics["mean_jct_s"] for result in groups.pop(name)] for name in names]
+    own = [[result.metrics[metric] for result in groups.pop(name)] for name in names]
     over = "seeds" if len(names) == 1 else f"seeds and {len(names)} networks"
     interval = "95 % interval" + (" over the networks" if len(names) > 1 else "")
-    lines = [f"mean JCT of {LEARNED} / that of the others (geometric mean over {over}, {interval}):"]
+    lines = [f"{metric_words(metric)} of {LEARNED} / that of the others (geometric mean over {over}, {interval}):"]
     for other, runs in groups.items():
-        reference = [result.metrics["mean_jct_s"] for result in runs]
+        reference = [result.metrics[metric] for result in runs]
         ratios = [paired_ratio(one, reference) for one in own]
         ratio = ratios[0] if len(ratios) == 1 else paired_ratio([one.mean for one in ratios], [1.0] * len(ratios))
         lines.append(f"  {other:<26} {ratio.mean:.3f}  [{ratio.low:.3f}, {ratio.high:.3f}]")

@@ -44,8 +44,9 @@ class LearnedScheduler(Scheduler):
     ----------
     path : the model as written by ``train.py``: ``model.npz``, or ``model.zip`` of MaskablePPO
     config : its ``config.json``; default empty = the one in the folder of the model
-    greedy : True = take the most likely action; default False = draw actions from the policy as in training, since a
-        wait may be more likely than each single one of many good starts
+    greedy : True = take the most likely action; default False = as the agent was validated: if its configuration does
+        not say ``greedy``, actions are drawn from the policy as in training, since a wait may be more likely than each
+        single one of many good starts
     seed : seed of the draws, default 0
     untrained : True = ignore the network and draw feasible actions uniformly, which shows what the windows alone are
         worth; default False
@@ -95,13 +96,15 @@ class LearnedScheduler(Scheduler):
         """Read the configuration; the network is loaded on first use."""
         source = self._configuration()
         try:
-            self.windows = windows_of(json.loads(source.read_text(encoding="utf-8"))["training"])
+            training = json.loads(source.read_text(encoding="utf-8"))["training"]
+            self.windows = windows_of(training)
         except OSError as error:
             raise SchedulerError(
                 f"{source}: cannot be read ({error.strerror}); it is written beside the model"
             ) from error
         except (ValueError, KeyError, TypeError) as error:
             raise SchedulerError(f"{source}: not a configuration written by train.py ({error!r})") from error
+        self.greedy = self.greedy or training.get("greedy", False)
         windows = ("queue_window", "running_window", "partner_window", "tenant_window")
         seen = {name: getattr(self, name) for name in windows}
         self.windows = dataclasses.replace(self.windows, **{name: count for name, count in seen.items() if count})

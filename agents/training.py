@@ -90,6 +90,8 @@ class TrainingConfig(Windows):
     curriculum: str = ""
     """Parts of a scenario that varies, on which our PPO trains first, such as 0.3:racks=3,load=0.6..0.9: until 30 % of
     the steps, the problems have three racks and such a load. Semicolons separate stages; empty = all problems."""
+    greedy: bool = False
+    """Whether the agent takes the most likely action when it is validated and played, instead of a drawn one."""
     validations: int = 8
     """Number of checkpoints compared on the validation seeds; the best one is kept."""
     validation_seeds: int = 16

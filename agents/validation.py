@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import torch
 
-from gpusched_env.agents.evaluation import evaluate_policy
+from gpusched_env.agents.evaluation import evaluate_policy, metric_words
 from gpusched_env.agents.learned import CLONED, CONFIG_FILE, INITIAL, MODEL, LearnedScheduler
 from gpusched_env.files import whole, write_whole
 from gpusched_env.scenarios import Scenario
@@ -167,7 +167,7 @@ class Validation:
 
     def _in_words(self, score: float) -> str:
         metric = self.config.metric
-        words = metric.removesuffix("_s").replace("_", " ").replace("jct", "JCT")
+        words = metric_words(metric)
         return f"{words} {score / 3600:.2f} h" if metric.endswith("_s") else f"{words} {score:.3f}"
 
     def kept(self) -> str:

@@ -15,15 +15,17 @@ from gpusched_env.simulator import Outcome, Simulation
 
 
 class CompiledLoop:
-    """Simulate a run from its first event on in a compiled loop.
+    """Simulate a run in a compiled loop, from its first event on; if ``takes_over``, from any moment on.
 
     Parameters
     ----------
-    simulation : a simulation before its first event
+    simulation : a simulation before its first event, or, if ``takes_over``, with running jobs
     kernel : the loop, called with the arrays of the run and ``handles``; each call continues where the last one stopped
     memory : array of one record with the state of the kernel; its field ``until_s`` is the time at which to stop [s]
     handles : further handles that the kernel takes
     """
+
+    takes_over = False
 
     def __init__(self, simulation: Simulation, kernel: Any, memory: np.ndarray, *handles: Handle) -> None:
         self.simulation = simulation

@@ -336,6 +336,18 @@ BASELINES: Final[dict[str, Baseline]] = {
         "YARN's capacity scheduler: the tenant that uses least of its quota first",
         needs_tenants=True,
     ),
+    "volcano": Baseline(
+        f"{_HERE}.deserved.scheduler:DeservedShares",
+        {},
+        "Volcano: GPUs in proportion to weights, priorities, preemption in a queue and between queues",
+        needs_tenants=True,
+    ),
+    "kai": Baseline(
+        f"{_HERE}.deserved.scheduler:DeservedShares",
+        {"order": "kai"},
+        "KAI: quotas, the rest by over-quota weights, and reclaim between queues",
+        needs_tenants=True,
+    ),
     LEARNED: Baseline(
         "gpusched_env.agents.learned:LearnedScheduler",
         {},

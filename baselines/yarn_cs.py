@@ -42,6 +42,8 @@ class YarnCapacity(Scheduler):
     beyond: str = "consolidate"
     _rules: dict[int, int] = field(init=False, repr=False, default_factory=dict)
 
+    knows_partitions = False  # its rule looks for racks of the whole cluster
+
     @property
     def name(self) -> str:
         """Name in tables."""

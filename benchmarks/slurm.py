@@ -9,6 +9,7 @@ median and maximum over repeats.
 
 from __future__ import annotations
 
+import dataclasses
 import statistics
 import time
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from rich.table import Table
 from gpusched_env import make_scheduler
 from gpusched_env.instance import Instance
 from gpusched_env.metrics import job_times
+from gpusched_env.partitions import PARTITION, Partition, Partitions
 from gpusched_env.simulator import simulate
 from gpusched_env.tenants import TENANT
 from gpusched_env.workload import Workload
@@ -46,14 +48,16 @@ class Settings:
     """Leaves of the tree of tenants."""
     load: float = LOAD
     """Demand / capacity."""
+    partitions: int = 0
+    """Partitions, each of an equal number of nodes, to which jobs belong uniformly; 0 = none."""
     repeats: int = 3
     """Runs of each scheduler."""
     schedulers: tuple[str, ...] = SCHEDULERS
     """Schedulers to measure."""
 
 
-def instance_of(jobs: int, gpus: int, tenants: int, load: float, seed: int = 0) -> Instance:
-    """Draw the jobs, their limits and their tenants."""
+def instance_of(jobs: int, gpus: int, tenants: int, load: float, partitions: int = 0, seed: int = 0) -> Instance:
+    """Draw the jobs, their limits, their tenants and their partitions."""
     rng, workload, cluster = columns(jobs, gpus, seed, load, dict(zip(GANGS, SHARES, strict=True)))
     rows = workload.jobs
     limits = np.ceil(rows["duration_s"] * rng.uniform(1.0, 5.0, jobs))
@@ -61,14 +65,22 @@ def instance_of(jobs: int, gpus: int, tenants: int, load: float, seed: int = 0) 
     with_limits = Workload.from_columns(
         rows["arrival_s"], rows["gpus"], rows["duration_s"], estimate_s=limits, attributes={TENANT: names}
     )
-    return Instance(cluster, with_limits, None, FREE)
+    if not partitions:
+        return Instance(cluster, with_limits, None, FREE)
+    nodes = len(cluster.nodes) // partitions
+    parts = [Partition(f"p{i}", f"{i * nodes}-{(i + 1) * nodes - 1}") for i in range(partitions)]
+    which = rng.integers(0, partitions, jobs)
+    which[rows["gpus"] > 8 * nodes] = 0
+    named = with_limits.attributes | {PARTITION: np.array([part.name for part in parts])[which]}
+    divided = dataclasses.replace(with_limits, attributes=named)
+    return Instance(cluster, divided, None, FREE, partitions=Partitions(tuple(parts)))
 
 
 def main() -> None:
     """Measure, and print a table."""
     settings = tyro.cli(Settings, description=__doc__)
-    small = instance_of(1_000, 64, settings.tenants, settings.load)
-    instance = instance_of(settings.jobs, settings.gpus, settings.tenants, settings.load)
+    small = instance_of(1_000, 64, settings.tenants, settings.load, min(settings.partitions, 2))
+    instance = instance_of(settings.jobs, settings.gpus, settings.tenants, settings.load, settings.partitions)
     table = Table(title=f"{settings.jobs:,} jobs, {settings.gpus:,} GPUs, {settings.tenants} tenants")
     for heading in ("scheduler", "median [s]", "worst [s]", "mean JCT [s]", "target"):
         table.add_column(heading, justify="left" if heading == "scheduler" else "right")

@@ -35,7 +35,10 @@ class Options:
     tenants: int = 50
     load: float = 0.95
     """Offered work / capacity."""
-    schedulers: tuple[str, ...] = ("fifo-skip", "kueue", "kueue:queueing=strict", "drf", "fair", "capacity")
+    schedulers: tuple[str, ...] = (
+        "fifo-skip", "kueue", "kueue:queueing=strict", "kueue:reclaim=any", "kueue-reclaim", "kueue-fair", "drf",
+        "fair", "capacity", "volcano", "kai",
+    )  # fmt: skip
     output: Path | None = None
     """JSON file for the results."""
 

@@ -86,6 +86,25 @@ def philly_record(d: Draw) -> str:
     return json.dumps({**job, "submitted_time": d.clock(), "user": d.user})
 
 
+def kueue_workload(d: Draw) -> str:
+    """Format a job as a Workload of Kueue, in a line of JSON."""
+    day = [d.clock(add).replace(" ", "T") + "Z" for add in (0, 9, 9 + d.run)]
+    done = [
+        {"type": kind, "status": "True", "reason": "Succeeded", "lastTransitionTime": time}
+        for kind, time in (("QuotaReserved", day[1]), ("Admitted", day[1]), ("Finished", day[2]))
+    ]
+    usage = {"flavors": {"nvidia.com/gpu": "h100"}, "resourceUsage": {"nvidia.com/gpu": str(d.gpus), "cpu": "8"}}
+    container = {"resources": {"requests": {"nvidia.com/gpu": str(d.gpus), "cpu": "8"}}}
+    pods = {"name": "main", "count": 1, "template": {"spec": {"containers": [container]}}}
+    made = {
+        "kind": "Workload",
+        "metadata": {"name": f"job-{d.i}", "namespace": d.vc, "creationTimestamp": day[0]},
+        "spec": {"queueName": d.user, "priority": 0, "podSets": [pods]},
+        "status": {"admission": {"clusterQueue": d.vc, "podSetAssignments": [usage]}, "conditions": done},
+    }
+    return json.dumps(made)
+
+
 MURI: Final = (
     "job_id,num_gpu,submit_time,iterations,model_name,batch_size,duration,interval,iteration_time,resource_time_0,"
     "resource_time_1,resource_time_2,priority"
@@ -102,6 +121,7 @@ LAYOUTS: Final[dict[str, tuple[str, str, Callable[[Draw], str]]]] = {
         lambda d: f"{d.clock()},{d.run}.0,{d.gpus},{d.run * d.gpus}.0,{d.vc}",
     ),
     "philly-json": ("philly", "", philly_record),
+    "kueue": ("kueue", "", kueue_workload),
     "helios": (
         "helios",
         "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue",

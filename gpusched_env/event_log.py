@@ -17,8 +17,8 @@ ARRIVAL, START, RESUME, PREEMPT, RELEASE, COMPLETE, RATE, LEASE_END, RESIZE, REF
 EVENT_DTYPE: Final = np.dtype(
     [
         ("time_s", "<f8"),  # [s] since the start of the scenario, never decreases
-        # start, resume: time when progress begins [s]; preempt, resize: iterations left; rate: seconds per iteration;
-        # else 0
+        # start, resume: time when progress begins [s]; preempt, resize: iterations left; complete: iterations left if
+        # the job was killed at its limit; rate: seconds per iteration; else 0
         ("value", "<f8"),
         # start, resume: index in EventLog.gpus of the gang's first GPU id; rate: the gang's bottleneck link; else -1
         ("gpu_at", "<i8"),
@@ -44,7 +44,8 @@ class EventLog:
     - ``preempt``: the progress of the gang ends and its checkpoint begins. The gang still holds its GPUs.
     - ``release``: the checkpoint ends and the GPUs become free. If a checkpoint takes no time, the release has the same
       time as the preemption.
-    - ``complete``: the job finishes and its GPUs become free.
+    - ``complete``: the job finishes and its GPUs become free. If the job is killed at its time limit, ``value`` is the
+      number of iterations that it had left; otherwise 0.
     - ``rate``: the gang takes ``value`` seconds per iteration from here on, including all sub-steps and the slowdown by
       other gangs. The first ``rate`` event of a gang has the time of the gang's start. There are ``rate`` events only
       if the network is a topology or jobs share GPUs. Otherwise the placement alone determines the rate.
@@ -89,7 +90,7 @@ class EventLog:
                 line += f" tier {event['tier']} gpus {','.join(map(str, self.gang(index)))} from {event['value']:.6f}"
                 if event["sub_steps"] > 1:
                     line += f" sub-steps {event['sub_steps']}"
-            elif event["kind"] in (PREEMPT, RESIZE):
+            elif event["kind"] in (PREEMPT, RESIZE) or (event["kind"] == COMPLETE and event["value"]):
                 line += f" left {event['value']:.6f}"
             elif event["kind"] == RATE:
                 line += f" iteration {event['value']:.9f} link {event['gpu_at']}"

@@ -15,6 +15,7 @@ import numpy as np
 from gpusched_env.cluster import MOST_GPUS, TIERS, Cluster
 from gpusched_env.errors import ScenarioError, WorkloadError, unknown_name
 from gpusched_env.network import Network, compiled_links, contention_ratios, network_identity
+from gpusched_env.partitions import NodeSets, Partitions, node_sets
 from gpusched_env.performance import ClassTable, ideal_iteration_seconds, job_classes, refuse_unable
 from gpusched_env.shape_paces import ShapePaces, shape_paces
 from gpusched_env.sharing import Sharing, SharingTables, sharing_tables
@@ -33,6 +34,7 @@ LATER_RULES: Final = {
     "merge_s": 0.0,
     "pace_until_lease": False,
     "resize_s": None,
+    "kill_at_limit": False,
 }
 SHORTEST_ROUND_S: Final = 1e-3  # [s] each round calls the scheduler, so a run of shorter rounds would never end
 QUEUE_DISCIPLINES: Final = ("scheduler", "strict", "skip")
@@ -75,6 +77,7 @@ class Semantics:
         checkpoint and a restore, checkpoint_s + restore_s
     pace_until_lease : rate of a gang after a co-located job has left. True = the gang keeps its slowed rate until its
         next lease, or until another job joins it (in Gavel, rates hold for a round); False = it runs faster at once
+    kill_at_limit : True = a job is killed when it has run for its time limit (``Instance.limit_s``); False = it runs on
     time_limit_s : time at which the run is cut [s]; inf = the run ends when every job has finished
 
     Raises
@@ -96,6 +99,7 @@ class Semantics:
     merge_s: float = 0.0
     pace_until_lease: bool = False
     resize_s: float | None = None
+    kill_at_limit: bool = False
 
     def __post_init__(self) -> None:
         """Check every field."""
@@ -124,8 +128,9 @@ class Semantics:
         copies = self.max_copies
         if isinstance(copies, bool) or not isinstance(copies, int) or not 1 <= copies <= MOST_GPUS:
             raise ScenarioError(f"semantics.max_copies is {copies!r}: it must be a whole number from 1 to {MOST_GPUS}")
-        if not isinstance(self.pace_until_lease, bool):
-            raise ScenarioError(f"semantics.pace_until_lease is {self.pace_until_lease!r}: it must be true or false")
+        for name in ("pace_until_lease", "kill_at_limit"):
+            if not isinstance(getattr(self, name), bool):
+                raise ScenarioError(f"semantics.{name} is {getattr(self, name)!r}: it must be true or false")
         if self.time_limit_s == 0:
             raise ScenarioError("semantics.time_limit_s is 0: nothing can happen; leave it out to run to the end")
         if self.tie_order not in TIE_ORDERS:
@@ -204,6 +209,7 @@ class Instance:
     room : sizes for which observations have room, if they are larger than the instance's own; None = its own
     tenants : the tree of tenants, to whose leaves the workload's attribute TENANT refers; None = one tenant for each
         name in this attribute
+    partitions : partitions and reservations; None = every job may use every node
 
     Attributes
     ----------
@@ -211,6 +217,8 @@ class Instance:
     job_class : int32 [J], class of each job at the size that it requests
     sizes : the sizes on which each job can run on this cluster, and their classes; a rigid job has one
     classes : int64 [C, 2], profile row and gang size of each class
+    node_sets : nodes that jobs may use; None = all
+    class_set : int32 [C], row of ``node_sets.belongs`` for each class
     passes : int64 [C], number of passes in which a GPU processes its batch when the GPU is not shared
     topology : the links between the machines; None if communication times depend only on the tier of the placement
     links : LINK_ROW_DTYPE [L], the links as rows of the simulator's link table
@@ -247,9 +255,11 @@ class Instance:
         table: ClassTable | None = None,
         room: Room | None = None,
         tenants: Tenants | None = None,
+        partitions: Partitions | None = None,
     ) -> None:
         self.cluster = cluster
         self.tenants = tenants
+        self.partitions = partitions
         self.network = network or Network()
         self.semantics = semantics or Semantics()
         self.sharing = sharing
@@ -265,7 +275,9 @@ class Instance:
             keys.insert(1, jobs["gpus"])
         self.workload = workload.reordered(np.lexsort(keys))
         jobs = self.workload.jobs
-        self.classes, self.job_class, of_option = job_classes(self.workload)
+        self.node_sets = self._node_sets()
+        of_job = None if self.node_sets is None else self.node_sets.of_job
+        self.classes, self.job_class, of_option, self.class_set = job_classes(self.workload, of_job)
         self.passes = workload.profiles.passes[self.classes[:, 0]]
         if self.semantics.max_copies > 1 and self.network.topology is not None:
             raise ScenarioError(
@@ -286,6 +298,12 @@ class Instance:
                 raise ScenarioError("table: it is of another cluster or network")
             paces, self.ideal_iteration_s = table.times(self.classes, self.workload, self.topology)
         self.iteration_s, self.compute_s, self.communication_s, self.measured = paces
+        if self.node_sets is not None:
+            for number, usable in enumerate(self.node_sets.belongs):
+                of_set = self.class_set == number
+                self.ideal_iteration_s[of_set] = ideal_iteration_seconds(
+                    self.classes[of_set, 1], self.iteration_s[of_set], cluster, usable
+                )
         self.sharing_tables: SharingTables | None = None
         if sharing is not None:
             if self.semantics.max_copies > 1:
@@ -295,6 +313,15 @@ class Instance:
         refuse_unable(self.ideal_iteration_s[asked], self.classes[asked], self.workload, cluster)
         able = np.isfinite(self.ideal_iteration_s)
         self.sizes = size_table(self.workload.sizes, self.job_class, of_option, self.classes[:, 1], able)
+        if self.semantics.kill_at_limit and not self.limit_s.min() > 0:
+            raise WorkloadError(
+                f"workload {workload.name!r}, job {jobs['id'][int(np.argmin(self.limit_s))]}: its time limit is 0, and "
+                "jobs are killed at their limits; give it a limit > 0, or none"
+            )
+        if self.sizes.elastic and self.semantics.kill_at_limit:
+            raise ScenarioError(
+                "semantics.kill_at_limit: jobs with several sizes have no time limit; give each one size"
+            )
         if self.sizes.elastic and (self.semantics.max_copies > 1 or sharing is not None):
             raise ScenarioError(
                 "workload: elastic jobs can neither run in copies nor share GPUs; leave out semantics.max_copies and "
@@ -313,6 +340,41 @@ class Instance:
             self.iterations = whole_steps(self.iterations, self.semantics.step_iterations)
             by_iterations = np.ones(len(jobs), bool)
         self.ideal_s = np.where(by_iterations, self.iterations * ideal_iteration, jobs["duration_s"])
+
+    def _node_sets(self) -> NodeSets | None:
+        """The nodes that jobs may use; None = all jobs may use all nodes."""
+        if self.partitions is None:
+            return None
+        if self.workload.sizes is not None:
+            raise ScenarioError("partitions: jobs with several sizes cannot be divided into partitions; give each one")
+        tree, leaf = self.tenancy
+        return node_sets(self.partitions, self.cluster, self.workload, np.array(tree.names)[leaf])
+
+    @cached_property
+    def usable_nodes(self) -> np.ndarray | None:
+        """Boolean [C, N]: whether each node is in the partition of each class; None = all classes may use all nodes."""
+        return None if self.node_sets is None else self.node_sets.belongs[self.class_set]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether every job can run on every node at all times."""
+        return self.node_sets is None and bool(np.isfinite(self.iteration_s).all())
+
+    @cached_property
+    def limit_s(self) -> np.ndarray:
+        """float64 [J] [s]: time limit of each job: ``estimate_s``, else that of its partition; inf = none."""
+        claimed_s = self.workload.jobs["estimate_s"]
+        if self.node_sets is not None:
+            return self.node_sets.limits_s(claimed_s)
+        return np.where(np.isnan(claimed_s), np.inf, claimed_s)
+
+    @property
+    def shortest_s(self) -> np.ndarray:
+        """float64 [J] [s]: run time on the ideal placement, or the time limit if the job is killed earlier."""
+        if not self.semantics.kill_at_limit:
+            return self.ideal_s
+        shortest: np.ndarray = np.minimum(self.ideal_s, self.limit_s)
+        return shortest
 
     def gangs(self, rows: np.ndarray, gpus: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the gang size and the class of job ``rows[i]`` if it holds ``gpus[i]`` GPUs; int [n] each.
@@ -363,6 +425,11 @@ class Instance:
             for array in (self.links, self.topology.route_at, self.topology.route_link, self.topology.route_share):
                 digest.update(np.ascontiguousarray(array).tobytes())
             digest.update(json.dumps(network_identity(self.network), sort_keys=True).encode())
+        if self.node_sets is not None:
+            for array in self.node_sets[:7]:
+                digest.update(np.ascontiguousarray(array).tobytes())
+        if self.partitions is not None:
+            digest.update(json.dumps(self.partitions.as_dict(), sort_keys=True).encode())
         if self.tenants is not None:
             digest.update(json.dumps(self.tenants.as_dict(), sort_keys=True).encode())
         return digest.hexdigest()

@@ -25,14 +25,22 @@ def overlapped(compute_s: np.ndarray, communication_s: np.ndarray, overlap: np.n
     return np.where(np.isinf(overlap), longer, norm)
 
 
-def job_classes(workload: Workload) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def job_classes(
+    workload: Workload, node_set: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Group the jobs with the same profile and the same gang size into classes, so that their rates are stored once.
+
+    Parameters
+    ----------
+    node_set : int32 [J], set of nodes that each job may use; jobs of different sets have different classes. None = all
+        jobs may use all nodes
 
     Returns
     -------
     classes : int64 [C, 2], profile row and gang size of each class
     of_job : int32 [J], class of each job at the size that it requests
     of_option : int32 [O], class of each option of ``workload.sizes``; empty if all jobs are rigid
+    set_of : int32 [C], node set of each class
     """
     jobs, sizes = workload.jobs, workload.sizes
     numbers = _class_numbers(jobs["profile"].astype(np.int64), jobs["gpus"])
@@ -40,8 +48,13 @@ def job_classes(workload: Workload) -> tuple[np.ndarray, np.ndarray, np.ndarray]
         options = _class_numbers(sizes.options["profile"].astype(np.int64), sizes.options["gpus"])
         numbers = np.concatenate([numbers, options])
     found, of_each = np.unique(numbers, return_inverse=True)  # numpy sorts numbers much faster than rows
+    set_of = np.zeros(len(found), np.int32)
+    if node_set is not None:  # there are no options
+        sets = int(node_set.max()) + 1
+        both, of_each = np.unique(of_each * sets + node_set, return_inverse=True)
+        found, set_of = found[both // sets], (both % sets).astype(np.int32)
     of_each = of_each.astype(np.int32)
-    return np.stack([found >> 32, found & 0xFFFF_FFFF], axis=1), of_each[: len(jobs)], of_each[len(jobs) :]
+    return np.stack([found >> 32, found & 0xFFFF_FFFF], axis=1), of_each[: len(jobs)], of_each[len(jobs) :], set_of
 
 
 def _class_numbers(profile: np.ndarray, gang: np.ndarray) -> np.ndarray:
@@ -162,7 +175,9 @@ def _collectives(network: Network, workload: Workload, classes: np.ndarray) -> l
     return [of_profile[profile] for profile in classes[:, 0].tolist()]
 
 
-def ideal_iteration_seconds(gangs: np.ndarray, iteration_s: np.ndarray, cluster: Cluster) -> np.ndarray:
+def ideal_iteration_seconds(
+    gangs: np.ndarray, iteration_s: np.ndarray, cluster: Cluster, usable: np.ndarray | None = None
+) -> np.ndarray:
     """float64 [C]: seconds of one iteration of each job class on the fastest placement in the empty cluster.
 
     Consider each GPU type and tier. Allow GPUs of this type and of all types that are as fast or faster for the class.
@@ -173,14 +188,16 @@ def ideal_iteration_seconds(gangs: np.ndarray, iteration_s: np.ndarray, cluster:
     ----------
     gangs : int [C], gang size of each class
     iteration_s : float64 [C, tiers, T], see :class:`Paces`
+    usable : Boolean [N], nodes that the classes may use; None = all
     """
+    gpus = cluster.nodes["gpus"] if usable is None else np.where(usable, cluster.nodes["gpus"], 0)
     ideal = np.full(len(gangs), np.inf)
     types = cluster.nodes["gpu_type"]
     for tier, slowest in np.ndindex(iteration_s.shape[1:]):
         as_fast = iteration_s[:, tier, :] <= iteration_s[:, tier, slowest, None]
         for used in np.unique(as_fast, axis=0):
             classes = (as_fast == used).all(axis=1)
-            sizes = np.where(used[types], cluster.nodes["gpus"], 0)
+            sizes = np.where(used[types], gpus, 0)
             in_slots = np.where(cluster.slots > 1, sizes // cluster.slots, 0)
             in_racks = np.bincount(cluster.nodes["rack"], weights=sizes)
             groups = (sizes, in_racks, np.array([sizes.sum()]), in_slots)
@@ -242,7 +259,9 @@ class ClassTable:
         return _Known(workload.profiles, topology, row_of, paces, ideal_s)
 
 
-def type_rates(gangs: np.ndarray, iteration_s: np.ndarray, cluster: Cluster) -> np.ndarray:
+def type_rates(
+    gangs: np.ndarray, iteration_s: np.ndarray, cluster: Cluster, usable: np.ndarray | None = None
+) -> np.ndarray:
     """float64 [C, T]: iterations per second of each job class on GPUs of one type; 0 = the class cannot run there.
 
     The rate is that on the tightest tier on which the machines of this type can hold the gang.
@@ -251,10 +270,23 @@ def type_rates(gangs: np.ndarray, iteration_s: np.ndarray, cluster: Cluster) -> 
     ----------
     gangs : int [C], gang size of each class
     iteration_s : float64 [C, tiers, T], see :class:`Paces`
+    usable : Boolean [C, N], nodes that each class may use; None = all
     """
+    if usable is not None:
+        rates = np.zeros((len(gangs), len(cluster.gpu_types)))
+        for nodes in np.unique(usable, axis=0):
+            alike = (usable == nodes).all(axis=1)
+            gpus = np.where(nodes, cluster.nodes["gpus"], 0)
+            rates[alike] = _type_rates(gangs[alike], iteration_s[alike], cluster, gpus)
+        return rates
+    return _type_rates(gangs, iteration_s, cluster, cluster.nodes["gpus"])
+
+
+def _type_rates(gangs: np.ndarray, iteration_s: np.ndarray, cluster: Cluster, gpus: np.ndarray) -> np.ndarray:
+    """Return the rates of :func:`type_rates` if each node has this number of GPUs."""
     rates = np.zeros((len(gangs), len(cluster.gpu_types)))
     for column in range(len(cluster.gpu_types)):
-        sizes = np.where(cluster.nodes["gpu_type"] == column, cluster.nodes["gpus"], 0)
+        sizes = np.where(cluster.nodes["gpu_type"] == column, gpus, 0)
         in_racks = np.bincount(cluster.nodes["rack"], weights=sizes)
         for tier, most in ((NETWORK, sizes.sum()), (RACK, in_racks.max()), (MACHINE, sizes.max())):
             rates[:, column] = np.where(gangs <= most, 1.0 / iteration_s[:, tier, column], rates[:, column])

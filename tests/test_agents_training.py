@@ -331,6 +331,28 @@ def test_the_comparison_has_the_references_and_the_chosen_baselines(tmp_path: Pa
     assert [line for line in lines if line != line.rstrip()] == []
 
 
+def test_the_ratios_are_those_of_the_metric_that_was_trained(tmp_path: Path) -> None:
+    model = train(small(tmp_path), tmp_path)
+    text = io.StringIO()
+    results = evaluate_agents(
+        [model], get_scenario("tiny-v1"), tmp_path, 2, 1, console(text), ["fifo"], metric="makespan_s"
+    )
+    own, fifo = ([one.metrics["makespan_s"] for one in results[first : first + 2]] for first in (0, -2 + len(results)))
+    *_, line = (tmp_path / "table.txt").read_text(encoding="utf-8").splitlines()
+    assert line.split()[:2] == ["fifo-strict", f"{paired_ratio(own, fifo).mean:.3f}"]
+    assert "makespan of learned / that of the others" in text.getvalue()
+
+
+def test_an_agent_that_was_validated_greedily_is_played_greedily(tmp_path: Path) -> None:
+    drawn = LearnedScheduler(str(train(small(tmp_path), tmp_path / "drawn")))
+    model = train(dataclasses.replace(small(tmp_path), greedy=True), tmp_path / "greedy")
+    greedy = LearnedScheduler(str(model))
+    assert (drawn.greedy, greedy.greedy, greedy.reference("initial").greedy) == (False, True, True)
+    seeds = get_scenario("tiny-v1").seeds.report[:1]
+    one, other = (evaluate_policy(player, "tiny-v1", seeds) for player in (greedy, dataclasses.replace(greedy, seed=7)))
+    assert one[0].digest == other[0].digest  # nothing is drawn
+
+
 def test_an_impossible_number_of_report_seeds_is_refused_before_the_training(tmp_path: Path) -> None:
     script = [sys.executable, str(Path(__file__).parents[1] / "train.py"), "--scenario", "tiny-v1", "--steps", "64"]
     run = subprocess.run(

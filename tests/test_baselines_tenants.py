@@ -1,27 +1,29 @@
-"""Kueue, DRF, and YARN's fair and capacity schedulers: worked examples, quotas, shares, pooling, equal logs."""
+"""Kueue, DRF, Volcano, KAI, and YARN's queues: worked examples, quotas, shares, pooling, equal logs."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from helpers import plain_python_digests
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 from test_theory_queues import erlang_c, recursion
 
 from gpusched_env.baselines import list_baselines, make_scheduler
+from gpusched_env.baselines.deserved.shares import over_quota, proportion
 from gpusched_env.baselines.kueue.shares import share_of
-from gpusched_env.baselines.queues.state import KUEUE, build
+from gpusched_env.baselines.queues.state import DRF, KAI, KUEUE, VOLCANO, build
 from gpusched_env.baselines.queues.usage import available, give, hold, take
 from gpusched_env.cluster import Cluster
 from gpusched_env.errors import SchedulerError
-from gpusched_env.event_log import COMPLETE, PREEMPT, RELEASE, EventLog
+from gpusched_env.event_log import ARRIVAL, COMPLETE, PREEMPT, RELEASE, EventLog
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.metrics import job_times, validate
 from gpusched_env.network import Network
@@ -37,7 +39,9 @@ SPECS = (
 Job = tuple[float, str, int, float, float]  # arrival [s], tenant, GPUs, run time [s], priority
 
 
-def shared(tree: Sequence[Tenant], jobs: Sequence[Job], cluster: str, checkpoint_s: float = 0.0) -> Instance:
+def shared(
+    tree: Sequence[Tenant], jobs: Sequence[Job], cluster: str, checkpoint_s: float = 0.0, restore_s: float = 0.0
+) -> Instance:
     """Jobs of tenants, with the same run time on every placement."""
     jobs = sorted(jobs, key=lambda job: job[0])
     workload = Workload.from_columns([j[0] for j in jobs], [j[2] for j in jobs], [j[3] for j in jobs])
@@ -46,7 +50,7 @@ def shared(tree: Sequence[Tenant], jobs: Sequence[Job], cluster: str, checkpoint
         Cluster.parse(cluster),
         workload.unchecked_replace(attributes=attributes),
         Network("none"),
-        Semantics(checkpoint_s=checkpoint_s, restore_s=0.0),
+        Semantics(checkpoint_s=checkpoint_s, restore_s=restore_s),
         tenants=Tenants(tuple(tree)),
     )
 
@@ -271,6 +275,93 @@ def test_a_lender_gets_its_quota_back_at_once(spec: str, instance: Instance) -> 
                 assert held[names[row]] + gangs[row] > quota[names[row]], (time_s, row)
 
 
+@st.composite
+def costly_runs(draw: st.DrawFn) -> Instance:
+    """Jobs that lose more time by a preemption than they run between two; quotas may exceed the cluster."""
+    names = "ABCDE"[: draw(st.integers(2, 5))]
+    limit = st.none() | st.integers(0, 3)
+    tree = [Tenant(name, quota=draw(st.integers(0, 6)), borrow=draw(limit), lend=draw(limit)) for name in names]
+    gpus = max(1, sum(t.quota for t in tree) + draw(st.integers(-2, 3)))
+    job = st.tuples(
+        st.integers(0, 30), st.sampled_from(names), st.integers(1, min(6, gpus)), st.integers(1, 40), st.integers(0, 2)
+    )  # fmt: skip
+    jobs = [
+        (float(at), name, size, float(s), float(p))
+        for at, name, size, s, p in draw(st.lists(job, min_size=2, max_size=35))
+    ]
+    checkpoint_s = float(draw(st.sampled_from([1, 3, 7])))
+    instance = shared(tree, jobs, f"1x{gpus}", checkpoint_s, 10.0)
+    rooms = build(instance, 1, {"policy": DRF})
+    room = {name: available(rooms.parameter, row) for row, name in enumerate(instance.tenancy[0].names) if row}
+    fitting = [job for job in jobs if job[2] <= room.get(job[1], 0)]
+    return shared(tree, fitting or [(0.0, "A", 1, 1.0, 0.0)], f"1x{gpus}", checkpoint_s, 10.0)
+
+
+PREEMPTING = (
+    "kueue:reclaim=any", "kueue-reclaim", "kueue-reclaim:queueing=strict", "kueue:reclaim=any,within=newer",
+    "kueue:reclaim=any,within=lower,borrow_within=lower,threshold=2", "kueue-fair", "kueue-fair:within=newer",
+    "volcano", "kai", "kai:within=false",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("spec", PREEMPTING)
+@settings(max_examples=150)
+@given(instance=costly_runs())
+def test_every_run_ends_though_preemption_costs_time(spec: str, instance: Instance) -> None:
+    """No job is preempted twice between two arrivals or completions, so each run ends."""
+    limited = dataclasses.replace(instance.semantics, time_limit_s=1e5)
+    instance = Instance(instance.cluster, instance.workload, instance.network, limited, tenants=instance.tenants)
+    try:
+        log = simulate(instance, make_scheduler(spec))
+    except SchedulerError as error:  # a tenant without quota that may not borrow
+        assume("allow" not in str(error))
+        raise
+    validate(instance, log)
+    kinds = log.events["kind"]
+    assert (kinds == COMPLETE).sum() == len(instance.workload)
+    moved = set[int]()
+    for event in log.events:
+        if event["kind"] in (ARRIVAL, COMPLETE):
+            moved.clear()
+        elif event["kind"] == PREEMPT:
+            assert int(event["job"]) not in moved
+            moved.add(int(event["job"]))
+
+
+@pytest.mark.parametrize("spec", ["kueue:reclaim=any", "kueue-reclaim"])
+@settings(max_examples=100)
+@given(instance=runs())
+def test_a_lender_that_asks_stops_borrowers_in_the_same_decision(spec: str, instance: Instance) -> None:
+    """While a job waits within the quota of its queue, some job is in a checkpoint, or a running one is spared."""
+    semantics = dataclasses.replace(instance.semantics, checkpoint_s=3.0)
+    instance = Instance(instance.cluster, instance.workload, instance.network, semantics, tenants=instance.tenants)
+    log = simulate(instance, make_scheduler(spec))
+    events = log.events
+    assert instance.tenants is not None
+    quota = {t.name: t.quota for t in instance.tenants.tree}
+    names, gangs = instance.workload.attributes[TENANT], instance.workload.jobs["gpus"]
+    changes_s = events["time_s"][np.isin(events["kind"], (ARRIVAL, COMPLETE))]
+    for time_s, held, waiting, started in held_after(instance, log):
+        past = events[events["time_s"] <= time_s]
+        stops = past[past["kind"] == PREEMPT]
+        last_change_s = changes_s[changes_s <= time_s].max()
+        if started or (stops["time_s"] >= min(last_change_s, time_s - 3.0 + 1e-9)).any():
+            continue
+        for row in waiting:
+            assert held[names[row]] + gangs[row] > quota[names[row]], (time_s, row)
+
+
+def test_gpus_of_victims_go_to_the_job_that_asked() -> None:
+    """C's second job takes 5 GPUs back, which B's job of a higher class, or C's first job, would take again at 11."""
+    tree = [Tenant("B", quota=3), Tenant("C", quota=5)]
+    jobs = [(0, "B", 4, 100, 2), (0, "B", 5, 100, 2), (10, "C", 6, 50, 0), (10, "C", 5, 50, 0)]
+    instance = shared(tree, jobs, "1x13", 1.0, 10.0)
+    assert preempted(instance, "kueue:reclaim=any") == [1]
+    times = job_times(instance, simulate(instance, make_scheduler("kueue:reclaim=any")))
+    assert times["first_start_s"].tolist() == [0.0, 0.0, 100.0, 11.0]
+    assert times["finish_s"].tolist() == [100.0, 161.0, 150.0, 61.0]
+
+
 def with_free_preemption(instance: Instance) -> Instance:
     """The same problem with free preemption."""
     semantics = dataclasses.replace(instance.semantics, checkpoint_s=0.0)
@@ -286,7 +377,7 @@ def test_the_compiled_loop_gives_the_log_of_decide(spec: str, instance: Instance
     assert simulate(instance, asked(make_scheduler(spec))).digest() == log.digest()
 
 
-@pytest.mark.parametrize("name", ["kueue-reclaim", "kueue-fair", "fair"])
+@pytest.mark.parametrize("name", ["kueue-reclaim", "kueue-fair", "fair", "volcano", "kai"])
 def test_pauses_and_a_full_log_change_nothing(name: str) -> None:
     """The loop follows the log, whose buffer is emptied whenever it is full, and by whoever reads it in a pause."""
     rng = np.random.default_rng(8)
@@ -375,11 +466,150 @@ def test_orders_of_the_fair_and_the_capacity_scheduler() -> None:
 def test_caps_hold_and_do_not_block_others() -> None:
     tree = [Tenant("A", most=3), Tenant("B")]
     jobs = [(0.0, name, 1, 10.0, 0.0) for name in "AB" for _ in range(9)]
-    for spec in ("drf", "drf:strict=true", "fair", "capacity", "kueue"):
+    for spec in ("drf", "drf:strict=true", "fair", "capacity", "kueue", "volcano", "kai"):
         instance = shared(tree, jobs, "1x8")
         log = simulate(instance, make_scheduler(spec))
         rows = log.events["job"][(log.events["gpu_count"] > 0) & (log.events["time_s"] == 0)]
         assert sorted(instance.workload.attributes[TENANT][rows].tolist()) == ["A"] * 3 + ["B"] * 5, spec
+
+
+# --- Volcano and KAI
+
+
+def deserved(policy: int, tree: Sequence[Tenant], requests: Sequence[float], gpus: int) -> list[float]:
+    """What each of the tenants, which are all below the root, deserves [GPU]."""
+    instance = shared(tree, [(0, tenant.name, 1, 1, 0) for tenant in tree], f"1x{gpus}")
+    queues = build(instance, 1, {"policy": policy})
+    queues.tenants["deserved"][0] = gpus
+    queues.tenants["request"][1:] = requests
+    (over_quota if policy == KAI else proportion)(queues.parameter, 0)
+    found: list[float] = queues.tenants["deserved"][1:].tolist()
+    return found
+
+
+def test_kai_gives_quotas_and_then_whole_gpus_by_weight() -> None:
+    """100 GPUs: quotas 20, 20, 5; the rest of 55 is 36.67 + 18.33, so the last GPU goes to the larger fraction."""
+    tree = [Tenant("A", quota=20, weight=2.0), Tenant("B", quota=20), Tenant("C", quota=10)]
+    assert deserved(KAI, tree, (60, 60, 5), 100) == [57, 38, 5]
+    # A asks for 30 only: in the second round B gets what is left
+    assert deserved(KAI, tree, (30, 90, 5), 100) == [30, 65, 5]
+
+
+def test_volcano_fills_in_proportion_to_weights() -> None:
+    """100 GPUs, weights 2, 1, 1: 50 + 25 + 5 of 25; then 10 of 13.33 + 6.67; then 3.33 for B."""
+    tree = [Tenant("A", weight=2.0), Tenant("B"), Tenant("C")]
+    assert deserved(VOLCANO, tree, (60, 60, 5), 100) == pytest.approx([60, 35, 5])
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    demand=st.lists(st.integers(0, 30), min_size=2, max_size=6).filter(any),
+    weights=st.lists(st.integers(1, 5), min_size=6, max_size=6),
+)
+def test_volcano_deserves_what_linear_programs_say(demand: list[int], weights: list[int]) -> None:
+    tree = [Tenant(f"t{i}", weight=float(w)) for i, w in enumerate(weights[: len(demand)])]
+    exact = max_min_by_programs(np.array(demand, float), np.array(weights[: len(demand)], float), 24)
+    assert deserved(VOLCANO, tree, demand, 24) == pytest.approx(exact.tolist(), abs=1e-6)
+
+
+def fair_shares(tenants: Sequence[Tenant], request: dict[str, int], gpus: int) -> dict[str, int]:
+    """KAI's division in exact fractions, one unit of a round after the other."""
+    fair = {t.name: min(t.quota, request[t.name]) for t in tenants}
+    left = gpus - sum(fair.values())
+    while left > 0:
+        asking = [t for t in tenants if fair[t.name] < request[t.name]]
+        parts = {t.name: Fraction(left * int(t.weight), sum(int(u.weight) for u in asking)) for t in asking}
+        met = [name for name in parts if request[name] - fair[name] <= int(parts[name])]
+        for name, part in parts.items():
+            fair[name] = min(request[name], fair[name] + int(part))
+        left = gpus - sum(fair.values())
+        if not met:
+            for name in sorted(parts, key=lambda name: int(parts[name]) - parts[name])[:left]:
+                fair[name] += 1
+            break
+    return fair
+
+
+@settings(max_examples=150)
+@given(instance=runs())
+def test_kai_reclaims_only_by_its_rules(instance: Instance) -> None:
+    """The winner stays within its fair share; losers were beyond theirs, or beyond quota if the winner is within."""
+    instance = with_free_preemption(instance)
+    log = simulate(instance, make_scheduler("kai:within=false"))
+    assert instance.tenants is not None
+    tree = instance.tenants.tree
+    quota = {t.name: t.quota for t in tree}
+    names, gangs = instance.workload.attributes[TENANT].tolist(), instance.workload.jobs["gpus"].tolist()
+    held, request = dict.fromkeys(quota, 0), dict.fromkeys(quota, 0)
+    lost = dict.fromkeys(quota, 0)  # by the preemptions for the next job that starts
+    for event in log.events:
+        row = int(event["job"])
+        name, size = names[row], gangs[row]
+        if event["kind"] == ARRIVAL:
+            request[name] += size
+        elif event["kind"] == COMPLETE:
+            request[name] -= size
+            held[name] -= size
+        elif event["kind"] == PREEMPT:
+            lost[name] += size
+        elif event["gpu_count"] > 0:
+            fair = fair_shares(tree, request, instance.cluster.gpus)
+            after = held[name] + size
+            for loser, guaranteed in quota.items():
+                if lost[loser] > 0:
+                    assert loser != name
+                    assert after <= fair[name]
+                    by_quota = held[loser] > guaranteed and after <= quota[name]
+                    assert held[loser] > fair[loser] or by_quota
+                    assert after * fair[loser] <= (held[loser] - lost[loser]) * fair[name]
+                held[loser] -= lost[loser]
+                lost[loser] = 0
+            held[name] += size
+
+
+@settings(max_examples=60)
+@given(instance=runs())
+def test_single_gpus_are_reclaimed_up_to_the_fair_share(instance: Instance) -> None:
+    """With jobs of one GPU, no job waits under kai while its queue is below its fair share."""
+    rows, names = instance.workload.jobs, instance.workload.attributes[TENANT].tolist()
+    assert instance.tenants is not None
+    tree = instance.tenants.tree
+    jobs = [
+        (float(at), name, 1, float(s), 0.0)
+        for at, name, s in zip(rows["arrival_s"], names, rows["duration_s"], strict=True)
+        for _ in range(2)
+    ]
+    instance = shared(tree, jobs, f"1x{instance.cluster.gpus}")
+    names = instance.workload.attributes[TENANT].tolist()
+    log = simulate(instance, make_scheduler("kai"))
+    for _, held, waiting, started in held_after(instance, log):
+        asks = {t.name: sum(names[row] == t.name for row in waiting) for t in tree}
+        fair = fair_shares(tree, {name: held[name] + asks[name] for name in asks}, instance.cluster.gpus)
+        if not started:
+            assert all(held[name] >= fair[name] for name in asks if asks[name])
+
+
+def test_volcano_leaves_losers_what_they_deserve() -> None:
+    """8 GPUs, equal weights. B gets A's newest jobs of the lowest class, up to 4 GPUs, not 5.
+
+    At 9 B requests 1, so A deserves 7 and cannot lose 2. From 10 on B requests 4 or more, and each deserves 4.
+    """
+    tree = [Tenant("A"), Tenant("B")]
+    jobs = [(0, "A", 2, 99, 0), (1, "A", 2, 99, 5), (2, "A", 2, 99, 0), (3, "A", 2, 99, 0)]
+    jobs += [(9, "B", 1, 60, 0), (10, "B", 3, 60, 0), (11, "B", 1, 60, 0)]
+    instance = shared(tree, jobs, "1x8")
+    assert preempted(instance, "volcano") == [3, 2]
+    assert preempted(instance, "volcano:reclaim=false") == []
+    # A's jobs wait, as it holds what it deserves; the last job of B waits for a GPU
+    times = job_times(instance, simulate(instance, make_scheduler("volcano")))
+    assert times["first_start_s"].tolist() == [0.0, 1.0, 2.0, 3.0, 10.0, 10.0, 70.0]
+
+
+@pytest.mark.parametrize("spec", ["volcano", "kai"])
+def test_a_higher_class_preempts_inside_its_queue(spec: str) -> None:
+    jobs = [(0, "A", 4, 99, 0), (5, "A", 4, 9, 1)]
+    assert preempted(shared([Tenant("A", quota=4)], jobs, "1x4"), spec) == [0]
+    assert preempted(shared([Tenant("A", quota=4)], jobs, "1x4"), f"{spec}:within=false") == []
 
 
 # --- pooling
@@ -435,18 +665,20 @@ def busy() -> Instance:
 
 
 GOLDEN: dict[str, str] = {
+    "volcano": "d8683ce1d66d83b7",
+    "kai": "b00e40b2778209cf",
     "capacity": "70c24b85ebd532ff",
     "drf": "7b63a78f819b10f1",
     "fair": "a63cf2a4c25c750d",
     "kueue": "7705413c2ef49d61",
-    "kueue-fair": "527218acff222f94",
-    "kueue-reclaim": "5be36637b049b775",
+    "kueue-fair": "e3dbeb91ecdf6e6d",
+    "kueue-reclaim": "78f29662e0f17243",
     "slurm": "6323d2734ed2ac69",
     "slurm-multifactor": "a891ee8e58fc726d",
     "kueue:queueing=strict": "e2b6e49ab7a332ef",
-    "kueue:reclaim=lower,within=newer,queueing=strict": "78a1c891ef7b58a8",
-    "kueue:reclaim=any,within=lower,borrow_within=lower,threshold=2": "3b1ef17b6d1dfd2a",
-    "kueue-fair:initial=false": "3bcd03eee5ea2591",
+    "kueue:reclaim=lower,within=newer,queueing=strict": "902d4590f9d40207",
+    "kueue:reclaim=any,within=lower,borrow_within=lower,threshold=2": "54e0d279ff1f91d7",
+    "kueue-fair:initial=false": "e3dbeb91ecdf6e6d",
     "drf:strict=true": "662cfeb715708a71",
 }
 
@@ -473,5 +705,5 @@ def test_a_workload_without_tenants_is_one_queue() -> None:
         instance.semantics,
     )
     expected = simulate(alone, make_scheduler("fifo-skip")).digest()
-    for name in ("kueue", "drf", "fair", "capacity"):
+    for name in ("kueue", "drf", "fair", "capacity", "volcano", "kai"):
         assert simulate(alone, make_scheduler(name)).digest() == expected, name

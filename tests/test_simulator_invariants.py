@@ -13,6 +13,7 @@ from gpusched_env.core.events import (
     BAD_SUB_STEPS,
     CANNOT_RUN,
     HAS_STARTED,
+    IS_CLOSED,
     IS_REFUSED,
     MAY_NOT_SHARE,
     NO_MEMORY,
@@ -197,6 +198,6 @@ def test_random_play_meets_every_kind_of_refusal_and_event() -> None:
     # here every job runs on every type (else: test_gpu_types.py),
     # none shares GPUs (else: test_simulator_sharing.py), and none is elastic (else: test_simulator_elastic.py)
     # or refused (else: test_deadlines.py)
-    elsewhere = (CANNOT_RUN, MAY_NOT_SHARE, NO_MEMORY, BAD_SUB_STEPS, BAD_SIZE, HAS_STARTED, IS_REFUSED)
+    elsewhere = (CANNOT_RUN, MAY_NOT_SHARE, NO_MEMORY, BAD_SUB_STEPS, BAD_SIZE, HAS_STARTED, IS_REFUSED, IS_CLOSED)
     assert seen == set(REFUSALS) - {REFUSALS[code] for code in elsewhere}
     assert kinds == set(range(len(EVENT_KINDS))) - {RESIZE, REFUSE}

@@ -20,7 +20,7 @@ from gpusched_env.workload import Workload
 TEXTS = [
     (name, number)
     for name, number in LAYOUTS
-    if name not in ("file", "philly-json") and (name, number) != ("philly", 2)
+    if name not in ("file", "philly-json", "kubernetes", "kueue", "volcano") and (name, number) != ("philly", 2)
 ]
 
 

@@ -45,6 +45,7 @@ def test_common_column_names_are_guessed_and_reported(tmp_path: Path) -> None:
             "id = JobID; user = User; queue = partition"
         ),
         "columns not read: note",
+        "first job (line 2): arrival 2024-01-01T00:00:00Z, 2 GPUs, run time 600 s, claimed run time 3600 s",
     ]
     assert all(line in report.describe() for line in report.columns)
 
@@ -57,7 +58,8 @@ def test_a_mapping_names_columns_and_units(tmp_path: Path) -> None:
     assert workload.jobs["duration_s"].tolist() == [9000, 3600]
     assert workload.attributes["user"].tolist() == ["x", "y"]
     assert report.columns == [
-        "columns as mapped: arrival = t [milliseconds]; gpus = n; duration = wall [hours]; user = who"
+        "columns as mapped: arrival = t [milliseconds]; gpus = n; duration = wall [hours]; user = who",
+        "first job (line 2): arrival 1000 milliseconds, 4 GPUs, run time 9000 s",
     ]
     as_text = ",".join(f"{role}={column}" for role, column in wanted.items())
     assert read(tmp_path, text, map=as_text)[0].fingerprint() == workload.fingerprint()
@@ -135,7 +137,7 @@ def test_a_mapping_resolves_ambiguous_columns(tmp_path: Path) -> None:
     workload, report = read(tmp_path, row, map=chosen)
     assert workload.jobs["duration_s"].tolist() == [10]
     assert "user" not in workload.attributes
-    assert report.columns[-1] == "columns not read: duration, user, username"
+    assert report.columns[-2] == "columns not read: duration, user, username"
     assert read(tmp_path, row, map={"duration": "duration", "user": "user"})[0].jobs["duration_s"].tolist() == [50]
     starts = "start_time,gpus,duration\n5,1,50\n"  # a start may stand for the arrival
     assert read(tmp_path, starts, map={"arrival": "start_time"})[0].jobs["duration_s"].tolist() == [50]

@@ -54,7 +54,7 @@ def test_every_reader_has_a_file_to_fetch_but_for_those_without_a_checksum_or_a_
         *("acme", "helios", "pai"),  # no checksum
         *("dally", "hyperdrive"),  # no licence
         *("file", "philly-csv", "philly-json"),
-        *("csv", "slurm"),  # of a user's own
+        *("csv", "kubernetes", "kueue", "slurm", "volcano"),  # of a user's own
         "pollux-sharing",  # another reading of the files of "pollux"
     }
 

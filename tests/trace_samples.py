@@ -10,7 +10,7 @@ import zipfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import zstandard
@@ -52,6 +52,71 @@ def _philly_json(rows: int = ROWS) -> bytes:
     job = {"status": "Pass", "vc": "v", "user": "u", "attempts": [{**times, "detail": detail}]}
     log = [{**job, "jobid": f"j{i}", "submitted_time": f"2017-10-07 00:59:0{i % 10}"} for i in range(rows)]
     return json.dumps(log, indent=0).encode()
+
+
+def _objects(
+    first: list[dict[str, Any]], each: Callable[[int], list[dict[str, Any]]], listed: bool = False
+) -> Callable[..., bytes]:
+    """Objects of Kubernetes: JSON lines, or a List as kubectl writes it."""
+
+    def write(rows: int = ROWS) -> bytes:
+        objects = [*first, *(one for i in range(rows) for one in each(i))]
+        if listed:
+            return json.dumps({"apiVersion": "v1", "items": objects, "kind": "List", "metadata": {}}, indent=1).encode()
+        return "".join(json.dumps(one) + "\n" for one in objects).encode()
+
+    return write
+
+
+def _workload(i: int) -> list[dict[str, Any]]:
+    day = "2025-03-03T09:"
+    kinds = {"QuotaReserved": "01", "Admitted": "02", "Finished": "42"}
+    times = [
+        {"type": k, "status": "True", "reason": k, "lastTransitionTime": f"{day}{m}:0{i % 10}Z"}
+        for k, m in kinds.items()
+    ]
+    usage = {
+        "name": "main",
+        "flavors": {"nvidia.com/gpu": "h100"},
+        "resourceUsage": {"nvidia.com/gpu": "8"},
+        "count": 2,
+    }
+    container = {"resources": {"requests": {"nvidia.com/gpu": "4", "cpu": "500m"}}}
+    pods = {"name": "main", "count": 2, "template": {"spec": {"containers": [container]}}}
+    return [
+        {
+            "kind": "Workload",
+            "metadata": {"name": f"w{i}", "namespace": "vis", "creationTimestamp": f"{day}00:0{i % 10}Z"},
+            "spec": {"queueName": "q", "priority": 10, "podSets": [pods], "maximumExecutionTimeSeconds": 7200},
+            "status": {"admission": {"clusterQueue": "vis", "podSetAssignments": [usage]}, "conditions": times},
+        }
+    ]
+
+
+def _pods(i: int, group: str = "", pods: int = 2) -> list[dict[str, Any]]:
+    day = "2025-03-03T09:"
+    owner = [{"kind": "Job", "name": f"j{i}", "uid": f"u{i}"}]
+    ended = [{"state": {"terminated": {"finishedAt": f"{day}42:0{i % 10}Z"}}}]
+    return [
+        {
+            "kind": "Pod",
+            "metadata": {
+                "name": f"j{i}-{k}",
+                "namespace": "vis",
+                "creationTimestamp": f"{day}00:0{i % 10}Z",
+                "ownerReferences": owner,
+                "annotations": {"scheduling.k8s.io/group-name": f"{group}{i}"} if group else {},
+            },
+            "spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": 4}}}], "nodeName": f"g0{k}"},
+            "status": {"phase": "Succeeded", "startTime": f"{day}02:0{i % 10}Z", "containerStatuses": ended},
+        }
+        for k in range(pods)
+    ]
+
+
+def _pod_group(i: int) -> list[dict[str, Any]]:
+    metadata = {"name": f"pg{i}", "namespace": "vis", "creationTimestamp": f"2025-03-03T08:59:0{i % 10}Z"}
+    return [{"kind": "PodGroup", "metadata": metadata, "spec": {"minMember": 2, "queue": "nlp"}}, *_pods(i, "pg")]
 
 
 def _saved(rows: int = ROWS) -> bytes:
@@ -134,6 +199,8 @@ WRITERS: Final[dict[str, tuple[Callable[..., bytes], ...]]] = {
         ),
         _table(",experiment_id,start_time,running_time,num_gpus", "207@,1665,1@,143,1"),
     ),
+    "kubernetes": (_objects([], _pods), _objects([], _pods, listed=True)),
+    "kueue": (_objects([], _workload), _objects([], _workload, listed=True)),
     "muri": (_MURI,),
     "openb": (
         _table(
@@ -172,6 +239,7 @@ WRITERS: Final[dict[str, tuple[Callable[..., bytes], ...]]] = {
             "@,2,1@5,606,vgg19,164,30",
         ),
     ),
+    "volcano": (_objects([], _pod_group), _objects([], _pod_group, listed=True)),
 }
 SAMPLES: Final = {name: tuple(write() for write in writers) for name, writers in WRITERS.items()}
 LAYOUTS: Final = [(name, number) for name, samples in SAMPLES.items() for number in range(len(samples))]

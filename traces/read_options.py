@@ -14,7 +14,11 @@ from gpusched_env.assignments import split_assignments
 from gpusched_env.errors import TraceError, unknown_name
 from gpusched_env.traces.parsing.roles import split_role
 
-MAPPED: Final = "csv"  # the format whose columns a mapping names
+# Option -> formats that it is for, and why no others
+ONLY_FOR: Final = {
+    "map": (("csv",), "map names the columns of a CSV of your own"),
+    "gpu_resource": (("kubernetes", "kueue", "volcano"), "gpu_resource names a resource of Kubernetes"),
+}
 
 
 @dataclass(frozen=True)
@@ -26,6 +30,8 @@ class ReadOptions:
     map : role -> column of a user's own CSV; allowed for the format ``csv`` only. A text such as
         ``arrival=submit_time,gpus=n`` is also accepted
     skip_bad_rows : True = malformed rows are skipped and the report counts them; False = the first one raises an error
+    gpu_resource : name of the resource of Kubernetes that is a GPU; "" = nvidia.com/gpu; allowed for the formats
+        ``kubernetes``, ``kueue`` and ``volcano`` only
     estimate : path of a CSV with predicted run times by job id, see
         :func:`gpusched_env.traces.estimates.join_estimates`; "" = no predictions
 
@@ -37,6 +43,7 @@ class ReadOptions:
     map: Mapping[str, str] = field(default_factory=dict)
     skip_bad_rows: bool = False
     estimate: str = ""
+    gpu_resource: str = ""
 
     def __post_init__(self) -> None:
         """Check every option; no file is opened."""
@@ -50,6 +57,8 @@ class ReadOptions:
             raise TraceError(f"skip_bad_rows is {self.skip_bad_rows!r}: give true or false")
         if not isinstance(self.estimate, str):
             raise TraceError(f"estimate is {self.estimate!r}: give the path of a CSV")
+        if not isinstance(self.gpu_resource, str):
+            raise TraceError(f"gpu_resource is {self.gpu_resource!r}: give the name of a resource, as amd.com/gpu")
 
     @classmethod
     def of(cls, source: str, name: str, options: Mapping[str, Any]) -> ReadOptions:
@@ -57,16 +66,23 @@ class ReadOptions:
 
         Raises
         ------
-        TraceError : an unknown option, a wrong value, or ``map`` for a format other than ``csv``
+        TraceError : an unknown option, a wrong value, or an option that the format does not have
         """
         for option in options:
             if option not in OPTIONS:
                 raise TraceError(f"workload {source}: {unknown_name('parameter', str(option), OPTIONS)}")
         checked = cls(**options)
-        if checked.map and name != MAPPED:
-            place = source.partition(":")[2]
-            raise TraceError(f"workload {source}: map names the columns of a CSV of your own: write {MAPPED}:{place}")
+        for option, (formats, reason) in ONLY_FOR.items():
+            if getattr(checked, option) and name not in formats:
+                choices = " or ".join(f"{one}:{source.partition(':')[2]}" for one in formats)
+                raise TraceError(f"workload {source}: {reason}: write {choices}")
         return checked
+
+    @property
+    def for_reader(self) -> dict[str, Any]:
+        """The options that the reader of the format takes itself."""
+        given = {"mapping": self.map, "gpu_resource": self.gpu_resource}
+        return {name: value for name, value in given.items() if value}
 
     @property
     def estimate_file(self) -> Path | None:

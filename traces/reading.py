@@ -38,6 +38,8 @@ from gpusched_env.traces.formats.helios import read_helios
 from gpusched_env.traces.formats.hydra import read_hydra
 from gpusched_env.traces.formats.hyperdrive import read_hyperdrive
 from gpusched_env.traces.formats.job_list import JOB_LIST
+from gpusched_env.traces.formats.kubernetes import read_kubernetes
+from gpusched_env.traces.formats.kueue import read_kueue
 from gpusched_env.traces.formats.muri import read_bsbf, read_muri
 from gpusched_env.traces.formats.openb import read_openb
 from gpusched_env.traces.formats.own_csv import read_csv
@@ -50,6 +52,7 @@ from gpusched_env.traces.formats.shockwave import read_shockwave
 from gpusched_env.traces.formats.slurm import read_slurm
 from gpusched_env.traces.formats.swf import read_swf
 from gpusched_env.traces.formats.tiresias import read_tiresias
+from gpusched_env.traces.formats.volcano import read_volcano
 from gpusched_env.traces.parsing.bad_rows import skipping_bad_rows
 from gpusched_env.traces.parsing.detection import (
     SWF_NUMBERS,
@@ -57,6 +60,7 @@ from gpusched_env.traces.parsing.detection import (
     arrays,
     bar_columns,
     columns,
+    kind,
     recognise,
     record,
     tab_fields,
@@ -66,7 +70,7 @@ from gpusched_env.traces.parsing.sources import AUTO, split, split_here
 from gpusched_env.traces.read_options import ReadOptions
 from gpusched_env.workload import Workload
 
-Reader = Callable[..., tuple[Workload, ReadReport]]  # (path); the reader of the format csv: (path, mapping)
+Reader = Callable[..., tuple[Workload, ReadReport]]  # (path), and the options ReadOptions.for_reader
 
 
 def read_saved(path: Path) -> tuple[Workload, ReadReport]:
@@ -90,6 +94,8 @@ READERS: Final[dict[str, Reader]] = {
     "helios": read_helios,
     "hydra": read_hydra,
     "hyperdrive": read_hyperdrive,
+    "kubernetes": read_kubernetes,
+    "kueue": read_kueue,
     "muri": read_muri,
     "openb": read_openb,
     "pai": read_pai,
@@ -104,6 +110,7 @@ READERS: Final[dict[str, Reader]] = {
     "slurm": read_slurm,
     "swf": read_swf,
     "tiresias": read_tiresias,
+    "volcano": read_volcano,
 }
 # Format with several files -> function that returns the paths of these files
 FILES: Final[dict[str, Callable[[Path], list[Path]]]] = {"pai-tables": pai_tables}
@@ -121,6 +128,8 @@ SIGNATURES: Final[dict[str, tuple[Signature, ...]]] = {
     "helios": (columns(*helios.ORIGINAL), columns(*JOB_LIST)),
     "hydra": (columns(*hydra.COLUMNS),),
     "hyperdrive": (columns(*hyperdrive.DATED), columns(*hyperdrive.PROCESSED, only=True)),
+    "kubernetes": (kind("Pod"),),
+    "kueue": (kind("Workload"),),
     "muri": (columns(*muri.COLUMNS),),
     "openb": (columns(*openb.COLUMNS),),
     "pai": (columns(*JOB_LIST),),
@@ -131,6 +140,7 @@ SIGNATURES: Final[dict[str, tuple[Signature, ...]]] = {
     "slurm": (bar_columns("state", "start", "end"),),
     "swf": (frozenset({SWF_NUMBERS}),),
     "tiresias": (columns(*tiresias.COLUMNS),),
+    "volcano": (kind("PodGroup"),),
 }
 # Format that auto:PATH never chooses -> the reason
 UNDETECTED: Final = {
@@ -211,8 +221,8 @@ def read_trace(source: str, **options: Any) -> tuple[Workload, ReadReport]:
     ----------
     source : ``format:path``; or ``auto:path``, for which the format is recognised by the beginning of the file; or
         ``format:@name``, which means the file that ``gpusched traces fetch name`` downloaded
-    options : ``map`` (columns of a user's own CSV), ``skip_bad_rows`` and ``estimate`` (predicted run times by job id);
-        see :class:`gpusched_env.traces.ReadOptions`
+    options : ``map`` (columns of a user's own CSV), ``skip_bad_rows``, ``estimate`` (predicted run times by job id)
+        and ``gpu_resource`` (for objects of Kubernetes); see :class:`gpusched_env.traces.ReadOptions`
 
     Raises
     ------
@@ -220,7 +230,7 @@ def read_trace(source: str, **options: Any) -> tuple[Workload, ReadReport]:
     """
     name, path = resolve_source(source)
     chosen = ReadOptions.of(source, name, options)
-    reader = partial(READERS[name], mapping=chosen.map) if chosen.map else READERS[name]
+    reader = partial(READERS[name], **chosen.for_reader)
     with skipping_bad_rows() if chosen.skip_bad_rows else nullcontext():
         workload, report = reader(path)
         if chosen.estimate_file is not None:

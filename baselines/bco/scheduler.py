@@ -85,6 +85,7 @@ class SjfBco(Scheduler):
     """
 
     relies_on_decisions = True
+    knows_partitions = False  # it chooses machines itself
     remembers_gpus = True
 
     policy: str = "bco"

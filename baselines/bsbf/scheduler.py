@@ -80,6 +80,7 @@ class SjfBsbf(Scheduler):
     strict: bool = False
     round_s: float = 0.0
     clairvoyant = True
+    knows_partitions = False  # it expects that no gang is preempted
 
     def __post_init__(self) -> None:
         """Check the parameters."""

@@ -146,6 +146,7 @@ class Dally(Scheduler):
     """
 
     relies_on_decisions = True
+    knows_partitions = False  # it chooses machines itself
 
     preset: str = "suite"
     policy: str = "dally"

@@ -62,6 +62,7 @@ class SlotScheduler(Scheduler):
     """
 
     clairvoyant = True
+    knows_partitions = False  # it counts the GPUs of the whole cluster
     slot_s: float
 
     def reset(self, view: ClusterView) -> None:

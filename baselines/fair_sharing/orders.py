@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from gpusched_env.baselines.queues.state import CAPACITY, FAIR, NO_LIMIT, NOTHING, START, Queues
+from gpusched_env.baselines.deserved.shares import is_overused
+from gpusched_env.baselines.queues.state import CAPACITY, FAIR, KAI, NO_LIMIT, NOTHING, START, VOLCANO, Queues
 from gpusched_env.baselines.queues.usage import below_caps
-from gpusched_env.baselines.queues.waiting import first_of, park
+from gpusched_env.baselines.queues.waiting import first_of, park, unclaimed_gpus
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.state import Run
 
@@ -14,7 +15,8 @@ def set_key(q: Queues, node: int) -> None:
     """Compute the key of a tenant; the lowest comes first, those below their minimum before all others.
 
     DRF: GPUs held / weight. FAIR: of tenants below min(quota, demand) GPUs held / that, of the others GPUs held /
-    weight. CAPACITY: GPUs held / quota; tenants without quota come last, by GPUs held / weight.
+    weight. CAPACITY: GPUs held / quota; tenants without quota come last, by GPUs held / weight. VOLCANO, KAI: GPUs held
+    / GPUs deserved; 1 if it deserves none but holds some.
     """
     t = q.tenants[node]
     held = float(t["held"])
@@ -28,6 +30,8 @@ def set_key(q: Queues, node: int) -> None:
     elif q.memory["policy"] == CAPACITY and t["quota"] > 0:
         t["needy"] = 1
         t["key"] = held / t["quota"]
+    elif q.memory["policy"] in (VOLCANO, KAI):
+        t["key"] = held / t["deserved"] if t["deserved"] > 0.0 else min(held, 1.0)
 
 
 @kernel
@@ -66,13 +70,13 @@ def find_job(sim: Run, q: Queues, leaf: int, most: int) -> int:
 def serve(sim: Run, q: Queues) -> int:
     """Return START if the job ``job`` starts next, otherwise NOTHING."""
     m = q.memory
-    free = sim.world["free_gpus"]
+    free = unclaimed_gpus(sim, q)
     if free == 0:
         return NOTHING
     for leaf in range(1, len(q.tenants)):
         t = q.tenants[leaf]
         t["line"] = -1
-        if t["open"]:
+        if t["open"] and not (m["policy"] == VOLCANO and is_overused(q, leaf)):
             t["line"] = find_job(sim, q, leaf, NO_LIMIT if m["strict"] else free)
             t["open"] = t["line"] >= 0
     leaf = first_tenant(q)

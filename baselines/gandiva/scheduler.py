@@ -69,6 +69,7 @@ class Gandiva(Scheduler):
     """
 
     relies_on_decisions = True
+    knows_partitions = False  # it chooses machines itself
     remembers_gpus = True
 
     quantum_s: float = 60.0

@@ -104,6 +104,8 @@ class Gavel(Scheduler):
     prices: tuple[float, ...] = ()
     seed: int = 0
 
+    knows_partitions = False  # it chooses machines itself
+
     def __post_init__(self) -> None:
         """Check the parameters."""
         if self.policy not in POLICIES:

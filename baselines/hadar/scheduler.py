@@ -89,6 +89,7 @@ class Hadar(Scheduler):
     guard_patience_s: float = 3_600.0
 
     clairvoyant = True
+    knows_partitions = False  # it chooses machines itself
 
     def __post_init__(self) -> None:
         """Check the parameters."""

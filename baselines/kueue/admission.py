@@ -2,58 +2,85 @@
 
 from __future__ import annotations
 
-from typing import Final
-
+from gpusched_env.baselines.kueue.fair_victims import fair_victims
 from gpusched_env.baselines.kueue.shares import share_of
-from gpusched_env.baselines.kueue.victims import could_preempt, find_victims, gang_of, is_stopping
+from gpusched_env.baselines.kueue.victims import (
+    NO_VICTIMS,
+    changes,
+    classic_victims,
+    could_preempt,
+    count_stopping,
+    gang_of,
+    would_fit,
+)
 from gpusched_env.baselines.listed.lines import before
-from gpusched_env.baselines.queues.state import NEVER, NOTHING, PREEMPT, START, Queues
-from gpusched_env.baselines.queues.usage import available, below_caps, give, take
-from gpusched_env.baselines.queues.waiting import first_of, park, park_for_now
+from gpusched_env.baselines.queues.state import NOTHING, PREEMPT, START, Queues
+from gpusched_env.baselines.queues.usage import admits, give, take
+from gpusched_env.baselines.queues.waiting import claim, first_claim, first_of, park, park_for_now, unclaimed_gpus
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.state import Run
 
 GATHER, SERVE, EVICT, ENTER = range(4)  # stages of a cycle
-FITS: Final = 1  # mode of an entry; otherwise it preempts
+PREEMPTS, FITS = range(2)  # modes of an entry
 
 
 @kernel
 def fits_now(sim: Run, q: Queues, leaf: int, gpus: int) -> bool:
     """Return whether GPUs are free and quota is available."""
-    if gpus > sim.world["free_gpus"] - q.memory["held_back_gpus"]:
-        return False
-    return available(q, leaf) >= gpus and below_caps(q, leaf, gpus)
+    return gpus <= unclaimed_gpus(sim, q) and admits(q, leaf, gpus)
+
+
+@kernel(lazy=True)
+def find_victims(sim: Run, q: Queues, leaf: int, row: int) -> int:
+    """Write the victims of a job of ``leaf`` to ``targets``; return their number, or NO_VICTIMS.
+
+    The result is 0 if the job fits as soon as the jobs that are in a checkpoint have gone.
+    """
+    count_stopping(q, -1)
+    if would_fit(sim, q, leaf, gang_of(q, row), 0, True):
+        found = 0
+    elif q.memory["by_share"]:
+        found = fair_victims(sim, q, leaf, row)
+    else:
+        found = classic_victims(sim, q, leaf, row)
+    count_stopping(q, 1)
+    return found
 
 
 @kernel
 def gather(sim: Run, q: Queues) -> None:
-    """Let the first job of each queue ask; park jobs that neither fit nor can preempt."""
+    """Let the first job of each queue ask, or only jobs with claims; park jobs that neither fit nor can preempt."""
     m = q.memory
-    preempts = m["within"] != NEVER or m["reclaim"] != NEVER
     m["entries"] = 0
+    m["borrowers"] = 0
+    for leaf in range(1, len(q.tenants)):
+        t = q.tenants[leaf]
+        m["borrowers"] += t["lines"] > 0 and t["use"] > t["sub"]
+    most = sim.world["gpus"] if m["preempts"] else sim.world["free_gpus"]
     for leaf in range(1, len(q.tenants)):
         t = q.tenants[leaf]
         t["line"] = -1
         while t["open"] and t["line"] < 0:
-            most = sim.world["gpus"] if preempts else sim.world["free_gpus"]
-            line = first_of(sim, q, leaf, most)
+            line = first_claim(q, leaf) if m["claiming"] else first_of(sim, q, leaf, most)
             if line < 0:
-                t["open"] = 0
+                t["open"] = m["claiming"]
                 break
-            gpus = q.lines[line]["gpus"]
-            if fits_now(sim, q, leaf, gpus):
-                t["mode"] = FITS
-            else:
-                row = q.waiters[q.lines[line]["begin"]]
-                if not preempts or not could_preempt(q, leaf, row) or find_victims(sim, q, leaf, row) == 0:
-                    if m["again"]:  # its chances may change without a release
+            row = q.waiters[q.lines[line]["begin"]]
+            t["mode"] = FITS
+            if not fits_now(sim, q, leaf, q.lines[line]["gpus"]):
+                found = NO_VICTIMS
+                m["spared"] = 0
+                if m["claiming"] or (m["preempts"] and could_preempt(q, leaf, row)):
+                    found = find_victims(sim, q, leaf, row)
+                if found < 0 or (found == 0 and not m["claiming"]):
+                    if m["spared"]:  # its chances may change without a release
                         park_for_now(q, line)
                     else:
                         park(sim, q, line)
                     continue
-                t["mode"] = 0
+                t["mode"] = PREEMPTS
             t["line"] = line
-            t["borrowing"] = t["use"] + gpus > t["sub"]
+            t["borrowing"] = t["use"] + q.lines[line]["gpus"] > t["sub"]
             m["entries"] += 1
 
 
@@ -104,26 +131,14 @@ def fairest_entry(q: Queues) -> int:
 
 @kernel
 def evict(sim: Run, q: Queues) -> bool:
-    """Set ``job`` to the next victim that still runs; return False if there is none."""
+    """Set ``job`` to the next victim; return False if there is none."""
     m = q.memory
-    while m["at"] < m["targets"]:
-        row = q.targets[m["at"]]
-        m["at"] += 1
-        if not is_stopping(sim, row):
-            m["job"] = row
-            return True
-    return False
-
-
-@kernel
-def keep_for(sim: Run, q: Queues, leaf: int, gpus: int) -> None:
-    """Keep quota and free GPUs for a job whose victims are in a checkpoint, until the next decision point."""
-    stopping = 0
-    for i in range(q.memory["targets"]):
-        stopping += gang_of(q, q.targets[i])
-    take(q, leaf, gpus)
-    q.tenants[leaf]["kept"] += gpus
-    q.memory["held_back_gpus"] += max(0, gpus - stopping)
+    if m["at"] == m["targets"]:
+        return False
+    m["job"] = q.targets[m["at"]]
+    q.evicted[m["job"]] = changes(sim)
+    m["at"] += 1
+    return True
 
 
 @kernel(lazy=True)
@@ -133,9 +148,12 @@ def admit(sim: Run, q: Queues) -> int:
     while True:
         if m["stage"] == GATHER:
             gather(sim, q)
-            if m["entries"] == 0:
+            if m["entries"] > 0:
+                m["stage"] = SERVE
+            elif m["claiming"]:
+                m["claiming"] = 0
+            else:
                 return NOTHING
-            m["stage"] = SERVE
         elif m["stage"] == SERVE:
             if m["entries"] == 0:
                 m["stage"] = GATHER
@@ -153,7 +171,7 @@ def admit(sim: Run, q: Queues) -> int:
                     return START
             else:
                 m["targets"] = find_victims(sim, q, leaf, row)
-                if m["targets"] > 0:
+                if m["targets"] > 0 or (m["targets"] == 0 and m["claiming"]):
                     m["at"] = 0
                     t["cursor"] = line
                     m["stage"] = EVICT
@@ -169,5 +187,4 @@ def admit(sim: Run, q: Queues) -> int:
             if fits_now(sim, q, leaf, gpus):
                 m["job"] = q.waiters[q.lines[line]["begin"]]
                 return START
-            keep_for(sim, q, leaf, gpus)
-            park_for_now(q, line)
+            claim(q, line)

@@ -122,7 +122,7 @@ def join_lines(sim: Run, plan: ListState) -> None:
         if sim.jobs[row]["status"] == WAITING:
             set_key(sim, plan, row)
             join_line(plan.lines, plan.waiters, plan.keys, plan.ranks, plan.line_of[sim.jobs[row]["gpus"]], row)
-        else:  # its checkpoint is still being written
+        elif i >= arrivals:  # its checkpoint is still being written
             plan.left[kept] = row
             kept += 1
     r["lined"] += arrivals

@@ -55,13 +55,15 @@ class ListedRun(CompiledLoop):
     """Simulate a run from its first event on by :class:`ListRules`."""
 
     def __init__(self, simulation: Simulation, rules: ListRules) -> None:
+        # Loops that order running jobs, too, must have seen their starts.
+        self.takes_over = not rules.preempts and rules.order in (key_kernels.ARRIVAL, key_kernels.SIZE)
         instance = simulation.instance
         jobs = len(instance.workload)
         memory = np.zeros((), LIST_DTYPE)
         for name in ("order", "preempts", "strict", "by_gpus", "incumbents", "packlimit", "round_s"):
             memory[name] = getattr(rules, name)
         memory["rule"], memory["skewed_rule"] = rule_number(rules.placement), rule_number("consolidate")
-        memory["monotone"] = rules.placement not in _ERRATIC and bool(np.isfinite(instance.iteration_s).all())
+        memory["monotone"] = rules.placement not in _ERRATIC and instance.is_open
         memory["longest_s"] = simulation.arrays.jobs["ideal_s"].max()
         gangs = instance.workload.jobs["gpus"]
         skew = np.ascontiguousarray(instance.workload.profiles.rows["skew"][instance.workload.jobs["profile"]])

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from gpusched_env.baselines.deserved.cycle import arrange
 from gpusched_env.baselines.fair_sharing.orders import serve
 from gpusched_env.baselines.kueue.admission import admit
 from gpusched_env.baselines.loop_kernels import ASLEEP, DECIDES, sleep
-from gpusched_env.baselines.queues.state import KUEUE, NOTHING, START, Queues
+from gpusched_env.baselines.queues.state import KAI, KUEUE, NOTHING, START, VOLCANO, Queues
 from gpusched_env.baselines.queues.waiting import begin_point, follow, settle
 from gpusched_env.core.events import BUFFER_FULL, DECIDE, LOG_FULL, preempt, start
 from gpusched_env.core.handle import kernel
@@ -22,6 +23,8 @@ def next_action(sim: Run, q: Queues) -> int:
         m["action"] = NOTHING
     elif m["policy"] == KUEUE:
         m["action"] = admit(sim, q)
+    elif m["policy"] in (VOLCANO, KAI):
+        m["action"] = arrange(sim, q)
     else:
         m["action"] = serve(sim, q)
     return m["action"]

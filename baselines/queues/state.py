@@ -12,8 +12,9 @@ from gpusched_env.errors import SchedulerError
 from gpusched_env.instance import Instance
 from gpusched_env.tenants import PRIORITY, UNLIMITED
 
-# Policies: who comes first (fair_sharing/orders.py), or Kueue's cycle (kueue/admission.py).
-KUEUE, DRF, FAIR, CAPACITY = range(4)
+# Policies: who comes first (fair_sharing/orders.py), and the cycles of Kueue (kueue/admission.py), and of Volcano and
+# KAI (deserved/cycle.py).
+KUEUE, DRF, FAIR, CAPACITY, VOLCANO, KAI = range(6)
 # Policies of preemption in a queue and between queues of Kueue.
 NEVER, LOWER, NEWER, ANY = range(4)
 # What the scheduler does next.
@@ -23,7 +24,7 @@ NO_LIMIT: Final = 1 << 40  # [GPU]
 QUEUES_DTYPE: Final = np.dtype(
     [
         # rules, fixed
-        ("policy", "<i8"),  # KUEUE, DRF, FAIR or CAPACITY
+        ("policy", "<i8"),  # KUEUE, DRF, FAIR, CAPACITY, VOLCANO or KAI
         ("rule", "<i8"),  # number of the placement rule
         ("strict", "<i8"),  # 1 = the first job that does not fit blocks: Kueue its queue, the others all jobs
         ("within", "<i8"),  # NEVER, LOWER, NEWER: which jobs of its own queue a job may preempt
@@ -32,6 +33,7 @@ QUEUES_DTYPE: Final = np.dtype(
         ("threshold", "<f8"),
         ("by_share", "<i8"),  # 1 = Kueue's fair sharing
         ("initial", "<i8"),  # 1 = its second strategy (LessThanInitialShare) is on
+        ("preempts", "<i8"),  # 1 = jobs may preempt others; computed by :func:`build`
         # state of the loop
         ("phase", "<i8"),
         ("idle", "<i8"),
@@ -43,13 +45,19 @@ QUEUES_DTYPE: Final = np.dtype(
         ("point", "<i8"),  # number of the decision point
         ("returns", "<i8"),  # WORLD.returns when all queues were opened
         ("again", "<i8"),  # 1 = some job may find a place at the next decision point, even if no GPUs come free
-        ("held_back_gpus", "<i8"),  # [GPU] free, but kept for jobs whose victims are in a checkpoint
+        ("stopping", "<i8"),  # jobs that are in a checkpoint
+        ("claims", "<i8"),  # jobs that claim the GPUs of such jobs at this decision point
+        ("claimed_gpus", "<i8"),  # [GPU] their gangs
+        ("claiming", "<i8"),  # 1 = jobs with claims of the last decision point are served, before all others
         # state of a cycle of Kueue
         ("stage", "<i8"),
         ("entries", "<i8"),
         ("leaf", "<i8"),
         ("targets", "<i8"),
         ("at", "<i8"),
+        ("borrowers", "<i8"),  # leaves that borrow
+        ("spared", "<i8"),  # 1 = the last search has met jobs that may be preempted at the next decision point
+        ("search", "<i8"),  # number of searches for victims so far
     ]
 )
 TENANT_DTYPE: Final = np.dtype(
@@ -64,14 +72,17 @@ TENANT_DTYPE: Final = np.dtype(
         ("most", "<i8"),  # [GPU] cap of ``held``
         ("begin", "<i8"),  # first of its lines
         ("lines", "<i8"),  # number of its lines: one for each gang size of its jobs; inner tenants have none
+        ("runners", "<i8"),  # first of its entries of ``runners``
         # present state
         ("use", "<i8"),  # [GPU] used of ``sub``; of inner tenants without what the tenants below use of their ``guar``
         ("held", "<i8"),  # [GPU] that its jobs hold
         ("asks", "<i8"),  # [GPU] that its waiting jobs ask for
         ("waiting", "<i8"),  # jobs
         ("open", "<i8"),  # 0 = no waiting job of this leaf can start
-        ("kept", "<i8"),  # [GPU] counted in ``use`` for a job whose victims are in a checkpoint
-        ("floor", "<f8"),  # no running job of this leaf has a lower priority
+        ("kept", "<i8"),  # [GPU] counted in ``use`` and ``held`` for jobs with claims
+        ("request", "<f8"),  # [GPU] of Volcano and KAI
+        ("deserved", "<f8"),  # [GPU]
+        ("running", "<i8"),  # jobs of this leaf that run and are in no checkpoint
         # scratch
         ("line", "<i8"),  # line of the job that asks in this cycle; -1 = none
         ("mode", "<i8"),
@@ -80,8 +91,9 @@ TENANT_DTYPE: Final = np.dtype(
         ("key", "<f8"),
         ("needy", "<i8"),
         ("cursor", "<i8"),
-        ("left", "<i8"),  # candidates that a strategy of fair sharing has not tried
-        ("later", "<i8"),  # candidates that are left for the next strategy
+        ("next", "<i8"),  # index in its ``runners`` of the next candidate of a search for victims; -1 = none
+        ("left", "<i8"),  # 1 = a strategy of fair sharing has candidates to try
+        ("later", "<i8"),  # 1 = the second strategy has
     ]
 )
 PARKED_DTYPE: Final = np.dtype(
@@ -89,6 +101,7 @@ PARKED_DTYPE: Final = np.dtype(
         ("row", "<i8"),  # job that found no place; the line is parked while this is its first job
         ("returns", "<i8"),  # WORLD.returns then
         ("point", "<i8"),  # or: number of the decision point until whose end the line is parked
+        ("claims", "<i8"),  # 1 = at that decision point, the job claimed GPUs of jobs in a checkpoint
     ]
 )
 
@@ -105,13 +118,14 @@ class Queues(Handle):
     waiters = array(np.int32, "jobs")
     keys = array(np.float64, "jobs")  # - priority
     ranks = array(np.float64, "jobs")  # 0: jobs of one priority are served in the order of their rows
-    # jobs that may be preempted
-    victims = array(np.int32, "replicas")
-    scratch = array(np.int32, "replicas")
-    targets = array(np.int32, "replicas")
-    states = array(np.int8, "replicas")  # of ``victims``
+    # running jobs
+    runners = array(np.int32, "jobs")  # of each leaf, the next victim last (queues/runners.py)
+    stopping = array(np.int32, "replicas")  # jobs in a checkpoint
+    targets = array(np.int32, "replicas")  # victims that a search has found
     priorities = array(np.float64, "jobs")
     latest = array(np.float64, "jobs")  # - number of the latest start
+    evicted = array(np.int64, "jobs")  # arrivals and completions up to the latest preemption; -1 = none
+    found_in = array(np.int64, "jobs")  # the latest search that has chosen the job as a victim
 
 
 def subtree_quotas(parent: np.ndarray, quota: np.ndarray, lend: np.ndarray, gpus: int) -> dict[str, np.ndarray]:
@@ -173,15 +187,17 @@ def build(instance: Instance, replicas: int, rules: dict[str, int | float]) -> Q
     lines["gpus"], lines["begin"] = kinds[1], np.cumsum(counts) - counts
     leaves, first, widths = np.unique(kinds[0], return_index=True, return_counts=True)
     tenants["begin"][leaves], tenants["lines"][leaves] = first, widths
+    tenants["runners"][leaves] = lines["begin"][first]  # a leaf never runs more jobs than it has
     _check_sizes(instance, tenants, kinds, rules["policy"] == KUEUE)
 
     priorities = workload.told(PRIORITY) if PRIORITY in workload.attributes else np.zeros(jobs)
     memory = np.zeros((), QUEUES_DTYPE)
     for name, value in rules.items():
         memory[name] = value
+    memory["preempts"] = memory["within"] != NEVER or memory["reclaim"] != NEVER
     parked = np.zeros(len(lines), PARKED_DTYPE)
     parked["row"] = -1
-    victims, scratch, targets = (np.zeros(replicas, np.int32) for _ in range(3))
+    stopping, targets = (np.zeros(replicas, np.int32) for _ in range(2))
     return Queues(
         memory=memory,
         tenants=tenants,
@@ -192,12 +208,13 @@ def build(instance: Instance, replicas: int, rules: dict[str, int | float]) -> Q
         waiters=np.zeros(jobs, np.int32),
         keys=-priorities,
         ranks=np.zeros(jobs),
-        victims=victims,
-        scratch=scratch,
+        runners=np.zeros(jobs, np.int32),
+        stopping=stopping,
         targets=targets,
-        states=np.zeros(replicas, np.int8),
         priorities=priorities,
         latest=np.zeros(jobs),
+        evicted=np.full(jobs, -1),
+        found_in=np.zeros(jobs, np.int64),
     )
 
 

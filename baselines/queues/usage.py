@@ -6,7 +6,7 @@ resource_node.go). The unit of all amounts is GPU.
 
 from __future__ import annotations
 
-from gpusched_env.baselines.queues.state import Queues
+from gpusched_env.baselines.queues.state import KUEUE, Queues
 from gpusched_env.core.handle import kernel
 
 
@@ -60,6 +60,12 @@ def below_caps(q: Queues, leaf: int, gpus: int) -> bool:
             return False
         node = q.tenants[node]["parent"]
     return True
+
+
+@kernel
+def admits(q: Queues, leaf: int, gpus: int) -> bool:
+    """Return whether the jobs of ``leaf`` may take ``gpus`` more GPUs, by their caps and, with Kueue, by the quotas."""
+    return below_caps(q, leaf, gpus) and (q.memory["policy"] != KUEUE or available(q, leaf) >= gpus)
 
 
 @kernel

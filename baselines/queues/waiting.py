@@ -2,18 +2,20 @@
 
 A leaf has a line for each gang size. If the first job of a line finds no place, no other job of the line does, as it
 is of lower priority or newer. The line is then parked until GPUs come free or another job becomes its first.
+
+A job whose victims are in a checkpoint claims their GPUs. At each decision point the jobs with claims are served first,
+until their victims have gone; otherwise others could take the GPUs, and jobs could preempt each other in circles.
 """
 
 from __future__ import annotations
 
-import numpy as np
-
 from gpusched_env.baselines.listed.lines import before, join_line, leave_line
+from gpusched_env.baselines.queues.runners import add_runner, add_stopping, drop_runner, drop_stopping, forget_runners
 from gpusched_env.baselines.queues.state import KUEUE, NOTHING, START, Queues
-from gpusched_env.baselines.queues.usage import ask, give, hold, take
+from gpusched_env.baselines.queues.usage import ask, hold
 from gpusched_env.core.handle import kernel
-from gpusched_env.core.state import WAITING, Run
-from gpusched_env.event_log import ARRIVAL, COMPLETE, RELEASE, RESUME
+from gpusched_env.core.state import CHECKPOINTING, WAITING, Run
+from gpusched_env.event_log import ARRIVAL, COMPLETE, PREEMPT, RELEASE, RESUME
 from gpusched_env.event_log import START as STARTED
 
 
@@ -29,7 +31,7 @@ def join(q: Queues, row: int) -> None:
 
 @kernel
 def follow(sim: Run, q: Queues) -> None:
-    """Follow the records of the log that are new: arrivals, starts, releases and completions."""
+    """Follow the records of the log that are new."""
     m = q.memory
     for i in range(m["read"], sim.world["events"]):
         event = sim.events[i]
@@ -46,11 +48,18 @@ def follow(sim: Run, q: Queues) -> None:
             leave_line(q.lines, q.waiters, q.keys, q.ranks, line)
             ask(q, leaf, -1, -gpus)
             hold(q, leaf, gpus)
-            q.tenants[leaf]["floor"] = min(q.tenants[leaf]["floor"], q.priorities[row])
+            if m["preempts"]:
+                add_runner(sim, q, row)
+        elif kind == PREEMPT:
+            drop_runner(q, row)
+            add_stopping(q, row)
         elif kind == COMPLETE:
             hold(q, leaf, -gpus)
+            if m["preempts"]:
+                drop_runner(q, row)
         elif kind == RELEASE:
             hold(q, leaf, -gpus)
+            drop_stopping(q, row)
             join(q, row)
     m["read"] = sim.world["events"]
 
@@ -64,18 +73,23 @@ def recount(sim: Run, q: Queues) -> None:
         t["held"] = 0
         t["asks"] = 0
         t["waiting"] = 0
-        t["floor"] = -np.inf
+    forget_runners(q)
     for line in range(len(q.lines)):
         q.lines[line]["count"] = 0
     first = sim.world["first_waiting"]
     for i in range(first, first + sim.world["waiting"]):
         join(q, sim.waiting[i])
     for i in range(sim.world["running"]):
-        line = q.line_of[sim.replicas[sim.running[i]]["job"]]
+        r = sim.replicas[sim.running[i]]
+        line = q.line_of[r["job"]]
         hold(q, q.owner[line], q.lines[line]["gpus"])
+        if r["phase"] == CHECKPOINTING:
+            add_stopping(q, r["job"])
+        elif q.memory["preempts"]:
+            add_runner(sim, q, r["job"])
     for node in range(len(q.tenants)):
         if q.tenants[node]["kept"] > 0:
-            take(q, node, q.tenants[node]["kept"])
+            hold(q, node, q.tenants[node]["kept"])
     q.memory["read"] = sim.world["events"]
 
 
@@ -90,7 +104,7 @@ def begin_point(sim: Run, q: Queues) -> None:
     if m["again"]:
         m["again"] = 0
         m["returns"] = -1
-    unkeep(q)
+    end_claims(q)
     open_all(sim, q)
 
 
@@ -140,6 +154,7 @@ def park(sim: Run, q: Queues, line: int) -> None:
     p["row"] = q.waiters[q.lines[line]["begin"]]
     p["returns"] = sim.world["returns"]
     p["point"] = -1
+    p["claims"] = 0
 
 
 @kernel
@@ -149,6 +164,7 @@ def park_for_now(q: Queues, line: int) -> None:
     p["row"] = q.waiters[q.lines[line]["begin"]]
     p["returns"] = -1
     p["point"] = q.memory["point"]
+    p["claims"] = 0
     q.memory["again"] = 1
 
 
@@ -164,10 +180,51 @@ def settle(sim: Run, q: Queues) -> None:
 
 
 @kernel
-def unkeep(q: Queues) -> None:
-    """End all reservations for jobs whose victims are in a checkpoint."""
-    for node in range(len(q.tenants)):
-        if q.tenants[node]["kept"] > 0:
-            give(q, node, q.tenants[node]["kept"])
-            q.tenants[node]["kept"] = 0
-    q.memory["held_back_gpus"] = 0
+def claim(q: Queues, line: int) -> None:
+    """Keep quota and GPUs for the first job of a line, whose victims are in a checkpoint, in this decision point."""
+    m = q.memory
+    gpus = q.lines[line]["gpus"]
+    hold(q, q.owner[line], gpus)
+    q.tenants[q.owner[line]]["kept"] += gpus
+    m["claims"] += 1
+    m["claimed_gpus"] += gpus
+    park_for_now(q, line)
+    q.parked[line]["claims"] = 1
+
+
+@kernel
+def unclaimed_gpus(sim: Run, q: Queues) -> int:
+    """Return the number of free GPUs, without those that jobs with claims need besides those of their victims [GPU]."""
+    gpus: int = sim.world["free_gpus"] - max(0, q.memory["claimed_gpus"] - sim.world["checkpointing_gpus"])
+    return gpus
+
+
+@kernel
+def end_claims(q: Queues) -> None:
+    """Give back what the last decision point has kept; its claims are served first."""
+    m = q.memory
+    m["claiming"] = m["claims"] > 0
+    m["claims"] = 0
+    m["claimed_gpus"] = 0
+    if m["claiming"]:
+        for node in range(len(q.tenants)):
+            if q.tenants[node]["kept"] > 0:
+                hold(q, node, -q.tenants[node]["kept"])
+                q.tenants[node]["kept"] = 0
+
+
+@kernel
+def first_claim(q: Queues, leaf: int) -> int:
+    """Find the line of ``leaf`` whose first job had a claim at the last decision point and comes next; -1 = none."""
+    best = -1
+    first = -1
+    begin = q.tenants[leaf]["begin"]
+    for line in range(begin, begin + q.tenants[leaf]["lines"]):
+        p = q.parked[line]
+        if q.lines[line]["count"] == 0 or p["claims"] == 0 or p["point"] != q.memory["point"] - 1:
+            continue
+        row = q.waiters[q.lines[line]["begin"]]
+        if p["row"] == row and (best < 0 or before(q.keys, q.ranks, row, first)):
+            best = line
+            first = row
+    return best

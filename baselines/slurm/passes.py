@@ -6,6 +6,7 @@ import math
 
 from gpusched_env.baselines.loop_kernels import ASLEEP, DECIDES, sleep, wake_at
 from gpusched_env.baselines.slurm.backfill import begin_cycle, fill_next, leave_queue
+from gpusched_env.baselines.slurm.cells import fits_now
 from gpusched_env.baselines.slurm.preemption import choose_victims
 from gpusched_env.baselines.slurm.queue import sort_queue, update_queue
 from gpusched_env.baselines.slurm.state import (
@@ -26,7 +27,7 @@ from gpusched_env.baselines.slurm.state import (
     SlurmState,
 )
 from gpusched_env.baselines.slurm.usage import count_held, count_rates, count_usage, is_over
-from gpusched_env.core.events import BUFFER_FULL, DECIDE, LOG_FULL, preempt, start
+from gpusched_env.core.events import BUFFER_FULL, DECIDE, EXPLICIT, LOG_FULL, preempt, start
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.placement.placing import fits
 from gpusched_env.core.state import Run
@@ -94,6 +95,8 @@ def line_up(sim: Run, plan: SlurmState) -> None:
         count_held(sim, plan)
     m["at"] = m["begin"]
     m["tested"] = 0
+    for p in range(len(plan.stopped)):
+        plan.stopped[p] = 0
     m["phase"] = MAIN
 
 
@@ -101,7 +104,8 @@ def line_up(sim: Run, plan: SlurmState) -> None:
 def first_start(sim: Run, plan: SlurmState) -> int:
     """Continue the main pass; return the job that starts, -1 = none.
 
-    The pass ends at the first job that cannot start. Jobs that a limit of their tenant holds back block no others.
+    The pass ends at the first job that cannot start; with partitions, it goes on with the jobs of other partitions.
+    Jobs that a limit of their tenant holds back block no others.
     """
     m = plan.memory
     while m["at"] < m["end"] and m["tested"] < m["depth"]:
@@ -111,7 +115,10 @@ def first_start(sim: Run, plan: SlurmState) -> int:
             m["at"] += 1
             continue
         m["tested"] += 1
-        if fits(sim, sim.jobs[row]["job_class"], gang, m["rule"]):
+        if plan.stopped[plan.partition[row]]:
+            m["at"] += 1
+            continue
+        if fits_now(sim, plan, row) if m["divided"] else fits(sim, sim.jobs[row]["job_class"], gang, m["rule"]):
             leave_queue(plan, m["at"], row, gang)
             m["at"] += 1
             return row
@@ -121,7 +128,10 @@ def first_start(sim: Run, plan: SlurmState) -> int:
             if m["victims"] > 0:
                 m["phase"] = VICTIMS
                 return -1
-        break
+        if m["divided"] == 0:
+            break
+        plan.stopped[plan.partition[row]] = 1
+        m["at"] += 1
     m["phase"] = CYCLE
     return -1
 
@@ -138,7 +148,9 @@ def play_slurm(sim: Run, plan: SlurmState) -> int:
         if m["kind"] == UNKNOWN:
             m["kind"] = next_step(sim, plan)
         if m["kind"] == START:
-            if start(sim, m["row"], m["rule"], 0, False, 0) == BUFFER_FULL:
+            rule = EXPLICIT if m["divided"] else m["rule"]  # the GPUs are in ``chosen``
+            explicit = sim.jobs[m["row"]]["gpus"] if m["divided"] else 0
+            if start(sim, m["row"], rule, explicit, False, 0) == BUFFER_FULL:
                 return LOG_FULL
         elif m["kind"] == PREEMPT:
             if preempt(sim, m["row"]) == BUFFER_FULL:

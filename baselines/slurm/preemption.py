@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpusched_env.baselines.slurm.cells import needed, useful_gpus
 from gpusched_env.baselines.slurm.state import SlurmState
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.placement.placing import goes_anywhere_now
@@ -16,11 +17,18 @@ def goes_first(sim: Run, plan: SlurmState, one: int, other: int) -> bool:
         also = sim.replicas[sim.jobs[other]["replica"]]["start_s"]
         if begun != also:
             return begun > also
-    elif plan.keys[one] != plan.keys[other]:
-        return plan.keys[one] > plan.keys[other]
+    elif plan.ladder[one] != plan.ladder[other]:
+        return plan.ladder[one] > plan.ladder[other]
     if plan.ranks[one] != plan.ranks[other]:
         return plan.ranks[one] > plan.ranks[other]
     return one < other
+
+
+@kernel
+def freed_by(sim: Run, plan: SlurmState, row: int, victim: int) -> int:
+    """Return the GPUs of a running job that a waiting job could use [GPU]."""
+    number = sim.jobs[victim]["replica"]
+    return useful_gpus(sim, row, number) if plan.memory["divided"] else sim.replicas[number]["gpus"]
 
 
 @kernel
@@ -33,8 +41,15 @@ def choose_victims(sim: Run, plan: SlurmState, row: int) -> int:
     """
     w = sim.world
     m = plan.memory
-    need = sim.jobs[row]["gpus"] - w["free_gpus"] - w["checkpointing_gpus"]
-    if need <= 0 or not goes_anywhere_now(sim, sim.jobs[row]["job_class"], m["rule"]):
+    if m["divided"]:
+        need = needed(sim, plan, row)
+        if sim.rules[m["rule"]]["anywhere"] == 0:
+            return 0
+    else:
+        need = sim.jobs[row]["gpus"] - w["free_gpus"] - w["checkpointing_gpus"]
+        if not goes_anywhere_now(sim, sim.jobs[row]["job_class"], m["rule"]):
+            return 0
+    if need <= 0:
         return 0
     count = 0
     gpus = 0
@@ -42,10 +57,12 @@ def choose_victims(sim: Run, plan: SlurmState, row: int) -> int:
         r = sim.replicas[sim.running[i]]
         job = r["job"]
         ran_s = w["clock_s"] - r["start_s"]
-        if r["phase"] == ACTIVE and ran_s > 0.0 and ran_s >= m["exempt_s"] and plan.keys[job] > plan.keys[row]:
-            plan.victims[count] = job
-            count += 1
-            gpus += r["gpus"]
+        if r["phase"] == ACTIVE and ran_s > 0.0 and ran_s >= m["exempt_s"] and plan.ladder[job] > plan.ladder[row]:
+            frees = freed_by(sim, plan, row, job)
+            if frees > 0:
+                plan.victims[count] = job
+                count += 1
+                gpus += frees
     if gpus < need:
         return 0
     chosen = 0
@@ -58,10 +75,10 @@ def choose_victims(sim: Run, plan: SlurmState, row: int) -> int:
         job = plan.victims[best]
         plan.victims[best] = plan.victims[chosen]
         plan.victims[chosen] = job
-        gpus += sim.replicas[sim.jobs[job]["replica"]]["gpus"]
+        gpus += freed_by(sim, plan, row, job)
         chosen += 1
     for i in range(chosen - 1, -1, -1):
-        spare = sim.replicas[sim.jobs[plan.victims[i]]["replica"]]["gpus"]
+        spare = freed_by(sim, plan, row, plan.victims[i])
         if gpus - spare >= need:
             gpus -= spare
             chosen -= 1

@@ -13,6 +13,7 @@ from gpusched_env.baselines.loop_kernels import PAUSED
 from gpusched_env.baselines.slurm import passes as slurm_passes
 from gpusched_env.baselines.slurm import priority
 from gpusched_env.baselines.slurm.fair_share import FairTree, decay
+from gpusched_env.baselines.slurm.profile import BLOCK
 from gpusched_env.baselines.slurm.state import CONSERVATIVE, EASY, NONE, RULES_DTYPE, SlurmState
 from gpusched_env.core import events
 from gpusched_env.core.placement.rules import rule_number
@@ -38,21 +39,30 @@ class SlurmRun:
 
     def __init__(self, instance: Instance, rules: Slurm) -> None:
         self._rules = rules
+        self._divided = instance.node_sets is not None
         self.tree, of_job = instance.tenancy
         self._shares = FairTree(self.tree.parent, self.tree.weight)
         jobs, tenants = len(instance.workload), len(self.tree.names)
         self.memory = np.zeros((), RULES_DTYPE)
         limits = limits_s(instance, rules.limits, rules.default_limit_s)
         classes = priority_classes(instance)
+        partition, tiers = self._partitions(instance)
+        slots = math.ceil(rules.bf_window_s / rules.bf_resolution_s)
         order, scratch = np.zeros(jobs, np.int32), np.zeros(jobs, np.int32)
         holds, rate, tests = (np.zeros(tenants, np.int64) for _ in range(3))
         recent, usage, factor = (np.zeros(tenants) for _ in range(3))
         self.state = SlurmState(
             memory=self.memory,
-            free=np.zeros(math.ceil(rules.bf_window_s / rules.bf_resolution_s), np.int64),
+            free=np.zeros(slots, np.int64),
+            least=np.zeros(math.ceil(slots / BLOCK), np.int64),
+            **cells_of(instance, slots),
+            partition=partition,
+            stopped=np.zeros(int(partition.max()) + 1, np.int64),
+            planned=np.zeros(int(partition.max()) + 1, np.int64),
+            ladder=-tiers if rules.preempt == "tier" else -classes,
             order=order,
             scratch=scratch,
-            keys=-classes if rules.preempt == "class" else np.zeros(jobs),
+            keys=sort_keys(classes if rules.preempt == "class" else np.zeros(jobs), tiers),
             ranks=np.zeros(jobs),
             fixed=self._fixed(instance, limits, classes),
             limit_s=limits,
@@ -82,9 +92,10 @@ class SlurmRun:
         m["interval_s"], m["slot_s"] = rules.bf_interval_s, rules.bf_resolution_s
         m["tests"], m["tenant_tests"] = rules.bf_max_job_test, rules.bf_max_job_user
         m["cycle_starts"], m["least_reserve"] = rules.bf_max_job_start, rules.bf_min_prio_reserve
-        m["preempts"], m["youngest"] = rules.preempt == "class", rules.youngest_first
+        m["preempts"], m["youngest"] = rules.preempt != "off", rules.youngest_first
         m["exempt_s"] = rules.preempt_exempt_s
         m["cycle_s"], m["blocked"] = -math.inf, -1
+        m["divided"] = self._divided
 
     def _fixed(self, instance: Instance, limits: np.ndarray, classes: np.ndarray) -> np.ndarray:
         """float64: sum of the weighted factors that do not change."""
@@ -94,7 +105,18 @@ class SlurmRun:
         size = priority.size(rules.size_factor, nodes, gpus, len(cluster.nodes), cluster.gpus, limits)
         points = rules.size_weight * size + rules.gpu_weight * (gpus / cluster.gpus)
         total: np.ndarray = points + rules.qos_weight * priority.of_largest(classes)
+        if (sets := instance.node_sets) is not None:
+            factors = priority.of_largest(np.array([one.priority for one in sets.partitions]))
+            total = total + rules.partition_weight * factors[sets.partition]
         return total
+
+    @staticmethod
+    def _partitions(instance: Instance) -> tuple[np.ndarray, np.ndarray]:
+        """Return the partition, int32 [J], and the tier, float64 [J], of each job; 0 without partitions."""
+        sets, jobs = instance.node_sets, len(instance.workload)
+        if sets is None:
+            return np.zeros(jobs, np.int32), np.zeros(jobs)
+        return sets.partition, np.array([one.tier for one in sets.partitions], float)[sets.partition]
 
     def compute_factors(self) -> None:
         """Compute the fair-share factors of the leaves from the decayed usage."""
@@ -109,6 +131,8 @@ class SlurmRun:
 
 class SlurmLoop(CompiledLoop):
     """The compiled loop; it returns to Python once a period to compute the fair-share factors."""
+
+    takes_over = True
 
     def __init__(self, simulation: Simulation, run: SlurmRun) -> None:
         super().__init__(simulation, slurm_passes.play_slurm, run.memory, run.state)
@@ -136,15 +160,56 @@ def limits_s(instance: Instance, source: str, default_s: float) -> np.ndarray:
 
     Parameters
     ----------
-    source : "user" = the job's ``estimate_s``, ``default_s`` if it has none; "oracle" = its run time on the slowest
-        placement
+    source : "user" = the job's ``estimate_s``, else the limit of its partition, else ``default_s``; "oracle" = its run
+        time on the slowest placement
     """
     if source == "user":
         claims = instance.workload.jobs["estimate_s"]
+        if (sets := instance.node_sets) is not None:
+            by_partition = sets.limits_s(np.full(len(claims), np.nan))
+            default = np.where(np.isinf(by_partition), default_s, by_partition)
+            return np.where(np.isnan(claims), default, claims)
         return np.where(np.isnan(claims), default_s, claims)
     paces = instance.iteration_s if instance.shapes is None else instance.shapes.iteration_s
     slowest: np.ndarray = np.where(np.isfinite(paces), paces, 0.0).max(axis=(1, 2))[instance.job_class]
     return instance.iterations * slowest
+
+
+def cells_of(instance: Instance, slots: int) -> dict[str, np.ndarray]:
+    """Return the arrays of SlurmState about cells; they have no entries without partitions and reservations."""
+    sets = instance.node_sets
+    if sets is None:
+        belongs, reserved = np.zeros((0, 0), bool), np.zeros((0, 0), bool)
+        closes_s = opens_s = np.zeros(0)
+        types = np.zeros(0, np.int32)
+    else:
+        belongs, reserved = sets.belongs, sets.reserved
+        closes_s, opens_s = sets.closes_s(instance.semantics), sets.end_s
+        types = instance.cluster.nodes["gpu_type"]
+    marks = np.concatenate([belongs, reserved, types[None]])
+    _, first, cell_of = np.unique(marks, axis=1, return_index=True, return_inverse=True)
+    cells = len(first)
+    return {
+        "cells": np.zeros((cells, slots), np.int64),
+        "cell_of": cell_of.reshape(-1).astype(np.int32),
+        "node_in": first.astype(np.int32),
+        "within": np.ascontiguousarray(belongs[:, first], np.int8),
+        "holds_cell": np.ascontiguousarray(reserved[:, first], np.int8),
+        "closes_s": np.array(closes_s, float),
+        "opens_s": np.array(opens_s, float),
+        **{name: np.zeros(cells, np.int64) for name in ("unused", "room", "mine", "parts")},
+        **{name: np.zeros(len(closes_s), np.int64) for name in ("shut_from", "shut_until")},
+    }
+
+
+def sort_keys(classes: np.ndarray, tiers: np.ndarray) -> np.ndarray:
+    """float64 [J]: keys by which jobs of higher classes, and then of higher tiers, come first."""
+    if not tiers.any():
+        return -classes
+    _, by_class = np.unique(-classes, return_inverse=True)
+    _, by_tier = np.unique(-tiers, return_inverse=True)
+    keys: np.ndarray = by_class * (by_tier.max() + 1.0) + by_tier
+    return keys
 
 
 def priority_classes(instance: Instance) -> np.ndarray:

@@ -19,13 +19,14 @@ CHOICES: Final = {
     "backfill": tuple(BACKFILL),
     "fair_share": ("tree", "classic"),
     "size_factor": SIZE_FACTORS,
-    "preempt": ("off", "class"),
+    "preempt": ("off", "class", "tier"),
     "limits": ("user", "oracle"),
 }
 POSITIVE: Final = ("max_age_s", "calc_period_s", "damping", "default_limit_s", "bf_window_s", "bf_resolution_s")
 AT_LEAST_0: Final = (
-    "age_weight", "fair_share_weight", "size_weight", "qos_weight", "gpu_weight", "decay_half_life_s", "bf_interval_s",
-    "bf_max_job_user", "bf_max_job_start", "bf_min_prio_reserve", "preempt_exempt_s",
+    "age_weight", "fair_share_weight", "size_weight", "qos_weight", "gpu_weight", "partition_weight",
+    "decay_half_life_s", "bf_interval_s", "bf_max_job_user", "bf_max_job_start", "bf_min_prio_reserve",
+    "preempt_exempt_s",
 )  # fmt: skip
 MOST_SLOTS: Final = 10_000_000
 AT_LEAST_1: Final = ("queue_depth", "bf_max_job_test")
@@ -70,10 +71,13 @@ class Slurm(Scheduler):
     bf_max_job_start : jobs that a cycle starts; default 0 = any number
     bf_min_prio_reserve : jobs of lower priority get no plan, default 0
     preempt : "off" (default); "class" = a job that is first in the queue and does not fit preempts jobs of lower
-        priority classes, and jobs of higher classes come first in the queue
+        priority classes, and jobs of higher classes come first in the queue; "tier" = likewise for jobs of partitions
+        of lower tiers (PreemptType=partition_prio)
     youngest_first : False (default) = jobs of the lowest class are preempted first; True = the latest starts
     preempt_exempt_s : time [s] for which a job runs before it may be preempted (PreemptExemptTime), default 0
     placement : placement rule of all jobs; default best fit
+    partition_weight : weight of the partition's priority / the highest of all partitions (PriorityWeightPartition),
+        default 0
 
     Notes
     -----
@@ -121,6 +125,7 @@ class Slurm(Scheduler):
     youngest_first: bool = False
     preempt_exempt_s: float = 0.0
     placement: str = "pack"
+    partition_weight: float = 0.0
 
     relies_on_decisions = True  # a cycle counts as done, whether or not its starts were carried out
 
@@ -167,7 +172,10 @@ class Slurm(Scheduler):
         while True:
             kind = slurm_passes.next_step(view.simulation.arrays, run.state)
             row = int(run.memory["row"])
-            if kind == START:
+            if kind == START and run.memory["divided"]:
+                gang = view.gpus[row]
+                yield Start(row, gpus=tuple(view.simulation.arrays.chosen[:gang].tolist()))
+            elif kind == START:
                 yield Start(row, self.placement)
             elif kind == PREEMPT:
                 yield Preempt(row)

@@ -25,6 +25,7 @@ RULES_DTYPE: Final = np.dtype(
         ("decay", "<f8"),  # factor of the usage in one period
         ("capped", "<i8"),  # 1 = some tenant has a limit of GPUs
         ("rule", "<i8"),  # placement rule
+        ("divided", "<i8"),  # 1 = there are partitions or reservations
         # passes
         ("depth", "<i8"),  # jobs that the main pass looks at
         ("backfill", "<i8"),  # NONE, EASY, CONSERVATIVE
@@ -49,10 +50,10 @@ RULES_DTYPE: Final = np.dtype(
         ("end", "<i8"),  # entry after the last one in use
         ("seen", "<i8"),  # jobs that have been put into the queue
         ("starts", "<i8"),  # starts of gangs that the queue knows of
+        ("last", "<i8"),  # last entry of ``order`` that the cycle looks at
         ("at", "<i8"),  # next entry of ``order`` that a pass looks at
         ("tested", "<i8"),  # jobs that the pass has looked at
         ("started", "<i8"),  # jobs that the cycle has started
-        ("plans", "<i8"),  # plans of the cycle
         ("victims", "<i8"),  # entries of ``victims`` that are still to be preempted
         ("blocked", "<i8"),  # job for which victims have been chosen; -1 = none
         ("cycle_s", "<f8"),  # [s] time of the last cycle; -inf = none
@@ -69,9 +70,28 @@ class SlurmState(Handle):
 
     memory = array(RULES_DTYPE)
     free = array(np.int64, "slots")  # [GPU] profile of the free GPUs by time, see profile.py
+    least = array(np.int64, "blocks")  # [GPU] fewest free GPUs in each block of slots, see profile.py
+    # partitions and reservations, see cells.py
+    cells = array(np.int64, "cells", "slots")  # [GPU] profile of the free GPUs of each cell
+    cell_of = array(np.int32, "nodes")  # cell of each node
+    node_in = array(np.int32, "cells")  # a node of each cell
+    within = array(np.int8, "sets", "cells")  # 1 = the cell is in the partition of the set
+    unused = array(np.int64, "cells")  # [GPU] free now
+    room = array(np.int64, "cells")  # [GPU] that the job may take, scratch
+    mine = array(np.int64, "cells")  # cells that the job may use, scratch
+    parts = array(np.int64, "cells")  # [GPU] that the job takes, scratch
+    holds_cell = array(np.int8, "reservations", "cells")  # 1 = the cell is reserved
+    closes_s = array(np.float64, "reservations")  # [s]
+    opens_s = array(np.float64, "reservations")  # [s]
+    shut_from = array(np.int64, "reservations")  # slots in which the nodes are closed
+    shut_until = array(np.int64, "reservations")
+    partition = array(np.int32, "jobs")
+    stopped = array(np.int64, "partitions")  # 1 = the main pass has met a job of the partition that does not fit
+    planned = array(np.int64, "partitions")  # plans of the cycle
     order = array(np.int32, "jobs")  # waiting jobs, highest priority first
     scratch = array(np.int32, "jobs")
-    keys = array(np.float64, "jobs")  # -class of each job if it may preempt, else 0
+    keys = array(np.float64, "jobs")  # jobs with lower keys go first: higher class if it may preempt, higher tier
+    ladder = array(np.float64, "jobs")  # jobs may preempt those of higher numbers: -class or -tier
     ranks = array(np.float64, "jobs")  # -priority of each job, a whole number
     fixed = array(np.float64, "jobs")  # the part of the priority that does not change
     limit_s = array(np.float64, "jobs")  # [s] time limit

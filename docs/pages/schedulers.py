@@ -23,6 +23,7 @@ MORE = {
     "bco": ("reproduce_sjf_bco", "The experiments of the SJF-BCO paper again"),
     "bsbf": ("sjf_bsbf", "SJF-BSBF: claims and our numbers"),
     "deadlines": ("deadlines", "Deadlines: jobs, schedulers and metrics"),
+    "deserved": ("volcano", "Volcano and KAI"),
     "elastic": ("elastic", "Elastic jobs: sizes, speeds and schedulers"),
     "dally": ("dally", "Dally: delay scheduling with leases"),
     "fair_sharing": ("kueue", "Kueue, DRF and YARN's queues"),

@@ -15,13 +15,16 @@ from gpusched_env.cli.describing import describe
 from gpusched_env.cli.exporting import export
 from gpusched_env.cli.fetching import fetch_files, list_files
 from gpusched_env.cli.fitting import fit_profiles
+from gpusched_env.cli.forecasting import calibration, forecast
 from gpusched_env.cli.listing import scenarios_app, schedulers_app, traces_app
 from gpusched_env.cli.networking import draw_scenario
 from gpusched_env.cli.playing import compare, run
+from gpusched_env.cli.pseudonyms import pseudonymise
 from gpusched_env.cli.ranking import leaderboard_app
 from gpusched_env.cli.recording import dataset
 from gpusched_env.cli.reproducing import reproduce
 from gpusched_env.cli.tenants import tenants
+from gpusched_env.cli.twin import twin_app
 from gpusched_env.cli.warming import warmup
 from gpusched_env.consoles import prepare_output, tell_interrupt
 from gpusched_env.errors import GpuschedError
@@ -80,6 +83,7 @@ app.command()(run)
 app.command()(compare)
 app.command()(tenants)
 app.command()(export)
+app.command()(pseudonymise)
 app.command()(reproduce)
 app.command()(dataset)
 app.command()(warmup)
@@ -94,6 +98,9 @@ traces_app.command("cluster")(describe_cluster)
 traces_app.command("table")(describe_table)
 traces_app.command("fit-profiles")(fit_profiles)
 app.add_typer(traces_app, name="traces")
+twin_app.command("forecast")(forecast)
+twin_app.command("calibration")(calibration)
+app.add_typer(twin_app, name="twin")
 leaderboard_app.command("build")(build)
 app.add_typer(leaderboard_app, name="leaderboard")
 

@@ -43,6 +43,10 @@ EstimateOption = Annotated[
     str | None,
     _option("--estimate", "FILE", "Predicted run times by job id: a CSV with columns such as job_id,estimate_s."),
 ]
+GpuResourceOption = Annotated[
+    str | None,
+    _option("--gpu-resource", "NAME", "Resource of Kubernetes that is a GPU, for kueue, kubernetes and volcano."),
+]
 IgnorePlacementOption = Annotated[
     bool,
     _option(
@@ -90,7 +94,9 @@ def chosen_jobs(
     return changes | {name: value for name, value in given.items() if value not in (None, ())}
 
 
-def read_options(mapping: str | None, skip_bad_rows: bool, estimate: str | None) -> dict[str, Any]:
+def read_options(
+    mapping: str | None, skip_bad_rows: bool, estimate: str | None, gpu_resource: str | None = None
+) -> dict[str, Any]:
     """Return the given options as options of read_trace.
 
     Raises
@@ -103,6 +109,7 @@ def read_options(mapping: str | None, skip_bad_rows: bool, estimate: str | None)
         "map": None if mapping is None else parse_map(mapping),
         "skip_bad_rows": skip_bad_rows or None,
         "estimate": estimate,
+        "gpu_resource": gpu_resource,
     }
     return {name: value for name, value in options.items() if value is not None}
 

@@ -10,7 +10,8 @@ import typer
 def describe_cluster(source: Annotated[str, typer.Argument(metavar="FORMAT:PATH")]) -> None:
     """Read a cluster description and print what was kept, what was dropped and why, and the machines.
 
-    Formats: bsbf, helios, muri, openb, pai, philly, spot, tiresias. --cluster of run and compare accepts them too.
+    Formats: bsbf, helios, kubernetes, muri, openb, pai, philly, slurm, spot, tiresias. --cluster of run and compare
+    accepts them too.
     """
     from rich.text import Text
 

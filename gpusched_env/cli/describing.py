@@ -11,6 +11,7 @@ import typer
 
 from gpusched_env.cli.choosing import (
     EstimateOption,
+    GpuResourceOption,
     JobsOption,
     LoadOption,
     MapOption,
@@ -63,6 +64,7 @@ def describe(
     mapping: MapOption = None,
     skip_bad_rows: SkipBadRowsOption = False,
     estimate: EstimateOption = None,
+    gpu_resource: GpuResourceOption = None,
 ) -> None:
     """Describe the jobs of a log or a generator: arrivals, demand, run times, load, users, similarity to a log.
 
@@ -84,7 +86,7 @@ def describe(
         raise GpuschedError(f"--calibration: {unknown_name('calibration', calibration, CALIBRATIONS)}")
     if load is not None and cluster is None:
         raise GpuschedError("--load needs a cluster: give --cluster too")
-    read = read_options(mapping, skip_bad_rows, estimate)
+    read = read_options(mapping, skip_bad_rows, estimate, gpu_resource)
     found = _find(source, seed, chosen_jobs(window, where, max_gpus, sample, jobs, parameters=read))
     workload = found.workload
     machines = None if cluster is None else chosen_cluster(cluster)[0]

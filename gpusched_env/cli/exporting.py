@@ -9,6 +9,7 @@ import typer
 
 from gpusched_env.cli.choosing import (
     EstimateOption,
+    GpuResourceOption,
     IgnorePlacementOption,
     JobsOption,
     LoadOption,
@@ -54,6 +55,7 @@ def export(
     mapping: MapOption = None,
     skip_bad_rows: SkipBadRowsOption = False,
     estimate: EstimateOption = None,
+    gpu_resource: GpuResourceOption = None,
     ignore_placement: IgnorePlacementOption = False,
     seed: Annotated[
         int | None, typer.Option(min=0, help="Which draw of the scenario.", show_default="first report seed")
@@ -72,7 +74,7 @@ def export(
     if form not in FORMATS:
         raise GpuschedError(f"--format {unknown_name('format', form, FORMATS)}")
     check_output("FILE", out, ("",))
-    read = read_options(mapping, skip_bad_rows, estimate)
+    read = read_options(mapping, skip_bad_rows, estimate, gpu_resource)
     wanted = chosen_jobs(window, where, max_gpus, sample, jobs, load, profiles, read, ignore_placement)
     chosen = chosen_scenario(scenario, workload, cluster, wanted)
     chosen = with_preemption_cost(with_network(chosen, network, contention), preemption_cost)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gpusched_env.cli.choosing import EstimateOption, MapOption, SkipBadRowsOption, read_options
+from gpusched_env.cli.choosing import EstimateOption, GpuResourceOption, MapOption, SkipBadRowsOption, read_options
 
 if TYPE_CHECKING:
     from gpusched_env.scenarios import Scenario, ScenarioFamily
@@ -134,6 +134,7 @@ def read_log(
     mapping: MapOption = None,
     skip_bad_rows: SkipBadRowsOption = False,
     estimate: EstimateOption = None,
+    gpu_resource: GpuResourceOption = None,
 ) -> None:
     """Read a log and print what was kept, what was dropped and why, and statistics of its jobs."""
     from gpusched_env.cli.console import plain_table, show
@@ -147,7 +148,7 @@ def read_log(
         raise TraceError(f"{source} {path}: write FORMAT:PATH or FORMAT PATH, not both")
     check_output("--report", report_to, (".csv",))
     with reading_shown():
-        options = read_options(mapping, skip_bad_rows, estimate)
+        options = read_options(mapping, skip_bad_rows, estimate, gpu_resource)
         workload, report = read_trace(f"{source}:{path}" if path else source, **options)
     if report_to is not None:  # saved before printing, because a closed pipe ends the command
         report.write_csv(report_to)

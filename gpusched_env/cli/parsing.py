@@ -57,6 +57,8 @@ def chosen_scenario(
 def chosen_cluster(text: str) -> tuple[Cluster, str]:
     """Return machines and a short name; ``text`` is as for Cluster.parse, or ``FORMAT:PATH``, whose report is printed.
 
+    A path that ends in ``.conf`` is read as Slurm's.
+
     Raises
     ------
     GpuschedError : neither form, or a description that cannot be read
@@ -65,6 +67,7 @@ def chosen_cluster(text: str) -> tuple[Cluster, str]:
     from gpusched_env.traces import read_cluster
 
     text = text.strip()
+    text = f"slurm:{text}" if text.endswith(".conf") and ":" not in text else text
     kind, described, place = text.partition(":")
     if not described:
         return Cluster.parse(text), text

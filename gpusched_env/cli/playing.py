@@ -12,6 +12,7 @@ import typer
 from gpusched_env.cli.backends import BackendOption
 from gpusched_env.cli.choosing import (
     EstimateOption,
+    GpuResourceOption,
     IgnorePlacementOption,
     JobsOption,
     LoadOption,
@@ -52,7 +53,7 @@ ClusterOption = Annotated[
     str | None,
     typer.Option(
         help="Play on other machines: nodes x GPUs, optionally / nodes per rack and @ GPU type, such as 310x8/31 or "
-        "16x4@T4,4x8@A100; or a cluster description (openb, pai, philly, ...).",
+        "16x4@T4,4x8@A100; or a cluster description (openb, pai, slurm, ...), or slurm.conf.",
         metavar="NxG/R@TYPE|FORMAT:PATH",
     ),
 ]
@@ -92,6 +93,7 @@ def run(
     mapping: MapOption = None,
     skip_bad_rows: SkipBadRowsOption = False,
     estimate: EstimateOption = None,
+    gpu_resource: GpuResourceOption = None,
     ignore_placement: IgnorePlacementOption = False,
     seed: Annotated[
         int | None, typer.Option(min=0, help="Which draw of the scenario.", show_default="first report seed")
@@ -123,7 +125,7 @@ def run(
     check_output("--log", log, LOG_SUFFIXES)
     check_plot(plot)
     check_report(report)
-    read = read_options(mapping, skip_bad_rows, estimate)
+    read = read_options(mapping, skip_bad_rows, estimate, gpu_resource)
     wanted = chosen_jobs(window, where, max_gpus, sample, jobs, load, profiles, read, ignore_placement)
     chosen = chosen_scenario(scenario, workload, cluster, wanted)
     chosen = with_preemption_cost(with_network(chosen, network, contention), preemption_cost)
@@ -180,6 +182,7 @@ def compare(
     mapping: MapOption = None,
     skip_bad_rows: SkipBadRowsOption = False,
     estimate: EstimateOption = None,
+    gpu_resource: GpuResourceOption = None,
     ignore_placement: IgnorePlacementOption = False,
     seeds: Annotated[
         str | None,
@@ -210,7 +213,7 @@ def compare(
     check_output("--output", output, RESULT_SUFFIXES)
     check_plot(plot)
     check_report(report)
-    read = read_options(mapping, skip_bad_rows, estimate)
+    read = read_options(mapping, skip_bad_rows, estimate, gpu_resource)
     wanted = chosen_jobs(window, where, max_gpus, sample, jobs, load, profiles, read, ignore_placement)
     chosen = chosen_scenario(scenario, workload, cluster, wanted)
     chosen = with_preemption_cost(with_network(chosen, network, contention), preemption_cost)

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from gpusched_env.core.closing import close_nodes
 from gpusched_env.core.due import FIRST, LEASE_ENDS, set_due
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.network.changes import change_links, next_change_s
@@ -14,7 +15,7 @@ from gpusched_env.core.network.flows import begin_flow, end_flow, micro_s
 from gpusched_env.core.network.settling import beside_company, finish_time, settle, whole_iterations
 from gpusched_env.core.placement.placing import reserve
 from gpusched_env.core.placement.shared import find_shared
-from gpusched_env.core.placement.taking import FREE, unable
+from gpusched_env.core.placement.taking import FREE, is_closed, unable
 from gpusched_env.core.shapes import placed, placed_copies
 from gpusched_env.core.sharing.seats import (
     has_option,
@@ -40,8 +41,9 @@ GO_ON: Final = -1  # nothing stopped it
 # these follow the kinds of due.py.
 ARRIVES: Final = LEASE_ENDS + 1
 CHANGES: Final = LEASE_ENDS + 2
-WAKES: Final = LEASE_ENDS + 3
-NO_EVENT: Final = LEASE_ENDS + 4
+CLOSES: Final = LEASE_ENDS + 3
+WAKES: Final = LEASE_ENDS + 4
+NO_EVENT: Final = LEASE_ENDS + 5
 IDLE_LIMIT: Final = 100_000  # consecutive decision points at which nothing makes progress and no event can come
 STEP_SLACK: Final = 1e-9  # work whose relative distance from a whole number of steps is below this is rounded to it
 
@@ -67,11 +69,12 @@ REFUSALS: Final = (
     "the job cannot run on so many GPUs",
     "the job has started before",
     "the job was refused",
+    "one of these GPUs is outside the job's partition, or reserved for others",
 )
 (
     APPLIED, NO_JOB, NOT_ARRIVED, IS_RUNNING, IS_FINISHED, TOO_FEW_GPUS, NO_PLACE, BAD_GPUS, BAD_GANG, NOT_RUNNING,
     IS_CHECKPOINTING, JUST_STARTED, LEASE_IN_PAST, CANNOT_RUN,
-    MAY_NOT_SHARE, NO_MEMORY, BAD_SUB_STEPS, BAD_SIZE, HAS_STARTED, IS_REFUSED,
+    MAY_NOT_SHARE, NO_MEMORY, BAD_SUB_STEPS, BAD_SIZE, HAS_STARTED, IS_REFUSED, IS_CLOSED,
 ) = range(len(REFUSALS))  # fmt: skip
 # This result is not a refusal: the caller must drain the log and repeat the call.
 BUFFER_FULL: Final = -1
@@ -231,12 +234,34 @@ def release(sim: Run, replica: int) -> None:
     write_event(sim, RELEASE, row, replica, 0.0)
 
 
+@helper
+def set_end(sim: Run, number: int, since_s: float) -> None:
+    """Compute when an active gang ends: when its work is done, or when it is killed at the time limit of its job.
+
+    ``since_s`` is the time up to which its progress has been counted, or from which it counts [s].
+    """
+    r = sim.replicas[number]
+    job = sim.jobs[r["job"]]
+    r["until_s"] = finish_time(sim, since_s, job["remaining"], r["iteration_s"])
+    if job["limit_s"] < np.inf:
+        r["until_s"] = min(r["until_s"], since_s + max(job["limit_s"] - job["service_s"], 0.0))
+
+
+@kernel(lazy=True)
+def work_at_limit(sim: Run, replica: int) -> float:
+    """Return the iterations that a gang has left if it is killed at its limit now; 0 = its work is done."""
+    r = sim.replicas[replica]
+    job = sim.jobs[r["job"]]
+    done_s = finish_time(sim, r["since_s"], job["remaining"], r["iteration_s"])
+    return work_left(sim, r["job"]) if done_s > r["until_s"] else 0.0
+
+
 @kernel(lazy=True)
 def delay_progress(sim: Run, number: int, since_s: float) -> None:
     """Let the progress of a gang that has started just now begin at ``since_s``; its start is the latest event."""
     r = sim.replicas[number]
     r["since_s"] = since_s
-    r["until_s"] = finish_time(sim, since_s, sim.jobs[r["job"]]["remaining"], r["iteration_s"])
+    set_end(sim, number, since_s)
     set_due(sim, number)
     sim.events[sim.world["events"] - 1]["value"] = since_s
 
@@ -291,9 +316,10 @@ def start(sim: Run, row: int, rule: int, explicit: int, share: bool, sub_steps: 
             if not take_seat(sim, sim.chosen[i], shares):
                 leave_seats(sim, 0, i)
                 return BAD_GPUS
-            if unable(sim, kind, sim.nodes[sim.gpu_node[sim.chosen[i]]]["gpu_type"]):
+            node = sim.gpu_node[sim.chosen[i]]
+            if unable(sim, kind, node):
                 leave_seats(sim, 0, i + 1)
-                return CANNOT_RUN
+                return IS_CLOSED if is_closed(sim, kind, node) else CANNOT_RUN
     elif shares:
         taken, sub_batch = find_shared(sim, row, sim.rules[rule]["shares"])
         if taken == 0:
@@ -378,7 +404,7 @@ def start(sim: Run, row: int, rule: int, explicit: int, share: bool, sub_steps: 
         for i in range(taken):
             tell_neighbours(sim, sim.chosen[i])
     r["iteration_s"] = whole_iterations(sim, r["iteration_s"])
-    r["until_s"] = finish_time(sim, r["since_s"], job["remaining"], r["iteration_s"])
+    set_end(sim, number, r["since_s"])
     r["sequence"] = w["starts"]
     w["starts"] += 1
     set_due(sim, number)
@@ -525,12 +551,13 @@ def arrive(sim: Run) -> None:
 
 @kernel
 def complete(sim: Run, replica: int) -> None:
-    """Process the completion of a replica's job; the remaining work is set to exactly 0."""
+    """Process the completion of a replica's job; the remaining work is set to exactly 0 unless the job is killed."""
     w = sim.world
     row = sim.replicas[replica]["job"]
     job = sim.jobs[row]
+    left = work_at_limit(sim, replica) if job["limit_s"] < np.inf else 0.0
     touch(sim, replica)
-    job["remaining"] = 0.0
+    job["remaining"] = left
     give_back(sim, replica)
     if w["contention"] > 0:
         end_flow(sim, replica)
@@ -544,8 +571,8 @@ def complete(sim: Run, replica: int) -> None:
     if jct > 0.0:  # the JCT is 0 if the job is shorter than the floating-point resolution of the clock
         contenders = (w["job_seconds"] - job["job_seconds"]) / jct
         share = max(1.0, job["asked"] * contenders / w["gpus"])
-        w["fairness_sum"] += jct / (job["ideal_s"] * share)
-    write_event(sim, COMPLETE, row, replica, 0.0)
+        w["fairness_sum"] += jct / (min(job["ideal_s"], job["limit_s"]) * share)
+    write_event(sim, COMPLETE, row, replica, left)
 
 
 @kernel(lazy=True)
@@ -566,7 +593,7 @@ def commit_rates(sim: Run) -> None:
         r["told_s"] = iteration_s
         r["iteration_s"] = iteration_s
         since_s = max(r["since_s"], w["clock_s"])
-        r["until_s"] = finish_time(sim, since_s, sim.jobs[r["job"]]["remaining"], r["iteration_s"])
+        set_end(sim, number, since_s)
         set_due(sim, number)
         write_event(sim, RATE, r["job"], number, r["iteration_s"])
         sim.events[w["events"] - 1]["tier"] = r["tier"]
@@ -577,7 +604,7 @@ def commit_rates(sim: Run) -> None:
 def stuck(sim: Run) -> bool:
     """Return whether no job will arrive or finish unless the scheduler makes a decision."""
     w = sim.world
-    if w["next_arrival"] < w["jobs"]:
+    if w["next_arrival"] < w["jobs"] or w["closing_s"] < np.inf:
         return False
     for i in range(w["running"]):
         if w["slot_s"] <= 0.0 or sim.replicas[sim.running[i]]["until_s"] < math.inf:
@@ -608,6 +635,9 @@ def happen(sim: Run) -> int:
         at = next_change_s(sim)
         replica = -1
         phase = CHANGES
+    if w["closing_s"] < at:
+        at = w["closing_s"]
+        phase = CLOSES
     if w["round_s"] > 0.0:
         if w["waiting"] + w["running"] > 0 and next_round(sim) * w["round_s"] < at:
             at = next_round(sim) * w["round_s"]
@@ -657,6 +687,12 @@ def happen(sim: Run) -> int:
         arrive(sim)
     elif phase == CHANGES:
         change_links(sim)
+    elif phase == CLOSES:
+        if w["events"] + 2 > sim.events.shape[0]:
+            return LOG_FULL
+        row = close_nodes(sim)
+        if row >= 0:
+            stop(sim, row)
     elif phase == ACTIVE:
         complete(sim, replica)
     else:
@@ -673,8 +709,8 @@ def advance(sim: Run) -> int:
     """Process events up to the next decision point; return DECIDE, or another reason to stop.
 
     There is one decision point after all simultaneous events. Simultaneous events are processed in this order:
-    completions, releases, ends of leases and arrivals, each by ascending job row; then changes of links; then timers
-    and rounds.
+    completions, releases, ends of leases and arrivals, each by ascending job row; then changes of links; then
+    beginnings and ends of reservations; then timers and rounds.
 
     A gang whose lease has ended is preempted if the scheduler has neither renewed the lease nor preempted the gang.
     """

@@ -30,15 +30,17 @@ from gpusched_env.core.storage import Layout, aligned, as_bytes, copied
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+_address, _byte_of = ctypes.addressof, ctypes.c_byte.from_buffer
 INTERPRETED: Final = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 
 
 def address_of(value: np.ndarray) -> int:
     """Return the address of the first element; ``value.ctypes`` takes four times as long as the buffer."""
-    if value.dtype.names is None and value.size:
-        buffer = value.data
-        if not buffer.readonly:  # views that repeat elements have buffers that are read-only
-            return ctypes.addressof(ctypes.c_byte.from_buffer(buffer))
+    if value.dtype.names is None:
+        try:
+            return _address(_byte_of(value.data))
+        except (TypeError, ValueError):  # a view that repeats elements is read-only; an array may be empty
+            pass
     return int(value.ctypes.data)
 
 
@@ -95,8 +97,8 @@ class Handle:
             raise TypeError(f"{type(self).__name__}: give {sorted(self.fields)}, not {sorted(arrays)}")
         self._arrays: dict[str, np.ndarray] = {}
         words: list[int] = []
-        for name in self.fields:
-            words += self._words_of(name, arrays[name])
+        for name, field in self.fields.items():
+            words += self._words_of(name, field, arrays[name])
         self.layout: Layout | None = None  # of the arrays that lie in ``storage``; None = each array lies alone
         self.storage = np.empty(0, np.uint8)
         self._table = np.array(words, np.int64)
@@ -112,12 +114,11 @@ class Handle:
         TypeError : ``value`` is not contiguous, or has a wrong dtype or a wrong number of axes
         """
         self.layout = None
-        words, at = self._words_of(name, value), self._words[name]
+        words, at = self._words_of(name, self.fields[name], value), self._words[name]
         self._table[at : at + len(words)] = words
 
-    def _words_of(self, name: str, value: Any) -> tuple[int, ...]:
+    def _words_of(self, name: str, field: Field, value: Any) -> tuple[int, ...]:
         """Keep an array, and return its words of the table."""
-        field = self.fields[name]
         if not isinstance(value, np.ndarray):
             raise TypeError(f"{type(self).__name__}.{name}: a {type(value).__name__} is no array")
         if value.dtype != field.dtype or value.ndim != len(field.axes) or not value.flags.c_contiguous:

@@ -181,3 +181,7 @@ def end_times(sim: Run, asked: Asked, count: int) -> None:
         if pace != r["iteration_s"]:  # a decision or a completion at this time has changed the rate
             since_s = max(r["since_s"], sim.world["clock_s"])
             asked.answers[0, i] = finish_time(sim, since_s, work_left(sim, asked.rows[i]), pace)
+            job = sim.jobs[asked.rows[i]]
+            if job["limit_s"] < np.inf:
+                left_s = job["limit_s"] - job["service_s"] - productive_s(sim, number)
+                asked.answers[0, i] = min(asked.answers[0, i], since_s + max(left_s, 0.0))

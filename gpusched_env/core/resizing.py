@@ -9,6 +9,7 @@ from gpusched_env.core.events import (
     BUFFER_FULL,
     CANNOT_RUN,
     EXPLICIT,
+    IS_CLOSED,
     NO_JOB,
     NO_PLACE,
     TOO_FEW_GPUS,
@@ -22,7 +23,7 @@ from gpusched_env.core.events import (
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.network.flows import end_flow
 from gpusched_env.core.placement.placing import reserve
-from gpusched_env.core.placement.taking import FREE, take_this, unable, unreserve
+from gpusched_env.core.placement.taking import FREE, is_closed, take_this, unable, unreserve
 from gpusched_env.core.planning import lend
 from gpusched_env.core.sizes import set_size, size_row
 from gpusched_env.core.state import WAITING, Run
@@ -80,8 +81,8 @@ def reserve_chosen(sim: Run, kind: int, count: int) -> int:
         refusal = APPLIED
         if gpu < 0 or sim.holder[gpu] != FREE:
             refusal = BAD_GPUS
-        elif unable(sim, kind, sim.nodes[sim.gpu_node[gpu]]["gpu_type"]):
-            refusal = CANNOT_RUN
+        elif unable(sim, kind, sim.gpu_node[gpu]):
+            refusal = IS_CLOSED if is_closed(sim, kind, sim.gpu_node[gpu]) else CANNOT_RUN
         if refusal != APPLIED:
             unreserve(sim, 0, i)
             return refusal

@@ -38,7 +38,7 @@ IDLE, ACTIVE, CHECKPOINTING = range(3)
 
 WORLD_DTYPE: Final = whole_lines(
     [
-        # hot: read at every step, at most 384 bytes
+        # hot: read at every step, at most 448 bytes
         # state of the run
         ("clock_s", "<f8"),
         ("timer_s", "<f8"),  # [s] earliest time at which the scheduler asked to be woken; inf = none
@@ -93,7 +93,11 @@ WORLD_DTYPE: Final = whole_lines(
         ("queued", "<i8"),  # scratch: length of the queue of max-min
         ("listed", "<i8"),  # number of replicas whose rate or iteration time may change when rates are settled
         ("next_change", "<i8"),  # number of the next change of links
+        ("closing_s", "<f8"),  # [s] time of the next entry of ``closings``; inf = none
+        ("node_sets", "<i8"),  # number of node sets; 0 = every job may use every node
         # cold: rules of the simulation and of contention (gpusched_env.network), fixed
+        ("next_closing", "<i8"),  # number of the next entry of ``closings``
+        ("closings", "<i8"),  # number of entries of ``closings``
         ("elastic", "<i8"),  # 1 = some job may run on several numbers of GPUs
         ("resize_s", "<f8"),  # [s] without progress after a resize
         ("merge_s", "<f8"),  # [s] additional time of a start of several copies
@@ -139,6 +143,7 @@ JOB_STATE_DTYPE: Final = whole_lines(
         ("sizes", "<i4"),  # number of its sizes, which ascend from there; 1 = a rigid job
         ("earlier_gpu_s", "<f8"),  # [GPU s] attained service at the sizes that it had before the present one
         ("earlier_s", "<f8"),  # [s] the part of service_s at these sizes
+        ("limit_s", "<f8"),  # [s] service after which the job is killed; inf = never
     ]
 )
 REPLICA_DTYPE: Final = np.dtype(
@@ -252,6 +257,13 @@ BUSY_DTYPE: Final = np.dtype(
     ]
 )
 
+CLOSING_DTYPE: Final = np.dtype(
+    [
+        ("time_s", "<f8"),  # [s]
+        ("reservation", "<i4"),
+        ("step", "<i4"),  # 1 = the reservation closes its nodes to the sets that it bars; -1 = it opens them
+    ]
+)
 
 RULE_DTYPE: Final = np.dtype(
     [
@@ -312,6 +324,11 @@ class Run(Handle):
     sub_batches = array(SUB_BATCH_DTYPE, "classes", "sub_batches", "types")  # option 0 is the whole batch
     interference = array(np.float64, "sharers", "sharers", "sharer_types", fill=1.0)  # xi of a class beside another
     due = array(DUE_DTYPE, "gangs_twice")  # next events of gangs: the tournament tree of due.py
+    class_set = array(np.int32, "set_classes")  # set of nodes that each job class may use (gpusched_env.partitions)
+    closed = array(np.int32, "node_sets", "set_nodes")  # number of reasons why a node is closed to a set; 0 = open
+    reserved = array(np.int8, "reservations", "set_nodes")  # 1 = the node is reserved
+    barred = array(np.int8, "reservations", "node_sets")  # 1 = the reservation closes its nodes to the set
+    closings = array(CLOSING_DTYPE, "closings")  # beginnings and ends of reservations, by time
     rules = array(RULE_DTYPE, "rules")  # RULE_FLAGS
     models = array(MODEL_DTYPE, "models")  # MODEL_FLAGS
 
@@ -374,7 +391,23 @@ def lengths(instance: Instance) -> dict[str, int]:
         "sharers": 1 if tables is None else len(tables.sub_steps),
         "sharer_types": 1 if tables is None else types,
         "events": EVENT_BUFFER + (8 * seats if instance.tells_rates else 0),
+        **_set_lengths(instance),
         **network_sizes(instance),
+    }
+
+
+def _set_lengths(instance: Instance) -> dict[str, int]:
+    """Return the lengths of the axes of the arrays about node sets; 0 where every job may use every node."""
+    sets = instance.node_sets
+    if sets is None:
+        return dict.fromkeys(("set_classes", "node_sets", "set_nodes", "reservations", "closings"), 0)
+    reservations = len(sets.start_s)
+    return {
+        "set_classes": len(instance.classes),
+        "node_sets": len(sets.belongs),
+        "set_nodes": len(instance.cluster.nodes),
+        "reservations": reservations,
+        "closings": 2 * reservations,
     }
 
 
@@ -425,7 +458,9 @@ def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
     world["nodes"], world["racks"] = len(cluster.nodes), len(cluster.racks)
     world["node_gpus"] = cluster.nodes["gpus"].max()
     world["free_gpus"] = cluster.gpus
-    world["timer_s"] = np.inf
+    world["timer_s"] = world["closing_s"] = np.inf
+    if instance.node_sets is not None:
+        _fill_sets(state, b, instance)
     world["random"] = np.random.SeedSequence(random_seed).generate_state(1)[0] or 1
 
     world["sharing"], world["gpu_jobs"] = instance.sharing is not None, instance.gpu_jobs
@@ -451,6 +486,7 @@ def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
         jobs["first_size"] = instance.sizes.first[part]
         jobs["sizes"] = instance.sizes.count[part]
         jobs["replica"] = -1
+        jobs["limit_s"] = instance.limit_s[part] if rules.kill_at_limit else np.inf
         jobs["first_start_s"] = jobs["finish_s"] = np.inf
 
     sizes = state.sizes[b, : len(instance.sizes.gpus)]
@@ -481,3 +517,22 @@ def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
             rows[name] = getattr(shapes, name)
     if instance.topology is not None:
         lay_network(state, b, instance)
+
+
+def _fill_sets(state: State, b: int, instance: Instance) -> None:
+    sets, world = instance.node_sets, state.world[b]
+    assert sets is not None
+    count, nodes = sets.belongs.shape
+    reservations = len(sets.start_s)
+    world["node_sets"], world["closings"] = count, 2 * reservations
+    state.class_set[b, : len(instance.classes)] = instance.class_set
+    state.closed[b, :count, :nodes] = ~sets.belongs
+    state.reserved[b, :reservations, :nodes] = sets.reserved
+    state.barred[b, :reservations, :count] = sets.barred
+    rows = np.zeros(2 * reservations, CLOSING_DTYPE)
+    rows["time_s"] = np.concatenate([sets.closes_s(instance.semantics), sets.end_s])
+    rows["reservation"] = np.tile(np.arange(reservations), 2)
+    rows["step"] = np.repeat([1, -1], reservations)
+    state.closings[b, : 2 * reservations] = np.sort(rows, order=["time_s", "step", "reservation"])
+    if reservations:
+        world["closing_s"] = state.closings[b, 0]["time_s"]

@@ -34,7 +34,7 @@ def room_alone(sim: Run, kind: int, option: int) -> int:
     count = 0
     for n in range(sim.world["nodes"]):
         gpu_type = sim.nodes[n]["gpu_type"]
-        if sim.sub_batches[kind, option, gpu_type]["memory"] <= 1.0 + MEMORY_SLACK and not unable(sim, kind, gpu_type):
+        if sim.sub_batches[kind, option, gpu_type]["memory"] <= 1.0 + MEMORY_SLACK and not unable(sim, kind, n):
             count += sim.free[n]
     return count
 

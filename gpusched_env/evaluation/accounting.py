@@ -118,11 +118,11 @@ def _sacct(accounts: Accounts, origin: str) -> Iterator[str]:
     for i, state in enumerate(accounts.states):
         submit, start, end = (column[i] for column in stamps)
         limit = jobs["estimate_s"][i]
-        amounts, count, nodes = _placement(accounts.instance, accounts.gangs[i])
+        amounts, count, nodes = placement_of(accounts.instance, accounts.gangs[i])
         cells = (
             *(str(i + 1), str(i + 1), *(column[i] for column in labels), submit, submit, start, end),
-            *(_clock(int(elapsed[i])), _clock(int(suspended[i])), state),
-            "UNLIMITED" if np.isnan(limit) else _clock(int(np.ceil(limit))),
+            *(clock(int(elapsed[i])), clock(int(suspended[i])), state),
+            "UNLIMITED" if np.isnan(limit) else clock(int(np.ceil(limit))),
             *(f"gres/gpu={jobs['gpus'][i]}", amounts, str(count), nodes),
         )
         yield "|".join(cells)
@@ -170,7 +170,7 @@ def _csv(accounts: Accounts, origin: str) -> Iterator[str]:
 FORMATS: Final[dict[str, Callable[[Accounts, str], Iterator[str]]]] = {"sacct": _sacct, "swf": _swf, "csv": _csv}
 
 
-def _clock(seconds: int) -> str:
+def clock(seconds: int) -> str:
     """Write a length of time as ``[D-]HH:MM:SS``."""
     days, rest = divmod(seconds, 86_400)
     text = f"{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
@@ -194,7 +194,7 @@ def _numbered(texts: Sequence[str]) -> list[int]:
     return [numbers.get(text, -1) for text in texts]
 
 
-def _placement(instance: Instance, gang: np.ndarray) -> tuple[str, int, str]:
+def placement_of(instance: Instance, gang: np.ndarray) -> tuple[str, int, str]:
     """Return the trackable resources, the number of nodes and the list of nodes of a gang."""
     if not len(gang):
         return "", 0, "None assigned"

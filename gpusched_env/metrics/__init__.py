@@ -1,7 +1,15 @@
 """All metrics; each is computed from a problem (:class:`gpusched_env.Instance`) and an event log alone."""
 
 from gpusched_env.metrics.bounds import lower_bounds, makespan_bound, mean_jct_bound
-from gpusched_env.metrics.columns import ALL_COLUMNS, COLUMN_OF, COLUMNS, DEADLINE_COLUMNS, Column, columns_markdown
+from gpusched_env.metrics.columns import (
+    ALL_COLUMNS,
+    COLUMN_OF,
+    COLUMNS,
+    DEADLINE_COLUMNS,
+    LIMIT_COLUMNS,
+    Column,
+    columns_markdown,
+)
 from gpusched_env.metrics.fairness import finish_time_fairness
 from gpusched_env.metrics.job_times import JOB_TIMES_DTYPE, job_times
 from gpusched_env.metrics.segments import SEGMENT_DTYPE, end_of_run, segments, until
@@ -24,6 +32,7 @@ __all__ = [
     "COLUMN_OF",
     "DEADLINE_COLUMNS",
     "JOB_TIMES_DTYPE",
+    "LIMIT_COLUMNS",
     "SEGMENT_DTYPE",
     "TENANT_TIMES_DTYPE",
     "Column",

@@ -33,7 +33,7 @@ def lower_bounds(instance: Instance, window: Window | None = None) -> dict[str, 
     rows = tracked(len(jobs), window)
     arrival, gang = jobs["arrival_s"], jobs["gpus"]
     copies = instance.semantics.max_copies  # a job with c copies is at most c times as fast as with one copy
-    ideal = instance.ideal_s / copies
+    ideal = instance.shortest_s / copies
     gang = gang * copies
     gpus = float(instance.cluster.gpus)
     if instance.sizes.elastic:

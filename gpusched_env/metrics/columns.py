@@ -64,7 +64,9 @@ DEADLINE_COLUMNS: Final = (
     Column("max_tardiness_s", "s", "largest max(finish - deadline, 0) of the finished jobs of D", "min"),
     Column("value_share", "share", "sum of value over the jobs of D with a met deadline / sum over D", "max"),
 )
-ALL_COLUMNS: Final = (*COLUMNS, *DEADLINE_COLUMNS)
+# Columns of runs in which jobs are killed at their time limits.
+LIMIT_COLUMNS: Final = (Column("killed", "", "number of jobs of W that were killed at their time limits", "min"),)
+ALL_COLUMNS: Final = (*COLUMNS, *DEADLINE_COLUMNS, *LIMIT_COLUMNS)
 COLUMN_OF: Final = {column.name: column for column in ALL_COLUMNS}
 
 

@@ -23,9 +23,9 @@ def finish_time_fairness(instance: Instance, log: EventLog, finish_s: np.ndarray
     Notes
     -----
     ``rho = JCT / T_id`` with ``T_id = d max(1, g N_avg / GPUs)``. d is the run time of the gang of g GPUs on the ideal
-    placement. N_avg is the mean number of jobs in the system during the life of the job, including the job itself. So
-    the private share of the job is ``GPUs / N_avg``. If this share is smaller than the gang, the run time is multiplied
-    by gang size / share.
+    placement, or its time limit if it is killed earlier. N_avg is the mean number of jobs in the system during the life
+    of the job, including the job itself. So the private share of the job is ``GPUs / N_avg``. If this share is smaller
+    than the gang, the run time is multiplied by gang size / share.
 
     References
     ----------
@@ -40,5 +40,5 @@ def finish_time_fairness(instance: Instance, log: EventLog, finish_s: np.ndarray
     with np.errstate(invalid="ignore", divide="ignore"):
         contenders = np.where(jct > 0, job_seconds / jct, 1.0)
     share = np.maximum(1.0, jobs["gpus"] * contenders / instance.cluster.gpus)
-    rho: np.ndarray = jct / (instance.ideal_s * share)
+    rho: np.ndarray = jct / (instance.shortest_s * share)
     return rho

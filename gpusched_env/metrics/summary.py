@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from gpusched_env.errors import GpuschedError
-from gpusched_env.event_log import EventLog
+from gpusched_env.event_log import COMPLETE, EventLog
 from gpusched_env.instance import Instance
 from gpusched_env.metrics.columns import COLUMNS
 from gpusched_env.metrics.deadlines import deadline_metrics
@@ -28,7 +28,8 @@ def summarise(
 ) -> dict[str, float]:
     """Return the summary of a run: a float for each of :data:`~gpusched_env.metrics.COLUMNS`, in that order.
 
-    If some job has a deadline, those of :data:`~gpusched_env.metrics.DEADLINE_COLUMNS` follow.
+    If some job has a deadline, those of :data:`~gpusched_env.metrics.DEADLINE_COLUMNS` follow; if jobs are killed at
+    their time limits, those of :data:`~gpusched_env.metrics.LIMIT_COLUMNS`.
 
     Parameters
     ----------
@@ -61,7 +62,7 @@ def summarise(
 
     rows = tracked(len(times), window)
     of_deadlines = deadline_metrics(instance, log, times["finish_s"], rows)
-    ideal_s = instance.ideal_s[rows]
+    ideal_s = instance.shortest_s[rows]
     times, rho = times[rows], rho[rows]
     tracked_held = total(times["gpu_seconds"])
     arrived = int(np.count_nonzero(times["arrival_s"] <= end_s))
@@ -92,7 +93,13 @@ def summarise(
         "rho_fair_share": mean((rho[done] <= FAIR).astype(float)),
         "mean_jobs_in_system": jobs_in_system(log).mean(first_s, end_s),
     }
-    return {column.name: result[column.name] for column in COLUMNS} | of_deadlines
+    of_limits = {}
+    if instance.semantics.kill_at_limit:
+        ended = log.events["kind"] == COMPLETE
+        killed = np.zeros(len(instance.workload), bool)
+        killed[log.events["job"][ended]] = log.events["value"][ended] > 0
+        of_limits = {"killed": float(killed[rows].sum())}
+    return {column.name: result[column.name] for column in COLUMNS} | of_deadlines | of_limits
 
 
 def tracked(jobs: int, window: Window | None) -> slice:

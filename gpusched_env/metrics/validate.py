@@ -25,6 +25,7 @@ from gpusched_env.event_log import (
 from gpusched_env.instance import Instance
 from gpusched_env.metrics.refusal import refusal, refuse
 from gpusched_env.metrics.validate_gangs import check_gangs
+from gpusched_env.metrics.validate_nodes import check_nodes
 from gpusched_env.metrics.validate_sharing import check_rates, check_sub_steps
 from gpusched_env.metrics.validate_work import check_completeness, check_costs, check_work
 
@@ -81,9 +82,11 @@ def validate(instance: Instance, log: EventLog, complete: bool = True) -> None:
     2. The events of each job come in a valid order.
     3. Each gang has the size that its job demands, or a size of an elastic job. It holds GPUs that no other gang holds,
        and has the tier that its event gives. If jobs share GPUs: a GPU has at most the allowed number of gangs, no
-       forbidden pair and enough memory, and the rates are right.
+       forbidden pair and enough memory, and the rates are right. It holds only nodes of its job's partition, and none
+       that is reserved for others.
     4. Restores, checkpoints and resizes take the time that the semantics give.
-    5. Each job does its number of iterations, with a relative tolerance of 1e-9 plus the resolution of the clock.
+    5. Each job does its number of iterations, with a relative tolerance of 1e-9 plus the resolution of the clock. If
+       jobs are killed at their limits: no job runs longer than its limit, and killed jobs run as long as that.
     6. No event is missing.
 
     The checks are vectorised; they take about a second for a million events.
@@ -91,6 +94,8 @@ def validate(instance: Instance, log: EventLog, complete: bool = True) -> None:
     check_records(instance, log)
     check_lives(instance, log)
     table = check_gangs(instance, log)
+    if instance.node_sets is not None:
+        check_nodes(instance, instance.node_sets, log, table)
     if instance.sharing is not None and instance.topology is None:
         check_rates(instance, log, table)
     check_costs(instance, log, table)
@@ -135,10 +140,13 @@ def check_records(instance: Instance, log: EventLog) -> None:
     without = (kind == ARRIVAL) | (kind == REFUSE)
     refuse(log, (events["replica"] == -1) != without, "arrivals and refusals, and only they, have replica -1")
     says_left = (kind == PREEMPT) | (kind == RESIZE)
+    if instance.semantics.kill_at_limit:  # a killed job leaves work
+        refuse(log, (kind == COMPLETE) & (events["value"] < 0), "the work that it leaves must not be negative")
+        says_left |= kind == COMPLETE
     refuse(log, ~places & ~rates & ~says_left & (events["value"] != 0), "its value must be 0")
     round_s = instance.semantics.round_s
     if round_s > 0:
-        decided = places | says_left | (kind == LEASE_END) | (kind == REFUSE)
+        decided = places | (kind == PREEMPT) | (kind == RESIZE) | (kind == LEASE_END) | (kind == REFUSE)
         refuse(log, decided & (np.rint(time / round_s) * round_s != time), f"it is not on a round of {round_s} s")
 
 

@@ -65,7 +65,7 @@ def check_work(instance: Instance, log: EventLog, table: np.ndarray) -> None:
         clock_s *= 1.0 + done / instance.semantics.step_iterations
     slack = RELATIVE * total + clock_s / table["iteration_s"] + instance.semantics.slot_s / table["compute_s"]
     stopped = table["stop_event"] >= 0
-    left = np.where(stopped, log.events["value"][table["stop_event"]], 0.0)  # the value of a complete event is 0
+    left = np.where(stopped, log.events["value"][table["stop_event"]], 0.0)
     off = stopped & (np.abs(before - done - left) > slack)
     reason = "iterations are not conserved: left before - done differs from left after"
     _refuse_segment(log, table, off, "stop_event", reason)
@@ -75,11 +75,31 @@ def check_work(instance: Instance, log: EventLog, table: np.ndarray) -> None:
     clock = np.bincount(job, slack - RELATIVE * total, minlength=jobs)
     completes = np.flatnonzero(log.events["kind"] == COMPLETE)
     ended = log.events["job"][completes]
-    wanted = instance.iterations[ended]
+    wanted = instance.iterations[ended] - log.events["value"][completes]  # a killed job leaves some
+    if instance.semantics.kill_at_limit:
+        _check_limits(instance, log, table, completes)
     bad = np.abs(sums[ended] - wanted) > RELATIVE * wanted + clock[ended]
     if bad.any():
         at = int(np.argmax(bad))
         raise refusal(log, int(completes[at]), f"the job did {sums[ended[at]]} of its {wanted[at]} iterations")
+
+
+def _check_limits(instance: Instance, log: EventLog, table: np.ndarray, completes: np.ndarray) -> None:
+    """Refuse jobs that run beyond their limits, and killed jobs that have not run as long as that."""
+    jobs = len(instance.workload)
+    service_s = np.bincount(table["job"], productive_s(table), minlength=jobs)
+    slack_s = np.bincount(table["job"], TICKS * np.spacing(table["stop_s"]), minlength=jobs)
+    limit_s = instance.limit_s
+    long = service_s > limit_s + slack_s + RELATIVE * np.where(np.isfinite(limit_s), limit_s, 0.0)
+    if long.any():
+        row = int(np.argmax(long))
+        at = int(table["start_event"][table["job"] == row].max())
+        raise refusal(log, at, f"the job runs for {service_s[row]} s, and its limit is {limit_s[row]} s")
+    rows = log.events["job"][completes]
+    early = (log.events["value"][completes] > 0) & (service_s[rows] < limit_s[rows] * (1 - RELATIVE) - slack_s[rows])
+    if early.any():
+        at = int(completes[np.argmax(early)])
+        raise refusal(log, at, f"the job was killed before its limit of {limit_s[log.events['job'][at]]} s")
 
 
 def check_completeness(instance: Instance, log: EventLog, table: np.ndarray, complete: bool) -> None:

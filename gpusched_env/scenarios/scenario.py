@@ -16,6 +16,7 @@ from gpusched_env.cluster import Cluster, NodeGroup, refuse_too_many
 from gpusched_env.errors import ScenarioError
 from gpusched_env.instance import Instance, Room, Semantics
 from gpusched_env.network import Network, compiled_links, network_as_dict, network_identity
+from gpusched_env.partitions import Partitions
 from gpusched_env.performance import ClassTable
 from gpusched_env.scenarios.problems import Parts, Problems, check_common, seeds_of_problem
 from gpusched_env.scenarios.seeds import Seeds
@@ -55,6 +56,7 @@ class Scenario:
     room : sizes for which observations have room, so that an agent can play scenarios of several sizes; rows that a
         problem lacks are 0. None = the sizes of the scenario, or of its largest problem
     tenants : tree of tenants, and the attribute that assigns jobs to them; None = jobs have no tenants
+    partitions : partitions and reservations; None = every job may use every node
 
     Raises
     ------
@@ -75,6 +77,7 @@ class Scenario:
     variation: Variation | None = None
     room: Room | None = None
     tenants: Tenants | None = None
+    partitions: Partitions | None = None
 
     def __post_init__(self) -> None:
         """Check the fields that do not check themselves, and their combinations."""
@@ -221,7 +224,9 @@ class Scenario:
         if self.tracked_window is not None and self.tracked_window[1] > len(workload):
             raise ScenarioError(f"tracked_window is {self.tracked_window} but the workload has {len(workload)} jobs")
         room = self.room if self.variation is None else self.observed
-        return Instance(cluster, workload, table.network, semantics, self.sharing, table, room, self.tenants)
+        return Instance(
+            cluster, workload, table.network, semantics, self.sharing, table, room, self.tenants, self.partitions
+        )
 
     def replace(self, **changes: Any) -> Self:
         """Return a copy of the scenario with some fields changed.
@@ -263,7 +268,10 @@ class Scenario:
         del data["sharing"]  # written only if jobs may share GPUs; without it, fingerprints do not depend on the field
         if self.sharing is not None:
             data["sharing"] = self.sharing.as_dict()
-        del data["variation"], data["room"], data["tenants"]  # written only if they are given, for the same reason
+        for name in ("variation", "room", "tenants", "partitions"):
+            del data[name]  # written only if they are given, for the same reason
+        if self.partitions is not None:
+            data["partitions"] = self.partitions.as_dict()
         if self.tenants is not None:
             data["tenants"] = self.tenants.as_dict()
         if self.room is not None:

@@ -5,6 +5,7 @@ from gpusched_env.core import handle
 from gpusched_env.core import placement as placement  # the import registers the placement rules
 from gpusched_env.core.placement.rules import PLACEMENT_RULES, RULE_NUMBER, placement_rule, rule_number
 from gpusched_env.simulator.decisions import Decision, Lease, Preempt, Refuse, Resize, Start, Wait
+from gpusched_env.simulator.past import Move, begin, moves_of
 from gpusched_env.simulator.scheduler import Scheduler
 from gpusched_env.simulator.simulation import Outcome, Simulation, Until, simulate
 from gpusched_env.simulator.view import ClairvoyantView, ClusterView
@@ -18,6 +19,7 @@ __all__ = [
     "ClusterView",
     "Decision",
     "Lease",
+    "Move",
     "Outcome",
     "Preempt",
     "Refuse",
@@ -27,6 +29,8 @@ __all__ = [
     "Start",
     "Until",
     "Wait",
+    "begin",
+    "moves_of",
     "placement_rule",
     "rule_number",
     "simulate",

@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 
 class Player(Protocol):
-    """A compiled loop that simulates a run together with its scheduler."""
+    """A compiled loop that simulates a run together with its scheduler.
+
+    A player whose attribute ``takes_over`` is True can also continue a run in which jobs have started
+    (:func:`simulator.begin`). Without the attribute, such runs are continued by ``decide``.
+    """
 
     def play(self, until_s: float = math.inf, tell: Callable[[], None] | None = None) -> Outcome:
         """Simulate to the end, or until ``until_s`` [s]; ``tell`` is called from time to time, to show progress."""
@@ -47,6 +51,12 @@ class Scheduler(ABC):
 
     remembers_gpus: bool = False
     """True = the scheduler remembers the GPUs that it has chosen for jobs, so a run must start them on these."""
+
+    knows_partitions: bool = True
+    """False = runs with partitions or reservations refuse the scheduler, because jobs might never start.
+
+    It chooses machines itself, whatever the partition of a job, or it expects that only its decisions preempt gangs.
+    """
 
     @property
     def name(self) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 
 from gpusched_env.core import admission, events, resizing
+from gpusched_env.core import work as core_work
 from gpusched_env.core.placement.rules import RULE_NUMBER, check_numbers, rule_number
 from gpusched_env.core.state import FINISHED, REFUSED, Run, allocate
 from gpusched_env.core.storage import as_bytes, copied
@@ -20,7 +21,7 @@ from gpusched_env.event_log import EVENT_DTYPE, EventLog
 from gpusched_env.instance import Instance
 from gpusched_env.simulator.decisions import Decision, Lease, Preempt, Refuse, Resize, Start, Wait
 from gpusched_env.simulator.growing import GrowingArray
-from gpusched_env.simulator.scheduler import Scheduler
+from gpusched_env.simulator.scheduler import Player, Scheduler
 from gpusched_env.simulator.view import ClairvoyantView, ClusterView
 
 Progress = Callable[[int, int], None]
@@ -110,6 +111,11 @@ class Simulation:
         return float(self._world["clock_s"])
 
     @property
+    def has_begun(self) -> bool:
+        """Whether some gang has started."""
+        return bool(self._world["starts"] > 0)
+
+    @property
     def finished(self) -> int:
         """Number of jobs that have left the system: finished, or refused."""
         return int(self._world["finished"])
@@ -175,6 +181,25 @@ class Simulation:
         self._drained_events = GrowingArray.of(state.drained_events)
         self._drained_gpus = GrowingArray.of(state.drained_gpus)
         self.refusal = ""
+
+    def change_run_times(self, run_s: np.ndarray) -> None:
+        """Change the total work of all jobs that have not finished.
+
+        What a job has done stays done. ``instance`` keeps the old run times, so a clairvoyant scheduler that reads
+        them there sees those.
+
+        Parameters
+        ----------
+        run_s : float64 [J], run time of each job on its ideal placement [s]; a running job that has run longer ends now
+
+        Raises
+        ------
+        GpuschedError : a run time that is not a finite number above 0
+        """
+        run_s = np.ascontiguousarray(run_s, np.float64)
+        if run_s.shape != (len(self.instance.workload),) or not (np.isfinite(run_s) & (run_s > 0)).all():
+            raise GpuschedError("run_s: give a finite number of seconds above 0 for each job")
+        core_work.change_run_times(self.arrays, core_work.RunTimes(run_s=run_s))
 
     # --- decisions
 
@@ -344,6 +369,11 @@ class Simulation:
         """Return a ClairvoyantView if ``scheduler`` declares ``clairvoyant``, otherwise a ClusterView."""
         return ClairvoyantView(self) if scheduler.clairvoyant else ClusterView(self)
 
+    def player_for(self, scheduler: Scheduler) -> Player | None:
+        """Return the compiled loop that can continue this run; None = there is none, and ``decide`` must be called."""
+        player = scheduler.player(self)
+        return player if not self.has_begun or getattr(player, "takes_over", False) else None
+
     def run(self, scheduler: Scheduler, progress: Progress | None = None, until: Until | None = None) -> None:
         """Simulate with a scheduler until every job has finished or the time limit of the scenario is reached.
 
@@ -355,11 +385,16 @@ class Simulation:
 
         Raises
         ------
-        SchedulerError : jobs wait, no further event can occur, and the scheduler starts no job; or ``decide`` returns
-            something that is not iterable
+        SchedulerError : jobs wait, no further event can occur, and the scheduler starts no job; ``decide`` returns
+            something that is not iterable; or the scheduler knows no partitions, and the problem has some
         """
+        if self.instance.node_sets is not None and not scheduler.knows_partitions:
+            raise SchedulerError(
+                f"scheduler {scheduler.name!r} knows no partitions or reservations: it chooses machines itself, or "
+                "expects that no gang is preempted; choose another one, or leave out the section partitions"
+            )
         view = self.view_for(scheduler)
-        player = None if until is not None else scheduler.player(self)
+        player = None if until is not None else self.player_for(scheduler)
         if player is None:
             outcome = self._ask(scheduler, view, progress, until)
         else:
@@ -403,7 +438,7 @@ class Simulation:
     def _stuck(self) -> bool:
         """Return whether no job will arrive or finish unless the scheduler makes a decision."""
         world = self._world
-        if world["next_arrival"] < world["jobs"]:
+        if world["next_arrival"] < world["jobs"] or world["closing_s"] < math.inf:
             return False
         running = self.arrays.running[: world["running"]]
         return not len(running) or bool(

@@ -248,7 +248,8 @@ class ClusterView:
         """
         if self._type_rates is None:
             instance = self._simulation.instance
-            self._type_rates = type_rates(instance.classes[:, 1], instance.iteration_s, instance.cluster)
+            gangs = instance.classes[:, 1]
+            self._type_rates = type_rates(gangs, instance.iteration_s, instance.cluster, instance.usable_nodes)
         return self._type_rates[self._simulation.instance.job_class[self._known(rows)]]
 
     def refused(self, rows: np.ndarray) -> np.ndarray:
@@ -293,17 +294,38 @@ class ClusterView:
         return held
 
     def able_gpus(self, rows: np.ndarray) -> np.ndarray | None:
-        """Boolean [n, G]: whether the type of each GPU can run each of the jobs ``rows``.
+        """Boolean [n, G]: whether the type of each GPU can run each of the jobs ``rows``, and its node is open to it.
 
-        None = every type can run every job.
+        None = every GPU can run every job.
         """
-        able = self._able
-        if able is None:
+        able, is_open = self._able, self.open_nodes(rows)
+        if able is None and is_open is None:
             return None
         instance = self._simulation.instance
-        types = instance.cluster.nodes["gpu_type"][instance.cluster.node_of_gpu]
-        found: np.ndarray = able[instance.job_class[self._known(rows)]][:, types]
+        of_gpu = instance.cluster.node_of_gpu
+        found = np.ones((len(rows), len(of_gpu)), bool)
+        if able is not None:
+            found &= able[instance.job_class[self._known(rows)]][:, instance.cluster.nodes["gpu_type"][of_gpu]]
+        if is_open is not None:
+            found &= is_open[:, of_gpu]
         return found
+
+    def open_nodes(self, rows: np.ndarray) -> np.ndarray | None:
+        """Boolean [n, N]: whether each of the jobs ``rows`` may use each node now: its partition, and reservations.
+
+        None = every job may use every node at all times.
+        """
+        instance = self._simulation.instance
+        if instance.node_sets is None:
+            return None
+        closed = self._arrays.closed[: len(instance.node_sets.belongs), : len(instance.cluster.nodes)]
+        found: np.ndarray = closed[instance.node_sets.of_job[self._known(rows)]] == 0
+        return found
+
+    @property
+    def limit_s(self) -> np.ndarray:
+        """float64 [s]: time limit of each job: its own, else that of its partition; inf = none."""
+        return self._simulation.instance.limit_s[: self.arrived]
 
     def slowdowns(self, rows: np.ndarray, others: np.ndarray) -> np.ndarray:
         """float64 [n, T]: slowdown xi of job ``rows[i]`` when it shares a GPU of each type with job ``others[i]``.

@@ -49,6 +49,7 @@ def read_csv(path: Path, mapping: Mapping[str, str] | None = None) -> tuple[Work
     attributes = (["original_id"] if "id" in found else []) + labels
     jobs = JobColumns(ReadReport("csv", str(path)), *attributes)
     clocks = {role: Clock(role, found[role].column, found[role].unit) for role in CLOCKS if role in found}
+    first: list[str] = []
     for place, texts in csv_rows(path, [one.column for one in found.values()]):
         with skippable:
             row = dict(zip(found, texts, strict=True))
@@ -64,9 +65,11 @@ def read_csv(path: Path, mapping: Mapping[str, str] | None = None) -> tuple[Work
                 jobs.drop(place, unknown if arrival is None or gpus is None else reason)
                 continue
             arrival += clocks["arrival"].zone_s
+            if not jobs.ids and gpus and seconds:
+                first = _first(place, row["arrival"].strip(), clocks["arrival"], gpus, seconds, estimate)
             told = [row[role] for role in (("id", *labels) if "id" in row else labels)]
             jobs.add(place, arrival, gpus, seconds or 0.0, *told, estimate_s=estimate or math.nan)
-    jobs.report.columns = _told(header, found, clocks)
+    jobs.report.columns = [*_told(header, found, clocks), *first]
     return jobs.workload("csv", dated=clocks["arrival"].kind not in ("", SECONDS))
 
 
@@ -99,6 +102,13 @@ def _run_time(
             f"{clocks['end'].column!r} {clocks['end'].kind}; write both alike, or name other columns with --map"
         )
     return (None, "ended before it started") if end < start else (end - start, "")
+
+
+def _first(place: Place, arrival: str, clock: Clock, gpus: int, seconds: float, estimate: float | None) -> list[str]:
+    """Make the line of the report that says how the first job was understood."""
+    when = f"{arrival} {UNIT_WORDS[clock.unit]}" if clock.kind == SECONDS else arrival
+    claimed = "" if estimate is None else f", claimed run time {estimate:g} s"
+    return [f"first job (line {place.number}): arrival {when}, {gpus} GPUs, run time {seconds:g} s{claimed}"]
 
 
 def _told(header: tuple[str, ...], found: Mapping[str, Found], clocks: Mapping[str, Clock]) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Final
 
 from gpusched_env.errors import TraceError
 from gpusched_env.traces.parsing.containers import open_trace, zip_members
-from gpusched_env.traces.parsing.json_records import json_records
+from gpusched_env.traces.parsing.json_records import json_objects, json_records
 from gpusched_env.traces.parsing.streams import lines
 
 SWF_NUMBERS: Final = "18 numbers or more"
@@ -54,6 +54,11 @@ def record(*keys: str) -> Signature:
     return frozenset(f"key {key}" for key in keys)
 
 
+def kind(name: str) -> Signature:
+    """Return the signature of JSON whose first object is an object of Kubernetes of this kind."""
+    return frozenset({f"kind {name}"})
+
+
 def arrays(*names: str) -> Signature:
     """Return the signature of a NumPy archive with these arrays."""
     return frozenset(f"array {name}" for name in names)
@@ -90,7 +95,9 @@ def _beginning(path: Path) -> Beginning:
     line = _first_line(path)
     if line.lstrip().startswith(("[", "{")):
         keys = _first_keys(path)
-        return Beginning(record(*keys), f"JSON; keys of the first record: {', '.join(keys)[:200] or 'none'}")
+        return Beginning(
+            record(*keys) | _kinds(path), f"JSON; keys of the first record: {', '.join(keys)[:200] or 'none'}"
+        )
     fields, words, tabs = _csv_fields(line), line.split(), line.split("\t")
     bars = [name.strip().lower() for name in line.split("|")]
     facts = columns(*fields, only=True) | tab_fields(len(tabs)) | bar_columns(*bars)
@@ -117,6 +124,16 @@ def _first_keys(path: Path) -> list[str]:
     except TraceError:
         first = None
     return list(first) if isinstance(first, dict) else []
+
+
+def _kinds(path: Path) -> frozenset[str]:
+    """Return the fact of the kind of the first object, if the file holds objects of Kubernetes."""
+    try:
+        first = next(json_objects(path))[1]
+    except TraceError:
+        return frozenset()
+    name = first.get("kind") if isinstance(first, dict) else None
+    return kind(name) if isinstance(name, str) else frozenset()
 
 
 def _csv_fields(line: str) -> list[str]:

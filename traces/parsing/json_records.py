@@ -1,10 +1,11 @@
-"""Iterate over the records of a JSON list, one at a time."""
+"""Iterate over the records of a JSON list, or over a stream of JSON objects, one at a time."""
 
 from __future__ import annotations
 
 import codecs
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NoReturn
 
@@ -16,6 +17,12 @@ CHUNK: Final = 1 << 16  # [byte] least number of bytes read at once; for a long 
 LONGEST: Final = 1 << 25  # [characters] longest record; a longer one means that the file is damaged
 
 
+BEFORE_ITEMS: Final = 1 << 12  # [characters] of a Kubernetes List, in which its ``items`` must begin
+_ITEMS: Final = re.compile(
+    r'\{\s*(?:"(?:apiVersion|kind)"\s*:\s*"[^"]*"\s*,\s*|"metadata"\s*:\s*\{[^{}]*\}\s*,\s*)*"items"\s*:\s*(?=\[)'
+)
+
+
 def json_records(path: Path) -> Iterator[tuple[Place, Any]]:
     """Yield the place and the value of every record; memory holds one record and a chunk of text.
 
@@ -23,10 +30,26 @@ def json_records(path: Path) -> Iterator[tuple[Place, Any]]:
     ------
     TraceError : the file is not a list, the list is empty, the JSON is cut or damaged, or the text is not UTF-8
     """
+    return _records(path, _Json.values, "expected a JSON list of jobs")
+
+
+def json_objects(path: Path) -> Iterator[tuple[Place, Any]]:
+    """Yield the place and the value of every object: of JSON lines, of a list, or of a Kubernetes List with ``items``.
+
+    A file may hold several of these, one after another. Memory holds one object and a chunk of text.
+
+    Raises
+    ------
+    TraceError : there are no objects, the JSON is cut or damaged, or the text is not UTF-8
+    """
+    return _records(path, _Json.objects, "expected JSON objects, one a line or in a List")
+
+
+def _records(path: Path, read: Callable[[_Json], Iterator[Any]], wanted: str) -> Iterator[tuple[Place, Any]]:
     number = 0
     with open_trace(path) as stream:
         try:
-            for number, record in enumerate(_List(stream).values(), 1):
+            for number, record in enumerate(read(_Json(stream)), 1):
                 yield Place(str(path), number, "record"), record
         except TraceError:
             raise
@@ -36,11 +59,11 @@ def json_records(path: Path) -> Iterator[tuple[Place, Any]]:
                 f"{path}, after record {number}: the JSON is cut or damaged ({what}); fetch the file again"
             ) from error
     if number == 0:
-        raise TraceError(f"{path}: no records; expected a JSON list of jobs")
+        raise TraceError(f"{path}: no records; {wanted}; check that this is the right file")
 
 
-class _List:
-    """A JSON list whose text is read in chunks.
+class _Json:
+    """JSON whose text is read in chunks.
 
     The decoder is that of the standard library, not an event-based parser. An event-based parser builds the path of
     each event, which takes gigabytes of memory for a file of open brackets. The standard library's decoder stops at its
@@ -57,6 +80,40 @@ class _List:
     def values(self) -> Iterator[Any]:
         if self._next() != "[":
             return
+        yield from self._elements()
+        if self._next():
+            raise ValueError("text after the end of the list")
+
+    def objects(self) -> Iterator[Any]:
+        while (first := self._next()) != "":
+            while len(self.text) - self.at < BEFORE_ITEMS and self._read():
+                pass
+            before = _ITEMS.match(self.text, self.at)
+            if first == "[":
+                yield from self._elements()
+            elif before is None:
+                yield self._value()
+            else:
+                self.at = before.end()
+                yield from self._elements()
+                self._end_object()
+
+    def _end_object(self) -> None:
+        """Skip the keys after the ``items`` of a List."""
+        while (letter := self._next()) == ",":
+            self.at += 1
+            self._value()
+            if self._next() != ":":
+                raise ValueError("expected ':' after a key")
+            self.at += 1
+            self._value()
+        if letter != "}":
+            raise ValueError("expected ',' or '}' after the items")
+        self.at += 1
+
+    def _elements(self) -> Iterator[Any]:
+        """Yield the elements of the list that begins here."""
+        self._next()
         self.at += 1
         if self._next() != "]":
             yield self._value()
@@ -66,8 +123,6 @@ class _List:
             if self._next() != "]":
                 raise ValueError("expected ',' or ']' after a record")
         self.at += 1
-        if self._next():
-            raise ValueError("text after the end of the list")
 
     def _value(self) -> Any:
         self._next()

@@ -53,7 +53,10 @@ class Stamps:
 
     def _number(self, place: Place, field: str, text: str) -> float:
         if not (text.isascii() and text.isdigit() and len(text) < 19 and float(text) <= LATEST_S):
-            remedy = "expected a time as YYYY-MM-DDTHH:MM:SS, or seconds since 1970; correct or remove the row"
+            remedy = (
+                "expected a time as YYYY-MM-DDTHH:MM:SS, or seconds since 1970; correct or remove the row, or export "
+                "with SLURM_TIME_FORMAT=%s"
+            )
             place.refuse(field, text, remedy)
         self._check_kind(place, field, text, SECONDS)
         return float(text)

@@ -23,7 +23,7 @@ LONGEST_LINE: Final = 1 << 20  # [byte]
 def csv_header(path: Path) -> tuple[str, ...]:
     """Return the column names of the first line."""
     with open_trace(path) as stream:
-        for row in _rows(path, csv.reader(_text_lines(path, stream), strict=True)):
+        for row in _rows(path, csv.reader(text_lines(path, stream), strict=True)):
             return tuple(name.strip() for name in row)
     raise TraceError(f"{path}: the file is empty; fetch it again")
 
@@ -47,7 +47,8 @@ def lines(path: Path, stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
         yield number, raw
 
 
-def _text_lines(path: Path, stream: BinaryIO) -> Iterator[str]:
+def text_lines(path: Path, stream: BinaryIO) -> Iterator[str]:
+    """Yield every line as text, with its line end; if bad rows are skipped, lines that are not UTF-8 become blank."""
     for number, raw in lines(path, stream):
         yield _decoded(path, number, raw)
 
@@ -92,7 +93,7 @@ def csv_rows(path: Path, columns: Sequence[str], names: Sequence[str] = ()) -> I
     """
     name = str(path)
     with open_trace(path) as stream:
-        reader = csv.reader(_text_lines(path, stream), strict=True)
+        reader = csv.reader(text_lines(path, stream), strict=True)
         rows = _rows(path, reader)
         first = next(rows, [])
         header = [text.strip() for text in first]
@@ -131,7 +132,7 @@ def bar_header(path: Path) -> tuple[str, ...]:
     TraceError : an empty file, or a column that occurs twice
     """
     with open_trace(path) as stream:
-        for _, line in zip(range(1), _text_lines(path, stream), strict=False):
+        for _, line in zip(range(1), text_lines(path, stream), strict=False):
             names = tuple(name.strip().lower() for name in line.rstrip("\r\n").split("|"))
             repeated = [name for name in names if name and names.count(name) > 1]
             if repeated:
@@ -149,7 +150,7 @@ def bar_rows(path: Path, width: int) -> Iterator[tuple[Place, list[str]]]:
     """
     name = str(path)
     with open_trace(path) as stream:
-        for number, line in enumerate(_text_lines(path, stream), 1):
+        for number, line in enumerate(text_lines(path, stream), 1):
             text = line.rstrip("\r\n")
             if number == 1 or not text:
                 continue
@@ -199,7 +200,7 @@ def tab_rows(path: Path) -> Iterator[tuple[Place, list[str]]]:
     """
     name = str(path)
     with open_trace(path) as stream:
-        for number, line in enumerate(_text_lines(path, stream), 1):
+        for number, line in enumerate(text_lines(path, stream), 1):
             text = line.rstrip("\r\n")
             if text:
                 yield Place(name, number), text.split("\t")

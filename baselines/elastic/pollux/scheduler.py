@@ -63,6 +63,8 @@ class Pollux(Scheduler):
         if not self.penalty_s > 0:
             raise SchedulerError(f"pollux: penalty_s is {self.penalty_s!r}: it must be a number of seconds > 0")
 
+    knows_partitions = False  # it chooses machines itself
+
     @property
     def name(self) -> str:
         """Name in tables."""

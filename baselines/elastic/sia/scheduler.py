@@ -88,6 +88,8 @@ class Sia(Scheduler):
         if self.penalty_s is not None and not self.penalty_s >= 0:
             raise SchedulerError(f"sia: penalty_s is {self.penalty_s!r}: it must be a number of seconds >= 0")
 
+    knows_partitions = False  # it chooses machines itself
+
     @property
     def name(self) -> str:
         """Name in tables."""

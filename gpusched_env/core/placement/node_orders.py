@@ -62,7 +62,7 @@ def first_gpus_by_gangs(sim: Run, kind: int, gang: int) -> int:
         if node < 0:
             return 0
         key = node_key(sim, gang, False, node)
-        if not unable(sim, kind, sim.nodes[node]["gpu_type"]):
+        if not unable(sim, kind, node):
             first = sim.nodes[node]["first_gpu"]
             for gpu in range(first, first + sim.nodes[node]["gpus"]):
                 if at < gang and sim.holder[gpu] == FREE:

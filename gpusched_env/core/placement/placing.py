@@ -20,7 +20,7 @@ def reserve(sim: Run, at: int, kind: int, gang: int, rule: int, supply: int) -> 
 
     ``supply`` is the number of free GPUs. Returns the index after the last appended GPU: ``at + gang``, a larger index
     if the rule places several copies, or ``at`` if the rule finds no placement and reserves nothing. The rule does not
-    use machines whose GPU type cannot run the class.
+    use machines whose GPU type cannot run the class, or that are closed to it.
     """
     hides = unable_somewhere(sim, kind)
     if hides:

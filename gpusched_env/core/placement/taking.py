@@ -12,7 +12,7 @@ from gpusched_env.core.state import Run
 
 FREE: Final = -1
 RESERVED: Final = -2
-UNUSABLE: Final = -3  # free, but of a type on which the gang that is being placed cannot run
+UNUSABLE: Final = -3  # free, but on a machine on which the gang that is being placed cannot run
 NO_LIMIT: Final = 2**31 - 1
 
 
@@ -63,18 +63,28 @@ def unreserve(sim: Run, begin: int, end: int) -> None:
 
 
 @helper
-def unable(sim: Run, kind: int, gpu_type: int) -> bool:
-    """Return whether a job class cannot run on a GPU type."""
-    return sim.paces[kind, MACHINE, gpu_type]["iteration_s"] == np.inf
+def is_closed(sim: Run, kind: int, node: int) -> bool:
+    """Return whether a machine is outside the partition of a job class, or reserved for others now."""
+    return sim.world["node_sets"] > 0 and sim.closed[sim.class_set[kind], node] > 0
+
+
+@helper
+def unable(sim: Run, kind: int, node: int) -> bool:
+    """Return whether a job class cannot run on the GPU type of a machine, or must not use this machine."""
+    return sim.paces[kind, MACHINE, sim.nodes[node]["gpu_type"]]["iteration_s"] == np.inf or is_closed(sim, kind, node)
 
 
 @kernel
 def unable_somewhere(sim: Run, kind: int) -> bool:
-    """Return whether there is a GPU type on which a job class cannot run."""
+    """Return whether there is a GPU type on which a job class cannot run, or a machine that it must not use."""
+    if sim.world["node_sets"] > 0:
+        for node in range(sim.world["nodes"]):
+            if is_closed(sim, kind, node):
+                return True
     if sim.paces.shape[2] == 1:  # every job of an instance can run on some type
         return False
     for gpu_type in range(sim.paces.shape[2]):  # noqa: SIM110 - generators are not compiled
-        if unable(sim, kind, gpu_type):
+        if sim.paces[kind, MACHINE, gpu_type]["iteration_s"] == np.inf:
             return True
     return False
 
@@ -87,7 +97,7 @@ def hide_unusable(sim: Run, kind: int) -> int:
     """
     hidden = 0
     for node in range(sim.world["nodes"]):
-        if unable(sim, kind, sim.nodes[node]["gpu_type"]):
+        if unable(sim, kind, node):
             sim.nodes[node]["taken"] = 1
             hidden += sim.free[node]
             sim.free[sim.nodes.shape[0] + sim.nodes[node]["rack"]] -= sim.free[node]
@@ -103,7 +113,7 @@ def hide_unusable(sim: Run, kind: int) -> int:
 def show_unusable(sim: Run, kind: int) -> None:
     """Undo :func:`hide_unusable`."""
     for node in range(sim.world["nodes"]):
-        if unable(sim, kind, sim.nodes[node]["gpu_type"]):
+        if unable(sim, kind, node):
             sim.nodes[node]["taken"] = 0
             first = sim.nodes[node]["first_gpu"]
             for gpu in range(first, first + sim.nodes[node]["gpus"]):

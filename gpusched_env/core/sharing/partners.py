@@ -45,7 +45,7 @@ def has_room(sim: Run, kind: int, option: int, gpu: int) -> bool:
     left = memory_left(sim, gpu)
     if sim.sub_batches[kind, option, gpu_type]["memory"] > left + MEMORY_SLACK:
         return False
-    if unable(sim, kind, gpu_type):
+    if unable(sim, kind, sim.gpu_node[gpu]):
         return False
     return may_share(sim, gpu, kind)
 

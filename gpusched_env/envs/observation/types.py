@@ -57,7 +57,7 @@ def write_types(sim: Run, env: EnvArrays) -> None:
         kind = sim.jobs[row]["job_class"]
         machines = 0
         for n in range(w["nodes"]):
-            if sim.free[n] >= gang and not unable(sim, kind, sim.nodes[n]["gpu_type"]):
+            if sim.free[n] >= gang and not unable(sim, kind, n):
                 machines += 1
         env.out_forks[k, 0] = min(machines / w["max_copies"], 1.0)
         for t in range(types):
@@ -100,7 +100,7 @@ def relative_rates(instance: Instance) -> np.ndarray:
 
     All 0 for a gang that is larger than the GPUs of every single type.
     """
-    rates = type_rates(instance.classes[:, 1], instance.iteration_s, instance.cluster)
+    rates = type_rates(instance.classes[:, 1], instance.iteration_s, instance.cluster, instance.usable_nodes)
     best = rates.max(axis=1, keepdims=True)
     shares: np.ndarray = np.divide(rates, best, out=np.zeros_like(rates), where=best > 0)
     return shares

@@ -1,0 +1,127 @@
+"""How many GPUs each tenant deserves: its part of what the tenant above deserves, level by level.
+
+A tenant requests what its jobs hold and ask for, up to its field ``most``.
+"""
+
+from __future__ import annotations
+
+import math
+
+from gpusched_env.baselines.queues.state import KAI, Queues
+from gpusched_env.core.handle import kernel
+from gpusched_env.core.state import Run
+
+
+@kernel
+def proportion(q: Queues, parent: int) -> None:
+    """Fill the tenants below ``parent`` in proportion to their weights, none beyond its request (Volcano, proportion).
+
+    In each round, the remaining GPUs are divided among the tenants whose requests are not met.
+    """
+    left = q.tenants[parent]["deserved"]
+    for node in range(parent + 1, len(q.tenants)):
+        if q.tenants[node]["parent"] == parent:
+            q.tenants[node]["deserved"] = 0.0
+    met = True
+    while met:
+        met = False
+        weights = 0.0
+        for node in range(parent + 1, len(q.tenants)):
+            t = q.tenants[node]
+            if t["parent"] == parent and t["deserved"] < t["request"]:
+                weights += t["weight"]
+        given = 0.0
+        for node in range(parent + 1, len(q.tenants)):
+            t = q.tenants[node]
+            if t["parent"] == parent and t["deserved"] < t["request"]:
+                part = left * t["weight"] / weights
+                if t["deserved"] + part >= t["request"]:
+                    part = t["request"] - t["deserved"]
+                    t["deserved"] = t["request"]
+                    met = True
+                else:
+                    t["deserved"] += part
+                given += part
+        left -= given
+
+
+@kernel
+def over_quota(q: Queues, parent: int) -> None:
+    """Give the tenants below ``parent`` their quotas, and the rest by weight, in whole GPUs (KAI).
+
+    In each round a tenant gets the whole part of its share, or what it still requests if that is less. If nobody
+    requested less, the GPUs left go to the largest fractions; ties: the lowest row
+    (resource_division.go).
+    """
+    left = q.tenants[parent]["deserved"]
+    for node in range(parent + 1, len(q.tenants)):
+        t = q.tenants[node]
+        if t["parent"] == parent:
+            t["deserved"] = min(t["quota"], t["request"])
+            left -= t["deserved"]
+    met = True
+    while met and left > 0.0:
+        met = False
+        weights = 0.0
+        for node in range(parent + 1, len(q.tenants)):
+            t = q.tenants[node]
+            t["key"] = -1.0
+            if t["parent"] == parent and t["deserved"] < t["request"]:
+                weights += t["weight"]
+        given = 0.0
+        for node in range(parent + 1, len(q.tenants)):
+            t = q.tenants[node]
+            if t["parent"] == parent and t["deserved"] < t["request"]:
+                part = left * t["weight"] / weights
+                whole = math.floor(part)
+                if t["request"] - t["deserved"] <= whole:
+                    whole = t["request"] - t["deserved"]
+                    met = True
+                else:
+                    t["key"] = part - whole
+                t["deserved"] += whole
+                given += whole
+        left -= given
+    while left >= 1.0:
+        best = -1
+        for node in range(parent + 1, len(q.tenants)):
+            t = q.tenants[node]
+            if t["parent"] == parent and t["key"] >= 0.0 and (best < 0 or t["key"] > q.tenants[best]["key"]):
+                best = node
+        if best < 0:
+            break
+        q.tenants[best]["key"] = -1.0
+        q.tenants[best]["deserved"] += 1.0
+        left -= 1.0
+
+
+@kernel
+def deserve(sim: Run, q: Queues) -> None:
+    """Compute what each tenant requests and deserves [GPU]."""
+    for node in range(len(q.tenants)):
+        q.tenants[node]["request"] = 0.0
+    for node in range(len(q.tenants) - 1, -1, -1):
+        t = q.tenants[node]
+        if t["lines"] > 0:
+            t["request"] = t["held"] + t["asks"]
+        t["request"] = min(t["request"], t["most"])
+        if node > 0:
+            q.tenants[t["parent"]]["request"] += t["request"]
+    q.tenants[0]["deserved"] = sim.world["gpus"]
+    for node in range(len(q.tenants)):
+        if q.tenants[node]["lines"] == 0 and q.tenants[node]["request"] > 0.0:
+            if q.memory["policy"] == KAI:
+                over_quota(q, node)
+            else:
+                proportion(q, node)
+
+
+@kernel
+def is_overused(q: Queues, leaf: int) -> bool:
+    """Return whether a tenant, or one above it, holds what it deserves."""
+    node = leaf
+    while node > 0:
+        if q.tenants[node]["held"] >= q.tenants[node]["deserved"]:
+            return True
+        node = q.tenants[node]["parent"]
+    return False

@@ -1,0 +1,297 @@
+"""Partitions and reservations in Slurm's passes: free GPUs by cell, and the GPUs of a start.
+
+A cell is a largest set of nodes that belong to the same partitions and reservations and have the same GPU type. A job
+may use some of the cells. It gets its GPUs from the cell in which they fit best, else from several cells.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.baselines.slurm.profile import slot_after, slot_of
+from gpusched_env.baselines.slurm.state import SlurmState
+from gpusched_env.cluster import MACHINE
+from gpusched_env.core.handle import kernel
+from gpusched_env.core.placement.placing import reserve
+from gpusched_env.core.placement.taking import unable, unreserve
+from gpusched_env.core.state import CHECKPOINTING, Run
+
+FOREVER_S: Final = 1e12  # [s] longest time limit for which slots are counted
+
+
+@kernel(lazy=True)
+def count_free(sim: Run, plan: SlurmState) -> None:
+    """Write the free GPUs of each cell to ``unused``."""
+    for cell in range(len(plan.unused)):
+        plan.unused[cell] = 0
+    for node in range(sim.world["nodes"]):
+        plan.unused[plan.cell_of[node]] += sim.free[node]
+
+
+@kernel(lazy=True)
+def begin_cells(sim: Run, plan: SlurmState) -> None:
+    """Begin the profiles with the GPUs that are free now, and write the slots in which reservations close nodes."""
+    count_free(sim, plan)
+    for cell in range(len(plan.unused)):
+        for at in range(plan.cells.shape[1]):
+            plan.cells[cell, at] = 0
+        plan.cells[cell, 0] = plan.unused[cell]
+    base = slot_of(sim.world["clock_s"], plan.memory["slot_s"])
+    for r in range(len(plan.closes_s)):
+        plan.shut_from[r] = slot_of(plan.closes_s[r], plan.memory["slot_s"]) - base
+        plan.shut_until[r] = slot_after(plan.opens_s[r], plan.memory["slot_s"]) - base
+
+
+@kernel(lazy=True)
+def may_use(sim: Run, plan: SlurmState, row: int, cell: int) -> bool:
+    """Return whether a cell is in the partition of a job, and of a GPU type that can run it; reservations aside."""
+    kind = sim.jobs[row]["job_class"]
+    node = plan.node_in[cell]
+    gpu_type = sim.nodes[node]["gpu_type"]
+    return plan.within[sim.class_set[kind], cell] > 0 and sim.paces[kind, MACHINE, gpu_type]["iteration_s"] < np.inf
+
+
+@kernel(lazy=True)
+def is_shut(sim: Run, plan: SlurmState, row: int, cell: int, begin: int, end: int) -> bool:
+    """Return whether a reservation closes a cell to a job in one of the slots from ``begin`` until before ``end``."""
+    group = sim.class_set[sim.jobs[row]["job_class"]]
+    for r in range(len(plan.closes_s)):
+        if plan.holds_cell[r, cell] and sim.barred[r, group] and plan.shut_from[r] < end and plan.shut_until[r] > begin:
+            return True
+    return False
+
+
+@kernel(lazy=True)
+def list_cells(sim: Run, plan: SlurmState, row: int) -> int:
+    """Write the cells that a job may use to ``mine``; return their number."""
+    count = 0
+    for cell in range(len(plan.room)):
+        plan.room[cell] = 0
+        if may_use(sim, plan, row, cell):
+            plan.mine[count] = cell
+            count += 1
+    return count
+
+
+@kernel(lazy=True)
+def room_in_cells(sim: Run, plan: SlurmState, row: int, count: int, begin: int, end: int) -> int:
+    """Write the GPUs of each of ``mine[:count]`` that a job may hold in all slots [begin, end) to ``room``.
+
+    Returns their sum. Reservations count up to the time limit of the job, even behind the window of the plan.
+    """
+    total = 0
+    last = end_slot(sim, plan, row, begin)
+    for i in range(count):
+        cell = plan.mine[i]
+        plan.room[cell] = 0
+        if not is_shut(sim, plan, row, cell, begin, last):
+            least = plan.cells[cell, begin]
+            for at in range(begin + 1, end):
+                least = min(least, plan.cells[cell, at])
+            plan.room[cell] = max(least, 0)
+            total += plan.room[cell]
+    return total
+
+
+@kernel(lazy=True)
+def end_slot(sim: Run, plan: SlurmState, row: int, begin: int) -> int:
+    """Return the slot before which a job ends by its time limit if it begins in a slot."""
+    m = plan.memory
+    left_s = min(max(plan.limit_s[row] - sim.jobs[row]["service_s"], 0.0), FOREVER_S)
+    if begin == 0:
+        now_s = sim.world["clock_s"]
+        return max(slot_after(now_s + left_s, m["slot_s"]) - slot_of(now_s, m["slot_s"]), 1)
+    return begin + max(slot_after(left_s, m["slot_s"]), 1)
+
+
+@kernel(lazy=True)
+def some_open(sim: Run, plan: SlurmState, row: int, count: int, begin: int) -> bool:
+    """Return whether no reservation closes some cell of ``mine[:count]`` to a job that begins in a slot."""
+    last = end_slot(sim, plan, row, begin)
+    for i in range(count):  # noqa: SIM110 - generators are not compiled
+        if not is_shut(sim, plan, row, plan.mine[i], begin, last):
+            return True
+    return False
+
+
+@kernel(lazy=True)
+def last_without_room(sim: Run, plan: SlurmState, row: int, count: int, begin: int, end: int) -> int:
+    """Find the last slot of [begin, end) in which the cells ``mine[:count]`` have too few free GPUs for a job.
+
+    Returns ``begin - 1`` if there is none.
+    """
+    gang = sim.jobs[row]["gpus"]
+    reserved = len(plan.closes_s) > 0
+    at = end - 1
+    if count == 1 and not reserved:
+        cell = plan.mine[0]
+        while at >= begin and plan.cells[cell, at] >= gang:
+            at -= 1
+        return at
+    while at >= begin:
+        together = 0
+        for i in range(count):
+            cell = plan.mine[i]
+            if plan.cells[cell, at] > 0 and not (reserved and is_shut(sim, plan, row, cell, at, at + 1)):
+                together += plan.cells[cell, at]
+        if together < gang:
+            return at
+        at -= 1
+    return at
+
+
+@kernel(lazy=True)
+def first_room_in_cells(sim: Run, plan: SlurmState, row: int, begin: int, length_now: int, length: int) -> int:
+    """Return the first slot, from ``begin`` on, at which a job fits for long enough; -1 = none. Fills ``room``.
+
+    As in profile.py, but a gang keeps its GPUs: it fits if the least numbers of free GPUs of its cells add up to it.
+    That enough GPUs are free in each slot is necessary; the search jumps behind the last slot without them.
+    """
+    slots = plan.cells.shape[1]
+    count = list_cells(sim, plan, row)
+    while begin < slots:
+        if len(plan.closes_s) > 0 and not some_open(sim, plan, row, count, begin):
+            begin += 1
+            continue
+        end = min(begin + (length_now if begin == 0 else length), slots)
+        at = last_without_room(sim, plan, row, count, begin, end)
+        if at >= begin:
+            begin = at + 1
+        elif room_in_cells(sim, plan, row, count, begin, end) >= sim.jobs[row]["gpus"]:
+            return begin
+        else:
+            begin += 1
+    return -1
+
+
+@kernel(lazy=True)
+def room_now(sim: Run, plan: SlurmState, row: int) -> int:
+    """Write the free GPUs of each cell that no reservation needs before the limit of a job to ``room``.
+
+    Returns their sum. The main pass looks at no plans.
+    """
+    now_s = sim.world["clock_s"]
+    end_s = now_s + max(plan.limit_s[row] - sim.jobs[row]["service_s"], 0.0)
+    group = sim.class_set[sim.jobs[row]["job_class"]]
+    count_free(sim, plan)
+    total = 0
+    for cell in range(len(plan.room)):
+        plan.room[cell] = plan.unused[cell] if may_use(sim, plan, row, cell) else 0
+        for r in range(len(plan.closes_s)):
+            if (
+                plan.holds_cell[r, cell]
+                and sim.barred[r, group]
+                and plan.closes_s[r] < end_s
+                and plan.opens_s[r] > now_s
+            ):
+                plan.room[cell] = 0
+        total += plan.room[cell]
+    return total
+
+
+@kernel(lazy=True)
+def share_out(plan: SlurmState, gang: int) -> None:
+    """Write the GPUs that a gang takes of each cell to ``parts``: one cell by best fit, else the largest ones first.
+
+    Ties: the lowest cell. The sum of ``room`` must be at least the gang.
+    """
+    best = -1
+    for cell in range(len(plan.room)):
+        plan.parts[cell] = 0
+        if plan.room[cell] >= gang and (best < 0 or plan.room[cell] < plan.room[best]):
+            best = cell
+    left = gang
+    while left > 0:
+        if best < 0:
+            best = 0
+            for cell in range(1, len(plan.room)):
+                if plan.room[cell] - plan.parts[cell] > plan.room[best] - plan.parts[best]:
+                    best = cell
+        count = min(left, plan.room[best] - plan.parts[best])
+        plan.parts[best] += count
+        left -= count
+        best = -1
+
+
+@kernel(lazy=True)
+def place_parts(sim: Run, plan: SlurmState, row: int) -> bool:
+    """Write the GPUs of a start to ``chosen``: those that the placement rule takes in each cell; False = no place."""
+    kind = sim.jobs[row]["job_class"]
+    group = sim.class_set[kind]
+    random = sim.world["random"]
+    at = 0
+    found = True
+    for cell in range(len(plan.parts)):
+        if plan.parts[cell] > 0 and found:
+            for node in range(sim.world["nodes"]):
+                if plan.cell_of[node] != cell:
+                    sim.closed[group, node] += 1
+            end = reserve(sim, at, kind, plan.parts[cell], plan.memory["rule"], sim.world["free_gpus"] - at)
+            for node in range(sim.world["nodes"]):
+                if plan.cell_of[node] != cell:
+                    sim.closed[group, node] -= 1
+            found = end == at + plan.parts[cell]
+            at = end
+    unreserve(sim, 0, at)
+    sim.world["random"] = random
+    return found
+
+
+@kernel(lazy=True)
+def take_parts(plan: SlurmState, begin: int, end: int) -> None:
+    """Take the GPUs of ``parts`` from slot ``begin`` until before slot ``end``."""
+    for cell in range(len(plan.parts)):
+        for at in range(begin, min(end, plan.cells.shape[1])):
+            plan.cells[cell, at] -= plan.parts[cell]
+
+
+@kernel(lazy=True)
+def add_end(sim: Run, plan: SlurmState, number: int, slot: int) -> None:
+    """Add the GPUs of a gang to the free GPUs of their cells from a slot on, before the sums are formed."""
+    seat = sim.replicas[number]["first_gpu"]
+    while seat >= 0:
+        plan.cells[plan.cell_of[sim.gpu_node[seat % sim.world["gpus"]]], slot] += 1
+        seat = sim.gpu_next[seat]
+
+
+@kernel(lazy=True)
+def sum_cells(plan: SlurmState) -> None:
+    """Turn the GPUs that become free in each slot into those that are free."""
+    for cell in range(plan.cells.shape[0]):
+        for at in range(1, plan.cells.shape[1]):
+            plan.cells[cell, at] += plan.cells[cell, at - 1]
+
+
+@kernel(lazy=True)
+def fits_now(sim: Run, plan: SlurmState, row: int) -> bool:
+    """Return whether a job can start in the main pass; its GPUs are then in ``chosen``."""
+    gang = sim.jobs[row]["gpus"]
+    if room_now(sim, plan, row) < gang:
+        return False
+    share_out(plan, gang)
+    return place_parts(sim, plan, row)
+
+
+@kernel(lazy=True)
+def useful_gpus(sim: Run, row: int, number: int) -> int:
+    """Count the GPUs of a gang that a job could use."""
+    kind = sim.jobs[row]["job_class"]
+    count = 0
+    seat = sim.replicas[number]["first_gpu"]
+    while seat >= 0:
+        if not unable(sim, kind, sim.gpu_node[seat % sim.world["gpus"]]):
+            count += 1
+        seat = sim.gpu_next[seat]
+    return count
+
+
+@kernel(lazy=True)
+def needed(sim: Run, plan: SlurmState, row: int) -> int:
+    """Return the GPUs that a job lacks, beyond those that are free for it or will be after a checkpoint."""
+    lacks = sim.jobs[row]["gpus"] - room_now(sim, plan, row)
+    for i in range(sim.world["running"]):
+        if sim.replicas[sim.running[i]]["phase"] == CHECKPOINTING:
+            lacks -= useful_gpus(sim, row, sim.running[i])
+    return lacks

@@ -1,0 +1,262 @@
+"""``gpusched twin forecast`` and ``gpusched twin calibration``: when the queued jobs will start."""
+
+from __future__ import annotations
+
+import csv
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from gpusched_env.twin.history import History
+    from gpusched_env.twin.quantiles import Calibration
+    from gpusched_env.twin.settings import Setting
+    from gpusched_env.twin.snapshot import Snapshot
+    from gpusched_env.workload import Workload
+
+SHOWN = 20  # lines of the table
+HOUR_S = 3600.0  # [s]
+DAY_S = 86_400.0  # [s]
+
+TwinOption = Annotated[
+    Path | None, typer.Option("--twin", help="Machines and policy, as gpusched twin fit wrote them.", metavar="FILE")
+]
+ClusterOption = Annotated[
+    str | None, typer.Option(help="Machines, such as 250x8, or FORMAT:PATH; not with --twin.", metavar="SPEC")
+]
+PolicyOption = Annotated[
+    str | None, typer.Option(help="Policy, instead of that of the twin; without a twin, slurm.", metavar="SPEC")
+]
+FuturesOption = Annotated[int, typer.Option(help="Number of sampled futures.", min=1, max=1_000_000)]
+HorizonOption = Annotated[float, typer.Option(help="Length of a future [days].", min=0.01, max=365.0)]
+ArrivalsOption = Annotated[
+    bool, typer.Option("--arrivals/--no-arrivals", help="Whether jobs go on arriving as in the history.")
+]
+CycleOption = Annotated[
+    float, typer.Option(help="Least time between backfill cycles of Slurm policies [s]; 0 = theirs.", min=0.0)
+]
+ThreadsOption = Annotated[int, typer.Option(help="Threads; the result does not depend on it.", min=1, max=256)]
+SeedOption = Annotated[int, typer.Option(help="Seed of all draws.", min=0)]
+
+
+def forecast(
+    snapshot: Annotated[
+        str, typer.Option("--snapshot", help="Running and queued jobs: FILE.json, or squeue:FILE.", metavar="SOURCE")
+    ],
+    history: Annotated[
+        str, typer.Option("--history", help="Log of jobs that have ended, FORMAT:PATH.", metavar="SOURCE")
+    ],
+    twin: TwinOption = None,
+    cluster: ClusterOption = None,
+    policy: PolicyOption = None,
+    calibration: Annotated[
+        Path | None,
+        typer.Option(help="Widths of the intervals, as gpusched twin calibration wrote them.", metavar="FILE"),
+    ] = None,
+    futures: FuturesOption = 1000,
+    horizon: HorizonOption = 7.0,
+    arrivals: ArrivalsOption = True,
+    at: Annotated[
+        str | None,
+        typer.Option(help="When squeue ran, if no running job tells it.", metavar="YYYY-MM-DDTHH:MM:SS"),
+    ] = None,
+    gpus_per_node: Annotated[
+        int, typer.Option(help="GPUs per node of jobs for which squeue prints no TRES; 0 = leave them out.", min=0)
+    ] = 0,
+    output: Annotated[Path | None, typer.Option(help="Write all forecasts to this CSV.", metavar="FILE")] = None,
+    cycle: CycleOption = 120.0,
+    threads: ThreadsOption = 2,
+    seed: SeedOption = 0,
+) -> None:
+    """For each queued job: the probability to start within 1, 4 and 24 h, and an 80 % interval of the start.
+
+    Example: gpusched twin forecast --snapshot now.json --history slurm:jobs.txt --twin twin.json
+    """
+    from gpusched_env.twin.futures import Options, sampled_starts
+    from gpusched_env.twin.quantiles import Calibration, Quantiles, read_calibration
+
+    setting = _setting(twin, cluster, policy)
+    present = _snapshot(snapshot, at, gpus_per_node)
+    print(present.describe())
+    past = _history(history, present.time_s)
+    widths = Calibration() if calibration is None else read_calibration(calibration)
+    options = Options(futures, seed, horizon * DAY_S, arrivals, cycle, threads)
+    starts = sampled_starts(present, setting, past, options)
+    _tell(present, Quantiles.of(starts), starts, widths, output)
+    if calibration is None:
+        print("note: the intervals are as sampled; gpusched twin calibration finds how wide they must be")
+
+
+def calibration(
+    log: Annotated[str, typer.Argument(help="Log of jobs that have ended, FORMAT:PATH.", metavar="SOURCE")],
+    twin: TwinOption = None,
+    cluster: ClusterOption = None,
+    policy: PolicyOption = None,
+    first: Annotated[int, typer.Option(help="Weeks of history before the first forecast.", min=1)] = 4,
+    fit: Annotated[int, typer.Option(help="Weeks of forecasts from which the widths are found.", min=1)] = 3,
+    held: Annotated[int, typer.Option(help="Weeks held back, on which the coverage is measured.", min=1)] = 3,
+    every: Annotated[float, typer.Option(help="Time between forecasts [h].", min=0.1)] = 7.0,
+    draw_limits: Annotated[
+        bool, typer.Option("--draw-limits", help="Draw time limits as users give them, for a log without limits.")
+    ] = False,
+    output: Annotated[Path | None, typer.Option(help="Write the widths to this JSON.", metavar="FILE")] = None,
+    futures: FuturesOption = 100,
+    horizon: HorizonOption = 7.0,
+    arrivals: ArrivalsOption = True,
+    cycle: CycleOption = 120.0,
+    threads: ThreadsOption = 2,
+    seed: SeedOption = 0,
+) -> None:
+    """Forecast the past: find how wide intervals must be, and how often they then cover the truth on held-back weeks.
+
+    The log is replayed under the policy, which gives the true starts. Each forecast sees only jobs that have ended.
+
+    Example: gpusched twin calibration slurm:jobs.txt --twin twin.json --output calibration.json
+    """
+    from gpusched_env.traces import read_trace
+    from gpusched_env.twin.backtest import WEEK_S, Scored, backtest, played, with_limits
+    from gpusched_env.twin.futures import Options
+    from gpusched_env.twin.quantiles import write_calibration
+
+    setting = _setting(twin, cluster, policy)
+    workload, report = read_trace(log)
+    print(report.describe())
+    if draw_limits:
+        workload = with_limits(workload, seed)
+    _need_limits(workload)
+    options = Options(futures, seed, horizon * DAY_S, arrivals, cycle, threads)
+    run = played(workload, setting)
+
+    def tell(one: Scored) -> None:
+        print(f"week {one.time_s / WEEK_S:.2f}: {one.queued:,} queued jobs")
+
+    begin_s = first * WEEK_S
+    split_s, end_s = begin_s + fit * WEEK_S, begin_s + (fit + held) * WEEK_S
+    found = backtest(run, setting, begin_s, split_s, end_s, every * HOUR_S, options, tell)
+    print(
+        f"80 % intervals on {found.held:,} jobs of {found.snapshots} held-back snapshots: cover {found.raw:.1%} as "
+        f"sampled, {found.calibrated:.1%} calibrated (factors {found.calibration.above:.2f} above and "
+        f"{found.calibration.below:.2f} below the median, from {found.fitted:,} jobs)"
+    )
+    if output is not None:
+        write_calibration(found.calibration, output)
+        print(f"{output}: widths for gpusched twin forecast --calibration")
+
+
+def _setting(twin: Path | None, cluster: str | None, policy: str | None) -> Setting:
+    """Return the machines and the policy."""
+    import dataclasses
+
+    from gpusched_env.baselines import make_scheduler
+    from gpusched_env.cli.parsing import chosen_cluster
+    from gpusched_env.errors import GpuschedError
+    from gpusched_env.twin import read_twin
+    from gpusched_env.twin.settings import Plain
+
+    if policy is not None:
+        make_scheduler(policy)
+    if twin is not None:
+        if cluster is not None:
+            raise GpuschedError("--cluster: the twin has machines; leave out one of --twin and --cluster")
+        found = read_twin(twin)
+        return found if policy is None else dataclasses.replace(found, scheduler=policy)
+    if cluster is None:
+        raise GpuschedError("--cluster or --twin is missing: forecasts need machines, such as --cluster 250x8")
+    return Plain(chosen_cluster(cluster)[0], policy or "slurm")
+
+
+def _snapshot(source: str, at: str | None, gpus_per_node: int) -> Snapshot:
+    """Read the snapshot."""
+    from datetime import datetime
+
+    from gpusched_env.errors import GpuschedError
+    from gpusched_env.traces.parsing.columns import since_epoch
+    from gpusched_env.twin.snapshot import read_snapshot
+    from gpusched_env.twin.squeue import read_squeue
+
+    kind, colon, path = source.partition(":")
+    if not colon or kind != "squeue":
+        if colon and kind not in ("json",) and not Path(source).exists():
+            raise GpuschedError(f"--snapshot {source!r}: give FILE.json, or squeue:FILE")
+        return read_snapshot(path if kind == "json" and colon else source)
+    time_s = math.nan
+    if at is not None:
+        try:
+            time_s = since_epoch(datetime.fromisoformat(at))
+        except (ValueError, TypeError):
+            raise GpuschedError(f"--at {at!r}: write YYYY-MM-DDTHH:MM:SS, in the zone of the file") from None
+    return read_squeue(path, time_s, gpus_per_node)
+
+
+def _history(source: str, now_s: float) -> History:
+    """Read the history, without jobs that ended after the snapshot."""
+    import numpy as np
+
+    from gpusched_env.errors import GpuschedError
+    from gpusched_env.traces import read_trace
+    from gpusched_env.traces.parsing.columns import EPOCH
+    from gpusched_env.twin.history import History
+
+    workload, report = read_trace(source)
+    print(report.describe())
+    if not report.origin:
+        raise GpuschedError(f"--history {source}: this format tells no dates; use one that does, such as slurm")
+    origin_s = float((np.datetime64(report.origin) - np.datetime64(EPOCH)) / np.timedelta64(1, "s"))
+    ended = np.flatnonzero(origin_s + workload.jobs["arrival_s"] + workload.jobs["duration_s"] <= now_s)
+    if not len(ended):
+        raise GpuschedError(f"--history {source}: no job had ended by the time of the snapshot; check both dates")
+    return History(workload.select(ended), origin_s)
+
+
+def _need_limits(workload: Workload) -> None:
+    import numpy as np
+
+    if np.isnan(workload.jobs["estimate_s"]).all():
+        print("note: the log has no time limits, so the policy assumes its default limit; see --draw-limits")
+
+
+def _tell(present: Snapshot, quantiles: object, starts: np.ndarray, widths: Calibration, output: Path | None) -> None:
+    """Print the table of the first queued jobs, and write all."""
+    import numpy as np
+
+    from gpusched_env.cli.console import plain_table, show
+    from gpusched_env.files import whole
+    from gpusched_env.twin.quantiles import HOURS, Quantiles
+
+    assert isinstance(quantiles, Quantiles)
+    low, middle, high = quantiles.interval(widths)
+    chances = [quantiles.probability(hours * HOUR_S, widths) for hours in HOURS]
+    order = np.argsort(middle, kind="stable")
+    able = ~np.isnan(starts).any(axis=0) if len(starts) else np.ones(0, bool)
+    table = plain_table("job", "user", "GPUs", *(f"within {hours} h" for hours in HOURS), "80 % interval", "median")
+    for i in order[able[order]][:SHOWN].tolist():
+        job = present.queued[i]
+        table.add_row(
+            job.id, job.user, str(job.gpus), *(f"{one[i]:.0%}" for one in chances),
+            f"{_hours(low[i])} - {_hours(high[i])}", _hours(middle[i]),
+        )  # fmt: skip
+    show(table)
+    if (more := int(able.sum()) - SHOWN) > 0:
+        print(f"{more:,} more jobs" + ("" if output else "; --output writes them to a CSV"))
+    if not able.all():
+        names = ", ".join(present.queued[i].id for i in np.flatnonzero(~able)[:5].tolist())
+        print(f"no forecast for {int((~able).sum()):,} jobs that no machines of their partition can run: {names}")
+    if output is not None:
+        with whole(output) as partial, partial.open("w", newline="", encoding="utf-8") as stream:
+            rows = csv.writer(stream, lineterminator="\n")
+            rows.writerow(["job", "gpus", *(f"within_{h}h" for h in HOURS), "low_s", "median_s", "high_s"])
+            for i in np.flatnonzero(able).tolist():
+                job = present.queued[i]
+                times = (f"{value[i]:.0f}" if math.isfinite(value[i]) else "" for value in (low, middle, high))
+                rows.writerow([job.id, job.gpus, *(f"{one[i]:.4f}" for one in chances), *times])
+        print(f"{output}: {int(able.sum()):,} forecasts; times in seconds after the snapshot, empty = later")
+
+
+def _hours(seconds: float) -> str:
+    if not math.isfinite(seconds):
+        return "later"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / HOUR_S:.1f} h"

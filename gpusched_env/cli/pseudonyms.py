@@ -1,0 +1,37 @@
+"""``gpusched pseudonymise``: a log without the names of users, accounts, jobs and nodes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gpusched_env.cli.choosing import MapOption, read_options
+
+
+def pseudonymise(
+    source: Annotated[str, typer.Argument(metavar="FORMAT:PATH", help="Log; a PATH alone is recognised, but no CSV.")],
+    key: Annotated[Path, typer.Option(help="File with a secret of your own, of 16 bytes or more.", metavar="FILE")],
+    out: Annotated[Path, typer.Option(help="File to write.", metavar="FILE")],
+    mapping: MapOption = None,
+) -> None:
+    """Write a log with pseudonyms for users, accounts, jobs and nodes, so that it can leave your machine.
+
+    Formats: csv, kubernetes, kueue, slurm, volcano. Under one key a name has one pseudonym in all files. Columns and
+    fields that no reader needs are left out. Keep the key, and keep it secret.
+
+    Example: gpusched pseudonymise slurm:sacct.txt --key secret.txt --out public.txt
+    """
+    from gpusched_env.cli.outputs import check_output
+    from gpusched_env.evaluation.progress import reading_shown
+    from gpusched_env.traces.pseudonyms.names import Pseudonyms
+    from gpusched_env.traces.pseudonyms.writing import pseudonymise as write
+    from gpusched_env.traces.reading import resolve_source
+
+    check_output("--out", out, ("",))
+    name, path = resolve_source(source if ":" in source else f"auto:{source}")
+    names = Pseudonyms.from_file(key)
+    with reading_shown():
+        left_out = write(name, path, out, names, read_options(mapping, False, None).get("map"))
+    print(f"{out}: {name}, with pseudonyms; left out: {left_out}")

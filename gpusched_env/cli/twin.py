@@ -1,0 +1,271 @@
+"""``gpusched twin``: fit a twin to a cluster's log, compare policies on it, and make an example."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rich.table import Table
+
+    from gpusched_env.twin import Twin
+    from gpusched_env.twin.fitting import Policy
+
+twin_app = typer.Typer(
+    help="Your own cluster: fit a twin to its log, see how well it agrees, ask what would change.",
+    no_args_is_help=True,
+)
+
+
+@twin_app.command("example")
+def example(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder for the files.")],
+    jobs: Annotated[int, typer.Option(min=1, help="Number of jobs.")] = 20_000,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the jobs.")] = 0,
+) -> None:
+    """Write a synthetic log with a planted policy: sacct.txt, slurm.conf, and planted.json with the policy.
+
+    Example: gpusched twin example example/
+    """
+    from gpusched_env.twin.example import write_example
+
+    table = write_example(folder, jobs, seed)
+    print(f"{table}: {jobs:,} synthetic jobs; {folder / 'planted.json'} has the policy that a fit must find")
+
+
+@twin_app.command("fit")
+def fit(
+    log: Annotated[str, typer.Argument(metavar="FORMAT:PATH", help="The log, such as slurm:sacct.txt.")],
+    conf: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--conf", metavar="FILE", help="slurm.conf, gres.conf, topology.conf, or what sinfo or scontrol printed."
+        ),
+    ] = None,
+    cluster: Annotated[
+        str, typer.Option(metavar="CLUSTER", help="Instead: machines that all partitions share, such as 250x8@A100.")
+    ] = "",
+    partition: Annotated[
+        list[str] | None,
+        typer.Option("--partition", metavar="NAME=CLUSTER", help="Instead: machines of one partition, or of A+B."),
+    ] = None,
+    out: Annotated[Path, typer.Option(metavar="FILE", help="File of the twin.")] = Path("twin.json"),
+    slurm_conf: Annotated[
+        Path | None, typer.Option("--slurm-conf", metavar="FILE", help="Also write the policy as lines of slurm.conf.")
+    ] = None,
+    tenants: Annotated[
+        str, typer.Option(metavar="ATTRIBUTES", help="What shares fairly, by commas.", show_default="account,user")
+    ] = "",
+    fit_part: Annotated[
+        float, typer.Option(min=0.05, max=1.0, help="Part of the log that is fitted; the rest gives the score.")
+    ] = 0.6,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the sample of starts that are compared.")] = 0,
+    skip_bad_rows: Annotated[bool, typer.Option("--skip-bad-rows", help="Skip and count malformed rows.")] = False,
+) -> None:
+    """Fit machines and policy to the first part of a log, and score a replay on the rest.
+
+    Example: gpusched twin fit slurm:sacct.txt --conf slurm.conf --out twin.json
+    """
+    from gpusched_env.cli.console import show
+    from gpusched_env.cli.outputs import check_output
+    from gpusched_env.errors import GpuschedError
+    from gpusched_env.files import visible, write_whole
+    from gpusched_env.traces import read_trace
+    from gpusched_env.traces.slurm_files.reading import read_slurm_cluster
+    from gpusched_env.twin import write_twin
+    from gpusched_env.twin.configuration import known_policy, pools_of, pools_of_texts, weights_told
+    from gpusched_env.twin.configuration import slurm_conf as fragment
+    from gpusched_env.twin.fitting import fit_twin
+
+    check_output("--out", out, (".json",))
+    if slurm_conf is not None:
+        check_output("--slurm-conf", slurm_conf, ("",))
+    start: Policy | None = None
+    told: Mapping[str, float] = {}
+    if conf:
+        if cluster or partition:
+            raise GpuschedError("--conf: it tells the machines; leave out --cluster and --partition")
+        files, described = read_slurm_cluster(*conf)
+        print(described.describe())
+        pools, start, told = pools_of(files), known_policy(files), weights_told(files)
+    else:
+        pools = pools_of_texts(cluster, partition or [])
+    workload, report = read_trace(log, **({"skip_bad_rows": True} if skip_bad_rows else {}))
+    print(report.describe())
+    columns = [name.strip() for name in tenants.split(",") if name.strip()] or None
+    missing = [name for name in columns or [] if name not in workload.attributes]
+    if missing:
+        raise GpuschedError(
+            f"--tenants: the log has no {missing[0]!r}; it has {', '.join(sorted(workload.attributes))}"
+        )
+    twin = fit_twin(workload, pools, log, columns, fit_part, start=start, seed=seed, tell=print)
+    write_twin(twin, out)
+    print(f"policy: {twin.scheduler}")
+    for kind, classes in (("QOS", twin.classes), ("partition", twin.partition_classes)):
+        if len(classes) > 1:
+            print(
+                f"points of {kind}: "
+                + ", ".join(f"{visible(name) or '(none)'} {points:g}" for name, points in classes.items())
+            )
+    if told:
+        print("for comparison, slurm.conf says: " + ", ".join(f"{name} {weight:g}" for name, weight in told.items()))
+    show(
+        score_table(twin),
+        f"{visible(log)}: waits after {twin.split_s / 86_400:.1f} days, which were not fitted"
+        if fit_part < 1
+        else f"{visible(log)}: waits of the fitted jobs",
+    )
+    print(
+        f"GPUs held: {twin.score.held_recorded:.1%} recorded, {twin.score.held_predicted:.1%} in the twin, "
+        f"{twin.score.held_error:.2%} apart in an hour on average"
+    )
+    print("not explained:" if twin.remainders else "not explained: nothing that was looked for")
+    for one in twin.remainders:
+        print(
+            f"  {one.jobs:,} jobs, {one.hours:,.1f} {one.unit}: {one.what}"
+            if one.jobs
+            else f"  {one.hours:,.1f} {one.unit}: {one.what}"
+        )
+    for note in twin.notes:
+        print(f"note: {note}")
+    if slurm_conf is not None:
+        write_whole(slurm_conf, fragment(twin))
+    print(f"{out}: the twin" + (f"; {slurm_conf}: lines of slurm.conf" if slurm_conf else ""))
+
+
+def score_table(twin: Twin) -> Table:
+    """Return the table of scores, by partition and size."""
+    from gpusched_env.cli.console import plain_table
+    from gpusched_env.files import visible
+    from gpusched_env.units import readable
+
+    table = plain_table(
+        "partition", "GPUs", "jobs", "median wait", "in the twin", "mean wait", "in the twin", "median error",
+        "90 % error", "bias", "rank corr.", "distance", texts=2,
+    )  # fmt: skip
+    for row in twin.score.groups:
+        times = (
+            row.recorded_median_s, row.predicted_median_s, row.recorded_mean_s, row.predicted_mean_s,
+            row.error_median_s, row.error_90_s,
+        )  # fmt: skip
+        sign = "-" if row.bias_s < 0 else "+"
+        rank = "-" if row.rank_correlation != row.rank_correlation else f"{row.rank_correlation:.3f}"
+        table.add_row(
+            visible(row.partition), row.size, f"{row.jobs:,}", *(readable(time) for time in times),
+            f"{sign}{readable(abs(row.bias_s))}", rank, f"{row.distance:.3f}",
+        )  # fmt: skip
+    return table
+
+
+@twin_app.command("compare")
+def compare(
+    path: Annotated[Path, typer.Argument(metavar="TWIN", help="File of gpusched twin fit.")] = Path("twin.json"),
+    policies: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--policies",
+            metavar="SPECS",
+            help="Schedulers as in gpusched compare; current = that of the twin.",
+            show_default="current",
+        ),
+    ] = None,
+    add_nodes: Annotated[
+        str, typer.Option("--add-nodes", metavar="[POOL:]CLUSTER", help="More machines, such as 4x8@H100.")
+    ] = "",
+    load: Annotated[float, typer.Option(help="Jobs per hour / those of the log: 1.2 = a fifth more.")] = 1.0,
+    speed: Annotated[
+        list[str] | None,
+        typer.Option("--speed", metavar="TYPE=FACTOR", help="Speed of a GPU type relative to the log's machines."),
+    ] = None,
+    log: Annotated[str, typer.Option(metavar="FORMAT:PATH", help="Another log.", show_default="that of the twin")] = "",
+    report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page, .html.")] = None,
+    csv: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write all numbers, .csv.")] = None,
+    workers: Annotated[int, typer.Option(help="Processes; -1 = one per core.")] = -1,
+) -> None:
+    """Play policies on the twin, today and with more machines or load, and report who waits how long.
+
+    Example: gpusched twin compare twin.json --policies tiresias --add-nodes 4x8@H100 --load 1.2 --report out.html
+    """
+    import dataclasses
+
+    from gpusched_env.cli.console import show
+    from gpusched_env.cli.outputs import check_output, check_report
+    from gpusched_env.cli.parsing import chosen_schedulers
+    from gpusched_env.files import write_whole
+    from gpusched_env.traces import read_workload
+    from gpusched_env.twin import read_twin
+    from gpusched_env.twin.comparing import CURRENT, compare_policies, settings_of
+    from gpusched_env.twin.summary import comparison_csv, comparison_rows, sentences
+
+    check_report(report)
+    check_output("--csv", csv, (".csv",))
+    texts = [part for text in policies or [] for part in [_without(text, CURRENT)] if part]
+    specs = chosen_schedulers(texts) if texts else []
+    twin = read_twin(path)
+    if speed:
+        twin = dataclasses.replace(twin, gpu_speeds={**twin.gpu_speeds, **_speeds(speed)})
+    found = compare_policies(settings_of(twin, read_workload(log or twin.log), add_nodes, load), specs, workers)
+    from gpusched_env.cli.console import plain_table
+
+    header, *rows = comparison_rows(found)
+    table = plain_table(*header, texts=2)
+    for row in rows:
+        table.add_row(*row)
+    show(table, f"{path}: {len(found.settings[0].workload):,} jobs, {twin.gpus:,} GPUs")
+    for sentence in sentences(found):
+        print(sentence)
+    if csv is not None:
+        write_whole(csv, comparison_csv(found))
+    if report is not None:
+        from gpusched_env.reports.twin import write_twin_report
+
+        write_twin_report(found, report)
+    for file in (csv, report):
+        if file is not None:
+            print(f"{file}: {file.stat().st_size:,} bytes")
+
+
+@twin_app.command("slurm-conf")
+def write_slurm_conf(
+    path: Annotated[Path, typer.Argument(metavar="TWIN", help="File of gpusched twin fit.")],
+    out: Annotated[Path, typer.Argument(metavar="FILE", help="File to write.")],
+    policy: Annotated[
+        str, typer.Option(metavar="SPEC", help="Another policy: slurm with other weights.", show_default="the twin's")
+    ] = "",
+) -> None:
+    """Write the policy of a twin, or another one for it, as lines of slurm.conf."""
+    import dataclasses
+
+    from gpusched_env.cli.outputs import check_output
+    from gpusched_env.files import write_whole
+    from gpusched_env.twin import read_twin
+    from gpusched_env.twin.configuration import slurm_conf
+
+    check_output("FILE", out, ("",))
+    twin = read_twin(path)
+    write_whole(out, slurm_conf(dataclasses.replace(twin, scheduler=policy) if policy else twin))
+    print(f"{out}: lines of slurm.conf")
+
+
+def _without(text: str, name: str) -> str:
+    """Return a list of specs without this name."""
+    return ",".join(part for part in text.split(",") if part.strip() != name)
+
+
+def _speeds(texts: list[str]) -> dict[str, float]:
+    from gpusched_env.errors import GpuschedError
+
+    speeds = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        try:
+            speeds[name] = float(value)
+        except ValueError:
+            speeds[name] = 0.0
+        if not 0 < speeds[name] < 1e6:
+            raise GpuschedError(f"--speed {text!r}: write TYPE=FACTOR with a factor > 0, such as H100=2")
+    return speeds

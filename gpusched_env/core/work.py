@@ -1,0 +1,41 @@
+"""Kernel that gives the jobs of a run other run times, so that one state can have many futures."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpusched_env.core.due import set_due
+from gpusched_env.core.handle import Handle, array, kernel
+from gpusched_env.core.network.settling import finish_time
+from gpusched_env.core.state import ACTIVE, FINISHED, FUTURE, REFUSED, RUNNING, Run
+
+
+class RunTimes(Handle):
+    """Run time of each job on its ideal placement."""
+
+    run_s = array(np.float64, "jobs")  # [s] > 0
+
+
+@kernel(lazy=True)
+def change_run_times(sim: Run, given: RunTimes) -> None:
+    """Change the total work of all jobs that are still in the system or will arrive.
+
+    The iterations that a job has done stay done. A job that has already done more than its new work ends now.
+    """
+    w = sim.world
+    for row in range(w["jobs"]):
+        job = sim.jobs[row]
+        if job["status"] == FINISHED or job["status"] == REFUSED:
+            continue
+        done = job["iterations"] - job["remaining"]
+        job["iterations"] = given.run_s[row] / (job["ideal_s"] / job["iterations"])
+        if job["status"] != FUTURE:
+            w["slowdown_weight"] += 1.0 / given.run_s[row] - 1.0 / job["ideal_s"]
+        job["ideal_s"] = given.run_s[row]
+        job["remaining"] = max(job["iterations"] - done, 0.0)
+        if job["status"] == RUNNING:
+            number = job["replica"]
+            r = sim.replicas[number]
+            if r["phase"] == ACTIVE:
+                r["until_s"] = max(finish_time(sim, r["since_s"], job["remaining"], r["iteration_s"]), w["clock_s"])
+                set_due(sim, number)

@@ -1,0 +1,39 @@
+"""Part of the validator: gangs hold only nodes that their jobs may use."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpusched_env.event_log import RESUME, START, EventLog
+from gpusched_env.instance import Instance
+from gpusched_env.metrics.refusal import refusal
+from gpusched_env.partitions import NodeSets
+
+
+def check_nodes(instance: Instance, sets: NodeSets, log: EventLog, table: np.ndarray) -> None:
+    """Refuse a gang on a node outside its job's partition, or on a node while it is reserved for others.
+
+    Raises
+    ------
+    ScheduleError : such a gang; the message names its start or resume event
+    """
+    events = log.events
+    starts = np.flatnonzero((events["kind"] == START) | (events["kind"] == RESUME))
+    event_of = np.repeat(starts, events["gpu_count"][starts])
+    node = instance.cluster.node_of_gpu[log.gpus]
+    group = sets.of_job[events["job"][event_of]]
+    free_s = np.full(len(events), np.inf)
+    free_s[table["start_event"]] = table["free_s"]
+    outside = ~sets.belongs[group, node]
+    if outside.any():
+        at = int(np.argmax(outside))
+        raise refusal(log, int(event_of[at]), f"node {node[at]} is outside the job's partition")
+    closes_s = sets.closes_s(instance.semantics)
+    for row, nodes in enumerate(sets.reserved):
+        start_s, end_s = sets.start_s[row], sets.end_s[row]
+        held_s = events["time_s"][event_of]
+        bad = sets.barred[row, group] & nodes[node] & (held_s < end_s)
+        bad &= (free_s[event_of] > start_s) | (held_s >= closes_s[row])
+        if bad.any():
+            at = int(np.argmax(bad))
+            raise refusal(log, int(event_of[at]), f"node {node[at]} is reserved for others from {start_s} to {end_s} s")

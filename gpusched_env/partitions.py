@@ -1,0 +1,291 @@
+"""Partitions and reservations: which nodes each job may use, and when."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from gpusched_env.cluster import Cluster
+from gpusched_env.errors import ScenarioError, WorkloadError, unknown_name
+from gpusched_env.workload import Workload
+
+if TYPE_CHECKING:
+    from gpusched_env.instance import Semantics
+
+PARTITION: Final = "partition"  # attribute: name of the partition to which each job is submitted
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A named set of nodes, and the limits of the jobs that are submitted to it. Partitions may overlap.
+
+    Parameters
+    ----------
+    name : name, unique among the partitions
+    nodes : numbers of its nodes, such as ``0-3,8``; empty = all nodes
+    gpu_type : of these, only the nodes of this type; empty = any type
+    max_time_s : longest time limit of a job [s] (MaxTime)
+    default_time_s : time limit of jobs that give none [s] (DefaultTime); None = ``max_time_s``
+    max_gpus : most GPUs of a job [GPU]; None = any number
+    default : whether jobs that name no partition belong to it
+    tier : jobs of a higher tier go first (PriorityTier), >= 0
+    priority : factor of the priority of its jobs, relative to other partitions (PriorityJobFactor), >= 0
+
+    Raises
+    ------
+    ScenarioError : an empty name, a list of nodes that has another form, or a number that is out of range
+    """
+
+    name: str
+    nodes: str = ""
+    gpu_type: str = ""
+    max_time_s: float = math.inf
+    default_time_s: float | None = None
+    max_gpus: int | None = None
+    default: bool = False
+    tier: int = 1
+    priority: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        where = f"partition {self.name!r}"
+        _check_set(where, self.name, self.nodes)
+        if not self.max_time_s > 0:
+            raise ScenarioError(f"{where}: max_time_s is {self.max_time_s}: give a number of seconds > 0")
+        if self.default_time_s is not None and not 0 < self.default_time_s <= self.max_time_s:
+            raise ScenarioError(f"{where}: default_time_s is {self.default_time_s}: give 0 < seconds <= max_time_s")
+        if self.max_gpus is not None and self.max_gpus < 1:
+            raise ScenarioError(f"{where}: max_gpus is {self.max_gpus}: give a number of GPUs >= 1, or leave it out")
+        if self.tier < 0:
+            raise ScenarioError(f"{where}: tier is {self.tier}: give a whole number >= 0")
+        if not (self.priority >= 0 and math.isfinite(self.priority)):
+            raise ScenarioError(f"{where}: priority is {self.priority}: give a finite number >= 0")
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """Nodes that are closed from ``start_s`` to ``end_s`` to all jobs but those of the named tenants.
+
+    Parameters
+    ----------
+    name : name in error messages
+    start_s, end_s : simulated times [s]
+    nodes, gpu_type : as for a partition
+    tenants : leaves of the tree of tenants whose jobs may use the nodes; empty = nobody, as for maintenance
+
+    Raises
+    ------
+    ScenarioError : an empty name, a list of nodes that has another form, or times that are not 0 <= start < end
+    """
+
+    name: str
+    start_s: float
+    end_s: float
+    nodes: str = ""
+    gpu_type: str = ""
+    tenants: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        where = f"reservation {self.name!r}"
+        _check_set(where, self.name, self.nodes)
+        if not 0 <= self.start_s < self.end_s < math.inf:
+            raise ScenarioError(
+                f"{where}: start_s is {self.start_s} and end_s {self.end_s}: give 0 <= start_s < end_s, finite"
+            )
+
+
+@dataclass(frozen=True)
+class Partitions:
+    """The partitions and reservations of a scenario.
+
+    Parameters
+    ----------
+    partitions : in any order; empty = one partition of all nodes without limits
+    reservations : in any order
+    by : attribute of the workload that names the partition of each job, such as ``virtual_cluster``, ``queue`` or
+        ``tenant``. Without this attribute, or with an empty name, a job belongs to the default partition
+
+    Raises
+    ------
+    ScenarioError : two partitions or two reservations of one name, or several default partitions
+    """
+
+    partitions: tuple[Partition, ...] = ()
+    reservations: tuple[Reservation, ...] = ()
+    by: str = PARTITION
+
+    def __post_init__(self) -> None:
+        """Check the names."""
+        for what, listed in (("partition", self.partitions), ("reservation", self.reservations)):
+            names = [item.name for item in listed]
+            twice = next((name for name in names if names.count(name) > 1), None)
+            if twice is not None:
+                raise ScenarioError(f"partitions: {what} {twice!r} is listed twice; give each its own name")
+        if sum(partition.default for partition in self.partitions) > 1:
+            raise ScenarioError("partitions: several partitions are the default; keep one")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON; fields with their default values are left out."""
+        plain = Partition("plain"), Reservation("plain", 0.0, 1.0)
+        rows = [
+            [
+                {name: value for name, value in vars(item).items() if name in kept or value != getattr(default, name)}
+                for item in listed
+            ]
+            for listed, default, kept in (
+                (self.partitions, plain[0], ("name",)),
+                (self.reservations, plain[1], ("name", "start_s", "end_s")),
+            )
+        ]
+        return {"partitions": rows[0], "reservations": rows[1], "by": self.by}
+
+
+class NodeSets(NamedTuple):
+    """The nodes that jobs may use. Jobs of one partition with the same rights to reservations share a set.
+
+    S = number of sets, R = number of reservations, N = number of nodes, P = number of partitions.
+    """
+
+    of_job: np.ndarray  # int32 [J], set of each job
+    partition: np.ndarray  # int32 [J], partition of each job
+    belongs: np.ndarray  # Boolean [S, N], whether a node is in the partition of the set
+    reserved: np.ndarray  # Boolean [R, N], nodes of each reservation
+    barred: np.ndarray  # Boolean [R, S], whether the reservation closes its nodes to the jobs of the set
+    start_s: np.ndarray  # float64 [R] [s]
+    end_s: np.ndarray  # float64 [R] [s]
+    partitions: tuple[Partition, ...]  # P of them
+
+    def limits_s(self, claimed_s: np.ndarray) -> np.ndarray:
+        """float64 [J] [s]: time limit of each job: its own, else that of its partition; inf = none."""
+        default = [p.max_time_s if p.default_time_s is None else p.default_time_s for p in self.partitions]
+        return np.where(np.isnan(claimed_s), np.array(default)[self.partition], claimed_s)
+
+    def closes_s(self, rules: Semantics) -> np.ndarray:
+        """float64 [R] [s]: time at which each reservation closes its nodes, so that they are free at its start.
+
+        Gangs that must leave are checkpointed first; with rounds, the nodes close at the last round before.
+        """
+        times = np.maximum(self.start_s - rules.checkpoint_s, 0.0)
+        late = times + rules.checkpoint_s > np.maximum(self.start_s, rules.checkpoint_s)
+        times = np.where(late, np.nextafter(times, -np.inf), times)
+        if rules.round_s > 0:
+            rounds = np.floor(times / rules.round_s)
+            times = np.where(rounds * rules.round_s > times, rounds - 1, rounds) * rules.round_s
+        return times
+
+    def open_at(self, time_s: float) -> np.ndarray:
+        """Boolean [S, N]: whether jobs of each set may hold each node at a time [s]."""
+        now = (self.start_s <= time_s) & (time_s < self.end_s)
+        shut: np.ndarray = (self.barred[now][:, :, None] & self.reserved[now][:, None, :]).any(axis=0)
+        return self.belongs & ~shut
+
+
+def node_sets(rules: Partitions, cluster: Cluster, workload: Workload, leaves: np.ndarray) -> NodeSets:
+    """Compile partitions and reservations for the jobs of a workload.
+
+    Parameters
+    ----------
+    leaves : str [J], name of each job's tenant
+
+    Raises
+    ------
+    ScenarioError : a node or a GPU type that the cluster lacks, an empty set of nodes, an unknown tenant, a job of an
+        unknown partition, or a job without a partition where none is the default
+    WorkloadError : a job exceeds a limit of its partition
+    """
+    partitions = rules.partitions or (Partition("all", default=True),)
+    partition = _partition_of(rules, partitions, workload)
+    for item in rules.reservations:
+        for name in item.tenants:
+            if name not in leaves:
+                raise ScenarioError(f"reservation {item.name!r}: {unknown_name('tenant', name, np.unique(leaves))}")
+    rights = [np.isin(leaves, item.tenants) for item in rules.reservations]
+    found, of_job = np.unique(np.stack([partition, *rights]), axis=1, return_inverse=True)
+    inside = np.array([_nodes_of(f"partition {p.name!r}", p.nodes, p.gpu_type, cluster) for p in partitions])
+    shape = len(rules.reservations), len(cluster.nodes)
+    reserved = [_nodes_of(f"reservation {r.name!r}", r.nodes, r.gpu_type, cluster) for r in rules.reservations]
+    sets = NodeSets(
+        of_job.reshape(-1).astype(np.int32),
+        partition,
+        inside[found[0]],
+        np.array(reserved, bool).reshape(shape),
+        found[1:] == 0,
+        np.array([r.start_s for r in rules.reservations], float),
+        np.array([r.end_s for r in rules.reservations], float),
+        partitions,
+    )
+    _refuse_over_limits(sets, cluster, workload)
+    return sets
+
+
+def _partition_of(rules: Partitions, partitions: Sequence[Partition], workload: Workload) -> np.ndarray:
+    """int32 [J]: partition of each job."""
+    rows = {item.name: row for row, item in enumerate(partitions)}
+    default = next((row for row, item in enumerate(partitions) if item.default), -1)
+    if rules.by not in workload.attributes:
+        if default < 0:
+            known = unknown_name("attribute", rules.by, workload.attributes)
+            raise ScenarioError(f"partitions.by: {known}; choose one of them, or make one partition the default")
+        return np.full(len(workload), default, np.int32)
+    names, of_job = np.unique(workload.attributes[rules.by].astype(str), return_inverse=True)
+    row_of_name = []
+    for name in names.tolist():
+        row = rows.get(name, default if name == "" else -1)
+        if row < 0:
+            told = unknown_name("partition", name, rows) if name else "no partition, and none is the default"
+            raise ScenarioError(f"partitions: a job names {told}; list it, or leave out such jobs")
+        row_of_name.append(row)
+    return np.array(row_of_name, np.int32)[of_job]
+
+
+def _refuse_over_limits(sets: NodeSets, cluster: Cluster, workload: Workload) -> None:
+    """Raise an error about the first job that exceeds a limit of its partition, and so could never start."""
+    gpus, claimed_s = workload.jobs["gpus"], workload.jobs["estimate_s"]
+    room = (sets.belongs * cluster.nodes["gpus"]).sum(axis=1)[sets.of_job]
+    most = np.array([np.inf if p.max_gpus is None else p.max_gpus for p in sets.partitions])[sets.partition]
+    longest = np.array([p.max_time_s for p in sets.partitions])[sets.partition]
+    for bad, column, limit, what, remedy in (
+        (gpus > room, gpus, room, "GPUs in all", "give it more nodes"),
+        (gpus > most, gpus, most, "max_gpus", "raise it"),
+        (claimed_s > longest, claimed_s, longest, "max_time_s", "raise it"),
+    ):
+        if bad.any():
+            row = int(np.argmax(bad))
+            wants = f"{column[row]:g} {'s' if what == 'max_time_s' else 'GPUs'}"
+            raise WorkloadError(
+                f"workload {workload.name!r}, job {workload.jobs['id'][row]}: it wants {wants}, and its partition "
+                f"{sets.partitions[sets.partition[row]].name!r} has {what} {limit[row]:g}; {remedy}, or leave out such "
+                "jobs"
+            )
+
+
+def _check_set(where: str, name: str, nodes: str) -> None:
+    if not name:
+        raise ScenarioError(f"{where}: the name is empty; give it one")
+    if nodes and not re.fullmatch(r"\d+(-\d+)?(,\d+(-\d+)?)*", nodes):
+        raise ScenarioError(f"{where}: nodes is {nodes!r}: write numbers and ranges, such as 0-3,8")
+
+
+def _nodes_of(where: str, nodes: str, gpu_type: str, cluster: Cluster) -> np.ndarray:
+    """Boolean [N]: the nodes that a list and a GPU type name."""
+    found = np.full(len(cluster.nodes), not nodes)
+    for part in nodes.split(",") if nodes else ():
+        first, last = (int(number) for number in (part.split("-") * 2)[:2])
+        if last < first or last >= len(cluster.nodes):
+            raise ScenarioError(
+                f"{where}: nodes {part!r}: give numbers from 0 to {len(cluster.nodes) - 1}, the lower one first"
+            )
+        found[first : last + 1] = True
+    if gpu_type:
+        if gpu_type not in cluster.gpu_types:
+            raise ScenarioError(f"{where}: {unknown_name('GPU type', gpu_type, cluster.gpu_types)}")
+        found &= cluster.nodes["gpu_type"] == cluster.gpu_types.index(gpu_type)
+    if not found.any():
+        raise ScenarioError(f"{where}: it has no nodes; give nodes of its GPU type")
+    return found

@@ -1,0 +1,216 @@
+"""Forecasts of the past: snapshots of a replayed log, and how often the true starts lie in the intervals."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.baselines.registry import make_scheduler
+from gpusched_env.errors import GpuschedError
+from gpusched_env.event_log import START
+from gpusched_env.metrics import job_times
+from gpusched_env.simulator import simulate
+from gpusched_env.twin.futures import NAMES, Options, sampled_starts
+from gpusched_env.twin.history import DAY_S, WEEK, History
+from gpusched_env.twin.quantiles import Calibration, Quantiles, calibrated, covered, scores
+from gpusched_env.twin.settings import Setting
+from gpusched_env.twin.snapshot import PresentJob, Snapshot
+from gpusched_env.workload import Workload
+
+Array = np.ndarray
+WEEK_S: Final = WEEK * DAY_S  # [s]
+LIMITS_H: Final = (1, 2, 4, 8, 12, 24, 48, 72, 168, 336, 720, 1440, 2160)  # [h] that users ask for
+MOST_QUEUED: Final = 500  # of one snapshot; of longer queues, every n-th job is scored
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Forecasts of one snapshot.
+
+    Parameters
+    ----------
+    time_s : the snapshot, in the time of the log [s]
+    queued : number of queued jobs
+    above, below : float64 [jobs], scores of quantiles.py
+    """
+
+    time_s: float
+    queued: int
+    above: Array
+    below: Array
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Part of the true starts that lie in their 80 % intervals.
+
+    Parameters
+    ----------
+    calibration : factors from the first part of the snapshots
+    fitted, held : numbers of jobs of the first part and of the rest
+    snapshots : number of snapshots of the rest with queued jobs
+    raw, calibrated : coverage of the rest with the sampled intervals, and with calibrated ones; NaN = no jobs
+    """
+
+    calibration: Calibration
+    fitted: int
+    held: int
+    snapshots: int
+    raw: float
+    calibrated: float
+
+
+def with_limits(workload: Workload, seed: int = 0) -> Workload:
+    """Return the jobs with time limits as users give them, for logs without limits.
+
+    The limit is the run time times a number from 1 to 5, rounded up to the next of LIMITS_H.
+    """
+    jobs = workload.jobs.copy()
+    times = 1.0 + 4.0 * np.random.default_rng(seed).random(len(jobs))
+    limits = np.array(LIMITS_H) * 3600.0
+    asked = np.minimum(jobs["duration_s"] * times, limits[-1])
+    jobs["estimate_s"] = np.maximum(limits[np.searchsorted(limits, asked)], jobs["duration_s"])
+    return dataclasses.replace(workload, jobs=jobs)
+
+
+@dataclass(frozen=True)
+class Played:
+    """A log as a policy played it.
+
+    Parameters
+    ----------
+    workload : the jobs
+    start_s, finish_s : float64 [J] [s]; inf = never
+    nodes : for each job, node -> GPUs of its gang
+    """
+
+    workload: Workload
+    start_s: Array
+    finish_s: Array
+    nodes: Sequence[dict[str, int]]
+
+    def snapshot(self, time_s: float) -> tuple[Snapshot, Array]:
+        """Return the snapshot at a time [s], and the rows of its queued jobs."""
+        jobs = self.workload.jobs
+        here = (jobs["arrival_s"] <= time_s) & (self.finish_s > time_s)
+        runs = np.flatnonzero(here & (self.start_s <= time_s))
+        waits = np.flatnonzero(here & (self.start_s > time_s))
+        return Snapshot(
+            time_s,
+            tuple(self._job(row) for row in runs.tolist()),
+            tuple(self._job(row, True) for row in waits.tolist()),
+        ), waits
+
+    def _job(self, row: int, waits: bool = False) -> PresentJob:
+        job = self.workload.jobs[row]
+        told = {
+            field: str(self.workload.attributes[name][row]) if name in self.workload.attributes else ""
+            for field, name in NAMES.items()
+        }
+        return PresentJob(
+            str(row), int(job["gpus"]), float(job["arrival_s"]), math.nan if waits else float(self.start_s[row]),
+            float(job["estimate_s"]), told["user"], told["account"], told["partition"], told["qos"],
+            nodes={} if waits else self.nodes[row],
+        )  # fmt: skip
+
+    def history(self, time_s: float) -> History:
+        """Return the jobs that have ended by a time [s].
+
+        Raises
+        ------
+        GpuschedError : none has
+        """
+        rows = np.flatnonzero(self.finish_s <= time_s)
+        if not len(rows):
+            raise GpuschedError(f"backtest: no job has ended by {time_s:g} s; begin the snapshots later")
+        return History(self.workload.select(rows))
+
+
+def played(workload: Workload, setting: Setting) -> Played:
+    """Play a log under the setting's policy."""
+    start_s, finish_s = np.full(len(workload), math.inf), np.full(len(workload), math.inf)
+    nodes: list[dict[str, int]] = [{} for _ in range(len(workload))]
+    for problem in setting.problems(workload):
+        instance = problem.instance
+        log = simulate(instance, make_scheduler(problem.spec))
+        times = job_times(instance, log)
+        rows = problem.rows[times["row"]] if "row" in (times.dtype.names or ()) else problem.rows
+        start_s[rows], finish_s[rows] = times["first_start_s"], times["finish_s"]
+        of_gpu = instance.cluster.node_of_gpu
+        for event in np.flatnonzero(log.events["kind"] == START).tolist():
+            found, counts = np.unique(of_gpu[log.gang(event)], return_counts=True)
+            row = int(problem.rows[int(log.events["job"][event])])
+            nodes[row] = {str(node): count for node, count in zip(found.tolist(), counts.tolist(), strict=True)}
+    start_s[np.isnan(start_s)] = finish_s[np.isnan(finish_s)] = math.inf
+    return Played(workload, start_s, finish_s, nodes)
+
+
+def scored(run: Played, setting: Setting, time_s: float, options: Options) -> Scored:
+    """Forecast the starts of the jobs queued at a time [s], and compare them with the true ones."""
+    snapshot, rows = run.snapshot(time_s)
+    if not len(rows):
+        return Scored(time_s, 0, np.empty(0), np.empty(0))
+    starts = sampled_starts(snapshot, setting, run.history(time_s), options)
+    truth_s = np.where(run.start_s[rows] - time_s > options.horizon_s, math.inf, run.start_s[rows] - time_s)
+    each = slice(None, None, -(-len(rows) // MOST_QUEUED))
+    above, below = scores(Quantiles.of(starts[:, each]), truth_s[each])
+    return Scored(time_s, len(rows), above, below)
+
+
+def backtest(
+    run: Played,
+    setting: Setting,
+    first_s: float,
+    split_s: float,
+    end_s: float,
+    every_s: float,
+    options: Options,
+    tell: Callable[[Scored], None] | None = None,
+) -> Coverage:
+    """Forecast at regular times, calibrate on those before ``split_s``, and score the rest.
+
+    Parameters
+    ----------
+    run, setting : the log as played, and the setting that played it
+    first_s, end_s : time of the first snapshot, and the end of all [s]
+    split_s : the first snapshot that is held back [s]
+    every_s : time between snapshots [s]; a time that does not divide a day visits all hours
+    tell : called after each snapshot
+
+    Raises
+    ------
+    GpuschedError : no snapshot
+    """
+    if not (first_s < split_s < end_s and every_s > 0):
+        raise GpuschedError("backtest: give a first snapshot before the split, and an end after it")
+    found = []
+    for number in range(math.ceil((end_s - first_s) / every_s)):
+        found.append(scored(run, setting, first_s + number * every_s, options))
+        if tell is not None:
+            tell(found[-1])
+    return coverage(found, split_s)
+
+
+def coverage(found: Sequence[Scored], split_s: float) -> Coverage:
+    """Calibrate on the forecasts before ``split_s`` [s], and score the rest."""
+    fit = [one for one in found if one.time_s < split_s]
+    rest = [one for one in found if one.time_s >= split_s and one.queued]
+    days = {math.floor(one.time_s / DAY_S) for one in fit if one.queued}
+    calibration = calibrated(*_joined(fit), groups=len(days))
+    above, below = _joined(rest)
+    raw, better = (
+        float(covered(above, below, choice).mean()) if len(above) else math.nan
+        for choice in (Calibration(), calibration)
+    )
+    return Coverage(calibration, calibration.jobs, len(above), len(rest), raw, better)
+
+
+def _joined(found: Sequence[Scored]) -> tuple[Array, Array]:
+    if not found:
+        return np.empty(0), np.empty(0)
+    return np.concatenate([one.above for one in found]), np.concatenate([one.below for one in found])

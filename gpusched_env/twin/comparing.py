@@ -1,0 +1,233 @@
+"""What would change: other policies, more machines or more load, played on the jobs of a twin's log."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from gpusched_env.baselines.registry import make_scheduler
+from gpusched_env.cluster import Cluster
+from gpusched_env.errors import GpuschedError, unknown_name
+from gpusched_env.evaluation.processes import in_processes
+from gpusched_env.event_log import EventLog
+from gpusched_env.instance import Instance
+from gpusched_env.metrics import Interval, bootstrap_ratio, job_times
+from gpusched_env.portable import arrays
+from gpusched_env.simulator import simulate
+from gpusched_env.twin.model import Pool, Problem, Twin, partitions_of
+from gpusched_env.twin.scoring import size_names
+from gpusched_env.workload import Workload
+
+CURRENT: Final = "current"  # name of the twin's own policy
+TODAY: Final = "today"  # name of the setting without changes
+WEEK_S: Final = 7 * 86_400.0
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Machines and arrivals under which policies are compared.
+
+    Parameters
+    ----------
+    name : name in tables
+    twin : the twin with these machines
+    workload : jobs that its pools can run, with these arrivals
+    """
+
+    name: str
+    twin: Twin
+    workload: Workload
+
+
+class Outcome(NamedTuple):
+    """What one policy does in one setting; arrays of length J, in the order of the setting's jobs."""
+
+    setting: str
+    policy: str
+    wait_s: np.ndarray  # [s] time in the system without GPUs, also after preemptions
+    jct_s: np.ndarray  # [s] from arrival to completion; NaN = unfinished
+    gpu_hours: float  # GPU time held, including restores and checkpoints
+    useful_gpu_hours: float  # GPU time of progress
+    capacity_gpu_hours: float  # GPUs x time from the first to the last arrival
+    busy: float  # part of that time in which GPUs were held, 0..1
+    preemptions: int
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All outcomes, the first of which is the twin's policy in the setting of today."""
+
+    settings: tuple[Setting, ...]
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def reference(self) -> Outcome:
+        """The twin's policy today."""
+        return self.outcomes[0]
+
+    def setting(self, name: str) -> Setting:
+        """Return the setting of this name."""
+        return next(setting for setting in self.settings if setting.name == name)
+
+    def ratio(self, outcome: Outcome, rows: np.ndarray | None = None) -> Interval | None:
+        """Return mean wait / mean wait of the reference, with a 95 % interval by bootstrap over weeks of arrival.
+
+        Parameters
+        ----------
+        outcome : an outcome
+        rows : jobs that count; None = all
+
+        Returns
+        -------
+        Interval : None if the jobs of the reference do not wait
+        """
+        return wait_ratio(outcome.wait_s, self.reference.wait_s, self.weeks(), rows)
+
+    def weeks(self) -> np.ndarray:
+        """int64 [J]: week in which each job arrives today."""
+        return (self.settings[0].workload.jobs["arrival_s"] // WEEK_S).astype(np.int64)
+
+
+def wait_ratio(
+    wait_s: np.ndarray, reference_s: np.ndarray, weeks: np.ndarray, rows: np.ndarray | None = None
+) -> Interval | None:
+    """Return sum of waits / sum of the reference's waits of the same jobs; the interval is a bootstrap over weeks."""
+    chosen = np.ones(len(wait_s), bool) if rows is None else rows
+    sums = [np.bincount(weeks[chosen], values[chosen], minlength=1) for values in (wait_s, reference_s)]
+    some = np.bincount(weeks[chosen], minlength=1) > 0
+    if not some.any() or not sums[1].sum() > 0:
+        return None
+    return bootstrap_ratio(sums[0][some], sums[1][some])
+
+
+def settings_of(twin: Twin, workload: Workload, add_nodes: str = "", load: float = 1.0) -> tuple[Setting, ...]:
+    """Return today's setting, and a changed one if something changes.
+
+    Parameters
+    ----------
+    twin : the twin
+    workload : its log
+    add_nodes : ``[POOL:]CLUSTER``, machines that a pool gets besides its own; default the pool with the most GPUs
+    load : jobs per time / those of the log, > 0: arrivals are scaled, run times are not
+
+    Raises
+    ------
+    GpuschedError : an unknown pool, a load that is not finite and > 0, or no job that a pool can run
+    """
+    placed = twin.pool_of(workload) >= 0
+    if not placed.any():
+        raise GpuschedError("twin: no job of the log fits into the machines of the twin")
+    jobs = workload.select(placed)
+    today = Setting(TODAY, twin, jobs)
+    if not (load > 0 and math.isfinite(load)):
+        raise GpuschedError(f"--load {load}: give a finite number > 0, such as 1.2 for a fifth more jobs per hour")
+    if not add_nodes and load == 1.0:
+        return (today,)
+    words = []
+    if add_nodes:
+        twin = with_nodes(twin, add_nodes)
+        words.append(f"+ {add_nodes}")
+    if load != 1.0:
+        jobs = jobs.unchecked_columns(arrival_s=jobs.jobs["arrival_s"] / load)
+        words.append(f"load x {load:g}")
+    return today, Setting(", ".join(words), twin, jobs)
+
+
+def with_nodes(twin: Twin, text: str) -> Twin:
+    """Return a twin with more machines; ``text`` is that of :func:`settings_of`."""
+    name, colon, machines = text.rpartition(":")
+    names = {pool.name: number for number, pool in enumerate(twin.pools)}
+    if colon and name not in names:
+        raise GpuschedError(f"--add-nodes {text!r}: {unknown_name('pool', name, names)}")
+    largest = max(names.values(), key=lambda number: (twin.pools[number].cluster.gpus, -number))
+    number = names[name] if colon else largest
+    pools = list(twin.pools)
+    own = pools[number]
+    pools[number] = Pool(own.name, own.groups + Cluster.parse(machines).groups, own.partitions)
+    return dataclasses.replace(twin, pools=tuple(pools))
+
+
+def compare_policies(settings: Sequence[Setting], policies: Sequence[str], workers: int = -1) -> Comparison:
+    """Play policies in all settings, in several processes.
+
+    Parameters
+    ----------
+    settings : as :func:`settings_of` returns them, today first
+    policies : specs of schedulers; ``CURRENT`` = the twin's policy, which is always played
+    workers : processes; -1 = one per core
+
+    Raises
+    ------
+    SchedulerError : an unknown scheduler, or one that leaves jobs waiting forever
+    """
+    names = list(dict.fromkeys([CURRENT, *policies]))
+    for name in names[1:]:
+        make_scheduler(name)
+    calls = [(setting, name) for setting in settings for name in names]
+    return Comparison(tuple(settings), tuple(in_processes(play_policy, calls, workers)))
+
+
+def play_policy(setting: Setting, policy: str) -> Outcome:
+    """Play one policy in one setting, pool by pool."""
+    jobs = len(setting.workload)
+    wait_s, jct_s = np.zeros(jobs), np.full(jobs, np.nan)
+    held = useful = busy_gpu_s = 0.0
+    preemptions = 0
+    arrival = setting.workload.jobs["arrival_s"]
+    first_s, last_s = float(arrival.min()), float(arrival.max())
+    for problem, log in play_pools(setting, policy):
+        times = job_times(problem.instance, log)
+        wait_s[problem.rows], jct_s[problem.rows] = times["queueing_s"], times["jct_s"]
+        held += arrays.total(times["gpu_seconds"])
+        useful += arrays.total(times["service_gpu_s"])
+        preemptions += int(times["preemptions"].sum())
+        busy_gpu_s += _held_between(problem.instance, log, first_s, last_s)
+    capacity = setting.twin.gpus * (last_s - first_s)
+    return Outcome(
+        setting.name, policy, wait_s, jct_s, held / 3600, useful / 3600, capacity / 3600,
+        busy_gpu_s / capacity if capacity else 0.0, preemptions,
+    )  # fmt: skip
+
+
+def play_pools(setting: Setting, policy: str) -> list[tuple[Problem, EventLog]]:
+    """Play one policy in each pool of a setting."""
+    return [
+        (problem, simulate(problem.instance, make_scheduler(problem.spec if policy == CURRENT else policy)))
+        for problem in setting.twin.problems(setting.workload)
+    ]
+
+
+def _held_between(instance: Instance, log: EventLog, first_s: float, last_s: float) -> float:
+    """Return the GPU time held between two times [GPU s]."""
+    from gpusched_env.metrics import held_gpus
+
+    held = held_gpus(instance, log)
+    return float(held.integral(last_s) - held.integral(first_s))
+
+
+class Groups(NamedTuple):
+    """Jobs by partition and size."""
+
+    names: list[tuple[str, str]]
+    members: list[np.ndarray]  # bool [J] each
+
+
+def groups_of(setting: Setting) -> Groups:
+    """Return the groups that have jobs, by partition, then by size."""
+    per_node = max(group.gpus for pool in setting.twin.pools for group in pool.groups)
+    partition = partitions_of(setting.workload)
+    size = size_names(setting.workload.jobs["gpus"], per_node)
+    order = sorted(set(size.tolist()), key=lambda name: int(name.rstrip("+").split("-")[0]))
+    names, members = [], []
+    for own in np.unique(partition).tolist():
+        for length in order:
+            both = (partition == own) & (size == length)
+            if both.any():
+                names.append((own, length))
+                members.append(both)
+    return Groups(names, members)

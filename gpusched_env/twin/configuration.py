@@ -1,0 +1,170 @@
+"""Slurm's files and a twin: machines and known parameters from them, and fitted weights as a fragment of slurm.conf."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from gpusched_env.baselines.registry import make_scheduler
+from gpusched_env.cluster import Cluster, NodeGroup
+from gpusched_env.errors import GpuschedError
+from gpusched_env.traces.slurm_files.description import SlurmCluster
+from gpusched_env.twin.fitting import DAY_S, Policy
+from gpusched_env.twin.model import Pool, Twin
+from gpusched_env.twin.revealed import Aging
+
+MINUTE_S: Final = 60.0
+REST: Final = "other"  # pool of the nodes that are in no partition
+
+
+def pools_of(slurm: SlurmCluster) -> tuple[Pool, ...]:
+    """Return the pools of a cluster: partitions that share nodes are in one pool; nodes of no partition are left out.
+
+    A pool runs any of its jobs on any of its nodes: if partitions overlap partly, each can use the nodes of the other.
+    """
+    rows = {partition.name: set(slurm.rows_of(partition)) for partition in slurm.partitions}
+    joined: list[tuple[list[str], set[int]]] = []
+    for name, own in rows.items():
+        if not own:
+            continue
+        names, nodes = [name], set(own)
+        for other in [other for other in joined if other[1] & own]:
+            joined.remove(other)
+            names, nodes = other[0] + names, nodes | other[1]
+        joined.append((names, nodes))
+    if not joined:
+        return (Pool(REST, slurm.cluster.groups),)
+    pools = []
+    for names, nodes in joined:
+        kinds = Counter(
+            (slurm.nodes[row].gpus, slurm.cluster.gpu_types[slurm.cluster.nodes["gpu_type"][row]])
+            for row in sorted(nodes)
+        )
+        groups = tuple(NodeGroup(count, gpus, kind) for (gpus, kind), count in kinds.items())
+        pools.append(Pool("+".join(names), groups, tuple(names)))
+    return tuple(pools)
+
+
+def pools_of_texts(cluster: str, partitions: Sequence[str]) -> tuple[Pool, ...]:
+    """Return the pools of ``NAME[+NAME...]=CLUSTER`` texts, or one pool of all machines if there are none.
+
+    Parameters
+    ----------
+    cluster : machines of all partitions, as for ``Cluster.parse``; empty = those of the partitions
+    partitions : texts such as ``gpu+debug=16x8@A100``
+
+    Raises
+    ------
+    GpuschedError : a text of another form, both or neither of the two
+    """
+    if bool(cluster) == bool(partitions):
+        raise GpuschedError("twin: give the machines by --conf FILES, by --cluster 16x8, or by --partition NAME=16x8")
+    if cluster:
+        return (Pool("all", Cluster.parse(cluster).groups),)
+    pools = []
+    for text in partitions:
+        names, equals, machines = text.partition("=")
+        if not equals or not names:
+            raise GpuschedError(f"--partition {text!r}: write NAME=CLUSTER, such as gpu=16x8@A100 or gpu+debug=16x8")
+        pools.append(Pool(names, Cluster.parse(machines).groups, tuple(names.split("+"))))
+    return tuple(pools)
+
+
+def known_policy(slurm: SlurmCluster) -> Policy:
+    """Return what Slurm's files say of the policy besides the weights; the fit keeps or improves it."""
+    told = slurm.scheduling
+    flags = told.priority_flags
+    aging = Aging(
+        max_age_s=max(told.max_age_s, MINUTE_S),
+        fair_share="classic" if "NO_FAIR_TREE" in flags else "tree",
+        decay_half_life_s=told.half_life_s,
+        calc_period_s=max(told.calc_period_s, 1.0),
+    )
+    policy = Policy(aging=aging, backfill="conservative" if told.backfill else "none")
+    for key, name, unit in (("bf_interval", "bf_interval_s", 1.0), ("bf_window", "bf_window_s", MINUTE_S)):
+        value = told.parameters.get(key, "")
+        if value.isdigit() and int(value) > 0:
+            changed: dict[str, Any] = {name: int(value) * unit}
+            policy = dataclasses.replace(policy, **changed)
+    return policy
+
+
+def weights_told(slurm: SlurmCluster) -> Mapping[str, float]:
+    """Return the weights that slurm.conf names; empty if it names none."""
+    return slurm.scheduling.weights
+
+
+def slurm_conf(twin: Twin) -> str:
+    """Return the policy of a twin as lines of slurm.conf, with comments on what has to be set elsewhere.
+
+    The parts of the cluster in a twin's size factor are those of a pool. Slurm takes those of the whole cluster, so
+    with several pools its weight is scaled to the largest pool.
+
+    Raises
+    ------
+    GpuschedError : the policy is not one of the scheduler ``slurm``
+    """
+    from gpusched_env.baselines.slurm.scheduler import Slurm
+
+    rules = make_scheduler(twin.scheduler)
+    if not isinstance(rules, Slurm):
+        raise GpuschedError(
+            f"--slurm-conf: the policy is {twin.scheduler}; only that of the scheduler slurm can be written"
+        )
+    largest = max(pool.cluster.gpus for pool in twin.pools)
+    size = rules.size_weight * twin.gpus / largest
+    qos, partition = (max(classes.values(), default=0.0) for classes in (twin.classes, twin.partition_classes))
+    if not twin.class_most:
+        qos = rules.qos_weight
+    lines = [
+        f"# Fitted by gpusched twin fit to {twin.log}; only the proportions of the weights matter.",
+        "PriorityType=priority/multifactor",
+        f"PriorityWeightAge={rules.age_weight:.0f}",
+        f"PriorityMaxAge={_days(rules.max_age_s)}",
+        f"PriorityWeightFairshare={rules.fair_share_weight:.0f}",
+        f"PriorityDecayHalfLife={_days(rules.decay_half_life_s)}",
+        f"PriorityCalcPeriod={max(round(rules.calc_period_s / MINUTE_S), 1)}",
+        f"PriorityWeightJobSize={size:.0f}",
+        f"PriorityFavorSmall={'YES' if rules.size_factor == 'small' else 'NO'}",
+        f"PriorityWeightQOS={qos:.0f}",
+        f"PriorityWeightPartition={partition:.0f}",
+        f"SchedulerType=sched/{'builtin' if rules.backfill == 'none' else 'backfill'}",
+    ]
+    if rules.gpu_weight:
+        lines.append(f"PriorityWeightTRES=gres/gpu={rules.gpu_weight:.0f}")
+    if rules.fair_share == "classic":
+        lines.append("PriorityFlags=NO_FAIR_TREE")
+    if rules.backfill != "none":
+        window = round(rules.bf_window_s / MINUTE_S)
+        parameters = f"bf_interval={max(round(rules.bf_interval_s), 1)},bf_window={window},"
+        lines.append(
+            f"SchedulerParameters={parameters}bf_resolution={max(round(rules.bf_resolution_s), 1)},"
+            f"bf_max_job_test={rules.bf_max_job_test},default_queue_depth={rules.queue_depth}"
+        )
+    if rules.backfill == "easy":
+        lines.append(
+            "# The twin plans only the first waiting job (EASY). Slurm plans all; bf_max_job_test=1 is no substitute."
+        )
+    if qos:
+        lines.append("# Priorities of QOS, relative to each other (sacctmgr modify qos NAME set Priority=N):")
+        lines += [f"#   {_word(name)} {1000 * value / qos:.0f}" for name, value in sorted(twin.classes.items())]
+    if partition:
+        lines.append("# PriorityJobFactor of the partitions, relative to each other (on the lines PartitionName=...):")
+        lines += [
+            f"#   {_word(name)} {1000 * value / partition:.0f}"
+            for name, value in sorted(twin.partition_classes.items())
+        ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _days(seconds: float) -> str:
+    """Write a time as ``D-HH:MM:SS``."""
+    days, rest = divmod(round(seconds), round(DAY_S))
+    return f"{days}-{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
+
+
+def _word(name: str) -> str:
+    """Write a name of the log on one line."""
+    return "".join(one if one.isprintable() else "?" for one in name) or "(none)"

@@ -1,0 +1,285 @@
+"""Fit a twin to a log: weights from the order of starts, then backfill, size and the other weights by replays."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from gpusched_env.errors import GpuschedError
+from gpusched_env.tenants import Tenants
+from gpusched_env.twin.model import QOS, Pool, Twin, grown_tree, leaf_names, partitions_of
+from gpusched_env.twin.policies import with_parameters
+from gpusched_env.twin.recorded import Recorded
+from gpusched_env.twin.remaining import find_remainders
+from gpusched_env.twin.replay import replayed_starts
+from gpusched_env.twin.revealed import Aging, Features, Weights, features, find_pairs, fit_weights
+from gpusched_env.twin.scoring import closeness, score_replay
+from gpusched_env.workload import Workload
+
+DAY_S: Final = 86_400.0
+POINTS: Final = 10_000.0  # largest weight
+FIT_PART: Final = 0.6  # part of the time of the log that is fitted
+WARM_UP: Final = 0.1  # part of the fitted part whose starts reveal no weights: usage before the log is unknown
+HALF_LIVES_D: Final = (7.0, 1.0, 3.0, 14.0, 30.0)
+CLEARLY: Final = 0.98  # another half-life is taken if the loss shrinks below this part
+BETTER: Final = 0.99  # another value is taken if the replay is closer by this factor
+SIZES: Final = (-1.0, -0.3, -0.1, 0.1, 0.3, 1.0)  # weights of the size that are tried, relative to POINTS
+Tell = Callable[[str], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Policy:
+    """A point of the search. Weights are in points of priority; ``size_weight`` < 0 = small jobs first."""
+
+    age_weight: float = 0.0
+    fair_share_weight: float = 0.0
+    size_weight: float = 0.0
+    classes: dict[str, float] = dataclasses.field(default_factory=dict)
+    partition_classes: dict[str, float] = dataclasses.field(default_factory=dict)
+    aging: Aging = dataclasses.field(default_factory=Aging)
+    backfill: str = "conservative"
+    bf_window_s: float = DAY_S
+    bf_interval_s: float = 30.0
+    default_limit_s: float = DAY_S
+
+    @property
+    def class_most(self) -> float:
+        """Class whose factor is 1."""
+        return max(self.classes.values(), default=0.0) + max(self.partition_classes.values(), default=0.0)
+
+    def scaled(self) -> Policy:
+        """Return the same order of priorities with POINTS as the largest weight, and whole numbers."""
+        most = max(self.age_weight, self.fair_share_weight, abs(self.size_weight), self.class_most)
+        times = POINTS / most if most > 0 else 1.0
+
+        def points(value: float) -> float:
+            return float(np.rint(value * times))
+
+        return dataclasses.replace(
+            self,
+            age_weight=points(self.age_weight),
+            fair_share_weight=points(self.fair_share_weight),
+            size_weight=points(self.size_weight),
+            classes={name: points(value) for name, value in self.classes.items()},
+            partition_classes={name: points(value) for name, value in self.partition_classes.items()},
+        )
+
+    def in_twin(self, twin: Twin) -> Twin:
+        """Return the twin with this policy."""
+        default, aging = Policy(), Aging()
+        told = {
+            "age_weight": self.age_weight,
+            "fair_share_weight": self.fair_share_weight,
+            "size_weight": abs(self.size_weight),
+            "size_factor": "small" if self.size_weight < 0 else "large",
+            "qos_weight": self.class_most,
+            **{item.name: getattr(self.aging, item.name) for item in dataclasses.fields(Aging)},
+        }
+        plain = {"age_weight": 0.0, "fair_share_weight": 0.0, "size_weight": 0.0, "size_factor": "large"}
+        plain |= {"qos_weight": 0.0, **{item.name: getattr(aging, item.name) for item in dataclasses.fields(Aging)}}
+        for name in ("backfill", "bf_window_s", "bf_interval_s", "default_limit_s"):
+            told[name], plain[name] = getattr(self, name), getattr(default, name)
+        changed = {name: value for name, value in told.items() if value != plain[name] or name == "backfill"}
+        return dataclasses.replace(
+            twin,
+            scheduler=with_parameters("slurm", **changed),
+            classes=self.classes,
+            partition_classes=self.partition_classes,
+            class_most=self.class_most,
+        )
+
+
+def fit_twin(
+    workload: Workload,
+    pools: Sequence[Pool],
+    source: str = "",
+    tenant_columns: Sequence[str] | None = None,
+    fit_part: float = FIT_PART,
+    shares: Tenants | None = None,
+    start: Policy | None = None,
+    seed: int = 0,
+    tell: Tell | None = None,
+) -> Twin:
+    """Fit the policy of a cluster to the first part of a log, and score it on the rest.
+
+    First, the order of starts reveals the weights of age, fair share, QOS and partitions
+    (:func:`gpusched_env.twin.revealed.find_pairs`), and the half-life of usage. Then replays of the first part choose
+    backfill and the weight of the size, and improve the others one after another. The result depends on nothing but
+    the arguments.
+
+    Parameters
+    ----------
+    workload : the log, with recorded waits
+    pools : machines and the partitions that use them
+    source : ``FORMAT:PATH`` of the log, which the twin keeps
+    tenant_columns : attributes that name the tenant of a job; None = account and user, as far as the log has them
+    fit_part : part of the time from the first to the last arrival that is fitted, above 0, at most 1
+    shares : tenants and their shares, if they are known; None = all siblings have equal shares
+    start : parameters that are known, such as those of a slurm.conf; its weights are ignored
+    seed : seed of the sample of compared starts
+    tell : called with a line of text after each phase
+
+    Raises
+    ------
+    TraceError : the log tells no waits
+    GpuschedError : a part that is out of range, or no job that a pool can run
+    """
+    if not 0 < fit_part <= 1:
+        raise GpuschedError(f"fit_part is {fit_part}: give a number above 0 and at most 1")
+    recorded = Recorded.of(workload)
+    columns = tuple(name for name in tenant_columns or ("account", "user") if _tells(workload, name))
+    tree = shares
+    if tree is None and columns:
+        tree = Tenants(tree=grown_tree(np.unique(leaf_names(workload, columns)).tolist(), set()))
+    split_s = float(recorded.arrival_s.max()) * fit_part
+    twin = Twin(source, "slurm", tuple(pools), tree, columns, split_s=split_s)
+    placed = twin.pool_of(workload) >= 0
+    chosen = placed & ((recorded.arrival_s < split_s) | (fit_part == 1))
+    if not chosen.any():
+        raise GpuschedError("twin: no job of the log fits into the machines; check --cluster, --conf and partitions")
+    first = workload.select(chosen)
+    limit_s = first.jobs["estimate_s"]
+    longest_s = float(np.nanmax(limit_s)) if (~np.isnan(limit_s)).any() else float(first.jobs["duration_s"].max())
+    policy = dataclasses.replace(start or Policy(), default_limit_s=max(longest_s, DAY_S))
+    policy = _revealed(twin, first, policy, split_s, seed, tell or _silent)
+    policy = _by_replays(twin, first, policy, longest_s, split_s, tell or _silent)
+    fitted = policy.in_twin(twin)
+    start_s = replayed_starts(fitted, workload)
+    return dataclasses.replace(
+        fitted,
+        score=score_replay(fitted, workload, start_s, split_s if fit_part < 1 else 0.0),
+        remainders=find_remainders(fitted, workload, start_s),
+        notes=_notes(fitted, workload, placed, fit_part),
+    )
+
+
+def _tells(workload: Workload, name: str) -> bool:
+    return name in workload.attributes and bool((workload.attributes[name].astype(str) != "").any())
+
+
+def _revealed(twin: Twin, first: Workload, policy: Policy, split_s: float, seed: int, tell: Tell) -> Policy:
+    """Return the policy with the weights that the order of starts reveals, and with the best half-life."""
+    problems = twin.problems(first)
+    best: tuple[float, Policy] | None = None
+    for days in HALF_LIVES_D if twin.tenants is not None else HALF_LIVES_D[:1]:
+        aging = dataclasses.replace(policy.aging, decay_half_life_s=days * DAY_S)
+        parts = []
+        for problem in problems:
+            jobs = problem.instance.workload
+            limit_s = np.nan_to_num(jobs.jobs["estimate_s"], nan=policy.default_limit_s)
+            recorded = Recorded.of(jobs)
+            pairs = find_pairs(recorded, limit_s, split_s, WARM_UP * split_s, seed)
+            labels = {"partition": partitions_of(jobs)}
+            if QOS in jobs.attributes:
+                labels["qos"] = jobs.attributes[QOS].astype(str)
+            parts.append(features(problem.instance, recorded, pairs, aging, labels))
+        found = fit_weights(_joined(parts))
+        if best is None or found.loss < CLEARLY * best[0]:
+            best = found.loss, _policy_of(found, policy, aging)
+            text = f"{sum(len(part.values) for part in parts):,} pairs of jobs, {found.agreed:.1%} in the order"
+            told = f"{text} of the fitted priorities; half-life of usage {days:g} days"
+    assert best is not None
+    tell(told)
+    return best[1]
+
+
+def _joined(parts: Sequence[Features]) -> Features:
+    """Join the pairs of several pools; a factor that a pool does not have is 0 there."""
+    names = tuple(dict.fromkeys(name for part in parts for name in part.names))
+    rows = []
+    for part in parts:
+        values = np.zeros((len(part.values), len(names)))
+        for column, name in enumerate(part.names):
+            values[:, names.index(name)] = part.values[:, column]
+        rows.append(values)
+    return Features(names, np.concatenate(rows))
+
+
+def _policy_of(found: Weights, policy: Policy, aging: Aging) -> Policy:
+    """Return the policy with these weights; the lowest class of each kind is 0."""
+    classes: dict[str, dict[str, float]] = {"qos": {}, "partition": {}}
+    for name, weight in found.of.items():
+        kind, blank, own = name.partition(" ")
+        if blank:
+            classes[kind][own] = weight
+    for kind, values in classes.items():
+        least = min(values.values(), default=0.0)
+        classes[kind] = {name: weight - least for name, weight in values.items()}
+    return dataclasses.replace(
+        policy,
+        age_weight=found.of.get("age", 0.0),
+        fair_share_weight=found.of.get("fair_share", 0.0),
+        classes=classes["qos"],
+        partition_classes=classes["partition"],
+        aging=aging,
+    ).scaled()
+
+
+def _by_replays(twin: Twin, first: Workload, policy: Policy, longest_s: float, split_s: float, tell: Tell) -> Policy:
+    """Return the policy whose replay of the first part is closest to the log, by a search along one axis at a time.
+
+    Jobs that started after the first part are not compared: jobs that arrived later may have overtaken them.
+    """
+    recorded = Recorded.of(first)
+    known = recorded.start_s < split_s
+    waits = (recorded.start_s - recorded.arrival_s)[known]
+    seen: dict[str, float] = {}
+
+    def error(at: Policy) -> float:
+        key = repr(at.scaled())
+        if key not in seen:
+            start_s = replayed_starts(at.scaled().in_twin(twin), first)
+            seen[key] = closeness(waits, (start_s - recorded.arrival_s)[known])
+        return seen[key]
+
+    best = policy, error(policy)
+
+    def attempt(**changes: Any) -> bool:
+        nonlocal best
+        other = dataclasses.replace(best[0], **changes)
+        value = error(other)
+        if value < BETTER * best[1]:
+            best = other, value
+            return True
+        return False
+
+    windows_s = sorted({DAY_S, math.ceil(longest_s / DAY_S) * DAY_S})
+    for _ in range(2):  # the weight of the size and the kind of backfill depend on each other
+        for backfill in ("none", "easy", "conservative"):
+            for window_s in windows_s if backfill != "none" else windows_s[:1]:
+                attempt(backfill=backfill, bf_window_s=window_s)
+        for part in SIZES:
+            attempt(size_weight=part * POINTS)
+    tell(f"{len(seen)} replays: backfill {best[0].backfill}, size weight {best[0].size_weight:g}")
+    for interval_s in (60.0, 120.0, 300.0):
+        attempt(bf_interval_s=interval_s)
+    for name in ("size_weight", "age_weight", "fair_share_weight"):
+        for times in (0.0, 0.7, 1.4, 0.85, 1.2, 0.95, 1.05):
+            attempt(**{name: getattr(best[0], name) * times})
+    tell(f"{len(seen)} replays: waits of the fitted part are {best[1]:.1%} off on average")
+    return best[0].scaled()
+
+
+def _notes(twin: Twin, workload: Workload, placed: np.ndarray, fit_part: float) -> tuple[str, ...]:
+    notes = []
+    if not placed.all():
+        notes.append(f"{(~placed).sum():,} jobs are left out: no pool has their partition and room for their gang")
+    if len(twin.pools) > 1:
+        notes.append(
+            "each pool of machines is played alone: fair shares and parts of the cluster are those within the pool"
+        )
+    if twin.tenants is not None:
+        notes.append("all tenants with the same account above them have equal shares, unless they were given")
+    if fit_part == 1:
+        notes.append("the score is on the jobs to which the twin was fitted")
+    if any(len({group.gpu_type for group in pool.groups}) > 1 for pool in twin.pools):
+        notes.append("jobs may run on any GPU type of their pool, for as long as they did in the log")
+    return tuple(notes)
+
+
+def _silent(text: str) -> None:
+    """Tell nobody."""

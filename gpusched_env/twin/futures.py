@@ -1,0 +1,244 @@
+"""Sampled futures of a snapshot: when each queued job starts in each of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.baselines.registry import make_scheduler
+from gpusched_env.baselines.slurm.scheduler import Slurm
+from gpusched_env.errors import GpuschedError, SchedulerError
+from gpusched_env.simulator import Move, Outcome, Simulation, Start, begin
+from gpusched_env.tenants import PRIORITY
+from gpusched_env.twin.history import DAY_S, Asked, Choices, History
+from gpusched_env.twin.model import PARTITION
+from gpusched_env.twin.placing import gpus_of_running
+from gpusched_env.twin.policies import with_parameters
+from gpusched_env.twin.settings import Playable, Setting
+from gpusched_env.twin.snapshot import PresentJob, Snapshot
+from gpusched_env.workload import Workload
+
+Array = np.ndarray
+GROUPS: Final = 20  # sets of future arrivals; each is shared by every GROUPS-th future
+NAMES: Final = {"user": "user", "account": "account", "partition": PARTITION, "qos": "qos"}  # field -> attribute
+ARRIVES: Final = 1 << 40  # id of the first future arrival
+FIRST_STOP_S: Final = DAY_S / 4  # [s] a future is cut at this time, twice this time ... if all jobs have started
+
+
+@dataclass(frozen=True)
+class Options:
+    """How the futures are drawn.
+
+    Parameters
+    ----------
+    futures : number of futures
+    seed : seed of all draws
+    horizon_s : length of a future [s]
+    arrivals : whether further jobs arrive, as in the history
+    cycle_s : least time between two backfill cycles of Slurm policies [s], if theirs is shorter: most of the time of a
+        future goes into these cycles. 0 = as the policy says
+    threads : number of threads; the result does not depend on it
+    """
+
+    futures: int = 1000
+    seed: int = 0
+    horizon_s: float = 7 * DAY_S
+    arrivals: bool = True
+    cycle_s: float = 120.0
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        """Check every field.
+
+        Raises
+        ------
+        GpuschedError : a number out of range
+        """
+        if self.futures < 1 or self.threads < 1 or self.seed < 0:
+            raise GpuschedError("forecast: futures and threads are whole numbers of at least 1, seed one of at least 0")
+        if not 0.0 <= self.cycle_s < math.inf:
+            raise GpuschedError(f"forecast: cycle_s is {self.cycle_s}: give a finite number of seconds >= 0")
+        if not 0.0 < self.horizon_s < math.inf:
+            raise GpuschedError(f"forecast: horizon_s is {self.horizon_s}: give a finite number of seconds above 0")
+
+
+def sampled_starts(
+    snapshot: Snapshot, setting: Setting, history: History, options: Options, tell: Callable[[int], None] | None = None
+) -> Array:
+    """Return when each queued job starts in each future.
+
+    Parameters
+    ----------
+    snapshot : running and queued jobs
+    setting : machines and policy, such as a Twin
+    history : jobs that have ended before the snapshot
+    options : numbers of futures and others
+    tell : called with the number of futures that were played
+
+    Returns
+    -------
+    float64 [futures, queued jobs] : time from the snapshot to the start [s]; inf = not within the horizon; NaN = no
+        pool of machines can run the job
+
+    Raises
+    ------
+    SchedulerError : a scheduler that reads true run times, which nobody knows of the future
+    GpuschedError : running jobs that hold more GPUs than there are
+    """
+    starts = np.full((options.futures, len(snapshot.queued)), math.nan)
+    if not snapshot.queued:
+        return starts
+    source = _Source(snapshot, history, options)
+    groups = min(GROUPS, options.futures)
+
+    def play(group: int) -> None:
+        for problem in setting.problems(source.workload(group)):
+            if (problem.rows < source.present).any():
+                _Group(source, problem).play(range(group, options.futures, groups), starts)
+        if tell is not None:
+            tell(len(range(group, options.futures, groups)))
+
+    play(0)  # compiles what the other threads use
+    with ThreadPoolExecutor(options.threads) as pool:
+        list(pool.map(play, range(1, groups)))
+    return starts
+
+
+class _Source:
+    """The jobs of all futures.
+
+    Attributes
+    ----------
+    jobs : running jobs, then queued ones: the first rows of each workload
+    first_s : time 0 of the workloads, seconds since 1970-01-01 [s]
+    now_s : the snapshot in the time of the workloads [s]
+    """
+
+    def __init__(self, snapshot: Snapshot, history: History, options: Options) -> None:
+        self.snapshot, self.history, self.options = snapshot, history, options
+        self.jobs = [*snapshot.running, *snapshot.queued]
+        self.present = len(self.jobs)
+        self.running = len(snapshot.running)
+        arrival_s = np.array([_arrival(job, snapshot.time_s) for job in self.jobs])
+        self.first_s = math.floor(arrival_s.min() / DAY_S) * DAY_S  # whole days keep the slots of backfill
+        self.now_s = snapshot.time_s - self.first_s
+        self.arrival_s = arrival_s - self.first_s
+        start_s = np.array([snapshot.time_s if job.waits else job.start_s for job in self.jobs])
+        limit_s = np.array([job.limit_s for job in self.jobs])
+        asked = Asked(np.array([job.user for job in self.jobs]), limit_s, snapshot.time_s - start_s)
+        self.choices: Choices = history.choices(asked)
+        self.medians = self.choices.draw(np.full(self.present, 0.5))
+        self.start_s = start_s - self.first_s
+        self.columns = {name: np.array([getattr(job, field) for job in self.jobs]) for field, name in NAMES.items()}
+        self.columns[PRIORITY] = np.array([job.priority for job in self.jobs])
+        self.limit_s = limit_s
+
+    def workload(self, group: int) -> Workload:
+        """Return the present jobs and the arrivals of this group of futures; run times of present jobs are medians."""
+        past = self.history.workload
+        rows, times = np.empty(0, np.int64), np.empty(0)
+        if self.options.arrivals:
+            rng = np.random.default_rng([self.options.seed, 0, group])
+            rows, times = self.history.arrivals(
+                self.snapshot.time_s - self.history.origin_s, self.options.horizon_s, rng
+            )
+        jobs = past.jobs[rows]
+        attributes = {}
+        for name, column in self.columns.items():
+            if name in past.attributes:
+                late = past.attributes[name][rows]
+            else:
+                late = np.zeros(len(rows)) if column.dtype.kind == "f" else np.full(len(rows), "")
+            attributes[name] = np.concatenate([column, late.astype(column.dtype.kind)])
+        return Workload.from_columns(
+            np.concatenate([self.arrival_s, self.now_s + times]),
+            np.concatenate([[job.gpus for job in self.jobs], jobs["gpus"]]),
+            duration_s=np.concatenate([self.medians, jobs["duration_s"]]),
+            estimate_s=np.concatenate([self.limit_s, jobs["estimate_s"]]),
+            ids=np.concatenate([np.arange(self.present), ARRIVES + np.arange(len(rows))]),
+            attributes=attributes,
+            name="snapshot",
+        )
+
+
+class _Group:
+    """The futures of one pool that share their arrivals: one state at the present, which is copied for each future."""
+
+    def __init__(self, source: _Source, problem: Playable) -> None:
+        self.source, self.problem = source, problem
+        self.spec = with_cycles(problem.spec, source.options.cycle_s)
+        instance = problem.instance
+        if make_scheduler(problem.spec).clairvoyant:
+            raise SchedulerError(
+                f"scheduler {problem.spec!r} reads true run times, which nobody knows of the future; choose one that "
+                "reads limits, such as slurm or fifo-easy:estimator=user"
+            )
+        row_of = {int(row): i for i, row in enumerate(problem.rows)}
+        running = [row for row in range(source.running) if row in row_of]
+        jobs = [source.jobs[row] for row in running]
+        places = gpus_of_running(instance.cluster, source.snapshot, jobs)
+        moves = [
+            Move(float(source.start_s[row]), Start(row_of[row], gpus=gpus))
+            for row, gpus in zip(running, places, strict=True)
+        ]
+        moves.sort(key=lambda move: (move.time_s, move.decision.job))  # type: ignore[union-attr]
+        self.here = np.array([row for row in range(source.present) if row in row_of])
+        self.at = np.array([row_of[row] for row in self.here.tolist()])
+        queued = self.here >= source.running
+        self.queued, self.queued_at = self.here[queued] - source.running, self.at[queued]
+        self.run_s = instance.ideal_s.copy()
+        # A job that takes 1 s on the machines of the history takes so long on the best machines of this pool.
+        self.factor = instance.ideal_s[self.at] / source.medians[self.here]
+        self.start = begin(instance, moves, source.now_s)
+        self.start.drain()
+
+    def play(self, futures: range, starts: Array) -> None:
+        """Play these futures and write the starts of the queued jobs."""
+        if not len(self.queued):
+            return
+        source = self.source
+        end_s = source.now_s + source.options.horizon_s
+        work = self.start.arrays.copy()
+        for future in futures:
+            work.copy_from(self.start.arrays)
+            work.world["time_limit_s"] = end_s
+            run = Simulation(self.problem.instance, arrays=work)
+            rng = np.random.default_rng([source.options.seed, 1, future])
+            self.run_s[self.at] = source.choices.draw(rng.random(source.present))[self.here] * self.factor
+            run.change_run_times(self.run_s)
+            self._play(run, end_s)
+            starts[future, self.queued] = work.jobs["first_start_s"][self.queued_at] - source.now_s
+
+    def _play(self, run: Simulation, end_s: float) -> None:
+        """Play one future until all queued jobs have started, or to its end."""
+        scheduler = make_scheduler(self.spec)
+        player = run.player_for(scheduler)
+        if player is None:
+            run.run(scheduler)
+            return
+        stop_s = FIRST_STOP_S
+        while True:
+            outcome = player.play(min(self.source.now_s + stop_s, end_s))
+            if outcome is not Outcome.DECIDE or np.isfinite(run.arrays.jobs["first_start_s"][self.queued_at]).all():
+                return
+            stop_s *= 2
+
+
+def with_cycles(spec: str, cycle_s: float) -> str:
+    """Return a policy of Slurm with at least this time between two backfill cycles [s]; another policy as it is."""
+    scheduler = make_scheduler(spec)
+    if not isinstance(scheduler, Slurm) or scheduler.bf_interval_s >= cycle_s:
+        return spec
+    return with_parameters(spec, bf_interval_s=cycle_s)
+
+
+def _arrival(job: PresentJob, now_s: float) -> float:
+    """Return the arrival of a job [s]; if it is unknown, its start, or the present."""
+    if not math.isnan(job.arrival_s):
+        return min(job.arrival_s, job.arrival_s if job.waits else job.start_s)
+    return now_s if job.waits else job.start_s

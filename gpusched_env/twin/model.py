@@ -1,0 +1,363 @@
+"""The twin of a cluster as a file: machines, tenants, policy, and how well a replay of the log agrees with the log."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from gpusched_env.cluster import Cluster, NodeGroup
+from gpusched_env.errors import GpuschedError, ScenarioError
+from gpusched_env.files import write_whole
+from gpusched_env.instance import Instance, Semantics
+from gpusched_env.tenants import PRIORITY, ROOT, Tenant, Tenants
+from gpusched_env.workload import TENANT, Profiles, Workload
+
+VERSION: Final = 1  # of the file
+PARTITION: Final = "virtual_cluster"  # attribute: partition of each job
+QOS: Final = "qos"  # attribute: name of the quality of service of each job
+WAIT: Final = "wait_s"  # attribute: recorded wait [s]
+ALL: Final = "all"  # partition, size or tenant in a row about all jobs; leaf of jobs that name no tenant
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Machines of which any may run any job of some partitions; pools share no machine, and each is played alone.
+
+    Parameters
+    ----------
+    name : name
+    groups : the machines
+    partitions : names of the partitions whose jobs run here; empty = the jobs of all partitions
+
+    Raises
+    ------
+    ScenarioError : no machines
+    """
+
+    name: str
+    groups: tuple[NodeGroup, ...]
+    partitions: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check that there are machines."""
+        if not self.groups:
+            raise ScenarioError(f"pool {self.name!r}: it has no machines; list node groups")
+
+    @property
+    def cluster(self) -> Cluster:
+        """The machines as a cluster."""
+        return Cluster(self.groups)
+
+
+@dataclass(frozen=True)
+class GroupScore:
+    """How well predicted waits agree with recorded ones, for the scored jobs of one partition and size.
+
+    Parameters
+    ----------
+    partition, size : names; ``ALL`` = any. A size is a range of gang sizes, such as "1" or "2-8"
+    jobs : number of jobs
+    recorded_median_s, predicted_median_s, recorded_mean_s, predicted_mean_s : waits [s]
+    error_median_s, error_90_s : median and 90th percentile of abs(predicted - recorded) [s]
+    bias_s : mean of predicted - recorded [s]
+    rank_correlation : Spearman's rho of the waits; NaN = one of the two is constant
+    distance : largest difference of the distribution functions of the waits, 0..1 (Kolmogorov-Smirnov)
+    """
+
+    partition: str
+    size: str
+    jobs: int
+    recorded_median_s: float
+    predicted_median_s: float
+    recorded_mean_s: float
+    predicted_mean_s: float
+    error_median_s: float
+    error_90_s: float
+    bias_s: float
+    rank_correlation: float
+    distance: float
+
+
+@dataclass(frozen=True)
+class Score:
+    """Agreement of a replay with the log after ``split_s``, which the fit has not seen.
+
+    Parameters
+    ----------
+    groups : one row for all jobs, then rows by partition, by size, and by both
+    held_error : mean over hours of abs(predicted - recorded part of the GPUs that jobs hold), 0..1
+    held_recorded, held_predicted : mean part of the GPUs that jobs hold, 0..1
+    """
+
+    groups: tuple[GroupScore, ...] = ()
+    held_error: float = math.nan
+    held_recorded: float = math.nan
+    held_predicted: float = math.nan
+
+    @property
+    def overall(self) -> GroupScore:
+        """The row about all jobs.
+
+        Raises
+        ------
+        GpuschedError : there are no rows
+        """
+        if not self.groups:
+            raise GpuschedError("twin: it has no score; fit it again with a log that is longer than its first part")
+        return self.groups[0]
+
+
+@dataclass(frozen=True)
+class Remainder:
+    """Something in the log that the twin does not explain.
+
+    Parameters
+    ----------
+    what : what it is, in words
+    jobs : number of jobs that it concerns
+    hours : time of these jobs, or of the GPUs if ``unit`` says so
+    unit : "job h" or "GPU h"
+    """
+
+    what: str
+    jobs: int
+    hours: float
+    unit: str = "job h"
+
+
+@dataclass(frozen=True)
+class Twin:
+    """A cluster and its policy, as fitted to a log.
+
+    ``gpusched twin fit`` writes it as JSON with exactly these fields; times are in seconds since the first arrival of
+    the log.
+
+    Parameters
+    ----------
+    log : source of the log as given, ``FORMAT:PATH``
+    scheduler : spec of the fitted policy, such as ``slurm:age_weight=1000,backfill=easy``. The class of a job in it is
+        ``classes[its QOS] + partition_classes[its partition]``
+    pools : machines, and the partitions that use them
+    tenants : the tree of tenants and their shares; None = one tenant
+    tenant_columns : attributes of a job whose values, joined by "/", are the name of its leaf: ``("account", "user")``
+    classes, partition_classes : class of each QOS and of each partition, numbers >= 0; names that are missing have 0
+    class_most : class whose factor in the priority is 1; 0 = no job has a class
+    gpu_speeds : speed of each GPU type relative to the machines of the log; missing = 1
+    split_s : end of the part of the log that was fitted [s]
+    score : agreement on the rest of the log
+    remainders : what the twin does not explain
+    notes : choices and warnings of the fit, in sentences
+    version : layout of the file
+    """
+
+    log: str
+    scheduler: str
+    pools: tuple[Pool, ...]
+    tenants: Tenants | None = None
+    tenant_columns: tuple[str, ...] = ()
+    classes: dict[str, float] = field(default_factory=dict)
+    partition_classes: dict[str, float] = field(default_factory=dict)
+    class_most: float = 0.0
+    gpu_speeds: dict[str, float] = field(default_factory=dict)
+    split_s: float = 0.0
+    score: Score = Score()
+    remainders: tuple[Remainder, ...] = ()
+    notes: tuple[str, ...] = ()
+    version: int = VERSION
+
+    def __post_init__(self) -> None:
+        """Check what no other class checks.
+
+        Raises
+        ------
+        ScenarioError : another version, no pool, or a partition in two pools
+        """
+        if self.version != VERSION:
+            raise ScenarioError(f"version is {self.version}: this release reads version {VERSION}; fit the twin again")
+        if not self.pools:
+            raise ScenarioError("pools is empty: give at least one pool of machines")
+        listed = [partition for pool in self.pools for partition in pool.partitions]
+        if len(set(listed)) < len(listed) or (len(self.pools) > 1 and not all(pool.partitions for pool in self.pools)):
+            raise ScenarioError("pools: each partition must belong to exactly one pool")
+
+    @property
+    def gpus(self) -> int:
+        """Number of GPUs of all pools."""
+        return sum(group.count * group.gpus for pool in self.pools for group in pool.groups)
+
+    def problems(self, workload: Workload) -> list[Problem]:
+        """Return a playable problem for each pool that has jobs.
+
+        Jobs that no pool can run are in no problem: their partition belongs to none, or their gang is too large.
+
+        Parameters
+        ----------
+        workload : jobs as a reader of logs returns them, with the attributes that the reader knows
+        """
+        rows = self.pool_of(workload)
+        return [self.problem(number, workload, np.flatnonzero(rows == number)) for number in np.unique(rows[rows >= 0])]
+
+    def problem(self, number: int, workload: Workload, rows: np.ndarray) -> Problem:
+        """Return the problem of the pool of this number with the jobs ``rows``."""
+        pool, chosen = self.pools[number], workload.select(rows)
+        cluster = pool.cluster
+        speeds = np.array([self.gpu_speeds.get(name, 1.0) for name in cluster.gpu_types])
+        jobs = chosen.jobs.copy()
+        if (speeds != 1.0).any():  # recorded seconds are iterations of a machine of speed 1
+            unit = Profiles.unit("V100").rows[0]
+            row = {name: unit[name] for name in unit.dtype.names} | {"compute_s": 1.0 / speeds}
+            profiles = Profiles.from_rows([row], cluster.gpu_types)
+            jobs["iterations"], jobs["duration_s"] = jobs["duration_s"], np.nan
+        else:
+            profiles = Profiles.unit(*cluster.gpu_types)
+        jobs["profile"] = 0
+        told = {TENANT: self.leaves(chosen), PRIORITY: self.class_of(chosen)}
+        chosen = dataclasses.replace(chosen, jobs=jobs, profiles=profiles, attributes={**chosen.attributes, **told})
+        instance = Instance(cluster, chosen, semantics=Semantics(), tenants=self.tree_of(chosen))
+        order = np.argsort(chosen.jobs["id"], kind="stable")
+        back = order[np.searchsorted(chosen.jobs["id"][order], instance.workload.jobs["id"])]
+        return Problem(pool, instance, rows[back], self._spec(told[PRIORITY]))
+
+    def pool_of(self, workload: Workload) -> np.ndarray:
+        """int64 [J]: number of the pool of each job; -1 = no pool can run it."""
+        gpus, names = workload.jobs["gpus"], partitions_of(workload)
+        found = np.full(len(gpus), -1)
+        for number, pool in enumerate(self.pools):
+            here = np.isin(names, pool.partitions) if pool.partitions else np.ones(len(gpus), bool)
+            found[here & (gpus <= pool.cluster.gpus)] = number
+        return found
+
+    def leaves(self, workload: Workload) -> np.ndarray:
+        """Return the name of the leaf of each job; str [J]."""
+        return leaf_names(workload, self.tenant_columns)
+
+    def tree_of(self, workload: Workload) -> Tenants | None:
+        """Return the tenants, with leaves of weight 1 for names that the twin does not know."""
+        if self.tenants is None or not self.tenants.tree:
+            return self.tenants
+        known = {tenant.name for tenant in self.tenants.tree}
+        new = [name for name in dict.fromkeys(workload.attributes[TENANT].tolist()) if name not in known]
+        tree = self.tenants.tree + grown_tree(new, known)
+        return dataclasses.replace(self.tenants, tree=tree)
+
+    def class_of(self, workload: Workload) -> np.ndarray:
+        """float64 [J]: class of each job."""
+        names = workload.attributes.get(QOS, np.full(len(workload), ""))
+        return _looked_up(names, self.classes) + _looked_up(partitions_of(workload), self.partition_classes)
+
+    def _spec(self, classes: np.ndarray) -> str:
+        """Return the policy for jobs of these classes: the scheduler divides classes by the largest of its jobs."""
+        from gpusched_env.twin.policies import with_parameters
+
+        if not self.class_most or not self.scheduler.startswith("slurm"):
+            return self.scheduler
+        return with_parameters(self.scheduler, qos_times=float(classes.max(initial=0.0)) / self.class_most)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain data for JSON; NaN becomes None."""
+        data = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
+        data["pools"] = [
+            {"name": pool.name, "groups": [group.as_dict() for group in pool.groups], "partitions": pool.partitions}
+            for pool in self.pools
+        ]
+        data["tenants"] = None if self.tenants is None else self.tenants.as_dict()
+        data["score"] = dataclasses.asdict(self.score)
+        data["remainders"] = [dataclasses.asdict(one) for one in self.remainders]
+        return _without_nan(data)
+
+
+class Problem(NamedTuple):
+    """One pool with its jobs, ready to be played."""
+
+    pool: Pool
+    instance: Instance
+    rows: np.ndarray  # int64, row of each job of the instance in the workload that the twin was asked about
+    spec: str  # the twin's policy for these jobs
+
+
+def partitions_of(workload: Workload) -> np.ndarray:
+    """Return the partition of each job, the first one of a list, or an empty text; str [J]."""
+    names = workload.attributes.get(PARTITION)
+    if names is None:
+        return np.full(len(workload), "")
+    different, of_job = np.unique(names.astype(str), return_inverse=True)
+    return np.array([name.partition(",")[0] for name in different.tolist()])[of_job]
+
+
+def leaf_names(workload: Workload, columns: tuple[str, ...]) -> np.ndarray:
+    """Return these attributes of each job, joined by "/"; ``ALL`` where all are empty or missing; str [J]."""
+    texts = np.full(len(workload), "")
+    for column in columns:
+        if column in workload.attributes:
+            values = workload.attributes[column].astype(str)
+            texts = np.strings.add(np.strings.add(texts, np.where(texts == "", "", "/")), values)
+    return np.where(np.strings.strip(texts, "/") == "", ALL, texts)
+
+
+def grown_tree(leaves: list[str], known: set[str]) -> tuple[Tenant, ...]:
+    """Return tenants of weight 1 for leaves ``account/user`` and for their accounts, if these are not known."""
+    tree = []
+    for name in leaves:
+        account, slash, _ = name.partition("/")
+        if slash and account and account not in known:
+            known.add(account)
+            tree.append(Tenant(account))
+        tree.append(Tenant(name, parent=account if slash and account else ROOT))
+    return tuple(tree)
+
+
+def read_twin(path: str | Path) -> Twin:
+    """Read a file of ``gpusched twin fit``.
+
+    Raises
+    ------
+    ScenarioError : a file that cannot be read, or a field that is missing, unknown or wrong
+    """
+    from gpusched_env.scenarios.convert import build
+
+    try:
+        data = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ScenarioError(f"{path}: not a twin ({error}); write one with gpusched twin fit") from error
+    if isinstance(data, dict) and isinstance(score := data.get("score"), dict):
+        groups = score.get("groups")
+        rows = [_with_nan(row) for row in groups] if isinstance(groups, list) else groups
+        data["score"] = _with_nan(score) | {"groups": rows}
+    twin = build(Twin, data, str(path))
+    assert isinstance(twin, Twin)
+    return twin
+
+
+def write_twin(twin: Twin, path: str | Path) -> None:
+    """Write a twin as JSON, atomically.
+
+    Raises
+    ------
+    GpuschedError : the file cannot be written
+    """
+    write_whole(Path(path), json.dumps(twin.as_dict(), indent=2, allow_nan=False) + "\n")
+
+
+def _looked_up(names: np.ndarray, values: dict[str, float]) -> np.ndarray:
+    different, of_job = np.unique(names.astype(str), return_inverse=True)
+    return np.array([values.get(name, 0.0) for name in different.tolist()], float)[of_job]
+
+
+def _without_nan(data: Any) -> Any:
+    if isinstance(data, dict):
+        return {name: _without_nan(value) for name, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_without_nan(value) for value in data]
+    return None if isinstance(data, float) and math.isnan(data) else data
+
+
+def _with_nan(data: Any) -> Any:
+    return (
+        {name: math.nan if value is None else value for name, value in data.items()} if isinstance(data, dict) else data
+    )

@@ -1,0 +1,29 @@
+"""Specs of policies: read and change the parameters of a scheduler."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpusched_env.baselines.registry import make_scheduler
+
+
+def with_parameters(spec: str, qos_times: float = 1.0, **changes: Any) -> str:
+    """Return a spec with other parameters, which replace those that it has.
+
+    Parameters
+    ----------
+    spec : ``NAME`` or ``NAME:parameter=value,...``
+    qos_times : factor of the weight of the QOS
+    changes : parameters and their new values
+    """
+    name, _, text = spec.partition(":")
+    own = dict(part.split("=", 1) for part in text.split(",") if part)
+    if qos_times != 1.0:
+        own["qos_weight"] = written(float(make_scheduler(spec).qos_weight) * qos_times)  # type: ignore[attr-defined]
+    own |= {key: written(value) for key, value in changes.items()}
+    return f"{name}:{','.join(f'{key}={value}' for key, value in own.items())}" if own else name
+
+
+def written(value: Any) -> str:
+    """Write the value of a parameter as in a spec."""
+    return f"{value:.12g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,48 @@
+"""What a log tells of the past of each job: when it arrived, started and ended, and what was free then."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from gpusched_env.errors import TraceError
+from gpusched_env.metrics import StepFunction
+from gpusched_env.twin.model import WAIT
+from gpusched_env.workload import Workload
+
+
+class Recorded(NamedTuple):
+    """Recorded times of the jobs; arrays of length J, in the order of the workload."""
+
+    arrival_s: np.ndarray  # [s]
+    start_s: np.ndarray  # [s]
+    end_s: np.ndarray  # [s]
+    gpus: np.ndarray  # [GPU]
+
+    @classmethod
+    def of(cls, workload: Workload) -> Recorded:
+        """Read the recorded times.
+
+        Raises
+        ------
+        TraceError : the log tells no waits
+        """
+        if WAIT not in workload.attributes:
+            raise TraceError(
+                f"workload {workload.name!r}: it does not tell when jobs started; give the accounting table of Slurm "
+                "(slurm:PATH), which has a column Start"
+            )
+        jobs = workload.jobs
+        start_s = jobs["arrival_s"] + workload.attributes[WAIT].astype(float)
+        return cls(jobs["arrival_s"], start_s, start_s + jobs["duration_s"], jobs["gpus"].astype(np.int64))
+
+    def held(self) -> StepFunction:
+        """Return the number of GPUs that jobs held over time [GPU]; jobs that end at a time hold nothing then."""
+        return steps(np.concatenate([self.start_s, self.end_s]), np.concatenate([self.gpus, -self.gpus]))
+
+
+def steps(times_s: np.ndarray, changes: np.ndarray) -> StepFunction:
+    """Return the sum over time of changes at these times, in any order."""
+    times, at = np.unique(times_s, return_inverse=True)
+    return StepFunction(times, np.cumsum(np.bincount(at, changes, minlength=len(times))))

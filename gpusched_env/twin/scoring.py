@@ -1,0 +1,135 @@
+"""How well the waits of a replay agree with the recorded ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.metrics import StepFunction
+from gpusched_env.portable import arrays
+from gpusched_env.twin.model import ALL, GroupScore, Score, Twin, partitions_of
+from gpusched_env.twin.recorded import Recorded, steps
+from gpusched_env.workload import Workload
+
+HOUR_S: Final = 3600.0
+SMALL_S: Final = 60.0  # waits well below this differ little in :func:`closeness`
+NODES: Final = 4  # a size ends at a GPU, at a node, and at so many nodes
+
+
+def size_names(gpus: np.ndarray, per_node: int) -> np.ndarray:
+    """Return the size of each job: "1", "2-8", "9-32" or "33+" for nodes of 8 GPUs; str [J]."""
+    ends = sorted({1, per_node, NODES * per_node})
+    names = ["1", *(f"{a + 1}-{b}" for a, b in pairwise(ends)), f"{ends[-1] + 1}+"]
+    return np.array(names)[np.searchsorted(ends, gpus)]
+
+
+def closeness(recorded_s: np.ndarray, predicted_s: np.ndarray) -> float:
+    """Return the mean over jobs of abs(log((60 s + predicted) / (60 s + recorded))): 0.1 = about 10 % off."""
+    ratio = (SMALL_S + predicted_s) / (SMALL_S + recorded_s)
+    return arrays.mean(np.abs(arrays.log(ratio)))
+
+
+def score_replay(twin: Twin, workload: Workload, start_s: np.ndarray, from_s: float) -> Score:
+    """Compare a replay with the log, for jobs that arrive at ``from_s`` or later.
+
+    Parameters
+    ----------
+    twin : the twin
+    workload : the log
+    start_s : starts of the replay [s], NaN for jobs that no pool can run
+    from_s : begin of the scored part [s]
+    """
+    recorded = Recorded.of(workload)
+    scored = (recorded.arrival_s >= from_s) & ~np.isnan(start_s)
+    waits = (recorded.start_s - recorded.arrival_s)[scored], (start_s - recorded.arrival_s)[scored]
+    per_node = max(group.gpus for pool in twin.pools for group in pool.groups)
+    partition, size = partitions_of(workload)[scored], size_names(recorded.gpus[scored], per_node)
+    rows = tuple(
+        _group(name, length, waits[0][chosen], waits[1][chosen]) for name, length, chosen in _groups(partition, size)
+    )
+    played = ~np.isnan(start_s)
+    edges_s = _hours(from_s, float(recorded.end_s[played].max(initial=from_s)))
+    parts = [
+        held.binned(edges_s) / twin.gpus
+        for held in (
+            _held(recorded.start_s[played], recorded, played),
+            _held(start_s[played], recorded, played),
+        )
+    ]
+    if not len(parts[0]):
+        return Score(rows)
+    return Score(
+        rows,
+        arrays.mean(np.abs(parts[1] - parts[0])),
+        arrays.mean(parts[0]),
+        arrays.mean(parts[1]),
+    )
+
+
+def _groups(partition: np.ndarray, size: np.ndarray) -> Iterator[tuple[str, str, np.ndarray]]:
+    """Yield names and members: all jobs, each partition, each size, each pair; partitions only if there are several."""
+    everyone = np.ones(len(size), bool)
+    yield ALL, ALL, everyone
+    partitions, sizes = np.unique(partition).tolist(), sorted(set(size.tolist()), key=_first_gpus)
+    several = partitions if len(partitions) > 1 else []
+    for name in several:
+        yield name, ALL, partition == name
+    for length in sizes:
+        yield ALL, length, size == length
+    for name in several:
+        for length in sizes:
+            both = (partition == name) & (size == length)
+            if both.any():
+                yield name, length, both
+
+
+def _first_gpus(size: str) -> int:
+    return int(size.rstrip("+").split("-")[0])
+
+
+def _group(partition: str, size: str, recorded: np.ndarray, predicted: np.ndarray) -> GroupScore:
+    if not len(recorded):
+        return GroupScore(partition, size, 0, *([math.nan] * 9))
+    error = np.abs(predicted - recorded)
+    return GroupScore(
+        partition, size, len(recorded),
+        float(np.median(recorded)), float(np.median(predicted)), arrays.mean(recorded), arrays.mean(predicted),
+        float(np.median(error)), float(np.quantile(error, 0.9)), arrays.mean(predicted - recorded),
+        rank_correlation(recorded, predicted), distribution_distance(recorded, predicted),
+    )  # fmt: skip
+
+
+def rank_correlation(a: np.ndarray, b: np.ndarray) -> float:
+    """Return Spearman's rho, with mean ranks for equal values; NaN if one side is constant."""
+    first, second = (_ranks(values) - (len(values) - 1) / 2 for values in (a, b))
+    spread = (first * first).sum() * (second * second).sum()
+    return float((first * second).sum() / math.sqrt(spread)) if spread > 0 else math.nan
+
+
+def _ranks(values: np.ndarray) -> np.ndarray:
+    _, at, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    ranks: np.ndarray = (ends - counts + ends - 1)[at] / 2
+    return ranks
+
+
+def distribution_distance(a: np.ndarray, b: np.ndarray) -> float:
+    """Return the largest difference of two empirical distribution functions, 0..1 (Kolmogorov and Smirnov)."""
+    at = np.concatenate([a, b])
+    shares = [np.searchsorted(np.sort(values), at, side="right") / len(values) for values in (a, b)]
+    return float(np.abs(shares[0] - shares[1]).max())
+
+
+def _held(start_s: np.ndarray, recorded: Recorded, rows: np.ndarray) -> StepFunction:
+    gpus = recorded.gpus[rows]
+    end_s = start_s + (recorded.end_s - recorded.start_s)[rows]
+    return steps(np.concatenate([start_s, end_s]), np.concatenate([gpus, -gpus]))
+
+
+def _hours(from_s: float, to_s: float) -> np.ndarray:
+    """float64: ends of whole hours between two times [s]."""
+    return from_s + HOUR_S * np.arange(int((to_s - from_s) // HOUR_S) + 1)

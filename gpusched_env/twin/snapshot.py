@@ -1,0 +1,221 @@
+"""A snapshot of a cluster: its running and queued jobs at one moment, and its JSON file."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from gpusched_env.errors import GpuschedError, ScenarioError
+from gpusched_env.files import write_whole
+from gpusched_env.traces.parsing.columns import EPOCH
+from gpusched_env.traces.parsing.fields import MAX_AMOUNT
+
+VERSION: Final = 1  # of the file
+LONGEST: Final = 256  # [characters] of a name
+TIMES: Final = {"time": "time_s", "arrival": "arrival_s", "start": "start_s"}  # field of the file -> attribute
+
+
+@dataclass(frozen=True)
+class PresentJob:
+    """A job that runs or waits; times are seconds since 1970-01-01.
+
+    Parameters
+    ----------
+    id : name of the job, such as ``107`` or ``109_2``
+    gpus : gang size
+    arrival_s : arrival [s]; NaN = unknown: the start of a running job, the snapshot for a queued one
+    start_s : start of a running job [s]; NaN = it waits
+    limit_s : time limit [s]; NaN = unknown or none
+    user, account, partition, qos : names; "" = unknown
+    priority : priority class, >= 0; policies that know classes read it
+    nodes : name or number of each node -> GPUs that the running job holds there; empty = unknown
+
+    Raises
+    ------
+    GpuschedError : a number out of range, a name that is too long, or nodes whose GPUs do not add up to ``gpus``
+    """
+
+    id: str
+    gpus: int
+    arrival_s: float = math.nan
+    start_s: float = math.nan
+    limit_s: float = math.nan
+    user: str = ""
+    account: str = ""
+    partition: str = ""
+    qos: str = ""
+    priority: float = 0.0
+    nodes: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check every field."""
+        for name in ("id", "user", "account", "partition", "qos"):
+            if len(getattr(self, name)) > LONGEST:
+                raise GpuschedError(f"{name} is longer than {LONGEST} characters")
+        if not self.id:
+            raise GpuschedError("id is empty: name the job")
+        if not 1 <= self.gpus <= 2**31 - 1:
+            raise GpuschedError(f"job {self.id!r}: gpus is {self.gpus}: give a whole number of at least 1")
+        for name in ("arrival_s", "start_s", "limit_s", "priority"):
+            value = getattr(self, name)
+            if not (math.isnan(value) or 0.0 <= value <= MAX_AMOUNT) or (name == "priority" and math.isnan(value)):
+                raise GpuschedError(f"job {self.id!r}: {name.removesuffix('_s')} is {value}: give a number >= 0")
+        if self.limit_s == 0.0:
+            raise GpuschedError(f"job {self.id!r}: limit_s is 0: give seconds above 0, or leave it out")
+        if self.nodes:
+            held = list(self.nodes.values())
+            if not all(isinstance(n, int) and not isinstance(n, bool) and n >= 1 for n in held):
+                raise GpuschedError(f"job {self.id!r}: nodes: give a whole number of GPUs >= 1 for each node")
+            if sum(held) != self.gpus:
+                raise GpuschedError(f"job {self.id!r}: its nodes have {sum(held)} GPUs, but its gang {self.gpus}")
+
+    @property
+    def waits(self) -> bool:
+        """Whether the job has not started."""
+        return math.isnan(self.start_s)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Running and queued jobs at one moment; times are seconds since 1970-01-01, all local or all UTC.
+
+    Parameters
+    ----------
+    time_s : the moment [s]
+    running, queued : the jobs
+    held : ids of jobs that wait for something else than GPUs (held, dependency, begin time); they get no forecast
+    node_names : names of the nodes in the order of the cluster; empty = the jobs number them, or do not tell them
+    notes : what the reader assumed or left out
+    version : layout of the file
+
+    Raises
+    ------
+    GpuschedError : a job that occurs twice, a running job without start, a queued one with a start, a time after the
+        snapshot, an unknown node, or another version
+    """
+
+    time_s: float
+    running: tuple[PresentJob, ...] = ()
+    queued: tuple[PresentJob, ...] = ()
+    held: tuple[str, ...] = ()
+    node_names: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    version: int = VERSION
+
+    def __post_init__(self) -> None:
+        """Check what concerns the time and several jobs."""
+        if self.version != VERSION:
+            raise GpuschedError(f"version is {self.version}: this release reads version {VERSION}")
+        if not 0.0 <= self.time_s <= MAX_AMOUNT:
+            raise GpuschedError(f"time is {self.time_s}: give the time of the snapshot")
+        known, seen = set(self.node_names), set()
+        for job in (*self.running, *self.queued):
+            if job.id in seen:
+                raise GpuschedError(f"job {job.id!r} occurs twice: remove one of the two")
+            seen.add(job.id)
+            for name in ("arrival_s", "start_s"):
+                if getattr(job, name) > self.time_s:
+                    raise GpuschedError(
+                        f"job {job.id!r}: {name.removesuffix('_s')} is after the snapshot ({iso(self.time_s)}): "
+                        "correct one of the two times"
+                    )
+            for node in job.nodes:
+                if node not in known and not node.isdecimal():
+                    raise GpuschedError(f"job {job.id!r}: node {node!r} is not in node_names: add it, or number nodes")
+        for listed, waits, remedy in ((self.running, False, "give its start"), (self.queued, True, "leave out start")):
+            for job in listed:
+                if job.waits is not waits:
+                    raise GpuschedError(f"job {job.id!r}: it is listed as {'queued' if waits else 'running'}: {remedy}")
+
+    def describe(self) -> str:
+        """Return a summary in one line, then the notes."""
+        busy, wanted = (sum(job.gpus for job in jobs) for jobs in (self.running, self.queued))
+        first = (
+            f"{iso(self.time_s)}: {len(self.running):,} jobs run on {busy:,} GPUs, {len(self.queued):,} wait for "
+            f"{wanted:,}" + (f", {len(self.held):,} are held" if self.held else "")
+        )
+        return "\n".join([first, *(f"note: {note}" for note in self.notes)])
+
+
+def iso(time_s: float) -> str:
+    """Return seconds since 1970-01-01 as ``YYYY-MM-DDTHH:MM:SS``."""
+    return (EPOCH + timedelta(seconds=round(time_s))).isoformat()
+
+
+def read_snapshot(path: str | Path) -> Snapshot:
+    """Read a snapshot from our JSON.
+
+    The file has the fields of :class:`Snapshot` and :class:`PresentJob`, but ``time``, ``arrival`` and ``start``
+    instead of ``time_s``, ``arrival_s`` and ``start_s``. Each of these is a text ``YYYY-MM-DDTHH:MM:SS`` or a number of
+    seconds. Fields that are missing or null are unknown.
+
+    Raises
+    ------
+    ScenarioError : a file that cannot be read, or a field that is missing, unknown or wrong
+    """
+    from gpusched_env.scenarios.convert import build
+
+    try:
+        data = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_refuse)
+    except (OSError, ValueError, RecursionError) as error:
+        raise ScenarioError(f"{path}: not a snapshot ({error}); docs/operators.md shows its layout") from error
+    if not isinstance(data, dict):
+        raise ScenarioError(f"{path}: not a snapshot: expected a table with time, running and queued")
+    data = _timed(data, str(path))
+    for name in ("running", "queued"):
+        if isinstance(data.get(name), list):
+            rows = enumerate(data[name])
+            data[name] = [_timed(row, f"{path}.{name}[{i}]") if isinstance(row, dict) else row for i, row in rows]
+    found = build(Snapshot, data, str(path))
+    assert isinstance(found, Snapshot)
+    return found
+
+
+def write_snapshot(snapshot: Snapshot, path: str | Path) -> None:
+    """Write a snapshot as JSON, atomically.
+
+    Raises
+    ------
+    GpuschedError : the file cannot be written
+    """
+    data = _plain(dataclasses.asdict(snapshot))
+    data["running"], data["queued"] = ([_plain(job) for job in data[name]] for name in ("running", "queued"))
+    write_whole(Path(path), json.dumps(data, indent=1, allow_nan=False) + "\n")
+
+
+def _plain(data: dict[str, Any]) -> dict[str, Any]:
+    """Rename times as in the file, and leave out what is unknown."""
+    names = {attribute: name for name, attribute in TIMES.items()}
+    return {
+        names.get(name, name): value
+        for name, value in data.items()
+        if not (value in ("", {}, ()) or (isinstance(value, float) and math.isnan(value)))
+    }
+
+
+def _timed(data: dict[str, Any], where: str) -> dict[str, Any]:
+    """Turn the times of one table into seconds, and leave out fields that are null."""
+    found = {}
+    for name, given in data.items():
+        value = given
+        if value is None:
+            continue
+        if name in TIMES and isinstance(value, str):
+            try:
+                moment = datetime.fromisoformat(value)
+                value = (moment.replace(tzinfo=None) - EPOCH).total_seconds()
+            except ValueError:
+                raise ScenarioError(f"{where}.{name} is {value!r}: write YYYY-MM-DDTHH:MM:SS, or seconds") from None
+            if moment.tzinfo is not None:
+                raise ScenarioError(f"{where}.{name} is {data[name]!r}: leave out the zone; all times are of one zone")
+        found[TIMES.get(name, name)] = value
+    return found
+
+
+def _refuse(text: str) -> float:
+    raise ValueError(f"{text} is not JSON")

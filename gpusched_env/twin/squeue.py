@@ -1,0 +1,268 @@
+"""Snapshots from text that ``squeue`` prints."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.errors import GpuschedError, TraceError
+from gpusched_env.evaluation.accounting import Accounts, clock, placement_of
+from gpusched_env.traces.parsing.containers import open_trace
+from gpusched_env.traces.parsing.fields import Place
+from gpusched_env.traces.parsing.slurm_fields import Stamps, span_s, tres_gpus
+from gpusched_env.traces.slurm_files.hostlists import names_in
+from gpusched_env.twin.snapshot import PresentJob, Snapshot
+
+# Header that squeue prints -> our name; the letters are those of squeue --format
+NAMES: Final = {
+    "JOBID": "id", "USER": "user", "ACCOUNT": "account", "PARTITION": "partition", "QOS": "qos",
+    "ST": "state", "STATE": "state", "TIME": "elapsed", "TIME_LIMIT": "limit", "TIMELIMIT": "limit",
+    "SUBMIT_TIME": "submit", "START_TIME": "start", "NODES": "count", "NODELIST": "nodes", "NODELIST(REASON)": "place",
+    "REASON": "reason", "TRES_PER_NODE": "per_node", "TRES_ALLOC": "tres", "TRES": "tres", "PRIORITY": "priority",
+}  # fmt: skip
+WRITTEN: Final = (
+    "JOBID|USER|ACCOUNT|PARTITION|QOS|STATE|TIME|TIME_LIMIT|SUBMIT_TIME|START_TIME|NODES|NODELIST|REASON|TRES_ALLOC"
+)
+FORMAT: Final = "%i|%u|%a|%P|%q|%T|%M|%l|%V|%S|%D|%N|%r|%b"
+RUNS: Final = frozenset({"R", "RUNNING", "CF", "CONFIGURING", "CG", "COMPLETING", "S", "SUSPENDED"})
+WAITS: Final = frozenset({"PD", "PENDING"})
+# Reasons of jobs that GPUs alone would not start
+HELD: Final = re.compile(r"JobHeld|Dependency|BeginTime|Reservation|.*NotAvail|PartitionDown|BadConstraints|Licenses")
+_ROW: Final = re.compile(r"\s*(\S+)\s+(\S+)\s+(.*?)\s+(\S+)\s+([A-Z]{1,2})\s+(\S+)\s+(\d{1,9})\s*(.*?)\s*", re.ASCII)
+_ARRAY: Final = re.compile(r"(\d+)_\[([\d,\-:]+)(?:%\d+)?\]", re.ASCII)
+MOST_TASKS: Final = 100_000  # of one array
+
+
+def read_squeue(path: str | Path, time_s: float = math.nan, gpus_per_node: int = 0) -> Snapshot:
+    """Read what ``squeue --format FORMAT`` or plain ``squeue`` prints.
+
+    A table with ``|`` has the columns of NAMES in any order; plain ``squeue`` has JOBID, PARTITION, NAME, USER, ST,
+    TIME, NODES and NODELIST(REASON). The GPUs of a job are those of TRES_PER_NODE (``gres/gpu:4`` or ``gres:gpu:4``)
+    times NODES, or gres/gpu of TRES_ALLOC, else ``gpus_per_node`` times NODES. A pending array becomes its tasks. Jobs
+    whose REASON names something other than GPUs and priorities are held.
+
+    Parameters
+    ----------
+    time_s : when the command ran, seconds since 1970-01-01 in the zone of the file [s]; NaN = START_TIME + TIME of the
+        running jobs
+    gpus_per_node : GPUs that a job without TRES holds on each of its nodes; 0 = such jobs are left out
+
+    Raises
+    ------
+    TraceError : a missing column, a malformed row, or a file that does not tell its time
+    """
+    path = Path(path)
+    table, stamps = _Table(gpus_per_node), Stamps()
+    for place, row in _rows(path):
+        try:
+            table.read(place, row, stamps)
+        except TraceError:
+            raise
+        except GpuschedError as error:
+            raise TraceError(f"{path}, line {place.number}: {error}") from error
+    if math.isnan(time_s):
+        if not table.nows:
+            raise TraceError(f"{path}: no running job tells START_TIME and TIME, so the time is unknown; give --at")
+        time_s = max(table.nows)
+    try:
+        return table.snapshot(time_s)
+    except GpuschedError as error:
+        raise TraceError(f"{path}: {error}") from error
+
+
+def squeue_lines(accounts: Accounts, time_s: float, origin: str) -> Iterator[str]:
+    """Yield a table of squeue about a run at one moment, with TRES_ALLOC instead of TRES_PER_NODE.
+
+    Parameters
+    ----------
+    accounts : the run
+    time_s : the moment, in the time of the run [s]
+    origin : date of time 0, as ISO 8601 local time
+    """
+    jobs, begin = accounts.instance.workload.jobs, np.datetime64(origin, "s")
+    user, account, queue, qos = (accounts.attribute(name) for name in ("user", "account", "virtual_cluster", "qos"))
+    yield WRITTEN
+    in_system = (accounts.arrival_s <= time_s) & ~(accounts.end_s <= time_s)
+    for i in np.flatnonzero(in_system).tolist():
+        runs = bool(accounts.start_s[i] <= time_s)
+        _, count, nodes = placement_of(accounts.instance, accounts.gangs[i] if runs else accounts.gangs[i][:0])
+        stamps = [
+            str(begin + np.timedelta64(round(float(value)), "s"))
+            for value in (accounts.arrival_s[i], accounts.start_s[i] if runs else math.nan)
+            if not math.isnan(value)
+        ]
+        limit = jobs["estimate_s"][i]
+        cells = (
+            str(i + 1), user[i], account[i], queue[i], qos[i], "RUNNING" if runs else "PENDING",
+            clock(int(time_s - accounts.start_s[i]) if runs else 0),
+            "UNLIMITED" if np.isnan(limit) else clock(math.ceil(limit)),
+            stamps[0], stamps[1] if runs else "N/A", str(max(count, 1)), nodes if runs else "",
+            "None" if runs else "Priority", f"gres/gpu={jobs['gpus'][i]}",
+        )  # fmt: skip
+        yield "|".join(cells)
+
+
+def _rows(path: Path) -> Iterator[tuple[Place, dict[str, str]]]:
+    """Yield the fields of each row by our names."""
+    header: list[str] | None = None
+    with open_trace(path) as stream:
+        for number, raw in enumerate(stream, 1):
+            place = Place(str(path), number)
+            try:
+                line = raw.decode("utf-8").rstrip("\r\n")
+            except UnicodeDecodeError:
+                raise TraceError(f"{path}, line {number}: not UTF-8 text; export it again") from None
+            if not line.strip():
+                continue
+            if header is None:
+                header = [word.strip() for word in line.split("|")] if "|" in line else line.split()
+                known = [NAMES.get(word.upper(), "") for word in header]
+                if not {"id", "state"} <= set(known) or ("|" not in line and known.count("") > 1):
+                    raise TraceError(
+                        f"{path}, line 1: expected the header of squeue, with JOBID and ST; found {line[:99]!r}. Write "
+                        f'the file with squeue --all --format "{FORMAT}"'
+                    )
+                bars, header = "|" in line, known
+            elif bars:
+                fields = [word.strip() for word in line.split("|")]
+                if len(fields) != len(header):
+                    raise TraceError(
+                        f"{path}, line {number}: {len(fields)} fields where the header has {len(header)}; the row is "
+                        "cut or a name has a stray |: correct or remove it"
+                    )
+                yield place, dict(zip(header, fields, strict=True))
+            else:
+                found = _ROW.fullmatch(line)
+                if found is None:
+                    raise TraceError(f"{path}, line {number}: not a row of squeue: {line[:60]!r}; correct or remove it")
+                names = ("id", "partition", "", "user", "state", "elapsed", "count", "place")
+                yield place, dict(zip(names, found.groups(), strict=True))
+    if header is None:
+        raise TraceError(f"{path}: the file is empty; run squeue again")
+
+
+class _Table:
+    """The jobs read so far."""
+
+    def __init__(self, gpus_per_node: int) -> None:
+        self.gpus_per_node = gpus_per_node
+        self.jobs: list[PresentJob] = []
+        self.held: list[str] = []
+        self.nows: list[float] = []
+        self.elapsed: dict[str, float] = {}
+        self.other = self.gpuless = self.undated = 0
+
+    def read(self, place: Place, row: dict[str, str], stamps: Stamps) -> None:
+        """Read one row."""
+        state = row["state"].upper()
+        if state not in RUNS | WAITS:
+            self.other += 1
+            return
+        runs = state in RUNS
+        where = row.get("place", "")
+        reason = row.get("reason", where.strip("()") if where.startswith("(") else "")
+        if not runs and HELD.match(reason):
+            self.held.append(row["id"])
+            return
+        count = max(place.whole("NODES", row.get("count") or "1", "nodes"), 1)
+        gpus = self._gpus(place, row, count)
+        if not gpus:
+            self.gpuless += 1
+            return
+        submit = stamps.read(place, "SUBMIT_TIME", row["submit"]) if "submit" in row else None
+        start = stamps.read(place, "START_TIME", row["start"]) if runs and "start" in row else None
+        elapsed = span_s(place, "TIME", row["elapsed"]) if runs and row.get("elapsed") else None
+        if start is not None and elapsed is not None:
+            self.nows.append(start + elapsed)
+        limit = span_s(place, "TIME_LIMIT", row["limit"]) if row.get("limit") else None
+        names: tuple[str, ...] = ()
+        listed = row.get("nodes", "" if where.startswith("(") else where)
+        if runs and listed and gpus % count == 0:
+            names = names_in(place, "NODELIST", listed)
+        nodes = dict.fromkeys(names, gpus // len(names)) if names and gpus % len(names) == 0 else {}
+        ids = _tasks(place, row["id"])
+        for name in ids:
+            if runs and start is None:
+                if elapsed is None:
+                    place.refuse("TIME", row.get("elapsed", ""), "a running job needs START_TIME or TIME; add a column")
+                self.elapsed[name] = elapsed
+            self.undated += submit is None
+            self.jobs.append(
+                PresentJob(
+                    name,
+                    gpus,
+                    math.nan if submit is None else submit,
+                    (0.0 if start is None else start) if runs else math.nan,
+                    limit or math.nan,
+                    row.get("user", ""),
+                    row.get("account", ""),
+                    row.get("partition", ""),
+                    row.get("qos", ""),
+                    nodes=nodes,
+                )
+            )
+
+    def _gpus(self, place: Place, row: dict[str, str], nodes: int) -> int:
+        """Return the gang size; 0 = unknown, none, or slices of GPUs."""
+        text = row.get("tres", "")
+        if text and (found := tres_gpus(place, "TRES_ALLOC", text)) is not None:
+            return 0 if found.sliced else found.number
+        text = row.get("per_node", "")
+        if text and text != "N/A":
+            total = 0
+            for entry in text.split(","):
+                kind, *rest = re.split(r"[:/=]", entry.removeprefix("gres:").removeprefix("gres/"))
+                if kind == "gpu":
+                    last = rest[-1] if rest else "1"
+                    total += int(last) if last.isdecimal() and len(last) < 10 else 1
+            return total * nodes
+        return 0 if "per_node" in row else self.gpus_per_node * nodes
+
+    def snapshot(self, time_s: float) -> Snapshot:
+        """Return the snapshot of the rows."""
+        jobs = []
+        for job in self.jobs:
+            start_s = time_s - self.elapsed[job.id] if job.id in self.elapsed else job.start_s
+            jobs.append(job if start_s is job.start_s else _started(job, max(start_s, 0.0)))
+        notes = [
+            f"{count:,} {what}"
+            for count, what in (
+                (self.gpuless, "jobs without GPUs, or whose GPUs the file does not tell, are left out"),
+                (self.other, "jobs in other states than running and pending are left out"),
+                (self.undated, "jobs without SUBMIT_TIME: queued ones count as arriving now, in the order of the file"),
+            )
+            if count
+        ]
+        running = tuple(job for job in jobs if not job.waits)
+        names = sorted({node for job in running for node in job.nodes})
+        return Snapshot(
+            time_s, running, tuple(job for job in jobs if job.waits), tuple(self.held), tuple(names), tuple(notes)
+        )
+
+
+def _started(job: PresentJob, start_s: float) -> PresentJob:
+    from dataclasses import replace
+
+    return replace(job, start_s=start_s)
+
+
+def _tasks(place: Place, text: str) -> list[str]:
+    """Return the ids of the tasks of a pending array, else the id itself."""
+    found = _ARRAY.fullmatch(text)
+    if found is None:
+        return [text]
+    names: list[str] = []
+    for part in found[2].split(","):
+        ends = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", part)
+        if ends is None:
+            place.refuse("JOBID", text, "expected tasks such as 7_[1-4,9%2]; correct or remove the row")
+        first, last, step = int(ends[1]), int(ends[2] or ends[1]), int(ends[3] or 1)
+        if step < 1 or (last - first) // step + len(names) >= MOST_TASKS:
+            place.refuse("JOBID", text, f"expected at most {MOST_TASKS:,} tasks; correct or remove the row")
+        names += [f"{found[1]}_{task}" for task in range(first, last + 1, step)]
+    return names

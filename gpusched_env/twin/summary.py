@@ -1,0 +1,172 @@
+"""A comparison in numbers and in words."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from gpusched_env.files import visible
+from gpusched_env.metrics import Interval
+from gpusched_env.portable import arrays
+from gpusched_env.twin.comparing import Comparison, Outcome, groups_of
+from gpusched_env.units import readable
+
+HEADINGS: Final = (
+    "setting", "policy", "mean wait", "median", "90 %", "99 %", "wait / current", "mean JCT", "GPUs held",
+    "GPU h held", "lost", "preemptions",
+)  # fmt: skip
+NOTABLE: Final = 0.05  # changes of a tenant's mean wait below this part count as none
+LEAST_S: Final = 60.0  # as do changes of the mean wait below a minute
+
+
+class Tenant(NamedTuple):
+    """Mean waits of a tenant's jobs."""
+
+    name: str
+    jobs: int
+    wait_s: float  # [s] under the reference
+    other_s: float  # [s] under the outcome
+
+    @property
+    def verdict(self) -> int:
+        """1 = it waits notably less than under the reference, -1 = notably more, 0 = neither."""
+        change = self.other_s - self.wait_s
+        if abs(change) < max(NOTABLE * self.wait_s, LEAST_S):
+            return 0
+        return 1 if change < 0 else -1
+
+
+def tenants_of(found: Comparison, outcome: Outcome) -> list[Tenant]:
+    """Return the mean waits of each tenant, most jobs first."""
+    leaves = found.settings[0].twin.leaves(found.settings[0].workload)
+    names, of_job, counts = np.unique(leaves, return_inverse=True, return_counts=True)
+    sums = [np.bincount(of_job, values, minlength=len(names)) for values in (found.reference.wait_s, outcome.wait_s)]
+    rows = [
+        Tenant(str(names[i]), int(counts[i]), sums[0][i] / counts[i], sums[1][i] / counts[i]) for i in range(len(names))
+    ]
+    return sorted(rows, key=lambda row: (-row.jobs, row.name))
+
+
+def comparison_rows(found: Comparison) -> list[tuple[str, ...]]:
+    """Return a table of all outcomes as texts, with its header."""
+    return [HEADINGS, *(_row(found, outcome) for outcome in found.outcomes)]
+
+
+def _row(found: Comparison, outcome: Outcome) -> tuple[str, ...]:
+    wait = outcome.wait_s
+    lost = 1 - outcome.useful_gpu_hours / outcome.gpu_hours if outcome.gpu_hours else 0.0
+    return (
+        outcome.setting, outcome.policy, readable(arrays.mean(wait)),
+        *(readable(float(np.quantile(wait, part))) for part in (0.5, 0.9, 0.99)),
+        written(found.ratio(outcome)), readable(arrays.mean(outcome.jct_s)), f"{outcome.busy:.1%}",
+        f"{outcome.gpu_hours:,.0f}", f"{lost:.2%}", f"{outcome.preemptions:,}",
+    )  # fmt: skip
+
+
+def written(ratio: Interval | None) -> str:
+    """Write a ratio with its interval."""
+    if ratio is None:
+        return "-"
+    return f"{ratio.mean:.2f}" + (f" [{ratio.low:.2f}, {ratio.high:.2f}]" if math.isfinite(ratio.low) else "")
+
+
+def sentences(found: Comparison) -> list[str]:
+    """Return the summary in words: today, then what each change does to the waits, and who wins and loses."""
+    today = found.reference
+    told = [
+        (
+            f"Today: a job waits {readable(arrays.mean(today.wait_s))} on average; half of the jobs wait at most "
+            f"{readable(float(np.median(today.wait_s)))}, and one in ten longer than "
+            f"{readable(float(np.quantile(today.wait_s, 0.9)))}. {today.busy:.0%} of the GPU time is used."
+        )
+    ]
+    told += [_sentence(found, outcome) for outcome in found.outcomes[1:]]
+    weeks = len(np.unique(found.weeks()))
+    if weeks < 2:
+        told.append("The log covers one week of arrivals, so there are no intervals.")
+    else:
+        told.append(
+            f"Intervals are 95 % intervals by bootstrap over {weeks} weeks of arrival"
+            + ("; so few weeks make them rough." if weeks < 8 else ".")
+        )
+    return told
+
+
+def _sentence(found: Comparison, outcome: Outcome) -> str:
+    ratio = found.ratio(outcome)
+    rows = tenants_of(found, outcome)
+    better, worse = (sum(row.verdict == sign for row in rows) for sign in (1, -1))
+    begin = f"Policy {outcome.policy}, {outcome.setting}: "
+    if ratio is None:
+        return f"{begin}the mean wait is {readable(arrays.mean(outcome.wait_s))}; today no job waits."
+    change = abs(1 - ratio.mean)
+    amount = f"{change:.0%}" if ratio.mean < 2 else f"{ratio.mean:.1f} times"
+    word = (
+        "unchanged"
+        if change < 0.005
+        else f"{amount} shorter"
+        if ratio.mean < 1
+        else f"{amount} longer"
+        if ratio.mean < 2
+        else f"{amount} as long"
+    )
+    sure = ""
+    if math.isfinite(ratio.low) and change >= 0.005:
+        certain = ratio.high < 1 or ratio.low > 1
+        sure = "" if certain else " (the interval includes no change)"
+    tail = f" {better or 'None'} of {len(rows)} tenants wait less, {worse or 'none'} longer." if len(rows) > 1 else ""
+    preempted = f" It preempts {outcome.preemptions:,} times." if outcome.preemptions else ""
+    return f"{begin}waits are {word} on average{sure}.{tail}{preempted}"
+
+
+def comparison_csv(found: Comparison) -> str:
+    """Return all numbers as a CSV: for each outcome a line for all jobs, each partition and size, and each tenant.
+
+    Columns: setting, policy, kind (all, group, tenant), partition, gpus, tenant, jobs, mean_wait_s, median_wait_s,
+    p90_wait_s, p99_wait_s, ratio, ratio_low, ratio_high (mean wait / that of the twin's policy today), mean_jct_s,
+    and for all jobs gpu_hours, useful_gpu_hours, held (part of the GPU time until the last arrival), preemptions.
+    """
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow((
+        "setting", "policy", "kind", "partition", "gpus", "tenant", "jobs", "mean_wait_s", "median_wait_s",
+        "p90_wait_s", "p99_wait_s", "ratio", "ratio_low", "ratio_high", "mean_jct_s", "gpu_hours", "useful_gpu_hours",
+        "held", "preemptions",
+    ))  # fmt: skip
+    everyone = np.ones(len(found.reference.wait_s), bool)
+    leaves = found.settings[0].twin.leaves(found.settings[0].workload)
+    groups = groups_of(found.settings[0])
+    for outcome in found.outcomes:
+        totals = (outcome.gpu_hours, outcome.useful_gpu_hours, outcome.busy, outcome.preemptions)
+        writer.writerow(_line(found, outcome, ("all", "", "", ""), everyone) + [_number(value) for value in totals])
+        for (partition, size), rows in zip(groups.names, groups.members, strict=True):
+            writer.writerow([*_line(found, outcome, ("group", partition, size, ""), rows), "", "", "", ""])
+        for name in np.unique(leaves).tolist():
+            writer.writerow([*_line(found, outcome, ("tenant", "", "", name), leaves == name), "", "", "", ""])
+    return stream.getvalue()
+
+
+def _line(found: Comparison, outcome: Outcome, names: tuple[str, ...], rows: np.ndarray) -> list[str]:
+    wait = outcome.wait_s[rows]
+    ratio = found.ratio(outcome, rows)
+    ratios = ("", "", "") if ratio is None else [_number(value) for value in (ratio.mean, ratio.low, ratio.high)]
+    times = (arrays.mean(wait), *(float(np.quantile(wait, part)) for part in (0.5, 0.9, 0.99)))
+    texts = [_cell(name) for name in names]
+    return [
+        outcome.setting, outcome.policy, *texts, str(len(wait)), *(_number(value) for value in times), *ratios,
+        _number(arrays.mean(outcome.jct_s[rows])),
+    ]  # fmt: skip
+
+
+def _cell(text: str) -> str:
+    """Write a name of the log so that a spreadsheet takes it for a text, not for a formula."""
+    shown = visible(text)
+    return f"'{shown}" if shown[:1] in ("=", "+", "-", "@") else shown
+
+
+def _number(value: float) -> str:
+    return "" if isinstance(value, float) and math.isnan(value) else f"{value:.6g}"

@@ -1,0 +1,190 @@
+"""Logs with pseudonyms: no name is left, equal names stay equal, and the jobs are the same."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+from trace_samples import SAMPLES
+from typer.testing import CliRunner
+
+from gpusched_env.cli.app import app
+from gpusched_env.errors import TraceError
+from gpusched_env.traces import read_cluster, read_kueue_tenants, read_trace
+from gpusched_env.traces.pseudonyms.names import Pseudonyms
+from gpusched_env.traces.pseudonyms.writing import pseudonymise
+from gpusched_env.workload import Workload
+
+KEY: Final = b"a secret of more than sixteen bytes"
+ROWS = (  # of sacct; @ = the day
+    "JobID|JobIDRaw|JobName|User|Account|Partition|QOS|Submit|Start|End|State|AllocTRES|NodeList|WorkDir|Cluster",
+    "90017_3|90021|zebra|xenia|astro|g|low|@09:00:00|@09:05:00|@11:05:00|COMPLETED|gres/gpu=4|nodeq[01-02]|/home/x|fairq",
+    "90017_3.batch|90021.batch|zebra_s||||||@09:05:00|@11:05:00|COMPLETED|cpu=1|nodeq01||",
+    "90018|90018|zebra|bobby|ast|g|low|@09:10:00|@12:00:00|@12:30:00|CANCELLED by 77001|gres/gpu=8|nodeq2|/home|fairq",
+    "90019|90019|zebra|bobby|ast|g|low|@10:00:00|Unknown|Unknown|PENDING||None assigned|/home/bobby|fairq",
+    "90020+0|90020|zebra|xenia|chemy|g|low|@10:00:00|@10:05:00|@10:06:00|COMPLETED|gres/gpu=2|nodeq03|/home/a|fairq",
+    "90020+1|90022|zebra|xenia|chemy|g|low|@10:00:00|@10:05:00|@10:06:00|COMPLETED|gres/gpu=2|nodeq04|/home/a|fairq",
+)
+SACCT = "".join(row.replace("@", "2025-03-03T") + "\n" for row in ROWS)
+SECRETS = [
+    *("xenia", "bobby", "astro", "chemy", "nodeq", "zebra", "fairq", "/home"),
+    *("90017", "90018", "90019", "90020", "90021", "90022", "77001"),
+]
+OWN = """\
+JobID,User,submit_time,num_gpus,run_time,host
+zebra17,xenia,5,2,60,nodeq1
+zebra18,bobby,6,4,60,nodeq2
+zebra19,xenia,7,4,60,nodeq2
+"""
+
+
+def workloads(folder: Path, name: str, text: str, key: bytes = KEY) -> tuple[Workload, Workload, str]:
+    """Return the workload of a log, that of the log with pseudonyms, and the text of the latter."""
+    path, out = folder / "log", folder / "out"
+    path.write_text(text)
+    pseudonymise(name, path, out, Pseudonyms(key))
+    return read_trace(f"{name}:{path}")[0], read_trace(f"{name}:{out}")[0], out.read_text()
+
+
+def check(before: Workload, after: Workload, personal: set[str]) -> None:
+    """The jobs are equal, personal attributes are renamed one to one, and the others are equal."""
+    assert before.jobs.tobytes() == after.jobs.tobytes()
+    assert before.attributes.keys() == after.attributes.keys()
+    for name, values in before.attributes.items():
+        new = after.attributes[name].tolist()
+        assert len(set(zip(values.tolist(), new, strict=True))) == len(set(values.tolist())) == len(set(new))
+        if name not in personal:
+            assert values.tolist() == new
+
+
+def test_a_table_of_sacct_has_no_names_left(tmp_path: Path) -> None:
+    before, after, text = workloads(tmp_path, "slurm", SACCT)
+    check(before, after, {"user", "account", "original_id", "cluster"})
+    assert not [secret for secret in SECRETS if secret in text]
+    assert "CANCELLED|" in text
+    assert re.search(r"\d{16}_3\|", text)
+    assert re.search(r"\|node-[0-9a-f]{12},node-[0-9a-f]{12}\|", text)
+
+
+def test_pseudonyms_are_stable_under_one_key_only(tmp_path: Path) -> None:
+    texts = [workloads(tmp_path, "slurm", SACCT, key)[2] for key in (KEY, KEY, KEY + b"x")]
+    assert texts[0] == texts[1]
+    names = [set(re.findall(r"user-\w+|\b\d{16}", text)) for text in texts]
+    assert not names[0] & names[2]
+    first = Pseudonyms(KEY)
+    # printf 'user\0xenia' | openssl dgst -sha256 -hmac "a secret of more than sixteen bytes"
+    assert first.name("user", "xenia") == "user-6d5320170cf7"
+    assert first.name("account", "xenia") != first.name("user", "xenia").replace("user", "account")
+    assert first.name("user", "") == ""
+
+
+def test_an_own_csv_has_no_names_left(tmp_path: Path) -> None:
+    before, after, text = workloads(tmp_path, "csv", OWN)
+    check(before, after, {"user", "original_id"})
+    assert not [secret for secret in SECRETS if secret in text]
+    assert text.startswith("submit_time,num_gpus,run_time,JobID,User\n")
+
+
+@pytest.mark.parametrize("name", ["kueue", "kubernetes", "volcano"])
+def test_objects_have_no_names_left(tmp_path: Path, name: str) -> None:
+    """Names of every kind become secrets, and labels and messages that no reader needs are added."""
+    for sample in SAMPLES[name]:
+        text = sample.decode()
+        text = re.sub(r'"(vis|nlp|q)"', r'"team-\1"', text)
+        text = re.sub(r'"(w|j|pg|g0)(\d+(?:-\d)?)"', r'"zebra-\1\2"', text)
+        text = text.replace('"metadata": {"', '"metadata": {"labels": {"owner": "xenia", "type": "xenia"}, "')
+        text = text.replace('"kind": "', '"note": "xenia", "kind": "', 1)
+        before, after, written = workloads(tmp_path, name, text)
+        check(before, after, {"original_id", "namespace", "queue", "cluster_queue"})
+        assert "zebra" in text
+        assert not re.findall(r"xenia|zebra|team", written)
+
+
+def test_nodes_and_quotas_have_no_names_left(tmp_path: Path) -> None:
+    node = {
+        "kind": "Node",
+        "metadata": {
+            "name": "zebra1",
+            "labels": {"nvidia.com/gpu.product": "H100", "kubernetes.io/hostname": "zebra1"},
+        },
+    }
+    node["status"] = {"allocatable": {"nvidia.com/gpu": "8"}, "addresses": [{"address": "zebra1"}]}  # type: ignore[assignment]
+    resource = {"name": "nvidia.com/gpu", "nominalQuota": 8}
+    groups = [{"flavors": [{"name": "h100", "resources": [resource]}]}]
+    queue = {
+        "kind": "ClusterQueue",
+        "metadata": {"name": "zebra2"},
+        "spec": {"cohort": "zebra3", "resourceGroups": groups},
+    }
+    for one in (node, queue):
+        (tmp_path / "log").write_text(json.dumps(one))
+        pseudonymise("kueue", tmp_path / "log", tmp_path / "out", Pseudonyms(KEY))
+        assert "zebra" not in (tmp_path / "out").read_text()
+        if one is node:
+            cluster, _ = read_cluster(f"kubernetes:{tmp_path / 'out'}")
+            assert cluster.describe() == "8 GPUs: 1 nodes x 8 H100 in 1 racks"
+        else:
+            tenants, _ = read_kueue_tenants(tmp_path / "out")
+            assert [tenant.quota for tenant in tenants.tree] == [8, 8]
+            assert tenants.tree[1].parent == tenants.tree[0].name
+
+
+def test_the_command_writes_no_names_anywhere(tmp_path: Path) -> None:
+    """Pseudonyms first, then an export and a report: none of the written files holds a name."""
+    (tmp_path / "sacct.txt").write_text(SACCT)
+    (tmp_path / "key").write_bytes(KEY + b"\n")
+    out = tmp_path / "made" / "public.txt"
+    command = ["pseudonymise", f"slurm:{tmp_path / 'sacct.txt'}", "--key", str(tmp_path / "key"), "--out", str(out)]
+    shown = CliRunner().invoke(app, command)
+    assert shown.exit_code == 0, shown.output
+    assert "left out: columns jobname, workdir" in shown.output
+    assert CliRunner().invoke(app, [*command[:1], str(tmp_path / "sacct.txt"), *command[2:]]).exit_code == 0  # auto
+    made = [
+        [
+            "run",
+            "--scheduler",
+            "fifo",
+            "--workload",
+            f"slurm:{out}",
+            "--profiles",
+            "unit",
+            "--report",
+            str(tmp_path / "made" / "r.html"),
+        ],
+        [
+            "export",
+            "--format",
+            "sacct",
+            "--workload",
+            f"slurm:{out}",
+            "--profiles",
+            "unit",
+            str(tmp_path / "made" / "e.txt"),
+        ],
+        ["traces", "read", f"slurm:{out}", "--report", str(tmp_path / "made" / "rows.csv")],
+    ]
+    for one in made:
+        result = CliRunner().invoke(app, one)
+        assert result.exit_code == 0, result.output
+    files = [file for file in (tmp_path / "made").rglob("*") if file.is_file()]
+    assert len(files) >= 4
+    for file in files:
+        text = file.read_text()
+        assert not [secret for secret in SECRETS if re.search(rf"(?<!\w){secret}", text)], file
+
+
+def test_keys_and_formats_are_checked(tmp_path: Path) -> None:
+    with pytest.raises(TraceError, match="the key cannot be read"):
+        Pseudonyms.from_file(tmp_path / "none")
+    (tmp_path / "key").write_text("short\n")
+    with pytest.raises(TraceError, match="the key has 5 bytes, fewer than 16"):
+        Pseudonyms.from_file(tmp_path / "key")
+    with pytest.raises(TraceError, match="philly has no pseudonyms; formats: csv, kubernetes, kueue, slurm, volcano"):
+        pseudonymise("philly", tmp_path / "log", tmp_path / "out", Pseudonyms(KEY))
+    (tmp_path / "log").write_text(SACCT.replace("nodeq[01-02]", "nodeq[01-"))
+    with pytest.raises(TraceError, match=r"line 2, field 'NodeList'"):
+        pseudonymise("slurm", tmp_path / "log", tmp_path / "out", Pseudonyms(KEY))
+    assert not (tmp_path / "out").exists()

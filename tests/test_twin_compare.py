@@ -1,0 +1,187 @@
+"""Comparisons on a twin: waits by hand, settings, the CSV, the report, lines of slurm.conf, and the commands."""
+
+import csv
+import dataclasses
+import io
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from gpusched_env.cli import app
+from gpusched_env.cluster import Cluster, NodeGroup
+from gpusched_env.errors import GpuschedError
+from gpusched_env.tenants import Tenants
+from gpusched_env.traces.slurm_files.reading import read_slurm_cluster
+from gpusched_env.twin import Pool, Twin, read_twin
+from gpusched_env.twin.comparing import compare_policies, settings_of, wait_ratio
+from gpusched_env.twin.configuration import known_policy, pools_of, pools_of_texts, slurm_conf
+from gpusched_env.twin.summary import comparison_csv, comparison_rows, sentences, tenants_of
+from gpusched_env.workload import Workload
+
+CONF = """\
+SchedulerType=sched/builtin
+PriorityDecayHalfLife=1-0
+SchedulerParameters=bf_interval=60,bf_window=2880
+NodeName=a[1-2] Gres=gpu:a100:8
+NodeName=b[1-4] Gres=gpu:v100:4
+NodeName=c1 CPUs=8
+PartitionName=big Nodes=a[1-2]
+PartitionName=old Nodes=b[1-4]
+PartitionName=debug Nodes=b4
+PartitionName=cpu Nodes=c1
+"""
+
+
+def small():
+    """Two users on two GPUs under FIFO: ana's long job keeps bo's short ones waiting."""
+    jobs = Workload.from_columns(
+        [0, 1, 1, 700_000], [2, 1, 1, 2], [1000, 10, 10, 10], estimate_s=[1000, 10, 10, 10],
+        attributes={"user": np.array(["ana", "bo", "bo", "ana"]), "wait_s": np.array([0.0, 999, 999, 0])},
+    )  # fmt: skip
+    pools = (Pool("all", Cluster.parse("1x2").groups),)
+    return Twin("slurm:x", "slurm", pools, Tenants(), ("user",)), jobs
+
+
+def compared(**changes):
+    twin, jobs = small()
+    return compare_policies(settings_of(twin, jobs, **changes), ["srtf"], workers=1)
+
+
+def test_waits_are_those_counted_by_hand():
+    found = compared()
+    current, srtf = found.outcomes
+    assert (current.policy, srtf.policy) == ("current", "srtf")
+    assert current.wait_s.tolist() == [0.0, 999.0, 999.0, 0.0]
+    # srtf preempts the long job at 1 (checkpoint 30 s), plays the short ones, then restores it
+    assert srtf.wait_s.tolist() == [10.0, 30.0, 30.0, 0.0]
+    assert srtf.preemptions == 1
+    assert current.gpu_hours == pytest.approx((2000 + 40) / 3600)
+    ratio = found.ratio(srtf)
+    assert ratio.mean == pytest.approx(70 / 1998)
+    ana, bo = tenants_of(found, srtf)
+    assert (ana.name, ana.verdict, bo.name, bo.verdict) == ("ana", 0, "bo", 1)
+
+
+def test_more_machines_and_more_load_make_a_second_setting():
+    found = compared(add_nodes="1x2@H100", load=2.0)
+    assert [(one.setting, one.policy) for one in found.outcomes] == [
+        ("today", "current"), ("today", "srtf"), ("+ 1x2@H100, load x 2", "current"), ("+ 1x2@H100, load x 2", "srtf"),
+    ]  # fmt: skip
+    assert found.outcomes[2].wait_s.tolist() == [0.0] * 4
+    assert found.settings[1].workload.jobs["arrival_s"].tolist() == [0.0, 0.5, 0.5, 350_000.0]
+    assert found.settings[1].twin.gpus == 4
+
+
+def test_unusable_changes_are_refused():
+    twin, jobs = small()
+    with pytest.raises(GpuschedError, match="unknown pool"):
+        settings_of(twin, jobs, "gpu:1x2")
+    with pytest.raises(GpuschedError, match="--load"):
+        settings_of(twin, jobs, load=0.0)
+
+
+def test_intervals_are_over_weeks():
+    weeks = np.repeat([0, 1, 2, 3], 5)
+    ratio = wait_ratio(np.full(20, 3.0), np.full(20, 6.0), weeks)
+    assert (ratio.mean, ratio.low, ratio.high, ratio.count) == (0.5, 0.5, 0.5, 4)
+    assert wait_ratio(np.ones(20), np.zeros(20), weeks) is None
+
+
+def test_the_table_the_words_and_the_csv_have_the_same_numbers():
+    found = compared()
+    header, first, second = comparison_rows(found)
+    assert len(header) == len(first) == len(second)
+    assert "waits are 96% shorter" in " ".join(sentences(found))
+    rows = list(csv.DictReader(io.StringIO(comparison_csv(found))))
+    assert {row["kind"] for row in rows} == {"all", "group", "tenant"}
+    (total,) = [row for row in rows if row["policy"] == "srtf" and row["kind"] == "all"]
+    assert float(total["mean_wait_s"]) == 17.5
+    (bo,) = [row for row in rows if row["policy"] == "current" and row["tenant"] == "bo"]
+    assert (bo["jobs"], bo["mean_wait_s"]) == ("2", "999")
+
+
+def test_names_of_a_log_are_no_formulas_in_the_csv():
+    twin, jobs = small()
+    jobs.attributes["user"][:] = "=A1"
+    rows = csv.DictReader(io.StringIO(comparison_csv(compare_policies(settings_of(twin, jobs), [], workers=1))))
+    assert {row["tenant"] for row in rows} == {"", "'=A1"}
+
+
+def test_partitions_that_share_nodes_are_one_pool(tmp_path):
+    (tmp_path / "slurm.conf").write_text(CONF)
+    slurm, _ = read_slurm_cluster(tmp_path / "slurm.conf")
+    big, old = pools_of(slurm)
+    assert (big.partitions, old.partitions) == (("big",), ("old", "debug"))
+    assert (big.groups, old.groups) == ((NodeGroup(2, 8, "a100"),), (NodeGroup(4, 4, "v100"),))
+    policy = known_policy(slurm)
+    assert (policy.backfill, policy.bf_interval_s, policy.bf_window_s) == ("none", 60.0, 172_800.0)
+    assert policy.aging.decay_half_life_s == 86_400.0
+
+
+def test_machines_are_given_in_exactly_one_way():
+    assert pools_of_texts("2x8@A100", [])[0].groups == (NodeGroup(2, 8, "A100"),)
+    assert pools_of_texts("", ["a+b=2x8"])[0].partitions == ("a", "b")
+    for cluster, partitions in (("", []), ("2x8", ["a=2x8"]), ("", ["2x8"])):
+        with pytest.raises(GpuschedError, match="--partition"):
+            pools_of_texts(cluster, partitions)
+
+
+def test_weights_become_lines_that_the_reader_of_slurm_conf_reads_back(tmp_path):
+    policy = "slurm:age_weight=400,fair_share_weight=1000,size_weight=30,size_factor=small,qos_weight=60,backfill=none"
+    twin = Twin(
+        "slurm:x", policy, (Pool("gpu", (NodeGroup(2, 8),)),), classes={"high": 60.0, "low": 0.0}, class_most=60
+    )
+    path = tmp_path / "slurm.conf"
+    path.write_text("NodeName=a[1-2] Gres=gpu:a100:8\n" + slurm_conf(twin))
+    told = read_slurm_cluster(path)[0].scheduling
+    assert dict(told.weights) == {"age": 400.0, "fairshare": 1000.0, "jobsize": 30.0, "qos": 60.0}
+    assert (told.favor_small, told.backfill, told.half_life_s) == (True, False, 604_800.0)
+    with pytest.raises(GpuschedError, match="only that of the scheduler slurm"):
+        slurm_conf(Twin("slurm:x", "fifo", twin.pools))
+
+
+def test_the_commands_lead_from_an_example_to_a_report(tmp_path):
+    pytest.importorskip("plotly")
+
+    def call(*words):
+        result = CliRunner().invoke(app, ["twin", *map(str, words)])
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    call("example", tmp_path, "--jobs", 600)
+    twin, page = tmp_path / "twin.json", tmp_path / "out.html"
+    told = call(
+        "fit", f"slurm:{tmp_path / 'sacct.txt'}", "--conf", tmp_path / "slurm.conf", "--out", twin,
+        "--slurm-conf", tmp_path / "out.conf",
+    )  # fmt: skip
+    assert "rank corr." in told
+    assert "PriorityWeightFairshare=" in (tmp_path / "out.conf").read_text()
+    assert read_twin(twin).pools[0].partitions == ("gpu",)
+    told = call(
+        "compare", twin, "--policies", "current,fifo-skip", "--add-nodes", "4x8@H100", "--load", 1.2, "--workers", 1,
+        "--report", page, "--csv", tmp_path / "out.csv",
+    )  # fmt: skip
+    assert "fifo-skip, + 4x8@H100, load x 1.2" in told
+    text = page.read_text(encoding="utf-8")
+    for words in ("Summary", "Who wins and who loses", "GPU hours", "How far to trust", "vision/v00"):
+        assert words in text
+    assert str(tmp_path) not in text  # pages do not contain paths of this machine
+    assert "default-src &#39;none&#39;" in text  # it loads nothing
+    call("slurm-conf", twin, tmp_path / "again.conf")
+    assert (tmp_path / "again.conf").read_text() == (tmp_path / "out.conf").read_text()
+
+
+def test_reports_name_tenants_as_the_log_does_and_tell_no_other_names(tmp_path):
+    pytest.importorskip("plotly")
+    from gpusched_env.reports.twin import write_twin_report
+
+    twin, jobs = small()
+    secret = {"original_id": np.full(4, "job-of-eve"), "account": np.full(4, "eves-account")}
+    told = dataclasses.replace(jobs, attributes={**jobs.attributes, **secret, "user": np.full(4, "pseudonym-7")})
+    found = compare_policies(settings_of(twin, told), ["srtf"], workers=1)
+    write_twin_report(found, tmp_path / "out.html")
+    for text in ((tmp_path / "out.html").read_text(encoding="utf-8"), comparison_csv(found)):
+        assert "pseudonym-7" in text
+        assert "job-of-eve" not in text
+        assert "eves-account" not in text

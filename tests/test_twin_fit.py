@@ -1,0 +1,213 @@
+"""A twin fitted to a log: the planted policy is found, scores and remainders agree with hand counts."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from gpusched_env.baselines.registry import make_scheduler
+from gpusched_env.cluster import Cluster, NodeGroup
+from gpusched_env.errors import GpuschedError, ScenarioError, TraceError
+from gpusched_env.metrics import job_times
+from gpusched_env.simulator import simulate
+from gpusched_env.tenants import Tenant, Tenants
+from gpusched_env.traces import read_workload
+from gpusched_env.twin import Pool, Score, Twin, read_twin, write_twin
+from gpusched_env.twin.example import CLUSTER, POLICY, QOS_CLASSES, example_jobs, example_twin, write_example
+from gpusched_env.twin.fitting import fit_twin
+from gpusched_env.twin.recorded import Recorded
+from gpusched_env.twin.remaining import find_remainders
+from gpusched_env.twin.replay import replayed_starts
+from gpusched_env.twin.revealed import Aging, age_factor, features, find_pairs, fit_weights, share_factors
+from gpusched_env.twin.scoring import closeness, distribution_distance, rank_correlation, score_replay, size_names
+from gpusched_env.workload import Workload
+
+NO_BACKFILL = "slurm:age_weight=10000,fair_share_weight=2000,qos_weight=1000,backfill=none"
+
+
+def log_of(arrival_s, gpus, duration_s, wait_s, **attributes):
+    """A log with recorded waits."""
+    columns = {name: np.array(values) for name, values in attributes.items()}
+    return Workload.from_columns(
+        arrival_s, gpus, duration_s, attributes={"wait_s": np.array(wait_s, float), **columns}, name="log"
+    )
+
+
+def one_pool(cluster, scheduler="slurm", **fields):
+    return Twin("slurm:x", scheduler, (Pool("all", Cluster.parse(cluster).groups),), **fields)
+
+
+@pytest.mark.parametrize("policy", [POLICY, NO_BACKFILL])
+def test_the_planted_policy_is_found(tmp_path, policy):
+    table = write_example(tmp_path, policy=policy)
+    workload = read_workload(f"slurm:{table}")
+    assert len(workload) == 20_000
+    twin = fit_twin(workload, example_twin().pools)
+    found, planted = make_scheduler(twin.scheduler), make_scheduler(policy)
+    assert found.backfill == planted.backfill
+    assert found.size_factor == planted.size_factor
+    assert found.decay_half_life_s == planted.decay_half_life_s
+    largest = max(planted.age_weight, planted.fair_share_weight, planted.qos_weight, planted.size_weight)
+    for name in ("age_weight", "fair_share_weight", "qos_weight", "size_weight"):
+        assert getattr(found, name) == pytest.approx(10_000 * getattr(planted, name) / largest, abs=200)
+    for name, value in QOS_CLASSES.items():
+        assert twin.classes[name] == pytest.approx(value / 3 * found.qos_weight, abs=0.02 * 10_000)
+    assert twin.score.overall.rank_correlation >= 0.95
+    assert twin.score.overall.jobs == int((workload.jobs["arrival_s"] >= twin.split_s).sum())
+    assert twin.score.held_error < 0.01
+
+
+def test_an_example_reads_back_and_replays_to_the_same_starts(tmp_path):
+    workload = read_workload(f"slurm:{write_example(tmp_path, jobs=1_500)}")
+    recorded = Recorded.of(workload)
+    (group,) = Cluster.parse(CLUSTER).groups
+    assert example_twin().gpus == group.count * group.gpus
+    np.testing.assert_array_equal(replayed_starts(example_twin(), workload), recorded.start_s)
+
+
+def test_the_fit_depends_on_its_arguments_only():
+    jobs = example_jobs(400)
+    (problem,) = example_twin().problems(jobs)
+    waits = job_times(problem.instance, simulate(problem.instance, make_scheduler(problem.spec)))["queueing_s"]
+    told = np.empty(len(jobs))
+    told[problem.rows] = waits
+    log = dataclasses.replace(jobs, attributes={**jobs.attributes, "wait_s": told})
+    assert fit_twin(log, example_twin().pools) == fit_twin(log, example_twin().pools)
+
+
+def test_starts_reveal_the_order_of_equal_jobs_only():
+    # Job 0 holds the GPU until 100; job 2 overtakes job 1, job 3 is larger, and job 4 has a longer limit
+    log = log_of([0, 1, 2, 3, 4], [1, 1, 1, 2, 1], [100, 10, 10, 10, 10], [0, 109, 98, 200, 300])
+    limit_s = np.array([100.0, 10, 10, 10, 20])
+    pairs = find_pairs(Recorded.of(log), limit_s, end_s=105.0)
+    assert list(zip(pairs.winner, pairs.loser, pairs.time_s, strict=True)) == [(2, 1, 100.0)]
+
+
+def test_factors_are_those_of_the_scheduler():
+    assert age_factor(np.array([0.0, 350.0]), np.array([650.0, 650.0]), Aging(max_age_s=1000.0)).tolist() == [0.6, 0.25]
+    log = log_of([0, 0], [3, 1], [600, 600], [0, 0], user=["ana", "bo"])
+    (problem,) = one_pool("1x8", tenants=Tenants(), tenant_columns=("user",)).problems(log)
+    factors = share_factors(problem.instance, Recorded.of(problem.instance.workload), np.array([10.0, 700.0]), Aging())
+    assert factors[0, 1:].tolist() == [1.0, 1.0]  # nobody has used anything: they share the best rank
+    assert factors[1, 1:].tolist() == [0.5, 1.0]  # ana has used more
+
+
+def test_weights_order_pairs_that_agree():
+    log = log_of([0, 1, 2, 3], [1] * 4, [10] * 4, [0, 39, 8, 17], qos=["low", "low", "high", "high"])
+    (problem,) = one_pool("1x1").problems(log)
+    jobs = problem.instance.workload
+    recorded = Recorded.of(jobs)
+    pairs = find_pairs(recorded, np.full(4, 10.0), 100.0)
+    found = fit_weights(features(problem.instance, recorded, pairs, Aging(), {"qos": jobs.attributes["qos"]}))
+    assert found.of["qos high"] > found.of["qos low"]
+    assert found.agreed == pytest.approx(2.5 / 3)  # the pair of equal priority counts half
+
+
+def test_scores_are_those_counted_by_hand():
+    assert rank_correlation(np.array([1.0, 2, 3]), np.array([3.0, 2, 1])) == -1.0
+    assert rank_correlation(np.array([0.0, 0, 5]), np.array([0.0, 0, 9])) == 1.0
+    assert np.isnan(rank_correlation(np.zeros(3), np.arange(3.0)))
+    assert distribution_distance(np.array([0.0, 0, 10]), np.array([0.0, 10, 10])) == pytest.approx(1 / 3)
+    assert closeness(np.array([0.0, 60]), np.array([60.0, 60])) == pytest.approx(np.log(2) / 2)
+    assert size_names(np.array([1, 2, 8, 9, 32, 33]), 8).tolist() == ["1", "2-8", "2-8", "9-32", "9-32", "33+"]
+    log = log_of([0, 0, 7200], [4, 4, 4], [7200, 3600, 3600], [0, 7200, 3600])
+    score = score_replay(one_pool("1x4"), log, np.array([0.0, 7200, 7200]), 0.0)
+    row = score.overall
+    assert (row.jobs, row.bias_s, row.error_median_s) == (3, -1200.0, 0.0)
+    assert (row.recorded_mean_s, row.predicted_mean_s) == (3600.0, 2400.0)
+    assert [group.size for group in score.groups] == ["all", "2-4"]
+
+
+def test_waits_that_the_twin_does_not_explain_are_counted():
+    # Job 1 waits an hour although 4 of 8 GPUs are free and the twin starts it at once; job 2 does not fit
+    log = log_of([0, 0, 0], [4, 4, 8], [7200, 600, 60], [0, 3600, 7200], reservation=["", "maint", ""])
+    twin = one_pool("1x8")
+    start_s = replayed_starts(twin, log)
+    assert start_s.tolist() == [0.0, 0.0, 7200.0]
+    held, idle, reserved = find_remainders(twin, log, start_s)
+    assert (held.jobs, held.hours) == (1, 1.0)
+    assert (idle.hours, idle.unit) == (4.0, "GPU h")
+    assert reserved.jobs == 1
+    small = find_remainders(one_pool("1x6"), log, start_s)
+    assert any("no pool" in one.what and one.jobs == 1 for one in small)
+
+
+def test_a_twin_is_read_as_it_was_written(tmp_path):
+    tenants = Tenants(tree=(Tenant("vis", weight=2.0), Tenant("vis/ana", parent="vis")))
+    twin = Twin(
+        "slurm:x", "slurm:qos_weight=5", (Pool("gpu", (NodeGroup(4, 8, "A100"),), ("gpu",)),), tenants,
+        ("account", "user"), {"high": 5.0}, class_most=5.0, score=Score(held_error=0.5),
+    )  # fmt: skip
+    write_twin(twin, tmp_path / "twin.json")
+    assert repr(read_twin(tmp_path / "twin.json")) == repr(twin)  # NaN differs from itself
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("no json", "not a twin"),
+        ("[]", "must be a table"),
+        ('{"log": "x", "scheduler": "slurm"}', "'pools' is missing"),
+        ('{"log": "x", "scheduler": "slurm", "pools": []}', "pools is empty"),
+        ('{"log": "x", "scheduler": "slurm", "pools": [{"name": "a", "groups": []}]}', "no machines"),
+        ('{"log": "x", "scheduler": "y", "pools": [{"name": "a", "groups": [{"count": 1, "gpus": 1}]}], "version": 9}',
+         "version is 9"),
+    ],
+)  # fmt: skip
+def test_damaged_twins_are_refused_with_one_line(tmp_path, text, told):
+    path = tmp_path / "twin.json"
+    path.write_text(text)
+    with pytest.raises(ScenarioError, match=told) as error:
+        read_twin(path)
+    assert str(path) in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_class_counts_the_same_in_a_pool_without_the_highest_class():
+    log = log_of([0, 0], [1, 1], [10, 10], [0, 0], qos=["low", "high"], virtual_cluster=["a", "b"])
+    pools = (Pool("a", (NodeGroup(1, 2),), ("a",)), Pool("b", (NodeGroup(1, 2),), ("b",)))
+    twin = Twin("x", "slurm:qos_weight=90", pools, classes={"low": 30.0, "high": 90.0}, class_most=90.0)
+    first, second = twin.problems(log)
+    assert make_scheduler(first.spec).qos_weight == 30.0  # the low class is the highest of this pool
+    assert make_scheduler(second.spec).qos_weight == 90.0
+    assert first.rows.tolist() == [0]
+    assert second.rows.tolist() == [1]
+
+
+def test_faster_machines_shorten_run_times():
+    log = log_of([0], [2], [100], [0])
+    (problem,) = one_pool("1x2@H100", gpu_speeds={"H100": 2.0}).problems(log)
+    times = job_times(problem.instance, simulate(problem.instance, make_scheduler(problem.spec)))
+    assert times["jct_s"].tolist() == [50.0]
+
+
+def test_logs_and_arguments_that_do_not_fit_are_refused():
+    bare = Workload.from_columns([0.0], [1], [10.0])
+    with pytest.raises(TraceError, match="does not tell when jobs started"):
+        fit_twin(bare, one_pool("1x1").pools)
+    log = log_of([0, 5], [4, 4], [10, 10], [0, 5])
+    with pytest.raises(GpuschedError, match="no job of the log fits"):
+        fit_twin(log, one_pool("1x2").pools)
+    with pytest.raises(GpuschedError, match="fit_part"):
+        fit_twin(log, one_pool("1x4").pools, fit_part=0.0)
+    with pytest.raises(ScenarioError, match="exactly one pool"):
+        Twin("x", "slurm", (Pool("a", (NodeGroup(1, 1),)), Pool("b", (NodeGroup(1, 1),), ("b",))))
+
+
+def test_partitions_on_their_own_machines_are_scored_apart():
+    jobs = example_jobs(4_000, gpus=64)
+    half = np.where(np.arange(len(jobs)) % 2 == 0, "a", "b")
+    small = jobs.select(jobs.jobs["gpus"] <= 8)
+    small.attributes["virtual_cluster"][:] = half[: len(small)].astype(small.attributes["virtual_cluster"].dtype)
+    pools = (Pool("a", (NodeGroup(4, 8),), ("a",)), Pool("b", (NodeGroup(1, 8),), ("b",)))
+    truth = dataclasses.replace(example_twin(), pools=pools)
+    wait_s = replayed_starts(truth, small) - small.jobs["arrival_s"]
+    log = dataclasses.replace(small, attributes={**small.attributes, "wait_s": wait_s})
+    twin = fit_twin(log, pools)
+    named = {(row.partition, row.size) for row in twin.score.groups}
+    assert {("all", "all"), ("a", "all"), ("b", "all"), ("a", "1"), ("b", "1")} <= named
+    alone = {row.partition: row for row in twin.score.groups if row.size == "all"}
+    assert alone["all"].jobs == alone["a"].jobs + alone["b"].jobs
+    assert alone["b"].recorded_mean_s > alone["a"].recorded_mean_s  # a quarter of the machines for as many jobs
+    assert twin.score.overall.rank_correlation >= 0.95
+    assert any("each pool of machines is played alone" in note for note in twin.notes)

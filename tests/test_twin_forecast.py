@@ -1,0 +1,370 @@
+"""Forecasts of starts: run times from history, sampled futures, calibration, backtests, and the commands."""
+
+import csv
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from gpusched_env.cli.app import app
+from gpusched_env.cluster import Cluster
+from gpusched_env.errors import GpuschedError, SchedulerError
+from gpusched_env.twin.backtest import Scored, backtest, coverage, played, with_limits
+from gpusched_env.twin.futures import Options, sampled_starts
+from gpusched_env.twin.history import DAY_S, Asked, History, bucket
+from gpusched_env.twin.quantiles import (
+    Calibration,
+    Quantiles,
+    calibrated,
+    covered,
+    read_calibration,
+    scaled,
+    scores,
+    seconds,
+    write_calibration,
+)
+from gpusched_env.twin.settings import Plain
+from gpusched_env.twin.snapshot import PresentJob, Snapshot
+from gpusched_env.workload import Workload
+
+
+def past(run_s, limit_s=None, user=None, arrival_s=None, gpus=None):
+    count = len(run_s)
+    attributes = {} if user is None else {"user": np.array(user)}
+    return Workload.from_columns(
+        np.zeros(count) if arrival_s is None else arrival_s, np.ones(count, int) if gpus is None else gpus, run_s,
+        estimate_s=np.full(count, np.nan) if limit_s is None else limit_s, attributes=attributes,
+    )  # fmt: skip
+
+
+def asked(user="", limit_s=math.nan, age_s=0.0):
+    return Asked(np.array([user]), np.array([limit_s]), np.array([age_s]))
+
+
+def drawn(history, wanted):
+    """All totals that a job may draw, from many numbers of 0..1."""
+    choices = history.choices(wanted)
+    return sorted({round(float(choices.draw(np.array([u]))[0]), 6) for u in np.linspace(0, 0.999, 500)})
+
+
+# --- run times
+
+
+def test_limits_of_a_factor_of_two_are_one_bucket():
+    assert bucket(np.array([math.nan, 30.0, 60.0, 119.0, 120.0, 3600.0])).tolist() == [-1, 0, 1, 1, 2, 6]
+
+
+def test_a_job_draws_from_the_narrowest_group_with_enough_jobs():
+    # 20 jobs of ana with limits of 1 h use a quarter of it, 20 with limits of 10 h a half; 20 of bo all of 1 h.
+    run_s = np.r_[np.full(20, 900.0), np.full(20, 18_000.0), np.full(20, 3600.0)]
+    limit_s = np.r_[np.full(20, 3600.0), np.full(20, 36_000.0), np.full(20, 3600.0)]
+    history = History(past(run_s, limit_s, ["ana"] * 40 + ["bo"] * 20))
+    assert drawn(history, asked("ana", 3600.0)) == [900.0]
+    assert drawn(history, asked("ana", 3000.0)) == [750.0]  # a part of the own limit
+    assert drawn(history, asked("ana", 600.0)) == [900.0, 18_000.0]  # no such limit: all of ana's run times
+    assert drawn(history, asked("cy", 3600.0)) == [900.0, 3600.0]  # an unknown user: all with this limit
+    assert drawn(history, asked("cy", 600.0)) == [900.0, 3600.0, 18_000.0]  # neither: all
+
+
+def test_the_rest_of_a_running_job_is_conditioned_on_its_age():
+    history = History(past(np.r_[np.full(30, 100.0), np.full(20, 1000.0), np.full(3, 5000.0)]))
+    assert drawn(history, asked()) == [100.0, 1000.0, 5000.0]
+    assert drawn(history, asked(age_s=100.0)) == [1000.0, 5000.0]
+    assert drawn(history, asked(age_s=2000.0)) == [5000.0]  # fewer than wanted, but all there are
+    beyond = drawn(history, asked(age_s=6000.0))
+    assert beyond[0] >= 6001.0
+    assert beyond[-1] <= 12_000.0
+    assert drawn(history, asked(age_s=6000.0, limit_s=7000.0)) == [7000.0]  # it may run to its limit
+    assert drawn(history, asked(age_s=8000.0, limit_s=7000.0))[0] >= 8001.0
+
+
+@settings(max_examples=50, deadline=None)
+@given(seed=st.integers(0, 1000), age=st.floats(0, 1e5))
+def test_no_job_ends_in_the_past(seed, age):
+    rng = np.random.default_rng(seed)
+    history = History(past(rng.integers(1, 50_000, 60).astype(float), rng.integers(1, 9, 60) * 3600.0))
+    wanted = asked("", float(rng.integers(1, 9) * 3600), age)
+    assert min(drawn(history, wanted)) > age
+
+
+def test_future_days_are_the_same_days_of_past_weeks():
+    # One job each day at 6:00 + its number in seconds, for 21 days.
+    arrival_s = np.arange(21) * DAY_S + 21_600 + np.arange(21)
+    history = History(past(np.ones(21), arrival_s=arrival_s))
+    rows, times = history.arrivals(21 * DAY_S, 8 * DAY_S, np.random.default_rng(0))
+    weeks_back = 3 - rows[:7] // 7
+    assert (rows[:7] % 7 == np.arange(7)).all()
+    assert set(weeks_back) <= {1, 2, 3}
+    np.testing.assert_array_equal(times, np.arange(8) * DAY_S + 21_600 + rows)
+    assert len(History(past(np.ones(2))).arrivals(5.0, DAY_S, np.random.default_rng(0))[0]) == 0
+
+
+# --- futures
+
+
+def one_queue():
+    """Four GPUs are held until 100 s or 200 s; a waits for all of them, then b."""
+    running = PresentJob("r", 4, 0.0, 0.0)
+    queued = (PresentJob("a", 4, 10.0), PresentJob("b", 1, 20.0), PresentJob("c", 8, 30.0))
+    return Snapshot(50.0, (running,), queued)
+
+
+def test_starts_follow_the_drawn_run_times():
+    history = History(past([100.0] * 30 + [200.0] * 30))
+    options = Options(futures=40, arrivals=False)
+    starts = sampled_starts(one_queue(), Plain(Cluster.parse("1x4"), "fifo"), history, options)
+    assert set(starts[:, 0].tolist()) == {50.0, 150.0}  # r ends at 100 or at 200
+    gaps = starts[:, 1] - starts[:, 0]
+    assert set(gaps.tolist()) == {100.0, 200.0}  # a runs for so long
+    assert np.isnan(starts[:, 2]).all()  # c fits on no machine
+
+
+def test_futures_do_not_depend_on_threads_and_differ_between_seeds():
+    rng = np.random.default_rng(1)
+    workload = past(rng.integers(10, 5000, 400).astype(float), arrival_s=np.sort(rng.random(400)) * 9 * DAY_S)
+    now_s = 10 * DAY_S
+    queued = tuple(PresentJob(f"q{i}", 1 + i % 3, now_s - 50 + i) for i in range(12))
+    snapshot = Snapshot(now_s, (PresentJob("r", 4, now_s - 60, now_s - 60),), queued)
+    setting = Plain(Cluster.parse("1x4"), "slurm")
+    one, two, other = (
+        sampled_starts(snapshot, setting, History(workload), Options(futures=60, seed=seed, threads=threads))
+        for seed, threads in ((0, 1), (0, 2), (1, 1))
+    )
+    np.testing.assert_array_equal(one, two)
+    assert (one != other).any()
+
+
+def test_a_job_that_does_not_start_within_the_horizon_never_starts():
+    history = History(past([100.0] * 30))
+    options = Options(futures=5, arrivals=False, horizon_s=60.0)
+    starts = sampled_starts(one_queue(), Plain(Cluster.parse("1x4"), "fifo"), history, options)
+    assert (starts[:, 0] == 50.0).all()
+    assert np.isinf(starts[:, 1]).all()
+
+
+def test_later_arrivals_of_higher_classes_delay_the_queue():
+    # Each day a job of class 1 arrives; the queued job has class 0, and jobs of higher classes come first.
+    days = np.arange(14)
+    workload = Workload.from_columns(
+        days * DAY_S + 60, np.full(14, 4), np.full(14, 80_000.0), attributes={"priority_class": np.ones(14)}
+    )
+    now_s = 14 * DAY_S
+    snapshot = Snapshot(now_s, (PresentJob("r", 4, now_s - 100, now_s - 100),), (PresentJob("q", 4, now_s - 10),))
+    setting = Plain(Cluster.parse("1x4"), "slurm:qos_weight=1000")
+    alone, beside = (
+        sampled_starts(snapshot, setting, History(workload), Options(futures=3, arrivals=arrivals))
+        for arrivals in (False, True)
+    )
+    assert (alone == 79_900.0).all()
+    assert (beside > alone).all()
+
+
+def test_schedulers_that_know_the_future_are_refused():
+    with pytest.raises(SchedulerError, match="nobody knows"):
+        sampled_starts(one_queue(), Plain(Cluster.parse("1x4"), "srtf"), History(past([1.0])), Options(futures=2))
+
+
+def test_more_gpus_than_the_machines_have_are_refused():
+    setting = Plain(Cluster.parse("1x2"), "fifo")
+    jobs = (PresentJob("r", 2, 0.0, 0.0), PresentJob("s", 2, 0.0, 0.0))
+    snapshot = Snapshot(50.0, jobs, (PresentJob("a", 1, 10.0),))
+    with pytest.raises(GpuschedError, match="hold 4 GPUs, but these machines have 2"):
+        sampled_starts(snapshot, setting, History(past([100.0])), Options(futures=2))
+
+
+@pytest.mark.parametrize("wrong", [{"futures": 0}, {"horizon_s": math.inf}, {"cycle_s": -1.0}, {"threads": 0}])
+def test_wrong_options_are_refused(wrong):
+    with pytest.raises(GpuschedError, match="forecast:"):
+        Options(**wrong)
+
+
+# --- quantiles and calibration
+
+
+def test_intervals_and_probabilities_by_hand():
+    starts = np.arange(1, 11, dtype=float)[:, None] * 3600.0  # 1 h, 2 h ... 10 h
+    found = Quantiles.of(starts)
+    low, middle, high = found.interval(Calibration())
+    assert [round(float(x[0])) for x in (low, middle, high)] == [3600, 18_000, 32_400]
+    assert found.probability(4 * 3600.0, Calibration()).tolist() == [0.4]
+    assert found.probability(24 * 3600.0, Calibration()).tolist() == [1.0]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.floats(0, 1e6), st.floats(0.2, 5), st.floats(0.2, 5))
+def test_stretched_intervals_hold_the_stretched_probability(within_s, above, below):
+    starts = np.random.default_rng(3).exponential(20_000.0, (400, 1))
+    found, widths = Quantiles.of(starts), Calibration(above, below)
+    values = scaled(starts)
+    factor = np.where(values >= found.median, above, below)
+    stretched = np.sort(found.median + factor * (values - found.median), axis=0)
+    wanted = float((stretched <= scaled(np.array([within_s]))[0]).mean())
+    assert abs(float(found.probability(within_s, widths)[0]) - wanted) <= 2 / 400
+    assert seconds(scaled(np.array([within_s])))[0] == pytest.approx(within_s, abs=1e-3, rel=1e-9)
+
+
+def test_jobs_that_never_start_have_no_upper_end():
+    starts = np.array([[10.0], [20.0], [math.inf], [math.inf], [math.inf]])
+    low, middle, high = Quantiles.of(starts).interval(Calibration(1.0, 1.0))
+    assert low[0] == pytest.approx(10.0)
+    assert math.isinf(middle[0])
+    assert math.isinf(high[0])
+
+
+def test_calibrated_intervals_cover_eighty_percent():
+    rng = np.random.default_rng(5)
+    starts = np.exp(rng.normal(9.0, 0.1, (200, 4000)))  # too narrow: the truth spreads by 1
+    truth = np.exp(rng.normal(9.3, 1.0, 4000))
+    above, below = scores(Quantiles.of(starts), truth)
+    assert covered(above, below, Calibration()).mean() < 0.2
+    widths = calibrated(above[:2000], below[:2000])
+    assert widths.jobs == 2000
+    assert 0.77 < covered(above[2000:], below[2000:], widths).mean() < 0.83
+    high = float((above[2000:] > widths.above).mean())
+    assert 0.08 < high < 0.12  # a tenth on each side
+
+
+def test_calibrations_are_written_and_read(tmp_path):
+    write_calibration(Calibration(2.5, 0.5, 7), tmp_path / "c.json")
+    assert read_calibration(tmp_path / "c.json") == Calibration(2.5, 0.5, 7)
+    (tmp_path / "c.json").write_text('{"above": -1}')
+    with pytest.raises(GpuschedError, match="above is -1"):
+        read_calibration(tmp_path / "c.json")
+
+
+def test_coverage_is_measured_on_later_snapshots_only():
+    early = Scored(0.0, 10, np.full(10, 3.0), np.full(10, -3.0))
+    late = Scored(10.0, 4, np.array([0.5, 2.0, 4.0, -9.0]), np.array([-0.5, -2.0, -4.0, 9.0]))
+    found = coverage([early, late], 5.0)
+    assert (found.fitted, found.held, found.snapshots) == (10, 4, 1)
+    assert found.raw == 0.25
+    assert found.calibration == Calibration(3.0, 0.0, 10)
+    assert found.calibrated == 0.5
+
+
+# --- backtests
+
+
+def log_of(weeks, seed=0, load=1.0):
+    """Jobs of ten users, each with own run times, for an 8-GPU machine."""
+    rng = np.random.default_rng(seed)
+    count = round(weeks * 7 * DAY_S * 8 * load / (1.9 * 9000))
+    user = rng.integers(0, 10, count)
+    run_s = np.exp(rng.normal(7.5 + user / 5, 0.8, count))
+    return with_limits(
+        Workload.from_columns(
+            np.sort(rng.random(count)) * weeks * 7 * DAY_S, rng.choice([1, 2, 4], count, p=[0.5, 0.3, 0.2]), run_s,
+            attributes={"user": np.array([f"u{i}" for i in user])},
+        )
+    )  # fmt: skip
+
+
+def test_snapshots_of_a_replay_show_the_present_and_hide_the_future():
+    run = played(log_of(1), Plain(Cluster.parse("1x8"), "slurm"))
+    moment = 3.3 * DAY_S
+    snapshot, rows = run.snapshot(moment)
+    assert sum(job.gpus for job in snapshot.running) <= 8
+    assert [int(job.id) for job in snapshot.queued] == rows.tolist()
+    assert (run.start_s[rows] > moment).all()
+    history = run.history(moment)
+    ended = history.workload.jobs
+    assert set(ended["id"]) == set(run.workload.jobs["id"][run.finish_s <= moment])
+
+
+def test_intervals_cover_four_fifths_of_a_generated_log():
+    """No shared files: ten weeks of a generated log on a busy machine."""
+    setting = Plain(Cluster.parse("1x8"), "slurm")
+    run = played(log_of(10), setting)
+    options = Options(futures=60, horizon_s=4 * DAY_S)
+    week = 7 * DAY_S
+    found = backtest(run, setting, 2 * week, 6 * week, 10 * week, 13 * 3600.0, options)
+    assert found.held > 200
+    assert 0.70 <= found.calibrated <= 0.90
+    assert abs(found.calibrated - 0.8) <= abs(found.raw - 0.8) + 0.05
+
+
+def test_backtests_need_snapshots_on_both_sides():
+    run = played(log_of(1), setting := Plain(Cluster.parse("1x8"), "fifo"))
+    with pytest.raises(GpuschedError, match="before the split"):
+        backtest(run, setting, 5.0, 5.0, 10.0, 1.0, Options(futures=1))
+    with pytest.raises(GpuschedError, match="no job has ended"):
+        run.history(0.0)
+
+
+# --- commands
+
+
+SACCT = "JobID|User|Account|Partition|Submit|Start|End|Elapsed|Timelimit|State|AllocTRES"
+QUEUE = """JOBID|USER|STATE|TIME|TIME_LIMIT|SUBMIT_TIME|START_TIME|NODES|NODELIST|REASON|TRES_PER_NODE
+901|u1|RUNNING|1:00:00|4:00:00|2025-03-10T10:00:00|2025-03-10T11:00:00|1|g1|None|gres/gpu:8
+902|u2|PENDING|0:00|4:00:00|2025-03-10T11:30:00|N/A|1||Priority|gres/gpu:4
+903|u2|PENDING|0:00|4:00:00|2025-03-10T11:40:00|N/A|1||Priority|gres/gpu:4
+904|u3|PENDING|0:00|4:00:00|2025-03-10T11:50:00|N/A|2||Priority|gres/gpu:8
+"""
+
+
+@pytest.fixture
+def files(tmp_path):
+    rows = [SACCT]
+    for i in range(60):
+        day, hour = 1 + i // 8, (i * 3) % 24
+        rows.append(
+            f"{i}|u{i % 3}|a|gpu|2025-03-{day:02d}T{hour:02d}:00:00|2025-03-{day:02d}T{hour:02d}:00:00|"
+            f"2025-03-{day:02d}T{hour:02d}:{10 + i % 40}:00|00:{10 + i % 40}:00|04:00:00|COMPLETED|gres/gpu=4"
+        )
+    (tmp_path / "jobs.txt").write_text("\n".join(rows) + "\n")
+    (tmp_path / "queue.txt").write_text(QUEUE)
+    return tmp_path
+
+
+def run_command(*words):
+    return CliRunner().invoke(app, ["twin", *map(str, words)])
+
+
+def test_the_command_forecasts_each_queued_job(files):
+    result = run_command(
+        "forecast", "--snapshot", f"squeue:{files / 'queue.txt'}", "--history", f"slurm:{files / 'jobs.txt'}",
+        "--cluster", "1x8", "--futures", 40, "--output", files / "out.csv",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert "1 jobs run on 8 GPUs, 3 wait for 24" in result.output
+    assert "no forecast for 1 jobs" in result.output
+    assert "904" in result.output
+    rows = list(csv.DictReader((files / "out.csv").read_text().splitlines()))
+    assert [row["job"] for row in rows] == ["902", "903"]
+    for row in rows:
+        chances = [float(row[f"within_{hours}h"]) for hours in (1, 4, 24)]
+        assert chances == sorted(chances)
+        assert chances[-1] == 1.0
+        assert float(row["low_s"]) <= float(row["median_s"]) <= float(row["high_s"])
+
+
+def test_wrong_calls_are_told(files):
+    base = ["forecast", "--history", f"slurm:{files / 'jobs.txt'}", "--snapshot"]
+    queue = f"squeue:{files / 'queue.txt'}"
+    for words, text in (
+        ([*base, queue], "--cluster or --twin is missing"),
+        ([*base, "kubectl:x", "--cluster", "1x8"], "give FILE.json, or squeue:FILE"),
+        ([*base, queue, "--cluster", "1x8", "--policy", "nobody"], "unknown scheduler"),
+        ([*base, queue, "--cluster", "1x8", "--at", "noon"], "--at 'noon'"),
+    ):
+        result = run_command(*words)
+        assert result.exit_code == 2
+        assert text in result.output
+
+
+def test_the_command_calibrates(tmp_path):
+    jobs = log_of(5, seed=2, load=1.1).jobs
+    lines = ["job_id,arrival_s,service_sec,gpu_count"]
+    lines += [f"{i},{job['arrival_s']:.0f},{max(job['duration_s'], 1):.0f},{job['gpus']}" for i, job in enumerate(jobs)]
+    (tmp_path / "log.csv").write_text("\n".join(lines) + "\n")
+    result = run_command(
+        "calibration", f"helios:{tmp_path / 'log.csv'}", "--cluster", "1x8", "--draw-limits", "--first", 1, "--fit", 2,
+        "--held", 2, "--every", 25, "--futures", 20, "--horizon", 3, "--output", tmp_path / "c.json",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert "80 % intervals on" in result.output
+    assert read_calibration(tmp_path / "c.json").jobs > 0

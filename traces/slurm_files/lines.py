@@ -1,0 +1,102 @@
+"""Lines of Slurm's files: ``Key=Value`` pairs of configuration, and the records of ``scontrol show``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from gpusched_env.traces.parsing.containers import open_trace
+from gpusched_env.traces.parsing.fields import Place
+from gpusched_env.traces.parsing.streams import LONGEST_LINE, text_lines
+
+# Keys in lower case -> values without quotes
+Pairs = dict[str, str]
+
+_PAIR: Final = re.compile(r'\s*([\w.]+)\s*([-+*/]?)=\s*("[^"]*"|\S+|(?=\s|$))(?=\s|$)', re.ASCII)
+_COMMENT: Final = re.compile(r"(?<!\\)#.*", re.S)
+_INCLUDE: Final = re.compile(r"\s*include\s+(\S+)", re.I)
+_SHOWN: Final = re.compile(r"(?:^|\s)(\w+)=", re.ASCII)
+
+
+def logical_lines(path: Path) -> Iterator[tuple[Place, str]]:
+    """Yield the lines of a configuration file without comments; a trailing backslash continues a line.
+
+    The place of a continued line is that of its first line. Blank lines are left out.
+
+    Raises
+    ------
+    TraceError : an Include line, a line of LONGEST_LINE characters or more, or text that is not UTF-8
+    """
+    whole, first = "", 0
+    with open_trace(path) as stream:
+        for number, raw in enumerate(text_lines(path, stream), 1):
+            line = _COMMENT.sub("", raw.rstrip("\r\n")).rstrip()
+            first = first or number
+            if len(whole) + len(line) >= LONGEST_LINE:
+                Place(str(path), first).refuse("line", line, f"{LONGEST_LINE:,} characters or more; correct it")
+            if line.endswith("\\"):
+                whole += line[:-1]
+                continue
+            yield from _told(Place(str(path), first), whole + line)
+            whole, first = "", 0
+    yield from _told(Place(str(path), first), whole)
+
+
+def _told(place: Place, line: str) -> Iterator[tuple[Place, str]]:
+    include = _INCLUDE.match(line)
+    if include is not None:
+        place.refuse("Include", include[1], "files are not included; put the lines of that file here")
+    if line.strip():
+        yield place, line
+
+
+def pairs_of(place: Place, line: str) -> Pairs:
+    """Return the pairs of one logical line; ``Key+=Value`` counts as ``Key=Value``.
+
+    Raises
+    ------
+    TraceError : text that is no pair, or a key that occurs twice
+    """
+    pairs: Pairs = {}
+    at = 0
+    line = line.rstrip()
+    while at < len(line):
+        found = _PAIR.match(line, at)
+        if found is None:
+            place.refuse("line", line[at:].strip(), "expected KEY=VALUE; correct or remove it")
+        key = found[1].lower()
+        if key in pairs:
+            place.refuse(found[1], found[3], "this key occurs twice in the line; correct it")
+        pairs[key] = found[3].strip('"')
+        at = found.end()
+    return pairs
+
+
+def shown_records(path: Path) -> Iterator[tuple[Place, Pairs]]:
+    """Yield the records that ``scontrol show node`` or ``show partition`` writes, with or without ``-o``.
+
+    A record begins with a line whose first word is ``NodeName=`` or ``PartitionName=``. A value ends where the next
+    ``Key=`` begins, because values such as the name of the operating system hold blanks. Lines before the first record
+    are skipped.
+
+    Raises
+    ------
+    TraceError : text that is not UTF-8
+    """
+    place, pairs = Place(str(path), 1), Pairs()
+    with open_trace(path) as stream:
+        for number, line in enumerate(text_lines(path, stream), 1):
+            keys = list(_SHOWN.finditer(line))
+            if keys and keys[0][1].lower() in ("nodename", "partitionname"):
+                if pairs:
+                    yield place, pairs
+                place, pairs = Place(str(path), number), {}
+            elif not pairs or not keys:
+                continue
+            ends = [key.start() for key in keys[1:]] + [len(line)]
+            for key, end in zip(keys, ends, strict=True):
+                pairs.setdefault(key[1].lower(), line[key.end() : end].strip())
+    if pairs:
+        yield place, pairs
