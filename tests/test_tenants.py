@@ -189,8 +189,10 @@ def test_a_refused_job_demands_nothing_more() -> None:
     assert max_min_distance(instance, log) == 0.0
 
 
-def test_partitions_have_the_jobs_and_the_nodes_of_each_tenant() -> None:
-    instance = get_scenario("tenants-philly-v0").instance(0)
+@pytest.mark.parametrize("name", ["tenants-philly-v0", "tenants-venus-v0"])
+def test_partitions_have_the_jobs_and_the_nodes_of_each_tenant(name: str) -> None:
+    instance = get_scenario(name).instance(0)
+    assert sum(instance.tenancy[0].quota[instance.tenancy[0].leaves]) == instance.cluster.gpus
     tree, leaf = instance.tenancy
     parts = partitions(instance)
     assert sum(len(part.workload) for part in parts.values()) == len(instance.workload)
