@@ -18,8 +18,8 @@ PHILLY: Final[dict[str, tuple[int, int]]] = {
     "6214e9": (16, 41_226), "6c71a0": (8, 9_953), "b436b2": (16, 7_423), "103959": (2, 1_934), "ee9e8c": (16, 1_511),
     "2869ce": (4, 422), "e13805": (4, 374), "23dbec": (1, 8), "51b7ef": (1, 4), "795a4c": (1, 3), "925e2b": (1, 3),
 }  # fmt: skip
-# Nodes of each virtual cluster of Venus (Helios; HeliosData, venus_vc_config.csv). The log's own virtual clusters are not
-# at hand, so jobs are drawn in proportion to the nodes (choice).
+# Nodes of each virtual cluster of Venus (Helios; HeliosData, venus_vc_config.csv). The log at hand does not name the
+# virtual clusters of jobs, so jobs are drawn in proportion to the nodes (choice).
 VENUS: Final = {
     "vcJsw": 32, "vcvGl": 20, "vcKeu": 12, "vcYVn": 11, "vcefl": 10, "vcEwI": 9, "vcHvQ": 8, "vcLTP": 8, "vc8Gr": 6,
     "vcWoR": 5, "vcKrE": 4, "vchbv": 4, "vchA3": 3, "vcvlY": 2, "vcgkz": 1,
