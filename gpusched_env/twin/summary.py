@@ -89,8 +89,8 @@ def sentences(found: Comparison) -> list[str]:
     played = dict.fromkeys(outcome.policy for outcome in found.outcomes if outcome.policy != CURRENT)
     if knowing := [spec for spec in played if make_scheduler(spec).clairvoyant]:
         told.append(
-            f"Only in a simulation: {', '.join(knowing)} reads the run times that jobs turn out to have. No cluster can "
-            "play it; it shows how much there is to gain."
+            f"Only in a simulation: {', '.join(knowing)} reads the run times that jobs turn out to have. No cluster "
+            "can play it; it shows how much there is to gain."
         )
     weeks = len(np.unique(found.weeks()))
     if weeks < 2:
