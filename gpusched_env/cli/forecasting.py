@@ -200,13 +200,16 @@ def _history(source: str, now_s: float) -> History:
     from gpusched_env.traces import read_trace
     from gpusched_env.traces.parsing.columns import EPOCH
     from gpusched_env.twin.history import History
+    from gpusched_env.twin.model import WAIT
 
     workload, report = read_trace(source)
     print(report.describe())
     if not report.origin:
         raise GpuschedError(f"--history {source}: this format tells no dates; use one that does, such as slurm")
     origin_s = float((np.datetime64(report.origin) - np.datetime64(EPOCH)) / np.timedelta64(1, "s"))
-    ended = np.flatnonzero(origin_s + workload.jobs["arrival_s"] + workload.jobs["duration_s"] <= now_s)
+    wait_s = workload.attributes.get(WAIT, 0.0)
+    end_s = origin_s + workload.jobs["arrival_s"] + wait_s + workload.jobs["duration_s"]
+    ended = np.flatnonzero(end_s <= now_s)
     if not len(ended):
         raise GpuschedError(f"--history {source}: no job had ended by the time of the snapshot; check both dates")
     return History(workload.select(ended), origin_s)
