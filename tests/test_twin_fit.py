@@ -148,6 +148,7 @@ def test_a_twin_is_read_as_it_was_written(tmp_path):
     [
         ("no json", "not a twin"),
         ("[]", "must be a table"),
+        ("[" * 100_000, "not a twin"),
         ('{"log": "x", "scheduler": "slurm"}', "'pools' is missing"),
         ('{"log": "x", "scheduler": "slurm", "pools": []}', "pools is empty"),
         ('{"log": "x", "scheduler": "slurm", "pools": [{"name": "a", "groups": []}]}', "no machines"),

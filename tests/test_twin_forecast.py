@@ -382,3 +382,10 @@ def test_the_command_calibrates(tmp_path):
     assert result.exit_code == 0, result.output
     assert "80 % intervals on" in result.output
     assert read_calibration(tmp_path / "c.json").jobs > 0
+    late = run_command(
+        "calibration", f"helios:{tmp_path / 'log.csv'}", "--cluster", "1x8", "--draw-limits", "--first", 8, "--fit", 1,
+        "--held", 1, "--every", 100, "--futures", 2, "--output", tmp_path / "late.json",
+    )  # fmt: skip
+    assert late.exit_code != 0
+    assert "choose --first, --fit, --held" in str(late.output) + str(late.exception)
+    assert not (tmp_path / "late.json").exists()

@@ -117,6 +117,7 @@ def calibration(
 
     Example: gpusched twin calibration slurm:jobs.txt --twin twin.json --output calibration.json
     """
+    from gpusched_env.errors import GpuschedError
     from gpusched_env.traces import read_trace
     from gpusched_env.twin.backtest import WEEK_S, Scored, backtest, played, with_limits
     from gpusched_env.twin.futures import Options
@@ -137,6 +138,12 @@ def calibration(
     begin_s = first * WEEK_S
     split_s, end_s = begin_s + fit * WEEK_S, begin_s + (fit + held) * WEEK_S
     found = backtest(run, setting, begin_s, split_s, end_s, every * HOUR_S, options, tell)
+    if not found.fitted or not found.held:
+        last = float(workload.jobs["arrival_s"].max()) / WEEK_S
+        raise GpuschedError(
+            f"{log}: {found.fitted:,} queued jobs in the weeks of --fit and {found.held:,} in those of --held, and "
+            f"both need some. Jobs arrive for {last:.1f} weeks: choose --first, --fit, --held and --every to suit"
+        )
     print(
         f"80 % intervals on {found.held:,} jobs of {found.snapshots} held-back snapshots: cover {found.raw:.1%} as "
         f"sampled, {found.calibrated:.1%} calibrated (factors {found.calibration.above:.2f} above and "

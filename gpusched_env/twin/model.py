@@ -325,7 +325,7 @@ def read_twin(path: str | Path) -> Twin:
 
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ScenarioError(f"{path}: not a twin ({error}); write one with gpusched twin fit") from error
     if isinstance(data, dict) and isinstance(score := data.get("score"), dict):
         groups = score.get("groups")
