@@ -55,6 +55,7 @@ class LearnedScheduler(Scheduler):
     cloned : True = play ``cloned.npz`` beside the model, the network that has imitated its teacher but has not yet
         learned from rewards; default False
     queue_window, running_window, partner_window : numbers of jobs that the agent sees here; default 0 = as in training
+    tenant_window : number of tenants that it sees here; default 0 = as in training
     agent : name of an agent of the package, instead of a path; its card is the configuration
 
     Raises
@@ -85,6 +86,7 @@ class LearnedScheduler(Scheduler):
     queue_window: int = 0
     running_window: int = 0
     partner_window: int = 0
+    tenant_window: int = 0
     agent: str = ""
     windows: Windows = field(init=False, repr=False, default_factory=Windows)
     _model: Any = field(init=False, repr=False, default=None)
@@ -103,7 +105,8 @@ class LearnedScheduler(Scheduler):
         except (ValueError, KeyError, TypeError) as error:
             raise SchedulerError(f"{source}: not a configuration written by train.py ({error!r})") from error
         self.greedy = self.greedy or training.get("greedy", False)
-        seen = {name: getattr(self, name) for name in ("queue_window", "running_window", "partner_window")}
+        windows = ("queue_window", "running_window", "partner_window", "tenant_window")
+        seen = {name: getattr(self, name) for name in windows}
         self.windows = dataclasses.replace(self.windows, **{name: count for name, count in seen.items() if count})
         self.clairvoyant = self.windows.clairvoyant
 

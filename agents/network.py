@@ -24,7 +24,7 @@ FIRST_START: Final = 0.0
 FIRST_WAIT: Final = -3.0
 FIRST_PREEMPTION: Final = -8.0
 FIRST_RESIZE: Final = -8.0
-SURROUNDINGS: Final = ("nodes", "links", "types")  # kinds of tokens that no action is about
+SURROUNDINGS: Final = ("nodes", "links", "types", "tenants")  # kinds of tokens that no action is about
 ACTING: Final = ("partners", "queue", "running")  # in an order in which pairs find the tokens that they need
 
 Tensors = dict[str, torch.Tensor]
@@ -33,11 +33,11 @@ Tensors = dict[str, torch.Tensor]
 class Tokens(nn.Module):
     """Turn an observation into tokens that know of each other.
 
-    Each waiting job, running gang, node, link, GPU type and partner is a token. First nodes, links and types are
-    embedded. Their mean and maximum, and the columns of the cluster, make the token of the cluster. The embedding of
-    jobs and partners depends on it, and on the maximum over a job's embedded pairs with types, partners and sizes. Then
-    one message passes: every token learns of the cluster and of the maxima over waiting jobs, over running gangs and
-    over partners. So whether to preempt a gang can depend on the jobs that wait.
+    Each waiting job, running gang, node, link, GPU type, tenant and partner is a token. First nodes, links, types and
+    tenants are embedded. Their mean and maximum, and the columns of the cluster, make the token of the cluster. The
+    embedding of jobs and partners depends on it, and on the maximum over a job's embedded pairs with types, partners
+    and sizes. Then one message passes: every token learns of the cluster and of the maxima over waiting jobs, over
+    running gangs and over partners. So whether to preempt a gang can depend on the jobs that wait.
 
     The token of an empty row is 0, and no token is negative. So neither empty rows nor the number of rows change the
     other tokens.

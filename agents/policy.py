@@ -24,8 +24,8 @@ from gpusched_env.errors import SchedulerError
 WIDTH: Final = 64  # of all embeddings
 # What the arrays have rows for, beside those of their own name. All other arrays describe the whole cluster.
 _ROWS: Final = {
-    "queue": ("queue", "queue_types", "forks", "sub_batches", "pairs", "queue_sizes"),
-    "running": ("running", "flows", "running_types", "copies", "company", "running_sizes"),
+    "queue": ("queue", "queue_types", "forks", "sub_batches", "pairs", "queue_sizes", "queue_tenants"),
+    "running": ("running", "flows", "running_types", "copies", "company", "running_sizes", "running_tenants"),
     "nodes": ("nodes", "node_types"),
     "links": ("links",),
 }

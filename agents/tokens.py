@@ -19,9 +19,10 @@ _ARRAYS: Final = {
     "nodes": ("nodes", "node_types"),
     "links": ("links",),
     "types": ("types",),
+    "tenants": ("tenants",),
     "partners": ("partners",),
-    "queue": ("queue", "forks", "sub_batches"),
-    "running": ("running", "flows", "copies", "company"),
+    "queue": ("queue", "forks", "sub_batches", "queue_tenants"),
+    "running": ("running", "flows", "copies", "company", "running_tenants"),
 }
 CLUSTER: Final = "cluster"
 SIZES: Final = "sizes"  # the sizes of elastic jobs, which are no tokens: they have columns only in the pairs

@@ -339,7 +339,7 @@ BASELINES: Final[dict[str, Baseline]] = {
     "volcano": Baseline(
         f"{_HERE}.deserved.scheduler:DeservedShares",
         {},
-        "Volcano: GPUs in proportion to weights, priorities, preemption in a queue and between queues",
+        "Volcano: GPUs in proportion to weights, priorities, preemption and reclaim",
         needs_tenants=True,
     ),
     "kai": Baseline(

@@ -16,6 +16,7 @@ from gpusched_env.workload import TENANT, Workload
 ROOT: Final = ""  # name of the root, which stands for the whole cluster
 PRIORITY: Final = "priority_class"  # one of workload.REQUESTED
 UNLIMITED: Final = -1
+NO_LIMIT: Final = 1 << 40  # [GPU] more than any cluster has
 _DRAW: Final = 0x7E4A47  # separates these draws from others with the same seed
 
 
@@ -159,6 +160,20 @@ class TenantTree(NamedTuple):
     def leaves(self) -> np.ndarray:
         """int64: rows without children."""
         return np.setdiff1d(np.arange(len(self.names)), self.parent)
+
+    @property
+    def limits(self) -> np.ndarray:
+        """int64 [GPU]: GPUs that the jobs of each tenant may hold by its own fields; NO_LIMIT = any number.
+
+        It is the smaller of ``most`` and quota + ``borrow``. The quota of an inner tenant is at least the sum of those
+        below it.
+        """
+        quota, below = self.quota.copy(), np.zeros_like(self.quota)
+        for row in range(len(self.names) - 1, 0, -1):
+            quota[row] = max(quota[row], below[row])
+            below[self.parent[row]] += quota[row]
+        most = np.where(self.most == UNLIMITED, NO_LIMIT, self.most)
+        return np.minimum(most, np.where(self.borrow == UNLIMITED, NO_LIMIT, quota + self.borrow))
 
 
 def tree_of(tenants: Tenants | None, leaves: np.ndarray) -> tuple[TenantTree, np.ndarray]:

@@ -24,6 +24,7 @@ from gpusched_env.event_log import LEASE_END, RESIZE
 from gpusched_env.leaderboard import record, replay
 from gpusched_env.scenarios import Scenario, get_scenario
 from gpusched_env.simulator import simulate
+from gpusched_env.tenants import Tenant, Tenants
 
 SEED = 200_000
 NO_LIMIT = 10_000_000  # [steps]
@@ -110,8 +111,12 @@ OTHER: dict[str, Any] = {
     "pair_benefit": False,
     "extras": ("half_full",),
     "sizes": (1, 2, 3, 8),
+    "tenant_window": 3,
+    "limits": True,
 }
 SHARING = ("partner_window", "sub_batches", "pair_benefit")  # for jobs that share GPUs, which are not elastic
+SCENARIOS = {"sizes": "pollux-64-v0", "tenant_window": "cohort-256-v0", "limits": "cohort-256-v0"}
+TENANTS = Tenants((Tenant("a", quota=16, borrow=16, demand=1.0), Tenant("b", demand=1.0), Tenant("c", demand=1.0)))
 
 
 FIELDS = [field.name for field in dataclasses.fields(Windows)]
@@ -120,8 +125,8 @@ FIELDS = [field.name for field in dataclasses.fields(Windows)]
 @pytest.mark.parametrize("skips", [True, False])
 @pytest.mark.parametrize("name", FIELDS)
 def test_every_option_plays_the_same_as_a_scheduler(name: str, skips: bool) -> None:
-    options = {"partner_window": 2} if name == "pair_benefit" else {}
-    scenario = "bsbf-sim-240-v1" if name in SHARING else "pollux-64-v0" if name == "sizes" else "philly-64-v1"
+    options = {"pair_benefit": {"partner_window": 2}, "limits": {"tenant_window": 3}}.get(name, {})
+    scenario = "bsbf-sim-240-v1" if name in SHARING else SCENARIOS.get(name, "philly-64-v1")
     check_equal(thirty_jobs(scenario), skips, **options, **{name: OTHER[name]})
 
 
@@ -129,8 +134,8 @@ def test_every_option_plays_the_same_as_a_scheduler(name: str, skips: bool) -> N
 def test_all_options_together_play_the_same_as_a_scheduler(skips: bool) -> None:
     every = {name: OTHER[name] for name in FIELDS} | {"clairvoyant": True}
     sharing = {name: value for name, value in every.items() if name != "sizes"}
-    check_equal(thirty_jobs("bsbf-sim-240-v1"), skips, **sharing)
-    elastic = thirty_jobs("philly-64-v1")
+    check_equal(thirty_jobs("bsbf-sim-240-v1").replace(tenants=TENANTS), skips, **sharing)
+    elastic = thirty_jobs("philly-64-v1").replace(tenants=TENANTS)
     elastic = elastic.replace(workload=dataclasses.replace(elastic.workload, elastic={"rule": "amdahl"}))
     sizes = {name: value for name, value in every.items() if name not in SHARING}
     events = check_equal(elastic, skips, **sizes | {"sizes": (1, 2, 4, 8, 16, 32)})

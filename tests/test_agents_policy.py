@@ -94,9 +94,9 @@ def test_every_observation_is_an_input(name: str) -> None:
         changed[key][0, -1] += 0.5
         after = extractor(changed).view(slots, WIDTH)
         differs = (after != before).any(dim=1)
-        if key in ("queue", "pairs", "sub_batches", "queue_types", "forks", "queue_sizes"):
+        if key in ("queue", "pairs", "sub_batches", "queue_types", "forks", "queue_sizes", "queue_tenants"):
             assert differs.nonzero().flatten().tolist() == [windows.queue_window], key
-        elif key in ("running", "flows", "running_types", "copies", "company", "running_sizes"):
+        elif key in ("running", "flows", "running_types", "copies", "company", "running_sizes", "running_tenants"):
             assert differs.nonzero().flatten().tolist() == [slots - 1], key
         else:
             assert differs.all(), key

@@ -32,13 +32,15 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "links": dict(scenario=linked_scenario(), running_window=4, rules=("pack", "spread")),
 }
 # Variants that contradict an id: best benefit and orders by run time need run times, partners need jobs that share
-# GPUs, sizes need elastic jobs, and rounds alone end a wait.
+# GPUs, sizes need elastic jobs, tenant_window needs tenants, and rounds alone end a wait.
 CONTRADICTIONS = {
     ("gpusched/Sharing-v0", "blind"),
     ("gpusched/Sharing-v0", "links"),
     ("gpusched/Elastic-v0", "preemption-and-delays"),
     ("gpusched/Elastic-v0", "blind"),
     ("gpusched/Elastic-v0", "links"),
+    ("gpusched/Tenants-v0", "blind"),
+    ("gpusched/Tenants-v0", "links"),
 }
 CASES = [(name, variant) for variant in VARIANTS for name in ENVIRONMENTS if (name, variant) not in CONTRADICTIONS]
 

@@ -21,7 +21,7 @@ from gpusched_env.evaluation.link_loads import link_loads
 from gpusched_env.instance import Instance
 from gpusched_env.metrics import jobs_waiting
 from gpusched_env.reports import write_report
-from gpusched_env.reports.curves import POINTS, distribution
+from gpusched_env.reports.curves import BINS, POINTS, distribution, over_time, tenant_shares
 from gpusched_env.reports.run_data import LINK_TIMES, MOST_LINKS, run_data
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import simulate
@@ -124,3 +124,15 @@ def test_links_of_jobs_that_share_gpus() -> None:
     assert set(told["bars"]["lanes"]) == {1, 2}
     assert max(told["lines"]["held"]["value"]) <= 100.0
     assert max(map(max, told["links"]["load"])) > 50
+
+
+def test_the_shares_of_tenants_add_up_to_the_held_gpus() -> None:
+    instance = get_scenario("cohort-256-v0:jobs=80").instance(0)
+    log = simulate(instance, make_scheduler("fifo-skip"))
+    shares, held = tenant_shares(instance, log), over_time(instance, log)["held"]
+    assert [one["label"] for one in shares["tenants"]] == ["research", "product", "students"]
+    total = np.sum([one["value"] for one in shares["tenants"]], axis=0)
+    assert len(total) == len(shares["at_s"]) == BINS
+    # Both lines are means over the same bins; the held GPUs are drawn as steps, which may have more points.
+    mean = np.average(held["value"][:-1], weights=np.diff(held["at_s"]))
+    assert total.mean() == pytest.approx(mean, rel=0.01)

@@ -16,6 +16,7 @@ from gpusched_env.baselines import make_scheduler
 from gpusched_env.cli.app import app
 from gpusched_env.errors import GpuschedError, ScenarioError
 from gpusched_env.evaluation.partitions import partitions, pooling
+from gpusched_env.instance import Semantics
 from gpusched_env.metrics import jain_index, max_min_distance, tenant_times
 from gpusched_env.metrics.tenants import entitlements, max_min_shares, usage
 from gpusched_env.scenarios import get_scenario, scenario_from_dict
@@ -128,7 +129,9 @@ def test_metrics_by_tenant_of_a_run_by_hand() -> None:
     assert (b["mean_queueing_s"], b["mean_jct_s"]) == (90.0, 140.0)
     assert (a["borrowed_gpu_s"], a["violation_gpu_s"]) == (100.0, 100.0)
     assert (b["unused_gpu_s"], a["unused_gpu_s"]) == (180.0, 0.0)  # two GPUs of its quota while it waits for 90 s
-    assert np.isnan(c["mean_jct_s"])
+    assert (b["reclaims"], b["mean_reclaim_s"], b["max_reclaim_s"]) == (1, 90.0, 90.0)
+    assert a["reclaims"] == 0  # it holds more than its quota from the start
+    assert np.isnan([c["mean_jct_s"], a["mean_reclaim_s"]]).all()
     assert c["jobs"] == 0
     times, held = usage(instance, log)
     assert times.tolist() == [0.0, 10.0, 100.0, 150.0]
@@ -189,8 +192,18 @@ def test_a_refused_job_demands_nothing_more() -> None:
     assert max_min_distance(instance, log) == 0.0
 
 
-def test_partitions_have_the_jobs_and_the_nodes_of_each_tenant() -> None:
-    instance = get_scenario("tenants-philly-v0").instance(0)
+def test_killed_jobs_are_those_of_their_tenant() -> None:
+    attributes, limits = {"tenant": np.array(["a", "b"])}, [50.0, 200.0]
+    workload = Workload.from_columns([0.0, 0.0], [1, 1], [100.0, 100.0], attributes=attributes, estimate_s=limits)
+    tenants = Tenants((Tenant("a"), Tenant("b")))
+    instance = Instance(Cluster.parse("1x4"), workload, semantics=Semantics(kill_at_limit=True), tenants=tenants)
+    assert tenant_times(instance, simulate(instance, make_scheduler("fifo")))["killed"].tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("name", ["tenants-philly-v0", "tenants-venus-v0"])
+def test_partitions_have_the_jobs_and_the_nodes_of_each_tenant(name: str) -> None:
+    instance = get_scenario(name).instance(0)
+    assert sum(instance.tenancy[0].quota[instance.tenancy[0].leaves]) == instance.cluster.gpus
     tree, leaf = instance.tenancy
     parts = partitions(instance)
     assert sum(len(part.workload) for part in parts.values()) == len(instance.workload)

@@ -16,6 +16,7 @@ from gpusched_env.envs.delay_timers.env import DelayTimersEnv
 from gpusched_env.envs.observation.columns import LINK_TABLES, TABLES, Column, markdown_rows
 from gpusched_env.envs.observation.sharing_columns import SHARING_TABLES
 from gpusched_env.envs.observation.size_columns import SIZE_TABLES
+from gpusched_env.envs.observation.tenant_columns import TENANT_TABLES
 from gpusched_env.envs.observation.type_columns import TYPE_TABLES
 from gpusched_env.envs.registration import DELAY_TIMERS, ENVIRONMENTS
 from gpusched_env.envs.rewards import COMPONENTS
@@ -32,6 +33,7 @@ SUMMARIES = {
     "gpusched/Heterogeneous-v0": "Three GPU types whose speeds depend on the model: which job runs on which type.",
     "gpusched/Sharing-v0": "Two jobs may share a GPU: which job joins which, and with how small a sub-batch.",
     "gpusched/Elastic-v0": "On how many GPUs does each job start, and when does a running gang grow or shrink?",
+    "gpusched/Tenants-v0": "Three tenants with quotas lend GPUs: whose job starts, and whose is preempted?",
     "gpusched/Family-v0": "Another cluster, network and mix of jobs for each seed: what holds for all of them.",
     DELAY_TIMERS: "Dally schedules; the agent sets how long gangs wait for a nearer placement.",
 }
@@ -132,6 +134,8 @@ def _sizes(env: Any) -> str:
         letters += [("C", "partner slots", windows.partner_window), ("S", "sub-batches", max(windows.sub_batches, 1))]
     if windows.sizes:
         letters.append(("S", "sizes", len(windows.sizes)))
+    if windows.tenant_window:
+        letters.append(("Q", "tenants", windows.tenant_window))
     sizes = ", ".join(f"{letter} = {count} {what}" for letter, what, count in letters)
     return f"With the defaults of this environment: {sizes}; {env.action_space.n} actions in all."
 
@@ -144,7 +148,7 @@ def _rules(env: Any) -> list[str]:
 
 def _arrays(env: Any) -> list[str]:
     """Give a section for each array that this environment shows."""
-    known: dict[str, tuple[Column, ...]] = {**TABLES, **TYPE_TABLES, **SHARING_TABLES, **SIZE_TABLES}
+    known: dict[str, tuple[Column, ...]] = {**TABLES, **TYPE_TABLES, **SHARING_TABLES, **SIZE_TABLES, **TENANT_TABLES}
     if isinstance(env, DelayTimersEnv):
         known = {"classes": CLASS_COLUMNS, "cluster": CLUSTER_COLUMNS}
     elif "flows" in env.observation_space.spaces:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isnan
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -129,8 +130,10 @@ def _pooled(instances: Sequence[Instance], specs: Sequence[str], seeds: Sequence
     rows = sorted(next(iter(found.values())))
     for row in [*rows[1:], -1]:
         cells = [found[spec][row] for spec in specs]
-        texts = [f"{cell.mean:.3f}\n\\[{cell.low:.3f}, {cell.high:.3f}]" for cell in cells]
+        texts = [
+            f"{cell.mean:.3f}" + ("" if isnan(cell.low) else f"\n\\[{cell.low:.3f}, {cell.high:.3f}]") for cell in cells
+        ]
         table.add_row("all" if row < 0 else tree.names[row], "" if row < 0 else str(tree.quota[row]), *texts)
-    table.caption = "below 1, the tenant wins by pooling; 95 % intervals by bootstrap over weeks of arrival"
+    table.caption = "below 1, the tenant wins by pooling; 95 % intervals by bootstrap over weeks, if there are several"
     table.caption_justify = "left"
     return table

@@ -20,21 +20,23 @@ from gpusched_env.envs.observation import columns
 from gpusched_env.envs.observation.extras import EXTRAS, Extra
 from gpusched_env.envs.observation.sharing_columns import SHARING_TABLES
 from gpusched_env.envs.observation.size_columns import SIZE_TABLES
+from gpusched_env.envs.observation.tenant_columns import TENANT_TABLES
 from gpusched_env.envs.observation.type_columns import TYPE_TABLES
 from gpusched_env.envs.observation.types import relative_rates
 from gpusched_env.envs.rewards import COMPONENTS
 from gpusched_env.envs.slots import KEPT
 from gpusched_env.envs.step import DRAIN, NO_ACTION, OVER, REFUSED, RESUME, STOPPED, step_all
 from gpusched_env.envs.step_results import FIRST_COMPONENT
+from gpusched_env.envs.tenant_limits import NO_TENANT, tenant_table
 from gpusched_env.instance import Instance
 
 NO_LIMIT: Final = 1 << 62  # [step] as step limit
-_EVERY: Final = (
-    columns.LINK_TABLES | TYPE_TABLES | SHARING_TABLES | SIZE_TABLES
-)  # all arrays that an observation can have
+# All arrays that an observation can have
+_EVERY: Final = columns.LINK_TABLES | TYPE_TABLES | SHARING_TABLES | SIZE_TABLES | TENANT_TABLES
 # Arrays of which a step writes a part
 _WRITTEN: Final = (
     "queue", "running", "nodes", "node_types", "links", "cluster", "flows", "queue_sizes", "running_sizes",
+    "tenants",
 )  # fmt: skip
 # A copy binds these again: they refer to the arrays, or are views of them.
 _UNCOPIED: Final = (
@@ -83,7 +85,7 @@ class Batch:
             WINDOW_ORDERS.index(windows.queue_order), WINDOW_ORDERS.index(windows.running_order), windows.clairvoyant,
             windows.migration, skip_forced_waits, windows.sub_batches, windows.options, windows.pair_benefit,
             all(goes_anywhere(rule) for rule in windows.rules),
-            np.inf if windows.lease_s is None else windows.lease_s, refusal_cost,
+            np.inf if windows.lease_s is None else windows.lease_s, refusal_cost, windows.limits,
         )  # fmt: skip
         self._shared = {
             "config": config,
@@ -123,6 +125,8 @@ class Batch:
             "places": len(run.free),
             "sized_queue": windows.queue_window if windows.sizes else 0,
             "sized_running": windows.running_window if windows.sizes else 0,
+            "tree": windows.tenant_window + 1 if windows.tenant_window else 0,
+            "tenant_jobs": len(run.jobs) if windows.tenant_window else 0,
             "extras": len(windows.extras),
             "rows": 0,
         }
@@ -139,6 +143,10 @@ class Batch:
         apart = ("extra_addresses",) if len(runs) == 1 else EnvArrays.fields
         return Batched(EnvArrays, len(runs), sizes, apart, **self._shared)
 
+    def handle(self, b: int) -> EnvArrays:
+        """Return the arrays of environment ``b``, for kernels."""
+        return self._env_handles[b]
+
     def parts(self) -> Iterator[tuple[str, slice, tuple[int, ...]]]:
         """Yield name, part of the block and shape of each observation array of a single environment."""
         begin = 0
@@ -150,7 +158,9 @@ class Batch:
     def bind(self, runs: Sequence[Run]) -> None:
         """Use other runs from now on, whose arrays are at least as large as those of the runs before."""
         arrays = self.arrays
-        if len(runs[0].free) != arrays.seen_free.shape[1] or runs[0].paces.shape[0] != arrays.classes.shape[1]:
+        kept = arrays.seen_free.shape[1], arrays.classes.shape[1], arrays.leaf.shape[1]
+        jobs = len(runs[0].jobs) if self._windows.tenant_window else 0
+        if (len(runs[0].free), runs[0].paces.shape[0], jobs) != kept:
             self.arrays = self._allocated(runs)
             for name in arrays.own:
                 old = getattr(arrays, name)
@@ -221,6 +231,11 @@ class Batch:
             rates = relative_rates(instance)
             arrays.rates[b] = 0.0  # of an instance with more GPU types
             arrays.rates[b, : rates.shape[0], : rates.shape[1]] = rates
+        if self._windows.tenant_window:
+            table, (_, leaf) = tenant_table(instance), instance.tenancy
+            arrays.tenants[b] = 0
+            arrays.tenants["parent"][b] = NO_TENANT
+            arrays.tenants[b, : len(table)], arrays.leaf[b, : len(leaf)] = table, leaf
         if self._windows.extras:
             self._rows[b] = {"nodes": len(instance.cluster.nodes), "links": len(instance.links) or len(TIERS)}
             for name in self._windows.extras:

@@ -54,6 +54,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     * a start for which the cluster has no place,
     * a preemption of a gang that has held its GPUs for less than ``least_run_s``, unless its lease has ended,
     * a preemption of a gang at the instant at which it started, or while it is being checkpointed,
+    * with ``limits``, a start or a resize by which a tenant would hold more GPUs than it may,
     * a preemption while no job waits, unless ``migration`` is True,
     * a wait for the next event when nothing runs, no job will arrive and no timer is set.
 
@@ -89,8 +90,9 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     Where the scenario's network is a topology, ``links`` is [L, 5], one row per link, and ``flows`` [V, 6] shows how
     contention slows the gang in each running slot. Where GPUs are of several types, or gangs may run in copies, six
     more arrays describe the GPU types. Where jobs may share GPUs, five more arrays describe which jobs share GPUs and
-    which could. With ``sizes``, two more arrays describe the sizes of waiting and running jobs. A scenario that varies,
-    or has ``room`` for larger ones, shows rows of 0 for what a problem lacks.
+    which could. With ``sizes``, two more arrays describe the sizes of waiting and running jobs; with ``tenant_window``,
+    three more describe the tenants and those of waiting and running jobs. A scenario that varies, or has ``room`` for
+    larger ones, shows rows of 0 for what a problem lacks.
     ``docs/observation_and_action.md`` defines every column.
 
     ## Rewards
@@ -151,6 +153,10 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     extras : registered observation arrays to show (gpusched_env.envs.observation.extras)
     sizes : S ascending numbers of GPUs on which an action may start or resize an elastic job; empty = jobs keep the
         sizes that they request
+    tenant_window : Q, number of tenants that the observation has rows for, at least those of the scenario; 0 = it shows
+        no tenants
+    limits : a start or a resize by which a tenant, or one above it, would hold more GPUs than it may (its field
+        ``most``, or quota + ``borrow`` if that is less) is infeasible; the play after the step limit obeys limits, too
     reward : name of a reward component, or weights of several
     refusal_cost : subtracted from the reward of an infeasible action; an agent that obeys the mask never pays it
     skip_forced_waits : do not ask while waiting is the only feasible action
@@ -191,6 +197,8 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         pair_benefit: bool = True,
         extras: Sequence[str] = (),
         sizes: Sequence[int] = (),
+        tenant_window: int = 0,
+        limits: bool = False,
         reward: str | Mapping[str, float] = "jct",
         refusal_cost: float = 0.01,
         skip_forced_waits: bool = True,
@@ -203,7 +211,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         self.scenario = get_scenario(scenario) if isinstance(scenario, str) else scenario
         self.windows = Windows(
             queue_window, running_window, rules, delays_s, queue_order, running_order, clairvoyant, migration, lease_s,
-            least_run_s, partner_window, sub_batches, pair_benefit, extras, sizes,
+            least_run_s, partner_window, sub_batches, pair_benefit, extras, sizes, tenant_window, limits,
         )  # fmt: skip
         shares = self.scenario.sharing is not None
         self.windows.check_sharing(shares)

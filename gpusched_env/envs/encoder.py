@@ -17,6 +17,7 @@ from gpusched_env.envs.observation import columns
 from gpusched_env.envs.observation.extras import EXTRAS, check_extras
 from gpusched_env.envs.observation.sharing_columns import SHARING_TABLES
 from gpusched_env.envs.observation.size_columns import SIZE_TABLES
+from gpusched_env.envs.observation.tenant_columns import TENANT_TABLES
 from gpusched_env.envs.observation.type_columns import TYPE_TABLES
 from gpusched_env.errors import GpuschedError, ScenarioError, SchedulerError, unknown_name
 from gpusched_env.instance import Instance, Semantics
@@ -73,10 +74,20 @@ class Windows:
     """Registered observation arrays to show."""
     sizes: Sequence[int] = ()
     """Numbers of GPUs on which an action may start or resize an elastic job; empty = jobs keep those they request."""
+    tenant_window: int = 0
+    """Number of tenants that the observation has rows for; 0 = it shows none."""
+    limits: bool = False
+    """Mask starts and resizes by which a tenant would hold more GPUs than it may."""
 
     def __post_init__(self) -> None:
         """Check every field."""
-        for name, least in (("queue_window", 1), ("running_window", 0), ("partner_window", 0), ("sub_batches", 0)):
+        for name, least in (
+            ("queue_window", 1),
+            ("running_window", 0),
+            ("partner_window", 0),
+            ("sub_batches", 0),
+            ("tenant_window", 0),
+        ):
             if not least <= getattr(self, name) <= MOST_JOBS:
                 raise ScenarioError(
                     f"{name} is {getattr(self, name)}: it must be at least {least} and at most {MOST_JOBS}"
@@ -114,6 +125,8 @@ class Windows:
             raise ScenarioError(f"sizes is {tuple(self.sizes)}: give ascending whole numbers of GPUs, each at least 1")
         if self.sizes and (self.partner_window or self.sub_batches):
             raise ScenarioError("sizes: elastic jobs do not share GPUs; set partner_window and sub_batches to 0")
+        if self.limits and not self.tenant_window:
+            raise ScenarioError("limits: set tenant_window to the number of tenants, so that the agent sees them")
         check_extras(self.extras)
         object.__setattr__(self, "extras", tuple(self.extras))
         object.__setattr__(self, "rules", tuple(self.rules))
@@ -224,6 +237,10 @@ class Windows:
             tables = tables | SIZE_TABLES
             rows |= {"queue_sizes": self.queue_window * len(self.sizes)}
             rows |= {"running_sizes": self.running_window * len(self.sizes)}
+        if self.tenant_window:
+            tables = tables | TENANT_TABLES
+            rows |= {"tenants": self.tenant_window}
+            rows |= {"queue_tenants": self.queue_window, "running_tenants": self.running_window}
         shapes: dict[str, tuple[int, ...]] = {
             name: (rows[name], len(table)) if name in rows else (len(table),) for name, table in tables.items()
         }
@@ -273,6 +290,7 @@ class Encoder:
         refusal_cost: float = 0.0,
     ) -> None:
         from gpusched_env.envs.batch import NO_LIMIT, Batch
+        from gpusched_env.envs.tenant_limits import check_tenants
 
         instance = simulation.instance
         windows.check_sharing(instance.sharing is not None)
@@ -284,6 +302,7 @@ class Encoder:
         self.batch = Batch(
             windows, shapes, [simulation.arrays], skip_forced_waits, weights or {}, refusal_cost=refusal_cost
         )
+        check_tenants(instance, windows.tenant_window, windows.limits)
         self.batch.begin(0, instance, NO_LIMIT if step_limit is None else step_limit)
         self._bind()
 
@@ -384,6 +403,12 @@ class Encoder:
         self.batch.arrays.storage[0] = state
         self.batch.row[0] = row
         self._is_taken = True  # nothing has been written to that row yet
+
+    def exceeds_limits(self, job: int) -> bool:
+        """Return whether the mask would forbid to start a waiting job because of a limit of its tenant."""
+        from gpusched_env.envs.tenant_limits import exceeds_limits
+
+        return self.windows.limits and bool(exceeds_limits(self.simulation.arrays, self.batch.handle(0), job))
 
     def decision_of(self, action: int) -> Decision | None:
         """Return the decision that an action stands for now; None = wait for the next event."""

@@ -21,6 +21,7 @@ CONFIG_DTYPE: Final = np.dtype(
         ("anywhere", "<i8"),  # 1 = every placement rule accepts any free GPUs
         ("lease_s", "<f8"),  # [s] length of a lease, after which the agent is asked again; inf = no leases
         ("refusal_cost", "<f8"),  # subtracted from the reward of an infeasible action
+        ("limits", "<i8"),  # 1 = no start or resize exceeds a limit of a tenant
     ]
 )
 EPISODE_DTYPE: Final = np.dtype(
@@ -43,6 +44,21 @@ CLASS_DTYPE: Final = np.dtype(
     [("ideal_iteration_s", "<f8"), ("rack_loss", "<f8"), ("network_loss", "<f8"), ("skew", "<f8")]
 )
 SHOWN_LINK_DTYPE: Final = np.dtype([("capacity", "<f8"), ("tier", "<f8")])  # scaled as in columns.LINKS
+TENANT_DTYPE: Final = np.dtype(
+    [
+        # the tree, fixed; row 0 is the root
+        ("parent", "<i8"),  # row of the tenant above, which comes before; -1 = root, or no tenant
+        ("most", "<i8"),  # [GPU] that its jobs may hold: TenantTree.limits
+        ("quota", "<f8"),  # quota / GPUs of the cluster, at most 1
+        ("deserved", "<f8"),  # entitlement, a share of the cluster
+        # present state, of the tenants below it together (tenant_limits.py)
+        ("held", "<i8"),  # [GPU]
+        ("room", "<i8"),  # [GPU] that its jobs may still take
+        ("waiting", "<i8"),  # jobs
+        ("demand", "<i8"),  # [GPU] that waiting jobs ask for
+        ("waited_s", "<f8"),  # [s] since a waiting job last held GPUs, or arrived: the longest
+    ]
+)
 # State of the run at the last ranking of gangs (slots.py).
 RANKED_DTYPE: Final = np.dtype(
     [
@@ -85,6 +101,8 @@ class EnvArrays(Handle):
     rates = array(
         np.float64, "type_classes", "types"
     )  # rates of each job class on each GPU type: observation.types.relative_rates
+    tenants = array(TENANT_DTYPE, "tree")  # the tree of tenants; 0 rows = the observation shows none
+    leaf = array(np.int32, "tenant_jobs")  # row of each job's leaf in ``tenants``
     # the slots that actions refer to
     queue = array(np.int32, "queue", fill=-1)  # job rows in the queue slots; -1 = empty
     victims = array(np.int32, "running", fill=-1)
@@ -128,6 +146,9 @@ class EnvArrays(Handle):
     out_seats = array(np.float32, "seats")
     out_queue_sizes = array(np.float32, "queue_sizes", "queue_sizes_columns")
     out_running_sizes = array(np.float32, "running_sizes", "running_sizes_columns")
+    out_tenants = array(np.float32, "tenants", "tenants_columns")
+    out_queue_tenants = array(np.float32, "queue_tenants", "queue_tenants_columns")
+    out_running_tenants = array(np.float32, "running_tenants", "running_tenants_columns")
     # arrays that users have registered (observation/extras.py): their numbers, and the addresses of their handles
     extra_numbers = array(np.int64, "extras")
     extra_addresses = array(np.int64, "extras")

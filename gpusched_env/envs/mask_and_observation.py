@@ -21,9 +21,11 @@ from gpusched_env.envs.observation.machines import write_cluster, write_nodes
 from gpusched_env.envs.observation.network import write_flows, write_links, write_tiers
 from gpusched_env.envs.observation.sharing import write_sharing
 from gpusched_env.envs.observation.sizes import write_sizes
+from gpusched_env.envs.observation.tenants import write_tenants
 from gpusched_env.envs.observation.types import write_types
 from gpusched_env.envs.sharing_actions import mark_partners, mark_sizes
 from gpusched_env.envs.slots import ANY_JOB, fill_partners, fill_queue, fill_running
+from gpusched_env.envs.tenant_limits import count_tenants, forbid_beyond_limits
 from gpusched_env.errors import ScenarioError
 from gpusched_env.instance import Instance
 from gpusched_env.network import LINK_TIERS
@@ -153,6 +155,11 @@ def write_mask_and_observation(sim: Run, env: EnvArrays, outcome: int, changed: 
     if elastic:
         choices += mark_resizes(sim, env, starts)
         starts += len(env.victims) * len(env.rules) * len(env.gang_sizes)
+    shows_tenants = len(env.tenants) > 0
+    if shows_tenants:
+        count_tenants(sim, env)
+        if env.config["limits"] > 0:
+            choices = forbid_beyond_limits(sim, env)
     choice = mark_others(sim, env, starts, choices)
     may_wait = env.mask[starts + len(env.victims)] != 0
     if outcome == DECIDE and not choice and env.config["skip_forced_waits"] > 0 and may_wait:
@@ -172,6 +179,8 @@ def write_mask_and_observation(sim: Run, env: EnvArrays, outcome: int, changed: 
         write_sharing(sim, env)
     if elastic:
         write_sizes(sim, env, same_time)
+    if shows_tenants:
+        write_tenants(sim, env)
     for i in range(len(env.extra_numbers)):
         write_extra(env.extra_numbers[i], sim, env, extra_at(env.extra_addresses[i]))
     if env.copies.shape[0] > 0:

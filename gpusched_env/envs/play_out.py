@@ -23,6 +23,7 @@ from gpusched_env.core.state import Run
 from gpusched_env.envs.env_arrays import EnvArrays
 from gpusched_env.envs.mask_and_observation import write_mask_and_observation
 from gpusched_env.envs.slots import ANY_JOB
+from gpusched_env.envs.tenant_limits import exceeds_limits
 
 # Values of EPISODE_DTYPE's ``playing_out``: what comes next, also after a full log has been drained.
 STARTS: Final = 1
@@ -42,6 +43,8 @@ def renew_leases(sim: Run, lease_s: float) -> None:
 def start_in_order(sim: Run, env: EnvArrays) -> bool:
     """Start waiting jobs by arrival until one finds no place, which blocks those behind it; False = the log is full.
 
+    So does a job that would exceed a limit of its tenant, if the mask forbids that.
+
     A job starts by the first enabled placement rule. While nothing runs, it starts by the first one that finds a place:
     check_rules has found one for every gang.
     """
@@ -49,6 +52,8 @@ def start_in_order(sim: Run, env: EnvArrays) -> bool:
     rule = 0
     while w["waiting"] > 0 and rule < len(env.rules):
         row = sim.waiting[w["first_waiting"]]
+        if env.config["limits"] > 0 and exceeds_limits(sim, env, row):
+            break
         refusal = start(sim, row, env.rules[rule], 0, False, 0)
         if refusal == BUFFER_FULL:
             return False

@@ -101,6 +101,8 @@ class PolicyScheduler(Scheduler):
         rule = 0
         while len(view.waiting) and rule < len(self.windows.rules):
             job = int(view.waiting[0])
+            if self.encoder.exceeds_limits(job):
+                break
             yield Start(job, self.windows.rules[rule])
             if not view.refusal:
                 rule = 0

@@ -53,6 +53,15 @@ ENVIRONMENTS: Final[dict[str, dict[str, Any]]] = {
         "running_order": "longest",
         "sizes": (1, 2, 3, 4, 6, 8, 12, 16, 24, 32),
     },
+    "gpusched/Tenants-v0": {  # 4,000 jobs of three tenants on 256 GPUs: whose job starts, and whose is preempted
+        "scenario": "cohort-256-v0",
+        "queue_window": 64,
+        "running_window": 32,
+        "queue_order": "shortest",
+        "running_order": "longest",
+        "tenant_window": 3,
+        "limits": True,
+    },
     "gpusched/Family-v0": {  # 300 jobs on 24 to 192 GPUs: another cluster, network and mix of jobs for each seed
         "scenario": "family-v1",
         "rules": ("consolidate", "fastest-type", "pack"),

@@ -17,6 +17,7 @@ from gpusched_env.envs.batch import Batch
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.mask_and_observation import check_rules, check_sizes
 from gpusched_env.envs.step import DRAIN, OVER, RESUME, SKIP, STOPPED
+from gpusched_env.envs.tenant_limits import check_tenants
 from gpusched_env.instance import Instance
 from gpusched_env.simulator import Simulation
 
@@ -93,6 +94,7 @@ class VectorRuns:
         simulation = Simulation(instance, arrays=self.simulations[b].arrays)
         single = self._singles[b]
         check_sizes(instance, single.windows.sizes)
+        check_tenants(instance, single.windows.tenant_window, single.windows.limits)
         check_rules(simulation, single.windows.rules, self._checked.setdefault(instance.cluster, set()))
         self.simulations[b] = simulation
         self.batch.begin(b, instance, single.limit(instance))

@@ -41,6 +41,15 @@ def end_of_run(instance: Instance, log: EventLog) -> float:
     return max(last, limit) if np.isfinite(limit) and gone < len(instance.workload) else last
 
 
+def killed_jobs(instance: Instance, log: EventLog) -> np.ndarray:
+    """Return whether each job was killed at its time limit; bool [J]."""
+    killed = np.zeros(len(instance.workload), bool)
+    if instance.semantics.kill_at_limit:
+        ended = log.events[log.events["kind"] == COMPLETE]
+        killed[ended["job"]] = ended["value"] > 0
+    return killed
+
+
 def until(log: EventLog, end_s: float) -> EventLog:
     """Return the part of a log up to ``end_s`` [s]; events at ``end_s`` are kept."""
     count = int(np.searchsorted(log.events["time_s"], end_s, side="right"))

@@ -7,13 +7,13 @@ import math
 import numpy as np
 
 from gpusched_env.errors import GpuschedError
-from gpusched_env.event_log import COMPLETE, EventLog
+from gpusched_env.event_log import EventLog
 from gpusched_env.instance import Instance
 from gpusched_env.metrics.columns import COLUMNS
 from gpusched_env.metrics.deadlines import deadline_metrics
 from gpusched_env.metrics.fairness import finish_time_fairness
 from gpusched_env.metrics.job_times import job_times
-from gpusched_env.metrics.segments import end_of_run, until
+from gpusched_env.metrics.segments import end_of_run, killed_jobs, until
 from gpusched_env.metrics.series import held_gpus, jobs_in_system
 from gpusched_env.portable.arrays import mean, total
 
@@ -95,10 +95,7 @@ def summarise(
     }
     of_limits = {}
     if instance.semantics.kill_at_limit:
-        ended = log.events["kind"] == COMPLETE
-        killed = np.zeros(len(instance.workload), bool)
-        killed[log.events["job"][ended]] = log.events["value"][ended] > 0
-        of_limits = {"killed": float(killed[rows].sum())}
+        of_limits = {"killed": float(killed_jobs(instance, log)[rows].sum())}
     return {column.name: result[column.name] for column in COLUMNS} | of_deadlines | of_limits
 
 

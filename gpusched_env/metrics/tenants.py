@@ -10,7 +10,7 @@ from gpusched_env.event_log import REFUSE, EventLog
 from gpusched_env.instance import Instance
 from gpusched_env.metrics.fairness import finish_time_fairness
 from gpusched_env.metrics.job_times import job_times
-from gpusched_env.metrics.segments import end_of_run, segments
+from gpusched_env.metrics.segments import end_of_run, killed_jobs, segments
 from gpusched_env.metrics.summary import FAIR
 from gpusched_env.portable.arrays import mean, total
 
@@ -33,6 +33,10 @@ TENANT_TIMES_DTYPE: Final = np.dtype(
         ("borrowed_gpu_s", "<f8"),  # [GPU s] held beyond its quota
         ("unused_gpu_s", "<f8"),  # [GPU s] of its quota not held while it had waiting jobs
         ("violation_gpu_s", "<f8"),  # [GPU s] held beyond its limit ``most``
+        ("reclaims", "<i8"),  # times at which its jobs asked for GPUs of its quota that others held
+        ("mean_reclaim_s", "<f8"),  # [s] until it then held its quota, or as much of it as it asked for; NaN = none
+        ("max_reclaim_s", "<f8"),  # [s]
+        ("killed", "<i8"),  # its jobs that were killed at their time limit
     ]
 )
 HOUR_S: Final = 3_600.0
@@ -67,6 +71,7 @@ def tenant_times(instance: Instance, log: EventLog) -> np.ndarray:
     held_s, held = usage(instance, log)
     waits = np.diff(held_s, append=end_s)
     demand = _demand(instance, log, times, held_s)
+    killed = killed_jobs(instance, log)
     for i, row in enumerate(leaves.tolist()):
         jobs = leaf == row
         done = jobs & ~np.isnan(times["finish_s"])
@@ -87,8 +92,20 @@ def tenant_times(instance: Instance, log: EventLog) -> np.ndarray:
         line["borrowed_gpu_s"] = total(np.maximum(held[i] - quota, 0) * waits)
         line["unused_gpu_s"] = total(np.maximum(np.minimum(quota, demand[i]) - held[i], 0) * waits)
         line["violation_gpu_s"] = total(np.maximum(held[i] - most, 0) * waits) if most >= 0 else 0.0
+        spells = _spells(held[i] < np.minimum(quota, demand[i]), held_s, end_s)
+        line["killed"] = killed[jobs].sum()
+        line["reclaims"] = len(spells)
+        line["mean_reclaim_s"] = mean(spells) if len(spells) else np.nan
+        line["max_reclaim_s"] = spells.max() if len(spells) else np.nan
     table["share"] = table["gpu_seconds"] / max(total(table["gpu_seconds"]), 1e-300)
     return table
+
+
+def _spells(short: np.ndarray, at_s: np.ndarray, end_s: float) -> np.ndarray:
+    """float64 [spells] [s]: lengths of the longest intervals in which ``short`` holds."""
+    change = np.flatnonzero(np.diff(np.concatenate([[False], short, [False]]).astype(np.int8)))
+    lengths: np.ndarray = np.diff(np.append(at_s, end_s)[change].reshape(-1, 2), axis=1)[:, 0]
+    return lengths[lengths > 0]
 
 
 def usage(instance: Instance, log: EventLog) -> tuple[np.ndarray, np.ndarray]:

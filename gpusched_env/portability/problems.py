@@ -63,6 +63,7 @@ ENVIRONMENTS: Final = (
     "gpusched/Family-v0",
     "gpusched/DelayTimers-v0",
     "gpusched/Elastic-v0",
+    "gpusched/Tenants-v0",
 )
 # Together these use every kind of action, observation and reward: name -> the kind of scenario, the number of its jobs
 # that are played, and arguments of gpusched/Cluster-v0.
@@ -113,6 +114,7 @@ EPISODES: Final[dict[str, tuple[str, int, dict[str, Any]]]] = {
     "sizes and types": ("sizes and types", 6, dict(queue_window=4, running_window=2, rules=("fastest-type", "pack"))),
     "deadlines": ("deadlines", 6, dict(queue_window=4, running_window=2, sizes=(1, 2, 4))),
     "tenants": ("tenants", 12, dict(queue_window=4, running_window=2)),
+    "limits": ("tenants", 20, dict(queue_window=6, running_window=4, tenant_window=3, limits=True, migration=True)),
     "resizes": ("sizes", 8, dict(
         queue_window=4, running_window=4, rules=("pack", "random", "rack"), sizes=(1, 2, 3, 6, 12, 16, 48),
         least_run_s=0.0,

@@ -9,7 +9,9 @@ import numpy as np
 from gpusched_env.event_log import EventLog
 from gpusched_env.instance import Instance
 from gpusched_env.metrics import Window, end_of_run, held_gpus, job_times, jobs_waiting
+from gpusched_env.metrics.series import StepFunction
 from gpusched_env.metrics.summary import tracked
+from gpusched_env.metrics.tenants import usage
 
 POINTS: Final = 200  # largest number of points of a distribution, one per 0.5 %
 BINS: Final = 300  # number of bins of a line over time
@@ -56,3 +58,20 @@ def over_time(instance: Instance, log: EventLog, end_s: float | None = None) -> 
             "value": [float(f"{value:.4g}") for value in values * scale],
         }
     return lines
+
+
+def tenant_shares(instance: Instance, log: EventLog) -> dict[str, Any]:
+    """Return the GPUs that each leaf of the tree of tenants holds over time [% of the cluster]: means over bins."""
+    tree, _ = instance.tenancy
+    times, held = usage(instance, log)
+    first, last = float(instance.workload.jobs["arrival_s"].min()), end_of_run(instance, log)
+    edges = np.linspace(first, max(first + 1e-9, last), BINS + 1)
+    percent = 100.0 / instance.cluster.gpus
+    shares = [percent * StepFunction(times, gpus.astype(float)).binned(edges) for gpus in held]
+    return {
+        "at_s": [float(f"{value:.7g}") for value in edges[:-1] - first],
+        "tenants": [
+            {"label": tree.names[leaf], "value": [float(f"{value:.4g}") for value in share]}
+            for leaf, share in zip(tree.leaves.tolist(), shares, strict=True)
+        ],
+    }

@@ -11,7 +11,7 @@ from gpusched_env.evaluation.results import RunResult
 from gpusched_env.evaluation.tables import scheduler_labels
 from gpusched_env.files import write_whole
 from gpusched_env.instance import Instance
-from gpusched_env.reports.curves import BINS, completion_times, distribution, over_time
+from gpusched_env.reports.curves import BINS, completion_times, distribution, over_time, tenant_shares
 from gpusched_env.reports.pages import asset, inline_policy, need_libraries, page
 from gpusched_env.reports.run_data import run_data
 from gpusched_env.reports.tables import metrics_table, summary_table
@@ -64,6 +64,7 @@ def write_report(
         tracked="" if first.window is None else f", jobs {first.window[0]:,} to {first.window[1] - 1:,} by arrival",
         bins=BINS,
         runs=[{"key": str(number), "label": label, "baseline": False} for number, (label, _) in enumerate(played)],
+        tenants=instance.tenants is not None,
         data=_data(instance, played),
     )
     target = Path(path)
@@ -76,6 +77,7 @@ def _data(instance: Instance, played: Sequence[tuple[str, RunResult]]) -> dict[s
     for label, result in played:
         assert result.log is not None
         jct_s = completion_times(instance, result.log, result.window)
-        lines.append({"label": label, **distribution(jct_s), **over_time(instance, result.log)})
+        line = {"label": label, **distribution(jct_s), **over_time(instance, result.log)}
+        lines.append(line if instance.tenants is None else line | {"shares": tenant_shares(instance, result.log)})
         runs.append(run_data(instance, result.log, label))
     return {"lines": lines, "runs": runs}

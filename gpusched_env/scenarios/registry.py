@@ -27,7 +27,7 @@ from gpusched_env.scenarios.ring_all_reduce import ring_all_reduce
 from gpusched_env.scenarios.scenario import Scenario
 from gpusched_env.scenarios.sia import SIA
 from gpusched_env.scenarios.sjf_bsbf import SJF_BSBF
-from gpusched_env.scenarios.tenants import COHORT, TENANTS_PHILLY
+from gpusched_env.scenarios.tenants import COHORT, TENANTS_PHILLY, TENANTS_VENUS
 from gpusched_env.scenarios.varying import VARYING
 from gpusched_env.scenarios.workload_spec import WorkloadSpec
 
@@ -49,7 +49,7 @@ CONGESTED: Final = Network("topology", topology=NETWORK_PRESETS["oversub4"].topo
 
 _FAMILIES: Final = (
     *NETWORK_SENSITIVE, CELLS, AUTHORS, *HETEROGENEOUS, HADAR, *HADARE, *SJF_BSBF, POLLUX, SIA, ELASTICFLOW,
-    TENANTS_PHILLY, COHORT, VARYING,
+    TENANTS_PHILLY, TENANTS_VENUS, COHORT, VARYING,
 )  # fmt: skip
 # Families of scenarios; SCENARIOS has the scenario of each family with the default parameters.
 FAMILIES: Final[dict[str, ScenarioFamily]] = {family.name: family for family in _FAMILIES}

@@ -1,4 +1,4 @@
-"""Scenarios with tenants: the virtual clusters of Philly, and a cohort of three queues."""
+"""Scenarios with tenants: the virtual clusters of Philly and of Venus, and a cohort of three queues."""
 
 from __future__ import annotations
 
@@ -18,6 +18,12 @@ PHILLY: Final[dict[str, tuple[int, int]]] = {
     "6214e9": (16, 41_226), "6c71a0": (8, 9_953), "b436b2": (16, 7_423), "103959": (2, 1_934), "ee9e8c": (16, 1_511),
     "2869ce": (4, 422), "e13805": (4, 374), "23dbec": (1, 8), "51b7ef": (1, 4), "795a4c": (1, 3), "925e2b": (1, 3),
 }  # fmt: skip
+# Nodes of each virtual cluster of Venus (Helios; HeliosData, venus_vc_config.csv). The log at hand does not name the
+# virtual clusters of jobs, so jobs are drawn in proportion to the nodes (choice).
+VENUS: Final = {
+    "vcJsw": 32, "vcvGl": 20, "vcKeu": 12, "vcYVn": 11, "vcefl": 10, "vcEwI": 9, "vcHvQ": 8, "vcLTP": 8, "vc8Gr": 6,
+    "vcWoR": 5, "vcKrE": 4, "vchbv": 4, "vchA3": 3, "vcvlY": 2, "vcgkz": 1,
+}  # fmt: skip
 HALF_DAY: Final = {"max_duration_s": 43_200.0}  # [s]
 _LOAD: Final = "GPU time of all jobs / GPU time of the cluster during the arrivals"
 
@@ -32,6 +38,18 @@ def philly(jobs: int, load: float) -> Scenario:
         groups=(NodeGroup(nodes, NODE_GPUS, nodes_per_rack=10),),
         workload=WorkloadSpec("synthetic:philly", HALF_DAY, jobs=jobs, load=load, max_gpus=NODE_GPUS),
         tenants=Tenants(tuple(tree), by="virtual_cluster"),
+    )
+
+
+def venus(jobs: int, load: float) -> Scenario:
+    """Build the scenario of Venus' fifteen virtual clusters."""
+    tree = tuple(Tenant(name, quota=NODE_GPUS * nodes, demand=float(nodes)) for name, nodes in VENUS.items())
+    return Scenario(
+        name="tenants-venus",
+        description="The fifteen virtual clusters of Venus share one cluster; quotas are their nodes.",
+        groups=(NodeGroup(sum(VENUS.values()), NODE_GPUS, nodes_per_rack=15),),
+        workload=WorkloadSpec("synthetic:helios-venus", HALF_DAY, jobs=jobs, load=load, max_gpus=NODE_GPUS),
+        tenants=Tenants(tree, by="virtual_cluster"),
     )
 
 
@@ -57,6 +75,15 @@ TENANTS_PHILLY: Final = ScenarioFamily(
     philly,
     (
         Parameter("jobs", 5_000, "jobs of an episode", least=2, most=1_000_000, whole=True),
+        Parameter("load", 1.2, _LOAD, least=0.01, most=10.0),
+    ),
+)
+# 135 nodes, 1,080 GPUs, 9 racks; 8,000 jobs of at most 8 GPUs
+TENANTS_VENUS: Final = ScenarioFamily(
+    "tenants-venus-v0",
+    venus,
+    (
+        Parameter("jobs", 8_000, "jobs of an episode", least=2, most=1_000_000, whole=True),
         Parameter("load", 1.2, _LOAD, least=0.01, most=10.0),
     ),
 )

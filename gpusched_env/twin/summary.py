@@ -9,10 +9,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from gpusched_env.baselines.registry import make_scheduler
 from gpusched_env.files import visible
 from gpusched_env.metrics import Interval
 from gpusched_env.portable import arrays
-from gpusched_env.twin.comparing import Comparison, Outcome, groups_of
+from gpusched_env.twin.comparing import CURRENT, Comparison, Outcome, groups_of
 from gpusched_env.units import readable
 
 HEADINGS: Final = (
@@ -85,6 +86,12 @@ def sentences(found: Comparison) -> list[str]:
         )
     ]
     told += [_sentence(found, outcome) for outcome in found.outcomes[1:]]
+    played = dict.fromkeys(outcome.policy for outcome in found.outcomes if outcome.policy != CURRENT)
+    if knowing := [spec for spec in played if make_scheduler(spec).clairvoyant]:
+        told.append(
+            f"Only in a simulation: {', '.join(knowing)} reads the run times that jobs turn out to have. No cluster "
+            "can play it; it shows how much there is to gain."
+        )
     weeks = len(np.unique(found.weeks()))
     if weeks < 2:
         told.append("The log covers one week of arrivals, so there are no intervals.")

@@ -12,6 +12,7 @@ from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.observation.columns import LINK_TABLES, TABLES, Column, markdown_rows
 from gpusched_env.envs.observation.sharing_columns import SHARING_TABLES
 from gpusched_env.envs.observation.size_columns import SIZE_TABLES
+from gpusched_env.envs.observation.tenant_columns import TENANT_TABLES
 from gpusched_env.envs.observation.type_columns import TYPE_TABLES
 from gpusched_env.envs.registration import ENVIRONMENTS
 from gpusched_env.envs.rewards import COMPONENTS
@@ -47,6 +48,11 @@ _SHARING_SHAPES: Final = {
 _SIZE_SHAPES: Final = {
     "queue_sizes": "[K S, {}], one row per queue slot and size: row k S + s",
     "running_sizes": "[V S, {}], one row per running slot and size: row v S + s, columns as in `queue_sizes`",
+}
+_TENANT_SHAPES: Final = {
+    "tenants": "[Q, {}], one row per tenant (`tenant_window` = Q), in the order of the tree",
+    "queue_tenants": "[K, {}], one row per queue slot: the row of its job's tenant in `tenants`",
+    "running_tenants": "[V, {}], one row per running slot, likewise",
 }
 
 
@@ -122,6 +128,15 @@ def page() -> str:
     ]
     for key, shape in _SIZE_SHAPES.items():
         lines += _table(key, shape, SIZE_TABLES[key])
+    lines += [
+        "",
+        "### Where tenants are shown",
+        "",
+        "With `tenant_window` > 0. Parents come before their children; the root has no row. What a tenant above others",
+        "holds and asks for is that of all tenants below it.",
+    ]
+    for key, shape in _TENANT_SHAPES.items():
+        lines += _table(key, shape, TENANT_TABLES[key])
     lines += ["", "## Rewards", "", sections["Rewards"], "", "| component | return of an episode |", "|---|---|"]
     lines += [f"| `{name}` | {component.meaning} |" for name, component in COMPONENTS.items()]
     lines += ["", "## Episode", "", sections["Starting State"], "", sections["Episode End"]]

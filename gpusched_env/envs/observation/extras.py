@@ -13,11 +13,14 @@ from gpusched_env.core.state import Run
 from gpusched_env.envs.env_arrays import EnvArrays
 from gpusched_env.envs.observation.columns import LINK_TABLES, Column
 from gpusched_env.envs.observation.sharing_columns import SHARING_TABLES
+from gpusched_env.envs.observation.size_columns import SIZE_TABLES
+from gpusched_env.envs.observation.tenant_columns import TENANT_TABLES
 from gpusched_env.envs.observation.type_columns import TYPE_TABLES
 from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
 
 ROWS: Final = ("queue", "running", "nodes", "links", "cluster")  # what an array has rows for; "cluster" = a single row
 _MOST: Final = 64
+_TAKEN: Final = LINK_TABLES | TYPE_TABLES | SHARING_TABLES | SIZE_TABLES | TENANT_TABLES
 
 
 class Extra(Handle):
@@ -68,7 +71,7 @@ def observation_array(name: str, columns: Sequence[Column], rows: str = "cluster
             raise GpuschedError(f"observation array {name!r}: {unknown_name('rows', rows, ROWS)}")
         if not columns:
             raise GpuschedError(f"observation array {name!r}: give at least one column")
-        is_taken = name in EXTRAS or name in LINK_TABLES | TYPE_TABLES | SHARING_TABLES
+        is_taken = name in EXTRAS or name in _TAKEN
         put_named("observation array", name, is_taken, len(EXTRAS), [(write_extra, function)])
         EXTRAS[name] = RegisteredArray(len(EXTRAS), tuple(columns), rows)
         return function

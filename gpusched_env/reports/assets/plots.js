@@ -5,6 +5,7 @@ window.gpusched = window.gpusched || {};
   // Okabe and Ito, "Color Universal Design" (2008), without the yellow, which is too pale for lines on white.
   const LINES = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "black"];
   const DASHES = ["solid", "dash", "dot", "dashdot"];
+  const PATTERNS = ["", "/", "x", "."]; // of areas, where there are more of them than colours
   const UNITS = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
   const TICKS = [[1e-3, "1 ms"], [0.01, "10 ms"], [0.1, "0.1 s"], [1, "1 s"], [3, "3 s"], [10, "10 s"], [30, "30 s"], [60, "1 min"],
     [180, "3 min"], [600, "10 min"], [1800, "30 min"], [3600, "1 h"], [10800, "3 h"], [36000, "10 h"], [86400, "1 d"], [259200, "3 d"],
@@ -105,6 +106,28 @@ window.gpusched = window.gpusched || {};
         xaxis: gpusched.axis(`time since the first arrival [${unit[0]}]`, { anchor: "y2" }),
         yaxis: gpusched.axis("GPUs held [%]", { range: [0, Math.max(102, ...lines.flatMap((line) => line.held.value))], domain: [0.54, 1] }),
         yaxis2: gpusched.counts("jobs waiting", lines.flatMap((line) => line.waiting.value), { domain: [0, 0.46] }),
+      });
+      return { traces, layout };
+    });
+  };
+
+  /* line: {label, shares: {at_s, tenants: [{label, value}]}} */
+  gpusched.tenantShares = function (element, line) {
+    return gpusched.draw(element, () => {
+      const { at_s, tenants } = line.shares;
+      const unit = gpusched.unitFor(at_s[at_s.length - 1] || 0);
+      const traces = tenants.map((tenant, number) => ({
+        type: "scatter", mode: "lines", stackgroup: "tenants", name: gpusched.brief(tenant.label),
+        x: at_s.map((time) => time / unit[1]), y: tenant.value,
+        line: { shape: "hv", width: 0.5, color: gpusched.lineStyle(number).color },
+        fillpattern: { shape: PATTERNS[Math.floor(number / LINES.length) % PATTERNS.length] },
+        hovertemplate: "%{y:.1f} % of the GPUs",
+      }));
+      const layout = gpusched.layout({
+        height: height(tenants.length), showlegend: true, legend: legend(tenants.length + 1),
+        title: { text: gpusched.brief(line.label), font: { size: 13 } },
+        xaxis: gpusched.axis(`time since the first arrival [${unit[0]}]`, {}),
+        yaxis: gpusched.axis("GPUs held [%]", { range: [0, 102] }),
       });
       return { traces, layout };
     });

@@ -5,6 +5,9 @@ document.addEventListener("DOMContentLoaded", () => {
   const gpusched = window.gpusched;
   gpusched.distributions(document.getElementById("distributions"), data.lines);
   gpusched.overTime(document.getElementById("over-time"), data.lines);
+  document.querySelectorAll("[data-tenants]").forEach((element) => {
+    gpusched.tenantShares(element, data.lines[Number(element.dataset.tenants)]);
+  });
   const load = (key) => Promise.resolve(data.runs[Number(key)]);
   gpusched.viewer(document.getElementById("viewer"), load, { left: "0", right: data.runs.length > 1 ? "1" : "" });
 });
