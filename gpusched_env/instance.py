@@ -348,7 +348,8 @@ class Instance:
         if self.workload.sizes is not None:
             raise ScenarioError("partitions: jobs with several sizes cannot be divided into partitions; give each one")
         tree, leaf = self.tenancy
-        return node_sets(self.partitions, self.cluster, self.workload, np.array(tree.names)[leaf])
+        names = np.array(tree.names)
+        return node_sets(self.partitions, self.cluster, self.workload, names[leaf], names[tree.leaves].tolist())
 
     @cached_property
     def usable_nodes(self) -> np.ndarray | None:

@@ -186,12 +186,15 @@ class NodeSets(NamedTuple):
         return self.belongs & ~shut
 
 
-def node_sets(rules: Partitions, cluster: Cluster, workload: Workload, leaves: np.ndarray) -> NodeSets:
+def node_sets(
+    rules: Partitions, cluster: Cluster, workload: Workload, leaves: np.ndarray, known: Sequence[str]
+) -> NodeSets:
     """Compile partitions and reservations for the jobs of a workload.
 
     Parameters
     ----------
     leaves : str [J], name of each job's tenant
+    known : names of all leaves of the tree of tenants, also of those without jobs
 
     Raises
     ------
@@ -203,8 +206,8 @@ def node_sets(rules: Partitions, cluster: Cluster, workload: Workload, leaves: n
     partition = _partition_of(rules, partitions, workload)
     for item in rules.reservations:
         for name in item.tenants:
-            if name not in leaves:
-                raise ScenarioError(f"reservation {item.name!r}: {unknown_name('tenant', name, np.unique(leaves))}")
+            if name not in known:
+                raise ScenarioError(f"reservation {item.name!r}: {unknown_name('tenant', name, known)}")
     rights = [np.isin(leaves, item.tenants) for item in rules.reservations]
     found, of_job = np.unique(np.stack([partition, *rights]), axis=1, return_inverse=True)
     inside = np.array([_nodes_of(f"partition {p.name!r}", p.nodes, p.gpu_type, cluster) for p in partitions])

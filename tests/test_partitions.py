@@ -20,13 +20,14 @@ from gpusched_env.metrics import validate
 from gpusched_env.partitions import Partition, Partitions, Reservation
 from gpusched_env.scenarios import get_scenario, load_scenario, scenario_from_dict
 from gpusched_env.simulator import Outcome, Simulation, simulate
+from gpusched_env.tenants import Tenant, Tenants
 from gpusched_env.workload import Profiles
 
 FREE = Semantics(checkpoint_s=0.0, restore_s=0.0)
 SCHEDULERS = (
     "fifo", "fifo-skip", "fifo-easy", "sjf", "srtf", "las", "tiresias", "slurm",
     "slurm:backfill=easy", "slurm:preempt=class", "kueue", "drf", "fair", "capacity", "themis-lite",
-    "random", "learned",
+    "random", "learned", "volcano", "kai", "kueue-reclaim", "kueue-fair",
 )  # fmt: skip
 
 
@@ -83,6 +84,14 @@ def test_a_reservation_is_open_to_its_tenants_only() -> None:
     instance = Instance(Cluster.parse("2x4"), workload, semantics=FREE, partitions=lab)
     log = simulate(instance, make_scheduler("fifo-skip"))
     assert [(job, begin) for job, _, begin, _ in held(instance, log)] == [(0, 0.0), (1, 15.0)]
+
+
+def test_a_reservation_may_name_a_tenant_that_has_no_jobs() -> None:
+    workload = Workload.from_columns([0.0], [4], [10.0], attributes={"tenant": np.array(["guests"])})
+    lab = Partitions(reservations=(Reservation("lab", 0.0, 15.0, nodes="0", tenants=("lab",)),))
+    tree = Tenants((Tenant("lab"), Tenant("guests")))
+    instance = Instance(Cluster.parse("2x4"), workload, semantics=FREE, partitions=lab, tenants=tree)
+    assert held(instance, simulate(instance, make_scheduler("fifo"))) == [(0, {1}, 0.0, 10.0)]
 
 
 def test_with_rounds_gangs_leave_at_the_last_round_before_the_reservation() -> None:

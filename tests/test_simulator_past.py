@@ -7,9 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpusched_env.baselines import make_scheduler
+from gpusched_env.cluster import Cluster
 from gpusched_env.errors import GpuschedError
+from gpusched_env.instance import Instance, Semantics
 from gpusched_env.metrics import job_times, validate
 from gpusched_env.simulator import Lease, Move, Preempt, Scheduler, Simulation, Start, begin, moves_of, simulate
+from gpusched_env.workload import Workload
 
 # Schedulers without a memory, so that one that begins at the cut decides as one that has seen the past.
 MEMORYLESS = (
@@ -104,6 +107,16 @@ def test_changed_run_times_keep_what_has_been_done():
     run.run(make_scheduler("fifo"))
     times = job_times(instance, run.log())
     assert times["finish_s"].tolist() == [40.0, 30.0, 47.0]
+
+
+def test_changed_run_times_keep_time_limits():
+    # Both jobs have run for 30 s. Job 0 is killed at its limit of 60 s; job 1 ends earlier.
+    workload = Workload.from_columns([0.0, 0.0], [2, 2], [50.0, 50.0], estimate_s=[60.0, 60.0])
+    instance = Instance(Cluster.parse("1x4"), workload, semantics=Semantics(kill_at_limit=True))
+    run = begin(instance, [Move(0.0, Start(0, gpus=(0, 1))), Move(0.0, Start(1, gpus=(2, 3)))], 30.0)
+    run.change_run_times(np.array([100.0, 40.0]))
+    run.run(make_scheduler("fifo"))
+    assert job_times(instance, run.log())["finish_s"].tolist() == [60.0, 40.0]
 
 
 @pytest.mark.parametrize("times", [[1.0], [1.0, 0.0], [1.0, np.inf], [np.nan, 1.0]])

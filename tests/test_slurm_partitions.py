@@ -98,6 +98,21 @@ def test_with_preempt_tier_a_job_preempts_those_of_lower_tiers_on_its_nodes(pree
     assert log.events["job"][log.events["kind"] == PREEMPT].tolist() == ([0] if preempt == "tier" else [])
 
 
+def test_a_job_that_cannot_start_before_a_reservation_preempts_nobody() -> None:
+    """Job 1 may run for 200 s, so it cannot begin before the reservation from 100 s to 150 s."""
+    parts = (Partition("low"), Partition("high", tier=2))
+    rules = Partitions(parts, (Reservation("maintenance", 100.0, 150.0),))
+    workload = Workload.from_columns(
+        [0.0, 10.0], [4, 4], [50.0, 20.0], estimate_s=[60.0, 200.0],
+        attributes={"partition": np.array(["low", "high"])},
+    )  # fmt: skip
+    instance = Instance(Cluster.parse("1x4"), workload, semantics=Semantics(checkpoint_s=0.0), partitions=rules)
+    log = simulate(instance, make_scheduler("slurm:preempt=tier"))
+    validate(instance, log)
+    assert not (log.events["kind"] == PREEMPT).any()
+    assert job_times(instance, log)["finish_s"].tolist() == [50.0, 170.0]
+
+
 def test_the_partition_is_a_factor_of_the_priority() -> None:
     parts = Partitions((Partition("a", priority=1.0), Partition("b", priority=2.0)))
     rows = [("a", 2, 10.0), ("a", 2, 10.0), ("b", 2, 10.0)]

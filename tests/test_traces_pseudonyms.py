@@ -34,10 +34,10 @@ SECRETS = [
     *("90017", "90018", "90019", "90020", "90021", "90022", "77001"),
 ]
 OWN = """\
-JobID,User,submit_time,num_gpus,run_time,host
-zebra17,xenia,5,2,60,nodeq1
-zebra18,bobby,6,4,60,nodeq2
-zebra19,xenia,7,4,60,nodeq2
+JobID,User,submit_time,num_gpus,run_time,State,host
+zebra17,xenia,5,2,60,COMPLETED,nodeq1
+zebra18,bobby,6,4,60,CANCELLED by 77001,nodeq2
+zebra19,xenia,7,4,60,COMPLETED,nodeq2
 """
 
 
@@ -83,9 +83,10 @@ def test_pseudonyms_are_stable_under_one_key_only(tmp_path: Path) -> None:
 
 def test_an_own_csv_has_no_names_left(tmp_path: Path) -> None:
     before, after, text = workloads(tmp_path, "csv", OWN)
-    check(before, after, {"user", "original_id"})
+    check(before, after, {"user", "original_id", "status"})
     assert not [secret for secret in SECRETS if secret in text]
-    assert text.startswith("submit_time,num_gpus,run_time,JobID,User\n")
+    assert text.startswith("submit_time,num_gpus,run_time,JobID,User,State\n")
+    assert after.attributes["status"].tolist() == ["COMPLETED", "CANCELLED", "COMPLETED"]
 
 
 @pytest.mark.parametrize("name", ["kueue", "kubernetes", "volcano"])

@@ -139,6 +139,12 @@ def test_weights_become_lines_that_the_reader_of_slurm_conf_reads_back(tmp_path)
     told = read_slurm_cluster(path)[0].scheduling
     assert dict(told.weights) == {"age": 400.0, "fairshare": 1000.0, "jobsize": 30.0, "qos": 60.0}
     assert (told.favor_small, told.backfill, told.half_life_s) == (True, False, 604_800.0)
+    other = slurm_conf(dataclasses.replace(twin, scheduler="slurm:age_weight=10"))  # a policy that knows no QOS
+    assert "PriorityWeightQOS=0\n" in other
+    assert "high" not in other
+    half = slurm_conf(dataclasses.replace(twin, scheduler="slurm:qos_weight=30"))
+    assert "PriorityWeightQOS=30\n" in half
+    assert "high 1000\n" in half
     with pytest.raises(GpuschedError, match="only that of the scheduler slurm"):
         slurm_conf(Twin("slurm:x", "fifo", twin.pools))
 
@@ -165,6 +171,8 @@ def test_the_commands_lead_from_an_example_to_a_report(tmp_path):
         "--report", page, "--csv", tmp_path / "out.csv",
     )  # fmt: skip
     assert "fifo-skip, + 4x8@H100, load x 1.2" in told
+    wrong = CliRunner().invoke(app, ["twin", "compare", str(twin), "--speed", "H10=2"])
+    assert "unknown GPU type 'H10'" in str(wrong.output) + str(wrong.exception)
     text = page.read_text(encoding="utf-8")
     for words in ("Summary", "Who wins and who loses", "GPU hours", "How far to trust", "vision/v00"):
         assert words in text

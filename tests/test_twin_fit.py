@@ -14,7 +14,8 @@ from gpusched_env.tenants import Tenant, Tenants
 from gpusched_env.traces import read_workload
 from gpusched_env.twin import Pool, Score, Twin, read_twin, write_twin
 from gpusched_env.twin.example import CLUSTER, POLICY, QOS_CLASSES, example_jobs, example_twin, write_example
-from gpusched_env.twin.fitting import fit_twin
+from gpusched_env.twin.fitting import Policy, fit_twin
+from gpusched_env.twin.model import leaf_names
 from gpusched_env.twin.recorded import Recorded
 from gpusched_env.twin.remaining import find_remainders
 from gpusched_env.twin.replay import replayed_starts
@@ -147,6 +148,7 @@ def test_a_twin_is_read_as_it_was_written(tmp_path):
     [
         ("no json", "not a twin"),
         ("[]", "must be a table"),
+        ("[" * 100_000, "not a twin"),
         ('{"log": "x", "scheduler": "slurm"}', "'pools' is missing"),
         ('{"log": "x", "scheduler": "slurm", "pools": []}', "pools is empty"),
         ('{"log": "x", "scheduler": "slurm", "pools": [{"name": "a", "groups": []}]}', "no machines"),
@@ -192,6 +194,23 @@ def test_logs_and_arguments_that_do_not_fit_are_refused():
         fit_twin(log, one_pool("1x4").pools, fit_part=0.0)
     with pytest.raises(ScenarioError, match="exactly one pool"):
         Twin("x", "slurm", (Pool("a", (NodeGroup(1, 1),)), Pool("b", (NodeGroup(1, 1),), ("b",))))
+
+
+def test_a_user_without_an_account_may_have_the_name_of_an_account():
+    names = {"account": ["root", "", "", "bio"], "user": ["root", "root", "", ""]}
+    log = log_of([0, 5, 6, 7], [4, 4, 4, 4], [10, 10, 10, 10], [0, 5, 14, 23], **names)
+    assert leaf_names(log, ("account", "user")).tolist() == ["root/root", "/root", "all", "bio/"]
+    twin = fit_twin(log, one_pool("1x4").pools)
+    assert {tenant.name: tenant.parent for tenant in twin.tenants.tree} == {
+        "root": "", "root/root": "root", "/root": "", "all": "", "bio": "", "bio/": "bio",
+    }  # fmt: skip
+
+
+def test_a_known_half_life_is_kept_if_the_log_does_not_tell_another_one():
+    log = log_of([0, 5, 6], [4, 4, 4], [10, 10, 10], [0, 5, 14], user=["ana", "bo", "ana"])
+    start = Policy(aging=Aging(decay_half_life_s=172_800.0))
+    assert "decay_half_life_s=172800" in fit_twin(log, one_pool("1x4").pools, start=start).scheduler
+    assert "decay_half_life_s" not in fit_twin(log, one_pool("1x4").pools).scheduler
 
 
 def test_partitions_on_their_own_machines_are_scored_apart():

@@ -2,6 +2,7 @@
 
 import csv
 import math
+from datetime import datetime
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from gpusched_env.cli.app import app
+from gpusched_env.cli.forecasting import _history
 from gpusched_env.cluster import Cluster
 from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.twin.backtest import Scored, backtest, coverage, played, with_limits
@@ -297,6 +299,7 @@ def test_backtests_need_snapshots_on_both_sides():
 # --- commands
 
 
+DAY = "2025-03-10"
 SACCT = "JobID|User|Account|Partition|Submit|Start|End|Elapsed|Timelimit|State|AllocTRES"
 QUEUE = """JOBID|USER|STATE|TIME|TIME_LIMIT|SUBMIT_TIME|START_TIME|NODES|NODELIST|REASON|TRES_PER_NODE
 901|u1|RUNNING|1:00:00|4:00:00|2025-03-10T10:00:00|2025-03-10T11:00:00|1|g1|None|gres/gpu:8
@@ -342,6 +345,17 @@ def test_the_command_forecasts_each_queued_job(files):
         assert float(row["low_s"]) <= float(row["median_s"]) <= float(row["high_s"])
 
 
+def test_the_history_has_no_jobs_that_had_not_ended_by_the_snapshot(tmp_path):
+    """Job 2 arrives at 10:00, but waits until 12:00, so at 11:30 nobody knows that it runs for 5 min."""
+    rows = [
+        f"1|u|a|gpu|{DAY}T09:00:00|{DAY}T09:00:00|{DAY}T09:10:00|00:10:00|04:00:00|COMPLETED|gres/gpu=4",
+        f"2|u|a|gpu|{DAY}T10:00:00|{DAY}T12:00:00|{DAY}T12:05:00|00:05:00|04:00:00|COMPLETED|gres/gpu=4",
+    ]
+    (tmp_path / "jobs.txt").write_text("\n".join([SACCT, *rows]) + "\n")
+    now_s = (datetime.fromisoformat(f"{DAY}T11:30:00") - datetime(1970, 1, 1)).total_seconds()
+    assert _history(f"slurm:{tmp_path / 'jobs.txt'}", now_s).workload.jobs["duration_s"].tolist() == [600.0]
+
+
 def test_wrong_calls_are_told(files):
     base = ["forecast", "--history", f"slurm:{files / 'jobs.txt'}", "--snapshot"]
     queue = f"squeue:{files / 'queue.txt'}"
@@ -368,3 +382,10 @@ def test_the_command_calibrates(tmp_path):
     assert result.exit_code == 0, result.output
     assert "80 % intervals on" in result.output
     assert read_calibration(tmp_path / "c.json").jobs > 0
+    late = run_command(
+        "calibration", f"helios:{tmp_path / 'log.csv'}", "--cluster", "1x8", "--draw-limits", "--first", 8, "--fit", 1,
+        "--held", 1, "--every", 100, "--futures", 2, "--output", tmp_path / "late.json",
+    )  # fmt: skip
+    assert late.exit_code != 0
+    assert "choose --first, --fit, --held" in str(late.output) + str(late.exception)
+    assert not (tmp_path / "late.json").exists()

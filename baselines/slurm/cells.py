@@ -15,7 +15,7 @@ from gpusched_env.baselines.slurm.state import SlurmState
 from gpusched_env.cluster import MACHINE
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.placement.placing import reserve
-from gpusched_env.core.placement.taking import unable, unreserve
+from gpusched_env.core.placement.taking import unreserve
 from gpusched_env.core.state import CHECKPOINTING, Run
 
 FOREVER_S: Final = 1e12  # [s] longest time limit for which slots are counted
@@ -167,26 +167,29 @@ def first_room_in_cells(sim: Run, plan: SlurmState, row: int, begin: int, length
 
 
 @kernel(lazy=True)
+def can_start_in(sim: Run, plan: SlurmState, row: int, cell: int) -> bool:
+    """Return whether a job may use a cell, and no reservation needs it now or before the time limit of the job."""
+    now_s = sim.world["clock_s"]
+    end_s = now_s + max(plan.limit_s[row] - sim.jobs[row]["service_s"], 0.0)
+    group = sim.class_set[sim.jobs[row]["job_class"]]
+    if not may_use(sim, plan, row, cell):
+        return False
+    for r in range(len(plan.closes_s)):
+        if plan.holds_cell[r, cell] and sim.barred[r, group] and plan.closes_s[r] < end_s and plan.opens_s[r] > now_s:
+            return False
+    return True
+
+
+@kernel(lazy=True)
 def room_now(sim: Run, plan: SlurmState, row: int) -> int:
     """Write the free GPUs of each cell that no reservation needs before the limit of a job to ``room``.
 
     Returns their sum. The main pass looks at no plans.
     """
-    now_s = sim.world["clock_s"]
-    end_s = now_s + max(plan.limit_s[row] - sim.jobs[row]["service_s"], 0.0)
-    group = sim.class_set[sim.jobs[row]["job_class"]]
     count_free(sim, plan)
     total = 0
     for cell in range(len(plan.room)):
-        plan.room[cell] = plan.unused[cell] if may_use(sim, plan, row, cell) else 0
-        for r in range(len(plan.closes_s)):
-            if (
-                plan.holds_cell[r, cell]
-                and sim.barred[r, group]
-                and plan.closes_s[r] < end_s
-                and plan.opens_s[r] > now_s
-            ):
-                plan.room[cell] = 0
+        plan.room[cell] = plan.unused[cell] if can_start_in(sim, plan, row, cell) else 0
         total += plan.room[cell]
     return total
 
@@ -275,13 +278,12 @@ def fits_now(sim: Run, plan: SlurmState, row: int) -> bool:
 
 
 @kernel(lazy=True)
-def useful_gpus(sim: Run, row: int, number: int) -> int:
-    """Count the GPUs of a gang that a job could use."""
-    kind = sim.jobs[row]["job_class"]
+def useful_gpus(sim: Run, plan: SlurmState, row: int, number: int) -> int:
+    """Count the GPUs of a gang that a job could use, also until its time limit."""
     count = 0
     seat = sim.replicas[number]["first_gpu"]
     while seat >= 0:
-        if not unable(sim, kind, sim.gpu_node[seat % sim.world["gpus"]]):
+        if can_start_in(sim, plan, row, plan.cell_of[sim.gpu_node[seat % sim.world["gpus"]]]):
             count += 1
         seat = sim.gpu_next[seat]
     return count
@@ -293,5 +295,5 @@ def needed(sim: Run, plan: SlurmState, row: int) -> int:
     lacks = sim.jobs[row]["gpus"] - room_now(sim, plan, row)
     for i in range(sim.world["running"]):
         if sim.replicas[sim.running[i]]["phase"] == CHECKPOINTING:
-            lacks -= useful_gpus(sim, row, sim.running[i])
+            lacks -= useful_gpus(sim, plan, row, sim.running[i])
     return lacks

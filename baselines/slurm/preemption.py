@@ -28,7 +28,7 @@ def goes_first(sim: Run, plan: SlurmState, one: int, other: int) -> bool:
 def freed_by(sim: Run, plan: SlurmState, row: int, victim: int) -> int:
     """Return the GPUs of a running job that a waiting job could use [GPU]."""
     number = sim.jobs[victim]["replica"]
-    return useful_gpus(sim, row, number) if plan.memory["divided"] else sim.replicas[number]["gpus"]
+    return useful_gpus(sim, plan, row, number) if plan.memory["divided"] else sim.replicas[number]["gpus"]
 
 
 @kernel

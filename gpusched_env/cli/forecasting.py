@@ -117,6 +117,7 @@ def calibration(
 
     Example: gpusched twin calibration slurm:jobs.txt --twin twin.json --output calibration.json
     """
+    from gpusched_env.errors import GpuschedError
     from gpusched_env.traces import read_trace
     from gpusched_env.twin.backtest import WEEK_S, Scored, backtest, played, with_limits
     from gpusched_env.twin.futures import Options
@@ -137,6 +138,12 @@ def calibration(
     begin_s = first * WEEK_S
     split_s, end_s = begin_s + fit * WEEK_S, begin_s + (fit + held) * WEEK_S
     found = backtest(run, setting, begin_s, split_s, end_s, every * HOUR_S, options, tell)
+    if not found.fitted or not found.held:
+        last = float(workload.jobs["arrival_s"].max()) / WEEK_S
+        raise GpuschedError(
+            f"{log}: {found.fitted:,} queued jobs in the weeks of --fit and {found.held:,} in those of --held, and "
+            f"both need some. Jobs arrive for {last:.1f} weeks: choose --first, --fit, --held and --every to suit"
+        )
     print(
         f"80 % intervals on {found.held:,} jobs of {found.snapshots} held-back snapshots: cover {found.raw:.1%} as "
         f"sampled, {found.calibrated:.1%} calibrated (factors {found.calibration.above:.2f} above and "
@@ -200,13 +207,16 @@ def _history(source: str, now_s: float) -> History:
     from gpusched_env.traces import read_trace
     from gpusched_env.traces.parsing.columns import EPOCH
     from gpusched_env.twin.history import History
+    from gpusched_env.twin.model import WAIT
 
     workload, report = read_trace(source)
     print(report.describe())
     if not report.origin:
         raise GpuschedError(f"--history {source}: this format tells no dates; use one that does, such as slurm")
     origin_s = float((np.datetime64(report.origin) - np.datetime64(EPOCH)) / np.timedelta64(1, "s"))
-    ended = np.flatnonzero(origin_s + workload.jobs["arrival_s"] + workload.jobs["duration_s"] <= now_s)
+    wait_s = workload.attributes.get(WAIT, 0.0)
+    end_s = origin_s + workload.jobs["arrival_s"] + wait_s + workload.jobs["duration_s"]
+    ended = np.flatnonzero(end_s <= now_s)
     if not len(ended):
         raise GpuschedError(f"--history {source}: no job had ended by the time of the snapshot; check both dates")
     return History(workload.select(ended), origin_s)

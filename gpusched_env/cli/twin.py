@@ -195,6 +195,7 @@ def compare(
     from gpusched_env.cli.console import show
     from gpusched_env.cli.outputs import check_output, check_report
     from gpusched_env.cli.parsing import chosen_schedulers
+    from gpusched_env.errors import GpuschedError, unknown_name
     from gpusched_env.files import write_whole
     from gpusched_env.traces import read_workload
     from gpusched_env.twin import read_twin
@@ -208,7 +209,12 @@ def compare(
     twin = read_twin(path)
     if speed:
         twin = dataclasses.replace(twin, gpu_speeds={**twin.gpu_speeds, **_speeds(speed)})
-    found = compare_policies(settings_of(twin, read_workload(log or twin.log), add_nodes, load), specs, workers)
+    settings = settings_of(twin, read_workload(log or twin.log), add_nodes, load)
+    known = {group.gpu_type for pool in settings[-1].twin.pools for group in pool.groups}
+    for name in _speeds(speed or []):
+        if name not in known:
+            raise GpuschedError(f"--speed: {unknown_name('GPU type', name, sorted(known))}")
+    found = compare_policies(settings, specs, workers)
     from gpusched_env.cli.console import plain_table
 
     header, *rows = comparison_rows(found)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from gpusched_env.core.due import set_due
+from gpusched_env.core.events import set_end
 from gpusched_env.core.handle import Handle, array, kernel
-from gpusched_env.core.network.settling import finish_time
 from gpusched_env.core.state import ACTIVE, FINISHED, FUTURE, REFUSED, RUNNING, Run
 
 
@@ -37,5 +37,6 @@ def change_run_times(sim: Run, given: RunTimes) -> None:
             number = job["replica"]
             r = sim.replicas[number]
             if r["phase"] == ACTIVE:
-                r["until_s"] = max(finish_time(sim, r["since_s"], job["remaining"], r["iteration_s"]), w["clock_s"])
+                set_end(sim, number, r["since_s"])
+                r["until_s"] = max(r["until_s"], w["clock_s"])
                 set_due(sim, number)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -79,7 +80,7 @@ def known_policy(slurm: SlurmCluster) -> Policy:
     aging = Aging(
         max_age_s=max(told.max_age_s, MINUTE_S),
         fair_share="classic" if "NO_FAIR_TREE" in flags else "tree",
-        decay_half_life_s=told.half_life_s,
+        decay_half_life_s=told.half_life_s if math.isfinite(told.half_life_s) else 0.0,
         calc_period_s=max(told.calc_period_s, 1.0),
     )
     policy = Policy(aging=aging, backfill="conservative" if told.backfill else "none")
@@ -115,7 +116,8 @@ def slurm_conf(twin: Twin) -> str:
         )
     largest = max(pool.cluster.gpus for pool in twin.pools)
     size = rules.size_weight * twin.gpus / largest
-    qos, partition = (max(classes.values(), default=0.0) for classes in (twin.classes, twin.partition_classes))
+    scale = rules.qos_weight / twin.class_most if twin.class_most else 0.0
+    qos, partition = (scale * max(one.values(), default=0.0) for one in (twin.classes, twin.partition_classes))
     if not twin.class_most:
         qos = rules.qos_weight
     lines = [
@@ -149,11 +151,11 @@ def slurm_conf(twin: Twin) -> str:
         )
     if qos:
         lines.append("# Priorities of QOS, relative to each other (sacctmgr modify qos NAME set Priority=N):")
-        lines += [f"#   {_word(name)} {1000 * value / qos:.0f}" for name, value in sorted(twin.classes.items())]
+        lines += [f"#   {_word(name)} {1000 * scale * value / qos:.0f}" for name, value in sorted(twin.classes.items())]
     if partition:
         lines.append("# PriorityJobFactor of the partitions, relative to each other (on the lines PartitionName=...):")
         lines += [
-            f"#   {_word(name)} {1000 * value / partition:.0f}"
+            f"#   {_word(name)} {1000 * scale * value / partition:.0f}"
             for name, value in sorted(twin.partition_classes.items())
         ]
     return "".join(f"{line}\n" for line in lines)

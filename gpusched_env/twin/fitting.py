@@ -165,7 +165,8 @@ def _revealed(twin: Twin, first: Workload, policy: Policy, split_s: float, seed:
     """Return the policy with the weights that the order of starts reveals, and with the best half-life."""
     problems = twin.problems(first)
     best: tuple[float, Policy] | None = None
-    for days in HALF_LIVES_D if twin.tenants is not None else HALF_LIVES_D[:1]:
+    half_lives_d = tuple(dict.fromkeys((policy.aging.decay_half_life_s / DAY_S, *HALF_LIVES_D)))
+    for days in half_lives_d if twin.tenants is not None else half_lives_d[:1]:
         aging = dataclasses.replace(policy.aging, decay_half_life_s=days * DAY_S)
         parts = []
         for problem in problems:

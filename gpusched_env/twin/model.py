@@ -291,12 +291,14 @@ def partitions_of(workload: Workload) -> np.ndarray:
 
 
 def leaf_names(workload: Workload, columns: tuple[str, ...]) -> np.ndarray:
-    """Return these attributes of each job, joined by "/"; ``ALL`` where all are empty or missing; str [J]."""
-    texts = np.full(len(workload), "")
-    for column in columns:
-        if column in workload.attributes:
-            values = workload.attributes[column].astype(str)
-            texts = np.strings.add(np.strings.add(texts, np.where(texts == "", "", "/")), values)
+    """Return these attributes of each job, joined by "/"; ``ALL`` where all are empty or missing; str [J].
+
+    A user without an account is ``/user``, because an account may have the same name.
+    """
+    told = [workload.attributes[column].astype(str) for column in columns if column in workload.attributes]
+    texts = told[0] if told else np.full(len(workload), "")
+    for values in told[1:]:
+        texts = np.strings.add(np.strings.add(texts, "/"), values)
     return np.where(np.strings.strip(texts, "/") == "", ALL, texts)
 
 
@@ -323,7 +325,7 @@ def read_twin(path: str | Path) -> Twin:
 
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ScenarioError(f"{path}: not a twin ({error}); write one with gpusched twin fit") from error
     if isinstance(data, dict) and isinstance(score := data.get("score"), dict):
         groups = score.get("groups")

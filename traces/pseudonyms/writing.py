@@ -126,10 +126,15 @@ def _own_csv(path: Path, names: Pseudonyms, mapping: Mapping[str, str]) -> tuple
     def lines() -> Iterator[str]:
         yield _csv_line(columns)
         for _, texts in csv_rows(path, columns):
-            roles = [OWN_NAMES.get(role, "") for role in found]
-            yield _csv_line([names.name(role, text) if role else text for role, text in zip(roles, texts, strict=True)])
+            yield _csv_line([_own_value(names, role, text) for role, text in zip(found, texts, strict=True)])
 
     return lines(), f"columns {', '.join(lost)}" if lost else "nothing"
+
+
+def _own_value(names: Pseudonyms, role: str, text: str) -> str:
+    if role == "status":
+        return CANCELLED.sub(r"\1", text)
+    return names.name(OWN_NAMES[role], text) if role in OWN_NAMES else text
 
 
 class _Line:
