@@ -166,14 +166,15 @@ def small(folder: Path, **changes: Any) -> TrainingConfig:
 WINDOWS: dict[str, Any] = dict(
     queue_window=3, running_window=2, rules=("spread", "pack"), delays_s=(60.0,), queue_order="arrival",
     running_order="start", clairvoyant=False, migration=True, lease_s=600.0, least_run_s=90.0,
-    partner_window=3, sub_batches=2, pair_benefit=False, extras=(), sizes=(1, 2),
+    partner_window=3, sub_batches=2, pair_benefit=False, extras=(), sizes=(1, 2), tenant_window=3, limits=True,
 )  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(Windows)])
 def test_every_field_of_windows_is_a_setting_that_is_saved(name: str, tmp_path: Path) -> None:
     orders = {name: WINDOWS[name] for name in ("queue_order", "running_order")}  # the default ones need run times
-    config = TrainingConfig(**orders | {name: WINDOWS[name]})
+    needed = {"tenant_window": WINDOWS["tenant_window"]} if name == "limits" else {}
+    config = TrainingConfig(**orders | needed | {name: WINDOWS[name]})
     (tmp_path / "config.json").write_text(json.dumps({"training": dataclasses.asdict(config)}))
     windows = LearnedScheduler(str(tmp_path / "model.npz")).windows
     assert getattr(windows, name) == WINDOWS[name]
