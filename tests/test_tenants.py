@@ -192,6 +192,14 @@ def test_a_refused_job_demands_nothing_more() -> None:
     assert max_min_distance(instance, log) == 0.0
 
 
+def test_what_exceeds_the_quota_and_what_may_be_borrowed_is_a_violation() -> None:
+    workload = jobs_of(["a", "b"], [0.0, 0.0], [3, 1], [100.0, 50.0])
+    tenants = Tenants((Tenant("a", quota=1, borrow=1), Tenant("b", quota=1)))
+    instance = Instance(Cluster.parse("1x4"), workload, tenants=tenants)
+    a, b = tenant_times(instance, simulate(instance, make_scheduler("fifo")))
+    assert (a["borrowed_gpu_s"], a["violation_gpu_s"], b["violation_gpu_s"]) == (200.0, 100.0, 0.0)
+
+
 def test_killed_jobs_are_those_of_their_tenant() -> None:
     attributes, limits = {"tenant": np.array(["a", "b"])}, [50.0, 200.0]
     workload = Workload.from_columns([0.0, 0.0], [1, 1], [100.0, 100.0], attributes=attributes, estimate_s=limits)

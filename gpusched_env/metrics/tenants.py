@@ -32,7 +32,7 @@ TENANT_TIMES_DTYPE: Final = np.dtype(
         ("fair", "<f8"),  # share of its finished jobs with rho <= 1
         ("borrowed_gpu_s", "<f8"),  # [GPU s] held beyond its quota
         ("unused_gpu_s", "<f8"),  # [GPU s] of its quota not held while it had waiting jobs
-        ("violation_gpu_s", "<f8"),  # [GPU s] held beyond its limit ``most``
+        ("violation_gpu_s", "<f8"),  # [GPU s] held beyond its limit: ``most``, or quota + ``borrow``
         ("reclaims", "<i8"),  # times at which its jobs asked for GPUs of its quota that others held
         ("mean_reclaim_s", "<f8"),  # [s] until it then held its quota, or as much of it as it asked for; NaN = none
         ("max_reclaim_s", "<f8"),  # [s]
@@ -71,11 +71,11 @@ def tenant_times(instance: Instance, log: EventLog) -> np.ndarray:
     held_s, held = usage(instance, log)
     waits = np.diff(held_s, append=end_s)
     demand = _demand(instance, log, times, held_s)
-    killed = killed_jobs(instance, log)
+    killed, limits = killed_jobs(instance, log), tree.limits
     for i, row in enumerate(leaves.tolist()):
         jobs = leaf == row
         done = jobs & ~np.isnan(times["finish_s"])
-        quota, most = int(tree.quota[row]), int(tree.most[row])
+        quota = int(tree.quota[row])
         jct = times["jct_s"][done]
         some = bool(done.any())
         line = table[i]
@@ -91,7 +91,7 @@ def tenant_times(instance: Instance, log: EventLog) -> np.ndarray:
         line["fair"] = (rho[done] <= FAIR).mean() if some else np.nan
         line["borrowed_gpu_s"] = total(np.maximum(held[i] - quota, 0) * waits)
         line["unused_gpu_s"] = total(np.maximum(np.minimum(quota, demand[i]) - held[i], 0) * waits)
-        line["violation_gpu_s"] = total(np.maximum(held[i] - most, 0) * waits) if most >= 0 else 0.0
+        line["violation_gpu_s"] = total(np.maximum(held[i] - limits[row], 0) * waits)
         spells = _spells(held[i] < np.minimum(quota, demand[i]), held_s, end_s)
         line["killed"] = killed[jobs].sum()
         line["reclaims"] = len(spells)
