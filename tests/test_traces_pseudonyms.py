@@ -104,6 +104,20 @@ def test_objects_have_no_names_left(tmp_path: Path, name: str) -> None:
         assert not re.findall(r"xenia|zebra|team", written)
 
 
+def test_a_reason_that_is_a_text_is_left_out(tmp_path: Path) -> None:
+    times = {"creationTimestamp": "2025-03-03T09:00:00Z", "name": "w1"}
+    conditions = [
+        {"type": "Finished", "status": "True", "reason": reason, "lastTransitionTime": "2025-03-03T10:00:00Z"}
+        for reason in ("JobFinished", "stopped by xenia")
+    ]
+    text = json.dumps({"kind": "Workload", "metadata": times, "status": {"conditions": conditions}})
+    (tmp_path / "in.json").write_text(text)
+    pseudonymise("kueue", tmp_path / "in.json", tmp_path / "out.json", Pseudonyms(KEY))
+    written = (tmp_path / "out.json").read_text()
+    assert "JobFinished" in written
+    assert "xenia" not in written
+
+
 def test_nodes_and_quotas_have_no_names_left(tmp_path: Path) -> None:
     node = {
         "kind": "Node",

@@ -55,6 +55,7 @@ ALLOWED: Final = frozenset(
 )
 MARKS: Final = ("labels", "annotations", "nodeSelector")  # tables whose keys are the users' own
 QUANTITIES: Final = ("resourceUsage", "requests", "limits", "allocatable")  # tables whose keys are resources
+REASON: Final = re.compile(r"[A-Z][A-Za-z]*")  # reasons of Kubernetes are words such as QuotaReserved; others are texts
 CANCELLED: Final = re.compile(r"(CANCELLED).*", re.I)
 
 
@@ -171,6 +172,8 @@ def _copied(value: Any, names: Pseudonyms, role: str, inside: str) -> Any:
             copied[key] = names.name(KEYS[key], one)
         elif key == "name" and isinstance(one, str) and inside in ("metadata", "ownerReferences"):
             copied[key] = names.name(role if inside == "metadata" else "job", one)
+        elif key == "reason" and isinstance(one, str) and not REASON.fullmatch(one):
+            copied[key] = ""
         elif key in ALLOWED and inside not in MARKS:
             copied[key] = _copied(one, names, role, key)
         elif key == PRODUCT or (inside in FLAVORED and (key == "name" or isinstance(one, str))):
