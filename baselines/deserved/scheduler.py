@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar
 
 from gpusched_env.baselines.estimates import is_strict
-from gpusched_env.baselines.queues.scheduler import QueueScheduler
+from gpusched_env.baselines.queues.scheduler import OrderedQueues
 from gpusched_env.baselines.queues.state import ANY, KAI, LOWER, NEVER, VOLCANO
-from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.simulator import ClusterView
-
-ORDERS: Final = {"volcano": VOLCANO, "kai": KAI}
 
 
 @dataclass
-class DeservedShares(QueueScheduler):
+class DeservedShares(OrderedQueues):
     """Serve the queue that holds least of what it deserves; reclaim GPUs from queues that hold more than they deserve.
 
     At each decision point it is computed how many GPUs each queue deserves, level by level from the root. Free GPUs are
@@ -50,25 +47,16 @@ class DeservedShares(QueueScheduler):
     fairness, resource_division.go and reclaimable.go.
     """
 
+    orders: ClassVar = {"volcano": VOLCANO, "kai": KAI}
     order: str = "volcano"
     reclaim: bool = True
     within: bool = True
     placement: str = "pack"
 
-    def __post_init__(self) -> None:
-        """Check the order."""
-        if self.order not in ORDERS:
-            raise SchedulerError(unknown_name("order", self.order, ORDERS))
-
-    @property
-    def name(self) -> str:
-        """Name in tables."""
-        return self.order
-
     def rules(self, view: ClusterView) -> dict[str, int | float]:
         """Return the rules of the kernels."""
         return {
-            "policy": ORDERS[self.order],
+            "policy": self.orders[self.order],
             "strict": is_strict(view, False),
             "within": LOWER if self.within else NEVER,
             "reclaim": ANY if self.reclaim else NEVER,

@@ -12,7 +12,7 @@ from gpusched_env.baselines.kueue.victims import (
     count_stopping,
     gang_of,
     is_spared,
-    next_own,
+    own_victims,
     put_back,
     restart_search,
     take_victim,
@@ -109,23 +109,6 @@ def reclaim_others(sim: Run, q: Queues, leaf: int, row: int) -> int:
     return put_back(sim, q, leaf, gpus, taken, freed, True, fits)
 
 
-@kernel
-def preempt_own(sim: Run, q: Queues, leaf: int, row: int) -> int:
-    """Write victims of the own queue, of lower priority, to ``targets``; return their number, or NO_VICTIMS."""
-    t = q.tenants[leaf]
-    gpus = gang_of(q, row)
-    taken = 0
-    freed = 0
-    fits = False
-    at = next_own(sim, q, leaf, row, t["running"] - 1)
-    while at >= 0 and not fits:
-        freed += take_victim(q, q.runners[t["runners"] + at], taken)
-        taken += 1
-        fits = would_fit(sim, q, leaf, gpus, freed, True)
-        at = next_own(sim, q, leaf, row, at - 1)
-    return put_back(sim, q, leaf, gpus, taken, freed, True, fits)
-
-
 @kernel(lazy=True)
 def find_victims(sim: Run, q: Queues, leaf: int, row: int) -> int:
     """Write the victims of a job of ``leaf`` to ``targets``; return their number, or NO_VICTIMS.
@@ -139,9 +122,9 @@ def find_victims(sim: Run, q: Queues, leaf: int, row: int) -> int:
     elif q.memory["policy"] == KAI:
         found = reclaim_others(sim, q, leaf, row)
         if found == NO_VICTIMS:
-            found = preempt_own(sim, q, leaf, row)
+            found = own_victims(sim, q, leaf, row, 0, 0, True, False)
     else:
-        found = preempt_own(sim, q, leaf, row)
+        found = own_victims(sim, q, leaf, row, 0, 0, True, False)
         if found == NO_VICTIMS:
             found = reclaim_others(sim, q, leaf, row)
     count_stopping(q, 1)

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar
 
 from gpusched_env.baselines.estimates import is_strict
-from gpusched_env.baselines.queues.scheduler import QueueScheduler
+from gpusched_env.baselines.queues.scheduler import OrderedQueues
 from gpusched_env.baselines.queues.state import CAPACITY, DRF, FAIR
-from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.simulator import ClusterView
-
-ORDERS: Final = {"drf": DRF, "fair": FAIR, "capacity": CAPACITY}
 
 
 @dataclass
-class FairSharing(QueueScheduler):
+class FairSharing(OrderedQueues):
     """Start the next job of the tenant that is furthest below its share of the cluster; preempt none.
 
     At each level of the tree, from the root down, the tenant with the lowest ratio comes first. Its first job starts:
@@ -46,20 +43,11 @@ class FairSharing(QueueScheduler):
     YARN, documentation of the fair and the capacity scheduler.
     """
 
+    orders: ClassVar = {"drf": DRF, "fair": FAIR, "capacity": CAPACITY}
     order: str = "drf"
     strict: bool = False
     placement: str = "pack"
 
-    def __post_init__(self) -> None:
-        """Check the order."""
-        if self.order not in ORDERS:
-            raise SchedulerError(unknown_name("order", self.order, ORDERS))
-
-    @property
-    def name(self) -> str:
-        """Name in tables."""
-        return self.order
-
     def rules(self, view: ClusterView) -> dict[str, int | float]:
         """Return the rules of the kernels."""
-        return {"policy": ORDERS[self.order], "strict": is_strict(view, self.strict)}
+        return {"policy": self.orders[self.order], "strict": is_strict(view, self.strict)}

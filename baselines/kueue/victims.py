@@ -153,6 +153,20 @@ def put_back(sim: Run, q: Queues, leaf: int, gpus: int, taken: int, freed: int, 
 
 
 @kernel
+def own_victims(sim: Run, q: Queues, leaf: int, row: int, taken: int, freed: int, borrowing: bool, fits: bool) -> int:
+    """Add victims of the job's own queue until it fits, and end the search as :func:`put_back` does."""
+    t = q.tenants[leaf]
+    gpus = gang_of(q, row)
+    at = next_own(sim, q, leaf, row, t["running"] - 1)
+    while at >= 0 and not fits:
+        freed += take_victim(q, q.runners[t["runners"] + at], taken)
+        taken += 1
+        fits = would_fit(sim, q, leaf, gpus, freed, borrowing)
+        at = next_own(sim, q, leaf, row, at - 1)
+    return put_back(sim, q, leaf, gpus, taken, freed, borrowing, fits)
+
+
+@kernel
 def own_gpus(sim: Run, q: Queues, leaf: int, row: int) -> int:
     """Return the GPUs of all candidates in the queue of the job itself [GPU]."""
     gpus = 0
@@ -193,13 +207,7 @@ def walk_candidates(sim: Run, q: Queues, leaf: int, row: int, below: float, borr
         freed += take_victim(q, victim, taken)
         taken += 1
         fits = would_fit(sim, q, leaf, gpus, freed, borrowing)
-    at = next_own(sim, q, leaf, row, t["running"] - 1)
-    while at >= 0 and not fits:
-        freed += take_victim(q, q.runners[t["runners"] + at], taken)
-        taken += 1
-        fits = would_fit(sim, q, leaf, gpus, freed, borrowing)
-        at = next_own(sim, q, leaf, row, at - 1)
-    return put_back(sim, q, leaf, gpus, taken, freed, borrowing, fits)
+    return own_victims(sim, q, leaf, row, taken, freed, borrowing, fits)
 
 
 @kernel

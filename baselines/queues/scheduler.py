@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import ClassVar
 
 from gpusched_env.baselines.compiled_loop import CompiledLoop
 from gpusched_env.baselines.queues import loop, state, waiting
 from gpusched_env.core.placement.rules import rule_number, shares_by
-from gpusched_env.errors import SchedulerError
+from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.simulator import ClusterView, Decision, Preempt, Scheduler, Simulation, Start
 
 
@@ -48,3 +49,25 @@ class QueueScheduler(Scheduler):
             yield Start(job, self.placement) if action == state.START else Preempt(job)
             waiting.recount(arrays, queues)
             waiting.settle(arrays, queues)
+
+
+class OrderedQueues(QueueScheduler):
+    """Queues that are served in the order that the parameter ``order`` names; it is the name of the scheduler, too.
+
+    Attributes
+    ----------
+    orders : name of an order -> its number in kernels
+    """
+
+    orders: ClassVar[Mapping[str, int]]
+    order: str
+
+    def __post_init__(self) -> None:
+        """Check the order."""
+        if self.order not in self.orders:
+            raise SchedulerError(unknown_name("order", self.order, self.orders))
+
+    @property
+    def name(self) -> str:
+        """Name in tables."""
+        return self.order

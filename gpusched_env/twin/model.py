@@ -16,6 +16,7 @@ from gpusched_env.errors import GpuschedError, ScenarioError
 from gpusched_env.files import write_whole
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.tenants import PRIORITY, ROOT, Tenant, Tenants
+from gpusched_env.twin.files import read_json
 from gpusched_env.workload import TENANT, Profiles, Workload
 
 VERSION: Final = 1  # of the file
@@ -323,10 +324,7 @@ def read_twin(path: str | Path) -> Twin:
     """
     from gpusched_env.scenarios.convert import build
 
-    try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ScenarioError(f"{path}: not a twin ({error}); write one with gpusched twin fit") from error
+    data = read_json(path, "twin", "write one with gpusched twin fit")
     if isinstance(data, dict) and isinstance(score := data.get("score"), dict):
         groups = score.get("groups")
         rows = [_with_nan(row) for row in groups] if isinstance(groups, list) else groups

@@ -21,6 +21,7 @@ import numpy as np
 from gpusched_env.errors import ScenarioError
 from gpusched_env.files import write_whole
 from gpusched_env.portable import arrays
+from gpusched_env.twin.files import read_json
 
 Array = np.ndarray
 LOW, HIGH = 0.1, 0.9  # ends of the interval
@@ -164,10 +165,7 @@ def read_calibration(path: str | Path) -> Calibration:
     """
     from gpusched_env.scenarios.convert import build
 
-    try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise ScenarioError(f"{path}: not a calibration ({error}); write one with gpusched twin calibration") from error
+    data = read_json(path, "calibration", "write one with gpusched twin calibration")
     found = build(Calibration, data, str(path))
     assert isinstance(found, Calibration)
     return found

@@ -14,6 +14,7 @@ from gpusched_env.errors import GpuschedError, ScenarioError
 from gpusched_env.files import write_whole
 from gpusched_env.traces.parsing.columns import EPOCH
 from gpusched_env.traces.parsing.fields import MAX_AMOUNT
+from gpusched_env.twin.files import read_json
 
 VERSION: Final = 1  # of the file
 LONGEST: Final = 256  # [characters] of a name
@@ -160,10 +161,7 @@ def read_snapshot(path: str | Path) -> Snapshot:
     """
     from gpusched_env.scenarios.convert import build
 
-    try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_refuse)
-    except (OSError, ValueError, RecursionError) as error:
-        raise ScenarioError(f"{path}: not a snapshot ({error}); docs/operators.md shows its layout") from error
+    data = read_json(path, "snapshot", "docs/operators.md shows its layout", _refuse)
     if not isinstance(data, dict):
         raise ScenarioError(f"{path}: not a snapshot: expected a table with time, running and queued")
     data = _timed(data, str(path))
