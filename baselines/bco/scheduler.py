@@ -145,9 +145,9 @@ class SjfBco(Scheduler):
             raise NoPlaceError(f"{self.name}: {error}") from None
 
     def _decide(self, view: ClusterView) -> Iterable[Decision]:
-        if view.arrived > self._known_jobs:
+        if view.entered > self._known_jobs:
             self._online = self._known_jobs > 0
-            self._known_jobs = view.arrived
+            self._known_jobs = view.entered
             self._plan = self._planned(view)
         for start in self._plan.starts(view):
             yield start

@@ -21,6 +21,7 @@ from gpusched_env.baselines.listed.state import ListState
 from gpusched_env.baselines.loop_kernels import ASLEEP, DECIDES, sleep, wake_at
 from gpusched_env.core.events import APPLIED, BUFFER_FULL, DECIDE, LOG_FULL, preempt, start
 from gpusched_env.core.handle import kernel
+from gpusched_env.core.holding import entry
 from gpusched_env.core.planning import NEWCOMER, SKIPPED, Walk, plan_preemptive
 from gpusched_env.core.state import CHECKPOINTING, WAITING, Run
 
@@ -115,10 +116,10 @@ def las_round(sim: Run, plan: ListState) -> tuple[bool, float]:
 def join_lines(sim: Run, plan: ListState) -> None:
     """Insert new arrivals, and those jobs of ``left`` that wait now (preempted, or not started), into the lines."""
     r = plan.memory
-    arrivals = sim.world["next_arrival"] - r["lined"]
+    arrivals = sim.world["entered"] - r["lined"]
     kept = 0
     for i in range(arrivals + r["leaving"]):
-        row = r["lined"] + i if i < arrivals else plan.left[i - arrivals]
+        row = entry(sim, r["lined"] + i) if i < arrivals else plan.left[i - arrivals]
         if sim.jobs[row]["status"] == WAITING:
             set_key(sim, plan, row)
             join_line(plan.lines, plan.waiters, plan.keys, plan.ranks, plan.line_of[sim.jobs[row]["gpus"]], row)
