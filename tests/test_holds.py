@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import pytest
 from helpers import plain_python_digests
@@ -336,7 +335,9 @@ def scenario(tmp_path_factory: pytest.TempPathFactory) -> Scenario:
     path = tmp_path_factory.mktemp("held") / "jobs.npz"
     random_jobs(0).save(path)
     rules = Semantics(checkpoint_s=5.0, restore_s=5.0, kill_at_limit=True)
-    return Scenario("held", "Held jobs.", (NodeGroup(2, 8),), WorkloadSpec(f"file:{path}", profiles="own"), semantics=rules)
+    return Scenario(
+        "held", "Held jobs.", (NodeGroup(2, 8),), WorkloadSpec(f"file:{path}", profiles="own"), semantics=rules
+    )
 
 
 @pytest.mark.parametrize("spec", ["fifo", "srtf", "tiresias", "dally", "themis-lite", "slurm-multifactor"])
