@@ -300,6 +300,13 @@ def test_the_cut_of_a_run_continues_to_an_equal_digest(instance: Instance, momen
     assert simulation.log().digest() == whole.digest()
 
 
+def test_the_bound_on_the_makespan_knows_the_critical_path() -> None:
+    """Job 0 takes 10 s, job 1 20 s more, job 3 starts 60 s after the start of job 1, and takes 5 s; job 2 is beside."""
+    instance = problem([1] * 4, [10, 20, 30, 5], ["", "afterok:0", "", "after:1+1"])
+    assert lower_bounds(instance)["makespan_s"] == 75.0
+    assert summarise(instance, played(instance))["makespan_s"] == 75.0
+
+
 def test_the_validator_refuses_a_run_that_ignores_the_holds() -> None:
     instance = problem([1, 1], [10, 10], ["", "afterok:0"])
     ignorant = problem([1, 1], [10, 10])
