@@ -10,7 +10,7 @@ import numpy as np
 from gpusched_env.core.closing import close_nodes
 from gpusched_env.core.due import FIRST, LEASE_ENDS, set_due
 from gpusched_env.core.handle import helper, kernel
-from gpusched_env.core.holding import CANCELLED, FAILED, STARTED, SUCCEEDED, hold, pop, tell_dependents
+from gpusched_env.core.holding import CANCELLED, FAILED, STARTED, SUCCEEDED, hold_back, pop, tell_dependents
 from gpusched_env.core.network.changes import change_links, next_change_s
 from gpusched_env.core.network.flows import begin_flow, end_flow, micro_s
 from gpusched_env.core.network.settling import beside_company, finish_time, settle, whole_iterations
@@ -522,7 +522,7 @@ def arrive(sim: Run) -> None:
     row = w["next_arrival"]
     w["next_arrival"] += 1
     if w["holds"]:
-        if hold(sim, row):
+        if hold_back(sim, row):
             return
         sim.entries[w["entered"]] = row
     enter(sim, row)

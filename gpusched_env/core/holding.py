@@ -20,7 +20,7 @@ def entry(sim: Run, number: int) -> int:
 
 
 @kernel(lazy=True)
-def hold(sim: Run, row: int) -> bool:
+def hold_back(sim: Run, row: int) -> bool:
     """Hold a job that is submitted now, unless it may enter the queue at once; return whether it is held."""
     held = sim.holds[row]
     if held["open"] == 0 and held["eligible_s"] <= sim.world["clock_s"]:
