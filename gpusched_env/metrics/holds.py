@@ -55,8 +55,8 @@ def due_entries(instance: Instance, log: EventLog) -> tuple[np.ndarray, np.ndarr
     events, edges = log.events, instance.holds.edges
     start_s, end_s, gone_s = never.copy(), never.copy(), never.copy()
     good = np.zeros(len(arrival), bool)
-    for column, kind in ((start_s, START), (end_s, COMPLETE), (gone_s, REFUSE)):
-        chosen = events["kind"] == kind
+    for column, what in ((start_s, START), (end_s, COMPLETE), (gone_s, REFUSE)):
+        chosen = events["kind"] == what
         column[events["job"][chosen]] = events["time_s"][chosen]
     done = events[events["kind"] == COMPLETE]
     good[done["job"]] = done["value"] == 0

@@ -74,7 +74,8 @@ def read_csv(path: Path, mapping: Mapping[str, str] | None = None) -> tuple[Work
                 first = _first(place, row["arrival"].strip(), clocks["arrival"], gpus, seconds, estimate)
             told = [row[role] for role in (("id", *labels) if "id" in row else labels)]
             begin = {name: _amount(place, row, found, "earliest_start") or 0.0 for name in numbers}
-            jobs.add(place, arrival, gpus, seconds or 0.0, *told, estimate_s=estimate or math.nan, **begin)
+            claimed = estimate or math.nan
+            jobs.add(place, arrival, gpus, seconds or 0.0, *told, estimate_s=claimed, job_id=None, **begin)
             if "dependency" in row and len(jobs.ids) > len(depends):
                 depends.append(row["dependency"].strip() if is_told(row["dependency"]) else "")
     jobs.report.columns = [*_told(header, found, clocks), *first]
