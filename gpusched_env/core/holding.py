@@ -1,4 +1,4 @@
-"""Held jobs: what they wait for, and the heap of those whose entry into the queue is known. Plain arrays; no log."""
+"""Held jobs: their open dependencies, and the heap of those whose entry into the queue is known."""
 
 from __future__ import annotations
 
