@@ -88,6 +88,11 @@ BASELINES: Final[dict[str, Baseline]] = {
     "themis-lite": Baseline(
         f"{_HERE}.themis.scheduler:Themis", {}, "leases to the jobs with the worst finish-time fairness"
     ),
+    "themis": Baseline(
+        f"{_HERE}.themis.arbiter:ThemisArbiter",
+        {},
+        "leases by auction among the apps with the worst finish-time fairness",
+    ),
     "sjf-bco": Baseline(
         f"{_HERE}.bco.scheduler:SjfBco",
         {},

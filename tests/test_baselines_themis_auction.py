@@ -79,9 +79,11 @@ def test_ties_go_to_the_first_bidder() -> None:
 
 
 def test_equal_products_tie_whatever_their_last_bits() -> None:
-    """0.1 x 0.6 and 0.2 x 0.3 are equal as written, not as floats: 0.06 and 0.06 by exact arithmetic on fractions."""
-    bids = [of_rho(10, 5), {0: Fraction(3, 10), 1: Fraction(6, 10)}]
-    assert [award.won for award in hold_auction(bids, 1)] == [1, 0]
+    """0.3 x 3 and 0.1 x 9 are equal, but their floating-point products are not: the first bidder wins the tie."""
+    one, other = {0: Fraction(1, 10), 1: Fraction(3, 10)}, {0: 3, 1: 9}
+    assert 0.3 * 3 != 0.1 * 9
+    assert [award.won for award in hold_auction([one, other], 1)] == [1, 0]
+    assert [award.won for award in hold_auction([other, one], 1)] == [1, 0]
 
 
 @pytest.mark.parametrize("bid", [{1: 2}, {0: 0, 1: 1}, {0: 1, 2: -1}])
@@ -163,16 +165,11 @@ def test_no_bidder_gains_by_an_untrue_bid(auction: tuple[list[Bid], int], data: 
 
 
 def test_whole_gpus_leave_a_gain_to_untrue_bids() -> None:
-    """Rounding the kept part down to whole GPUs is not truthful: here a lie saves the one GPU that rounding takes."""
-    found = False
-    offer = 3
-    small = [
-        dict(zip(range(4), values, strict=True)) for values in itertools.combinations_with_replacement(range(1, 5), 4)
-    ]
-    for true, other in itertools.product(small, small):
-        honest = hold_auction([true, other], offer)[0].kept
-        found = found or any(true[hold_auction([lie, other], offer)[0].kept] > true[honest] for lie in small)
-    assert found
+    """Rounding down to whole GPUs is not truthful: 2/3 of two GPUs is one, 2/3 of the three that a lie wins is two."""
+    true, other, lie = ({0: 1, 1: 1, 2: 2, 3: 2}, {0: 2, 1: 2, 2: 2, 3: 3}, {0: 1, 1: 1, 2: 1, 3: 2})
+    honest, gained = hold_auction([true, other], 3)[0], hold_auction([lie, other], 3)[0]
+    assert (honest, gained) == (Award(2, Fraction(2, 3)), Award(3, Fraction(2, 3)))
+    assert true[gained.kept] > true[honest.kept]
 
 
 @settings(max_examples=100, deadline=None)

@@ -6,8 +6,14 @@ four GPUs that runs at 5/6 of its ideal speed has a power of 20/6.
 
 from __future__ import annotations
 
+from typing import TypeVar
 
-def private_time_s(work: float, power: float, contenders: float) -> float:
+import numpy as np
+
+Real = TypeVar("Real", float, np.ndarray)
+
+
+def private_time_s(work: Real, power: Real, contenders: Real) -> Real:
     """Return T_id, the time that an app would need on 1 / ``contenders`` of the cluster [s].
 
     Parameters
@@ -24,7 +30,7 @@ def private_time_s(work: float, power: float, contenders: float) -> float:
     return contenders * (work / power)
 
 
-def finish_time_fairness(age_s: float, left: float, power: float, private_s: float) -> float:
+def finish_time_fairness(age_s: Real, left: Real, power: Real, private_s: Real) -> Real:
     """Return rho = T_sh / T_id of an app that keeps GPUs of this power until its end.
 
     Parameters
