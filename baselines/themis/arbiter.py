@@ -110,13 +110,13 @@ class ThemisArbiter(EstimatingScheduler):
         self._menus: list[Menu] = []  # by row
         self._least = np.zeros(len(view.simulation.instance.workload), np.int64)  # [GPU] smallest size, by row
         self._grants: dict[int, Place] = {}  # GPUs of each job that has, or is promised, a lease
-        self._share: dict[int, float] = {}  # fraction of a lease that each of them gets
+        self._share: dict[int, float] = {}  # fraction of its next lease that a job gets, if not all
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         """Hold an auction if some app can use GPUs; carry out promises; renew the leases of jobs that keep theirs."""
         unfinished = np.sort(np.concatenate([view.waiting, view.running]))
         changed = self._update(view, unfinished)
-        ended = view.lease_ended.tolist()
+        ended = set(view.lease_ended.tolist())
         waiting = [job for job in view.waiting.tolist() if job not in self._grants]
         free = view.cluster.nodes["gpus"].astype(np.int64)
         for job, place in self._grants.items():
@@ -124,7 +124,7 @@ class ThemisArbiter(EstimatingScheduler):
                 free -= place.nodes
         total = int(free.sum())
         if any(self._least[job] <= total for job in waiting) or any(len(self._menus[job].sizes) > 1 for job in ended):
-            self._auction(view, unfinished, sorted(waiting + ended), Places(view, free))
+            self._auction(view, unfinished, sorted(ended.union(waiting)), Places(view, free))
             changed = True
         if changed or any(job in self._grants for job in view.waiting.tolist()):
             for decision in reallocate(view, {job: place.nodes for job, place in self._grants.items()}):
@@ -136,7 +136,7 @@ class ThemisArbiter(EstimatingScheduler):
                 yield self._lease(view, job)
 
     def _lease(self, view: ClusterView, job: int) -> Lease:
-        return Lease(job, view.now_s + self.lease_s * self._share.get(job, 1.0))
+        return Lease(job, view.now_s + self.lease_s * self._share.pop(job, 1.0))
 
     def _update(self, view: ClusterView, unfinished: np.ndarray) -> bool:
         """Learn which jobs have arrived and finished; return whether gangs must be adopted or promises are void."""
@@ -240,7 +240,8 @@ class ThemisArbiter(EstimatingScheduler):
             rung = max((one for one in ladders[app] if one.gpus <= may), key=lambda one: one.gpus)
             for job, size in rung.sizes.items():
                 grants.append((app, Step(job, size, size)))
-                self._share[job] = max(float(award.share), LEAST_SHARE) if self.payment == "lease" else 1.0
+                if self.payment == "lease":
+                    self._share[job] = max(float(award.share), LEAST_SHARE)
         for app, step in sorted(grants, key=lambda grant: not _stays(grant[1], before)):
             place = self._place(step, before, None, offer)
             if place is not None:
@@ -300,7 +301,6 @@ class ThemisArbiter(EstimatingScheduler):
                 place = had
             if place is not None:
                 self._grant(step._replace(size=int(place.nodes.sum())), place, sizes[app], offer)
-                self._share.setdefault(step.job, 1.0)
 
 
 def _stays(step: Step, before: dict[int, Place]) -> bool:
