@@ -79,12 +79,13 @@ def _rungs(bid: Bid, offer: int) -> _Rungs:
     """Return a bid with its values multiplied to whole numbers, without numbers of GPUs that add no value."""
     if 0 not in bid or not all(value > 0 for value in bid.values()):
         raise SchedulerError(f"a bid needs a value above 0 for 0 GPUs and for every other number of GPUs: {dict(bid)}")
-    exact = {gpus: Fraction(value) for gpus, value in sorted(bid.items()) if gpus <= offer}
-    whole = math.lcm(*(value.denominator for value in exact.values()))
+    ratios = {gpus: value.as_integer_ratio() for gpus, value in sorted(bid.items()) if gpus <= offer}
+    whole = math.lcm(*(below for _, below in ratios.values()))
     rungs: _Rungs = []
-    for gpus, value in exact.items():
-        if not rungs or value * whole > rungs[-1][1]:
-            rungs.append((gpus, int(value * whole)))
+    for gpus, (above, below) in ratios.items():
+        value = above * (whole // below)
+        if not rungs or value > rungs[-1][1]:
+            rungs.append((gpus, value))
     return rungs
 
 

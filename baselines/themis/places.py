@@ -16,6 +16,7 @@ class Place(NamedTuple):
 
     nodes: np.ndarray
     power: float
+    gpus: int  # [GPU] in all
 
 
 class Menu(NamedTuple):
@@ -52,20 +53,18 @@ class Places:
         self._view, self.free = view, free
         self._found: dict[tuple[int, int], Place | None] = {}
         self._able: dict[int, np.ndarray] = {}  # job class -> nodes that can run it
-
-    @property
-    def total(self) -> int:
-        """Number of free GPUs."""
-        return int(self.free.sum())
+        self.total = int(free.sum())  # number of free GPUs
 
     def take(self, place: Place) -> None:
         """Give GPUs to a job."""
         self.free -= place.nodes
+        self.total -= place.gpus
         self._found.clear()
 
     def put_back(self, place: Place) -> None:
         """Get GPUs back."""
         self.free += place.nodes
+        self.total += place.gpus
         self._found.clear()
 
     def fits(self, place: Place) -> bool:
@@ -104,13 +103,13 @@ class Places:
                 tier, chosen = found
                 power = float(powers[tier, gpu_type])
                 if power > 0 and (best is None or power > best.power):
-                    best = Place(chosen, power)
+                    best = Place(chosen, power, size)
         if best is None and powers.shape[1] > 1:  # a gang on several types runs at the rate of the slowest
             found = tightest(room, nodes["rack"], size)
             if found is not None:
                 tier, chosen = found
                 slowest = float(powers[tier, nodes["gpu_type"][chosen > 0]].min())
-                best = Place(chosen, slowest) if slowest > 0 else None
+                best = Place(chosen, slowest, size) if slowest > 0 else None
         return best
 
 
