@@ -57,10 +57,10 @@ class ThemisArbiter(EstimatingScheduler):
     3. The auction is exact (``partial_allocation.py``), and so are its payments. A winner that may keep no whole gang
        gets nothing. With payment by leases, no bidder gains by an untrue bid; rounding to whole gangs breaks this.
     4. Leftover GPUs go to apps that have not bid: first to those that already use these machines, by seeded random
-       choice, one gang or size at a time; then to the bidders, the largest rho first.
+       choice, one gang or size at a time; then to the bidders in turn, the largest rho first.
 
-    Jobs that keep their number of GPUs keep their GPUs, and pay nothing for it. A job whose lease has ended and that
-    gets nothing is preempted. docs/themis.md lists all choices. A decision point takes O(apps + bidders x GPUs on offer
+    A job that gets as many GPUs as before keeps those that it has, at no cost, unless it would end earlier on others. A
+    job whose lease has ended and that gets nothing is preempted. docs/themis.md lists all choices. A decision point takes O(apps + bidders x GPUs on offer
     x sizes).
 
     References
@@ -90,8 +90,8 @@ class ThemisArbiter(EstimatingScheduler):
 
     @property
     def name(self) -> str:
-        """Name in tables."""
-        return "themis"
+        """Name in tables: ``themis``, with ``-lease`` or ``-none`` after it for these payments."""
+        return "themis" if self.payment == "gpus" else f"themis-{self.payment}"
 
     def reset(self, view: ClusterView) -> None:
         """Forget all jobs and leases."""
@@ -186,9 +186,7 @@ class ThemisArbiter(EstimatingScheduler):
         ranked = np.argsort(-rounded_keys(rho), kind="stable").tolist()
         count = max(1, math.ceil((1 - Fraction(self.fairness_knob).limit_denominator(10**6)) * len(apps)))
         bidders, outside = [apps[i] for i in ranked[:count]], [apps[i] for i in sorted(ranked[count:])]
-        rules = view.semantics
-        move_s = rules.checkpoint_s + rules.restore_s if rules.resize_s is None else rules.resize_s
-        offering = Offering(Places(view, self._free), self._menus, before, left, move_s)
+        offering = Offering(Places(view, self._free), self._menus, before, left, view.semantics.resize_cost_s)
         offering.sell(bidders, self.lease_s, self.payment)
         offering.give_away(outside, self._random, self._used(view, outside, before))
         offering.give_away(bidders, None, self._used(view, bidders, before))

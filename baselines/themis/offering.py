@@ -148,10 +148,10 @@ class Offering:
         ----------
         apps : the apps
         random : draws the next app among those that use nodes with free GPUs, or, if there is none, among all that can
-            use GPUs; None = the first of them comes next
+            use GPUs; None = that of them comes next which has got the fewest steps, then the first
         used : position in ``apps`` -> bool [N], nodes that the app uses; apps that use none are left out
         """
-        able = [App(list(app.jobs)) for app in apps]
+        able, turns = [App(list(app.jobs)) for app in apps], [0] * len(apps)
         while (total := self.places.total) > 0:
             steps = {
                 i: step
@@ -162,7 +162,8 @@ class Offering:
                 return
             free = self.places.free > 0
             among = [i for i in steps if i in used and (used[i] & free).any()] or list(steps)
-            i = among[0 if random is None else int(random.integers(len(among)))]
+            i = min(among, key=lambda i: (turns[i], i)) if random is None else among[int(random.integers(len(among)))]
+            turns[i] += 1
             had = self.grants.pop(steps[i].job, None)
             if had is not None:
                 self.places.put_back(had)
