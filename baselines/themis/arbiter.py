@@ -60,8 +60,8 @@ class ThemisArbiter(EstimatingScheduler):
        choice, one gang or size at a time; then to the bidders in turn, the largest rho first.
 
     A job that gets as many GPUs as before keeps those that it has, at no cost, unless it would end earlier on others. A
-    job whose lease has ended and that gets nothing is preempted. docs/themis.md lists all choices. A decision point takes O(apps + bidders x GPUs on offer
-    x sizes).
+    job whose lease has ended and that gets nothing is preempted. docs/themis.md lists all choices. A decision point
+    takes O(apps + bidders x GPUs on offer x sizes).
 
     References
     ----------

@@ -149,7 +149,8 @@ class Offering:
         apps : the apps
         random : draws the next app among those that use nodes with free GPUs, or, if there is none, among all that can
             use GPUs; None = that of them comes next which has got the fewest steps, then the first
-        used : position in ``apps`` -> bool [N], nodes that the app uses; apps that use none are left out
+        used : position in ``apps`` -> bool [N], nodes that the app uses; apps that use none are left out. Gangs of the
+            app go there if they fit
         """
         able, turns = [App(list(app.jobs)) for app in apps], [0] * len(apps)
         while (total := self.places.total) > 0:
@@ -160,10 +161,13 @@ class Offering:
             }
             if not steps:
                 return
-            free = self.places.free > 0
-            among = [i for i in steps if i in used and (used[i] & free).any()] or list(steps)
-            i = min(among, key=lambda i: (turns[i], i)) if random is None else among[int(random.integers(len(among)))]
-            turns[i] += 1
+            if random is None:
+                i = min(steps, key=lambda i: (turns[i], i))
+                turns[i] += 1
+            else:
+                free = self.places.free > 0
+                among = [i for i in steps if i in used and (used[i] & free).any()] or list(steps)
+                i = among[int(random.integers(len(among)))]
             had = self.grants.pop(steps[i].job, None)
             if had is not None:
                 self.places.put_back(had)
