@@ -37,8 +37,8 @@ class ThemisArbiter(EstimatingScheduler):
     Parameters
     ----------
     lease_s : length of a lease [s], default 1,200; > 0
-    fairness_knob : parameter f, 0 to 1, default 0.8; the fraction 1 - f of the apps that want GPUs bids, those with the
-        largest rho. Near 1 = fair, near 0 = efficient
+    fairness_knob : parameter f, 0 to 1, default 0.8; the fraction 1 - f of the apps that can use the offer bids,
+        those with the largest rho. Near 1 = fair, near 0 = efficient
     app : "job" (default) = every job is an app; "tenant" = all unfinished jobs of a tenant are one app
     payment : hidden payment of a winner that may keep the fraction c of its GPUs: "gpus" (default) = it gets the part
         in whole gangs or sizes, rounded down; "lease" = it gets all for the fraction c of a lease, at least 1/20 of it;
@@ -50,7 +50,8 @@ class ThemisArbiter(EstimatingScheduler):
     -----
     An auction is held when GPUs are free or at the end of their lease and some app can use them:
 
-    1. Apps that want GPUs are ranked by rho. An app without GPUs counts as if it got its ideal placement a lease later.
+    1. Apps that can use the GPUs on offer are ranked by rho. An app without GPUs counts as if it got its ideal
+       placement a lease later.
     2. Each bidder tells its rho for each number of GPUs that it can use. Its jobs get their smallest size in order of
        arrival, then larger sizes. The rate of a gang is that on the tightest place in the offer. Without GPUs, the
        smallest entry comes a lease later.
@@ -99,7 +100,6 @@ class ThemisArbiter(EstimatingScheduler):
         self._random = np.random.default_rng(self.seed)
         self._apps = Apps(view, self.app == "tenant")
         self._menus: list[Menu] = []  # by row
-        self._least = np.zeros(len(view.simulation.instance.workload), np.int64)  # [GPU] smallest size, by row
         self._grants: dict[int, Place] = {}  # GPUs of each job that has, or is promised, a lease
         self._shares: dict[int, float] = {}  # fraction of its next lease that a job gets, if not all
         self._free = view.cluster.nodes["gpus"].astype(np.int64)  # GPUs of each node that are not in ``_grants``
@@ -111,8 +111,10 @@ class ThemisArbiter(EstimatingScheduler):
         self._learn(view, unfinished)
         yield from self._adopt(view)
         ended = view.lease_ended.tolist()
-        idle = [job for job in view.waiting.tolist() if job not in self._grants]
-        held = self._is_useful(ended, idle)
+        offer = int(self._free.sum()) + sum(self._grants[job].gpus for job in ended)
+        waiting = (job for job in view.waiting.tolist() if job not in self._grants)
+        idle = [job for job in waiting if self._menus[job].sizes[0] <= offer]
+        held = bool(idle) or any(self._could_do_better(job, offer) for job in ended)
         if held:
             self._hold_auction(view, unfinished, ended, idle)
         if held or self._todo:
@@ -137,7 +139,6 @@ class ThemisArbiter(EstimatingScheduler):
         for job, seconds in zip(new.tolist(), self.ideal_s(view, new).tolist(), strict=True):
             menu = menu_of(view, job)
             self._menus.append(menu)
-            self._least[job] = menu.sizes[0]
             self._apps.add(view, job, max(seconds, LEAST_S) * view.gpus[job], menu.most, menu.sizes[-1])
         self._apps.counted()
         there, waiting = set(unfinished.tolist()), set(view.waiting.tolist())
@@ -171,13 +172,10 @@ class ThemisArbiter(EstimatingScheduler):
 
     # --- auctions
 
-    def _is_useful(self, ended: list[int], idle: list[int]) -> bool:
-        """Return whether a waiting gang fits into the offer, or a gang whose lease ends could get better GPUs."""
-        offer = int(self._free.sum()) + sum(self._grants[job].gpus for job in ended)
-        if len(idle) and int(self._least[idle].min()) <= offer:
-            return True
-        held = ((self._grants[job], self._menus[job]) for job in ended)
-        return any(place.gpus < offer and place.power < menu.most * ALMOST for place, menu in held)
+    def _could_do_better(self, job: int, offer: int) -> bool:
+        """Return whether a job whose lease ends may find a better place or size in an offer of so many GPUs."""
+        place = self._grants[job]
+        return place.gpus < offer and place.power < self._menus[job].most * ALMOST
 
     def _hold_auction(self, view: ClusterView, unfinished: np.ndarray, ended: list[int], idle: list[int]) -> None:
         """Grant the GPUs that are free, or whose lease ends, to the jobs ``ended`` and ``idle``."""
