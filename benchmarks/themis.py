@@ -3,9 +3,11 @@
     python benchmarks/themis.py [--seeds 10] [--problems gangs sizes sweeps] [--output FILE.json]
 
 Three problems: ``gangs`` are the jobs of philly-64-v1 at a load of 0.9; ``sizes`` are the elastic jobs of pollux-64-v0;
-``sweeps`` are the jobs of ``gangs`` in apps of five, which arrive together as the trials of a search would. rho is that
-of the paper, per app: time from arrival to the last completion / (mean number of apps meanwhile x time on the whole
-cluster). Means over seeds with 95 % intervals; Jain's index of rho is 1 if all apps are treated equally.
+``sweeps`` are the jobs of ``gangs`` in apps of five, which arrive together as the trials of a search would.
+
+rho is that of the paper, per app: time from arrival to the last completion / (mean number of apps meanwhile x time on
+the whole cluster). Jain's index of rho is 1 if all apps are treated equally. Means over seeds with 95 % intervals; the
+last three columns are ratios to themis-lease on the same seeds, by geometric means.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from gpusched_env.baselines.themis.places import menu_of
 from gpusched_env.event_log import PREEMPT
 from gpusched_env.instance import Instance
 from gpusched_env.metrics import job_times
-from gpusched_env.metrics.statistics import mean_interval
+from gpusched_env.metrics.statistics import mean_interval, paired_ratio
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import ClusterView, Simulation
 from gpusched_env.tenants import Tenants
@@ -39,7 +41,10 @@ SCHEDULERS: Final = {
     "sizes": (*JOBS, "max-min"),
     "sweeps": ("themis:app=tenant", "themis-lease:app=tenant", "themis:app=tenant,payment=none", *JOBS),
 }
-COLUMNS: Final = ("rho max", "rho mean", "Jain", "mean JCT [h]", "GPU time [1000 h]", "preemptions per job")
+COLUMNS: Final = ("rho max", "Jain", "mean JCT [h]", "preemptions per job", "GPU time [1000 h]")
+SHOWN: Final = 4  # columns whose means are shown
+RATIOS: Final = {"rho max": 0, "mean JCT": 2, "GPU time": 4}  # heading -> column
+REFERENCE: Final = "themis-lease"
 
 
 @dataclass
@@ -108,19 +113,34 @@ def measure(instance: Instance, spec: str, seed: int) -> list[float]:
     jain = rho.sum() ** 2 / (len(rho) * (rho**2).sum())
     preemptions = (log.events["kind"] == PREEMPT).sum() / len(times)
     hours = times["gpu_seconds"].sum() / 3.6e6
-    return [rho.max(), rho.mean(), jain, times["jct_s"].mean() / 3600.0, hours, preemptions]
+    return [rho.max(), jain, times["jct_s"].mean() / 3600.0, preemptions, hours]
+
+
+def row_of(spec: str, values: np.ndarray, reference: np.ndarray) -> str:
+    """Return a line of a table; ``values`` and ``reference`` are float64 [seeds, COLUMNS]."""
+    means = [mean_interval(column) for column in values.T[:SHOWN]]
+    ratios = [paired_ratio(values[:, column], reference[:, column]) for column in RATIOS.values()]
+    cells = [f"{one.mean:.3g} ± {one.half_width:.2g}" for one in means]
+    same = values is reference
+    cells += ["1" if same else f"{one.mean:.2f} [{one.low:.2f}, {one.high:.2f}]" for one in ratios]
+    return f"| `{spec}` | {' | '.join(cells)} |"
 
 
 def main(options: Options) -> None:
     """Print a table for each problem, in the form of the documentation."""
     found = {}
     for problem in options.problems:
-        print(f"\n**{problem}**\n\n| scheduler | {' | '.join(COLUMNS)} |\n|---|{'---|' * len(COLUMNS)}")
+        headings = [*COLUMNS[:SHOWN], *(f"{name} / {REFERENCE}" for name in RATIOS)]
+        print(f"\n**{problem}**\n\n| scheduler | {' | '.join(headings)} |\n|---|{'---|' * len(headings)}")
         instances = [PROBLEMS[problem](200_000 + seed) for seed in range(options.seeds)]
+
+        def values_of(spec: str, instances: list[Instance] = instances) -> np.ndarray:
+            return np.array([measure(instance, spec, seed) for seed, instance in enumerate(instances)])
+
+        reference = values_of(REFERENCE)
         for spec in SCHEDULERS[problem]:
-            values = np.array([measure(instance, spec, seed) for seed, instance in enumerate(instances)])
-            cells = [mean_interval(column) for column in values.T]
-            print(f"| `{spec}` | {' | '.join(f'{one.mean:.3g} ± {one.half_width:.2g}' for one in cells)} |", flush=True)
+            values = reference if spec == REFERENCE else values_of(spec)
+            print(row_of(spec, values, reference), flush=True)
             found[f"{problem} {spec}"] = values.tolist()
     if options.output is not None:
         options.output.write_text(json.dumps({"columns": COLUMNS, "seeds": options.seeds, "values": found}))
