@@ -19,6 +19,7 @@ from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import LEASE_END, PREEMPT, RESIZE, RESUME, START, EventLog
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.network import Network
+from gpusched_env.partitions import Partitions, Reservation
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import ClusterView, Decision, Outcome, Simulation, Start, simulate
 from gpusched_env.simulator.past import Move, begin
@@ -279,3 +280,12 @@ def test_estimates_of_users_may_be_too_short_or_zero() -> None:
 def test_parameters_are_checked(spec: str, message: str) -> None:
     with pytest.raises(SchedulerError, match=message):
         make_scheduler(f"themis:{spec}")
+
+
+def test_a_gang_that_a_reservation_preempts_starts_again() -> None:
+    """It leaves at 70 s, in time for its checkpoint; its node is open again at 110 s."""
+    rules = Semantics(checkpoint_s=30.0, restore_s=0.0)
+    shut = Partitions(reservations=(Reservation("maintenance", 100.0, 110.0, nodes="0"),))
+    workload = Workload.from_columns([0.0], [4], [500.0])
+    instance = Instance(Cluster.parse("1x4"), workload, Network("none"), rules, partitions=shut)
+    assert finish(instance, "themis") == [110 + 430]

@@ -142,13 +142,14 @@ class ThemisArbiter(EstimatingScheduler):
             self._apps.add(view, job, max(seconds, LEAST_S) * view.gpus[job], menu.most, menu.sizes[-1])
         self._apps.counted()
         there, waiting = set(unfinished.tolist()), set(view.waiting.tolist())
-        closing = view.open_nodes(unfinished[:0]) is not None
         for job in list(self._grants):
-            if job not in there or (closing and job in waiting and self._is_closed(view, job)):
+            if job not in there or (job in waiting and self._is_void(view, job)):
                 self._drop(job)
 
-    def _is_closed(self, view: ClusterView, job: int) -> bool:
-        """Return whether nodes that a job was promised are closed to it now, by a reservation."""
+    def _is_void(self, view: ClusterView, job: int) -> bool:
+        """Return whether a reservation has preempted a gang, or has closed a node that a waiting job was promised."""
+        if job not in self._todo:
+            return True
         return not able_nodes(view, [job])[job][self._grants[job].nodes > 0].all()
 
     def _drop(self, job: int) -> Place:
