@@ -165,7 +165,7 @@ def test_apps_that_use_a_machine_come_first(seed: int) -> None:
     """Two of six GPUs of two nodes are left; job 2 uses the second node, so it gets one first, at any seed."""
     view = view_of(unit_instance([0, 0, 0], [1, 1, 1], [9, 9, 9], "2x3"))
     menus = [menu_of(view, job) for job in range(3)]
-    offering = Offering(Places(view, np.array([1, 1])), menus, {}, np.ones(3), 0.0)
+    offering = Offering(Places(view, np.array([1, 1])), menus, {}, np.ones(3), np.array([1, 1]), 0.0)
     offering.give_away([App([job]) for job in range(3)], np.random.default_rng(seed), {2: np.array([False, True])})
     assert offering.grants[2].nodes.tolist() == [0, 1]
     assert len(offering.grants) == 2

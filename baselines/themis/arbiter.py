@@ -14,16 +14,15 @@ from gpusched_env.baselines.elastic.reallocation import able_nodes, held_counts,
 from gpusched_env.baselines.estimates import EstimatingScheduler
 from gpusched_env.baselines.themis.apps import Apps
 from gpusched_env.baselines.themis.fairness import finish_time_fairness
-from gpusched_env.baselines.themis.offering import App, Offering
+from gpusched_env.baselines.themis.offering import ALMOST, App, Offering
 from gpusched_env.baselines.themis.places import Menu, Place, Places, menu_of
 from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.portable.keys import rounded_keys
-from gpusched_env.simulator import ClusterView, Decision, Lease, Resize, Start
+from gpusched_env.simulator import ClusterView, Decision, Lease, Preempt, Resize, Start
 
 APPS: Final = ("job", "tenant")
 PAYMENTS: Final = ("gpus", "lease", "none")
 LEAST_S: Final = 1e-3  # [s] least run time and remaining run time of a job
-ALMOST: Final = 1.0 - 1e-9  # a smaller part of the largest power is less than it
 
 
 @dataclass
@@ -124,7 +123,9 @@ class ThemisArbiter(EstimatingScheduler):
                 if isinstance(decision, Start | Resize) and not view.refusal:
                     self._todo.remove(decision.job)
                     yield self._lease(view, decision.job)
-        yield from (self._lease(view, job) for job in view.lease_ended.tolist() if job in self._grants)
+        for job in view.lease_ended.tolist():  # gangs that cannot move at once start again elsewhere
+            if job in self._grants:
+                yield Preempt(job) if job in self._todo else self._lease(view, job)
 
     def _lease(self, view: ClusterView, job: int) -> Lease:
         return Lease(job, view.now_s + self.lease_s * self._shares.pop(job, 1.0))
@@ -185,13 +186,19 @@ class ThemisArbiter(EstimatingScheduler):
         ranked = np.argsort(-rounded_keys(rho), kind="stable").tolist()
         count = max(1, math.ceil((1 - Fraction(self.fairness_knob).limit_denominator(10**6)) * len(apps)))
         bidders, outside = [apps[i] for i in ranked[:count]], [apps[i] for i in sorted(ranked[count:])]
-        offering = Offering(Places(view, self._free), self._menus, before, left, view.semantics.resize_cost_s)
+        idle = view.free_by_node.astype(np.int64)
+        for job in self._todo:
+            idle -= self._grants[job].nodes
+        move_s = view.semantics.resize_cost_s
+        offering = Offering(Places(view, self._free), self._menus, before, left, np.maximum(idle, 0), move_s)
         offering.sell(bidders, self.lease_s, self.payment)
         offering.give_away(outside, self._random, self._used(view, outside, before))
         offering.give_away(bidders, None, self._used(view, bidders, before))
         self._grants |= offering.grants
         self._shares |= offering.shares
-        self._todo += [job for job, place in offering.grants.items() if place is not before.get(job)]
+        changed = [job for job, place in offering.grants.items() if place is not before.get(job)]
+        moves = [job for job in changed if job in before and before[job].gpus == offering.grants[job].gpus]
+        self._todo = moves + self._todo + [job for job in changed if job not in moves]
 
     def _wanting(
         self, view: ClusterView, unfinished: np.ndarray, wanting: np.ndarray

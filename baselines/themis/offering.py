@@ -14,6 +14,7 @@ from gpusched_env.baselines.themis.places import Menu, Place, Places
 from gpusched_env.portable.keys import rounded_key
 
 LEAST_SHARE: Final = 0.05  # of a lease, which must not be empty
+ALMOST: Final = 1.0 - 1e-9  # a smaller part of the largest power is less than it
 
 
 class Step(NamedTuple):
@@ -89,6 +90,7 @@ class Offering:
     menus : menu of each job, by row
     before : GPUs that the jobs whose lease ends hold until now, by job
     left : work that each job has left, by row [GPU s]
+    idle : int64 [N], those GPUs on offer that no gang holds; a gang moves to these only
     move_s : time without progress after a gang has moved [s]
     """
 
@@ -96,6 +98,7 @@ class Offering:
     menus: Sequence[Menu]
     before: Mapping[int, Place]
     left: np.ndarray
+    idle: np.ndarray
     move_s: float
     grants: dict[int, Place] = field(default_factory=dict)  # job -> its GPUs
     shares: dict[int, float] = field(default_factory=dict)  # job -> fraction of its lease, if not all
@@ -184,14 +187,18 @@ class Offering:
         self.places.take(place)
         self.grants[step.job] = place
         app.sizes[step.job] = step.size
+        if self._stays(step):
+            self.idle += self.before[step.job].nodes - place.nodes
 
     def _place(self, step: Step, used: np.ndarray | None = None) -> Place | None:
         """Return GPUs for a step. A gang whose size stays moves only if it would end earlier by more than the move."""
-        job = step.job
+        job, menu = step.job, self.menus[step.job]
         if not self._stays(step) or not self.places.fits(self.before[job]):
-            return self.places.best(job, step.size, self.menus[job], used)
+            return self.places.best(job, step.size, menu, used)
         here = self.before[job]
-        there = self.places.best(job, step.size, self.menus[job])
+        if here.power >= menu.most * ALMOST:
+            return here
+        there = self.places.within(job, step.size, menu, np.minimum(self.places.free, self.idle + here.nodes))
         if there is None or self.left[job] / here.power <= self.left[job] / there.power + self.move_s:
             return here
         return there

@@ -79,16 +79,17 @@ class Places:
         menu : menu of the job
         own : bool [N], nodes that the app of the job uses: the whole gang goes there if it fits
         """
-        if own is not None and own.any() and (found := self._search(job, size, menu, np.where(own, self.free, 0))):
+        if own is not None and own.any() and (found := self.within(job, size, menu, np.where(own, self.free, 0))):
             return found
         kind = (int(self._view.job_class[job]), size)
         if len(menu.sizes) > 1:  # jobs of one class may have different sizes
-            return self._search(job, size, menu, self.free)
+            return self.within(job, size, menu, self.free)
         if kind not in self._found:
-            self._found[kind] = self._search(job, size, menu, self.free)
+            self._found[kind] = self.within(job, size, menu, self.free)
         return self._found[kind]
 
-    def _search(self, job: int, size: int, menu: Menu, free: np.ndarray) -> Place | None:
+    def within(self, job: int, size: int, menu: Menu, free: np.ndarray) -> Place | None:
+        """Return the place of the largest power in some GPUs, int64 [N]; None = there is none."""
         nodes, powers = self._view.cluster.nodes, menu.powers[size]
         kind = int(self._view.job_class[job])
         if kind not in self._able:
