@@ -186,11 +186,11 @@ class ThemisArbiter(EstimatingScheduler):
         ranked = np.argsort(-rounded_keys(rho), kind="stable").tolist()
         count = max(1, math.ceil((1 - Fraction(self.fairness_knob).limit_denominator(10**6)) * len(apps)))
         bidders, outside = [apps[i] for i in ranked[:count]], [apps[i] for i in sorted(ranked[count:])]
-        idle = view.free_by_node.astype(np.int64)
+        unheld = view.free_by_node.astype(np.int64)
         for job in self._todo:
-            idle -= self._grants[job].nodes
+            unheld -= self._grants[job].nodes
         move_s = view.semantics.resize_cost_s
-        offering = Offering(Places(view, self._free), self._menus, before, left, np.maximum(idle, 0), move_s)
+        offering = Offering(Places(view, self._free), self._menus, before, left, np.maximum(unheld, 0), move_s)
         offering.sell(bidders, self.lease_s, self.payment)
         offering.give_away(outside, self._random, self._used(view, outside, before))
         offering.give_away(bidders, None, self._used(view, bidders, before))

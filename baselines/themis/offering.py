@@ -137,10 +137,10 @@ class Offering:
             grants += [(app, Step(job, size, size)) for job, size in rung.sizes.items()]
             if payment == "lease":
                 self.shares |= dict.fromkeys(rung.sizes, max(float(award.share), LEAST_SHARE))
-        for app, step in sorted(grants, key=lambda grant: not self._stays(grant[1])):
+        for app, step in sorted(grants, key=lambda grant: not self._stays(grant[1].job, grant[1].size)):
             place = self._place(step)
             if place is not None:
-                self._grant(app, step, place)
+                self._grant(app, step.job, place)
 
     def give_away(
         self, apps: Sequence[App], random: np.random.Generator | None, used: Mapping[int, np.ndarray]
@@ -171,29 +171,34 @@ class Offering:
                 free = self.places.free > 0
                 among = [i for i in steps if i in used and (used[i] & free).any()] or list(steps)
                 i = among[int(random.integers(len(among)))]
-            had = self.grants.pop(steps[i].job, None)
+            job = steps[i].job
+            had = self.grants.get(job)
             if had is not None:
-                self.places.put_back(had)
+                self._take_back(job)
             place = self._place(steps[i], used.get(i))
+            if place is None:
+                able[i].jobs.remove(job)
+                place = had
             if place is not None:
-                self._grant(apps[i], steps[i], place)
-                continue
-            able[i].jobs.remove(steps[i].job)
-            if had is not None:
-                self.places.take(had)
-                self.grants[steps[i].job] = had
+                self._grant(apps[i], job, place)
 
-    def _grant(self, app: App, step: Step, place: Place) -> None:
+    def _grant(self, app: App, job: int, place: Place) -> None:
         self.places.take(place)
-        self.grants[step.job] = place
-        app.sizes[step.job] = step.size
-        if self._stays(step):
-            self.idle += self.before[step.job].nodes - place.nodes
+        self.grants[job] = place
+        app.sizes[job] = place.gpus
+        if self._stays(job, place.gpus):
+            self.idle += self.before[job].nodes - place.nodes
+
+    def _take_back(self, job: int) -> None:
+        place = self.grants.pop(job)
+        self.places.put_back(place)
+        if self._stays(job, place.gpus):
+            self.idle -= self.before[job].nodes - place.nodes
 
     def _place(self, step: Step, used: np.ndarray | None = None) -> Place | None:
         """Return GPUs for a step. A gang whose size stays moves only if it would end earlier by more than the move."""
         job, menu = step.job, self.menus[step.job]
-        if not self._stays(step) or not self.places.fits(self.before[job]):
+        if not self._stays(job, step.size) or not self.places.fits(self.before[job]):
             return self.places.best(job, step.size, menu, used)
         here = self.before[job]
         if here.power >= menu.most * ALMOST:
@@ -203,5 +208,6 @@ class Offering:
             return here
         return there
 
-    def _stays(self, step: Step) -> bool:
-        return step.job in self.before and self.before[step.job].gpus == step.size
+    def _stays(self, job: int, size: int) -> bool:
+        """Return whether a job holds so many GPUs until now."""
+        return job in self.before and self.before[job].gpus == size
