@@ -72,6 +72,21 @@ def first_room(plan: SlurmState, begin: int, gang: int, length_now: int, length:
 
 
 @kernel
+def has_room(plan: SlurmState, begin: int, end: int, gang: int) -> bool:
+    """Return whether ``gang`` GPUs are free in all slots from ``begin`` until before ``end``."""
+    at = begin
+    end = min(end, len(plan.free))
+    while at < end:
+        if at % BLOCK == 0 and at + BLOCK <= end and plan.least[at // BLOCK] >= gang:
+            at += BLOCK
+        elif plan.free[at] >= gang:
+            at += 1
+        else:
+            return False
+    return True
+
+
+@kernel
 def take_room(plan: SlurmState, begin: int, end: int, gang: int) -> None:
     """Take ``gang`` GPUs from slot ``begin`` until before slot ``end``."""
     free = plan.free  # looked up once, so that the loop is vectorised
