@@ -13,7 +13,7 @@ from gpusched_env.baselines.slurm.cells import (
     sum_cells,
     take_parts,
 )
-from gpusched_env.baselines.slurm.profile import first_room, has_room, measure, slot_after, slot_of, take_room
+from gpusched_env.baselines.slurm.profile import add_up, first_room, has_room, slot_after, slot_of, take_room
 from gpusched_env.baselines.slurm.queue import remove
 from gpusched_env.baselines.slurm.state import CONSERVATIVE, SlurmState
 from gpusched_env.baselines.slurm.usage import add_held, is_over
@@ -63,9 +63,7 @@ def begin_cycle(sim: Run, plan: SlurmState) -> None:
                 plan.free[slot] += r["gpus"]
                 if m["divided"]:
                     add_end(sim, plan, sim.running[i], slot)
-    for i in range(1, slots):
-        plan.free[i] += plan.free[i - 1]
-    measure(plan)
+    add_up(plan)
     if m["divided"]:
         sum_cells(plan)
     for t in range(len(plan.tests)):

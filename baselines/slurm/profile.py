@@ -28,10 +28,15 @@ def slot_after(time_s: float, slot_s: float) -> int:
 
 
 @kernel
-def measure(plan: SlurmState) -> None:
-    """Note the fewest free GPUs of each block of slots."""
+def add_up(plan: SlurmState) -> None:
+    """Turn the GPUs that become free in each slot into those that are free; their number only grows."""
+    free = plan.free
+    total = 0
+    for at in range(len(free)):
+        total += free[at]
+        free[at] = total
     for block in range(len(plan.least)):
-        measure_block(plan, block)
+        plan.least[block] = free[block * BLOCK]
 
 
 @kernel

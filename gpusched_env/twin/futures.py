@@ -27,7 +27,7 @@ Array = np.ndarray
 GROUPS: Final = 20  # sets of future arrivals; each is shared by every GROUPS-th future
 NAMES: Final = {"user": "user", "account": "account", "partition": PARTITION, "qos": "qos"}  # field -> attribute
 ARRIVES: Final = 1 << 40  # id of the first future arrival
-FIRST_STOP_S: Final = DAY_S / 4  # [s] a future is cut at this time, twice this time ... if all jobs have started
+STOP_S: Final = DAY_S / 12  # [s] a future is cut at a multiple of this time if all queued jobs have started
 
 
 @dataclass(frozen=True)
@@ -96,16 +96,19 @@ def sampled_starts(
     source = _Source(snapshot, history, options)
     groups = min(GROUPS, options.futures)
 
-    def play(group: int) -> None:
+    def play(group: int, futures: range) -> None:
         for problem in setting.problems(source.workload(group)):
             if (problem.rows < source.present).any():
-                _Group(source, problem).play(range(group, options.futures, groups), starts)
+                _Group(source, problem).play(futures, starts)
         if tell is not None:
-            tell(len(range(group, options.futures, groups)))
+            tell(len(futures))
 
-    play(0)  # compiles what the other threads use
+    sets = [(group, range(group, options.futures, groups)) for group in range(groups)]
+    if options.threads > 1:
+        play(0, range(1))  # compiles what the other threads use
+        sets[0] = 0, sets[0][1][1:]
     with ThreadPoolExecutor(options.threads) as pool:
-        list(pool.map(play, range(1, groups)))
+        list(pool.map(lambda one: play(*one), sets))
     return starts
 
 
@@ -221,12 +224,15 @@ class _Group:
         if player is None:
             run.run(scheduler)
             return
-        stop_s = FIRST_STOP_S
+        world, queued = run.arrays.world, self.queued_at
+        stop_s = self.source.now_s
         while True:
-            outcome = player.play(min(self.source.now_s + stop_s, end_s))
-            if outcome is not Outcome.DECIDE or np.isfinite(run.arrays.jobs["first_start_s"][self.queued_at]).all():
+            # A time limit that is raised later changes nothing, unlike a pause, at which the scheduler would be asked.
+            world["time_limit_s"] = stop_s = min(stop_s + STOP_S, end_s)
+            outcome = player.play()
+            ended = outcome is not Outcome.TIME_LIMIT or stop_s == end_s
+            if ended or np.isfinite(run.arrays.jobs["first_start_s"][queued]).all():
                 return
-            stop_s *= 2
 
 
 def with_cycles(spec: str, cycle_s: float) -> str:
