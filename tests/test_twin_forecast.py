@@ -14,9 +14,10 @@ from gpusched_env.cli.app import app
 from gpusched_env.cli.forecasting import _history
 from gpusched_env.cluster import Cluster
 from gpusched_env.errors import GpuschedError, SchedulerError
+from gpusched_env.twin import futures
 from gpusched_env.twin.backtest import Scored, backtest, coverage, played, with_limits
-from gpusched_env.twin.futures import Options, sampled_starts
-from gpusched_env.twin.history import DAY_S, Asked, History, bucket
+from gpusched_env.twin.futures import Options, _Source, sampled_starts
+from gpusched_env.twin.history import DAY_S, Asked, History, bucket, drawn_arrivals
 from gpusched_env.twin.quantiles import (
     Calibration,
     Quantiles,
@@ -95,13 +96,12 @@ def test_no_job_ends_in_the_past(seed, age):
 def test_future_days_are_the_same_days_of_past_weeks():
     # One job each day at 6:00 + its number in seconds, for 21 days.
     arrival_s = np.arange(21) * DAY_S + 21_600 + np.arange(21)
-    history = History(past(np.ones(21), arrival_s=arrival_s))
-    rows, times = history.arrivals(21 * DAY_S, 8 * DAY_S, np.random.default_rng(0))
+    rows, times = drawn_arrivals(arrival_s, 21 * DAY_S, 8 * DAY_S, np.random.default_rng(0))
     weeks_back = 3 - rows[:7] // 7
     assert (rows[:7] % 7 == np.arange(7)).all()
     assert set(weeks_back) <= {1, 2, 3}
     np.testing.assert_array_equal(times, np.arange(8) * DAY_S + 21_600 + rows)
-    assert len(History(past(np.ones(2))).arrivals(5.0, DAY_S, np.random.default_rng(0))[0]) == 0
+    assert len(drawn_arrivals(np.zeros(2), 5.0, DAY_S, np.random.default_rng(0))[0]) == 0
 
 
 # --- futures
@@ -145,6 +145,40 @@ def test_a_job_that_does_not_start_within_the_horizon_never_starts():
     starts = sampled_starts(one_queue(), Plain(Cluster.parse("1x4"), "fifo"), history, options)
     assert (starts[:, 0] == 50.0).all()
     assert np.isinf(starts[:, 1]).all()
+
+
+def test_arrivals_are_learned_from_jobs_that_have_not_ended():
+    # A job each day at 6:00 runs for 60 h: of the last three days, none has ended by midnight.
+    arrival_s = np.arange(21) * DAY_S + 21_600
+    workload = past(np.full(18, 216_000.0), arrival_s=arrival_s[:18])
+    now_s = 21 * DAY_S
+    running = tuple(PresentJob(f"r{i}", 1, float(arrival_s[i]), float(arrival_s[i])) for i in (18, 19))
+    old = PresentJob("old", 1, 0.0, 0.0)  # does not let the log begin earlier
+    unknown = PresentJob("unknown", 1)
+    queued = (PresentJob("q", 1, float(arrival_s[20]), limit_s=7200.0, user="ana"), unknown)
+    found = _Source(Snapshot(now_s, (*running, old), queued), History(workload), Options())
+    later = [found.workload(group).jobs[5:] for group in range(20)]
+    hours = (later[0]["arrival_s"] - found.now_s) / 3600
+    np.testing.assert_allclose(hours, np.arange(7) * 24 + 6)
+    assert {len(jobs) for jobs in later} == {7}
+    drawn = np.concatenate([jobs["estimate_s"] for jobs in later])
+    assert np.nanmax(drawn) == 7200.0  # the queued job of the last day is drawn as well
+    assert {"", "ana"} == {name for group in range(20) for name in found.workload(group).attributes["user"][5:]}
+
+
+@pytest.mark.parametrize("spec", ["slurm", "slurm:backfill=easy", "slurm-multifactor", "sjf:estimator=user"])
+def test_starts_do_not_depend_on_where_a_future_is_cut(monkeypatch, spec):
+    rng = np.random.default_rng(2)
+    arrival_s = np.sort(rng.random(500)) * 9 * DAY_S
+    workload = past(rng.integers(600, 30_000, 500).astype(float), np.full(500, 36_000.0), arrival_s=arrival_s)
+    now_s = 10 * DAY_S
+    queued = tuple(PresentJob(f"q{i}", 1 + i % 4, now_s - 50 + i, limit_s=36_000.0) for i in range(30))
+    snapshot = Snapshot(now_s, (PresentJob("r", 4, now_s - 60, now_s - 60),), queued)
+    setting, options = Plain(Cluster.parse("1x4"), spec), Options(futures=6, cycle_s=0.0)
+    whole = sampled_starts(snapshot, setting, History(workload), options)
+    for stop_s in (900.0, math.inf):
+        monkeypatch.setattr(futures, "STOP_S", stop_s)
+        np.testing.assert_array_equal(sampled_starts(snapshot, setting, History(workload), options), whole)
 
 
 def test_later_arrivals_of_higher_classes_delay_the_queue():

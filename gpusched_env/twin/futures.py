@@ -15,7 +15,7 @@ from gpusched_env.baselines.slurm.scheduler import Slurm
 from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.simulator import Move, Outcome, Simulation, Start, begin
 from gpusched_env.tenants import PRIORITY
-from gpusched_env.twin.history import DAY_S, Asked, Choices, History
+from gpusched_env.twin.history import DAY_S, Asked, Choices, History, drawn_arrivals
 from gpusched_env.twin.model import PARTITION
 from gpusched_env.twin.placing import gpus_of_running
 from gpusched_env.twin.policies import with_parameters
@@ -137,34 +137,40 @@ class _Source:
         self.choices: Choices = history.choices(asked)
         self.medians = self.choices.draw(np.full(self.present, 0.5))
         self.start_s = start_s - self.first_s
+        self.limit_s = limit_s
+        self.gpus = np.array([job.gpus for job in self.jobs])
         self.columns = {name: np.array([getattr(job, field) for job in self.jobs]) for field, name in NAMES.items()}
         self.columns[PRIORITY] = np.array([job.priority for job in self.jobs])
-        self.limit_s = limit_s
+        past = history.workload.jobs["arrival_s"] + history.origin_s
+        # Arrivals are learned from all submissions: of the jobs of the last days, only the short ones have ended.
+        told = ~np.isnan([job.arrival_s for job in self.jobs])
+        self.seen = np.flatnonzero(told & (arrival_s >= past.min()))
+        self.submitted_s = np.concatenate([past, arrival_s[self.seen]])
 
     def workload(self, group: int) -> Workload:
         """Return the present jobs and the arrivals of this group of futures; run times of present jobs are medians."""
         past = self.history.workload
-        rows, times = np.empty(0, np.int64), np.empty(0)
+        rows, times, run_s = np.empty(0, np.int64), np.empty(0), np.empty(0)
         if self.options.arrivals:
             rng = np.random.default_rng([self.options.seed, 0, group])
-            rows, times = self.history.arrivals(
-                self.snapshot.time_s - self.history.origin_s, self.options.horizon_s, rng
-            )
-        jobs = past.jobs[rows]
-        attributes = {}
-        for name, column in self.columns.items():
-            if name in past.attributes:
-                late = past.attributes[name][rows]
-            else:
-                late = np.zeros(len(rows)) if column.dtype.kind == "f" else np.full(len(rows), "")
-            attributes[name] = np.concatenate([column, late.astype(column.dtype.kind)])
+            rows, times = drawn_arrivals(self.submitted_s, self.snapshot.time_s, self.options.horizon_s, rng)
+            drawn_s = self.choices.draw(rng.random(self.present))[self.seen]
+            run_s = np.concatenate([past.jobs["duration_s"], drawn_s])[rows]
+
+        def column(present: Array, of_past: Array | None) -> Array:
+            """Return the values of the present jobs, then those of the arrivals."""
+            if of_past is None:
+                of_past = np.zeros(len(past)) if present.dtype.kind == "f" else np.full(len(past), "")
+            submitted = np.concatenate([of_past.astype(present.dtype.kind), present[self.seen]])
+            return np.concatenate([present, submitted[rows]])
+
         return Workload.from_columns(
             np.concatenate([self.arrival_s, self.now_s + times]),
-            np.concatenate([[job.gpus for job in self.jobs], jobs["gpus"]]),
-            duration_s=np.concatenate([self.medians, jobs["duration_s"]]),
-            estimate_s=np.concatenate([self.limit_s, jobs["estimate_s"]]),
+            column(self.gpus, past.jobs["gpus"]),
+            duration_s=np.concatenate([self.medians, run_s]),
+            estimate_s=column(self.limit_s, past.jobs["estimate_s"]),
             ids=np.concatenate([np.arange(self.present), ARRIVES + np.arange(len(rows))]),
-            attributes=attributes,
+            attributes={name: column(own, past.attributes.get(name)) for name, own in self.columns.items()},
             name="snapshot",
         )
 
