@@ -15,7 +15,7 @@ from gpusched_env.cli.forecasting import _history
 from gpusched_env.cluster import Cluster
 from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.twin import futures
-from gpusched_env.twin.backtest import Scored, backtest, coverage, played, with_limits
+from gpusched_env.twin.backtest import GROUPS, Scored, Tried, backtest, candidates, coverage, played, with_limits
 from gpusched_env.twin.futures import Options, _Source, sampled_starts
 from gpusched_env.twin.history import DAY_S, Asked, History, bucket, drawn_arrivals
 from gpusched_env.twin.quantiles import (
@@ -274,11 +274,25 @@ def test_calibrations_are_written_and_read(tmp_path):
 def test_coverage_is_measured_on_later_snapshots_only():
     early = Scored(0.0, 10, np.full(10, 3.0), np.full(10, -3.0))
     late = Scored(10.0, 4, np.array([0.5, 2.0, 4.0, -9.0]), np.array([-0.5, -2.0, -4.0, 9.0]))
-    found = coverage([early, late], 5.0)
+    found = coverage([early], [late], Tried(10.0, "days", 0.8))
     assert (found.fitted, found.held, found.snapshots) == (10, 4, 1)
     assert found.raw == 0.25
     assert found.calibration == Calibration(3.0, 0.0, 10)
     assert found.calibrated == 0.5
+
+
+def test_candidates_are_measured_on_blocks_that_were_left_out():
+    """Four days, each of four jobs of one score: what was left out lies inside if another day has a larger score."""
+    day = [
+        Scored(number * DAY_S, 4, np.full(4, float(score)), np.zeros(4)) for number, score in enumerate((1, 2, 3, 9))
+    ]
+    found = candidates({DAY_S: day})
+    # Of 12 jobs, groups of jobs take the score of rank ceil(0.9 x 13) = 12, which is the largest of the others.
+    assert [(one.groups, one.covered) for one in found] == [(name, 0.75) for name in GROUPS]
+    skewed = [Scored(number * DAY_S, 20, np.r_[np.full(19, 1.0), 50.0], np.zeros(20)) for number in range(4)]
+    # 57 of 60 scores are 1: 0.9 x 61/60 takes one of these; three days or snapshots, 0.9 x 4/3 > 1, take the largest.
+    assert [one.covered for one in candidates({DAY_S: skewed})] == [0.95, 1.0, 1.0, 1.0]
+    assert min(candidates({DAY_S: skewed}), key=lambda one: one.miss).groups == "jobs"
 
 
 # --- backtests
@@ -316,7 +330,7 @@ def test_intervals_cover_four_fifths_of_a_generated_log():
     run = played(log_of(10), setting)
     options = Options(futures=60, horizon_s=4 * DAY_S)
     week = 7 * DAY_S
-    found = backtest(run, setting, 2 * week, 6 * week, 10 * week, 13 * 3600.0, options)
+    found = backtest(run, setting, 2 * week, 6 * week, 10 * week, [13 * 3600.0], options)
     assert found.held > 200
     assert 0.70 <= found.calibrated <= 0.90
     assert abs(found.calibrated - 0.8) <= abs(found.raw - 0.8) + 0.05
@@ -325,7 +339,7 @@ def test_intervals_cover_four_fifths_of_a_generated_log():
 def test_backtests_need_snapshots_on_both_sides():
     run = played(log_of(1), setting := Plain(Cluster.parse("1x8"), "fifo"))
     with pytest.raises(GpuschedError, match="before the split"):
-        backtest(run, setting, 5.0, 5.0, 10.0, 1.0, Options(futures=1))
+        backtest(run, setting, 5.0, 5.0, 10.0, [1.0], Options(futures=1))
     with pytest.raises(GpuschedError, match="no job has ended"):
         run.history(0.0)
 

@@ -40,8 +40,8 @@ class Options:
     seed : seed of all draws
     horizon_s : length of a future [s]
     arrivals : whether further jobs arrive, as in the history
-    cycle_s : least time between two backfill cycles of Slurm policies [s], if theirs is shorter: most of the time of a
-        future goes into these cycles. 0 = as the policy says
+    cycle_s : least time between two backfill cycles of Slurm policies [s], if theirs is shorter, because much of the
+        time of a future goes into these cycles. 0 = as the policy says
     threads : number of threads; the result does not depend on it
     """
 
@@ -49,7 +49,7 @@ class Options:
     seed: int = 0
     horizon_s: float = 7 * DAY_S
     arrivals: bool = True
-    cycle_s: float = 120.0
+    cycle_s: float = 0.0
     threads: int = 1
 
     def __post_init__(self) -> None:

@@ -154,9 +154,7 @@ class History:
         return begin + int(np.searchsorted(self._runs[begin:end], age, side="right")) if age > 0 else begin, end
 
 
-def drawn_arrivals(
-    arrival_s: Array, now_s: float, horizon_s: float, rng: np.random.Generator
-) -> tuple[Array, Array]:
+def drawn_arrivals(arrival_s: Array, now_s: float, horizon_s: float, rng: np.random.Generator) -> tuple[Array, Array]:
     """Draw future arrivals: each day of the future is the same day of a random week of the past.
 
     Parameters
