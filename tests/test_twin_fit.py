@@ -24,6 +24,7 @@ from gpusched_env.twin.scoring import closeness, distribution_distance, rank_cor
 from gpusched_env.workload import Workload
 
 NO_BACKFILL = "slurm:age_weight=10000,fair_share_weight=2000,qos_weight=1000,backfill=none"
+EASY = POLICY.replace("conservative", "easy")
 
 
 def log_of(arrival_s, gpus, duration_s, wait_s, **attributes):
@@ -38,7 +39,7 @@ def one_pool(cluster, scheduler="slurm", **fields):
     return Twin("slurm:x", scheduler, (Pool("all", Cluster.parse(cluster).groups),), **fields)
 
 
-@pytest.mark.parametrize("policy", [POLICY, NO_BACKFILL])
+@pytest.mark.parametrize("policy", [POLICY, NO_BACKFILL, EASY])
 def test_the_planted_policy_is_found(tmp_path, policy):
     table = write_example(tmp_path, policy=policy)
     workload = read_workload(f"slurm:{table}")
@@ -56,6 +57,7 @@ def test_the_planted_policy_is_found(tmp_path, policy):
     assert twin.score.overall.rank_correlation >= 0.95
     assert twin.score.overall.jobs == int((workload.jobs["arrival_s"] >= twin.split_s).sum())
     assert twin.score.held_error < 0.01
+    assert "apart" not in twin.notes[0]
 
 
 def test_an_example_reads_back_and_replays_to_the_same_starts(tmp_path):
@@ -74,6 +76,12 @@ def test_the_fit_depends_on_its_arguments_only():
     told[problem.rows] = waits
     log = dataclasses.replace(jobs, attributes={**jobs.attributes, "wait_s": told})
     assert fit_twin(log, example_twin().pools) == fit_twin(log, example_twin().pools)
+
+
+def test_a_log_without_waits_does_not_tell_the_kinds_of_backfill_apart():
+    log = log_of([0, 100, 200], [1, 2, 3], [50, 50, 50], [0, 0, 0])
+    twin = fit_twin(log, one_pool("1x8").pools, fit_part=1)
+    assert twin.notes[0].endswith("the log does not tell conservative and none and easy apart")
 
 
 def test_starts_reveal_the_order_of_equal_jobs_only():

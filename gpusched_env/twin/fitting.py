@@ -28,6 +28,7 @@ HALF_LIVES_D: Final = (7.0, 1.0, 3.0, 14.0, 30.0)
 CLEARLY: Final = 0.98  # another half-life is taken if the loss shrinks below this part
 BETTER: Final = 0.99  # another value is taken if the replay is closer by this factor
 SIZES: Final = (-1.0, -0.3, -0.1, 0.1, 0.3, 1.0)  # weights of the size that are tried, relative to POINTS
+BACKFILLS: Final = ("none", "easy", "conservative")
 Tell = Callable[[str], None]
 
 
@@ -146,14 +147,14 @@ def fit_twin(
     longest_s = float(np.nanmax(limit_s)) if (~np.isnan(limit_s)).any() else float(first.jobs["duration_s"].max())
     policy = dataclasses.replace(start or Policy(), default_limit_s=max(longest_s, DAY_S))
     policy = _revealed(twin, first, policy, split_s, seed, tell or _silent)
-    policy = _by_replays(twin, first, policy, longest_s, split_s, tell or _silent)
+    policy, told = _by_replays(twin, first, policy, longest_s, split_s, tell or _silent)
     fitted = policy.in_twin(twin)
     start_s = replayed_starts(fitted, workload)
     return dataclasses.replace(
         fitted,
         score=score_replay(fitted, workload, start_s, split_s if fit_part < 1 else 0.0),
         remainders=find_remainders(fitted, workload, start_s),
-        notes=_notes(fitted, workload, placed, fit_part),
+        notes=(told, *_notes(fitted, workload, placed, fit_part)),
     )
 
 
@@ -220,8 +221,12 @@ def _policy_of(found: Weights, policy: Policy, aging: Aging) -> Policy:
     ).scaled()
 
 
-def _by_replays(twin: Twin, first: Workload, policy: Policy, longest_s: float, split_s: float, tell: Tell) -> Policy:
+def _by_replays(
+    twin: Twin, first: Workload, policy: Policy, longest_s: float, split_s: float, tell: Tell
+) -> tuple[Policy, str]:
     """Return the policy whose replay of the first part is closest to the log, by a search along one axis at a time.
+
+    Also returns a sentence on how well the log tells the kinds of backfill apart.
 
     Jobs that started after the first part are not compared: jobs that arrived later may have overtaken them.
     """
@@ -250,7 +255,7 @@ def _by_replays(twin: Twin, first: Workload, policy: Policy, longest_s: float, s
 
     windows_s = sorted({DAY_S, math.ceil(longest_s / DAY_S) * DAY_S})
     for _ in range(2):  # the weight of the size and the kind of backfill depend on each other
-        for backfill in ("none", "easy", "conservative"):
+        for backfill in BACKFILLS:
             for window_s in windows_s if backfill != "none" else windows_s[:1]:
                 attempt(backfill=backfill, bf_window_s=window_s)
         for part in SIZES:
@@ -262,7 +267,19 @@ def _by_replays(twin: Twin, first: Workload, policy: Policy, longest_s: float, s
         for times in (0.0, 0.7, 1.4, 0.85, 1.2, 0.95, 1.05):
             attempt(**{name: getattr(best[0], name) * times})
     tell(f"{len(seen)} replays: waits of the fitted part are {best[1]:.1%} off on average")
-    return best[0].scaled()
+    others = {name: error(dataclasses.replace(best[0], backfill=name)) for name in BACKFILLS}
+    return best[0].scaled(), _backfills_told(best[0].backfill, others)
+
+
+def _backfills_told(chosen: str, errors: dict[str, float]) -> str:
+    """Tell how far off the waits are with each kind of backfill, and which kinds the log does not tell apart."""
+    names = sorted(errors, key=lambda name: (name != chosen, errors[name]))
+    told = ", ".join(f"{errors[name]:.1%} with {name}" for name in names)
+    alike = [name for name in names[1:] if BETTER * errors[name] <= errors[chosen]]
+    sentence = f"kinds of backfill: waits of the fitted part are off by {told}"
+    if alike:
+        sentence += f"; the log does not tell {chosen} and {' and '.join(alike)} apart"
+    return sentence
 
 
 def _notes(twin: Twin, workload: Workload, placed: np.ndarray, fit_part: float) -> tuple[str, ...]:
