@@ -6,11 +6,13 @@ import dataclasses
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any, Final
 
 from gpusched_env.baselines.registry import make_scheduler
 from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.errors import GpuschedError
+from gpusched_env.partitions import Partition
 from gpusched_env.traces.slurm_files.description import SlurmCluster
 from gpusched_env.twin.fitting import DAY_S, Policy
 from gpusched_env.twin.model import Pool, Twin
@@ -23,7 +25,7 @@ REST: Final = "other"  # pool of the nodes that are in no partition
 def pools_of(slurm: SlurmCluster) -> tuple[Pool, ...]:
     """Return the pools of a cluster: partitions that share nodes are in one pool; nodes of no partition are left out.
 
-    A pool runs any of its jobs on any of its nodes: if partitions overlap partly, each can use the nodes of the other.
+    Where partitions overlap only partly, or have different tiers, the pool says which nodes each of them has.
     """
     rows = {partition.name: set(slurm.rows_of(partition)) for partition in slurm.partitions}
     joined: list[tuple[list[str], set[int]]] = []
@@ -37,15 +39,35 @@ def pools_of(slurm: SlurmCluster) -> tuple[Pool, ...]:
         joined.append((names, nodes))
     if not joined:
         return (Pool(REST, slurm.cluster.groups),)
+    tiers = {partition.name: partition.priority_tier for partition in slurm.partitions}
     pools = []
     for names, nodes in joined:
-        kinds = Counter(
-            (slurm.nodes[row].gpus, slurm.cluster.gpu_types[slurm.cluster.nodes["gpu_type"][row]])
-            for row in sorted(nodes)
+        order = sorted(nodes)
+        kinds = [
+            (slurm.nodes[row].gpus, slurm.cluster.gpu_types[slurm.cluster.nodes["gpu_type"][row]]) for row in order
+        ]
+        alike = all(rows[name] == nodes and tiers[name] == tiers[names[0]] for name in names)
+        if alike:
+            groups = tuple(NodeGroup(count, gpus, kind) for (gpus, kind), count in Counter(kinds).items())
+            pools.append(Pool("+".join(names), groups, tuple(names)))
+            continue
+        groups = tuple(NodeGroup(len(list(run)), gpus, kind) for (gpus, kind), run in groupby(kinds))
+        number = {row: at for at, row in enumerate(order)}
+        sets = tuple(
+            Partition(name, nodes=node_list(sorted(number[row] for row in rows[name])), tier=tiers[name])
+            for name in names
         )
-        groups = tuple(NodeGroup(count, gpus, kind) for (gpus, kind), count in kinds.items())
-        pools.append(Pool("+".join(names), groups, tuple(names)))
+        pools.append(Pool("+".join(names), groups, tuple(names), sets))
     return tuple(pools)
+
+
+def node_list(numbers: Sequence[int]) -> str:
+    """Write ascending numbers of nodes as numbers and ranges, such as ``0-3,8``."""
+    texts = []
+    for _, run in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
+        own = [number for _, number in run]
+        texts.append(str(own[0]) if len(own) == 1 else f"{own[0]}-{own[-1]}")
+    return ",".join(texts)
 
 
 def pools_of_texts(cluster: str, partitions: Sequence[str]) -> tuple[Pool, ...]:

@@ -16,7 +16,7 @@ from gpusched_env.twin.policies import with_parameters
 from gpusched_env.twin.recorded import Recorded
 from gpusched_env.twin.remaining import find_remainders
 from gpusched_env.twin.replay import replayed_starts
-from gpusched_env.twin.revealed import Aging, Features, Weights, features, find_pairs, fit_weights
+from gpusched_env.twin.revealed import Aging, Features, Rights, Weights, features, find_pairs, fit_weights
 from gpusched_env.twin.scoring import closeness, score_replay
 from gpusched_env.workload import Workload
 
@@ -174,7 +174,7 @@ def _revealed(twin: Twin, first: Workload, policy: Policy, split_s: float, seed:
             jobs = problem.instance.workload
             limit_s = np.nan_to_num(jobs.jobs["estimate_s"], nan=policy.default_limit_s)
             recorded = Recorded.of(jobs)
-            pairs = find_pairs(recorded, limit_s, split_s, WARM_UP * split_s, seed)
+            pairs = find_pairs(recorded, limit_s, split_s, WARM_UP * split_s, seed, Rights.of(problem.instance))
             labels = {"partition": partitions_of(jobs)}
             if QOS in jobs.attributes:
                 labels["qos"] = jobs.attributes[QOS].astype(str)

@@ -41,13 +41,44 @@ class Pairs(NamedTuple):
         return len(self.winner)
 
 
-def find_pairs(recorded: Recorded, limit_s: np.ndarray, end_s: float, begin_s: float = 0.0, seed: int = 0) -> Pairs:
+class Rights(NamedTuple):
+    """Where jobs may run.
+
+    Parameters
+    ----------
+    of_job : int64 [J], set of nodes of each job
+    within : Boolean [S, S], whether each node of the first set belongs to the second one, and their tiers are equal
+    """
+
+    of_job: np.ndarray
+    within: np.ndarray
+
+    @classmethod
+    def of(cls, instance: Instance) -> Rights:
+        """Return those of an instance; without partitions, all jobs are of one set."""
+        sets = instance.node_sets
+        if sets is None:
+            return cls(np.zeros(len(instance.workload), np.int64), np.ones((1, 1), bool))
+        tier = np.zeros(len(sets.belongs))
+        tier[sets.of_job] = np.array([one.tier for one in sets.partitions])[sets.partition]
+        inside = (sets.belongs[:, None] <= sets.belongs[None]).all(axis=2)
+        return cls(sets.of_job.astype(np.int64), inside & (tier[:, None] == tier[None]))
+
+
+def find_pairs(
+    recorded: Recorded,
+    limit_s: np.ndarray,
+    end_s: float,
+    begin_s: float = 0.0,
+    seed: int = 0,
+    rights: Rights | None = None,
+) -> Pairs:
     """Return pairs of jobs whose order of priority the log reveals.
 
     A job that started while another one waited had the higher priority, if the other one needs equally many GPUs for
-    at most as long: wherever the first job fits, in the main pass and in backfill, the other one would have fitted.
-    Pairs of different sizes are left out, because they could only show that large jobs go first: if a small job starts
-    before a large one, the large one may not have fitted.
+    at most as long, and may use each node that the first job may use: wherever the first job fits, in the main pass and
+    in backfill, the other one would have fitted. Pairs of different sizes are left out, because they could only show
+    that large jobs go first: if a small job starts before a large one, the large one may not have fitted.
 
     Parameters
     ----------
@@ -55,9 +86,13 @@ def find_pairs(recorded: Recorded, limit_s: np.ndarray, end_s: float, begin_s: f
     limit_s : time limit of each job [s]
     begin_s, end_s : starts from ``begin_s`` until before ``end_s`` are compared [s]
     seed : seed of the sample
+    rights : where jobs may run; None = all on the same machines
     """
     rng = np.random.default_rng([_DRAW, seed])
     order = np.argsort(recorded.arrival_s, kind="stable")
+    if rights is None:
+        rights = Rights(np.zeros(len(order), np.int64), np.ones((1, 1), bool))
+    place = rights.of_job[order]
     arrival, start = recorded.arrival_s[order], recorded.start_s[order]
     gpus, limit = recorded.gpus[order], limit_s[order]
     chosen = np.flatnonzero((start >= begin_s) & (start < end_s))
@@ -69,6 +104,7 @@ def find_pairs(recorded: Recorded, limit_s: np.ndarray, end_s: float, begin_s: f
         now_s = start[row]
         there = slice(int(np.searchsorted(latest, now_s, side="right")), int(np.searchsorted(arrival, now_s, "right")))
         equal = (start[there] > now_s) & (gpus[there] == gpus[row]) & (limit[there] <= limit[row])
+        equal &= rights.within[place[row], place[there]]
         rivals = np.flatnonzero(equal) + there.start
         if len(rivals) > RIVALS:
             rivals = np.sort(rng.permutation(rivals)[:RIVALS])
