@@ -10,10 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from gpusched_env.baselines.registry import make_scheduler
+from gpusched_env.baselines.slurm.past_usage import PastUsage
 from gpusched_env.cli.app import app
 from gpusched_env.cli.forecasting import _history
 from gpusched_env.cluster import Cluster
-from gpusched_env.errors import GpuschedError, SchedulerError
+from gpusched_env.errors import GpuschedError, SchedulerError, TraceError
+from gpusched_env.metrics import job_times
+from gpusched_env.simulator import begin, simulate
+from gpusched_env.simulator.past import moves_of
 from gpusched_env.twin import futures
 from gpusched_env.twin.backtest import GROUPS, Scored, Tried, backtest, candidates, coverage, played, with_limits
 from gpusched_env.twin.futures import Options, _Source, sampled_starts
@@ -29,8 +34,10 @@ from gpusched_env.twin.quantiles import (
     seconds,
     write_calibration,
 )
+from gpusched_env.twin.recorded import Recorded
 from gpusched_env.twin.settings import Plain
 from gpusched_env.twin.snapshot import PresentJob, Snapshot
+from gpusched_env.twin.usage import by_shares, past_usage, read_sshare
 from gpusched_env.workload import Workload
 
 
@@ -179,6 +186,90 @@ def test_starts_do_not_depend_on_where_a_future_is_cut(monkeypatch, spec):
     for stop_s in (900.0, math.inf):
         monkeypatch.setattr(futures, "STOP_S", stop_s)
         np.testing.assert_array_equal(sampled_starts(snapshot, setting, History(workload), options), whole)
+
+
+# --- usage of tenants
+
+
+@pytest.mark.parametrize("fair_share", ["tree", "classic"])
+def test_a_cut_run_goes_on_with_the_usage_of_its_past(fair_share):
+    """Fair shares decide the order, so a run that is cut and taken over without its usage would be another one."""
+    spec = f"slurm:fair_share_weight=1000,fair_share={fair_share},backfill=none"
+    rng = np.random.default_rng(4)
+    count = 300
+    jobs = Workload.from_columns(
+        np.sort(rng.integers(0, 40_000, count)).astype(float), rng.integers(1, 5, count),
+        rng.integers(300, 4000, count).astype(float), estimate_s=np.full(count, 4000.0),
+        attributes={"account": rng.choice(["x", "y"], count), "user": rng.choice(["a", "b", "c"], count)},
+    )  # fmt: skip
+    setting = Plain(Cluster.parse("2x4"), spec)
+    (problem,) = setting.problems(jobs)
+    instance, rules = problem.instance, make_scheduler(spec)
+    log = simulate(instance, make_scheduler(spec))
+    times = job_times(instance, log)
+    now_s = 30_123.0
+    there = times["first_start_s"] <= now_s
+    tree, leaf = instance.tenancy
+    recorded = Recorded(
+        instance.workload.jobs["arrival_s"], times["first_start_s"], np.minimum(times["finish_s"], now_s),
+        instance.workload.jobs["gpus"].astype(int),
+    )  # fmt: skip
+    usage = past_usage(rules, np.array(tree.names)[leaf[there]], Recorded(*(one[there] for one in recorded)), now_s)
+
+    def taken_over(remembers):
+        scheduler = make_scheduler(spec)
+        if remembers:
+            scheduler.remember(usage)
+        run = begin(instance, moves_of(instance, log, now_s), now_s)
+        run.run(scheduler)
+        return job_times(instance, run.log())["first_start_s"]
+
+    late = instance.workload.jobs["arrival_s"] > now_s
+    assert late.sum() > 20
+    assert (taken_over(False)[late] != times["first_start_s"][late]).any()
+    differ = taken_over(True) != times["first_start_s"]
+    assert not differ.any()
+
+
+def test_a_forecast_knows_who_has_used_much():
+    """ana has used the machine for a week; one GPU becomes free, for which she and bo wait since the same time."""
+    now_s = 8 * DAY_S
+    workload = past(np.full(7, 80_000.0), user=["ana"] * 7, arrival_s=np.arange(7) * DAY_S)
+    running = PresentJob("r", 1, now_s - 60, now_s - 60, user="cy", limit_s=90_000.0)
+    queued = tuple(PresentJob(name, 1, now_s - 10, user=name, limit_s=90_000.0) for name in ("ana", "bo"))
+    snapshot = Snapshot(now_s, (running,), queued)
+    setting, options = Plain(Cluster.parse("1x1"), "slurm:fair_share_weight=1000"), Options(2, arrivals=False)
+    starts = sampled_starts(snapshot, setting, History(workload), options)
+    assert (starts[:, 1] < starts[:, 0]).all()
+    told = {("", "ana"): 1.0, ("", "bo"): 50.0, ("", "cy"): 0.0}  # sshare says otherwise
+    starts = sampled_starts(snapshot, setting, History(workload), options, shares=told)
+    assert (starts[:, 0] < starts[:, 1]).all()
+
+
+def test_shares_of_slurm_have_the_sum_of_the_history():
+    found = by_shares(PastUsage(5.0, {"a": 30.0}, {"b": 10.0}), {"a": 1.0, "c": 3.0})
+    assert found == PastUsage(5.0, {"a": 10.0, "c": 30.0}, {})
+
+
+SSHARE = """Account|User|RawShares|NormShares|RawUsage|NormUsage|EffectvUsage|FairShare
+root|||0.000000|1500||1.000000|
+ vision||1|0.500000|1500|1.000000|1.000000|
+  vision|ana|1|0.500000|1000|0.666667|0.666667|0.250000
+  vision|bo|1|0.500000|500|0.333333|0.333333|0.500000
+"""
+
+
+def test_sshare_is_read(tmp_path):
+    (tmp_path / "sshare.txt").write_text(SSHARE)
+    assert read_sshare(tmp_path / "sshare.txt") == {("vision", "ana"): 1000.0, ("vision", "bo"): 500.0}
+    for old, new, told in (
+        ("RawUsage", "Raw", "line 1: no column RawUsage"),
+        ("|1000|", "|many|", "line 4: RawUsage is 'many'"),
+        ("|1000|", "|", "line 4: 7 fields where the header has 8"),
+    ):
+        (tmp_path / "bad.txt").write_text(SSHARE.replace(old, new, 1))
+        with pytest.raises(TraceError, match=told):
+            read_sshare(tmp_path / "bad.txt")
 
 
 def test_later_arrivals_of_higher_classes_delay_the_queue():

@@ -13,6 +13,7 @@ from gpusched_env.baselines.loop_kernels import PAUSED
 from gpusched_env.baselines.slurm import passes as slurm_passes
 from gpusched_env.baselines.slurm import priority
 from gpusched_env.baselines.slurm.fair_share import FairTree, decay
+from gpusched_env.baselines.slurm.past_usage import PastUsage
 from gpusched_env.baselines.slurm.profile import BLOCK
 from gpusched_env.baselines.slurm.state import CONSERVATIVE, EASY, NONE, RULES_DTYPE, SlurmState
 from gpusched_env.core import events
@@ -35,9 +36,10 @@ class SlurmRun:
     ----------
     instance : the problem instance
     rules : the scheduler
+    past : usage of tenants before the run was taken over; None = nobody has used anything
     """
 
-    def __init__(self, instance: Instance, rules: Slurm) -> None:
+    def __init__(self, instance: Instance, rules: Slurm, past: PastUsage | None = None) -> None:
         self._rules = rules
         self._divided = instance.node_sets is not None
         self.tree, of_job = instance.tenancy
@@ -79,7 +81,17 @@ class SlurmRun:
             tests=tests,
         )
         self._fill()
+        if past is not None:
+            self._remember(past)
         self.compute_factors()
+
+    def _remember(self, past: PastUsage) -> None:
+        """Begin with the usage of the past; counting goes on at the moment of the takeover."""
+        self.memory["period"] = math.floor(past.time_s / self._rules.calc_period_s)
+        self.memory["time_s"] = past.time_s
+        for row, name in enumerate(self.tree.names):
+            self.state.usage[row] = past.usage.get(name, 0.0)
+            self.state.recent[row] = past.recent.get(name, 0.0)
 
     def _fill(self) -> None:
         m, rules = self.memory, self._rules

@@ -57,6 +57,10 @@ def forecast(
         Path | None,
         typer.Option(help="Widths of the intervals, as gpusched twin calibration wrote them.", metavar="FILE"),
     ] = None,
+    usage: Annotated[
+        Path | None,
+        typer.Option(help="What sshare printed: usage for fair shares; else that of the history.", metavar="FILE"),
+    ] = None,
     futures: FuturesOption = 1000,
     horizon: HorizonOption = 7.0,
     arrivals: ArrivalsOption = True,
@@ -78,6 +82,7 @@ def forecast(
     """
     from gpusched_env.twin.futures import Options, sampled_starts
     from gpusched_env.twin.quantiles import Calibration, Quantiles, read_calibration
+    from gpusched_env.twin.usage import read_sshare
 
     setting = _setting(twin, cluster, policy)
     present = _snapshot(snapshot, at, gpus_per_node)
@@ -85,7 +90,7 @@ def forecast(
     past = _history(history, present.time_s)
     widths = Calibration() if calibration is None else read_calibration(calibration)
     options = Options(futures, seed, horizon * DAY_S, arrivals, cycle, threads)
-    starts = sampled_starts(present, setting, past, options)
+    starts = sampled_starts(present, setting, past, options, shares=None if usage is None else read_sshare(usage))
     _tell(present, Quantiles.of(starts), starts, widths, output)
     if calibration is None:
         print("note: the intervals are as sampled; gpusched twin calibration finds how wide they must be")

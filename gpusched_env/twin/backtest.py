@@ -17,6 +17,7 @@ from gpusched_env.metrics import job_times
 from gpusched_env.simulator import simulate
 from gpusched_env.twin.futures import NAMES, Options, sampled_starts
 from gpusched_env.twin.history import DAY_S, WEEK, History
+from gpusched_env.twin.model import WAIT
 from gpusched_env.twin.quantiles import Calibration, Quantiles, calibrated, covered, scores
 from gpusched_env.twin.settings import Setting
 from gpusched_env.twin.snapshot import PresentJob, Snapshot
@@ -156,7 +157,9 @@ class Played:
         rows = np.flatnonzero(self.finish_s <= time_s)
         if not len(rows):
             raise GpuschedError(f"backtest: no job has ended by {time_s:g} s; begin the snapshots later")
-        return History(self.workload.select(rows))
+        chosen = self.workload.select(rows)
+        wait_s = self.start_s[rows] - chosen.jobs["arrival_s"]
+        return History(dataclasses.replace(chosen, attributes={**chosen.attributes, WAIT: wait_s}))
 
 
 def played(workload: Workload, setting: Setting) -> Played:

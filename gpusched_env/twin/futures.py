@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 
 from gpusched_env.baselines.registry import make_scheduler
+from gpusched_env.baselines.slurm.past_usage import PastUsage
 from gpusched_env.baselines.slurm.scheduler import Slurm
 from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.simulator import Move, Outcome, Simulation, Start, begin
 from gpusched_env.tenants import PRIORITY
 from gpusched_env.twin.history import DAY_S, Asked, Choices, History, drawn_arrivals
-from gpusched_env.twin.model import PARTITION
+from gpusched_env.twin.model import PARTITION, WAIT
 from gpusched_env.twin.placing import gpus_of_running
 from gpusched_env.twin.policies import with_parameters
+from gpusched_env.twin.recorded import Recorded
 from gpusched_env.twin.settings import Playable, Setting
 from gpusched_env.twin.snapshot import PresentJob, Snapshot
+from gpusched_env.twin.usage import by_shares, past_usage
 from gpusched_env.workload import Workload
 
 Array = np.ndarray
@@ -68,7 +73,12 @@ class Options:
 
 
 def sampled_starts(
-    snapshot: Snapshot, setting: Setting, history: History, options: Options, tell: Callable[[int], None] | None = None
+    snapshot: Snapshot,
+    setting: Setting,
+    history: History,
+    options: Options,
+    tell: Callable[[int], None] | None = None,
+    shares: Mapping[tuple[str, str], float] | None = None,
 ) -> Array:
     """Return when each queued job starts in each future.
 
@@ -79,6 +89,7 @@ def sampled_starts(
     history : jobs that have ended before the snapshot
     options : numbers of futures and others
     tell : called with the number of futures that were played
+    shares : (account, user) -> usage in any unit, as ``sshare`` tells it; None = the usage follows from the jobs
 
     Returns
     -------
@@ -94,12 +105,13 @@ def sampled_starts(
     if not snapshot.queued:
         return starts
     source = _Source(snapshot, history, options)
+    past = _Past(source, setting, shares or {})
     groups = min(GROUPS, options.futures)
 
     def play(group: int, futures: range) -> None:
         for problem in setting.problems(source.workload(group)):
             if (problem.rows < source.present).any():
-                _Group(source, problem).play(futures, starts)
+                _Group(source, problem, past).play(futures, starts)
         if tell is not None:
             tell(len(futures))
 
@@ -175,10 +187,48 @@ class _Source:
         )
 
 
+class _Past:
+    """Usage of tenants in each pool of machines."""
+
+    def __init__(self, source: _Source, setting: Setting, shares: Mapping[tuple[str, str], float]) -> None:
+        self._source, self._setting = source, setting
+        self._shares = {"/".join(self._leaf(account, user)): used for (account, user), used in shares.items()}
+
+    @cached_property
+    def _pools(self) -> dict[str, Playable]:
+        """The ended jobs of each pool."""
+        ended = self._source.history.workload
+        unknown = {name: np.full(len(ended), "") for name in NAMES.values()}
+        jobs = dataclasses.replace(ended, attributes=unknown | ended.attributes)
+        return {problem.name: problem for problem in self._setting.problems(jobs)}
+
+    def _leaf(self, account: str, user: str) -> list[str]:
+        return [{"account": account, "user": user}.get(column, "") for column in self._setting.tenant_columns]
+
+    def of(self, rules: Slurm, problem: Playable, running: list[int]) -> PastUsage:
+        """Return the usage in a pool, in which these jobs of the snapshot run."""
+        source, history = self._source, self._source.history
+        now_s = source.now_s
+        tree, leaf = problem.instance.tenancy
+        row_of = {int(row): i for i, row in enumerate(problem.rows)}
+        names = [np.array(tree.names)[leaf[[row_of[row] for row in running]]]]
+        runs = np.array(running, np.int64)
+        parts = [Recorded(source.arrival_s[runs], source.start_s[runs], np.full(len(runs), now_s), source.gpus[runs])]
+        if (past := self._pools.get(problem.name)) is not None:
+            jobs, (own, leaves) = past.instance.workload, past.instance.tenancy
+            start_s = jobs.jobs["arrival_s"] + jobs.attributes.get(WAIT, 0.0) + history.origin_s - source.first_s
+            end_s = np.minimum(start_s + jobs.jobs["duration_s"], now_s)
+            parts.append(Recorded(start_s, start_s, end_s, jobs.jobs["gpus"].astype(np.int64)))
+            names.append(np.array(own.names)[leaves])
+        recorded = Recorded(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+        found = past_usage(rules, np.concatenate(names), recorded, now_s)
+        return by_shares(found, self._shares) if self._shares else found
+
+
 class _Group:
     """The futures of one pool that share their arrivals: one state at the present, which is copied for each future."""
 
-    def __init__(self, source: _Source, problem: Playable) -> None:
+    def __init__(self, source: _Source, problem: Playable, past: _Past) -> None:
         self.source, self.problem = source, problem
         self.spec = with_cycles(problem.spec, source.options.cycle_s)
         instance = problem.instance
@@ -205,6 +255,9 @@ class _Group:
         self.factor = instance.ideal_s[self.at] / source.medians[self.here]
         self.start = begin(instance, moves, source.now_s)
         self.start.drain()
+        rules = make_scheduler(self.spec)
+        shares_fairly = isinstance(rules, Slurm) and rules.fair_share_weight > 0
+        self.past = past.of(rules, problem, running) if shares_fairly else None  # type: ignore[arg-type]
 
     def play(self, futures: range, starts: Array) -> None:
         """Play these futures and write the starts of the queued jobs."""
@@ -226,6 +279,8 @@ class _Group:
     def _play(self, run: Simulation, end_s: float) -> None:
         """Play one future until all queued jobs have started, or to its end."""
         scheduler = make_scheduler(self.spec)
+        if self.past is not None:
+            scheduler.remember(self.past)  # type: ignore[attr-defined]
         player = run.player_for(scheduler)
         if player is None:
             run.run(scheduler)

@@ -301,6 +301,11 @@ class Problem(NamedTuple):
     rows: np.ndarray  # int64, row of each job of the instance in the workload that the twin was asked about
     spec: str  # the twin's policy for these jobs
 
+    @property
+    def name(self) -> str:
+        """Name of the pool."""
+        return self.pool.name
+
 
 def partitions_of(workload: Workload) -> np.ndarray:
     """Return the partition of each job, the first one of a list, or an empty text; str [J]."""

@@ -10,7 +10,8 @@ import numpy as np
 from gpusched_env.baselines.slurm.fair_share import FairTree, decay
 from gpusched_env.instance import Instance
 from gpusched_env.portable import arrays
-from gpusched_env.twin.recorded import Recorded, steps
+from gpusched_env.twin.recorded import Recorded
+from gpusched_env.twin.usage import decayed
 
 RIVALS: Final = 40  # waiting jobs with which each start is compared
 MOST_STARTS: Final = 5_000  # starts that are compared; of more, a random sample
@@ -135,8 +136,6 @@ def share_factors(instance: Instance, recorded: Recorded, time_s: np.ndarray, ag
     time_s : the times [s]
     aging : parameters of the factors
     """
-    from scipy.signal import lfilter
-
     tree, leaf = instance.tenancy
     fair = FairTree(tree.parent, tree.weight)
     periods, at = np.unique(np.floor(time_s / aging.calc_period_s).astype(np.int64), return_inverse=True)
@@ -145,10 +144,7 @@ def share_factors(instance: Instance, recorded: Recorded, time_s: np.ndarray, ag
     usage = np.zeros((len(periods), len(tree.names)))
     for row in np.unique(leaf).tolist():
         own = leaf == row
-        changes = np.concatenate([recorded.gpus[own], -recorded.gpus[own]])
-        held = steps(np.concatenate([recorded.start_s[own], recorded.end_s[own]]), changes)
-        spent = np.diff(held.integral(edges_s), prepend=0.0)
-        usage[:, row] = lfilter([1.0], [1.0, -fade], spent)[periods]
+        usage[:, row] = decayed(Recorded(*(column[own] for column in recorded)).held(), edges_s, fade)[periods]
     tell = fair.ranked if aging.fair_share == "tree" else lambda used: fair.classic(used, aging.damping)
     return np.array([tell(used) for used in usage]).reshape(len(periods), len(tree.names))[at]
 
