@@ -13,6 +13,7 @@ from gpusched_env.simulator import simulate
 from gpusched_env.tenants import Tenant, Tenants
 from gpusched_env.traces import read_workload
 from gpusched_env.twin import Pool, Score, Twin, read_twin, write_twin
+from gpusched_env.twin.associations import read_associations
 from gpusched_env.twin.example import CLUSTER, POLICY, QOS_CLASSES, example_jobs, example_twin, write_example
 from gpusched_env.twin.fitting import Policy, fit_twin
 from gpusched_env.twin.model import leaf_names
@@ -76,6 +77,49 @@ def test_the_fit_depends_on_its_arguments_only():
     told[problem.rows] = waits
     log = dataclasses.replace(jobs, attributes={**jobs.attributes, "wait_s": told})
     assert fit_twin(log, example_twin().pools) == fit_twin(log, example_twin().pools)
+
+
+ASSOC = """Cluster|Account|User|ParentName|Partition|Share|GrpTRES
+c1|root|||||
+c1|root|root|||1|
+c1|vision||root||3|cpu=900,gres/gpu=8
+c1|speech||root||1|
+c1|vision|ana|||5|gres/gpu=2
+c1|vision|ana||debug|9|
+c1|vision|bo|||parent|cpu=4
+c1|asr||speech||1|
+"""
+
+
+def test_associations_are_a_tree_of_tenants(tmp_path):
+    (tmp_path / "assoc.txt").write_text(ASSOC)
+    found = read_associations(tmp_path / "assoc.txt")
+    assert {tenant.name: (tenant.parent, tenant.weight, tenant.most) for tenant in found.tree} == {
+        "root/root": ("", 1.0, None), "vision": ("", 3.0, 8), "speech": ("", 1.0, None),
+        "vision/ana": ("vision", 5.0, 2),
+        "vision/bo": ("vision", 1.0, None), "asr": ("speech", 1.0, None),
+    }  # fmt: skip
+    for old, new, told in (
+        ("|3|cpu", "|lots|cpu", "field 'Share': 'lots'"),
+        ("c1|asr", "c2|asr", "several clusters"),
+        ("|speech||1|\n", "|sound||1|\n", "unknown parent"),
+        ("Share", "Weight", "no column share; write the file with sacctmgr"),
+    ):
+        (tmp_path / "bad.txt").write_text(ASSOC.replace(old, new, 1))
+        with pytest.raises(TraceError, match=told):
+            read_associations(tmp_path / "bad.txt")
+
+
+def test_limits_of_users_explain_waits():
+    """ana may hold 2 of 8 GPUs, so her second job waits for the first one; without the limit nothing explains that."""
+    log = log_of([0, 0, 0], [2, 2, 4], [7200, 600, 60], [0, 7200, 0], account=["v"] * 3, user=["ana", "ana", "bo"])
+    tree = Tenants(tree=(Tenant("v"), Tenant("v/ana", "v", most=1), Tenant("v/bo", "v")))
+    pools = one_pool("1x8").pools
+    limited, free = (fit_twin(log, pools, fit_part=1, shares=shares) for shares in (tree, None))
+    assert limited.notes[1] == "limits of 1 tenants were raised, because a larger job of theirs ran: v/ana"
+    assert replayed_starts(limited, log).tolist() == [0.0, 7200.0, 0.0]
+    assert not any("within 10 minutes: holds" in one.what for one in limited.remainders)
+    assert any("within 10 minutes: holds" in one.what and one.jobs == 1 for one in free.remainders)
 
 
 def test_a_log_without_waits_does_not_tell_the_kinds_of_backfill_apart():

@@ -263,8 +263,8 @@ def test_sshare_is_read(tmp_path):
     (tmp_path / "sshare.txt").write_text(SSHARE)
     assert read_sshare(tmp_path / "sshare.txt") == {("vision", "ana"): 1000.0, ("vision", "bo"): 500.0}
     for old, new, told in (
-        ("RawUsage", "Raw", "line 1: no column RawUsage"),
-        ("|1000|", "|many|", "line 4: RawUsage is 'many'"),
+        ("RawUsage", "Raw", "line 1: no column rawusage"),
+        ("|1000|", "|many|", "line 4, field 'RawUsage': 'many'"),
         ("|1000|", "|", "line 4: 7 fields where the header has 8"),
     ):
         (tmp_path / "bad.txt").write_text(SSHARE.replace(old, new, 1))

@@ -60,6 +60,10 @@ def fit(
     tenants: Annotated[
         str, typer.Option(metavar="ATTRIBUTES", help="What shares fairly, by commas.", show_default="account,user")
     ] = "",
+    assoc: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Accounts, shares and limits, as sacctmgr list associations printed them."),
+    ] = None,
     fit_part: Annotated[
         float, typer.Option(min=0.05, max=1.0, help="Part of the log that is fitted; the rest gives the score.")
     ] = 0.6,
@@ -77,6 +81,7 @@ def fit(
     from gpusched_env.traces import read_trace
     from gpusched_env.traces.slurm_files.reading import read_slurm_cluster
     from gpusched_env.twin import write_twin
+    from gpusched_env.twin.associations import read_associations
     from gpusched_env.twin.configuration import known_policy, pools_of, pools_of_texts, weights_told
     from gpusched_env.twin.configuration import slurm_conf as fragment
     from gpusched_env.twin.fitting import fit_twin
@@ -102,7 +107,10 @@ def fit(
         raise GpuschedError(
             f"--tenants: the log has no {missing[0]!r}; it has {', '.join(sorted(workload.attributes))}"
         )
-    twin = fit_twin(workload, pools, log, columns, fit_part, start=start, seed=seed, tell=print)
+    if assoc is not None and columns not in (None, ["account", "user"]):
+        raise GpuschedError("--assoc: its tenants are accounts and users; leave out --tenants")
+    shares = None if assoc is None else read_associations(assoc)
+    twin = fit_twin(workload, pools, log, columns, fit_part, shares, start, seed, tell=print)
     write_twin(twin, out)
     print(f"policy: {twin.scheduler}")
     for kind, classes in (("QOS", twin.classes), ("partition", twin.partition_classes)):

@@ -11,6 +11,7 @@ import numpy as np
 
 from gpusched_env.errors import GpuschedError
 from gpusched_env.tenants import Tenants
+from gpusched_env.twin.associations import with_room
 from gpusched_env.twin.model import QOS, Pool, Twin, grown_tree, leaf_names, partitions_of
 from gpusched_env.twin.policies import with_parameters
 from gpusched_env.twin.recorded import Recorded
@@ -133,8 +134,10 @@ def fit_twin(
         raise GpuschedError(f"fit_part is {fit_part}: give a number above 0 and at most 1")
     recorded = Recorded.of(workload)
     columns = tuple(name for name in tenant_columns or ("account", "user") if _tells(workload, name))
-    tree = shares
-    if tree is None and columns:
+    tree, raised = shares, tuple[str, ...]()
+    if tree is not None:
+        tree, raised = with_room(tree, leaf_names(workload, columns), workload)
+    elif columns:
         tree = Tenants(tree=grown_tree(np.unique(leaf_names(workload, columns)).tolist(), set()))
     split_s = float(recorded.arrival_s.max()) * fit_part
     twin = Twin(source, "slurm", tuple(pools), tree, columns, split_s=split_s)
@@ -154,7 +157,7 @@ def fit_twin(
         fitted,
         score=score_replay(fitted, workload, start_s, split_s if fit_part < 1 else 0.0),
         remainders=find_remainders(fitted, workload, start_s),
-        notes=(told, *_notes(fitted, workload, placed, fit_part)),
+        notes=(told, *_raised(raised), *_notes(fitted, workload, placed, fit_part, shares is not None)),
     )
 
 
@@ -282,7 +285,15 @@ def _backfills_told(chosen: str, errors: dict[str, float]) -> str:
     return sentence
 
 
-def _notes(twin: Twin, workload: Workload, placed: np.ndarray, fit_part: float) -> tuple[str, ...]:
+def _raised(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Tell which limits of tenants are not those that were given."""
+    if not names:
+        return ()
+    shown = ", ".join(names[:5]) + (" ..." if len(names) > 5 else "")
+    return (f"limits of {len(names):,} tenants were raised, because a larger job of theirs ran: {shown}",)
+
+
+def _notes(twin: Twin, workload: Workload, placed: np.ndarray, fit_part: float, given: bool) -> tuple[str, ...]:
     notes = []
     if not placed.all():
         notes.append(f"{(~placed).sum():,} jobs are left out: no pool has their partition and room for their gang")
@@ -290,8 +301,8 @@ def _notes(twin: Twin, workload: Workload, placed: np.ndarray, fit_part: float) 
         notes.append(
             "each pool of machines is played alone: fair shares and parts of the cluster are those within the pool"
         )
-    if twin.tenants is not None:
-        notes.append("all tenants with the same account above them have equal shares, unless they were given")
+    if twin.tenants is not None and not given:
+        notes.append("all tenants with the same account above them have equal shares")
     if fit_part == 1:
         notes.append("the score is on the jobs to which the twin was fitted")
     if any(len({group.gpu_type for group in pool.groups}) > 1 for pool in twin.pools):

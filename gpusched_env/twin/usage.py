@@ -6,19 +6,19 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
 from gpusched_env.baselines.slurm.fair_share import decay
 from gpusched_env.baselines.slurm.past_usage import PastUsage
 from gpusched_env.baselines.slurm.scheduler import Slurm
-from gpusched_env.errors import TraceError
 from gpusched_env.metrics import StepFunction
 from gpusched_env.portable import arrays
-from gpusched_env.traces.parsing.containers import open_trace
 from gpusched_env.twin.recorded import Recorded
+from gpusched_env.twin.tables import table_rows
 
-COLUMNS = ("Account", "User", "RawUsage")
+COLUMNS: Final = ("account", "user", "rawusage")
 
 
 def decayed(held: StepFunction, edges_s: np.ndarray, fade: float) -> np.ndarray:
@@ -85,30 +85,7 @@ def read_sshare(path: str | Path) -> dict[tuple[str, str], float]:
     TraceError : a missing column, or a row that does not parse
     """
     found: dict[tuple[str, str], float] = {}
-    header: list[str] = []
-    with open_trace(Path(path)) as stream:
-        for number, raw in enumerate(stream, 1):
-            cells = [cell.strip() for cell in raw.decode("utf-8", "replace").rstrip("\r\n").split("|")]
-            if not any(cells):
-                continue
-            if not header:
-                header = [cell.lower() for cell in cells]
-                if missing := [name for name in COLUMNS if name.lower() not in header]:
-                    raise TraceError(
-                        f"{path}, line {number}: no column {missing[0]}; write the file with sshare --all --long "
-                        "--parsable2"
-                    )
-                continue
-            if len(cells) != len(header):
-                raise TraceError(f"{path}, line {number}: {len(cells)} fields where the header has {len(header)}")
-            row = dict(zip(header, cells, strict=True))
-            if not row["user"]:
-                continue
-            try:
-                value = float(row["rawusage"])
-            except ValueError:
-                value = math.nan
-            if not 0 <= value < math.inf:
-                raise TraceError(f"{path}, line {number}: RawUsage is {row['rawusage']!r}: expected a number >= 0")
-            found[row["account"], row["user"]] = value
+    for place, row in table_rows(path, COLUMNS, "sshare --all --long --parsable2"):
+        if row["user"]:
+            found[row["account"], row["user"]] = place.amount("RawUsage", row["rawusage"], "usage")
     return found
