@@ -77,6 +77,7 @@ class Reservation:
     start_s, end_s : simulated times [s]
     nodes, gpu_type : as for a partition
     tenants : leaves of the tree of tenants whose jobs may use the nodes; empty = nobody, as for maintenance
+    planned : whether schedulers know it before it begins; False = a fault
 
     Raises
     ------
@@ -89,6 +90,7 @@ class Reservation:
     nodes: str = ""
     gpu_type: str = ""
     tenants: tuple[str, ...] = ()
+    planned: bool = True
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -160,6 +162,7 @@ class NodeSets(NamedTuple):
     start_s: np.ndarray  # float64 [R] [s]
     end_s: np.ndarray  # float64 [R] [s]
     partitions: tuple[Partition, ...]  # P of them
+    planned: np.ndarray  # Boolean [R], whether schedulers know the reservation before it begins
 
     def limits_s(self, claimed_s: np.ndarray) -> np.ndarray:
         """float64 [J] [s]: time limit of each job: its own, else that of its partition; inf = none."""
@@ -222,6 +225,7 @@ def node_sets(
         np.array([r.start_s for r in rules.reservations], float),
         np.array([r.end_s for r in rules.reservations], float),
         partitions,
+        np.array([r.planned for r in rules.reservations], bool),
     )
     _refuse_over_limits(sets, cluster, workload)
     return sets

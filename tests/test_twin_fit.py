@@ -9,14 +9,18 @@ from gpusched_env.baselines.registry import make_scheduler
 from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.errors import GpuschedError, ScenarioError, TraceError
 from gpusched_env.metrics import job_times
+from gpusched_env.partitions import Reservation
 from gpusched_env.simulator import simulate
 from gpusched_env.tenants import Tenant, Tenants
 from gpusched_env.traces import read_workload
+from gpusched_env.traces.slurm_files.reading import read_slurm_cluster
 from gpusched_env.twin import Pool, Score, Twin, read_twin, write_twin
 from gpusched_env.twin.associations import read_associations
+from gpusched_env.twin.configuration import node_numbers, pools_of
 from gpusched_env.twin.example import CLUSTER, POLICY, QOS_CLASSES, example_jobs, example_twin, write_example
 from gpusched_env.twin.fitting import Policy, fit_twin
 from gpusched_env.twin.model import leaf_names
+from gpusched_env.twin.outages import read_outages, with_outages
 from gpusched_env.twin.recorded import Recorded
 from gpusched_env.twin.remaining import find_remainders
 from gpusched_env.twin.replay import replayed_starts
@@ -120,6 +124,59 @@ def test_limits_of_users_explain_waits():
     assert replayed_starts(limited, log).tolist() == [0.0, 7200.0, 0.0]
     assert not any("within 10 minutes: holds" in one.what for one in limited.remainders)
     assert any("within 10 minutes: holds" in one.what and one.jobs == 1 for one in free.remainders)
+
+
+EVENTS = """Cluster|Cluster Nodes|NodeName|TimeStart|TimeEnd|State|Reason|User
+c1||n2|2025-03-03T08:00:00|2025-03-03T10:00:00|DOWN*|power|root
+c1|n[1-2]||2025-03-03T08:00:00|2025-03-03T10:00:00|||
+c1||n1|2025-03-03T11:00:00|Unknown|IDLE+DRAIN|disk|root
+c1||n1|2025-03-03T10:59:00|2025-03-03T11:30:00|DOWN|disk|root
+c1||n1|2025-03-03T07:00:00|2025-03-03T08:00:00|IDLE+POWERED_DOWN||
+c1||cpu1|2025-03-03T07:00:00|2025-03-03T08:00:00|MAINT||
+"""
+
+
+def test_outages_are_reservations_of_pools(tmp_path):
+    (tmp_path / "events.txt").write_text(EVENTS)
+    (tmp_path / "slurm.conf").write_text(
+        "NodeName=n[1-2] Gres=gpu:8\nNodeName=n0 Gres=gpu:4\nNodeName=cpu1\nPartitionName=p Nodes=n[0-2]\n"
+    )
+    slurm, _ = read_slurm_cluster(tmp_path / "slurm.conf")
+    (pool,), unknown = with_outages(
+        pools := pools_of(slurm), node_numbers(slurm, pools), read_outages(tmp_path / "events.txt"),
+        "2025-03-03T09:00:00", 9000.0,
+    )  # fmt: skip
+    numbers = node_numbers(slurm, pools)[0]
+    assert {name: int(pool.cluster.nodes["gpus"][rows[0]]) for name, rows in numbers.items()} == {
+        "n0": 4,
+        "n1": 8,
+        "n2": 8,
+    }
+    assert unknown == 1
+    spans = {(one.start_s, one.end_s, one.nodes, one.planned) for one in pool.reservations}
+    assert spans == {(0.0, 3600.0, str(numbers["n2"][0]), False), (7140.0, 9000.0, str(numbers["n1"][0]), False)}
+    twin = Twin("slurm:x", "slurm", (pool,))
+    write_twin(twin, tmp_path / "twin.json")
+    assert read_twin(tmp_path / "twin.json").pools == (pool,)
+    assert twin.without_outages().pools == pools
+
+
+def test_outages_explain_waits():
+    """The second node is down for an hour, so job 1 waits for it; in the log, the node then fails under job 2."""
+    log = log_of([0, 10, 5000], [8, 8, 8], [7200, 600, 60], [0, 3590, 2200])
+    groups = Cluster.parse("2x8").groups
+    faults = (
+        Reservation("1", 0.0, 3600.0, "1", planned=False),
+        Reservation("2", 4500.0, 9000.0, "1", planned=False),
+    )
+    knowing, ignorant = (
+        fit_twin(log, [Pool("all", groups, reservations=own)], fit_part=1, start=Policy(backfill="none"))
+        for own in (faults, ())
+    )
+    assert replayed_starts(knowing, log).tolist() == [0.0, 3600.0, 7200.0]
+    assert replayed_starts(ignorant, log).tolist() == [0.0, 10.0, 5000.0]
+    assert not knowing.remainders
+    assert ignorant.remainders[0].jobs == 2
 
 
 def test_a_log_without_waits_does_not_tell_the_kinds_of_backfill_apart():

@@ -7,6 +7,7 @@ import math
 from gpusched_env.baselines.slurm.cells import (
     add_end,
     begin_cells,
+    failed_gpus,
     first_room_in_cells,
     place_parts,
     share_out,
@@ -51,6 +52,8 @@ def begin_cycle(sim: Run, plan: SlurmState) -> None:
     plan.free[0] = w["free_gpus"]
     if m["divided"]:
         begin_cells(sim, plan)
+    elif w["closings"] > 0:
+        plan.free[0] -= failed_gpus(sim)
     for i in range(w["running"]):
         r = sim.replicas[sim.running[i]]
         if r["phase"] == ACTIVE:

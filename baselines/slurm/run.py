@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from gpusched_env.tenants import PRIORITY
 if TYPE_CHECKING:
     from gpusched_env.baselines.slurm.scheduler import Slurm
 
+NEVER_S: Final = 1e15  # [s] when unplanned reservations begin, as far as plans know
 BACKFILL = {"none": NONE, "easy": EASY, "conservative": CONSERVATIVE}
 
 
@@ -41,7 +42,7 @@ class SlurmRun:
 
     def __init__(self, instance: Instance, rules: Slurm, past: PastUsage | None = None) -> None:
         self._rules = rules
-        self._divided = instance.node_sets is not None
+        self._divided = is_divided(instance)
         self.tree, of_job = instance.tenancy
         self._shares = FairTree(self.tree.parent, self.tree.weight)
         jobs, tenants = len(instance.workload), len(self.tree.names)
@@ -187,6 +188,18 @@ def limits_s(instance: Instance, source: str, default_s: float) -> np.ndarray:
     return instance.iterations * slowest
 
 
+def is_divided(instance: Instance) -> bool:
+    """Return whether passes must distinguish nodes: there are partitions or planned reservations.
+
+    If nodes only fail, they are closed to everybody, and placement rules know that.
+    """
+    sets = instance.node_sets
+    if sets is None:
+        return False
+    only_faults = len(sets.planned) > 0 and not sets.planned.any()
+    return not (only_faults and len(sets.partitions) == 1 and bool(sets.belongs.all()))
+
+
 def cells_of(instance: Instance, slots: int) -> dict[str, np.ndarray]:
     """Return the arrays of SlurmState about cells; they have no entries without partitions and reservations."""
     sets = instance.node_sets
@@ -195,8 +208,9 @@ def cells_of(instance: Instance, slots: int) -> dict[str, np.ndarray]:
         closes_s = opens_s = np.zeros(0)
         types = np.zeros(0, np.int32)
     else:
-        belongs, reserved = sets.belongs, sets.reserved
-        closes_s, opens_s = sets.closes_s(instance.semantics), sets.end_s
+        belongs, reserved = sets.belongs, sets.reserved & sets.planned[:, None]
+        closes_s = np.where(sets.planned, sets.closes_s(instance.semantics), NEVER_S)
+        opens_s = np.where(sets.planned, sets.end_s, NEVER_S)
         types = instance.cluster.nodes["gpu_type"]
     marks = np.concatenate([belongs, reserved, types[None]])
     _, first, cell_of = np.unique(marks, axis=1, return_index=True, return_inverse=True)

@@ -182,7 +182,7 @@ def _setting(twin: Path | None, cluster: str | None, policy: str | None) -> Sett
     if twin is not None:
         if cluster is not None:
             raise GpuschedError("--cluster: the twin has machines; leave out one of --twin and --cluster")
-        found = read_twin(twin)
+        found = read_twin(twin).without_outages()
         return found if policy is None else dataclasses.replace(found, scheduler=policy)
     if cluster is None:
         raise GpuschedError("--cluster or --twin is missing: forecasts need machines, such as --cluster 250x8")

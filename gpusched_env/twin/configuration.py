@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
@@ -28,37 +27,61 @@ def pools_of(slurm: SlurmCluster) -> tuple[Pool, ...]:
     Where partitions overlap only partly, or have different tiers, the pool says which nodes each of them has.
     """
     rows = {partition.name: set(slurm.rows_of(partition)) for partition in slurm.partitions}
-    joined: list[tuple[list[str], set[int]]] = []
-    for name, own in rows.items():
-        if not own:
-            continue
-        names, nodes = [name], set(own)
-        for other in [other for other in joined if other[1] & own]:
-            joined.remove(other)
-            names, nodes = other[0] + names, nodes | other[1]
-        joined.append((names, nodes))
-    if not joined:
-        return (Pool(REST, slurm.cluster.groups),)
     tiers = {partition.name: partition.priority_tier for partition in slurm.partitions}
     pools = []
-    for names, nodes in joined:
-        order = sorted(nodes)
-        kinds = [
-            (slurm.nodes[row].gpus, slurm.cluster.gpu_types[slurm.cluster.nodes["gpu_type"][row]]) for row in order
-        ]
-        alike = all(rows[name] == nodes and tiers[name] == tiers[names[0]] for name in names)
-        if alike:
-            groups = tuple(NodeGroup(count, gpus, kind) for (gpus, kind), count in Counter(kinds).items())
-            pools.append(Pool("+".join(names), groups, tuple(names)))
-            continue
-        groups = tuple(NodeGroup(len(list(run)), gpus, kind) for (gpus, kind), run in groupby(kinds))
+    for names, nodes in _joined(slurm):
+        if not names:
+            return (Pool(REST, slurm.cluster.groups),)
+        alike = all(rows[name] == set(nodes) and tiers[name] == tiers[names[0]] for name in names)
+        order = _order(slurm, nodes, alike)
+        groups = tuple(
+            NodeGroup(len(list(run)), gpus, kind) for (gpus, kind), run in groupby(_kind(slurm, row) for row in order)
+        )
         number = {row: at for at, row in enumerate(order)}
         sets = tuple(
             Partition(name, nodes=node_list(sorted(number[row] for row in rows[name])), tier=tiers[name])
-            for name in names
+            for name in ([] if alike else names)
         )
         pools.append(Pool("+".join(names), groups, tuple(names), sets))
     return tuple(pools)
+
+
+def node_numbers(slurm: SlurmCluster, pools: Sequence[Pool]) -> list[dict[str, list[int]]]:
+    """Return for each pool of :func:`pools_of`: name of a node -> its numbers in the pool."""
+    found = []
+    for (_, nodes), pool in zip(_joined(slurm), pools, strict=True):
+        number: dict[str, list[int]] = {}
+        for at, row in enumerate(_order(slurm, nodes, not pool.sets and pool.name != REST)):
+            number.setdefault(slurm.nodes[row].name, []).append(at)
+        found.append(number)
+    return found
+
+
+def _joined(slurm: SlurmCluster) -> list[tuple[list[str], list[int]]]:
+    """Return the partitions that share nodes, and these nodes, ascending; without partitions, all nodes."""
+    joined: list[tuple[list[str], set[int]]] = []
+    for partition in slurm.partitions:
+        names, nodes = [partition.name], set(slurm.rows_of(partition))
+        if not nodes:
+            continue
+        for other in [other for other in joined if other[1] & nodes]:
+            joined.remove(other)
+            names, nodes = other[0] + names, nodes | other[1]
+        joined.append((names, nodes))
+    return [(names, sorted(nodes)) for names, nodes in joined] or [([], list(range(len(slurm.nodes))))]
+
+
+def _order(slurm: SlurmCluster, nodes: Sequence[int], by_kind: bool) -> list[int]:
+    """Return nodes in the order in which a pool numbers them; by kind, the kind of the first node comes first."""
+    if not by_kind:
+        return list(nodes)
+    kinds = list(dict.fromkeys(_kind(slurm, row) for row in nodes))
+    return sorted(nodes, key=lambda row: (kinds.index(_kind(slurm, row)), row))
+
+
+def _kind(slurm: SlurmCluster, row: int) -> tuple[int, str]:
+    """Return the number and the type of the GPUs of a node."""
+    return slurm.nodes[row].gpus, slurm.cluster.gpu_types[slurm.cluster.nodes["gpu_type"][row]]
 
 
 def node_list(numbers: Sequence[int]) -> str:

@@ -199,7 +199,7 @@ class _Past:
         """The ended jobs of each pool."""
         ended = self._source.history.workload
         unknown = {name: np.full(len(ended), "") for name in NAMES.values()}
-        jobs = dataclasses.replace(ended, attributes=unknown | ended.attributes)
+        jobs = dataclasses.replace(ended, attributes={**unknown, **ended.attributes})
         return {problem.name: problem for problem in self._setting.problems(jobs)}
 
     def _leaf(self, account: str, user: str) -> list[str]:

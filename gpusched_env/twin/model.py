@@ -16,7 +16,7 @@ from gpusched_env.errors import GpuschedError, ScenarioError
 from gpusched_env.files import write_whole
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.partitions import PARTITION as SET
-from gpusched_env.partitions import Partition, Partitions, nodes_of
+from gpusched_env.partitions import Partition, Partitions, Reservation, nodes_of
 from gpusched_env.tenants import PRIORITY, ROOT, Tenant, Tenants
 from gpusched_env.twin.files import read_json
 from gpusched_env.workload import TENANT, Profiles, Workload
@@ -38,6 +38,7 @@ class Pool:
     groups : the machines
     partitions : names of the partitions whose jobs run here; empty = the jobs of all partitions
     sets : the nodes of each of these partitions, and its tier; empty = any job may run on any machine
+    reservations : times in which nodes were out of use
 
     Raises
     ------
@@ -48,6 +49,7 @@ class Pool:
     groups: tuple[NodeGroup, ...]
     partitions: tuple[str, ...] = ()
     sets: tuple[Partition, ...] = ()
+    reservations: tuple[Reservation, ...] = ()
 
     def __post_init__(self) -> None:
         """Check that there are machines, and one set for each partition."""
@@ -236,14 +238,19 @@ class Twin:
             profiles = Profiles.unit(*cluster.gpu_types)
         jobs["profile"] = 0
         told = {TENANT: self.leaves(chosen), PRIORITY: self.class_of(chosen)}
-        if pool.sets:
-            told[SET] = partitions_of(chosen)
+        divided = bool(pool.sets or pool.reservations)
+        if divided:
+            told[SET] = partitions_of(chosen) if pool.sets else np.full(len(chosen), "")
         chosen = dataclasses.replace(chosen, jobs=jobs, profiles=profiles, attributes={**chosen.attributes, **told})
-        sets = Partitions(pool.sets, by=SET) if pool.sets else None
+        sets = Partitions(pool.sets, pool.reservations) if divided else None
         instance = Instance(cluster, chosen, semantics=Semantics(), tenants=self.tree_of(chosen), partitions=sets)
         order = np.argsort(chosen.jobs["id"], kind="stable")
         back = order[np.searchsorted(chosen.jobs["id"][order], instance.workload.jobs["id"])]
         return Problem(pool, instance, rows[back], self._spec(told[PRIORITY]))
+
+    def without_outages(self) -> Twin:
+        """Return the twin with all nodes in use at all times, for another time than that of its log."""
+        return dataclasses.replace(self, pools=tuple(dataclasses.replace(pool, reservations=()) for pool in self.pools))
 
     def pool_of(self, workload: Workload) -> np.ndarray:
         """int64 [J]: number of the pool of each job; -1 = no pool can run it."""
@@ -284,7 +291,8 @@ class Twin:
         data = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
         data["pools"] = [
             {"name": pool.name, "groups": [group.as_dict() for group in pool.groups], "partitions": pool.partitions}
-            | ({"sets": Partitions(pool.sets).as_dict()["partitions"]} if pool.sets else {})
+            | ({"sets": _rules(pool)["partitions"]} if pool.sets else {})
+            | ({"reservations": _rules(pool)["reservations"]} if pool.reservations else {})
             for pool in self.pools
         ]
         data["tenants"] = None if self.tenants is None else self.tenants.as_dict()
@@ -367,6 +375,10 @@ def write_twin(twin: Twin, path: str | Path) -> None:
     GpuschedError : the file cannot be written
     """
     write_whole(Path(path), json.dumps(twin.as_dict(), indent=2, allow_nan=False) + "\n")
+
+
+def _rules(pool: Pool) -> dict[str, Any]:
+    return Partitions(pool.sets, pool.reservations).as_dict()
 
 
 def _looked_up(names: np.ndarray, values: dict[str, float]) -> np.ndarray:

@@ -8,6 +8,7 @@ import numpy as np
 
 from gpusched_env.metrics import StepFunction
 from gpusched_env.twin.model import Remainder, Twin, partitions_of
+from gpusched_env.twin.outages import closed_gpus
 from gpusched_env.twin.recorded import Recorded, steps
 from gpusched_env.workload import Workload
 
@@ -37,11 +38,11 @@ def find_remainders(twin: Twin, workload: Workload, start_s: np.ndarray) -> tupl
             continue
         gpus = pool.cluster.gpus
         own = Recorded(*(column[rows] for column in recorded))
-        held = own.held()
+        held, used = own.held(), own.held_with(*closed_gpus(pool))
         room = pool.room_of(partitions_of(workload)[rows])
-        fitted[rows] = _fitted_throughout(own, held, room)
+        fitted[rows] = _fitted_throughout(own, used, room)
         over_s += _over(held, gpus)
-        idle_gpu_s += _idle_below(own, held, gpus, fitted[rows] & (twin_wait_s[rows] < LONG_S))
+        idle_gpu_s += _idle_below(own, used, gpus, fitted[rows] & (twin_wait_s[rows] < LONG_S))
     unexplained = fitted & (twin_wait_s < LONG_S)
     planned = fitted & ~unexplained
     found = [
