@@ -24,7 +24,15 @@ from gpusched_env.twin.outages import read_outages, with_outages
 from gpusched_env.twin.recorded import Recorded
 from gpusched_env.twin.remaining import find_remainders
 from gpusched_env.twin.replay import replayed_starts
-from gpusched_env.twin.revealed import Aging, age_factor, features, find_pairs, fit_weights, share_factors
+from gpusched_env.twin.revealed import (
+    Aging,
+    age_factor,
+    features,
+    find_pairs,
+    fit_weights,
+    share_factors,
+    without_limited,
+)
 from gpusched_env.twin.scoring import closeness, distribution_distance, rank_correlation, score_replay, size_names
 from gpusched_env.workload import Workload
 
@@ -182,7 +190,7 @@ def test_outages_explain_waits():
 def test_a_log_without_waits_does_not_tell_the_kinds_of_backfill_apart():
     log = log_of([0, 100, 200], [1, 2, 3], [50, 50, 50], [0, 0, 0])
     twin = fit_twin(log, one_pool("1x8").pools, fit_part=1)
-    assert twin.notes[0].endswith("the log does not tell conservative and none and easy apart")
+    assert twin.notes[0].endswith("the log does not tell conservative, none and easy apart")
 
 
 def test_starts_reveal_the_order_of_equal_jobs_only():
@@ -191,6 +199,22 @@ def test_starts_reveal_the_order_of_equal_jobs_only():
     limit_s = np.array([100.0, 10, 10, 10, 20])
     pairs = find_pairs(Recorded.of(log), limit_s, end_s=105.0)
     assert list(zip(pairs.winner, pairs.loser, pairs.time_s, strict=True)) == [(2, 1, 100.0)]
+
+
+def test_starts_while_a_limit_holds_reveal_no_order():
+    # Job 0 of ana holds 1 GPU until 100; at 50, bo overtakes her job 1, and cy her job 1 and dan's job 3
+    log = log_of(
+        [0, 1, 2, 3, 4], [1] * 5, [100, 10, 10, 10, 10], [0, 99, 48, 197, 46], user=["ana", "ana", "bo", "dan", "cy"]
+    )
+    tree = Tenants(
+        tree=(Tenant("v", most=9), Tenant("ana", "v", most=1), *(Tenant(name) for name in ("bo", "dan", "cy")))
+    )
+    (problem,) = one_pool("1x1", tenants=tree, tenant_columns=("user",)).problems(log)
+    recorded = Recorded.of(problem.instance.workload)
+    pairs = find_pairs(recorded, np.full(5, 100.0), 60.0)
+    assert {(2, 1), (2, 3), (4, 1), (4, 3)} <= set(zip(pairs.winner.tolist(), pairs.loser.tolist(), strict=True))
+    kept = without_limited(problem.instance, recorded, pairs)
+    assert {loser for winner, loser in zip(kept.winner, kept.loser, strict=True) if winner in (2, 4)} == {3}
 
 
 def test_factors_are_those_of_the_scheduler():

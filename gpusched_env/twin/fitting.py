@@ -17,7 +17,16 @@ from gpusched_env.twin.policies import with_parameters
 from gpusched_env.twin.recorded import Recorded
 from gpusched_env.twin.remaining import find_remainders
 from gpusched_env.twin.replay import replayed_starts
-from gpusched_env.twin.revealed import Aging, Features, Rights, Weights, features, find_pairs, fit_weights
+from gpusched_env.twin.revealed import (
+    Aging,
+    Features,
+    Rights,
+    Weights,
+    features,
+    find_pairs,
+    fit_weights,
+    without_limited,
+)
 from gpusched_env.twin.scoring import closeness, score_replay
 from gpusched_env.workload import Workload
 
@@ -178,6 +187,7 @@ def _revealed(twin: Twin, first: Workload, policy: Policy, split_s: float, seed:
             limit_s = np.nan_to_num(jobs.jobs["estimate_s"], nan=policy.default_limit_s)
             recorded = Recorded.of(jobs)
             pairs = find_pairs(recorded, limit_s, split_s, WARM_UP * split_s, seed, Rights.of(problem.instance))
+            pairs = without_limited(problem.instance, recorded, pairs)
             labels = {"partition": partitions_of(jobs)}
             if QOS in jobs.attributes:
                 labels["qos"] = jobs.attributes[QOS].astype(str)
@@ -281,7 +291,7 @@ def _backfills_told(chosen: str, errors: dict[str, float]) -> str:
     alike = [name for name in names[1:] if BETTER * errors[name] <= errors[chosen]]
     sentence = f"kinds of backfill: waits of the fitted part are off by {told}"
     if alike:
-        sentence += f"; the log does not tell {chosen} and {' and '.join(alike)} apart"
+        sentence += f"; the log does not tell {', '.join([chosen, *alike[:-1]])} and {alike[-1]} apart"
     return sentence
 
 

@@ -119,6 +119,21 @@ def find_pairs(
     )
 
 
+def without_limited(instance: Instance, recorded: Recorded, pairs: Pairs) -> Pairs:
+    """Leave out pairs whose waiting job a limit of its tenants held back, by the GPUs that they held then."""
+    tree, leaf = instance.tenancy
+    kept = np.ones(len(pairs), bool)
+    for row in np.flatnonzero(tree.most >= 0).tolist():
+        below = np.zeros(len(tree.names), bool)  # the tenant and those below it; parents come before their children
+        below[row] = True
+        for other in range(row + 1, len(below)):
+            below[other] = below[tree.parent[other]]
+        own = below[leaf]
+        held = Recorded(*(column[own] for column in recorded)).held().at(pairs.time_s)
+        kept &= ~(own[pairs.loser] & (held + recorded.gpus[pairs.loser] > tree.most[row]))
+    return Pairs(*(column[kept] for column in pairs))
+
+
 def age_factor(arrival_s: np.ndarray, time_s: np.ndarray, aging: Aging) -> np.ndarray:
     """float64: factor of the age of jobs at a time [s]; it is computed when a job arrives and once a period."""
     seen_s = np.maximum(np.floor(time_s / aging.calc_period_s) * aging.calc_period_s, arrival_s)
