@@ -8,9 +8,13 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from gpusched_env.baselines.registry import make_scheduler
 from gpusched_env.cli import app
 from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.errors import GpuschedError
+from gpusched_env.metrics import job_times, validate
+from gpusched_env.partitions import Reservation
+from gpusched_env.simulator import simulate
 from gpusched_env.tenants import Tenants
 from gpusched_env.traces.slurm_files.reading import read_slurm_cluster
 from gpusched_env.twin import Pool, Twin, read_twin, write_twin
@@ -160,6 +164,24 @@ def test_jobs_run_on_the_nodes_of_their_partition(tmp_path):
     assert waits.tolist() == [0.0, 99.0, 0.0, 99.0]
     write_twin(twin, tmp_path / "twin.json")
     assert read_twin(tmp_path / "twin.json").pools == twin.pools
+
+
+def test_partitions_whose_nodes_fail_are_played_by_the_rules(tmp_path):
+    (pool,) = overlapping(tmp_path)
+    faults = (Reservation("1", 100.0, 900.0, "3,5", planned=False), Reservation("2", 300.0, 500.0, "0", planned=False))
+    rng = np.random.default_rng(3)
+    names = rng.choice(["batch", "debug", "old"], 60, p=[0.6, 0.3, 0.1])
+    jobs = Workload.from_columns(
+        np.sort(rng.integers(0, 900, 60)), rng.choice([1, 2, 4], 60), rng.integers(20, 400, 60), ids=np.arange(60),
+        estimate_s=np.full(60, 500.0), attributes={"virtual_cluster": names},
+    )  # fmt: skip
+    twin = Twin("x", "slurm", (dataclasses.replace(pool, reservations=faults),))
+    (problem,) = twin.problems(jobs)
+    for backfill in ("none", "easy", "conservative"):
+        log = simulate(problem.instance, make_scheduler(f"slurm:backfill={backfill},bf_interval_s=0"))
+        validate(problem.instance, log)
+        assert np.isfinite(job_times(problem.instance, log)["finish_s"]).all()
+    assert play_policy(settings_of(twin, jobs)[0], "current").preemptions > 0
 
 
 def test_new_machines_go_to_one_partition_or_to_all(tmp_path):

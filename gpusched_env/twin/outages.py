@@ -27,7 +27,6 @@ class Outage(NamedTuple):
     node: str
     start_s: float
     end_s: float  # inf = it had not ended
-    planned: bool  # maintenance
 
 
 def read_outages(path: str | Path) -> tuple[Outage, ...]:
@@ -44,7 +43,7 @@ def read_outages(path: str | Path) -> tuple[Outage, ...]:
         end_s = stamps.read(place, "TimeEnd", row["timeend"])
         if not row["nodename"] or condition not in CLOSED or start_s is None:
             continue
-        found.append(Outage(row["nodename"], start_s, math.inf if end_s is None else end_s, condition == MAINTENANCE))
+        found.append(Outage(row["nodename"], start_s, math.inf if end_s is None else end_s))
     return tuple(found)
 
 
@@ -57,6 +56,8 @@ def with_outages(
 ) -> tuple[tuple[Pool, ...], int]:
     """Return the pools with the outages of their nodes as reservations, and the number of outages of unknown nodes.
 
+    Schedulers do not know them in advance, not even maintenance: many planned reservations would make replays slow.
+
     Parameters
     ----------
     pools : the pools
@@ -68,31 +69,30 @@ def with_outages(
     origin_s = float((np.datetime64(origin) - np.datetime64(EPOCH)) / np.timedelta64(1, "s"))
     found = []
     for pool, number in zip(pools, rows, strict=True):
-        spans: dict[tuple[float, float, bool], list[int]] = {}
+        spans: dict[tuple[float, float], list[int]] = {}
         for node in number:
-            for start_s, end_s, planned in _merged(outages, node, origin_s, last_s):
-                spans.setdefault((start_s, end_s, planned), []).extend(number[node])
+            for span in _merged(outages, node, origin_s, last_s):
+                spans.setdefault(span, []).extend(number[node])
         reservations = tuple(
-            Reservation(f"outage {i}", start_s, end_s, ",".join(map(str, sorted(nodes))), planned=planned)
-            for i, ((start_s, end_s, planned), nodes) in enumerate(sorted(spans.items()), 1)
+            Reservation(f"outage {i}", start_s, end_s, ",".join(map(str, sorted(nodes))), planned=False)
+            for i, ((start_s, end_s), nodes) in enumerate(sorted(spans.items()), 1)
         )
         found.append(dataclasses.replace(pool, reservations=reservations))
     known = {name for number in rows for name in number}
     return tuple(found), sum(one.node not in known for one in outages)
 
 
-def _merged(outages: Sequence[Outage], node: str, origin_s: float, last_s: float) -> list[tuple[float, float, bool]]:
+def _merged(outages: Sequence[Outage], node: str, origin_s: float, last_s: float) -> list[tuple[float, float]]:
     """Return the spans of a node in the time of the log [s]; those that overlap or touch are one."""
-    spans: list[tuple[float, float, bool]] = []
+    spans: list[tuple[float, float]] = []
     for one in sorted(one for one in outages if one.node == node):
         start_s, end_s = max(one.start_s - origin_s, 0.0), min(one.end_s - origin_s, last_s)
         if start_s >= end_s:
             continue
         if spans and start_s <= spans[-1][1]:
-            first_s, before_s, planned = spans[-1]
-            spans[-1] = first_s, max(before_s, end_s), planned and one.planned
+            spans[-1] = spans[-1][0], max(spans[-1][1], end_s)
         else:
-            spans.append((start_s, end_s, one.planned))
+            spans.append((start_s, end_s))
     return spans
 
 
