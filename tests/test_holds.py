@@ -32,7 +32,8 @@ KILLS = Semantics(checkpoint_s=0.0, restore_s=0.0, kill_at_limit=True)
 # Schedulers with compiled loops and without; with queues of their own, leases, rounds, plans and preemption.
 SCHEDULERS = (
     "fifo", "fifo-skip", "sjf", "srtf", "las", "tiresias", "slurm", "slurm-multifactor", "fifo-easy", "drf",
-    "kueue-reclaim", "themis-lite", "dally", "gandiva-lite", "gavel", "sjf-bco", "delay-zaharia", "random", "hadar",
+    "kueue-reclaim", "themis-lite", "themis", "dally", "gandiva-lite", "gavel", "sjf-bco", "delay-zaharia", "random",
+    "hadar",
 )  # fmt: skip
 
 
