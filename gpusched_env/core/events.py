@@ -501,7 +501,7 @@ def elapse(sim: Run, until_s: float) -> None:
         w["clock_s"] = until_s
 
 
-@kernel
+@helper
 def enter(sim: Run, row: int) -> None:
     """Put a job into the waiting list: it arrives."""
     w = sim.world
