@@ -63,6 +63,16 @@ class JobColumns:
             place.refuse(field, original, "this id occurs twice; remove one of the two", "an id that occurs twice")
         self.seen.add(original)
 
+    def check_ids(self) -> None:
+        """Refuse the first id of :meth:`refuse_duplicate` that occurs twice, and forget the ids.
+
+        Raises
+        ------
+        TraceError : an id that occurs twice
+        """
+        self.originals.refuse_duplicates()
+        self.originals = Ids()
+
     def add(
         self,
         place: Place,
@@ -129,7 +139,7 @@ class JobColumns:
         ------
         TraceError : no job was kept, or an id occurs twice
         """
-        self.originals.refuse_duplicates()
+        self.check_ids()
         report = self.report
         if self.skipped is not None:
             report.take(self.skipped)
