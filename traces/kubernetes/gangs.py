@@ -124,7 +124,7 @@ class Gangs:
             yield self._gang(job if name in shared else name, words, members, group, queue, arrival_s)
 
     def _sorted(self) -> tuple[Array, Array]:
-        """Return pods and PodGroups job by job, each job in the order of the file but PodGroups last; and its begins."""
+        """Return pods and PodGroups job by job, in a job as in the file but PodGroups last; and where jobs begin."""
         self._digests += self._groups[0]
         self._groups[0].clear()
         high, low = np.frombuffer(self._digests, np.int64).reshape(-1, 2).T
