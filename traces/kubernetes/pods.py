@@ -81,9 +81,9 @@ def pod_of(place: Place, record: Table, gpu_resource: str) -> Pod:
 
 def _job(place: Place, namespace: str, name: str, marks: tuple[Table, Table], owners: list[Table]) -> str:
     """Return the job of a pod. The kind keeps a group, an owner and a pod of one name apart."""
-    for key in GROUPS:
+    for key in GROUPS if any(marks) else ():
         for mark in marks:
-            if mark and (found := text(place, mark, key)):
+            if found := text(place, mark, key):
                 return f"{GROUP}/{namespace}/{found}"
     for owner in owners:
         if owner.get("kind") not in SERVICES:
