@@ -56,13 +56,10 @@ def tables(place: Place, value: Table, key: str) -> list[Table]:
     found = value.get(key)
     if found is None:
         return []
-    if isinstance(found, list):
-        for one in found:
-            if type(one) is not dict:
-                break
-        else:
-            return found
-    place.refuse(key, found, f"expected a list of JSON objects; {REPAIR}")
+    for one in found if isinstance(found, list) else (None,):
+        if type(one) is not dict:
+            place.refuse(key, found, f"expected a list of JSON objects; {REPAIR}")
+    return found
 
 
 def text(place: Place, value: Table, key: str) -> str:
