@@ -190,7 +190,7 @@ def _setting(twin: Path | None, cluster: str | None, policy: str | None) -> Sett
     return Plain(chosen_cluster(cluster)[0], policy or "slurm")
 
 
-def _history(source: str, now_s: float, options: dict[str, Any]) -> History:
+def _history(source: str, now_s: float, options: dict[str, Any] | None = None) -> History:
     """Read the history, without jobs that ended after the snapshot; the users of Kubernetes are its namespaces."""
     import numpy as np
 
@@ -201,7 +201,7 @@ def _history(source: str, now_s: float, options: dict[str, Any]) -> History:
     from gpusched_env.twin.model import WAIT
     from gpusched_env.twin.present import namespaces_as_users
 
-    workload, report = read_trace(source, **options)
+    workload, report = read_trace(source, **(options or {}))
     print(report.describe())
     if not report.origin:
         raise GpuschedError(f"--history {source}: this format tells no dates; use one that does, such as slurm")
