@@ -61,7 +61,7 @@ def read_squeue(path: str | Path, time_s: float = math.nan, gpus_per_node: int =
     """
     path = Path(path)
     table, stamps = _Table(gpus_per_node), Stamps()
-    for place, row in _rows(path):
+    for place, row in squeue_rows(path):
         with skippable:
             table.read(place, row, stamps)
     if math.isnan(time_s):
@@ -106,8 +106,13 @@ def squeue_lines(accounts: Accounts, time_s: float, origin: str) -> Iterator[str
         yield "|".join(cells)
 
 
-def _rows(path: Path) -> Iterator[tuple[Place, dict[str, str]]]:
-    """Yield the fields of each row by our names."""
+def squeue_rows(path: Path) -> Iterator[tuple[Place, dict[str, str]]]:
+    """Yield the place and the fields of each row, by our names.
+
+    Raises
+    ------
+    TraceError : no header of squeue, or a malformed row
+    """
     header: list[str] | None = None
     with open_trace(path) as stream:
         for number, raw in enumerate(stream, 1):
@@ -194,11 +199,11 @@ class _Table:
             place.refuse("TIME", row.get("elapsed", ""), "a running job needs START_TIME or TIME; add a column")
         if len(set(ids)) < len(ids) or not self.places.keys().isdisjoint(ids):
             place.refuse("JOBID", row["id"], "this job occurs twice; remove one of the two rows")
-        names = tuple(row.get(name, "") for name in ("user", "account", "partition", "qos"))
+        names = {name: row.get(name, "") for name in ("user", "account", "partition", "qos")}
         arrival_s = math.nan if submit is None else submit
         start_s = (0.0 if start is None else start) if runs else math.nan
         try:
-            jobs = [PresentJob(name, gpus, arrival_s, start_s, limit or math.nan, *names, nodes=nodes) for name in ids]
+            jobs = [PresentJob(name, gpus, arrival_s, start_s, limit or math.nan, nodes=nodes, **names) for name in ids]
         except GpuschedError as error:
             raise _bad(place, f"{error}; correct or remove the row", "a value out of range") from error
         self.jobs += jobs

@@ -62,8 +62,8 @@ def _read(place: Place, record: Table, jobs: JobColumns, gpu_resource: str) -> N
         if 0 < given.pods < told.pods:
             jobs.note(place, PARTIAL)
     texts = (told.name, told.namespace, told.queue, given.cluster_queue, "|".join(given.flavors), told.reason)
-    numbers = {"priority": told.priority, "wait_s": start - arrival}
-    jobs.add(place, arrival, used, end - start, *texts, estimate_s=told.limit_s, **numbers)
+    wait_s = start - arrival
+    jobs.add(place, arrival, used, end - start, *texts, estimate_s=told.limit_s, priority=told.priority, wait_s=wait_s)
 
 
 def _unusable(arrival: float | None, start: float | None, end: float | None, used: int | None) -> str:
