@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from gpusched_env.scenarios import get_scenario
 from gpusched_env.traces import read_trace
 from gpusched_env.traces.parsing.map_files import guessed_map, read_map
 
+EXAMPLES = int(os.environ.get("GPUSCHED_FUZZ", "200"))  # GPUSCHED_FUZZ=2000 tries as many
 OWN = 'JobID,submit_time,n_gpus,"its ""own"" min",User,wall_h,host\na,7,2,10,u1,1,x\nb,9,1,5.5,u2,2,x\n'
 
 
@@ -114,7 +116,7 @@ def test_a_guess_is_always_a_file_that_can_be_read(tmp_path_factory: pytest.Temp
 def test_damaged_mappings_are_refused_or_read(tmp_path: Path) -> None:
     text = guessed_map(own(tmp_path)).encode()
     mapping = tmp_path / "m.toml"
-    for seed in range(300):
+    for seed in range(EXAMPLES):
         rng = random.Random(seed)
         at = rng.randrange(len(text))
         mapping.write_bytes(
