@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gpusched_env.cli.choosing import GpuResourceOption, SkipBadRowsOption, read_options
+from gpusched_env.cli.choosing import GpuResourceOption, MapOption, SkipBadRowsOption, read_options
 
 if TYPE_CHECKING:
     import numpy as np
@@ -74,6 +74,7 @@ def forecast(
     gpus_per_node: Annotated[
         int, typer.Option(help="GPUs per node of jobs for which squeue prints no TRES; 0 = leave them out.", min=0)
     ] = 0,
+    mapping: MapOption = None,
     gpu_resource: GpuResourceOption = None,
     skip_bad_rows: SkipBadRowsOption = False,
     output: Annotated[Path | None, typer.Option(help="Write all forecasts to this CSV.", metavar="FILE")] = None,
@@ -96,7 +97,7 @@ def forecast(
     if cluster is not None and (names := recorded_node_names(cluster)):
         present = with_node_names(present, names)
     print(present.describe())
-    past = _history(history, present.time_s, read_options(None, skip_bad_rows, None, gpu_resource))
+    past = _history(history, present.time_s, read_options(mapping, skip_bad_rows, None, gpu_resource))
     widths = Calibration() if calibration is None else read_calibration(calibration)
     options = Options(futures, seed, horizon * DAY_S, arrivals, cycle, threads)
     starts = sampled_starts(present, setting, past, options)

@@ -8,7 +8,16 @@ from pathlib import Path
 from typing import Final
 
 from gpusched_env.errors import GpuschedError, TraceError
-from gpusched_env.traces.kubernetes.objects import GPU_RESOURCE, Table, gpus, kubernetes_objects, table, text
+from gpusched_env.traces.kubernetes.objects import (
+    GPU_RESOURCE,
+    Table,
+    gpus,
+    kubernetes_objects,
+    table,
+    tables,
+    text,
+    when,
+)
 from gpusched_env.traces.kubernetes.pods import ENDED, GROUP, POD, Pod, pod_group_of, pod_of
 from gpusched_env.traces.kubernetes.workloads import WORKLOAD, workload_of
 from gpusched_env.traces.parsing.bad_rows import skippable
@@ -118,7 +127,8 @@ def read_kueue_snapshot(path: str | Path, time_s: float = math.nan, gpu_resource
                 continue
             told = workload_of(place, record, gpu_resource)
             found.refuse_duplicate(place, told.name)
-            found.see(told.arrival_s, told.start_s, told.end_s)
+            changes = tables(place, table(place, record, "status"), "conditions")
+            found.see(told.arrival_s, *(when(place, one, "lastTransitionTime") for one in changes))
             if told.end_s is not None:
                 found.notes[ENDED_NOTE] += 1
             elif not told.gpus:
