@@ -19,9 +19,10 @@ from gpusched_env.baselines.listed.lines import first_line, join_line, leave_lin
 from gpusched_env.baselines.listed.runners import leave_runners, note_runner
 from gpusched_env.baselines.listed.state import ListState
 from gpusched_env.baselines.loop_kernels import ASLEEP, DECIDES, sleep, wake_at
-from gpusched_env.core.events import APPLIED, BUFFER_FULL, DECIDE, LOG_FULL, preempt, start
+from gpusched_env.core.events import DECIDE, LOG_FULL, preempt, start
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.planning import NEWCOMER, SKIPPED, Walk, plan_preemptive
+from gpusched_env.core.refusals import APPLIED, BUFFER_FULL
 from gpusched_env.core.state import CHECKPOINTING, WAITING, Run
 
 # Phases of the loop between two calls, in addition to ASLEEP and DECIDES.
