@@ -199,11 +199,16 @@ class _Table:
             place.refuse("TIME", row.get("elapsed", ""), "a running job needs START_TIME or TIME; add a column")
         if len(set(ids)) < len(ids) or not self.places.keys().isdisjoint(ids):
             place.refuse("JOBID", row["id"], "this job occurs twice; remove one of the two rows")
-        names = {name: row.get(name, "") for name in ("user", "account", "partition", "qos")}
+        user, account, partition, qos = (row.get(name, "") for name in ("user", "account", "partition", "qos"))
         arrival_s = math.nan if submit is None else submit
         start_s = (0.0 if start is None else start) if runs else math.nan
         try:
-            jobs = [PresentJob(name, gpus, arrival_s, start_s, limit or math.nan, nodes=nodes, **names) for name in ids]
+            jobs = [
+                PresentJob(
+                    name, gpus, arrival_s, start_s, limit or math.nan, user, account, partition, qos, nodes=nodes
+                )
+                for name in ids
+            ]
         except GpuschedError as error:
             raise _bad(place, f"{error}; correct or remove the row", "a value out of range") from error
         self.jobs += jobs

@@ -107,7 +107,7 @@ class Gangs:
         order, begins = self._sorted()
         ends = np.append(begins[1:], np.intc(len(order)))
         firsts = order[begins]
-        by_first = np.argsort(firsts).astype(np.intc)
+        by_first = np.argsort(firsts, kind="stable").astype(np.intc)
         is_first = np.zeros(len(order), bool)
         is_first[firsts] = True
         del firsts
