@@ -67,6 +67,9 @@ def forecast(
     futures: FuturesOption = 1000,
     horizon: HorizonOption = 7.0,
     arrivals: ArrivalsOption = True,
+    mapping: MapOption = None,
+    gpu_resource: GpuResourceOption = None,
+    skip_bad_rows: SkipBadRowsOption = False,
     at: Annotated[
         str | None,
         typer.Option(help="When the snapshot was written, if it does not tell it.", metavar="YYYY-MM-DDTHH:MM:SS"),
@@ -74,9 +77,6 @@ def forecast(
     gpus_per_node: Annotated[
         int, typer.Option(help="GPUs per node of jobs for which squeue prints no TRES; 0 = leave them out.", min=0)
     ] = 0,
-    mapping: MapOption = None,
-    gpu_resource: GpuResourceOption = None,
-    skip_bad_rows: SkipBadRowsOption = False,
     output: Annotated[Path | None, typer.Option(help="Write all forecasts to this CSV.", metavar="FILE")] = None,
     cycle: CycleOption = 120.0,
     threads: ThreadsOption = 2,
