@@ -88,14 +88,13 @@ def forecast(
     """
     from gpusched_env.traces.kubernetes.objects import GPU_RESOURCE
     from gpusched_env.twin.futures import Options, sampled_starts
-    from gpusched_env.twin.present import recorded_node_names, snapshot_of
+    from gpusched_env.twin.present import named_by, snapshot_of
     from gpusched_env.twin.quantiles import Calibration, Quantiles, read_calibration
-    from gpusched_env.twin.snapshot import with_node_names
 
     setting = _setting(twin, cluster, policy)
     present = snapshot_of(snapshot, at, gpus_per_node, gpu_resource or GPU_RESOURCE, skip_bad_rows)
-    if cluster is not None and (names := recorded_node_names(cluster)):
-        present = with_node_names(present, names)
+    if cluster is not None:
+        present = named_by(cluster, present)
     print(present.describe())
     past = _history(history, present.time_s, read_options(mapping, skip_bad_rows, None, gpu_resource))
     widths = Calibration() if calibration is None else read_calibration(calibration)

@@ -18,7 +18,7 @@ from gpusched_env.traces.parsing.columns import since_epoch
 from gpusched_env.traces.slurm_files.reading import read_slurm_cluster
 from gpusched_env.twin.history import USER
 from gpusched_env.twin.objects import read_kueue_snapshot, read_pods_snapshot
-from gpusched_env.twin.snapshot import Snapshot, read_snapshot
+from gpusched_env.twin.snapshot import Snapshot, read_snapshot, with_node_names
 from gpusched_env.twin.squeue import read_squeue
 from gpusched_env.workload import Workload
 
@@ -98,6 +98,17 @@ def recorded_node_names(cluster: str) -> tuple[str, ...]:
         slurm, _ = read_slurm_cluster(*([path] if Path(path).exists() else path.split(",")))
         return tuple(node.name for node in slurm.nodes)
     return kubernetes_node_names(Path(path)) if kind == "kubernetes" and path else ()
+
+
+def named_by(cluster: str, snapshot: Snapshot) -> Snapshot:
+    """Return the snapshot with the names of the nodes of ``FORMAT:PATH``, so that running jobs are found by name.
+
+    Raises
+    ------
+    TraceError : a file that cannot be read
+    """
+    names = recorded_node_names(cluster)
+    return with_node_names(snapshot, names) if names else snapshot
 
 
 def namespaces_as_users(workload: Workload) -> Workload:
