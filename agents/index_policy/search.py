@@ -1,8 +1,8 @@
 """The search for the weights of an index policy (extra ``tuning``).
 
 ``python -m gpusched_env.agents.index_policy.search LOGS --seed 0`` searches on the training windows of the study of
-unseen logs, and finds the agent ``general``. With ``--scenario NAME`` instead of LOGS, it searches on the first training
-seeds of a scenario.
+unseen logs, and finds the agent ``general``. With ``--scenario NAME`` instead of LOGS, it searches on the first
+training seeds of a scenario.
 """
 
 from __future__ import annotations

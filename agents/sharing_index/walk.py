@@ -12,7 +12,7 @@ from gpusched_env.core.handle import kernel
 from gpusched_env.core.placement.shared import EVERYWHERE, find_shared, share_within
 from gpusched_env.core.placement.taking import FREE
 from gpusched_env.core.sharing.choices import BENEFIT, SEARCH
-from gpusched_env.core.state import ACTIVE, FINISHED, WAITING, Run
+from gpusched_env.core.state import ACTIVE, WAITING, Run
 from gpusched_env.portable.elementary import log
 
 STARTS, PREEMPTS, WAITS = range(3)  # kinds of decisions
