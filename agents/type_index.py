@@ -19,7 +19,6 @@ FORMAT: Final = "gpusched-type-index-1"
 RULE: Final = "fastest-type"
 SLOWEST: Final = 1e-4  # smallest relative rate and advantage whose logarithm is taken
 DECIMALS: Final = 9  # decimals of an index: closer ones tie
-OLDER: Final = {"size": 1.0, "limit": np.inf}  # of files that do not name these weights
 
 
 @dataclass
@@ -29,12 +28,9 @@ class TypeIndex(Scheduler):
     A rate is relative to the job's best type. The advantage of a type for a job is rate / price of the type, relative
     to the job's best type in this respect. The index of a job on a type is::
 
-        size ln(remaining run time) + gang ln(gang size) - advantage ln(advantage) - speed ln(rate)
+        ln(remaining run time) + gang ln(gang size) - advantage ln(advantage) - speed ln(rate)
 
-    So short jobs go first, or long ones if ``size`` is negative, and each free GPU attracts the jobs that lose least
-    there. It never preempts. A job starts on a slower type than its best one only if it ends within ``limit`` times the
-    time that all jobs in the system need at least: the longest remaining run time, or the work at the prices / the
-    price of all GPUs.
+    So short jobs go first, and each free GPU attracts the jobs that lose least there. It never preempts.
 
     Parameters
     ----------
@@ -62,7 +58,7 @@ class TypeIndex(Scheduler):
             raise SchedulerError("type index: give either the name of an agent or the path of its weights")
         file = read_card(self.agent).checked_file() if self.agent else Path(self.path)
         metadata, stored = read_checkpoint(file, FORMAT, "the weights of a type index")
-        self.weights = OLDER | dict(zip(metadata["weights"], stored["weights"].tolist(), strict=True))
+        self.weights = dict(zip(metadata["weights"], stored["weights"].tolist(), strict=True))
         self.prices = dict(zip(metadata["types"], stored["prices"].tolist(), strict=True))
 
     @property
@@ -88,16 +84,14 @@ class TypeIndex(Scheduler):
         rates = rates / rates.max(axis=1, keepdims=True)
         advantages = rates / self._prices
         advantages /= advantages.max(axis=1, keepdims=True)
-        remaining_s = view.remaining_s(jobs)
-        size = self.weights["size"] * arrays.log(remaining_s) + self.weights["gang"] * arrays.log(gangs.astype(float))
+        size = arrays.log(view.remaining_s(jobs)) + self.weights["gang"] * arrays.log(gangs.astype(float))
         lost = self.weights["advantage"] * arrays.log(np.maximum(advantages, SLOWEST))
         lost += self.weights["speed"] * arrays.log(np.maximum(rates, SLOWEST))
         indices = np.round(size[:, None] - lost, DECIMALS)
-        allowed = self._ends_in_time(view, remaining_s, rates)
         left = np.ones(len(jobs), bool)
         while left.any() and view.free_gpus:
             free = np.bincount(self._type_of_node, view.free_by_node, len(self._prices))
-            here = np.where(allowed & (free >= gangs[:, None]), rates, 0.0)
+            here = np.where(free >= gangs[:, None], rates, 0.0)
             kinds = here.argmax(axis=1)
             can = left & (here.max(axis=1) > 0.0)
             if not can.any():
@@ -105,19 +99,6 @@ class TypeIndex(Scheduler):
             best = int(np.argmin(np.where(can, indices[np.arange(len(jobs)), kinds], np.inf)))
             left[best] = False
             yield Start(int(jobs[best]), RULE)
-
-    def _ends_in_time(self, view: ClairvoyantView, remaining_s: np.ndarray, rates: np.ndarray) -> np.ndarray:
-        """Return whether each waiting job may start on each type: boolean [waiting, types]."""
-        if self.weights["limit"] == np.inf:
-            return rates > 0.0
-        rows = np.concatenate([view.waiting, view.running])
-        all_s, all_rates = view.remaining_s(rows), view.type_rates(rows)
-        all_rates = all_rates / all_rates.max(axis=1, keepdims=True)
-        costs = all_s * view.gpus[rows] * (self._prices / np.maximum(all_rates, SLOWEST)).min(axis=1)
-        budget = (np.bincount(self._type_of_node, view.cluster.nodes["gpus"]) * self._prices).sum()
-        least_s = max(all_s.max(), arrays.total(costs) / budget)
-        ends_s = remaining_s[:, None] / np.maximum(rates, SLOWEST)
-        return (rates == 1.0) | ((rates > 0.0) & (ends_s <= self.weights["limit"] * least_s))
 
 
 def save_weights(
