@@ -29,7 +29,8 @@ class MakespanIndex(Scheduler):
 
     The horizon is the time that all jobs in the system need at least: the longest remaining run time, or the work at
     the prices of the types / the price of all GPUs. A job ends in time on a type if its remaining run time there is at
-    most ``limit`` times the horizon; its fastest type always counts. Its cost on a type is gang size x run time x price.
+    most ``limit`` times the horizon; its fastest type always counts. Its cost on a type is gang size x run time there x
+    price of the type.
 
     The key of a job is ln(run time on its cheapest type in time) + gang x ln(gang size). The jobs with the largest keys
     choose first, each the cheapest type in time that has room. Then the other jobs take what is left, each the type on
@@ -47,8 +48,8 @@ class MakespanIndex(Scheduler):
 
     Notes
     -----
-    Ties: the earliest arrival, the first type. A gang keeps its GPUs while it keeps its type, unless a larger gang takes
-    them. A decision point takes O(jobs x types).
+    Ties: the earliest arrival, the first type. A gang keeps its GPUs while it keeps its type, unless a larger gang
+    takes them. A decision point takes O(jobs x types).
     """
 
     agent: str = ""

@@ -10,34 +10,32 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.agents.checkpoints import read_checkpoint, write_checkpoint
-from gpusched_env.agents.sharing_index.state import TERMS
 
 FORMAT: Final = "gpusched-sharing-index-1"
+# Terms of the score of a waiting job beside a running gang: 1; ln(T_seq / T_con) of Theorem 1 of SJF-BSBF; ln of the
+# remaining time of the gang / that of the job; ln of the sizes likewise; ln of how much the job would slow the gang
+# down beyond what others do already; ln of the slowdown by the sub-batch that fits; demand of the waiting jobs / (GPUs
+# of the cluster + this demand).
+TERMS: Final = ("bias", "benefit", "longer", "larger", "slowed", "split", "crowd")
 
 
 @dataclass(frozen=True)
 class SharingRule:
-    """The weights of a sharing index. The defaults are SRSF that shares by the test of SJF-BSBF.
+    """The weights of a sharing index. The defaults share by the test of SJF-BSBF.
 
     Parameters
     ----------
-    gang : weight of ln(gang size) in the key of a job, which is ln(remaining time) + this; 1 = SRSF, 0 = SRTF
-    hold : by how much the key of a running gang must exceed that of a waiting job that preempts it
-    weights : float64 [7], of the score of a waiting job beside a running gang: 1; ln(T_seq / T_con) of Theorem 1 of
-        SJF-BSBF; ln of remaining time of the gang / that of the job; ln of their sizes likewise; ln of how much the job
-        would slow the gang down beyond what others do already; ln of the slowdown by the sub-batch that fits; demand of
-        the waiting jobs / (GPUs of the cluster + this demand)
+    gang : weight of ln(gang size) in the key of a job, which is ln(remaining time) + this
+    weights : of TERMS
     """
 
-    gang: float = 1.0
-    hold: float = 0.0
+    gang: float = 0.0
     weights: tuple[float, ...] = (0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
     def save(self, path: Path, about: Mapping[str, Any]) -> None:
         """Write the weights as ``.npz``, with ``about`` as metadata."""
         metadata = {"format": FORMAT, "terms": list(TERMS), "about": dict(about)}
-        scalars = np.array([self.gang, self.hold])
-        write_checkpoint(path, metadata, {"order": scalars, "weights": np.array(self.weights)})
+        write_checkpoint(path, metadata, {"gang": np.array(self.gang), "weights": np.array(self.weights)})
 
     @classmethod
     def load(cls, path: Path) -> SharingRule:
@@ -48,5 +46,4 @@ class SharingRule:
         SchedulerError : the file is missing, damaged, or of another format
         """
         _, stored = read_checkpoint(path, FORMAT, "a sharing index")
-        gang, hold = stored["order"].tolist()
-        return cls(gang, hold, tuple(stored["weights"].tolist()))
+        return cls(float(stored["gang"]), tuple(stored["weights"].tolist()))

@@ -14,20 +14,19 @@ from gpusched_env.agents.cards import read_card
 from gpusched_env.agents.sharing_index import loop
 from gpusched_env.agents.sharing_index.rule import SharingRule
 from gpusched_env.agents.sharing_index.state import MEMORY_DTYPE, SharingState
-from gpusched_env.agents.sharing_index.walk import STARTS, WAITS, next_decision
+from gpusched_env.agents.sharing_index.walk import NOBODY, next_start, order_jobs
 from gpusched_env.baselines.compiled_loop import CompiledLoop
 from gpusched_env.errors import SchedulerError
-from gpusched_env.simulator import ClusterView, Decision, Preempt, Scheduler, Simulation, Start
+from gpusched_env.simulator import ClusterView, Decision, Scheduler, Simulation, Start
 
 
 @dataclass
 class SharingIndex(Scheduler):
-    """Serve jobs by remaining time and size; each starts on free GPUs, beside partners, or in the place of others.
+    """Start jobs by remaining time and size, on free GPUs or beside partners that a score chooses; never preempt.
 
-    The key of a job is ln(remaining time) + gang x ln(gang size). The jobs are walked in the order of their keys. A
-    waiting job starts on free GPUs if there are enough. Otherwise it takes the free GPUs, and GPUs of the running gangs
-    beside which its score is above 0, best score first, at the largest sub-batch for which there is room. If that is
-    not enough, it preempts gangs of later keys.
+    The key of a job is ln(remaining time) + gang x ln(gang size); small keys come first. A waiting job starts on free
+    GPUs if there are enough. Otherwise it takes the free GPUs, and GPUs of the running gangs beside which its score is
+    above 0, best score first, at the largest sub-batch for which there is room. If that is not enough, it waits.
 
     Parameters
     ----------
@@ -40,13 +39,13 @@ class SharingIndex(Scheduler):
 
     Notes
     -----
-    Ties: the lower row; among partners the lower GPU. While GPUs that a job needs are in a checkpoint, no later job
-    starts. A decision point takes O(waiting x (running + GPUs)).
+    Ties: the lower row; among partners the lower GPU. A decision point takes O(waiting x (running + GPUs)).
     """
 
     agent: str = ""
     path: str = ""
     clairvoyant: bool = field(init=False, default=True)
+    knows_partitions = False  # it expects that no gang is preempted
     rule: SharingRule = field(init=False, repr=False)
     _plan: SharingState | None = field(init=False, repr=False, default=None)
 
@@ -80,25 +79,19 @@ class SharingIndex(Scheduler):
         return CompiledLoop(simulation, loop.play_sharing, plan.memory, plan)
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Start and preempt jobs, one after the other."""
+        """Start jobs, one after the other."""
         plan, sim = self._plan, view.simulation.arrays
         assert plan is not None
-        while True:
-            kind = next_decision(sim, plan)
-            if kind == WAITS:
-                return
-            job = int(plan.memory["job"])
-            if kind == STARTS:
-                gpus = tuple(sim.chosen[: sim.jobs["gpus"][job]].tolist())
-                steps = sim.sub_batches["sub_steps"][sim.jobs["job_class"][job], plan.memory["option"], 0]
-                yield Start(job, gpus=gpus, share=True, sub_steps=int(steps))
-            else:
-                yield Preempt(job)
+        order_jobs(sim, plan)
+        while (job := int(next_start(sim, plan))) != NOBODY:
+            gpus = tuple(sim.chosen[: sim.jobs["gpus"][job]].tolist())
+            steps = sim.sub_batches["sub_steps"][sim.jobs["job_class"][job], plan.memory["option"], 0]
+            yield Start(job, gpus=gpus, share=True, sub_steps=int(steps))
 
     def _state(self, simulation: Simulation) -> SharingState:
         jobs = len(simulation.instance.workload)
         memory = np.zeros((), MEMORY_DTYPE)
-        memory["gang"], memory["hold"] = self.rule.gang, self.rule.hold
+        memory["gang"] = self.rule.gang
         return SharingState(
             memory=memory,
             weights=np.array(self.rule.weights),
@@ -106,8 +99,6 @@ class SharingIndex(Scheduler):
             scratch=np.zeros(jobs, np.int32),
             keys=np.zeros(jobs),
             ranks=np.zeros(jobs),
-            member=np.zeros(jobs, np.int8),
-            victims=np.zeros(jobs, np.int8),
         )
 
     def __getstate__(self) -> dict[str, Any]:

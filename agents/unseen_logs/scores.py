@@ -68,7 +68,7 @@ def by_log(windows: Sequence[Window]) -> dict[str, list[str]]:
 def ratio(
     agents: Sequence[Mapping[str, Score]], rival: Mapping[str, Score], windows: Sequence[str], field: str
 ) -> tuple[float, float, float]:
-    """Return the geometric mean of agent / rival over agents and windows, and its 95 % interval (:func:`ratio_over_agents`).
+    """Return the geometric mean of agent / rival over agents and windows, and its 95 % interval.
 
     Parameters
     ----------
@@ -76,6 +76,10 @@ def ratio(
     rival : scores by window of the rival
     windows : names of windows
     field : a field of :class:`Score`
+
+    Notes
+    -----
+    The interval is that of :func:`ratio_over_agents`.
     """
     mine = np.array([[getattr(agent[window], field) for window in windows] for agent in agents])
     return ratio_over_agents(mine / np.array([getattr(rival[window], field) for window in windows]))
