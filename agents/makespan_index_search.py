@@ -26,9 +26,9 @@ PRICES: Final = {"V100": 0.44, "P100": 0.36, "K80": 0.2}
 DIMENSIONS: Final = 6
 
 
-def weights_of(vector: np.ndarray) -> tuple[dict[str, float], dict[str, float]]:
+def weights_of(vector: Sequence[float] | np.ndarray) -> tuple[dict[str, float], dict[str, float]]:
     """Return the weights and the prices of a vector; 0 = no margin, half an hour, and PRICES."""
-    limit, gang, hold, period, *factors = vector.tolist()
+    limit, gang, hold, period, *factors = np.asarray(vector, float).tolist()
     weights = {
         "limit": 1.0 + 0.2 * limit,
         "gang": gang,
