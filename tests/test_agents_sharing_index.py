@@ -76,7 +76,7 @@ def test_without_sharing_it_is_sjf(seed: int) -> None:
     )
 
 
-# One GPU, xi 1.2: B (20 s) arrives when A (100 s) has 90 s left. T_seq is 100 s; T_con is 45 + (1 - 1 / 2.4) x 24 = 59 s.
+# One GPU, xi 1.2: B (20 s) arrives when A (100 s) has 90 s left. T_seq = 100 s; T_con = 45 + (1 - 1 / 2.4) x 24 = 59 s.
 TWO = ([0, 10], [1, 1], [100, 20], "1x1")
 SHARES, WAITS = [104.0, 34.0], [100.0, 120.0]
 
@@ -108,18 +108,18 @@ def test_a_job_joins_larger_gangs_first() -> None:
 
 
 def test_a_gang_that_is_slowed_down_already_loses_nothing_by_another_partner() -> None:
-    """A holds two GPUs. B is short and joins it. C is as long as A: it joins only while B is there."""
+    """A holds two GPUs and has 90 s left when C arrives, which needs 90 s: C joins only if B slows A down already."""
     chosen = rule(bias=0.1, slowed=-1.0, longer=1.0)
-    with_b = shared([0, 0, 10], [2, 1, 1], [100, 50, 90], "1x2", xi=1.2)
-    without_b = shared([0, 10], [2, 1], [100, 90], "1x2", xi=1.2)
-    # Alone, ln(90 / 90) + 0.1 - ln(1.2) < 0. Beside B, A has 100 - 10 / 1.2 s left, and B's slowdown counts already.
-    assert ends(without_b, chosen)[1] == pytest.approx(190.0)
-    started = job_times(with_b, simulate(with_b, SharingIndex.playing(chosen)))["first_start_s"]
-    assert started.tolist() == [0.0, 100.0, 10.0] or started[2] == 10.0
+    # Alone, ln(90 / 90) + 0.1 - ln(1.2) < 0. B (1 s) has joined at 9 s, so A has 90.17 s left, and C costs it nothing.
+    alone, beside = ([0, 10], [2, 1], [100, 90]), ([0, 9, 10], [2, 1, 1], [100, 1, 90])
+    for (arrival, gpus, seconds), start_s in ((alone, 100.0), (beside, 10.0)):
+        instance = shared(arrival, gpus, seconds, "1x2", xi=1.2)
+        starts = job_times(instance, simulate(instance, SharingIndex.playing(chosen)))["first_start_s"]
+        assert starts[-1] == start_s
 
 
 def test_a_job_splits_its_batch_unless_that_costs_too_much() -> None:
-    """As in the example of SJF-BSBF: only a quarter of the batch fits beside the running job, at 1.15 times the time."""
+    """As in the example of SJF-BSBF: only a quarter of the batch fits beside the running job, and takes longer."""
     table = load_fitted("bsbf")
     profiles, rows = table.for_jobs(["bert", "imagenet"], [4, 200], [1, 1])
     jobs = Workload.from_columns([0, 10], [1, 1], [1010.0, 100.0], profiles=profiles, profile=rows)
@@ -130,7 +130,7 @@ def test_a_job_splits_its_batch_unless_that_costs_too_much() -> None:
 
 
 def test_the_gang_size_counts_in_the_order() -> None:
-    """Two machines of two GPUs are busy until 10 s. Then the two jobs of one GPU go before the gang of two, or after."""
+    """All GPUs are busy until 10 s. Then a gang of four (100 s) goes before two jobs of one GPU (110 s), or after."""
     instance = shared([0, 1, 1, 1], [4, 4, 1, 1], [10, 100, 110, 110], "1x4", xi=None)
     assert ends(instance, rule()) == pytest.approx([10, 110, 220, 220])
     assert ends(instance, rule(gang=1.0)) == pytest.approx([10, 220, 120, 120])
