@@ -53,11 +53,11 @@ def main() -> None:
     """Search, and save the weights."""
     parser = argparse.ArgumentParser(description="Search the weights of a makespan index.")
     parser.add_argument("--seed", type=int, default=0, help="seed of the search (default 0)")
-    parser.add_argument("--generations", type=int, default=10, help="number of generations (default 10)")
-    parser.add_argument("--problems", type=int, default=16, help="number of training seeds (default 16)")
+    parser.add_argument("--generations", type=int, default=3, help="number of generations (default 3)")
+    parser.add_argument("--problems", type=int, default=8, help="number of training seeds (default 8)")
     parser.add_argument("--output", type=Path, default=Path("makespan_index.npz"), help="file to write")
     options = parser.parse_args()
-    settings = Settings(options.seed, options.generations, population=8, batch=6, sigma=0.5)
+    settings = Settings(options.seed, options.generations, population=6, batch=3, sigma=0.5)
     problems = training_problems(SCENARIO, options.problems)
     best, spent = search(np.zeros(DIMENSIONS), log_makespan, problems, settings)
     about: dict[str, Any] = {"version": __version__, "scenario": SCENARIO, "problems": len(problems)}

@@ -47,11 +47,11 @@ def main() -> None:
     """Search, and save the rule."""
     parser = argparse.ArgumentParser(description="Search the weights of a sharing index.")
     parser.add_argument("--seed", type=int, default=0, help="seed of the search (default 0)")
-    parser.add_argument("--generations", type=int, default=25, help="number of generations (default 25)")
+    parser.add_argument("--generations", type=int, default=12, help="number of generations (default 12)")
     parser.add_argument("--problems", type=int, default=24, help="number of training seeds (default 24)")
     parser.add_argument("--output", type=Path, default=Path("sharing_index.npz"), help="file to write")
     options = parser.parse_args()
-    settings = Settings(options.seed, options.generations, population=12, batch=8, sigma=0.5)
+    settings = Settings(options.seed, options.generations, population=10, batch=4, sigma=0.5)
     problems = training_problems(SCENARIO, options.problems)
     best, spent = search(np.zeros(1 + len(TERMS)), log_jct, problems, settings)
     about: dict[str, Any] = {"version": __version__, "scenario": SCENARIO, "problems": len(problems)}
