@@ -135,7 +135,7 @@ class MakespanIndex(Scheduler):
         best = rates.max(axis=1)
         if not best.all():
             job = int(rows[best.argmin()])
-            raise SchedulerError(f"{self.name}: job {view.ids[job]} fits on the GPUs of no single type; it mixes no types")
+            raise SchedulerError(f"{self.name}: job {view.job_id[job]} fits on the GPUs of no single type; it mixes no types")
         left_s = view.remaining_s(rows)
         times_s = np.where(rates > 0.0, (left_s * best)[:, None] / np.where(rates > 0.0, rates, 1.0), NEVER_S)
         costs = times_s * self._prices

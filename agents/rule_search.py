@@ -62,7 +62,7 @@ def search(
             if now < best_score:
                 best, best_score = optimiser.mean.copy(), now
             print(f"seed {settings.seed}, generation {generation}: {now:.4f} (best {best_score:.4f})", flush=True)
-    spent = {"simulated_jobs": jobs, "cpu_hours": round((time.process_time() - begun) / 3600, 2)}
+    spent = {"simulated_jobs": jobs, "cpu_hours": round((time.process_time() - begun) / 3600, 4)}
     return best, {"score": round(best_score, 4), **spent}
 
 
