@@ -90,6 +90,7 @@ class MakespanIndex(Scheduler):
         nodes = view.cluster.nodes
         self._gpus = np.bincount(nodes["gpu_type"], nodes["gpus"], len(types)).astype(np.int64)
         self._seats = Seats(view.cluster)
+        self._held: dict[int, tuple[int, tuple[int, ...]]] = {}  # type and GPUs of the gangs that run
         self._due_s = -math.inf
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
@@ -98,26 +99,26 @@ class MakespanIndex(Scheduler):
         rows = np.sort(np.concatenate([view.waiting, view.running]))
         if not len(rows):
             return
-        stays = set(view.running.tolist())
+        held = {job: self._held[job] for job in view.running[~view.checkpointing].tolist()}
+        stays = set(held)
         if view.now_s >= self._due_s or not len(view.waiting):
             self._due_s = view.now_s + self.weights["period_s"]
             stays = set()
-        holding = {job: self._seats.of_job[job] for job in view.running.tolist()}
-        chosen = self._choose(view, rows, {job: seat[0] for job, seat in holding.items()}, stays)
+        chosen = self._choose(view, rows, {job: seat[0] for job, seat in held.items()}, stays)
         gangs = dict(zip(rows.tolist(), view.gpus[rows].tolist(), strict=True))
-        self._seats.of_job = dict(holding)
+        self._seats.of_job = dict(held)
         self._seats.seat([(job, kind, gangs[job]) for job, kind in chosen.items()])
-        seats = self._seats.of_job
-        for job, seat in holding.items():
-            if seats.get(job) != seat:
+        for job, seat in list(held.items()):
+            if self._seats.of_job.get(job) != seat:
                 yield Preempt(job)
-                if view.refusal:  # it has just started, or is in a checkpoint
-                    seats[job] = seat
-        for job, seat in list(seats.items()):
-            if holding.get(job) != seat:
+                if not view.refusal:  # it is refused if the gang has started at this time
+                    del held[job]
+        for job, seat in self._seats.of_job.items():
+            if job not in held:
                 yield Start(job, gpus=seat[1])
-                if view.refusal:
-                    del seats[job]  # its GPUs are still held
+                if not view.refusal:  # it is refused while GPUs or the job itself are in a checkpoint
+                    held[job] = seat
+        self._held = held
         yield Wait(self._due_s)
 
     def _choose(
@@ -135,7 +136,9 @@ class MakespanIndex(Scheduler):
         best = rates.max(axis=1)
         if not best.all():
             job = int(rows[best.argmin()])
-            raise SchedulerError(f"{self.name}: job {view.job_id[job]} fits on the GPUs of no single type; it mixes no types")
+            raise SchedulerError(
+                f"{self.name}: job {view.job_id[job]} fits on the GPUs of no single type; it mixes no types"
+            )
         left_s = view.remaining_s(rows)
         times_s = np.where(rates > 0.0, (left_s * best)[:, None] / np.where(rates > 0.0, rates, 1.0), NEVER_S)
         costs = times_s * self._prices
