@@ -88,19 +88,6 @@ RULES: Final = {
         limits="It learned 256 GPUs in 32 machines at load 0.9 with exponential run times, where the time that a job "
         "has run says nothing about the rest. On logs, take the agent general.",
     ),
-    "heterogeneous-makespan": Rule(
-        environment="gpusched/Heterogeneous-v0",
-        scenario="hadar-60gpu-v1",
-        clairvoyant=True,
-        metric="makespan_s",
-        rivals=("gavel-makespan",),
-        made_by="python -m gpusched_env.agents.makespan_index_search --seed {seed}",
-        summary="small makespan on several GPU types: long jobs on fast types, all others where they cost least",
-        intended_use="Batches of jobs with known run times on V100, P100 and K80 GPUs: hadar-60gpu-v1.",
-        limits="It knows run times. Its mean JCTs are large, since long jobs go first. Often the longest job alone "
-        "sets the makespan; then gavel-makespan is as good. No copies, no gang on mixed types. Other GPU types have no "
-        "price.",
-    ),
     "sharing-partners": Rule(
         environment="gpusched/Sharing-v0",
         scenario="bsbf-sim-240-v1",
