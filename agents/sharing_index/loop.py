@@ -5,8 +5,9 @@ from __future__ import annotations
 from gpusched_env.agents.sharing_index.state import SharingState
 from gpusched_env.agents.sharing_index.walk import NOBODY, next_start, order_jobs
 from gpusched_env.baselines.loop_kernels import ASLEEP, sleep
-from gpusched_env.core.events import BUFFER_FULL, DECIDE, EXPLICIT, LOG_FULL, start
+from gpusched_env.core.events import DECIDE, EXPLICIT, LOG_FULL, start
 from gpusched_env.core.handle import kernel
+from gpusched_env.core.refusals import BUFFER_FULL
 from gpusched_env.core.state import Run
 
 
