@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gpusched_env import Cluster, Instance, Semantics, Workload, make_scheduler
-from gpusched_env.errors import TraceError, WorkloadError
+from gpusched_env.errors import TraceError
 from gpusched_env.evaluation.accounting import export_run
 from gpusched_env.metrics import job_times, validate
 from gpusched_env.simulator import simulate
@@ -68,9 +68,28 @@ def test_columns_of_a_csv(tmp_path: Path) -> None:
     assert jobs.attributes["dependency"].tolist() == ["", "afterok:0", "afterok:0:1+2"]
     assert jobs.attributes["begin_s"].tolist() == [0.0, 0.0, 30.0]
     assert [count for note, count in report.notes.items() if "ignored" in note] == [1]
-    path.write_text("job_id,arrival,gpus,duration,dependency\na,0,1,30,\nb,5,1,30,behind:a\n")
-    with pytest.raises(WorkloadError, match="job 1: dependency 'behind:a': 'behind:a' is not understood"):
+
+
+def test_a_csv_may_have_the_dependencies_that_squeue_prints(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text(
+        "job_id,arrival,gpus,duration,dependency\na,0,1,30,null\nb,5,1,30,afterok:a(unfulfilled)\n"
+        'c,6,1,30,"afterany:a+1(fulfilled), after:b(failed)"\n'
+    )
+    jobs, report = read_trace(f"csv:{path}")
+    assert jobs.attributes["dependency"].tolist() == ["", "afterok:0", "afterany:0+1,after:1"]
+    assert not [note for note in report.notes if "ignored" in note]
+
+
+@pytest.mark.parametrize("text", ["behind:a", "afterok:a?afterok:b", "singleton", "afterok", "after:a+x", "after:a,"])
+def test_a_dependency_that_is_not_read_is_refused_with_its_line(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text(f'job_id,arrival,gpus,duration,dependency\na,0,1,30,\nb,5,1,30,"{text}"\n')
+    with pytest.raises(TraceError, match=r"line 3, field 'dependency'.*afterok:12:13"):
         read_trace(f"csv:{path}")
+    jobs, report = read_trace(f"csv:{path}", skip_bad_rows=True)
+    assert len(jobs) == 1
+    assert list(report.dropped.values()) == [1]
 
 
 def sessions(seed: int, others: bool) -> Workload:

@@ -12,7 +12,7 @@ from gpusched_env.holds import BEGIN
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.clocks import SECONDS, Clock, is_told
 from gpusched_env.traces.parsing.columns import JobColumns
-from gpusched_env.traces.parsing.dependencies import with_dependencies
+from gpusched_env.traces.parsing.dependencies import read_dependency, with_dependencies
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.roles import UNIT_WORDS, UNITS_S, Found, assign_roles
@@ -52,6 +52,7 @@ def read_csv(path: Path, mapping: Mapping[str, str] | None = None) -> tuple[Work
     attributes = (["original_id"] if "id" in found else []) + labels
     numbers = {BEGIN: "d"} if "earliest_start" in found else {}
     jobs = JobColumns(ReadReport("csv", str(path)), *attributes, numbers=numbers)
+    depending = "dependency" in found
     depends: list[str] = []
     clocks = {role: Clock(role, found[role].column, found[role].unit) for role in CLOCKS if role in found}
     first: list[str] = []
@@ -74,10 +75,11 @@ def read_csv(path: Path, mapping: Mapping[str, str] | None = None) -> tuple[Work
                 first = _first(place, row["arrival"].strip(), clocks["arrival"], gpus, seconds, estimate)
             told = [row[role] for role in (("id", *labels) if "id" in row else labels)]
             begin = {name: _amount(place, row, found, "earliest_start") or 0.0 for name in numbers}
+            depends_on = read_dependency(place, found["dependency"].column, row["dependency"]) if depending else ""
             claimed = estimate or math.nan
             jobs.add(place, arrival, gpus, seconds or 0.0, *told, estimate_s=claimed, job_id=None, **begin)
-            if "dependency" in row and len(jobs.ids) > len(depends):
-                depends.append(row["dependency"].strip() if is_told(row["dependency"]) else "")
+            if depending and len(jobs.ids) > len(depends):
+                depends.append(depends_on)
     jobs.report.columns = [*_told(header, found, clocks), *first]
     workload, report = jobs.workload("csv", dated=clocks["arrival"].kind not in ("", SECONDS))
     if depends:

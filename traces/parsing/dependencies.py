@@ -3,17 +3,49 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
 
 from gpusched_env.holds import DEPENDENCY, KINDS
+from gpusched_env.traces.parsing.clocks import is_told
+from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.workload import Workload
 
 LOST: Final = "jobs that depend on a job that is not kept, or that is not submitted before them; it is ignored"
 FOLLOWS: Final = "jobs that depend on other jobs: they wait until these have started or ended"
+_FATE: Final = re.compile(r"\((?:un)?fulfilled\)|\(failed\)")  # squeue tells what has become of each dependency
+_ITEM: Final = re.compile(rf"(?:{'|'.join(KINDS)})(?::[^:,+?]+(?:\+\d+(?:\.\d+)?s?)?)+", re.ASCII)
+_JOB: Final = re.compile(r"(?<=:)[^:+]+")
+
+
+def read_dependency(place: Place, field: str, text: str) -> str:
+    """Return the dependency that a cell tells, without what squeue says of its fate; "" = none.
+
+    Raises
+    ------
+    TraceError : a dependency of another kind than KINDS, or a list in which any item is enough
+    """
+    if not is_told(text):
+        return ""
+    items = [item.strip() for item in _FATE.sub("", text).split(",")]
+    if not all(_ITEM.fullmatch(item) for item in items):
+        place.refuse(
+            field,
+            text,
+            f"expected a list such as afterok:12:13,afterany:14+5 (types {', '.join(KINDS)}); singletons and lists in "
+            "which any item is enough (?) are not read; correct or remove it",
+            "no dependency that is read",
+        )
+    return ",".join(items)
+
+
+def rename_jobs(dependency: str, renamed: Callable[[str], str]) -> str:
+    """Return a dependency of :func:`read_dependency` with other ids."""
+    return ",".join(_JOB.sub(lambda found: renamed(found[0]), item) for item in dependency.split(","))
 
 
 def with_dependencies(
@@ -25,7 +57,7 @@ def with_dependencies(
     ----------
     workload : the jobs that were kept
     report : its notes are extended
-    texts : dependency of each job as Slurm writes it, with ids of the log; "" = none
+    texts : dependency of each job, as of :func:`read_dependency`, with ids of the log; "" = none
     originals : id of each job in the log
     """
     if not any(texts):
@@ -39,13 +71,10 @@ def with_dependencies(
     found = []
     for row, text in enumerate(texts):
         kept, dropped = [], False
-        for item in filter(None, (item.strip() for item in text.split(","))):
-            kind, _, rest = item.partition(":")
-            if kind not in KINDS or not rest:
-                kept.append(item)  # a singleton; or an error, which the workload tells
-                continue
+        for item in filter(None, text.split(",")):
+            kind, *before_it = item.split(":")
             known = []
-            for one in rest.split(":"):
+            for one in before_it:
                 original, plus, delay = one.partition("+")
                 before = row_of.get(original)
                 if before is None or rank[before] >= rank[row]:
