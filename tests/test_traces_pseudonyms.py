@@ -203,3 +203,16 @@ def test_keys_and_formats_are_checked(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match=r"line 2, field 'NodeList'"):
         pseudonymise("slurm", tmp_path / "log", tmp_path / "out", Pseudonyms(KEY))
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("ids", "first"), [(("zebra1", "zebra2"), "zebra1"), (("", ""), "0")])
+def test_dependencies_of_a_csv_name_the_same_jobs_and_no_ids(tmp_path: Path, ids: tuple[str, str], first: str) -> None:
+    column = [f"{one}," for one in ("job_id", *ids)] if ids[0] else ["", "", ""]
+    text = (
+        f"{column[0]}submit_time,gpus,duration,dependency\n{column[1]}0,1,9,\n"
+        f'{column[2]}5,1,9,"afterok:{first}(unfulfilled),after:{first}+2"\n'
+    )
+    before, after, written = workloads(tmp_path, "csv", text)
+    assert "zebra" not in written
+    assert before.attributes["dependency"].tolist() == ["", "afterok:0,after:0+2"]
+    check(before, after, {"original_id"})

@@ -6,6 +6,7 @@ import csv
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from gpusched_env.errors import TraceError
 from gpusched_env.files import whole
 from gpusched_env.traces.kubernetes.nodes import PRODUCT
 from gpusched_env.traces.kubernetes.pods import GROUPS, QUEUE
+from gpusched_env.traces.parsing.dependencies import read_dependency, rename_jobs
 from gpusched_env.traces.parsing.json_records import json_objects
 from gpusched_env.traces.parsing.roles import assign_roles
 from gpusched_env.traces.parsing.streams import bar_header, bar_rows, csv_header, csv_rows
@@ -100,7 +102,7 @@ def pseudonymise(name: str, path: Path, out: Path, names: Pseudonyms, mapping: M
     if name not in writers:
         raise TraceError(f"{path}: {name} has no pseudonyms; formats: {', '.join(sorted(writers))}")
     lines, left_out = writers[name]()
-    with whole(out) as partial, partial.open("w", encoding="utf-8", newline="") as stream:
+    with whole(out) as part, part.open("w", encoding="utf-8", newline="") as stream:
         stream.writelines(lines)
     return left_out()
 
@@ -156,8 +158,13 @@ def _own_csv(path: Path, names: Pseudonyms, mapping: Mapping[str, str]) -> tuple
 
     def lines() -> Iterator[str]:
         yield _csv_line(columns)
-        for _, texts in csv_rows(path, columns):
-            yield _csv_line([_own_value(names, role, text) for role, text in zip(found, texts, strict=True)])
+        for place, texts in csv_rows(path, columns):
+            row = dict(zip(found, texts, strict=True))
+            if "dependency" in row:
+                text = read_dependency(place, found["dependency"].column, row["dependency"])
+                # Without ids, it names the numbers of rows.
+                row["dependency"] = rename_jobs(text, partial(_own_value, names, "id")) if "id" in row else text
+            yield _csv_line([_own_value(names, role, text) for role, text in row.items()])
 
     return lines(), lambda: _told("columns", lost)
 
