@@ -94,7 +94,7 @@ class Rewriter:
         lines = [(place, pairs_of(place, line)) for place, line in logical_lines(path)]
         self.sets = {pairs["nodeset"] for _, pairs in lines if "nodeset" in pairs}
         for place, pairs in lines:
-            if "include" not in pairs and (line := self._line(place, pairs)):
+            if line := self._line(place, pairs):
                 yield line
 
     def _gres(self, path: Path) -> Iterator[str]:
