@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.themis.arbiter import ThemisArbiter
-from gpusched_env.baselines.themis.offering import App, Offering
-from gpusched_env.baselines.themis.places import Places, menu_of, tightest
+from gpusched_env.baselines.themis.offering import App, Offering, Step
+from gpusched_env.baselines.themis.places import Place, Places, menu_of, tightest
 from gpusched_env.cluster import Cluster
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import LEASE_END, PREEMPT, RESIZE, RESUME, START, EventLog
@@ -198,6 +198,30 @@ def test_a_gang_moves_to_faster_gpus_if_that_pays() -> None:
         instance = Instance(cluster, workload, None, Semantics(checkpoint_s=0.0, restore_s=0.0, resize_s=restore_s))
         log = play(instance, "themis:fairness_knob=1")
         assert int((log.events["kind"] == RESIZE).sum()) == moves
+
+
+def test_a_winner_without_a_place_owes_nothing() -> None:
+    """Two of three apps win two of four GPUs each and would pay; the second finds no place, and its debt is forgotten."""
+
+    class Narrow(Offering):
+        def _place(self, step: Step, used: np.ndarray | None = None) -> Place | None:
+            return None if self.grants else super()._place(step, used)
+
+    view = view_of(unit_instance([0, 0, 0], [2, 2, 2], [9, 9, 9], "1x4"))
+    menus = [menu_of(view, job) for job in range(3)]
+    offering = Narrow(Places(view, np.array([4])), menus, {}, np.ones(3), np.array([4]), 0.0)
+    offering.sell([App([job], 1.0, 18.0) for job in range(3)], 1200.0, "lease")
+    assert offering.shares.keys() == offering.grants.keys() == {0}
+    assert offering.shares[0] < 1
+
+
+def test_a_job_that_loses_its_promised_gpus_owes_nothing() -> None:
+    view = view_of(unit_instance([0], [4], [9], "1x4"))
+    themis = ThemisArbiter(payment="lease")
+    themis.reset(view)
+    themis._grants[0], themis._shares[0] = Place(np.array([4]), 4.0, 4), 0.5
+    themis._drop(0)
+    assert themis._lease(view, 0).until_s == 1200.0
 
 
 # --- runs

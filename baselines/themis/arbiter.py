@@ -158,6 +158,7 @@ class ThemisArbiter(EstimatingScheduler):
     def _drop(self, job: int) -> Place:
         """Take the GPUs of a job back."""
         place = self._grants.pop(job)
+        self._shares.pop(job, None)
         self._free += place.nodes
         if job in self._todo:
             self._todo.remove(job)

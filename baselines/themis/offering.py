@@ -141,6 +141,8 @@ class Offering:
             place = self._place(step)
             if place is not None:
                 self._grant(app, step.job, place)
+            else:  # it pays nothing for what it may get of the leftover GPUs
+                self.shares.pop(step.job, None)
 
     def give_away(
         self, apps: Sequence[App], random: np.random.Generator | None, used: Mapping[int, np.ndarray]
