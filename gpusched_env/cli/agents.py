@@ -49,7 +49,7 @@ def describe_agent(name: NameArgument) -> None:
         ("use", card.intended_use),
         ("limits", card.limits),
         ("kind", f"{card.kind}, {path.stat().st_size:,} bytes, SHA-256 {card.sha256} (verified)"),
-        ("training", f"{card.simulated_jobs:,} simulated jobs, {card.hours:.2f} h on {card.machine}"),
+        ("training", f"{card.simulated_jobs:,} simulated jobs, {card.hours:.2g} h on {card.machine}"),
         ("made by", "; ".join(card.made_by)),
         ("version", package),
         ("settings", json.dumps(card.training)),
