@@ -191,6 +191,18 @@ def test_the_command_writes_no_names_anywhere(tmp_path: Path) -> None:
         assert not [secret for secret in SECRETS if re.search(rf"(?<!\w){secret}", text)], file
 
 
+@pytest.mark.parametrize(("out", "kind"), [("sacct.txt", "slurm"), ("key", "slurm"), ("sacct.txt", "squeue")])
+def test_the_command_overwrites_neither_the_log_nor_the_key(tmp_path: Path, out: str, kind: str) -> None:
+    (tmp_path / "sacct.txt").write_text(SACCT)
+    (tmp_path / "key").write_bytes(KEY)
+    source, key = f"{kind}:{tmp_path / 'sacct.txt'}", str(tmp_path / "key")
+    shown = CliRunner().invoke(app, ["pseudonymise", source, "--key", key, "--out", str(tmp_path / out)])
+    assert shown.exit_code != 0
+    assert "name another file" in " ".join(shown.output.split())
+    assert (tmp_path / "sacct.txt").read_text() == SACCT
+    assert (tmp_path / "key").read_bytes() == KEY
+
+
 def test_keys_and_formats_are_checked(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="the key cannot be read"):
         Pseudonyms.from_file(tmp_path / "none")

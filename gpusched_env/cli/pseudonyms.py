@@ -22,12 +22,13 @@ def pseudonymise(
     """Write a log with pseudonyms for users, accounts, jobs and nodes, so that it can leave your machine.
 
     Formats: csv, kubernetes, kueue, slurm (sacct, slurm.conf, gres.conf, topology.conf, sinfo, scontrol show), squeue,
-    volcano. Under one key a name has one pseudonym in all files. Columns and
-    fields that no reader needs are left out. Keep the key, and keep it secret.
+    volcano. Under one key a name has one pseudonym in all files. Columns and fields that no reader needs are left out.
+    Keep the key, and keep it secret.
 
     Example: gpusched pseudonymise slurm:sacct.txt --key secret.txt --out public.txt
     """
     from gpusched_env.cli.outputs import check_output
+    from gpusched_env.errors import GpuschedError
     from gpusched_env.evaluation.progress import reading_shown
     from gpusched_env.traces.pseudonyms.names import Pseudonyms
     from gpusched_env.traces.pseudonyms.writing import pseudonymise as write
@@ -39,10 +40,14 @@ def pseudonymise(
     kind, _, rest = source.partition(":")
     if ":" not in source:
         source = f"slurm:{source}" if source.endswith(".conf") else f"auto:{source}"
+    of_squeue = kind == "squeue" and bool(rest)
     with reading_shown():
-        if kind == "squeue" and rest:
-            name, left_out = kind, pseudonymise_squeue(Path(rest).expanduser(), out, names)
+        name, path = (kind, Path(rest).expanduser()) if of_squeue else resolve_source(source)
+        for one in (path, key):
+            if out.exists() and one.exists() and out.samefile(one):
+                raise GpuschedError(f"--out {out}: this is the {'key' if one is key else 'log'}; name another file")
+        if of_squeue:
+            left_out = pseudonymise_squeue(path, out, names)
         else:
-            name, path = resolve_source(source)
             left_out = write(name, path, out, names, read_options(mapping, False, None).get("map"))
     print(f"{out}: {name}, with pseudonyms; left out: {left_out}")
