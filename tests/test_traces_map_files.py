@@ -62,8 +62,9 @@ def test_a_scenario_holds_what_the_file_says(tmp_path: Path) -> None:
 
 
 def test_what_several_columns_could_be_is_left_to_the_user(tmp_path: Path) -> None:
-    log = own(tmp_path, "submit,arrival_ms,gpus,duration,start,end_min\n0,1,2,3,4,5\n")
+    log = own(tmp_path, "submit,arrival_ms,gpus,duration,start,end_min,user\n0,1,2,3,4,5,\n")
     text = guessed_map(log)
+    assert '\nuser = "user"\n' in text  # the first row has none
     assert "# several columns could have this role: keep one of these lines\n" in text
     assert '# arrival = "submit"  # such as 0\n# arrival_ms = "arrival_ms"  # such as 1\n' in text
     assert '\nduration = "duration"  # such as 3\n' in text

@@ -114,7 +114,8 @@ def _lines(path: Path, header: tuple[str, ...], values: Mapping[str, str]) -> It
 
 def _line(role: str, found: Found, values: Mapping[str, str]) -> str:
     key = f"{role}_{found.unit}" if found.unit not in ("", "s") else role
-    return f"{key} = {_quoted(found.column)}  # such as {_shown(values.get(found.column, ''))}"
+    value = values.get(found.column, "")
+    return f"{key} = {_quoted(found.column)}" + (f"  # such as {_shown(value)}" if value.strip() else "")
 
 
 def _quoted(text: str) -> str:
