@@ -100,7 +100,7 @@ class LearnedScheduler(Scheduler):
             self.windows = windows_of(training)
         except OSError as error:
             raise SchedulerError(
-                f"{source}: cannot be read ({error.strerror}); it is written beside the model"
+                f"{source}: cannot be read ({error.strerror}); it stands beside the model, so check the model's path"
             ) from error
         except (ValueError, KeyError, TypeError) as error:
             raise SchedulerError(f"{source}: not a configuration written by train.py ({error!r})") from error
