@@ -120,6 +120,21 @@ def test_what_is_read_back_replays_with_an_equal_digest(tmp_path: Path, form: st
         assert simulate(again, make_scheduler("srtf")).digest() == log.digest()
 
 
+def test_a_csv_tells_singletons_by_the_jobs_before_them(tmp_path: Path) -> None:
+    told = {
+        "dependency": np.array(["", "", "after:1+90s,singleton", "singleton"]),
+        "user": np.array(["u", "v", "u", "u"]),
+        "name": np.array(["a"] * 4),
+    }
+    jobs = Workload.from_columns([0, 0, 1, 2], [1] * 4, [10.0] * 4, attributes=told)
+    instance = Instance(Cluster.parse("1x4"), jobs, semantics=FREE)
+    log = simulate(instance, make_scheduler("fifo"))
+    assert export_run(instance, log, "csv", tmp_path / "run") == []
+    again, _ = read_trace(f"csv:{tmp_path / 'run'}")
+    assert again.edges.tolist() == jobs.edges.tolist()
+    assert len(again.edges) == 4
+
+
 def test_what_a_format_cannot_tell_is_counted(tmp_path: Path) -> None:
     """In SWF, an earliest start becomes the submission, and only one end of a job can be waited for."""
     jobs = Workload.from_columns(

@@ -15,10 +15,11 @@ import numpy as np
 from gpusched_env.errors import GpuschedError, unknown_name
 from gpusched_env.event_log import EventLog
 from gpusched_env.files import write_whole
-from gpusched_env.holds import AFTER_ANY, BEGIN, DEPENDENCY
+from gpusched_env.holds import AFTER_ANY, BEGIN, DEPENDENCY, KINDS, SINGLETON
 from gpusched_env.instance import Instance
 from gpusched_env.metrics import job_times, segments
 from gpusched_env.metrics.holds import cancelled_jobs
+from gpusched_env.workload import Workload
 
 ORIGIN: Final = "2025-01-01T00:00:00"  # date of time 0 of jobs that do not come from a dated log
 DECIMALS: Final = 6  # run times are summed over the runs of a job; decimals beyond these are rounding errors of the sum
@@ -192,6 +193,7 @@ def _csv(accounts: Accounts, origin: str) -> Iterator[str]:
     held = {} if accounts.instance.holds is None else {"earliest_start_s": BEGIN, "dependency": DEPENDENCY}
     held = {column: name for column, name in held.items() if name in workload.attributes}
     told_of = dict(zip(workload.jobs["id"].tolist(), ids, strict=True))
+    singles = _singletons(workload) if DEPENDENCY in held.values() else {}
     yield _comma((*columns, *held, *labels))
     for i, state in enumerate(accounts.states):
         job = workload.jobs[i]
@@ -202,12 +204,25 @@ def _csv(accounts: Accounts, origin: str) -> Iterator[str]:
             accounts.end_s[i],
         )
         told = ["" if np.isnan(time) else repr(float(time)) for time in times]
-        values = [_renamed(str(workload.attributes[name][i]), told_of) for name in held.values()]
+        texts = {name: str(workload.attributes[name][i]) for name in held.values()}
+        texts |= {DEPENDENCY: singles[i]} if i in singles else {}
+        values = [_renamed(text, told_of) for text in texts.values()]
         values += [str(workload.attributes[name][i]) for name in labels]
         yield _comma((str(ids[i]), repr(float(job["arrival_s"])), str(job["gpus"]), *told, state, *values))
 
 
 FORMATS: Final[dict[str, Callable[[Accounts, str], Iterator[str]]]] = {"sacct": _sacct, "swf": _swf, "csv": _csv}
+
+
+def _singletons(workload: Workload) -> dict[int, str]:
+    """Return row -> dependency of the jobs that are singletons, in terms of the jobs before them: a CSV has no names."""
+    found: dict[int, list[str]] = {
+        row: [] for row, text in enumerate(workload.attributes[DEPENDENCY].tolist()) if SINGLETON in str(text)
+    }
+    for before, after, kind, delay_s in workload.edges.tolist() if found else ():
+        if after in found:
+            found[after].append(f"{KINDS[kind]}:{workload.jobs['id'][before]}+{delay_s:.15g}s")
+    return {row: ",".join(items) for row, items in found.items()}
 
 
 def _renamed(dependency: str, told_of: Mapping[int, Any]) -> str:
