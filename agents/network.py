@@ -138,9 +138,7 @@ class Tokens(nn.Module):
             tokens[kind] = (self.second[kind](embedded.relu_()) * inputs[presence(kind)]).relu_()
             told.append(_largest(tokens[kind]))
         message = self.message(torch.cat(told, dim=1))
-        after = {
-            kind: (self.own(tokens[kind]) + message.unsqueeze(1)).relu_() for kind in self.first if kind in tokens
-        }
+        after = {kind: (self.own(tokens[kind]) + message.unsqueeze(1)).relu_() for kind in self.first if kind in tokens}
         return after | {CLUSTER: F.relu(self.own(cluster) + message)}, pairs
 
 
@@ -189,7 +187,10 @@ class TokenNetwork(nn.Module):
 
     def forward(self, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
         """Return the logits of all actions, [B, actions], from the inputs of :meth:`Layout.inputs`."""
-        tokens, pairs = self.tokens(inputs)
+        return self.logits(*self.tokens(inputs))
+
+    def logits(self, tokens: Tensors, pairs: Tensors) -> torch.Tensor:
+        """Return the logits of all actions, [B, actions], from what :class:`Tokens` returns."""
         starts = self._by_size("queue", self.start, tokens, pairs)
         if "partners" in tokens:
             queue = self.beside["queue"](tokens["queue"]).unsqueeze(2)
