@@ -57,6 +57,9 @@ def _largest(rows: torch.Tensor) -> torch.Tensor:
 
 def _embedded(layer: nn.Linear, rows: torch.Tensor) -> torch.Tensor:
     """Return ``layer(rows)``; with few columns, the gradient of a transposed weight takes half the time."""
+    if not torch.is_grad_enabled():
+        embedded: torch.Tensor = layer(rows)
+        return embedded
     return torch.matmul(rows, layer.weight.t().contiguous())
 
 

@@ -66,7 +66,7 @@ def test_gradients_are_finite_differences(name: str) -> None:
     for step in (1e-7, -2e-7):  # to one side of the weights, and from there to the other side
         with torch.no_grad():
             for weight, direction in zip(weights, directions, strict=True):
-                weight += step * direction
+                weight.add_(direction, alpha=step)
             ends.append((network(inputs) * mix).sum())
     assert float((ends[0] - ends[1]) / 2e-7) == pytest.approx(float(slope), rel=1e-5)
 
