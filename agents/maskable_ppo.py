@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import gymnasium as gym
 import numpy as np
 from sb3_contrib import MaskablePPO
+from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
 from stable_baselines3.common.callbacks import BaseCallback
-from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.utils import LinearSchedule, set_random_seed
 
 from gpusched_env.agents.policy import SlotPolicy
@@ -39,7 +39,7 @@ def learn(config: TrainingConfig, scenario: Scenario, validation: Validation) ->
 
 
 def make_model(
-    config: TrainingConfig, environments: ClusterVecEnv, policy: str | type[ActorCriticPolicy], **of_policy: Any
+    config: TrainingConfig, environments: ClusterVecEnv, policy: str | type[MaskableActorCriticPolicy], **of_policy: Any
 ) -> MaskablePPO:
     """Make a model with the settings of a training.
 

@@ -52,15 +52,18 @@ class _Largest(torch.autograd.Function):
 
 def _largest(rows: torch.Tensor) -> torch.Tensor:
     """Return the largest of each column over the rows of tokens or pairs, [..., rows, W] to [..., W]."""
-    return _Largest.apply(rows) if torch.is_grad_enabled() else rows.amax(-2)
+    if not torch.is_grad_enabled():
+        return rows.amax(-2)
+    largest: torch.Tensor = _Largest.apply(rows)  # type: ignore[no-untyped-call]
+    return largest
 
 
-def _embedded(layer: nn.Linear, rows: torch.Tensor) -> torch.Tensor:
+def _embedded(layer: nn.Module, rows: torch.Tensor) -> torch.Tensor:
     """Return ``layer(rows)``; with few columns, the gradient of a transposed weight takes half the time."""
     if not torch.is_grad_enabled():
         embedded: torch.Tensor = layer(rows)
         return embedded
-    return torch.matmul(rows, layer.weight.t().contiguous())
+    return torch.matmul(rows, layer.get_parameter("weight").t().contiguous())
 
 
 class Tokens(nn.Module):
