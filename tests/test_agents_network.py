@@ -56,6 +56,8 @@ def test_every_array_is_an_input(name: str) -> None:
 def test_gradients_are_finite_differences(name: str) -> None:
     """A change of all weights in a random direction changes a random mix of the logits as the gradient says."""
     _, network, seen = setting(name)
+    for array in seen.values():
+        array[:, :2] = array[:, :1]  # two equal rows share the gradient of a maximum
     inputs = network.layout.inputs(seen)
     mix = torch.randn(network(inputs).shape, dtype=torch.float64)
     weights = list(network.parameters())
