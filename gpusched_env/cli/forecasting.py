@@ -57,6 +57,10 @@ def forecast(
         Path | None,
         typer.Option(help="Widths of the intervals, as gpusched twin calibration wrote them.", metavar="FILE"),
     ] = None,
+    usage: Annotated[
+        Path | None,
+        typer.Option(help="What sshare printed: usage for fair shares; else that of the history.", metavar="FILE"),
+    ] = None,
     futures: FuturesOption = 1000,
     horizon: HorizonOption = 7.0,
     arrivals: ArrivalsOption = True,
@@ -68,7 +72,7 @@ def forecast(
         int, typer.Option(help="GPUs per node of jobs for which squeue prints no TRES; 0 = leave them out.", min=0)
     ] = 0,
     output: Annotated[Path | None, typer.Option(help="Write all forecasts to this CSV.", metavar="FILE")] = None,
-    cycle: CycleOption = 120.0,
+    cycle: CycleOption = 0.0,
     threads: ThreadsOption = 2,
     seed: SeedOption = 0,
 ) -> None:
@@ -78,6 +82,7 @@ def forecast(
     """
     from gpusched_env.twin.futures import Options, sampled_starts
     from gpusched_env.twin.quantiles import Calibration, Quantiles, read_calibration
+    from gpusched_env.twin.usage import read_sshare
 
     setting = _setting(twin, cluster, policy)
     present = _snapshot(snapshot, at, gpus_per_node)
@@ -85,7 +90,7 @@ def forecast(
     past = _history(history, present.time_s)
     widths = Calibration() if calibration is None else read_calibration(calibration)
     options = Options(futures, seed, horizon * DAY_S, arrivals, cycle, threads)
-    starts = sampled_starts(present, setting, past, options)
+    starts = sampled_starts(present, setting, past, options, shares=None if usage is None else read_sshare(usage))
     _tell(present, Quantiles.of(starts), starts, widths, output)
     if calibration is None:
         print("note: the intervals are as sampled; gpusched twin calibration finds how wide they must be")
@@ -98,8 +103,10 @@ def calibration(
     policy: PolicyOption = None,
     first: Annotated[int, typer.Option(help="Weeks of history before the first forecast.", min=1)] = 4,
     fit: Annotated[int, typer.Option(help="Weeks of forecasts from which the widths are found.", min=1)] = 3,
-    held: Annotated[int, typer.Option(help="Weeks held back, on which the coverage is measured.", min=1)] = 3,
-    every: Annotated[float, typer.Option(help="Time between forecasts [h].", min=0.1)] = 7.0,
+    held: Annotated[int, typer.Option(help="Weeks held back, on which the coverage is measured once.", min=1)] = 3,
+    every: Annotated[
+        str, typer.Option(help="Times between forecasts [h], by commas, of which one is chosen.", metavar="HOURS")
+    ] = "7,13",
     draw_limits: Annotated[
         bool, typer.Option("--draw-limits", help="Draw time limits as users give them, for a log without limits.")
     ] = False,
@@ -107,7 +114,7 @@ def calibration(
     futures: FuturesOption = 100,
     horizon: HorizonOption = 7.0,
     arrivals: ArrivalsOption = True,
-    cycle: CycleOption = 120.0,
+    cycle: CycleOption = 0.0,
     threads: ThreadsOption = 2,
     seed: SeedOption = 0,
 ) -> None:
@@ -129,6 +136,7 @@ def calibration(
     if draw_limits:
         workload = with_limits(workload, seed)
     _need_limits(workload)
+    steps_s = _steps_s(every)
     options = Options(futures, seed, horizon * DAY_S, arrivals, cycle, threads)
     run = played(workload, setting)
 
@@ -137,12 +145,17 @@ def calibration(
 
     begin_s = first * WEEK_S
     split_s, end_s = begin_s + fit * WEEK_S, begin_s + (fit + held) * WEEK_S
-    found = backtest(run, setting, begin_s, split_s, end_s, every * HOUR_S, options, tell)
+    found = backtest(run, setting, begin_s, split_s, end_s, steps_s, options, tell)
     if not found.fitted or not found.held:
         last = float(workload.jobs["arrival_s"].max()) / WEEK_S
         raise GpuschedError(
             f"{log}: {found.fitted:,} queued jobs in the weeks of --fit and {found.held:,} in those of --held, and "
             f"both need some. Jobs arrive for {last:.1f} weeks: choose --first, --fit, --held and --every to suit"
+        )
+    for one in found.tried:
+        print(
+            f"{'chosen' if one == found.chosen else 'tried'}: a forecast every {one.every_s / HOUR_S:g} h, groups of "
+            f"{one.groups}: {one.covered:.1%} of the weeks of --fit, each left out once"
         )
     print(
         f"80 % intervals on {found.held:,} jobs of {found.snapshots} held-back snapshots: cover {found.raw:.1%} as "
@@ -169,7 +182,7 @@ def _setting(twin: Path | None, cluster: str | None, policy: str | None) -> Sett
     if twin is not None:
         if cluster is not None:
             raise GpuschedError("--cluster: the twin has machines; leave out one of --twin and --cluster")
-        found = read_twin(twin)
+        found = read_twin(twin).without_outages()
         return found if policy is None else dataclasses.replace(found, scheduler=policy)
     if cluster is None:
         raise GpuschedError("--cluster or --twin is missing: forecasts need machines, such as --cluster 250x8")
@@ -220,6 +233,19 @@ def _history(source: str, now_s: float) -> History:
     if not len(ended):
         raise GpuschedError(f"--history {source}: no job had ended by the time of the snapshot; check both dates")
     return History(workload.select(ended), origin_s)
+
+
+def _steps_s(every: str) -> list[float]:
+    """Read the times between forecasts [s]."""
+    from gpusched_env.errors import GpuschedError
+
+    try:
+        hours = [float(part) for part in every.split(",")]
+    except ValueError:
+        hours = []
+    if not hours or not all(0.1 <= hour <= 168.0 for hour in hours):
+        raise GpuschedError(f"--every {every!r}: give hours from 0.1 to 168, such as 7 or 7,13")
+    return [hour * HOUR_S for hour in hours]
 
 
 def _need_limits(workload: Workload) -> None:
