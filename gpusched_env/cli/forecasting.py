@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from gpusched_env.cli.choosing import GpuResourceOption, MapOption, SkipBadRowsOption, read_options
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,7 +47,12 @@ SeedOption = Annotated[int, typer.Option(help="Seed of all draws.", min=0)]
 
 def forecast(
     snapshot: Annotated[
-        str, typer.Option("--snapshot", help="Running and queued jobs: FILE.json, or squeue:FILE.", metavar="SOURCE")
+        str,
+        typer.Option(
+            "--snapshot",
+            help="Running and queued jobs: FILE.json, squeue:FILE, kueue:FILE, kubernetes:FILE or volcano:FILE.",
+            metavar="SOURCE",
+        ),
     ],
     history: Annotated[
         str, typer.Option("--history", help="Log of jobs that have ended, FORMAT:PATH.", metavar="SOURCE")
@@ -64,9 +71,12 @@ def forecast(
     futures: FuturesOption = 1000,
     horizon: HorizonOption = 7.0,
     arrivals: ArrivalsOption = True,
+    mapping: MapOption = None,
+    gpu_resource: GpuResourceOption = None,
+    skip_bad_rows: SkipBadRowsOption = False,
     at: Annotated[
         str | None,
-        typer.Option(help="When squeue ran, if no running job tells it.", metavar="YYYY-MM-DDTHH:MM:SS"),
+        typer.Option(help="When the snapshot was written, if it does not tell it.", metavar="YYYY-MM-DDTHH:MM:SS"),
     ] = None,
     gpus_per_node: Annotated[
         int, typer.Option(help="GPUs per node of jobs for which squeue prints no TRES; 0 = leave them out.", min=0)
@@ -80,14 +90,18 @@ def forecast(
 
     Example: gpusched twin forecast --snapshot now.json --history slurm:jobs.txt --twin twin.json
     """
+    from gpusched_env.traces.kubernetes.objects import GPU_RESOURCE
     from gpusched_env.twin.futures import Options, sampled_starts
+    from gpusched_env.twin.present import named_by, snapshot_of
     from gpusched_env.twin.quantiles import Calibration, Quantiles, read_calibration
     from gpusched_env.twin.usage import read_sshare
 
     setting = _setting(twin, cluster, policy)
-    present = _snapshot(snapshot, at, gpus_per_node)
+    present = snapshot_of(snapshot, at, gpus_per_node, gpu_resource or GPU_RESOURCE, skip_bad_rows)
+    if cluster is not None:
+        present = named_by(cluster, present)
     print(present.describe())
-    past = _history(history, present.time_s)
+    past = _history(history, present.time_s, read_options(mapping, skip_bad_rows, None, gpu_resource))
     widths = Calibration() if calibration is None else read_calibration(calibration)
     options = Options(futures, seed, horizon * DAY_S, arrivals, cycle, threads)
     starts = sampled_starts(present, setting, past, options, shares=None if usage is None else read_sshare(usage))
@@ -189,31 +203,8 @@ def _setting(twin: Path | None, cluster: str | None, policy: str | None) -> Sett
     return Plain(chosen_cluster(cluster)[0], policy or "slurm")
 
 
-def _snapshot(source: str, at: str | None, gpus_per_node: int) -> Snapshot:
-    """Read the snapshot."""
-    from datetime import datetime
-
-    from gpusched_env.errors import GpuschedError
-    from gpusched_env.traces.parsing.columns import since_epoch
-    from gpusched_env.twin.snapshot import read_snapshot
-    from gpusched_env.twin.squeue import read_squeue
-
-    kind, colon, path = source.partition(":")
-    if not colon or kind != "squeue":
-        if colon and kind not in ("json",) and not Path(source).exists():
-            raise GpuschedError(f"--snapshot {source!r}: give FILE.json, or squeue:FILE")
-        return read_snapshot(path if kind == "json" and colon else source)
-    time_s = math.nan
-    if at is not None:
-        try:
-            time_s = since_epoch(datetime.fromisoformat(at))
-        except (ValueError, TypeError):
-            raise GpuschedError(f"--at {at!r}: write YYYY-MM-DDTHH:MM:SS, in the zone of the file") from None
-    return read_squeue(path, time_s, gpus_per_node)
-
-
-def _history(source: str, now_s: float) -> History:
-    """Read the history, without jobs that ended after the snapshot."""
+def _history(source: str, now_s: float, options: dict[str, Any] | None = None) -> History:
+    """Read the history, without jobs that ended after the snapshot; the users of Kubernetes are its namespaces."""
     import numpy as np
 
     from gpusched_env.errors import GpuschedError
@@ -221,8 +212,9 @@ def _history(source: str, now_s: float) -> History:
     from gpusched_env.traces.parsing.columns import EPOCH
     from gpusched_env.twin.history import History
     from gpusched_env.twin.model import WAIT
+    from gpusched_env.twin.present import namespaces_as_users
 
-    workload, report = read_trace(source)
+    workload, report = read_trace(source, **(options or {}))
     print(report.describe())
     if not report.origin:
         raise GpuschedError(f"--history {source}: this format tells no dates; use one that does, such as slurm")
@@ -232,7 +224,7 @@ def _history(source: str, now_s: float) -> History:
     ended = np.flatnonzero(end_s <= now_s)
     if not len(ended):
         raise GpuschedError(f"--history {source}: no job had ended by the time of the snapshot; check both dates")
-    return History(workload.select(ended), origin_s)
+    return History(namespaces_as_users(workload.select(ended)), origin_s)
 
 
 def _steps_s(every: str) -> list[float]:

@@ -119,8 +119,17 @@ def pools_of_texts(cluster: str, partitions: Sequence[str]) -> tuple[Pool, ...]:
 
 
 def known_policy(slurm: SlurmCluster) -> Policy:
-    """Return what Slurm's files say of the policy besides the weights; the fit keeps or improves it."""
+    """Return what Slurm's files say of the policy besides the weights; the fit keeps or improves it.
+
+    Raises
+    ------
+    GpuschedError : a time that Slurm limits, but the files do not
+    """
     told = slurm.scheduling
+    for key, seconds in (("PriorityMaxAge", told.max_age_s), ("PriorityCalcPeriod", told.calc_period_s)):
+        if not math.isfinite(seconds):
+            written = slurm.settings.get(key.lower(), "")
+            raise GpuschedError(f"slurm.conf, field {key!r}: {written!r}: give a time such as 14-0, or remove the line")
     flags = told.priority_flags
     aging = Aging(
         max_age_s=max(told.max_age_s, MINUTE_S),

@@ -26,6 +26,7 @@ PARTITION: Final = "virtual_cluster"  # attribute: partition of each job
 QOS: Final = "qos"  # attribute: name of the quality of service of each job
 WAIT: Final = "wait_s"  # attribute: recorded wait [s]
 ALL: Final = "all"  # partition, size or tenant in a row about all jobs; leaf of jobs that name no tenant
+NOBODY: Final = "/"  # leaf of jobs that name no tenant, where an account is named ALL
 
 
 @dataclass(frozen=True)
@@ -327,13 +328,15 @@ def partitions_of(workload: Workload) -> np.ndarray:
 def leaf_names(workload: Workload, columns: tuple[str, ...]) -> np.ndarray:
     """Return these attributes of each job, joined by "/"; ``ALL`` where all are empty or missing; str [J].
 
-    A user without an account is ``/user``, because an account may have the same name.
+    A user without an account is ``/user``, because an account may have the same name. If an account is named ``ALL``,
+    jobs that name nobody are ``NOBODY``.
     """
     told = [workload.attributes[column].astype(str) for column in columns if column in workload.attributes]
     texts = told[0] if told else np.full(len(workload), "")
     for values in told[1:]:
         texts = np.strings.add(np.strings.add(texts, "/"), values)
-    return np.where(np.strings.strip(texts, "/") == "", ALL, texts)
+    nobody = NOBODY if told and (told[0] == ALL).any() else ALL
+    return np.where(np.strings.strip(texts, "/") == "", nobody, texts)
 
 
 def grown_tree(leaves: list[str], known: set[str]) -> tuple[Tenant, ...]:
