@@ -29,10 +29,12 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from gpusched_env.agents.cloning import imitate
 from gpusched_env.agents.episodes import Episodes
 from gpusched_env.agents.network import TokenNetwork, feasible_log_probabilities
+from gpusched_env.agents.run_folder import STATE_FILE
 from gpusched_env.agents.tokens import Layout
 from gpusched_env.agents.values import Values, generalised_advantages
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.step_results import DT, REWARD
+from gpusched_env.errors import GpuschedError
 from gpusched_env.portable import arrays
 from gpusched_env.scenarios import Curriculum
 
@@ -184,10 +186,20 @@ def learn(config: TrainingConfig, environment: ClusterEnv, validation: Validatio
     Parameters
     ----------
     folder : holds the log, and the state from which an interrupted call continues
+
+    Raises
+    ------
+    GpuschedError : the state is that of another version of the learner
     """
     learner = Learner(config, environment)
     if (state := folder.state) is not None:
-        learner.restore(state["learner"])
+        try:
+            learner.restore(state["learner"])
+        except (KeyError, ValueError, RuntimeError) as error:
+            raise GpuschedError(
+                f"{folder.folder / STATE_FILE}: saved by another version of the learner ({error}); resume with the "
+                "version that config.json names, or train without --resume"
+            ) from error
         validation.restore(state["validation"], learner.network.save)
     else:
         validation.begin(learner.network.save)

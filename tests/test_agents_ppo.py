@@ -126,6 +126,11 @@ def test_a_run_is_resumed_only_under_its_own_settings(tmp_path: Path) -> None:
         train(config, tmp_path, kill)
     with pytest.raises(GpuschedError, match=r"saved under another training: clip was 0.2, is 0.3; resume with"):
         train(dataclasses.replace(config, clip=0.3), tmp_path, resume=True)
+    state = torch.load(tmp_path / "state.pt", weights_only=True)
+    state["learner"]["optimizer"]["param_groups"][0]["params"] = [0, 1]  # one tensor each of several weights
+    torch.save(state, tmp_path / "state.pt")
+    with pytest.raises(GpuschedError, match=r"state\.pt: saved by another version of the learner .*without --resume"):
+        train(config, tmp_path, resume=True)
     (tmp_path / "state.pt").write_bytes(b"PK")
     with pytest.raises(GpuschedError, match=r"state\.pt: not a saved state; train without --resume"):
         train(config, tmp_path, resume=True)
