@@ -33,6 +33,9 @@ class Pollux(Scheduler):
     explores : True = a job that has never run on several nodes counts as if it were as fast there as on one, as long as
         Pollux's model has no measurement across nodes; default False = its true speed there is known
     avoidance : False = a node may host several gangs that span nodes; default True
+    published : True = the search of the authors' code, NSGA-II: allocations also survive for a second objective, the
+        sum of speed-ups / GPUs of the used nodes, and a search begins with the front of Pareto of the last one;
+        default False = survivors are chosen by fitness alone
 
     Notes
     -----
@@ -55,6 +58,7 @@ class Pollux(Scheduler):
     seed: int = 0
     explores: bool = False
     avoidance: bool = True
+    published: bool = False
 
     def __post_init__(self) -> None:
         """Check the parameters."""
@@ -72,7 +76,7 @@ class Pollux(Scheduler):
 
     def reset(self, view: ClusterView) -> None:
         """Forget the jobs of an earlier run."""
-        self._searches = 0
+        self._searches, self._kept = 0, 0
         self._tried: dict[int, int] = {}  # job -> largest number of GPUs that it has had
         self._restarts: dict[int, int] = {}
         self._spread: set[int] = set()  # jobs that have run on several nodes
@@ -101,6 +105,7 @@ class Pollux(Scheduler):
     def _allocation(self, view: ClusterView, jobs: list[int], held: Counts) -> Counts:
         """Search, and return the best allocation; jobs that get no GPUs are left out."""
         count, capacity = self.population, supply(view).astype(np.int32)
+        begun = self._kept if self._searches else 1 if self.published else count
         nodes, gpus = len(capacity), view.cluster.gpus
         none = np.zeros(nodes, np.int32)
         present = np.array([held.get(job, none) for job in jobs], np.int32)
@@ -109,15 +114,15 @@ class Pollux(Scheduler):
         ages = view.now_s - view.arrival_s[jobs]
         restarts = np.array([max(self._restarts.get(job, 0), 0) for job in jobs])
         kept = [
-            self._states.get(job, np.broadcast_to(present[i] if not self._searches else none, (count, nodes)))
+            self._states.get(job, np.broadcast_to(present[i] if not self._searches else none, (begun, nodes)))
             for i, job in enumerate(jobs)
         ]
         states = np.zeros((2 * count, len(jobs), nodes), np.int32)
-        states[:count] = np.stack(kept, axis=1)
+        states[:begun] = np.stack(kept, axis=1)
         control = np.zeros((), SEARCH_DTYPE)
         seed = np.random.SeedSequence((self.seed, self._searches)).generate_state(1)[0]
         control["jobs"], control["nodes"], control["population"], control["random"] = len(jobs), nodes, count, seed or 1
-        control["avoids"] = self.avoidance
+        control["survivors"], control["avoids"], control["published"] = begun, self.avoidance, self.published
         task = Search(
             search=control,
             capacity=capacity,
@@ -127,6 +132,10 @@ class Pollux(Scheduler):
             speed_up=self._speed_ups(view, jobs, sizes) * (nodes / gpus),
             states=states,
             cost=np.zeros(2 * count),
+            waste=np.zeros(2 * count),
+            front=np.zeros(2 * count, np.int32),
+            gap=np.zeros(2 * count),
+            last=np.zeros(2 * count, np.int32),
             mark=np.zeros(2 * count, np.int64),
             order=np.arange(2 * count, dtype=np.int32),
             shuffled=np.zeros(nodes, np.int32),
@@ -134,7 +143,9 @@ class Pollux(Scheduler):
         )
         search(task, self.generations)
         self._searches += 1
-        survivors = task.states[task.order[:count]]
+        order = task.order[: control["survivors"]]
+        survivors = task.states[order[task.front[order] == 0]]
+        self._kept = len(survivors)
         self._states = {job: survivors[:, i].copy() for i, job in enumerate(jobs)}
         best = {job: _cut(survivors[0, i].astype(np.int64), sizes[i]) for i, job in enumerate(jobs)}
         return {job: counts for job, counts in best.items() if counts.any()}
