@@ -14,6 +14,7 @@ from gpusched_env.errors import SchedulerError
 from gpusched_env.simulator import ClusterView, Decision, Scheduler
 
 LARGEST: int = 64  # [GPU]
+PRIOR: float = 1.1  # communication time across nodes / on one node, as Pollux's model assumes before it has measured it
 
 
 @dataclass
@@ -33,18 +34,20 @@ class Pollux(Scheduler):
     explores : True = a job that has never run on several nodes counts as if it were as fast there as on one, as long as
         Pollux's model has no measurement across nodes; default False = its true speed there is known
     avoidance : False = a node may host several gangs that span nodes; default True
-    published : True = the search of the authors' code, NSGA-II: allocations also survive for a second objective, the
-        sum of speed-ups / GPUs of the used nodes, and a search begins with the front of Pareto of the last one;
-        default False = survivors are chosen by fitness alone
+    published : True = the authors' code more closely. The search is NSGA-II: allocations also survive for a second
+        objective, the sum of speed-ups / GPUs of the used nodes, and a search begins with the front of Pareto of the
+        last one. A second gang of several nodes that is repaired on a node takes all later jobs from it. With
+        ``explores``, a job that has run on several GPUs of one node counts as communicating 1.1 times as long across
+        nodes. Default False = survivors are chosen by fitness alone
 
     Notes
     -----
     A job may at most double the largest number of GPUs that it has had, because Pollux can predict its speed only near
     the sizes that it has measured. A job that has never run counts as linear. Deviations from the authors' code: jobs
     that have run know their true speeds at all sizes, where Pollux fits a model while they run; the batch follows from
-    the speeds of the workload, see docs/elastic.md; survivors are chosen by fitness alone, without the second objective
-    of NSGA-II, and equal allocations survive once; the generator of random numbers is our own. A search takes
-    O(generations x population x jobs x nodes).
+    the speeds of the workload, see docs/elastic.md; unless ``published``, survivors are chosen by fitness alone, without
+    the second objective of NSGA-II; equal allocations survive once; the generator of random numbers is our own. A
+    search takes O(generations x population x jobs x nodes).
 
     References
     ----------
@@ -169,12 +172,26 @@ class Pollux(Scheduler):
             share = max(int(at[fair]), 0)
             if job in self._tried:
                 rates = view.placed_rates(job).max(axis=2)
-                spread = MACHINE if self.explores and job not in self._spread else NETWORK
-                both = rates[:, [MACHINE, spread]].T / rates[share, MACHINE]
+                local, spread = rates[:, MACHINE], rates[:, NETWORK]
+                if self.explores and job not in self._spread:
+                    spread = self._assumed(view, job, rates[:, MACHINE])
+                both = np.stack([local, spread]) / local[share]
             else:
                 both = np.broadcast_to(sizes[i] / fair, (2, len(sizes[i])))
             found[i] = np.where(at >= 0, both[:, at], 0.0)
         return found
+
+
+    def _assumed(self, view: ClusterView, job: int, local: np.ndarray) -> np.ndarray:
+        """float64 [sizes]: rates across nodes that Pollux assumes of a job that has never run there.
+
+        Parameters
+        ----------
+        local : float64 [sizes], rates on one node
+        """
+        if not self.published or self._tried[job] == 1:
+            return local
+        return 1.0 / (1.0 / local + (PRIOR - 1.0) * view.placed_communication_s(job)[:, MACHINE].min(axis=1))
 
 
 def _cut(counts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
