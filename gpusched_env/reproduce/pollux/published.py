@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-WORKREALISTIC: Final = "realistic"  # label of runs whose jobs request the GPUs of the log; no published values
-REALISTIC_WORKLOADS: Final = (1, 6)
-LOADS: Final = (1, 2, 3, 4, 5, 6)
+WORKLOADS: Final = (1, 2, 3, 4, 5, 6)
 POLICIES: Final = ("pollux", "optimus", "tiresias")
 CROWDED: Final = "pollux, no avoidance"  # gangs of several machines lose half of their rate beside each other
 MEAN_JCT_S: Final[dict[str, tuple[float, ...]]] = {
