@@ -15,6 +15,7 @@ from gpusched_env.sizes import Sizes
 from gpusched_env.traces.profile_tables import FittedTable, load_fitted, load_steps
 from gpusched_env.traces.profile_tables.application import Application
 from gpusched_env.traces.profile_tables.goodput import Limits, Timing, best_batches
+from gpusched_env.traces.profile_tables.pollux_steps import placement_of
 from gpusched_env.workload import MEASURED_DTYPE, Profiles, Workload
 
 GPU_TYPE: Final = "T4"
@@ -55,14 +56,17 @@ def adaptive_jobs(workload: Workload, speeds: str = "fitted") -> Workload:
     ----------
     speeds : "fitted" = the fitted model gives the time of a step, and the iteration counts of the trainings its worth;
         "measured" = measured step times and gradients give both, as in the simulator of Pollux. There, a model that a
-        job fits while it runs chooses the batch; here, the measurements do. They are of T4 only
+        job fits while it runs chooses the batch; here, the measurements do. They are of T4 only. In a part of the
+        training in which some of its GPUs would slow a gang down, they idle
 
     Notes
     -----
     An iteration at batch M is worth iterations(M0) / iterations(M) iterations at the initial batch M0. Both were
     measured in complete trainings, in each tenth of the training. At each size, a job has the best batch in each tenth.
     Deviation: the speed of a job at a size is the mean over its training, weighted by progress, so its run time on
-    constant GPUs is exact, but it does not speed up as the training goes on, as Pollux's jobs do.
+    constant GPUs is exact, but it does not speed up as the training goes on, as Pollux's jobs do. At measured speeds,
+    GPUs that slow a gang down in a part of the training idle there, because Pollux's jobs grow when it pays: the first
+    tenth of the training of YOLOv3 takes longer on 32 GPUs than on one, and two fifths of the whole training.
 
     Raises
     ------
@@ -266,16 +270,45 @@ def _adaptive_times(
     application: str, speeds: str, gpu_type: str, gpus: int, machines: int
 ) -> tuple[float, float] | None:
     """Return the compute and the total time of a gang per iteration at the initial batch [s]; None = no batch fits."""
-    limits = limits_of(application, gpu_type)
-    shares, worths = _applications(speeds, gpu_type)[application].worths()
+    shares, _ = _applications(speeds, gpu_type)[application].worths()
+    times = (
+        _fastest_parts(application, gpus, machines)
+        if speeds == "measured"
+        else _part_times(application, speeds, gpu_type, gpus, machines)
+    )
+    return None if times is None else (total(shares * times[:, 0]), total(shares * times[:, 1]))
+
+
+@cache
+def _fastest_parts(application: str, gpus: int, machines: int) -> np.ndarray | None:
+    """Return :func:`_part_times` at measured speeds, of the fastest gang among the GPUs of a gang in each part."""
+    times = _part_times(application, "measured", GPU_TYPE, gpus, machines)
+    if times is None or gpus == 1:
+        return times
+    fewer = [(gpus - 1, machines)] if gpus > machines else []
+    if machines > 1:
+        fewer.append((max(placement_of(gpus, machines)), 1))
+    for size, on in fewer:
+        other = _fastest_parts(application, size, on)
+        if other is not None:
+            times = np.where(other[:, 1:] < times[:, 1:], other, times)
+    return times
+
+
+@cache
+def _part_times(application: str, speeds: str, gpu_type: str, gpus: int, machines: int) -> np.ndarray | None:
+    """Return the compute and the total time of a gang per iteration at the initial batch [s]; None = no batch fits.
+
+    Returns
+    -------
+    float64 [parts, 2], in each part of the training with the best batch there
+    """
+    _, worths = _applications(speeds, gpu_type)[application].worths()
     timing: Timing = _table(gpu_type).fits[gpu_type][application].throughput
     if speeds == "measured":
         timing = load_steps(STEPS).timing(application, gpus, machines)
-    choices = best_batches(timing, gpus, machines, limits, worths)
-    if not choices:
-        return None
-    compute_s = total(shares * np.array([choice.compute_s for choice in choices]))
-    return compute_s, total(shares * np.array([choice.seconds for choice in choices]))
+    choices = best_batches(timing, gpus, machines, limits_of(application, gpu_type), worths)
+    return np.array([(choice.compute_s, choice.seconds) for choice in choices]) if choices else None
 
 
 def _sizes(application: str, batch: int) -> range:
