@@ -193,7 +193,7 @@ def _measured_fixed(workload: Workload, jobs: list[Job], kinds: list[Job]) -> Wo
         measured += times
         plain.append(
             dict(
-                name=f"{name} (batch {batch})",
+                name=f"{name} (batch {batch}{f', {asked} GPUs' if asked > 1 else ''})",
                 batch=batch,
                 gradient_bytes=trained.gradient_bytes,
                 memory_bytes=0.0,

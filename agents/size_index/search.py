@@ -1,4 +1,4 @@
-"""Search the weights of a size index by CMA-ES on training seeds, and put it into the package if wanted.
+"""Search the weights of a size index by CMA-ES on training seeds.
 
     python -m gpusched_env.agents.size_index.search --output runs/elastic
 
@@ -91,7 +91,7 @@ def search(settings: Settings) -> Path:
     runs = settings.generations * settings.population * settings.batch + len(tried) * settings.final
     about: dict[str, Any] = {
         "scenario": SCENARIO,
-        "settings": vars(settings) | {"output": str(settings.output)},
+        "settings": {name: value for name, value in vars(settings).items() if name != "output"},
         "score": round(min(scores), 4),
         "simulated_jobs": runs * len(instances[0].workload),
         "cpu_hours": round((time.process_time() - begun) / 3600, 3),
