@@ -18,6 +18,7 @@ from gpusched_env.metrics import job_times, validate
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import simulate
 from gpusched_env.traces.elastic import amdahl, make_elastic
+from gpusched_env.workload import Workload
 
 
 def problem(seed: int, **rules: float) -> Instance:
@@ -34,8 +35,10 @@ def test_worths_on_worked_numbers() -> None:
 
 
 def test_with_a_large_spread_it_is_max_min() -> None:
-    """If GPUs lose their worth fast enough, and all speeds are alike, the job with the fewest GPUs gets the next."""
-    instance = problem(0, checkpoint_s=0.0, restore_s=0.0)
+    """If GPUs lose their worth fast enough, and all jobs have the same sizes, the one with the fewest gets the next."""
+    draws = np.random.default_rng(0)
+    jobs = Workload.from_columns(np.cumsum(draws.exponential(60.0, 20)), [1] * 20, draws.lognormal(6.0, 1.0, 20))
+    instance = Instance(Cluster.parse("4x4"), make_elastic(jobs, amdahl(0.1), most=8))
     expected = simulate(instance, make_scheduler("max-min"))
     index = SizeIndex.playing(SizeWeights(spread=50.0, start=100.0))
     assert simulate(instance, index).digest() == expected.digest()

@@ -174,8 +174,10 @@ def test_jobs_of_one_gpu_that_request_several(speeds: str) -> None:
     adaptive = Instance(Cluster.parse("16x4@T4"), elastic_jobs(jobs, "adaptive-batch", speeds=speeds))
     assert adaptive.workload.jobs["gpus"].tolist() == [1, 1, 1]
     fixed = Instance(Cluster.parse("16x4@T4"), elastic_jobs(jobs, "fixed-batch", speeds=speeds))
-    assert [view_sizes(fixed, job) for job in range(3)] == [[1, 8], [1], [1]]
+    assert [sizes_of(fixed, job) for job in range(3)] == [[1, 8], [1], [1]]
 
 
-def view_sizes(instance: Instance, job: int) -> list[int]:
-    return ClusterView(Simulation(instance)).sizes(job).tolist()
+def sizes_of(instance: Instance, job: int) -> list[int]:
+    first = instance.sizes.first[job]
+    kinds = instance.sizes.job_class[first : first + instance.sizes.count[job]]
+    return instance.classes[kinds, 1].tolist()

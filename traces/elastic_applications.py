@@ -25,7 +25,9 @@ MOST_GPUS: Final = 64  # [GPU] largest gang (petuum/adaptdl, branch osdi21-artif
 # Smallest batch of a pass on one GPU [samples], from simulator/applications.py of the same repository (Apache-2.0)
 LEAST_BATCH: Final = {"bert": 4, "cifar10": 32, "deepspeech2": 10, "imagenet": 20, "ncf": 32, "yolov3": 4}
 ONE_GPU: Final = ("ncf",)  # applications that the same code trains on one GPU only
-Job = tuple[str, int, int]  # application, batch of the whole gang, and a size that the job has beside those of this batch
+Job = tuple[
+    str, int, int
+]  # application, batch of the whole gang, and a size that the job has beside those of this batch
 
 
 def limits_of(application: str, gpu_type: str = GPU_TYPE) -> Limits:
@@ -139,7 +141,10 @@ def fixed_batch_jobs(workload: Workload, speeds: str = "fitted") -> Workload:
     _applications(speeds, GPU_TYPE)
     each = [(kind, size) for kind, job in enumerate(kinds) for size in _sizes_with(*job)]
     profiles, rows = load_fitted("pollux").for_jobs(
-        [kinds[kind][0] for kind, _ in each], [kinds[kind][1] for kind, _ in each], [size for _, size in each], (GPU_TYPE,)
+        [kinds[kind][0] for kind, _ in each],
+        [kinds[kind][1] for kind, _ in each],
+        [size for _, size in each],
+        (GPU_TYPE,),
     )
     options: list[list[tuple[int, int]]] = [[] for _ in kinds]
     for (kind, size), row in zip(each, rows.tolist(), strict=True):

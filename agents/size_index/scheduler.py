@@ -162,7 +162,9 @@ def worths(sizes: np.ndarray, speeds: np.ndarray, weights: SizeWeights) -> np.nd
     sizes : int [S], 0 and the sizes of the job, ascending
     speeds : float64 [S], relative to the smallest size; 0 at first
     """
-    gains = (speeds[None, :] - speeds[:-1, None]) / np.where(np.tri(len(sizes) - 1, len(sizes), dtype=bool), 1, sizes[None, :] - sizes[:-1, None])
+    gains = (speeds[None, :] - speeds[:-1, None]) / np.where(
+        np.tri(len(sizes) - 1, len(sizes), dtype=bool), 1, sizes[None, :] - sizes[:-1, None]
+    )
     best: np.ndarray = np.where(np.tri(len(sizes) - 1, len(sizes), dtype=bool), -np.inf, gains).max(axis=1)
     factors = arrays.exp(-weights.spread * arrays.log(np.maximum(sizes[:-1], 1).astype(float)))
     factors[0] = float(arrays.exp([weights.start])[0])

@@ -82,7 +82,10 @@ def search(settings: Settings) -> Path:
         scores = [score(weights_of(vector, settings.clairvoyant), instances) for vector in vectors]
         optimiser.tell(list(zip(vectors, scores, strict=True)))
         means.append(optimiser.mean.copy())
-        print(f"generation {generation}: best {min(scores):.4f}, {weights_of(means[-1], settings.clairvoyant)}", flush=True)
+        print(
+            f"generation {generation}: best {min(scores):.4f}, {weights_of(means[-1], settings.clairvoyant)}",
+            flush=True,
+        )
     last = first + settings.generations * settings.batch
     instances = [scenario.instance(seed) for seed in range(last, last + settings.final)]
     tried = [weights_of(mean, settings.clairvoyant) for mean in means[-4:]]

@@ -181,7 +181,6 @@ class Pollux(Scheduler):
             found[i] = np.where(at >= 0, both[:, at], 0.0)
         return found
 
-
     def _assumed(self, view: ClusterView, job: int, local: np.ndarray) -> np.ndarray:
         """float64 [sizes]: rates across nodes that Pollux assumes of a job that has never run there.
 

@@ -43,7 +43,9 @@ class Search(Handle):
     speed_up = array(np.float64, "jobs", "spread", "sizes")  # by spread (1 = several nodes) and number of GPUs
     states = array(np.int32, "states", "jobs", "nodes")  # [GPU]
     cost = array(np.float64, "states")  # mean of 1 / (speed-up + OFFSET): the smaller, the better
-    waste = array(np.float64, "states")  # - speed-ups / GPUs of the used nodes: the smaller, the better; if ``published``
+    waste = array(
+        np.float64, "states"
+    )  # - speed-ups / GPUs of the used nodes: the smaller, the better; if ``published``
     front = array(np.int32, "states")  # number of the front of Pareto, 0 = not dominated
     gap = array(np.float64, "states")  # crowding distance within the front
     last = array(np.int32, "states")  # scratch: the last allocation of each front
