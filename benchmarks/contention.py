@@ -29,10 +29,11 @@ from rich.table import Table
 
 import gpusched_env
 from gpusched_env.cluster import Cluster
-from gpusched_env.core.events import APPLIED, EXPLICIT, REFUSALS, advance, start
+from gpusched_env.core.events import EXPLICIT, advance, start
 from gpusched_env.core.handle import Handle, array, kernel
 from gpusched_env.core.network.flows import list_flow, touch_link
 from gpusched_env.core.network.settling import settle
+from gpusched_env.core.refusals import APPLIED, REFUSALS
 from gpusched_env.core.state import Run
 from gpusched_env.event_log import RATE
 from gpusched_env.instance import Instance

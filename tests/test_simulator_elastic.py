@@ -13,7 +13,7 @@ from test_simulator_invariants import CLUSTERS, draw_decision, draw_network, wor
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.cluster import Cluster
-from gpusched_env.core.events import BAD_GPUS, BAD_SIZE, JUST_STARTED, NO_PLACE, NOT_RUNNING, REFUSALS, TOO_FEW_GPUS
+from gpusched_env.core.refusals import BAD_GPUS, BAD_SIZE, JUST_STARTED, NO_PLACE, NOT_RUNNING, REFUSALS, TOO_FEW_GPUS
 from gpusched_env.errors import ScenarioError, ScheduleError, WorkloadError
 from gpusched_env.event_log import RESIZE, EventLog
 from gpusched_env.instance import Instance, Semantics

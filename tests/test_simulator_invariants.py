@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpusched_env.cluster import Cluster
-from gpusched_env.core.events import (
+from gpusched_env.core.queries import Asked, progress
+from gpusched_env.core.refusals import (
     BAD_SIZE,
     BAD_SUB_STEPS,
     CANNOT_RUN,
@@ -19,7 +20,6 @@ from gpusched_env.core.events import (
     NO_MEMORY,
     REFUSALS,
 )
-from gpusched_env.core.queries import Asked, progress
 from gpusched_env.core.state import CHECKPOINTING, FINISHED, FUTURE, RUNNING, WAITING
 from gpusched_env.event_log import COMPLETE, EVENT_KINDS, REFUSE, RESIZE
 from gpusched_env.instance import TIE_ORDERS, Instance, Semantics

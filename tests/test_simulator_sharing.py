@@ -19,7 +19,7 @@ from sharing_play import (
 from test_simulator_invariants import MAY_REFUSE, draw_network, work_of
 
 from gpusched_env.cluster import Cluster
-from gpusched_env.core.events import REFUSALS
+from gpusched_env.core.refusals import REFUSALS
 from gpusched_env.core.state import WAITING, allocate
 from gpusched_env.instance import TIE_ORDERS, Instance, Semantics
 from gpusched_env.metrics import held_gpus, job_times, lower_bounds, segments, summarise, validate

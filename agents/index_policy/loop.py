@@ -6,9 +6,10 @@ from gpusched_env.agents.index_policy.moving import next_move
 from gpusched_env.agents.index_policy.ranking import next_change_s, rank_jobs, score_jobs
 from gpusched_env.agents.index_policy.state import IndexState
 from gpusched_env.baselines.loop_kernels import ASLEEP, DECIDES, sleep, wake_at
-from gpusched_env.core.events import BUFFER_FULL, DECIDE, LOG_FULL, preempt, start
+from gpusched_env.core.events import DECIDE, LOG_FULL, preempt, start
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.planning import KEPT, NEWCOMER, SKIPPED, Walk, plan_preemptive
+from gpusched_env.core.refusals import BUFFER_FULL
 from gpusched_env.core.state import CHECKPOINTING, WAITING, Run
 
 # Phases of the loop between two calls, in addition to ASLEEP and DECIDES.

@@ -11,8 +11,9 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.baselines.bco.ledger import SLACK_S
-from gpusched_env.core.events import BUFFER_FULL, DECIDE, EXPLICIT, LOG_FULL, advance, start
+from gpusched_env.core.events import DECIDE, EXPLICIT, LOG_FULL, advance, start
 from gpusched_env.core.handle import Handle, array, helper, kernel
+from gpusched_env.core.refusals import BUFFER_FULL
 from gpusched_env.core.state import Run
 
 Array = np.ndarray

@@ -12,9 +12,10 @@ import numpy as np
 
 from gpusched_env.baselines.listed.lines import sort_rows
 from gpusched_env.baselines.loop_kernels import ASLEEP, DECIDES, sleep, wake_at
-from gpusched_env.core.events import BUFFER_FULL, DECIDE, EXPLICIT, LOG_FULL, seconds_left, start
+from gpusched_env.core.events import DECIDE, EXPLICIT, LOG_FULL, seconds_left, start
 from gpusched_env.core.handle import Handle, array, helper, kernel
 from gpusched_env.core.placement.shared import find_shared
+from gpusched_env.core.refusals import BUFFER_FULL
 from gpusched_env.core.state import WAITING, Run
 
 WALKS: Final = 2  # phase: walk along ``order``

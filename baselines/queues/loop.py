@@ -8,8 +8,9 @@ from gpusched_env.baselines.kueue.admission import admit
 from gpusched_env.baselines.loop_kernels import ASLEEP, DECIDES, sleep
 from gpusched_env.baselines.queues.state import KAI, KUEUE, NOTHING, START, VOLCANO, Queues
 from gpusched_env.baselines.queues.waiting import begin_point, follow, settle
-from gpusched_env.core.events import BUFFER_FULL, DECIDE, LOG_FULL, preempt, start
+from gpusched_env.core.events import DECIDE, LOG_FULL, preempt, start
 from gpusched_env.core.handle import kernel
+from gpusched_env.core.refusals import BUFFER_FULL
 from gpusched_env.core.state import Run
 
 ACTS = 2  # phase: carries out decisions

@@ -27,9 +27,10 @@ from gpusched_env.baselines.slurm.state import (
     SlurmState,
 )
 from gpusched_env.baselines.slurm.usage import count_held, count_rates, count_usage, is_over
-from gpusched_env.core.events import BUFFER_FULL, DECIDE, EXPLICIT, LOG_FULL, preempt, start
+from gpusched_env.core.events import DECIDE, EXPLICIT, LOG_FULL, preempt, start
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.placement.placing import fits
+from gpusched_env.core.refusals import BUFFER_FULL
 from gpusched_env.core.state import Run
 
 COMPUTE = 7  # an outcome in addition to PAUSED: Python computes the fair-share factors

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusched_env.core.events import (
+from gpusched_env.core.events import write_event
+from gpusched_env.core.handle import kernel
+from gpusched_env.core.refusals import (
     APPLIED,
     BUFFER_FULL,
     HAS_STARTED,
@@ -13,9 +15,7 @@ from gpusched_env.core.events import (
     IS_RUNNING,
     NO_JOB,
     NOT_ARRIVED,
-    write_event,
 )
-from gpusched_env.core.handle import kernel
 from gpusched_env.core.state import FINISHED, FUTURE, REFUSED, RUNNING, Run
 from gpusched_env.core.waiting import dequeue
 from gpusched_env.event_log import REFUSE

@@ -14,20 +14,27 @@ from gpusched_env.core.network.changes import change_links, next_change_s
 from gpusched_env.core.network.flows import begin_flow, end_flow, micro_s
 from gpusched_env.core.network.settling import beside_company, finish_time, settle, whole_iterations
 from gpusched_env.core.placement.placing import reserve
-from gpusched_env.core.placement.shared import find_shared
-from gpusched_env.core.placement.taking import FREE, is_closed, unable
-from gpusched_env.core.shapes import placed, placed_copies
-from gpusched_env.core.sharing.seats import (
-    has_option,
-    largest_sub_batch,
-    leave_seats,
-    may_share,
-    move_down,
-    reserved_seat,
-    slowdown_by_company,
-    take_seat,
-    tell_neighbours,
+from gpusched_env.core.placement.taking import FREE
+from gpusched_env.core.refusals import (
+    APPLIED,
+    BAD_GANG,
+    BAD_SUB_STEPS,
+    BUFFER_FULL,
+    IS_CHECKPOINTING,
+    IS_FINISHED,
+    IS_REFUSED,
+    IS_RUNNING,
+    JUST_STARTED,
+    LEASE_IN_PAST,
+    NO_JOB,
+    NO_PLACE,
+    NOT_ARRIVED,
+    NOT_RUNNING,
+    TOO_FEW_GPUS,
 )
+from gpusched_env.core.seating import choose_sub_batch, hold, meet_company, reserve_given, reserve_shared
+from gpusched_env.core.shapes import placed, placed_copies
+from gpusched_env.core.sharing.seats import has_option, move_down, slowdown_by_company, tell_neighbours
 from gpusched_env.core.sizes import set_size, size_row
 from gpusched_env.core.state import ACTIVE, CHECKPOINTING, FINISHED, FUTURE, IDLE, REFUSED, RUNNING, WAITING, Run
 from gpusched_env.core.waiting import dequeue, enqueue
@@ -47,37 +54,6 @@ NO_EVENT: Final = LEASE_ENDS + 5
 IDLE_LIMIT: Final = 100_000  # consecutive decision points at which nothing makes progress and no event can come
 STEP_SLACK: Final = 1e-9  # work whose relative distance from a whole number of steps is below this is rounded to it
 
-# Reasons for which a decision is refused. Kernels return the index of the reason; 0 = the decision was applied.
-REFUSALS: Final = (
-    "",
-    "no such job in this scenario",
-    "the job has not arrived yet",
-    "the job is running",
-    "the job has finished",
-    "too few free GPUs",
-    "the placement rule finds no place now",
-    "an explicit GPU does not exist, is listed twice or is not free",
-    "the number of explicit GPUs is neither the job's gang size nor an allowed multiple of it",
-    "the job is not running",
-    "the gang is being checkpointed",
-    "the gang started at this very instant",
-    "a lease must end in the future",
-    "the job cannot run on the type of one of these GPUs",
-    "the job's model must not share a GPU with a model that runs on one of these",
-    "one of these GPUs has too little free memory for this sub-batch, or for every sub-batch",
-    "its batch cannot be worked off in so many sub-steps",
-    "the job cannot run on so many GPUs",
-    "the job has started before",
-    "the job was refused",
-    "one of these GPUs is outside the job's partition, or reserved for others",
-)
-(
-    APPLIED, NO_JOB, NOT_ARRIVED, IS_RUNNING, IS_FINISHED, TOO_FEW_GPUS, NO_PLACE, BAD_GPUS, BAD_GANG, NOT_RUNNING,
-    IS_CHECKPOINTING, JUST_STARTED, LEASE_IN_PAST, CANNOT_RUN,
-    MAY_NOT_SHARE, NO_MEMORY, BAD_SUB_STEPS, BAD_SIZE, HAS_STARTED, IS_REFUSED, IS_CLOSED,
-) = range(len(REFUSALS))  # fmt: skip
-# This result is not a refusal: the caller must drain the log and repeat the call.
-BUFFER_FULL: Final = -1
 EXPLICIT: Final = -1  # instead of the number of a placement rule: the GPUs are given in ``chosen``
 
 
@@ -266,6 +242,45 @@ def delay_progress(sim: Run, number: int, since_s: float) -> None:
     sim.events[sim.world["events"] - 1]["value"] = since_s
 
 
+@kernel(lazy=True)
+def split_batch(sim: Run, number: int, pace: int, slowest: int) -> float:
+    """Set what the sub-steps of a gang cost, and return the time of the one that ends with communication [s]."""
+    r = sim.replicas[number]
+    size = sim.sub_batches[r["job_class"], r["sub_batch"], slowest]
+    times = sim.paces[r["job_class"], pace, slowest]
+    r["compute_share"] = size["compute_share"]
+    r["accumulation_s"] = (size["sub_steps"] - 1) * (r["compute_share"] * times["compute_s"])
+    return micro_s(times, r["compute_share"])
+
+
+@kernel
+def set_rate(sim: Run, number: int, pace: int, slowest: int, iteration_s: float) -> None:
+    """Compute the time of one iteration of a gang that starts.
+
+    Parameters
+    ----------
+    number : row of its replica, whose ``chosen`` GPUs it holds
+    pace, slowest : indices into ``paces``, as :func:`placed` returns them
+    iteration_s : time of one iteration of the whole batch, alone on the cluster [s]
+    """
+    w = sim.world
+    r = sim.replicas[number]
+    r["compute_share"] = 1.0
+    r["accumulation_s"] = 0.0
+    r["slowdown"] = 1.0
+    if sim.sub_batches[r["job_class"], r["sub_batch"], slowest]["sub_steps"] > 1:
+        iteration_s = split_batch(sim, number, pace, slowest)
+    r["iteration_s"] = iteration_s
+    if w["contention"] > 0:
+        begin_flow(sim, number, slowest)
+    else:
+        r["settled_s"] = iteration_s
+    r["solo_s"] = r["iteration_s"] + r["accumulation_s"]
+    r["iteration_s"] = whole_iterations(sim, r["solo_s"])
+    if w["sharing"]:
+        meet_company(sim, number)
+
+
 @kernel
 def start(sim: Run, row: int, rule: int, explicit: int, share: bool, sub_steps: int) -> int:
     """Start or resume a waiting job by a placement rule, or on the first ``explicit`` GPUs in ``chosen``.
@@ -306,63 +321,34 @@ def start(sim: Run, row: int, rule: int, explicit: int, share: bool, sub_steps: 
     most = max(gang, min(gang * w["max_copies"], w["free_gpus"]))
     if w["events"] == sim.events.shape[0] or w["event_gpus"] + most > sim.event_gpus.shape[0]:
         return BUFFER_FULL
+    taken = explicit
     if rule == EXPLICIT:
         if explicit % gang != 0 or explicit < gang or explicit > gang * w["max_copies"]:
             return BAD_GANG
         if explicit > w["free_gpus"] and not shares:
             return TOO_FEW_GPUS
-        taken = explicit
-        for i in range(taken):
-            if not take_seat(sim, sim.chosen[i], shares):
-                leave_seats(sim, 0, i)
-                return BAD_GPUS
-            node = sim.gpu_node[sim.chosen[i]]
-            if unable(sim, kind, node):
-                leave_seats(sim, 0, i + 1)
-                return IS_CLOSED if is_closed(sim, kind, node) else CANNOT_RUN
+        refusal = reserve_given(sim, kind, explicit, shares)
+        if refusal != APPLIED:
+            return refusal
     elif shares:
-        taken, sub_batch = find_shared(sim, row, sim.rules[rule]["shares"])
-        if taken == 0:
-            return NO_PLACE
-        if sub_steps == 0:
-            sub_steps = sim.sub_batches[kind, sub_batch, 0]["sub_steps"]
-        for i in range(taken):
-            take_seat(sim, sim.chosen[i], True)
+        taken, chosen_steps = reserve_shared(sim, row, sim.rules[rule]["shares"])
+        sub_steps = chosen_steps if sub_steps == 0 else sub_steps
     else:
-        supply = w["free_gpus"]
-        taken = reserve(sim, 0, kind, gang, rule, supply)
-        if taken == 0:
-            return NO_PLACE
+        taken = reserve(sim, 0, kind, gang, rule, w["free_gpus"])
+    if taken == 0:
+        return NO_PLACE
     option = 0
     if w["sharing"]:
-        option = largest_sub_batch(sim, kind, taken, sub_steps)
-        welcome = True
-        for i in range(taken):
-            welcome = welcome and may_share(sim, sim.chosen[i], kind)
-        if option < 0 or not welcome:
-            leave_seats(sim, 0, taken)
-            return NO_MEMORY if welcome else MAY_NOT_SHARE
+        refusal, option = choose_sub_batch(sim, kind, taken, sub_steps)
+        if refusal != APPLIED:
+            return refusal
 
     number = sim.running[w["running"]]
     tier, pace, slowest = placed(sim, kind, 0, gang)
     iteration_s = sim.paces[kind, pace, slowest]["iteration_s"]
     if taken > gang:
         tier, iteration_s = placed_copies(sim, kind, gang, taken)
-    before = -1
-    for i in range(taken):
-        gpu = sim.chosen[i]
-        seat = reserved_seat(sim, gpu)
-        sim.holder[seat] = number
-        sim.gpu_next[seat] = -1
-        if before >= 0:
-            sim.gpu_next[before] = seat
-        else:
-            sim.replicas[number]["first_gpu"] = seat
-        before = seat
-        if seat == gpu:
-            sim.busy[gpu]["since_s"] = w["clock_s"]
-            w["free_gpus"] -= 1
-        sim.event_gpus[w["event_gpus"] + i] = gpu
+    hold(sim, number, taken)
 
     resumed = job["first_start_s"] != np.inf
     r = sim.replicas[number]
@@ -374,36 +360,13 @@ def start(sim: Run, row: int, rule: int, explicit: int, share: bool, sub_steps: 
     r["service_s"] = job["service_s"]
     r["tier"] = tier
     r["sub_batch"] = option
-    r["compute_share"] = 1.0
-    r["accumulation_s"] = 0.0
-    r["slowdown"] = 1.0
     r["lease_s"] = np.inf
     r["lease_over"] = 0
     r["start_s"] = w["clock_s"]
     r["since_s"] = w["clock_s"] + (w["restore_s"] if resumed else w["start_s"])
     if taken > gang:
         r["since_s"] += w["merge_s"]
-    size = sim.sub_batches[kind, option, slowest]
-    if size["sub_steps"] > 1:
-        r["compute_share"] = size["compute_share"]
-        iteration_s = micro_s(sim.paces[kind, pace, slowest], r["compute_share"])
-        part_s = r["compute_share"] * sim.paces[kind, pace, slowest]["compute_s"]
-        r["accumulation_s"] = (size["sub_steps"] - 1) * part_s
-    r["iteration_s"] = iteration_s
-    if w["contention"] > 0:
-        begin_flow(sim, number, slowest)
-    else:
-        r["settled_s"] = r["iteration_s"]
-    r["solo_s"] = r["iteration_s"] + r["accumulation_s"]
-    r["iteration_s"] = r["solo_s"]
-    if w["sharing"]:
-        r["told_s"] = -1.0
-        r["company_changed"] = 1
-        if w["contention"] == 0:
-            r["bottleneck"] = -1
-        for i in range(taken):
-            tell_neighbours(sim, sim.chosen[i])
-    r["iteration_s"] = whole_iterations(sim, r["iteration_s"])
+    set_rate(sim, number, pace, slowest, iteration_s)
     set_end(sim, number, r["since_s"])
     r["sequence"] = w["starts"]
     w["starts"] += 1

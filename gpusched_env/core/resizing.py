@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-from gpusched_env.core.events import (
-    APPLIED,
-    BAD_GPUS,
-    BAD_SIZE,
-    BUFFER_FULL,
-    CANNOT_RUN,
-    EXPLICIT,
-    IS_CLOSED,
-    NO_JOB,
-    NO_PLACE,
-    TOO_FEW_GPUS,
-    delay_progress,
-    preempt_refusal,
-    requeue,
-    start,
-    touch,
-    write_event,
-)
+from gpusched_env.core.events import EXPLICIT, delay_progress, preempt_refusal, requeue, start, touch, write_event
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.network.flows import end_flow
 from gpusched_env.core.placement.placing import reserve
-from gpusched_env.core.placement.taking import FREE, is_closed, take_this, unable, unreserve
+from gpusched_env.core.placement.taking import FREE, unreserve
 from gpusched_env.core.planning import lend
+from gpusched_env.core.refusals import APPLIED, BAD_SIZE, BUFFER_FULL, NO_JOB, NO_PLACE, TOO_FEW_GPUS
+from gpusched_env.core.seating import reserve_given
 from gpusched_env.core.sizes import set_size, size_row
 from gpusched_env.core.state import WAITING, Run
 from gpusched_env.event_log import RESIZE
@@ -71,26 +56,6 @@ def holds_chosen(sim: Run, replica: int, count: int) -> bool:
 
 
 @kernel(lazy=True)
-def reserve_chosen(sim: Run, kind: int, count: int) -> int:
-    """Reserve the free GPUs ``chosen[:count]`` for a job class; return an index into REFUSALS, APPLIED = all of them.
-
-    Of GPUs that are refused, none stays reserved.
-    """
-    for i in range(count):
-        gpu = sim.chosen[i]
-        refusal = APPLIED
-        if gpu < 0 or sim.holder[gpu] != FREE:
-            refusal = BAD_GPUS
-        elif unable(sim, kind, sim.gpu_node[gpu]):
-            refusal = IS_CLOSED if is_closed(sim, kind, sim.gpu_node[gpu]) else CANNOT_RUN
-        if refusal != APPLIED:
-            unreserve(sim, 0, i)
-            return refusal
-        take_this(sim, gpu, i)
-    return APPLIED
-
-
-@kernel(lazy=True)
 def resize(sim: Run, row: int, size: int, rule: int, explicit: int) -> int:
     """Let a running gang go on on ``size`` GPUs, after ``resize_s`` seconds without progress.
 
@@ -128,7 +93,7 @@ def resize(sim: Run, row: int, size: int, rule: int, explicit: int) -> int:
     lent = lend(sim, number, FREE)
     end = size
     if rule == EXPLICIT:
-        refusal = reserve_chosen(sim, kind, size)
+        refusal = reserve_given(sim, kind, size, False)
     elif size > w["free_gpus"] + lent:
         refusal = TOO_FEW_GPUS
     else:

@@ -461,7 +461,8 @@ class Encoder:
             the rule is not enabled, the GPUs are explicit, or the sub-steps do not fit the sub-batches that actions can
             name
         """
-        from gpusched_env.core.events import APPLIED, preempt_refusal
+        from gpusched_env.core.events import preempt_refusal
+        from gpusched_env.core.refusals import APPLIED
 
         windows, jobs = self.windows, self.simulation.arrays.jobs
         if isinstance(decision, Refuse):

@@ -6,19 +6,10 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.core.events import (
-    APPLIED,
-    BUFFER_FULL,
-    DECIDE,
-    LOG_FULL,
-    STALLED,
-    advance,
-    lease,
-    start,
-    stuck,
-)
+from gpusched_env.core.events import DECIDE, LOG_FULL, STALLED, advance, lease, start, stuck
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.network.settling import settle
+from gpusched_env.core.refusals import APPLIED, BUFFER_FULL
 from gpusched_env.core.state import Run
 from gpusched_env.envs.env_arrays import EnvArrays
 from gpusched_env.envs.mask_and_observation import write_mask_and_observation

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Final
 
-from gpusched_env.core import events
+from gpusched_env.core import events, refusals
 from gpusched_env.errors import EntryError
 from gpusched_env.event_log import EventLog
 from gpusched_env.instance import Instance
@@ -113,7 +113,7 @@ class Replay(Carrying):
                 raise self._error("has no effect: only waits that wake the scheduler are recorded")
             self._wait_s = decision.until_s
         done = self.carry_out(decision)
-        if done is None and self.refusal == events.REFUSALS[events.NOT_ARRIVED]:
+        if done is None and self.refusal == refusals.REFUSALS[refusals.NOT_ARRIVED]:
             raise self._error("knows the future: the job has not arrived yet")
         if done is None:
             raise self._error(f"is refused: {self.refusal}")

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 
-from gpusched_env.core import admission, events, resizing
+from gpusched_env.core import admission, events, refusals, resizing
 from gpusched_env.core import work as core_work
 from gpusched_env.core.placement.rules import RULE_NUMBER, check_numbers, rule_number
 from gpusched_env.core.state import FINISHED, REFUSED, Run, allocate
@@ -218,11 +218,11 @@ class Simulation:
         elif isinstance(decision, Resize):
             self.refusal = self._resize(decision)
         elif isinstance(decision, Preempt):
-            self.refusal = events.REFUSALS[self._preempt(self._row(decision))]
+            self.refusal = refusals.REFUSALS[self._preempt(self._row(decision))]
         elif isinstance(decision, Lease):
-            self.refusal = events.REFUSALS[self._lease(decision)]
+            self.refusal = refusals.REFUSALS[self._lease(decision)]
         elif isinstance(decision, Refuse):
-            self.refusal = events.REFUSALS[self._refuse(self._row(decision))]
+            self.refusal = refusals.REFUSALS[self._refuse(self._row(decision))]
         elif isinstance(decision, Wait):
             self.wake_at(float(decision.until_s))
             self.refusal = ""
@@ -234,34 +234,34 @@ class Simulation:
         row = self._row(decision)
         rule, explicit = self._place(decision)
         if explicit > self._world["gpus"]:
-            return events.REFUSALS[events.BAD_GANG]
+            return refusals.REFUSALS[refusals.BAD_GANG]
         steps = 0
         if decision.sub_steps is not None:
             steps = _whole(decision, "sub_steps", decision.sub_steps)
             if steps < 1:
-                return events.REFUSALS[events.BAD_SUB_STEPS]
+                return refusals.REFUSALS[refusals.BAD_SUB_STEPS]
         size = 0
         if decision.size is not None:
             size = _whole(decision, "size", decision.size)
             if size < 1:
-                return events.REFUSALS[events.BAD_SIZE]
+                return refusals.REFUSALS[refusals.BAD_SIZE]
         elif explicit and row >= 0 and self.instance.sizes.count[row] > 1:
             size = explicit
-        return events.REFUSALS[self.start(row, rule, explicit, bool(decision.share), steps, size)]
+        return refusals.REFUSALS[self.start(row, rule, explicit, bool(decision.share), steps, size)]
 
     def _resize(self, decision: Resize) -> str:
         row, size = self._row(decision), _whole(decision, "size", decision.size)
         rule, explicit = self._place(decision)
         if size < 1 or explicit > self._world["gpus"]:
-            return events.REFUSALS[events.BAD_SIZE]
+            return refusals.REFUSALS[refusals.BAD_SIZE]
         if decision.gpus is not None and len(set(decision.gpus)) < explicit:
-            return events.REFUSALS[events.BAD_GPUS]
+            return refusals.REFUSALS[refusals.BAD_GPUS]
         code: int = resizing.resize(self.arrays, row, size, rule, explicit)
-        if code == events.BUFFER_FULL:
+        if code == refusals.BUFFER_FULL:
             self.drain()
             self._place(decision)  # the kernel may have overwritten ``chosen``
             code = resizing.resize(self.arrays, row, size, rule, explicit)
-        return events.REFUSALS[code]
+        return refusals.REFUSALS[code]
 
     def _place(self, decision: Start | Resize) -> tuple[int, int]:
         """Return the number of the placement rule and the number of explicit GPUs, which are written to ``chosen``.
@@ -299,7 +299,7 @@ class Simulation:
 
         Returns
         -------
-        index into events.REFUSALS; 0 = the job was started
+        index into refusals.REFUSALS; 0 = the job was started
 
         Raises
         ------
@@ -308,30 +308,30 @@ class Simulation:
         if not events.EXPLICIT <= rule < len(RULE_NUMBER):
             check_numbers(np.array([rule]))
         code = self._try_start(job, rule, explicit, share, sub_steps, size)
-        if code == events.BUFFER_FULL:
+        if code == refusals.BUFFER_FULL:
             self.drain()
             code = self._try_start(job, rule, explicit, share, sub_steps, size)
         return code
 
     def _try_start(self, job: int, rule: int, explicit: int, share: bool, sub_steps: int, size: int) -> int:
-        code: int = resizing.choose_size(self.arrays, job, size) if size else events.APPLIED
-        if code != events.APPLIED:
+        code: int = resizing.choose_size(self.arrays, job, size) if size else refusals.APPLIED
+        if code != refusals.APPLIED:
             return code
         code = events.start(self.arrays, job, rule, explicit, share, sub_steps)
-        if size and code != events.APPLIED:
+        if size and code != refusals.APPLIED:
             resizing.ask_again(self.arrays, job)
         return code
 
     def _preempt(self, job: int) -> int:
         code: int = events.preempt(self.arrays, job)
-        if code == events.BUFFER_FULL:
+        if code == refusals.BUFFER_FULL:
             self.drain()
             code = events.preempt(self.arrays, job)
         return code
 
     def _refuse(self, job: int) -> int:
         code: int = admission.refuse(self.arrays, job)
-        if code == events.BUFFER_FULL:
+        if code == refusals.BUFFER_FULL:
             self.drain()
             code = admission.refuse(self.arrays, job)
         return code
