@@ -75,7 +75,8 @@ class SizeIndex(SizingScheduler):
     the factors of the weights::
 
         (speed at n' - speed at n) / (n' - n) / speed at the smallest size
-        x n ** -spread x work ** -work x age ** -age x pace ** -pace x exp(start) if n = 0 x exp(keep) if the job holds n'
+        x n ** -spread x work ** -work x age ** -age x pace ** -pace
+        x exp(start) if n = 0 x exp(keep) if the job holds n'
 
     A job that gets nothing is preempted. GPUs are divided anew at every decision point.
 
@@ -124,7 +125,7 @@ class SizeIndex(SizingScheduler):
         """Forget the jobs of an earlier run."""
         super().reset(view)
         self._valued = 0
-        self._values = _empty(self._grants)
+        self._values = _empty(self._grants, self.weights)
 
     def divide(self, view: ClusterView, grants: Grants, count: int, gpus: int) -> None:
         """Divide the GPUs by their values."""
@@ -144,8 +145,7 @@ class SizeIndex(SizingScheduler):
     def _values_of(self, view: ClusterView, grants: Grants) -> Values:
         """Return the worths of all sizes, with those of the jobs that have arrived since the last call."""
         if self._values.worth.shape != grants.sizes.shape:
-            self._valued, self._values = 0, _empty(grants)
-            self._values.keep[0] = float(arrays.exp([self.weights.keep])[0])
+            self._valued, self._values = 0, _empty(grants, self.weights)
         for job in range(self._valued, self._known):
             last = int(grants.last[job])
             sizes, speeds = grants.sizes[job, : last + 1], grants.rates[job, : last + 1] / grants.rates[job, 1]
@@ -171,8 +171,11 @@ def worths(sizes: np.ndarray, speeds: np.ndarray, weights: SizeWeights) -> np.nd
     return best * factors
 
 
-def _empty(grants: Grants) -> Values:
+def _empty(grants: Grants, weights: SizeWeights) -> Values:
     known = grants.sizes.shape[0]
     return Values(
-        worth=np.zeros(grants.sizes.shape), held=np.zeros(known, np.int32), keep=np.ones(1), value=np.zeros(known)
+        worth=np.zeros(grants.sizes.shape),
+        held=np.zeros(known, np.int32),
+        keep=arrays.exp([weights.keep]),
+        value=np.zeros(known),
     )

@@ -288,7 +288,7 @@ class ClusterView:
         return 1.0 / instance.iteration_s[instance.sizes.job_class[first : first + instance.sizes.count[job]]]
 
     def placed_communication_s(self, job: int) -> np.ndarray:
-        """float64 [sizes, tiers, T] [s]: communication in an iteration of a job at each of its sizes, on an idle network."""
+        """float64 [sizes, tiers, T] [s]: communication in an iteration of a job at each size, on an idle network."""
         instance = self._simulation.instance
         first = instance.sizes.first[self._known([job])[0]]
         return instance.communication_s[instance.sizes.job_class[first : first + instance.sizes.count[job]]]

@@ -45,8 +45,8 @@ class Pollux(Scheduler):
     A job may at most double the largest number of GPUs that it has had, because Pollux can predict its speed only near
     the sizes that it has measured. A job that has never run counts as linear. Deviations from the authors' code: jobs
     that have run know their true speeds at all sizes, where Pollux fits a model while they run; the batch follows from
-    the speeds of the workload, see docs/elastic.md; unless ``published``, survivors are chosen by fitness alone, without
-    the second objective of NSGA-II; equal allocations survive once; the generator of random numbers is our own. A
+    the speeds of the workload, see docs/elastic.md; equal allocations survive once; unless ``published``, survivors are
+    chosen by fitness alone, without the second objective of NSGA-II; the generator of random numbers is our own. A
     search takes O(generations x population x jobs x nodes).
 
     References

@@ -187,7 +187,7 @@ def assess(s: Search, k: int) -> None:
 
 @kernel
 def better_of_two(s: Search) -> int:
-    """Return the better one of two random survivors; of two of NSGA-II, the one that dominates or has the larger gap."""
+    """Return the better one of two random survivors; in NSGA-II, the one that dominates or has the larger gap."""
     first, second = draw(s, s.search["survivors"]), draw(s, s.search["survivors"])
     a, b = s.order[min(first, second)], s.order[max(first, second)]  # in the order of their costs, or of their fronts
     if not s.search["published"] or dominates(s, a, b):
@@ -253,7 +253,7 @@ def dominates(s: Search, k: int, other: int) -> bool:
 
 @kernel
 def spread_fronts(s: Search, count: int) -> None:
-    """Sort ``order[:count]`` by front of Pareto, then by crowding distance (NSGA-II); they are sorted by cost and waste.
+    """Sort ``order[:count]``, which is sorted by cost and waste, by front of Pareto, then by gap (NSGA-II).
 
     In this order, an allocation is dominated by a front exactly if the last allocation of this front dominates it. The
     gap of an allocation is the distance of its neighbours in the front, in shares of the front's extent in each
