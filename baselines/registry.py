@@ -88,6 +88,17 @@ BASELINES: Final[dict[str, Baseline]] = {
     "themis-lite": Baseline(
         f"{_HERE}.themis.scheduler:Themis", {}, "leases to the jobs with the worst finish-time fairness"
     ),
+    "themis": Baseline(
+        f"{_HERE}.themis.arbiter:ThemisArbiter",
+        {},
+        "leases by auction among the jobs with the worst finish-time fairness",
+    ),
+    "themis-lease": Baseline(
+        f"{_HERE}.themis.arbiter:ThemisArbiter",
+        {"payment": "lease"},
+        "Themis whose winners pay with time: whole gangs on shorter leases",
+        variant_of="themis",
+    ),
     "sjf-bco": Baseline(
         f"{_HERE}.bco.scheduler:SjfBco",
         {},

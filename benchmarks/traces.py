@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import tyro
@@ -105,6 +105,31 @@ def kueue_workload(d: Draw) -> str:
     return json.dumps(made)
 
 
+def pod(d: Draw) -> str:
+    """Format a job as the only pod of a Job of Kubernetes, in a line of JSON."""
+    return json.dumps(_pod(d, {"ownerReferences": [{"kind": "Job", "name": f"job-{d.i}", "controller": True}]}))
+
+
+def pod_group(d: Draw) -> str:
+    """Format a job as a PodGroup of Volcano and its only pod, in two lines of JSON."""
+    made = _pod(d, {"annotations": {"scheduling.k8s.io/group-name": f"job-{d.i}"}})
+    metadata = {"name": f"job-{d.i}", "namespace": d.vc, "creationTimestamp": made["metadata"]["creationTimestamp"]}
+    group = {"kind": "PodGroup", "metadata": metadata, "spec": {"minMember": 1, "queue": d.user}}
+    return json.dumps(group) + "\n" + json.dumps(made)
+
+
+def _pod(d: Draw, metadata: dict[str, Any]) -> dict[str, Any]:
+    day = [d.clock(add).replace(" ", "T") + "Z" for add in (0, 9, 9 + d.run)]
+    container = {"name": "main", "resources": {"requests": {"nvidia.com/gpu": str(d.gpus), "cpu": "8"}}}
+    ended = {"name": "main", "state": {"terminated": {"exitCode": 0, "startedAt": day[1], "finishedAt": day[2]}}}
+    return {
+        "kind": "Pod",
+        "metadata": {"name": f"job-{d.i}-0", "namespace": d.vc, "creationTimestamp": day[0], **metadata},
+        "spec": {"containers": [container], "nodeName": f"m{d.i % 500}", "priority": 0},
+        "status": {"phase": "Succeeded", "startTime": day[1], "containerStatuses": [ended]},
+    }
+
+
 MURI: Final = (
     "job_id,num_gpu,submit_time,iterations,model_name,batch_size,duration,interval,iteration_time,resource_time_0,"
     "resource_time_1,resource_time_2,priority"
@@ -122,6 +147,8 @@ LAYOUTS: Final[dict[str, tuple[str, str, Callable[[Draw], str]]]] = {
     ),
     "philly-json": ("philly", "", philly_record),
     "kueue": ("kueue", "", kueue_workload),
+    "kubernetes": ("kubernetes", "", pod),
+    "volcano": ("volcano", "", pod_group),
     "helios": (
         "helios",
         "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue",
@@ -267,7 +294,7 @@ def measure(source: str) -> dict[str, float]:
     arrays = workload.jobs.nbytes + sum(column.nbytes for column in workload.attributes.values())
     arrays += sum(part.nbytes for part in (workload.profiles.rows, workload.profiles.compute_s))
     beyond = peak_bytes() - before - arrays
-    return {"cpu_seconds": seconds, "array_bytes": arrays / report.rows, "beyond_bytes": beyond / report.rows}
+    return {"cpu_seconds": seconds, "array_bytes": arrays / report.kept, "beyond_bytes": beyond / report.kept}
 
 
 def main(settings: Settings) -> None:
@@ -290,7 +317,7 @@ def main(settings: Settings) -> None:
         figures[layout] = {key: float(np.median([run[key] for run in runs])) for key in runs[0]}
     machine = f"Python {platform.python_version()}, {platform.machine()}, gpusched-env {gpusched_env.__version__}"
     table = Table(title=f"reading {settings.rows:,} rows\n{machine}", title_justify="left")
-    for heading in ("layout", "CPU seconds", "workload [B/row]", "beyond it [B/row]"):
+    for heading in ("layout", "CPU seconds", "workload [B/job]", "beyond it [B/job]"):
         table.add_column(heading, justify="left" if heading == "layout" else "right")
     for layout, row in figures.items():
         table.add_row(layout, f"{row['cpu_seconds']:.1f}", f"{row['array_bytes']:.0f}", f"{row['beyond_bytes']:.0f}")

@@ -61,7 +61,7 @@ def main() -> None:
     parser.add_argument("--queued", type=int, default=5000)
     parser.add_argument("--gpus", type=int, default=2000)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--cycle", type=float, default=Options.cycle_s, help="least time between two cycles [s]")
+    parser.add_argument("--cycle", type=float, default=Options.cycle_s, help="least time between cycles [s]; 0 = 30 s")
     parser.add_argument("--arrivals", action="store_true", help="jobs go on arriving")
     wanted = parser.parse_args()
     rng = np.random.default_rng(0)

@@ -77,6 +77,7 @@ class Reservation:
     start_s, end_s : simulated times [s]
     nodes, gpu_type : as for a partition
     tenants : leaves of the tree of tenants whose jobs may use the nodes; empty = nobody, as for maintenance
+    planned : whether schedulers know it before it begins; False = a fault
 
     Raises
     ------
@@ -89,6 +90,7 @@ class Reservation:
     nodes: str = ""
     gpu_type: str = ""
     tenants: tuple[str, ...] = ()
+    planned: bool = True
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -160,6 +162,7 @@ class NodeSets(NamedTuple):
     start_s: np.ndarray  # float64 [R] [s]
     end_s: np.ndarray  # float64 [R] [s]
     partitions: tuple[Partition, ...]  # P of them
+    planned: np.ndarray  # Boolean [R], whether schedulers know the reservation before it begins
 
     def limits_s(self, claimed_s: np.ndarray) -> np.ndarray:
         """float64 [J] [s]: time limit of each job: its own, else that of its partition; inf = none."""
@@ -210,9 +213,9 @@ def node_sets(
                 raise ScenarioError(f"reservation {item.name!r}: {unknown_name('tenant', name, known)}")
     rights = [np.isin(leaves, item.tenants) for item in rules.reservations]
     found, of_job = np.unique(np.stack([partition, *rights]), axis=1, return_inverse=True)
-    inside = np.array([_nodes_of(f"partition {p.name!r}", p.nodes, p.gpu_type, cluster) for p in partitions])
+    inside = np.array([nodes_of(item, cluster) for item in partitions])
     shape = len(rules.reservations), len(cluster.nodes)
-    reserved = [_nodes_of(f"reservation {r.name!r}", r.nodes, r.gpu_type, cluster) for r in rules.reservations]
+    reserved = [nodes_of(item, cluster) for item in rules.reservations]
     sets = NodeSets(
         of_job.reshape(-1).astype(np.int32),
         partition,
@@ -222,6 +225,7 @@ def node_sets(
         np.array([r.start_s for r in rules.reservations], float),
         np.array([r.end_s for r in rules.reservations], float),
         partitions,
+        np.array([r.planned for r in rules.reservations], bool),
     )
     _refuse_over_limits(sets, cluster, workload)
     return sets
@@ -275,8 +279,15 @@ def _check_set(where: str, name: str, nodes: str) -> None:
         raise ScenarioError(f"{where}: nodes is {nodes!r}: write numbers and ranges, such as 0-3,8")
 
 
-def _nodes_of(where: str, nodes: str, gpu_type: str, cluster: Cluster) -> np.ndarray:
-    """Boolean [N]: the nodes that a list and a GPU type name."""
+def nodes_of(item: Partition | Reservation, cluster: Cluster) -> np.ndarray:
+    """Boolean [N]: the nodes of a partition or a reservation.
+
+    Raises
+    ------
+    ScenarioError : a node or a GPU type that the cluster lacks, or no node
+    """
+    where = f"{type(item).__name__.lower()} {item.name!r}"
+    nodes, gpu_type = item.nodes, item.gpu_type
     found = np.full(len(cluster.nodes), not nodes)
     for part in nodes.split(",") if nodes else ():
         first, last = (int(number) for number in (part.split("-") * 2)[:2])

@@ -24,7 +24,7 @@ NON_PREEMPTIVE = (
 )  # fmt: skip
 CLAIRVOYANT = (
     "fifo-easy", "sjf", "ssf", "lpt", "srtf", "srsf", "sjf-bco", "bco-ff", "bco-ls", "ada-srsf", "themis-lite", "hadar",
-    "hadare", "hadare-single", "hadare-sticky",
+    "themis", "themis-lease", "hadare", "hadare-single", "hadare-sticky",
 )  # fmt: skip
 
 

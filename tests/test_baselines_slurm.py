@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import slurm_whole_cycles
 from helpers import finish, plain_python_digests, play, preemptions, random_instance, unit_instance
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -220,6 +221,10 @@ def test_jobs_of_low_priority_have_no_plan() -> None:
     spec = "slurm:gpu_weight=100,bf_resolution_s=1,bf_min_prio_reserve"
     assert finish(case, f"{spec}=100") == [100, 200, 350]
     assert finish(case, f"{spec}=101") == [100, 251, 151]
+
+
+def test_cycles_that_end_early_are_those_that_go_through_the_queue() -> None:
+    assert slurm_whole_cycles.logs() == plain_python_digests("slurm_whole_cycles")
 
 
 def first_plans(case: Instance, spec: str) -> tuple[np.ndarray, np.ndarray]:

@@ -27,7 +27,7 @@ FREE = Semantics(checkpoint_s=0.0, restore_s=0.0)
 SCHEDULERS = (
     "fifo", "fifo-skip", "fifo-easy", "sjf", "srtf", "las", "tiresias", "slurm",
     "slurm:backfill=easy", "slurm:preempt=class", "kueue", "drf", "fair", "capacity", "themis-lite",
-    "random", "learned", "volcano", "kai", "kueue-reclaim", "kueue-fair",
+    "themis", "random", "learned", "volcano", "kai", "kueue-reclaim", "kueue-fair",
 )  # fmt: skip
 
 

@@ -54,6 +54,21 @@ def test_a_reservation_holds_back_the_jobs_whose_limits_reach_into_it() -> None:
     assert starts(problem(4, rows, parts), "slurm:bf_interval_s=0") == [120.0, 0.0, 210.0, 120.0]
 
 
+def test_a_fault_is_not_known_before_it_begins() -> None:
+    """Nodes 2 and 3 of four fail from minute 60 to 120.
+
+    A (3 nodes, 90 min) starts at 0 and loses a node at 60. Until 120 only two nodes are left, so that it cannot be
+    planned, and B (2 nodes, 60 min) starts at 60. At 120 A goes on for 30 min.
+    """
+    faults = (Reservation("r", 3600.0, 7200.0, nodes="2-3", planned=False),)
+    case = problem(4, [("all", 3, 90.0), ("all", 2, 60.0)], Partitions((Partition("all", default=True),), faults))
+    log = simulate(case, make_scheduler("slurm:bf_interval_s=0"))
+    validate(case, log)
+    times = job_times(case, log)
+    assert (times["first_start_s"] / MINUTE_S).tolist() == [0.0, 60.0]
+    assert (times["finish_s"] / MINUTE_S).tolist() == [150.0, 120.0]
+
+
 def test_easy_plans_one_job_in_each_partition() -> None:
     parts = Partitions((Partition("a", nodes="0-1"), Partition("b", nodes="2-3")))
     rows = [("a", 1, 60.0), ("b", 1, 60.0), ("a", 2, 10.0), ("b", 2, 10.0), ("a", 1, 90.0), ("b", 1, 60.0)]

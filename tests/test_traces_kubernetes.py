@@ -20,8 +20,8 @@ from gpusched_env.cli.app import app
 from gpusched_env.errors import TraceError
 from gpusched_env.tenants import Tenant, Tenants
 from gpusched_env.traces import ReadReport, read_cluster, read_kueue_tenants, read_trace
+from gpusched_env.traces.kubernetes.gangs import FURTHER, most_at_once
 from gpusched_env.traces.kubernetes.objects import quantity
-from gpusched_env.traces.kubernetes.pods import most_at_once
 from gpusched_env.workload import Workload
 
 GPU = "nvidia.com/gpu"
@@ -195,6 +195,37 @@ def test_pods_of_one_owner_are_a_gang(tmp_path: Path) -> None:
     assert jobs.jobs["duration_s"].tolist() == [660, 120, 120]
     assert jobs.attributes["wait_s"].tolist() == [60, 120, 180]
     assert report.rows == report.kept + sum(report.dropped.values()) == 9
+
+
+def test_a_group_an_owner_and_a_pod_of_one_name_are_three_jobs(tmp_path: Path) -> None:
+    mark = {"annotations": {"scheduling.k8s.io/group-name": "a"}}
+    other = pod("q-0", 2, 7, owner="a")
+    other["metadata"]["ownerReferences"][0]["kind"] = "PyTorchJob"
+    objects = [
+        *(pod("p-0", 2, 3, owner="a"), pod("a", 2, 4), pod("g-0", 2, 5, **mark), pod("p-1", 2, 6, owner="a"), other),
+        *(pod("b-0", 2, 3, owner="b"), pod("a2", 2, 3, owner="a", namespace="m")),
+    ]
+    jobs, _ = read(tmp_path, "kubernetes", *objects)
+    assert jobs.attributes["original_id"].tolist() == [
+        *("Job/n/a", "Pod/n/a", "PodGroup/n/a", "PyTorchJob/n/a", "n/b", "m/a"),
+    ]
+    assert jobs.jobs["gpus"].tolist() == [8, 4, 4, 4, 4, 4]
+    assert jobs.jobs["duration_s"].tolist() == [240, 120, 180, 300, 60, 60]
+    assert jobs.jobs["id"].tolist() == [0, 1, 2, 4, 5, 6]
+
+
+def test_the_pods_of_a_job_may_be_anywhere_in_the_file(tmp_path: Path) -> None:
+    """500 jobs of two pods: all first pods, then all second ones, in another order."""
+    first = [pod(f"j{i}-0", 2, 3 + i % 7, 1 + i % 3, owner=f"j{i}") for i in range(500)]
+    second = [pod(f"j{i}-1", 2, 4, 2, owner=f"j{i}") for i in range(500)]
+    random.Random(0).shuffle(second)
+    jobs, report = read(tmp_path, "kubernetes", *first, *second)
+    assert jobs.attributes["original_id"].tolist() == [f"n/j{i}" for i in range(500)]
+    assert jobs.jobs["gpus"].tolist() == [3 + i % 3 for i in range(500)]
+    assert jobs.jobs["duration_s"].tolist() == [60 * max(1 + i % 7, 2) for i in range(500)]
+    assert report.dropped_at[FURTHER].tolist() == [
+        500 + second.index(one) + 1 for i in range(500) for one in second if one["metadata"]["name"] == f"j{i}-1"
+    ]
 
 
 def test_pods_that_replace_others_do_not_add_up(tmp_path: Path) -> None:

@@ -8,14 +8,20 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from gpusched_env.baselines.registry import make_scheduler
 from gpusched_env.cli import app
 from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.errors import GpuschedError
+from gpusched_env.metrics import job_times, validate
+from gpusched_env.partitions import Reservation
+from gpusched_env.simulator import simulate
 from gpusched_env.tenants import Tenants
 from gpusched_env.traces.slurm_files.reading import read_slurm_cluster
-from gpusched_env.twin import Pool, Twin, read_twin
-from gpusched_env.twin.comparing import compare_policies, settings_of, wait_ratio
-from gpusched_env.twin.configuration import known_policy, pools_of, pools_of_texts, slurm_conf
+from gpusched_env.twin import Pool, Twin, read_twin, write_twin
+from gpusched_env.twin.comparing import compare_policies, play_policy, settings_of, wait_ratio, with_nodes
+from gpusched_env.twin.configuration import known_policy, node_list, pools_of, pools_of_texts, slurm_conf
+from gpusched_env.twin.recorded import Recorded
+from gpusched_env.twin.revealed import Rights, find_pairs
 from gpusched_env.twin.summary import comparison_csv, comparison_rows, sentences, tenants_of
 from gpusched_env.workload import Workload
 
@@ -119,6 +125,86 @@ def test_partitions_that_share_nodes_are_one_pool(tmp_path):
     policy = known_policy(slurm)
     assert (policy.backfill, policy.bf_interval_s, policy.bf_window_s) == ("none", 60.0, 172_800.0)
     assert policy.aging.decay_half_life_s == 86_400.0
+
+
+OVERLAP = """NodeName=g[1-4] Gres=gpu:a100:8
+NodeName=h[1-2] Gres=gpu:h100:4
+PartitionName=batch Nodes=g[1-4] Default=YES
+PartitionName=debug Nodes=g4,h[1-2] PriorityTier=3
+PartitionName=old Nodes=h2
+"""
+
+
+def overlapping(tmp_path):
+    (tmp_path / "slurm.conf").write_text(OVERLAP)
+    slurm, _ = read_slurm_cluster(tmp_path / "slurm.conf")
+    return pools_of(slurm)
+
+
+def test_partitions_that_overlap_partly_keep_their_nodes(tmp_path):
+    (pool,) = overlapping(tmp_path)
+    assert pool.groups == (NodeGroup(4, 8, "a100"), NodeGroup(2, 4, "h100"))
+    assert {one.name: (one.nodes, one.tier) for one in pool.sets} == {
+        "batch": ("0-3", 1), "debug": ("3-5", 3), "old": ("5", 1),
+    }  # fmt: skip
+    assert pool.room_of(np.array(["batch", "debug", "old", "none"])).tolist() == [32, 16, 4, 0]
+    assert node_list([0, 2, 3, 4, 7]) == "0,2-4,7"
+
+
+def test_jobs_run_on_the_nodes_of_their_partition(tmp_path):
+    names = np.array(["batch", "batch", "debug", "old", "old"])
+    jobs = Workload.from_columns(
+        [0, 1, 2, 3, 4], [24, 16, 16, 4, 8], [100, 100, 100, 100, 5], attributes={"virtual_cluster": names}
+    )
+    twin = Twin("x", "slurm", overlapping(tmp_path))
+    assert twin.pool_of(jobs).tolist() == [0, 0, 0, 0, -1]  # the last one is larger than its partition
+    (setting,) = settings_of(twin, jobs)
+    waits = play_policy(setting, "current").wait_s
+    # batch: 24 of 32 GPUs, so the next 16 wait; debug: a node of batch and both others; old: after debug
+    assert waits.tolist() == [0.0, 99.0, 0.0, 99.0]
+    write_twin(twin, tmp_path / "twin.json")
+    assert read_twin(tmp_path / "twin.json").pools == twin.pools
+
+
+def test_partitions_whose_nodes_fail_are_played_by_the_rules(tmp_path):
+    (pool,) = overlapping(tmp_path)
+    faults = (Reservation("1", 100.0, 900.0, "3,5", planned=False), Reservation("2", 300.0, 500.0, "0", planned=False))
+    rng = np.random.default_rng(3)
+    names = rng.choice(["batch", "debug", "old"], 60, p=[0.6, 0.3, 0.1])
+    jobs = Workload.from_columns(
+        np.sort(rng.integers(0, 900, 60)), rng.choice([1, 2, 4], 60), rng.integers(20, 400, 60), ids=np.arange(60),
+        estimate_s=np.full(60, 500.0), attributes={"virtual_cluster": names},
+    )  # fmt: skip
+    twin = Twin("x", "slurm", (dataclasses.replace(pool, reservations=faults),))
+    (problem,) = twin.problems(jobs)
+    for backfill in ("none", "easy", "conservative"):
+        log = simulate(problem.instance, make_scheduler(f"slurm:backfill={backfill},bf_interval_s=0"))
+        validate(problem.instance, log)
+        assert np.isfinite(job_times(problem.instance, log)["finish_s"]).all()
+    assert play_policy(settings_of(twin, jobs)[0], "current").preemptions > 0
+
+
+def test_new_machines_go_to_one_partition_or_to_all(tmp_path):
+    twin = Twin("x", "slurm", overlapping(tmp_path))
+    for text, nodes in (("2x8", ["0-3,6-7", "3-5,6-7", "5,6-7"]), ("old:2x8", ["0-3", "3-5", "5,6-7"])):
+        (pool,) = with_nodes(twin, text).pools
+        assert [one.nodes for one in sorted(pool.sets, key=lambda one: one.name)] == nodes
+    with pytest.raises(GpuschedError, match="pool or partition"):
+        with_nodes(twin, "oldest:2x8")
+
+
+def test_starts_on_other_nodes_reveal_no_order(tmp_path):
+    """Job 1 of batch waits while a job of debug starts: it may not run on the nodes of debug."""
+    names = np.array(["debug", "batch", "debug", "debug"])
+    jobs = Workload.from_columns(
+        [0, 1, 2, 3], [8, 8, 8, 8], [10] * 4, attributes={"virtual_cluster": names, "wait_s": np.array([0, 99, 8, 17])}
+    )
+    (problem,) = Twin("x", "slurm", overlapping(tmp_path)).problems(jobs)
+    recorded = Recorded.of(problem.instance.workload)
+    limit_s = np.full(4, 10.0)
+    assert len(find_pairs(recorded, limit_s, 50.0)) == 3
+    found = find_pairs(recorded, limit_s, 50.0, rights=Rights.of(problem.instance))
+    assert list(zip(found.winner, found.loser, strict=True)) == [(2, 3)]
 
 
 def test_machines_are_given_in_exactly_one_way():

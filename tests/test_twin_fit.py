@@ -9,21 +9,35 @@ from gpusched_env.baselines.registry import make_scheduler
 from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.errors import GpuschedError, ScenarioError, TraceError
 from gpusched_env.metrics import job_times
+from gpusched_env.partitions import Reservation
 from gpusched_env.simulator import simulate
 from gpusched_env.tenants import Tenant, Tenants
 from gpusched_env.traces import read_workload
+from gpusched_env.traces.slurm_files.reading import read_slurm_cluster
 from gpusched_env.twin import Pool, Score, Twin, read_twin, write_twin
+from gpusched_env.twin.associations import read_associations
+from gpusched_env.twin.configuration import node_numbers, pools_of
 from gpusched_env.twin.example import CLUSTER, POLICY, QOS_CLASSES, example_jobs, example_twin, write_example
 from gpusched_env.twin.fitting import Policy, fit_twin
 from gpusched_env.twin.model import leaf_names
+from gpusched_env.twin.outages import read_outages, with_outages
 from gpusched_env.twin.recorded import Recorded
 from gpusched_env.twin.remaining import find_remainders
 from gpusched_env.twin.replay import replayed_starts
-from gpusched_env.twin.revealed import Aging, age_factor, features, find_pairs, fit_weights, share_factors
+from gpusched_env.twin.revealed import (
+    Aging,
+    age_factor,
+    features,
+    find_pairs,
+    fit_weights,
+    share_factors,
+    without_limited,
+)
 from gpusched_env.twin.scoring import closeness, distribution_distance, rank_correlation, score_replay, size_names
 from gpusched_env.workload import Workload
 
 NO_BACKFILL = "slurm:age_weight=10000,fair_share_weight=2000,qos_weight=1000,backfill=none"
+EASY = POLICY.replace("conservative", "easy")
 
 
 def log_of(arrival_s, gpus, duration_s, wait_s, **attributes):
@@ -38,7 +52,7 @@ def one_pool(cluster, scheduler="slurm", **fields):
     return Twin("slurm:x", scheduler, (Pool("all", Cluster.parse(cluster).groups),), **fields)
 
 
-@pytest.mark.parametrize("policy", [POLICY, NO_BACKFILL])
+@pytest.mark.parametrize("policy", [POLICY, NO_BACKFILL, EASY])
 def test_the_planted_policy_is_found(tmp_path, policy):
     table = write_example(tmp_path, policy=policy)
     workload = read_workload(f"slurm:{table}")
@@ -56,6 +70,7 @@ def test_the_planted_policy_is_found(tmp_path, policy):
     assert twin.score.overall.rank_correlation >= 0.95
     assert twin.score.overall.jobs == int((workload.jobs["arrival_s"] >= twin.split_s).sum())
     assert twin.score.held_error < 0.01
+    assert "apart" not in twin.notes[0]
 
 
 def test_an_example_reads_back_and_replays_to_the_same_starts(tmp_path):
@@ -76,12 +91,130 @@ def test_the_fit_depends_on_its_arguments_only():
     assert fit_twin(log, example_twin().pools) == fit_twin(log, example_twin().pools)
 
 
+ASSOC = """Cluster|Account|User|ParentName|Partition|Share|GrpTRES
+c1|root|||||
+c1|root|root|||1|
+c1|vision||root||3|cpu=900,gres/gpu=8
+c1|speech||root||1|
+c1|vision|ana|||5|gres/gpu=2
+c1|vision|ana||debug|9|
+c1|vision|bo|||parent|cpu=4
+c1|asr||speech||1|
+"""
+
+
+def test_associations_are_a_tree_of_tenants(tmp_path):
+    (tmp_path / "assoc.txt").write_text(ASSOC)
+    found = read_associations(tmp_path / "assoc.txt")
+    assert {tenant.name: (tenant.parent, tenant.weight, tenant.most) for tenant in found.tree} == {
+        "root/root": ("", 1.0, None), "vision": ("", 3.0, 8), "speech": ("", 1.0, None),
+        "vision/ana": ("vision", 5.0, 2),
+        "vision/bo": ("vision", 1.0, None), "asr": ("speech", 1.0, None),
+    }  # fmt: skip
+    for old, new, told in (
+        ("|3|cpu", "|lots|cpu", "field 'Share': 'lots'"),
+        ("c1|asr", "c2|asr", "several clusters"),
+        ("|speech||1|\n", "|sound||1|\n", "unknown parent"),
+        ("Share", "Weight", "no column share; write the file with sacctmgr"),
+    ):
+        (tmp_path / "bad.txt").write_text(ASSOC.replace(old, new, 1))
+        with pytest.raises(TraceError, match=told):
+            read_associations(tmp_path / "bad.txt")
+
+
+def test_limits_of_users_explain_waits():
+    """ana may hold 2 of 8 GPUs, so her second job waits for the first one; without the limit nothing explains that."""
+    log = log_of([0, 0, 0], [2, 2, 4], [7200, 600, 60], [0, 7200, 0], account=["v"] * 3, user=["ana", "ana", "bo"])
+    tree = Tenants(tree=(Tenant("v"), Tenant("v/ana", "v", most=1), Tenant("v/bo", "v")))
+    pools = one_pool("1x8").pools
+    limited, free = (fit_twin(log, pools, fit_part=1, shares=shares) for shares in (tree, None))
+    assert limited.notes[1] == "limits of 1 tenants were raised, because a larger job of theirs ran: v/ana"
+    assert replayed_starts(limited, log).tolist() == [0.0, 7200.0, 0.0]
+    assert not any("within 10 minutes: holds" in one.what for one in limited.remainders)
+    assert any("within 10 minutes: holds" in one.what and one.jobs == 1 for one in free.remainders)
+
+
+EVENTS = """Cluster|Cluster Nodes|NodeName|TimeStart|TimeEnd|State|Reason|User
+c1||n2|2025-03-03T08:00:00|2025-03-03T10:00:00|DOWN*|power|root
+c1|n[1-2]||2025-03-03T08:00:00|2025-03-03T10:00:00|||
+c1||n1|2025-03-03T11:00:00|Unknown|IDLE+DRAIN|disk|root
+c1||n1|2025-03-03T10:59:00|2025-03-03T11:30:00|DOWN|disk|root
+c1||n1|2025-03-03T07:00:00|2025-03-03T08:00:00|IDLE+POWERED_DOWN||
+c1||cpu1|2025-03-03T07:00:00|2025-03-03T08:00:00|MAINT||
+"""
+
+
+def test_outages_are_reservations_of_pools(tmp_path):
+    (tmp_path / "events.txt").write_text(EVENTS)
+    (tmp_path / "slurm.conf").write_text(
+        "NodeName=n[1-2] Gres=gpu:8\nNodeName=n0 Gres=gpu:4\nNodeName=cpu1\nPartitionName=p Nodes=n[0-2]\n"
+    )
+    slurm, _ = read_slurm_cluster(tmp_path / "slurm.conf")
+    (pool,), unknown = with_outages(
+        pools := pools_of(slurm), node_numbers(slurm, pools), read_outages(tmp_path / "events.txt"),
+        "2025-03-03T09:00:00", 9000.0,
+    )  # fmt: skip
+    numbers = node_numbers(slurm, pools)[0]
+    assert {name: int(pool.cluster.nodes["gpus"][rows[0]]) for name, rows in numbers.items()} == {
+        "n0": 4,
+        "n1": 8,
+        "n2": 8,
+    }
+    assert unknown == 1
+    spans = {(one.start_s, one.end_s, one.nodes, one.planned) for one in pool.reservations}
+    assert spans == {(0.0, 3600.0, str(numbers["n2"][0]), False), (7140.0, 9000.0, str(numbers["n1"][0]), False)}
+    twin = Twin("slurm:x", "slurm", (pool,))
+    write_twin(twin, tmp_path / "twin.json")
+    assert read_twin(tmp_path / "twin.json").pools == (pool,)
+    assert twin.without_outages().pools == pools
+
+
+def test_outages_explain_waits():
+    """The second node is down for an hour, so job 1 waits for it; in the log, the node then fails under job 2."""
+    log = log_of([0, 10, 5000], [8, 8, 8], [7200, 600, 60], [0, 3590, 2200])
+    groups = Cluster.parse("2x8").groups
+    faults = (
+        Reservation("1", 0.0, 3600.0, "1", planned=False),
+        Reservation("2", 4500.0, 9000.0, "1", planned=False),
+    )
+    knowing, ignorant = (
+        fit_twin(log, [Pool("all", groups, reservations=own)], fit_part=1, start=Policy(backfill="none"))
+        for own in (faults, ())
+    )
+    assert replayed_starts(knowing, log).tolist() == [0.0, 3600.0, 7200.0]
+    assert replayed_starts(ignorant, log).tolist() == [0.0, 10.0, 5000.0]
+    assert not knowing.remainders
+    assert ignorant.remainders[0].jobs == 2
+
+
+def test_a_log_without_waits_does_not_tell_the_kinds_of_backfill_apart():
+    log = log_of([0, 100, 200], [1, 2, 3], [50, 50, 50], [0, 0, 0])
+    twin = fit_twin(log, one_pool("1x8").pools, fit_part=1)
+    assert twin.notes[0].endswith("the log does not tell conservative, none and easy apart")
+
+
 def test_starts_reveal_the_order_of_equal_jobs_only():
     # Job 0 holds the GPU until 100; job 2 overtakes job 1, job 3 is larger, and job 4 has a longer limit
     log = log_of([0, 1, 2, 3, 4], [1, 1, 1, 2, 1], [100, 10, 10, 10, 10], [0, 109, 98, 200, 300])
     limit_s = np.array([100.0, 10, 10, 10, 20])
     pairs = find_pairs(Recorded.of(log), limit_s, end_s=105.0)
     assert list(zip(pairs.winner, pairs.loser, pairs.time_s, strict=True)) == [(2, 1, 100.0)]
+
+
+def test_starts_while_a_limit_holds_reveal_no_order():
+    # Job 0 of ana holds 1 GPU until 100; at 50, bo overtakes her job 1, and cy her job 1 and dan's job 3
+    log = log_of(
+        [0, 1, 2, 3, 4], [1] * 5, [100, 10, 10, 10, 10], [0, 99, 48, 197, 46], user=["ana", "ana", "bo", "dan", "cy"]
+    )
+    tree = Tenants(
+        tree=(Tenant("v", most=9), Tenant("ana", "v", most=1), *(Tenant(name) for name in ("bo", "dan", "cy")))
+    )
+    (problem,) = one_pool("1x1", tenants=tree, tenant_columns=("user",)).problems(log)
+    recorded = Recorded.of(problem.instance.workload)
+    pairs = find_pairs(recorded, np.full(5, 100.0), 60.0)
+    assert {(2, 1), (2, 3), (4, 1), (4, 3)} <= set(zip(pairs.winner.tolist(), pairs.loser.tolist(), strict=True))
+    kept = without_limited(problem.instance, recorded, pairs)
+    assert {loser for winner, loser in zip(kept.winner, kept.loser, strict=True) if winner in (2, 4)} == {3}
 
 
 def test_factors_are_those_of_the_scheduler():

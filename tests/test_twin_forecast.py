@@ -10,13 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from gpusched_env.baselines.registry import make_scheduler
+from gpusched_env.baselines.slurm.past_usage import PastUsage
 from gpusched_env.cli.app import app
 from gpusched_env.cli.forecasting import _history
 from gpusched_env.cluster import Cluster
-from gpusched_env.errors import GpuschedError, SchedulerError
-from gpusched_env.twin.backtest import Scored, backtest, coverage, played, with_limits
-from gpusched_env.twin.futures import Options, sampled_starts
-from gpusched_env.twin.history import DAY_S, Asked, History, bucket
+from gpusched_env.errors import GpuschedError, SchedulerError, TraceError
+from gpusched_env.metrics import job_times
+from gpusched_env.simulator import begin, simulate
+from gpusched_env.simulator.past import moves_of
+from gpusched_env.twin import futures
+from gpusched_env.twin.backtest import GROUPS, Scored, Tried, backtest, candidates, coverage, played, with_limits
+from gpusched_env.twin.futures import Options, _Source, sampled_starts
+from gpusched_env.twin.history import DAY_S, Asked, History, bucket, drawn_arrivals
 from gpusched_env.twin.quantiles import (
     Calibration,
     Quantiles,
@@ -28,8 +34,10 @@ from gpusched_env.twin.quantiles import (
     seconds,
     write_calibration,
 )
+from gpusched_env.twin.recorded import Recorded
 from gpusched_env.twin.settings import Plain
 from gpusched_env.twin.snapshot import PresentJob, Snapshot
+from gpusched_env.twin.usage import by_shares, past_usage, read_sshare
 from gpusched_env.workload import Workload
 
 
@@ -95,13 +103,12 @@ def test_no_job_ends_in_the_past(seed, age):
 def test_future_days_are_the_same_days_of_past_weeks():
     # One job each day at 6:00 + its number in seconds, for 21 days.
     arrival_s = np.arange(21) * DAY_S + 21_600 + np.arange(21)
-    history = History(past(np.ones(21), arrival_s=arrival_s))
-    rows, times = history.arrivals(21 * DAY_S, 8 * DAY_S, np.random.default_rng(0))
+    rows, times = drawn_arrivals(arrival_s, 21 * DAY_S, 8 * DAY_S, np.random.default_rng(0))
     weeks_back = 3 - rows[:7] // 7
     assert (rows[:7] % 7 == np.arange(7)).all()
     assert set(weeks_back) <= {1, 2, 3}
     np.testing.assert_array_equal(times, np.arange(8) * DAY_S + 21_600 + rows)
-    assert len(History(past(np.ones(2))).arrivals(5.0, DAY_S, np.random.default_rng(0))[0]) == 0
+    assert len(drawn_arrivals(np.zeros(2), 5.0, DAY_S, np.random.default_rng(0))[0]) == 0
 
 
 # --- futures
@@ -145,6 +152,124 @@ def test_a_job_that_does_not_start_within_the_horizon_never_starts():
     starts = sampled_starts(one_queue(), Plain(Cluster.parse("1x4"), "fifo"), history, options)
     assert (starts[:, 0] == 50.0).all()
     assert np.isinf(starts[:, 1]).all()
+
+
+def test_arrivals_are_learned_from_jobs_that_have_not_ended():
+    # A job each day at 6:00 runs for 60 h: of the last three days, none has ended by midnight.
+    arrival_s = np.arange(21) * DAY_S + 21_600
+    workload = past(np.full(18, 216_000.0), arrival_s=arrival_s[:18])
+    now_s = 21 * DAY_S
+    running = tuple(PresentJob(f"r{i}", 1, float(arrival_s[i]), float(arrival_s[i])) for i in (18, 19))
+    old = PresentJob("old", 1, 0.0, 0.0)  # does not let the log begin earlier
+    unknown = PresentJob("unknown", 1)
+    queued = (PresentJob("q", 1, float(arrival_s[20]), limit_s=7200.0, user="ana"), unknown)
+    found = _Source(Snapshot(now_s, (*running, old), queued), History(workload), Options())
+    later = [found.workload(group).jobs[5:] for group in range(20)]
+    hours = (later[0]["arrival_s"] - found.now_s) / 3600
+    np.testing.assert_allclose(hours, np.arange(7) * 24 + 6)
+    assert {len(jobs) for jobs in later} == {7}
+    drawn = np.concatenate([jobs["estimate_s"] for jobs in later])
+    assert np.nanmax(drawn) == 7200.0  # the queued job of the last day is drawn as well
+    assert {"", "ana"} == {name for group in range(20) for name in found.workload(group).attributes["user"][5:]}
+
+
+@pytest.mark.parametrize("spec", ["slurm", "slurm:backfill=easy", "slurm-multifactor", "sjf:estimator=user"])
+def test_starts_do_not_depend_on_where_a_future_is_cut(monkeypatch, spec):
+    rng = np.random.default_rng(2)
+    arrival_s = np.sort(rng.random(500)) * 9 * DAY_S
+    workload = past(rng.integers(600, 30_000, 500).astype(float), np.full(500, 36_000.0), arrival_s=arrival_s)
+    now_s = 10 * DAY_S
+    queued = tuple(PresentJob(f"q{i}", 1 + i % 4, now_s - 50 + i, limit_s=36_000.0) for i in range(30))
+    snapshot = Snapshot(now_s, (PresentJob("r", 4, now_s - 60, now_s - 60),), queued)
+    setting, options = Plain(Cluster.parse("1x4"), spec), Options(futures=6, cycle_s=0.0)
+    whole = sampled_starts(snapshot, setting, History(workload), options)
+    for stop_s in (900.0, math.inf):
+        monkeypatch.setattr(futures, "STOP_S", stop_s)
+        np.testing.assert_array_equal(sampled_starts(snapshot, setting, History(workload), options), whole)
+
+
+# --- usage of tenants
+
+
+@pytest.mark.parametrize("fair_share", ["tree", "classic"])
+def test_a_cut_run_goes_on_with_the_usage_of_its_past(fair_share):
+    """Fair shares decide the order, so a run that is cut and taken over without its usage would be another one."""
+    spec = f"slurm:fair_share_weight=1000,fair_share={fair_share},backfill=none"
+    rng = np.random.default_rng(4)
+    count = 300
+    jobs = Workload.from_columns(
+        np.sort(rng.integers(0, 40_000, count)).astype(float), rng.integers(1, 5, count),
+        rng.integers(300, 4000, count).astype(float), estimate_s=np.full(count, 4000.0),
+        attributes={"account": rng.choice(["x", "y"], count), "user": rng.choice(["a", "b", "c"], count)},
+    )  # fmt: skip
+    setting = Plain(Cluster.parse("2x4"), spec)
+    (problem,) = setting.problems(jobs)
+    instance, rules = problem.instance, make_scheduler(spec)
+    log = simulate(instance, make_scheduler(spec))
+    times = job_times(instance, log)
+    now_s = 30_123.0
+    there = times["first_start_s"] <= now_s
+    tree, leaf = instance.tenancy
+    recorded = Recorded(
+        instance.workload.jobs["arrival_s"], times["first_start_s"], np.minimum(times["finish_s"], now_s),
+        instance.workload.jobs["gpus"].astype(int),
+    )  # fmt: skip
+    usage = past_usage(rules, np.array(tree.names)[leaf[there]], Recorded(*(one[there] for one in recorded)), now_s)
+
+    def taken_over(remembers):
+        scheduler = make_scheduler(spec)
+        if remembers:
+            scheduler.remember(usage)
+        run = begin(instance, moves_of(instance, log, now_s), now_s)
+        run.run(scheduler)
+        return job_times(instance, run.log())["first_start_s"]
+
+    late = instance.workload.jobs["arrival_s"] > now_s
+    assert late.sum() > 20
+    assert (taken_over(False)[late] != times["first_start_s"][late]).any()
+    differ = taken_over(True) != times["first_start_s"]
+    assert not differ.any()
+
+
+def test_a_forecast_knows_who_has_used_much():
+    """ana has used the machine for a week; one GPU becomes free, for which she and bo wait since the same time."""
+    now_s = 8 * DAY_S
+    workload = past(np.full(7, 80_000.0), user=["ana"] * 7, arrival_s=np.arange(7) * DAY_S)
+    running = PresentJob("r", 1, now_s - 60, now_s - 60, user="cy", limit_s=90_000.0)
+    queued = tuple(PresentJob(name, 1, now_s - 10, user=name, limit_s=90_000.0) for name in ("ana", "bo"))
+    snapshot = Snapshot(now_s, (running,), queued)
+    setting, options = Plain(Cluster.parse("1x1"), "slurm:fair_share_weight=1000"), Options(2, arrivals=False)
+    starts = sampled_starts(snapshot, setting, History(workload), options)
+    assert (starts[:, 1] < starts[:, 0]).all()
+    told = {("", "ana"): 1.0, ("", "bo"): 50.0, ("", "cy"): 0.0}  # sshare says otherwise
+    starts = sampled_starts(snapshot, setting, History(workload), options, shares=told)
+    assert (starts[:, 0] < starts[:, 1]).all()
+
+
+def test_shares_of_slurm_have_the_sum_of_the_history():
+    found = by_shares(PastUsage(5.0, {"a": 30.0}, {"b": 10.0}), {"a": 1.0, "c": 3.0})
+    assert found == PastUsage(5.0, {"a": 10.0, "c": 30.0}, {})
+
+
+SSHARE = """Account|User|RawShares|NormShares|RawUsage|NormUsage|EffectvUsage|FairShare
+root|||0.000000|1500||1.000000|
+ vision||1|0.500000|1500|1.000000|1.000000|
+  vision|ana|1|0.500000|1000|0.666667|0.666667|0.250000
+  vision|bo|1|0.500000|500|0.333333|0.333333|0.500000
+"""
+
+
+def test_sshare_is_read(tmp_path):
+    (tmp_path / "sshare.txt").write_text(SSHARE)
+    assert read_sshare(tmp_path / "sshare.txt") == {("vision", "ana"): 1000.0, ("vision", "bo"): 500.0}
+    for old, new, told in (
+        ("RawUsage", "Raw", "line 1: no column rawusage"),
+        ("|1000|", "|many|", "line 4, field 'RawUsage': 'many'"),
+        ("|1000|", "|", "line 4: 7 fields where the header has 8"),
+    ):
+        (tmp_path / "bad.txt").write_text(SSHARE.replace(old, new, 1))
+        with pytest.raises(TraceError, match=told):
+            read_sshare(tmp_path / "bad.txt")
 
 
 def test_later_arrivals_of_higher_classes_delay_the_queue():
@@ -240,11 +365,25 @@ def test_calibrations_are_written_and_read(tmp_path):
 def test_coverage_is_measured_on_later_snapshots_only():
     early = Scored(0.0, 10, np.full(10, 3.0), np.full(10, -3.0))
     late = Scored(10.0, 4, np.array([0.5, 2.0, 4.0, -9.0]), np.array([-0.5, -2.0, -4.0, 9.0]))
-    found = coverage([early, late], 5.0)
+    found = coverage([early], [late], Tried(10.0, "days", 0.8))
     assert (found.fitted, found.held, found.snapshots) == (10, 4, 1)
     assert found.raw == 0.25
     assert found.calibration == Calibration(3.0, 0.0, 10)
     assert found.calibrated == 0.5
+
+
+def test_candidates_are_measured_on_blocks_that_were_left_out():
+    """Four days, each of four jobs of one score: what was left out lies inside if another day has a larger score."""
+    day = [
+        Scored(number * DAY_S, 4, np.full(4, float(score)), np.zeros(4)) for number, score in enumerate((1, 2, 3, 9))
+    ]
+    found = candidates({DAY_S: day})
+    # Of 12 jobs, groups of jobs take the score of rank ceil(0.9 x 13) = 12, which is the largest of the others.
+    assert [(one.groups, one.covered) for one in found] == [(name, 0.75) for name in GROUPS]
+    skewed = [Scored(number * DAY_S, 20, np.r_[np.full(19, 1.0), 50.0], np.zeros(20)) for number in range(4)]
+    # 57 of 60 scores are 1: 0.9 x 61/60 takes one of these; three days or snapshots, 0.9 x 4/3 > 1, take the largest.
+    assert [one.covered for one in candidates({DAY_S: skewed})] == [0.95, 1.0, 1.0, 1.0]
+    assert min(candidates({DAY_S: skewed}), key=lambda one: one.miss).groups == "jobs"
 
 
 # --- backtests
@@ -282,7 +421,7 @@ def test_intervals_cover_four_fifths_of_a_generated_log():
     run = played(log_of(10), setting)
     options = Options(futures=60, horizon_s=4 * DAY_S)
     week = 7 * DAY_S
-    found = backtest(run, setting, 2 * week, 6 * week, 10 * week, 13 * 3600.0, options)
+    found = backtest(run, setting, 2 * week, 6 * week, 10 * week, [13 * 3600.0], options)
     assert found.held > 200
     assert 0.70 <= found.calibrated <= 0.90
     assert abs(found.calibrated - 0.8) <= abs(found.raw - 0.8) + 0.05
@@ -291,7 +430,7 @@ def test_intervals_cover_four_fifths_of_a_generated_log():
 def test_backtests_need_snapshots_on_both_sides():
     run = played(log_of(1), setting := Plain(Cluster.parse("1x8"), "fifo"))
     with pytest.raises(GpuschedError, match="before the split"):
-        backtest(run, setting, 5.0, 5.0, 10.0, 1.0, Options(futures=1))
+        backtest(run, setting, 5.0, 5.0, 10.0, [1.0], Options(futures=1))
     with pytest.raises(GpuschedError, match="no job has ended"):
         run.history(0.0)
 
@@ -361,7 +500,7 @@ def test_wrong_calls_are_told(files):
     queue = f"squeue:{files / 'queue.txt'}"
     for words, text in (
         ([*base, queue], "--cluster or --twin is missing"),
-        ([*base, "kubectl:x", "--cluster", "1x8"], "give FILE.json, or squeue:FILE"),
+        ([*base, "kubectl:x", "--cluster", "1x8"], "unknown format of a snapshot 'kubectl'"),
         ([*base, queue, "--cluster", "1x8", "--policy", "nobody"], "unknown scheduler"),
         ([*base, queue, "--cluster", "1x8", "--at", "noon"], "--at 'noon'"),
     ):

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from gpusched_env.assignments import split_assignments
 from gpusched_env.errors import TraceError, unknown_name
+from gpusched_env.traces.parsing.map_files import map_of
 from gpusched_env.traces.parsing.roles import split_role
 
 # Option -> formats that it is for, and why no others
@@ -28,7 +29,8 @@ class ReadOptions:
     Parameters
     ----------
     map : role -> column of a user's own CSV; allowed for the format ``csv`` only. A text such as
-        ``arrival=submit_time,gpus=n`` is also accepted
+        ``arrival=submit_time,gpus=n`` is also accepted, and the path of a file of TOML with lines
+        ``arrival = "submit_time"``
     skip_bad_rows : True = malformed rows are skipped and the report counts them; False = the first one raises an error
     gpu_resource : name of the resource of Kubernetes that is a GPU; "" = nvidia.com/gpu; allowed for the formats
         ``kubernetes``, ``kueue`` and ``volcano`` only
@@ -94,14 +96,17 @@ OPTIONS: Final = tuple(item.name for item in fields(ReadOptions))
 
 
 def parse_map(text: str) -> dict[str, str]:
-    """Parse ``ROLE=COLUMN,ROLE=COLUMN``; an empty COLUMN means that no column has the role.
+    """Parse ``ROLE=COLUMN,ROLE=COLUMN``, or read ``FILE.toml``; an empty COLUMN means that no column has the role.
 
     Raises
     ------
-    TraceError : malformed text, or a role given twice
+    TraceError : malformed text, a role given twice, or a file that is refused by
+        :func:`gpusched_env.traces.parsing.map_files.read_map`
     """
+    if (found := map_of(text)) is not None:
+        return found
     try:
         return split_assignments(text, "ROLE=COLUMN")
     except ValueError as error:
-        remedy = "write arrival=submit_time,gpus=num_gpus,duration=run_time"
+        remedy = "write arrival=submit_time,gpus=num_gpus,duration=run_time, or FILE.toml"
         raise TraceError(f"map {text!r}: {error}; {remedy}") from None

@@ -1,24 +1,23 @@
-"""The search for the weights of an index policy, on the training windows of the study of unseen logs.
+"""The search for the weights of an index policy (extra ``tuning``).
 
-``python -m gpusched_env.agents.index_policy.search LOGS --seed 0`` finds those of the agent that ships (extra
-``tuning``).
+``python -m gpusched_env.agents.index_policy.search LOGS --seed 0`` searches on the training windows of the study of
+unseen logs, and finds the agent ``general``. With ``--scenario NAME`` instead of LOGS, it searches on the first
+training seeds of a scenario.
 """
 
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.agents.cma import cma_es
 from gpusched_env.agents.index_policy.rule import INPUTS, TERMS, IndexRule
 from gpusched_env.agents.index_policy.scheduler import IndexPolicy
-from gpusched_env.agents.unseen_logs.windows import TRAINING, Window, list_windows
+from gpusched_env.agents.rule_search import Settings, search, training_problems
+from gpusched_env.agents.unseen_logs.windows import TRAINING, list_windows
 from gpusched_env.instance import Instance
 from gpusched_env.portable import arrays
 from gpusched_env.portable.elementary import log
@@ -26,7 +25,6 @@ from gpusched_env.simulator import Simulation
 
 LARGEST: Final = 32  # nodes of the largest cluster of the search
 TAIL_WEIGHT: Final = 0.15  # weight of the logarithm of the 99th percentile of JCT, relative to that of the mean
-REPORT: Final = 10  # generations between two scores on all windows
 # What the search begins at, in units in which a step of 1 changes the schedule about equally: queues near the bounds
 # that Optuna found for Tiresias, arrival order within each, and similar jobs ahead of unknown ones.
 START: Final[Mapping[str, tuple[float, ...]]] = {
@@ -40,28 +38,6 @@ START: Final[Mapping[str, tuple[float, ...]]] = {
     "links_factor": (2.5,),
     "move_factor": (-1.0,),
 }
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Settings of a search.
-
-    Parameters
-    ----------
-    seed : of the first hidden weights, the samples, and the windows of each generation
-    generations : number of generations
-    population : rules tried in a generation
-    batch : windows on which each of them is played
-    sigma : standard deviation of the samples of the first generation
-    hidden : number of hidden units; 0 = a linear rule, with bounds of attained service
-    """
-
-    seed: int = 0
-    generations: int = 40
-    population: int = 18
-    batch: int = 16
-    sigma: float = 0.12
-    hidden: int = 8
 
 
 def start_vector(seed: int, hidden: int) -> np.ndarray:
@@ -116,54 +92,39 @@ def log_jct(rule: IndexRule, instance: Instance) -> tuple[float, float]:
 
 
 def score(rule: IndexRule, instances: Sequence[Instance]) -> float:
-    """Return what the search makes small: a mean over windows, so ratios between rules count equally in each."""
+    """Return what the search makes small: a mean over problems, so ratios between rules count equally in each."""
     means, tails = np.array([log_jct(rule, instance) for instance in instances]).T
     return arrays.mean(means) + TAIL_WEIGHT * arrays.mean(tails)
-
-
-def search(problems: Mapping[Window, Instance], settings: Settings) -> tuple[IndexRule, dict[str, Any]]:
-    """Search by CMA-ES; return the best of the means of the distribution, and what was spent.
-
-    Raises
-    ------
-    GpuschedError : the package cmaes is not installed
-    """
-    windows, begun, jobs = list(problems), time.process_time(), 0
-    rng = np.random.default_rng(settings.seed)
-    start = start_vector(settings.seed, settings.hidden)
-    optimiser = cma_es(start, settings.sigma, settings.population, settings.seed)
-    best, best_score = optimiser.mean, np.inf
-    for generation in range(1, settings.generations + 1):
-        chosen = [windows[i] for i in rng.permutation(len(windows))[: settings.batch]]
-        vectors = [optimiser.ask() for _ in range(settings.population)]
-        # The same windows for all, so that scores differ by the rules alone.
-        instances = [problems[window] for window in chosen]
-        optimiser.tell([(vector, score(rule_of(vector), instances)) for vector in vectors])
-        jobs += settings.population * sum(window.jobs for window in chosen)
-        if generation % REPORT == 0 or generation == settings.generations:
-            now = score(rule_of(optimiser.mean), list(problems.values()))
-            jobs += sum(window.jobs for window in windows)
-            if now < best_score:
-                best, best_score = optimiser.mean.copy(), now
-            print(f"seed {settings.seed}, generation {generation}: {now:.4f} (best {best_score:.4f})", flush=True)
-    spent = {"simulated_jobs": jobs, "cpu_hours": round((time.process_time() - begun) / 3600, 2)}
-    return rule_of(best), {"score": round(best_score, 4), **spent}
 
 
 def main() -> None:
     """Search, and save the rule."""
     parser = argparse.ArgumentParser(description="Search the weights of an index policy.")
-    parser.add_argument("logs", type=Path, help="folder of the logs")
+    parser.add_argument("logs", type=Path, nargs="?", help="folder of the logs")
+    parser.add_argument("--scenario", help="instead of logs: search on training seeds of this scenario")
+    parser.add_argument("--problems", type=int, default=32, help="number of these seeds (default 32)")
+    parser.add_argument("--batch", type=int, default=16, help="problems of a generation (default 16)")
     parser.add_argument("--seed", type=int, default=0, help="seed of the search (default 0)")
     parser.add_argument("--generations", type=int, default=40, help="number of generations (default 40)")
     parser.add_argument("--hidden", type=int, default=8, help="hidden units (default 8); 0 = a linear rule")
     parser.add_argument("--output", type=Path, default=Path("index_policy.npz"), help="file to write")
     options = parser.parse_args()
-    windows = [window for window in list_windows(TRAINING) if window.nodes <= LARGEST]
-    settings = Settings(options.seed, options.generations, hidden=options.hidden)
-    rule, about = search({window: window.instance(options.logs) for window in windows}, settings)
-    rule.save(options.output, {"windows": len(windows), "settings": vars(settings), **about})
-    print(f"saved {options.output}: {about}")
+    if (options.logs is None) == (options.scenario is None):
+        parser.error("give either LOGS, a folder, or --scenario NAME")
+    settings = Settings(options.seed, options.generations, batch=options.batch)
+    about: dict[str, Any]
+    if options.scenario:
+        problems = training_problems(options.scenario, options.problems)
+        about = {"scenario": options.scenario, "problems": len(problems)}
+    else:
+        windows = [window for window in list_windows(TRAINING) if window.nodes <= LARGEST]
+        problems = [window.instance(options.logs) for window in windows]
+        about = {"windows": len(windows)}
+    start = start_vector(options.seed, options.hidden)
+    best, spent = search(start, lambda vector, chosen: score(rule_of(vector), chosen), problems, settings)
+    about["settings"] = vars(settings) | {"hidden": options.hidden}
+    rule_of(best).save(options.output, about | spent)
+    print(f"saved {options.output}: {spent}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The rivals of the study: every baseline that reads no run times, tuned on the training windows.
 
 ``rivals.json`` has the parameters that were found. ``python -m gpusched_env.agents.unseen_logs.rivals LOGS`` finds them
-again (extra ``tuning``).
+again (extra ``tuning``). With ``--scenario NAME`` instead of LOGS, rivals are tuned on training seeds of a scenario.
 """
 
 from __future__ import annotations
@@ -9,14 +9,15 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
+from gpusched_env.agents.rule_search import training_problems
 from gpusched_env.agents.search import optuna_library
-from gpusched_env.agents.unseen_logs.windows import TRAINING, Window, list_windows
+from gpusched_env.agents.unseen_logs.windows import TRAINING, list_windows
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.files import whole
 from gpusched_env.instance import Instance
@@ -117,10 +118,10 @@ def spec_of(rival: Rival, values: Mapping[str, Any]) -> str:
     return f"{rival.name}:{parameters}" if parameters else rival.name
 
 
-def tune(rival: Rival, problems: Mapping[Window, Instance]) -> dict[str, Any]:
+def tune(rival: Rival, problems: Sequence[Instance]) -> dict[str, Any]:
     """Try settings of a rival; return the best spec, its score, and the numbers of settings and of simulated jobs.
 
-    The score is the mean logarithm of the mean JCT [s] over the windows.
+    The score is the mean logarithm of the mean JCT [s] over the problems.
     """
     optuna = optuna_library()
     jobs = 0
@@ -129,8 +130,8 @@ def tune(rival: Rival, problems: Mapping[Window, Instance]) -> dict[str, Any]:
     def score(spec: str) -> float:
         nonlocal jobs
         if spec not in found:
-            jobs += sum(window.jobs for window in problems)
-            found[spec] = mean([log(mean_jct_s(spec, instance)) for instance in problems.values()])
+            jobs += sum(len(instance.workload) for instance in problems)
+            found[spec] = mean([log(mean_jct_s(spec, instance)) for instance in problems])
         return found[spec]
 
     def objective(trial: Any) -> float:
@@ -158,20 +159,30 @@ def tune(rival: Rival, problems: Mapping[Window, Instance]) -> dict[str, Any]:
 def main() -> None:
     """Write ``rivals.json``."""
     parser = argparse.ArgumentParser(description="Tune the rivals again.")
-    parser.add_argument("logs", type=Path, help="folder of the logs")
+    parser.add_argument("logs", type=Path, nargs="?", help="folder of the logs")
+    parser.add_argument("--scenario", help="instead of logs: tune on training seeds of this scenario")
+    parser.add_argument("--problems", type=int, default=12, help="number of these seeds (default 12)")
     parser.add_argument("--only", nargs="*", help="names of rivals; the others keep their entries")
-    parser.add_argument("--output", type=Path, default=Path(str(resources.files(__package__))) / "rivals.json")
+    parser.add_argument("--trials", type=int, help="trials of a rival at most")
+    parser.add_argument("--output", type=Path, help="file to write; for logs rivals.json of the package")
     options = parser.parse_args()
-    windows = [window for window in list_windows(TRAINING) if window.nodes <= LARGEST_TUNED][::2]
-    problems = {window: window.instance(options.logs) for window in windows}
-    known = json.loads(options.output.read_text(encoding="utf-8")) if options.output.is_file() else {}
+    if (options.logs is None) == (options.scenario is None) or (options.scenario and options.output is None):
+        parser.error("give either LOGS, a folder, or --scenario NAME and --output FILE")
+    output: Path = options.output or Path(str(resources.files(__package__))) / "rivals.json"
+    if options.scenario:
+        problems = training_problems(options.scenario, options.problems)
+    else:
+        windows = [window for window in list_windows(TRAINING) if window.nodes <= LARGEST_TUNED][::2]
+        problems = [window.instance(options.logs) for window in windows]
+    known = json.loads(output.read_text(encoding="utf-8")) if output.is_file() else {}
     for rival in RIVALS:
         if options.only and rival.name not in options.only:
             continue
         begun = time.process_time()
-        known[rival.name] = tune(rival, problems)
+        fewer = replace(rival, trials=min(rival.trials, options.trials or rival.trials))
+        known[rival.name] = tune(fewer, problems)
         print(rival.name, known[rival.name], f"{time.process_time() - begun:.0f} CPU s", flush=True)
-        with whole(options.output) as partial:
+        with whole(output) as partial:
             partial.write_text(json.dumps(known, indent=2) + "\n", encoding="utf-8")
 
 

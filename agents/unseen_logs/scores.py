@@ -8,12 +8,12 @@ from typing import Final
 import msgspec
 import numpy as np
 
+from gpusched_env.agents.intervals import ratio_over_agents
 from gpusched_env.agents.unseen_logs.windows import LOGS, Window
 from gpusched_env.instance import Instance
 from gpusched_env.portable import arrays
 from gpusched_env.simulator import Scheduler, Simulation
 
-RESAMPLES: Final = 2_000
 _TAIL: Final = 0.99
 
 
@@ -79,16 +79,7 @@ def ratio(
 
     Notes
     -----
-    Bootstrap over both: each resample draws agents and windows with replacement. All agents play the same windows.
+    The interval is that of :func:`ratio_over_agents`.
     """
     mine = np.array([[getattr(agent[window], field) for window in windows] for agent in agents])
-    logs = arrays.log(mine / np.array([getattr(rival[window], field) for window in windows]))
-    rng = np.random.default_rng(0)
-    count, length = logs.shape
-    means = [
-        logs[np.ix_(rng.integers(count, size=count), rng.integers(length, size=length))].mean()
-        for _ in range(RESAMPLES)
-    ]
-    low, high = np.quantile(means, (0.025, 0.975))
-    middle, low, high = arrays.exp(np.array([logs.mean(), low, high])).tolist()
-    return middle, low, high
+    return ratio_over_agents(mine / np.array([getattr(rival[window], field) for window in windows]))

@@ -76,12 +76,13 @@ def able_nodes(view: ClusterView, jobs: list[int]) -> dict[int, np.ndarray]:
     return {job: able[i][nodes["first_gpu"]] for i, job in enumerate(jobs)}
 
 
-def reallocate(view: ClusterView, wanted: Counts) -> Iterable[Decision]:
+def reallocate(view: ClusterView, wanted: Counts, changed: Iterable[int] | None = None) -> Iterable[Decision]:
     """Yield decisions after which each job holds the wanted number of GPUs of each node.
 
     Parameters
     ----------
     wanted : job -> int64 [N]; running jobs that are not listed are preempted, gangs in a checkpoint excepted
+    changed : the listed jobs that may hold other GPUs than wanted, in order; None = all
 
     Notes
     -----
@@ -92,7 +93,11 @@ def reallocate(view: ClusterView, wanted: Counts) -> Iterable[Decision]:
     held = held_counts(view)
     ending = set(view.running[view.checkpointing].tolist())
     yield from (Preempt(job) for job in held if job not in wanted and job not in ending)
-    todo = [job for job in wanted if job not in ending and not _same(held.get(job), wanted[job])]
+    todo = [
+        job
+        for job in (wanted if changed is None else changed)
+        if job not in ending and not _same(held.get(job), wanted[job])
+    ]
     while todo:
         holders, node_of_gpu = view.holders, view.cluster.node_of_gpu
         fitting = next((job for job in todo if _fits(holders, node_of_gpu, job, wanted[job])), None)

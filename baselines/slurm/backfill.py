@@ -7,17 +7,18 @@ import math
 from gpusched_env.baselines.slurm.cells import (
     add_end,
     begin_cells,
+    failed_gpus,
     first_room_in_cells,
     place_parts,
     share_out,
     sum_cells,
     take_parts,
 )
-from gpusched_env.baselines.slurm.profile import first_room, measure, slot_after, slot_of, take_room
+from gpusched_env.baselines.slurm.profile import add_up, first_room, has_room, slot_after, slot_of, take_room
 from gpusched_env.baselines.slurm.queue import remove
 from gpusched_env.baselines.slurm.state import CONSERVATIVE, SlurmState
 from gpusched_env.baselines.slurm.usage import add_held, is_over
-from gpusched_env.core.handle import kernel
+from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.placement.placing import fits
 from gpusched_env.core.state import ACTIVE, Run
 
@@ -37,7 +38,10 @@ def begin_cycle(sim: Run, plan: SlurmState) -> None:
     for p in range(len(plan.planned)):
         plan.planned[p] = 0
     m["cycle_s"] = w["clock_s"]
-    m["last"] = last_candidate(sim, plan)
+    m["last"] = m["end"] - 1
+    if m["capped"] == 0 and m["tenant_tests"] == 0:  # otherwise some entries do not count as tests
+        m["last"] = min(m["last"], m["begin"] + m["tests"] - 1)
+    drop_large(sim, plan)
     if m["last"] < m["begin"]:
         plan.planned_s[plan.order[m["begin"]]] = math.inf
         return
@@ -48,6 +52,8 @@ def begin_cycle(sim: Run, plan: SlurmState) -> None:
     plan.free[0] = w["free_gpus"]
     if m["divided"]:
         begin_cells(sim, plan)
+    elif w["closings"] > 0:
+        plan.free[0] -= failed_gpus(sim)
     for i in range(w["running"]):
         r = sim.replicas[sim.running[i]]
         if r["phase"] == ACTIVE:
@@ -60,9 +66,7 @@ def begin_cycle(sim: Run, plan: SlurmState) -> None:
                 plan.free[slot] += r["gpus"]
                 if m["divided"]:
                     add_end(sim, plan, sim.running[i], slot)
-    for i in range(1, slots):
-        plan.free[i] += plan.free[i - 1]
-    measure(plan)
+    add_up(plan)
     if m["divided"]:
         sum_cells(plan)
     for t in range(len(plan.tests)):
@@ -70,18 +74,49 @@ def begin_cycle(sim: Run, plan: SlurmState) -> None:
 
 
 @kernel
-def last_candidate(sim: Run, plan: SlurmState) -> int:
-    """Return the last entry of the queue that a cycle tests and whose gang is not larger than the free GPUs.
+def drop_large(sim: Run, plan: SlurmState) -> None:
+    """Move ``last`` back to the last entry whose gang is not larger than the free GPUs; note how long it runs.
 
-    Later entries cannot start, so the cycle ends there. If there is none, the result is the entry before the queue.
+    Later entries cannot start, so the cycle ends there. If there is none, ``last`` is the entry before the queue.
     """
     m = plan.memory
-    at = m["end"] - 1
-    if m["capped"] == 0 and m["tenant_tests"] == 0:  # otherwise some entries do not count as tests
-        at = min(at, m["begin"] + m["tests"] - 1)
-    while at >= m["begin"] and sim.jobs[plan.order[at]]["gpus"] > sim.world["free_gpus"]:
-        at -= 1
-    return at
+    while m["last"] >= m["at"] and sim.jobs[plan.order[m["last"]]]["gpus"] > sim.world["free_gpus"]:
+        m["last"] -= 1
+    if m["last"] >= m["at"]:
+        m["last_slots"] = slots_now(sim, plan, time_left_s(sim, plan, plan.order[m["last"]]))
+
+
+@kernel
+def drop_blocked(sim: Run, plan: SlurmState, begin: int, end: int) -> None:
+    """After a plan of the slots [begin, end), move ``last`` back to the last entry that may still start now.
+
+    Plans only take GPUs, so an entry that does not fit now cannot start in this cycle, and plans behind the last entry
+    that can start have no effect. In a long queue, nine of ten tests are left out.
+    """
+    m = plan.memory
+    while m["last"] > m["at"]:
+        gang = sim.jobs[plan.order[m["last"]]]["gpus"]
+        if begin >= m["last_slots"] or has_room(plan, begin, min(end, m["last_slots"]), gang):
+            return
+        begin = 0  # the entries before this one have not been looked at
+        m["last"] -= 1
+        drop_large(sim, plan)
+        end = len(plan.free)
+
+
+@helper
+def time_left_s(sim: Run, plan: SlurmState, row: int) -> float:
+    """Return the time that a job may still run by its limit, at most that of the window [s]."""
+    window_s = len(plan.free) * plan.memory["slot_s"]
+    return min(max(plan.limit_s[row] - sim.jobs[row]["service_s"], 0.0), window_s)
+
+
+@helper
+def slots_now(sim: Run, plan: SlurmState, left_s: float) -> int:
+    """Return the number of slots that a job takes if it starts now and runs for so long."""
+    now_s = sim.world["clock_s"]
+    slot_s = plan.memory["slot_s"]
+    return max(slot_after(now_s + left_s, slot_s) - slot_of(now_s, slot_s), 1)
 
 
 @kernel
@@ -95,7 +130,6 @@ def fill_next(sim: Run, plan: SlurmState) -> int:
     now_s = w["clock_s"]
     slot_s = m["slot_s"]
     base = slot_of(now_s, slot_s)
-    slots = len(plan.free)
     while m["at"] <= m["last"] and m["tested"] < m["tests"] and w["free_gpus"] > 0:
         if m["cycle_starts"] > 0 and m["started"] >= m["cycle_starts"]:
             return -1
@@ -108,8 +142,8 @@ def fill_next(sim: Run, plan: SlurmState) -> int:
             continue
         m["tested"] += 1
         plan.tests[tenant] += 1
-        left_s = min(max(plan.limit_s[row] - sim.jobs[row]["service_s"], 0.0), slots * slot_s)
-        length_now = max(slot_after(now_s + left_s, slot_s) - base, 1)
+        left_s = time_left_s(sim, plan, row)
+        length_now = slots_now(sim, plan, left_s)
         length = max(math.ceil(left_s / slot_s), 1)
         if m["divided"]:
             begin = first_room_in_cells(sim, plan, row, 0, length_now, length)
@@ -122,7 +156,7 @@ def fill_next(sim: Run, plan: SlurmState) -> int:
             else:
                 found = fits(sim, sim.jobs[row]["job_class"], gang, m["rule"])
             if found:
-                take_plan(plan, 0, length_now, gang)
+                take_plan(sim, plan, 0, length_now, gang)
                 m["started"] += 1
                 plan.planned_s[row] = now_s
                 leave_queue(plan, m["at"], row, gang)
@@ -140,19 +174,20 @@ def fill_next(sim: Run, plan: SlurmState) -> int:
             if (m["backfill"] == CONSERVATIVE or first) and -plan.ranks[row] >= m["least_reserve"]:
                 if m["divided"]:
                     share_out(plan, gang)
-                take_plan(plan, begin, begin + length, gang)
+                take_plan(sim, plan, begin, begin + length, gang)
                 plan.planned[plan.partition[row]] += 1
         m["at"] += 1
     return -1
 
 
 @kernel
-def take_plan(plan: SlurmState, begin: int, end: int, gang: int) -> None:
+def take_plan(sim: Run, plan: SlurmState, begin: int, end: int, gang: int) -> None:
     """Take the GPUs of a gang from slot ``begin`` until before slot ``end``; with partitions, those of ``parts``."""
     if plan.memory["divided"]:
         take_parts(plan, begin, end)
     else:
         take_room(plan, begin, end, gang)
+        drop_blocked(sim, plan, begin, end)
 
 
 @kernel

@@ -31,6 +31,16 @@ def count_free(sim: Run, plan: SlurmState) -> None:
 
 
 @kernel(lazy=True)
+def failed_gpus(sim: Run) -> int:
+    """Count the free GPUs of nodes that are closed, if all jobs may use the same nodes."""
+    count = 0
+    for node in range(sim.world["nodes"]):
+        if sim.closed[0, node] > 0:
+            count += sim.free[node]
+    return count
+
+
+@kernel(lazy=True)
 def begin_cells(sim: Run, plan: SlurmState) -> None:
     """Begin the profiles with the GPUs that are free now, and write the slots in which reservations close nodes."""
     count_free(sim, plan)

@@ -28,10 +28,15 @@ def slot_after(time_s: float, slot_s: float) -> int:
 
 
 @kernel
-def measure(plan: SlurmState) -> None:
-    """Note the fewest free GPUs of each block of slots."""
+def add_up(plan: SlurmState) -> None:
+    """Turn the GPUs that become free in each slot into those that are free; their number only grows."""
+    free = plan.free
+    total = 0
+    for at in range(len(free)):
+        total += free[at]
+        free[at] = total
     for block in range(len(plan.least)):
-        measure_block(plan, block)
+        plan.least[block] = free[block * BLOCK]
 
 
 @kernel
@@ -69,6 +74,21 @@ def first_room(plan: SlurmState, begin: int, gang: int, length_now: int, length:
         begin = at + 1
         known = max(end, begin)
     return -1
+
+
+@kernel
+def has_room(plan: SlurmState, begin: int, end: int, gang: int) -> bool:
+    """Return whether ``gang`` GPUs are free in all slots from ``begin`` until before ``end``."""
+    at = begin
+    end = min(end, len(plan.free))
+    while at < end:
+        if at % BLOCK == 0 and at + BLOCK <= end and plan.least[at // BLOCK] >= gang:
+            at += BLOCK
+        elif plan.free[at] >= gang:
+            at += 1
+        else:
+            return False
+    return True
 
 
 @kernel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from gpusched_env.baselines.loop_kernels import PAUSED
 from gpusched_env.baselines.slurm import passes as slurm_passes
 from gpusched_env.baselines.slurm import priority
 from gpusched_env.baselines.slurm.fair_share import FairTree, decay
+from gpusched_env.baselines.slurm.past_usage import PastUsage
 from gpusched_env.baselines.slurm.profile import BLOCK
 from gpusched_env.baselines.slurm.state import CONSERVATIVE, EASY, NONE, RULES_DTYPE, SlurmState
 from gpusched_env.core import events
@@ -25,6 +26,7 @@ from gpusched_env.tenants import PRIORITY
 if TYPE_CHECKING:
     from gpusched_env.baselines.slurm.scheduler import Slurm
 
+NEVER_S: Final = 1e15  # [s] when unplanned reservations begin, as far as plans know
 BACKFILL = {"none": NONE, "easy": EASY, "conservative": CONSERVATIVE}
 
 
@@ -35,11 +37,12 @@ class SlurmRun:
     ----------
     instance : the problem instance
     rules : the scheduler
+    past : usage of tenants before the run was taken over; None = nobody has used anything
     """
 
-    def __init__(self, instance: Instance, rules: Slurm) -> None:
+    def __init__(self, instance: Instance, rules: Slurm, past: PastUsage | None = None) -> None:
         self._rules = rules
-        self._divided = instance.node_sets is not None
+        self._divided = is_divided(instance)
         self.tree, of_job = instance.tenancy
         self._shares = FairTree(self.tree.parent, self.tree.weight)
         jobs, tenants = len(instance.workload), len(self.tree.names)
@@ -79,7 +82,17 @@ class SlurmRun:
             tests=tests,
         )
         self._fill()
+        if past is not None:
+            self._remember(past)
         self.compute_factors()
+
+    def _remember(self, past: PastUsage) -> None:
+        """Begin with the usage of the past; counting goes on at the moment of the takeover."""
+        self.memory["period"] = math.floor(past.time_s / self._rules.calc_period_s)
+        self.memory["time_s"] = past.time_s
+        for row, name in enumerate(self.tree.names):
+            self.state.usage[row] = past.usage.get(name, 0.0)
+            self.state.recent[row] = past.recent.get(name, 0.0)
 
     def _fill(self) -> None:
         m, rules = self.memory, self._rules
@@ -175,6 +188,18 @@ def limits_s(instance: Instance, source: str, default_s: float) -> np.ndarray:
     return instance.iterations * slowest
 
 
+def is_divided(instance: Instance) -> bool:
+    """Return whether passes must distinguish nodes: there are partitions or planned reservations.
+
+    If nodes only fail, they are closed to everybody, and placement rules know that.
+    """
+    sets = instance.node_sets
+    if sets is None:
+        return False
+    only_faults = len(sets.planned) > 0 and not sets.planned.any()
+    return not (only_faults and len(sets.partitions) == 1 and bool(sets.belongs.all()))
+
+
 def cells_of(instance: Instance, slots: int) -> dict[str, np.ndarray]:
     """Return the arrays of SlurmState about cells; they have no entries without partitions and reservations."""
     sets = instance.node_sets
@@ -183,8 +208,9 @@ def cells_of(instance: Instance, slots: int) -> dict[str, np.ndarray]:
         closes_s = opens_s = np.zeros(0)
         types = np.zeros(0, np.int32)
     else:
-        belongs, reserved = sets.belongs, sets.reserved
-        closes_s, opens_s = sets.closes_s(instance.semantics), sets.end_s
+        belongs, reserved = sets.belongs, sets.reserved & sets.planned[:, None]
+        closes_s = np.where(sets.planned, sets.closes_s(instance.semantics), NEVER_S)
+        opens_s = np.where(sets.planned, sets.end_s, NEVER_S)
         types = instance.cluster.nodes["gpu_type"]
     marks = np.concatenate([belongs, reserved, types[None]])
     _, first, cell_of = np.unique(marks, axis=1, return_index=True, return_inverse=True)

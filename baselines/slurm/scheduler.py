@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gpusched_env.baselines.slurm import passes as slurm_passes
+from gpusched_env.baselines.slurm.past_usage import PastUsage
 from gpusched_env.baselines.slurm.priority import SIZE_FACTORS
 from gpusched_env.baselines.slurm.run import BACKFILL, SlurmLoop, SlurmRun
 from gpusched_env.baselines.slurm.state import PREEMPT, SHARES, START
@@ -149,21 +150,26 @@ class Slurm(Scheduler):
         if shares_by(self.placement):
             raise SchedulerError(f"slurm: placement {self.placement!r} shares GPUs; choose a rule that does not")
         self.clairvoyant = self.limits == "oracle"
+        self._past: PastUsage | None = None
 
     @property
     def name(self) -> str:
         """Name in tables."""
         return "slurm"
 
+    def remember(self, past: PastUsage) -> None:
+        """Begin runs with this usage of tenants, for a run that is taken over (:func:`simulator.begin`)."""
+        self._past = past
+
     def reset(self, view: ClusterView) -> None:
-        """Begin with an empty queue and without usage."""
-        self._run = SlurmRun(view.simulation.instance, self)
+        """Begin with an empty queue, and with the usage of the past if there is one."""
+        self._run = SlurmRun(view.simulation.instance, self, self._past)
 
     def player(self, simulation: Simulation) -> SlurmLoop | None:
         """Return the compiled loop."""
         if type(self) is not Slurm:
             return None
-        return SlurmLoop(simulation, SlurmRun(simulation.instance, self))
+        return SlurmLoop(simulation, SlurmRun(simulation.instance, self, self._past))
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         """Play the main pass and a backfill cycle."""

@@ -50,7 +50,8 @@ RULES_DTYPE: Final = np.dtype(
         ("end", "<i8"),  # entry after the last one in use
         ("seen", "<i8"),  # jobs that have been put into the queue
         ("starts", "<i8"),  # starts of gangs that the queue knows of
-        ("last", "<i8"),  # last entry of ``order`` that the cycle looks at
+        ("last", "<i8"),  # last entry of ``order`` that may start in the cycle
+        ("last_slots", "<i8"),  # slots that its job takes if it starts now
         ("at", "<i8"),  # next entry of ``order`` that a pass looks at
         ("tested", "<i8"),  # jobs that the pass has looked at
         ("started", "<i8"),  # jobs that the cycle has started

@@ -31,6 +31,7 @@ MORE = {
     "hadar": ("hadar", "Hadar and HadarE"),
     "slurm": ("slurm", "Slurm: priority, fair share, backfill"),
     "kueue": ("kueue", "Kueue, DRF and YARN's queues"),
+    "themis": ("themis", "Themis: auctions for finish-time fairness"),
 }
 
 

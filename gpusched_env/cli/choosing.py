@@ -32,8 +32,9 @@ MapOption = Annotated[
     str | None,
     _option(
         "--map",
-        "ROLE=COLUMN,...",
-        "Roles of the columns of csv:PATH if their names do not tell them: arrival=submit_time,duration_min=wall.",
+        "ROLE=COLUMN,...|FILE.toml",
+        "Roles of the columns of csv:PATH if their names do not tell them: arrival=submit_time,duration_min=wall, or a "
+        "file that gpusched traces map wrote.",
     ),
 ]
 SkipBadRowsOption = Annotated[

@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from gpusched_env.cli.choosing import GpuResourceOption, MapOption, SkipBadRowsOption, read_options
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,7 +47,12 @@ SeedOption = Annotated[int, typer.Option(help="Seed of all draws.", min=0)]
 
 def forecast(
     snapshot: Annotated[
-        str, typer.Option("--snapshot", help="Running and queued jobs: FILE.json, or squeue:FILE.", metavar="SOURCE")
+        str,
+        typer.Option(
+            "--snapshot",
+            help="Running and queued jobs: FILE.json, squeue:FILE, kueue:FILE, kubernetes:FILE or volcano:FILE.",
+            metavar="SOURCE",
+        ),
     ],
     history: Annotated[
         str, typer.Option("--history", help="Log of jobs that have ended, FORMAT:PATH.", metavar="SOURCE")
@@ -57,18 +64,25 @@ def forecast(
         Path | None,
         typer.Option(help="Widths of the intervals, as gpusched twin calibration wrote them.", metavar="FILE"),
     ] = None,
+    usage: Annotated[
+        Path | None,
+        typer.Option(help="What sshare printed: usage for fair shares; else that of the history.", metavar="FILE"),
+    ] = None,
     futures: FuturesOption = 1000,
     horizon: HorizonOption = 7.0,
     arrivals: ArrivalsOption = True,
+    mapping: MapOption = None,
+    gpu_resource: GpuResourceOption = None,
+    skip_bad_rows: SkipBadRowsOption = False,
     at: Annotated[
         str | None,
-        typer.Option(help="When squeue ran, if no running job tells it.", metavar="YYYY-MM-DDTHH:MM:SS"),
+        typer.Option(help="When the snapshot was written, if it does not tell it.", metavar="YYYY-MM-DDTHH:MM:SS"),
     ] = None,
     gpus_per_node: Annotated[
         int, typer.Option(help="GPUs per node of jobs for which squeue prints no TRES; 0 = leave them out.", min=0)
     ] = 0,
     output: Annotated[Path | None, typer.Option(help="Write all forecasts to this CSV.", metavar="FILE")] = None,
-    cycle: CycleOption = 120.0,
+    cycle: CycleOption = 0.0,
     threads: ThreadsOption = 2,
     seed: SeedOption = 0,
 ) -> None:
@@ -76,16 +90,21 @@ def forecast(
 
     Example: gpusched twin forecast --snapshot now.json --history slurm:jobs.txt --twin twin.json
     """
+    from gpusched_env.traces.kubernetes.objects import GPU_RESOURCE
     from gpusched_env.twin.futures import Options, sampled_starts
+    from gpusched_env.twin.present import named_by, snapshot_of
     from gpusched_env.twin.quantiles import Calibration, Quantiles, read_calibration
+    from gpusched_env.twin.usage import read_sshare
 
     setting = _setting(twin, cluster, policy)
-    present = _snapshot(snapshot, at, gpus_per_node)
+    present = snapshot_of(snapshot, at, gpus_per_node, gpu_resource or GPU_RESOURCE, skip_bad_rows)
+    if cluster is not None:
+        present = named_by(cluster, present)
     print(present.describe())
-    past = _history(history, present.time_s)
+    past = _history(history, present.time_s, read_options(mapping, skip_bad_rows, None, gpu_resource))
     widths = Calibration() if calibration is None else read_calibration(calibration)
     options = Options(futures, seed, horizon * DAY_S, arrivals, cycle, threads)
-    starts = sampled_starts(present, setting, past, options)
+    starts = sampled_starts(present, setting, past, options, shares=None if usage is None else read_sshare(usage))
     _tell(present, Quantiles.of(starts), starts, widths, output)
     if calibration is None:
         print("note: the intervals are as sampled; gpusched twin calibration finds how wide they must be")
@@ -98,8 +117,10 @@ def calibration(
     policy: PolicyOption = None,
     first: Annotated[int, typer.Option(help="Weeks of history before the first forecast.", min=1)] = 4,
     fit: Annotated[int, typer.Option(help="Weeks of forecasts from which the widths are found.", min=1)] = 3,
-    held: Annotated[int, typer.Option(help="Weeks held back, on which the coverage is measured.", min=1)] = 3,
-    every: Annotated[float, typer.Option(help="Time between forecasts [h].", min=0.1)] = 7.0,
+    held: Annotated[int, typer.Option(help="Weeks held back, on which the coverage is measured once.", min=1)] = 3,
+    every: Annotated[
+        str, typer.Option(help="Times between forecasts [h], by commas, of which one is chosen.", metavar="HOURS")
+    ] = "7,13",
     draw_limits: Annotated[
         bool, typer.Option("--draw-limits", help="Draw time limits as users give them, for a log without limits.")
     ] = False,
@@ -107,7 +128,7 @@ def calibration(
     futures: FuturesOption = 100,
     horizon: HorizonOption = 7.0,
     arrivals: ArrivalsOption = True,
-    cycle: CycleOption = 120.0,
+    cycle: CycleOption = 0.0,
     threads: ThreadsOption = 2,
     seed: SeedOption = 0,
 ) -> None:
@@ -129,6 +150,7 @@ def calibration(
     if draw_limits:
         workload = with_limits(workload, seed)
     _need_limits(workload)
+    steps_s = _steps_s(every)
     options = Options(futures, seed, horizon * DAY_S, arrivals, cycle, threads)
     run = played(workload, setting)
 
@@ -137,12 +159,17 @@ def calibration(
 
     begin_s = first * WEEK_S
     split_s, end_s = begin_s + fit * WEEK_S, begin_s + (fit + held) * WEEK_S
-    found = backtest(run, setting, begin_s, split_s, end_s, every * HOUR_S, options, tell)
+    found = backtest(run, setting, begin_s, split_s, end_s, steps_s, options, tell)
     if not found.fitted or not found.held:
         last = float(workload.jobs["arrival_s"].max()) / WEEK_S
         raise GpuschedError(
             f"{log}: {found.fitted:,} queued jobs in the weeks of --fit and {found.held:,} in those of --held, and "
             f"both need some. Jobs arrive for {last:.1f} weeks: choose --first, --fit, --held and --every to suit"
+        )
+    for one in found.tried:
+        print(
+            f"{'chosen' if one == found.chosen else 'tried'}: a forecast every {one.every_s / HOUR_S:g} h, groups of "
+            f"{one.groups}: {one.covered:.1%} of the weeks of --fit, each left out once"
         )
     print(
         f"80 % intervals on {found.held:,} jobs of {found.snapshots} held-back snapshots: cover {found.raw:.1%} as "
@@ -169,38 +196,15 @@ def _setting(twin: Path | None, cluster: str | None, policy: str | None) -> Sett
     if twin is not None:
         if cluster is not None:
             raise GpuschedError("--cluster: the twin has machines; leave out one of --twin and --cluster")
-        found = read_twin(twin)
+        found = read_twin(twin).without_outages()
         return found if policy is None else dataclasses.replace(found, scheduler=policy)
     if cluster is None:
         raise GpuschedError("--cluster or --twin is missing: forecasts need machines, such as --cluster 250x8")
     return Plain(chosen_cluster(cluster)[0], policy or "slurm")
 
 
-def _snapshot(source: str, at: str | None, gpus_per_node: int) -> Snapshot:
-    """Read the snapshot."""
-    from datetime import datetime
-
-    from gpusched_env.errors import GpuschedError
-    from gpusched_env.traces.parsing.columns import since_epoch
-    from gpusched_env.twin.snapshot import read_snapshot
-    from gpusched_env.twin.squeue import read_squeue
-
-    kind, colon, path = source.partition(":")
-    if not colon or kind != "squeue":
-        if colon and kind not in ("json",) and not Path(source).exists():
-            raise GpuschedError(f"--snapshot {source!r}: give FILE.json, or squeue:FILE")
-        return read_snapshot(path if kind == "json" and colon else source)
-    time_s = math.nan
-    if at is not None:
-        try:
-            time_s = since_epoch(datetime.fromisoformat(at))
-        except (ValueError, TypeError):
-            raise GpuschedError(f"--at {at!r}: write YYYY-MM-DDTHH:MM:SS, in the zone of the file") from None
-    return read_squeue(path, time_s, gpus_per_node)
-
-
-def _history(source: str, now_s: float) -> History:
-    """Read the history, without jobs that ended after the snapshot."""
+def _history(source: str, now_s: float, options: dict[str, Any] | None = None) -> History:
+    """Read the history, without jobs that ended after the snapshot; the users of Kubernetes are its namespaces."""
     import numpy as np
 
     from gpusched_env.errors import GpuschedError
@@ -208,8 +212,9 @@ def _history(source: str, now_s: float) -> History:
     from gpusched_env.traces.parsing.columns import EPOCH
     from gpusched_env.twin.history import History
     from gpusched_env.twin.model import WAIT
+    from gpusched_env.twin.present import namespaces_as_users
 
-    workload, report = read_trace(source)
+    workload, report = read_trace(source, **(options or {}))
     print(report.describe())
     if not report.origin:
         raise GpuschedError(f"--history {source}: this format tells no dates; use one that does, such as slurm")
@@ -219,7 +224,20 @@ def _history(source: str, now_s: float) -> History:
     ended = np.flatnonzero(end_s <= now_s)
     if not len(ended):
         raise GpuschedError(f"--history {source}: no job had ended by the time of the snapshot; check both dates")
-    return History(workload.select(ended), origin_s)
+    return History(namespaces_as_users(workload.select(ended)), origin_s)
+
+
+def _steps_s(every: str) -> list[float]:
+    """Read the times between forecasts [s]."""
+    from gpusched_env.errors import GpuschedError
+
+    try:
+        hours = [float(part) for part in every.split(",")]
+    except ValueError:
+        hours = []
+    if not hours or not all(0.1 <= hour <= 168.0 for hour in hours):
+        raise GpuschedError(f"--every {every!r}: give hours from 0.1 to 168, such as 7 or 7,13")
+    return [hour * HOUR_S for hour in hours]
 
 
 def _need_limits(workload: Workload) -> None:

@@ -161,6 +161,35 @@ def read_log(
     show(table)
 
 
+@traces_app.command("map")
+def guess_map(
+    source: Annotated[str, typer.Argument(metavar="csv:PATH", help="A CSV of your own.")],
+    output: Annotated[Path | None, typer.Option("--output", metavar="FILE", help="Write it to this .toml.")] = None,
+) -> None:
+    """Guess the roles of the columns of a CSV, and print them as a file for --map, to be corrected.
+
+    Example: gpusched traces map csv:jobs.csv --output jobs.toml
+    """
+    from gpusched_env.cli.outputs import check_output
+    from gpusched_env.errors import TraceError
+    from gpusched_env.files import write_whole
+    from gpusched_env.traces.parsing.map_files import guessed_map
+
+    kind, colon, path = source.partition(":")
+    if colon and kind != "csv":
+        raise TraceError(f"{source}: only the columns of a CSV of your own have a mapping; write csv:PATH")
+    check_output("--output", output, (".toml",))
+    text = guessed_map(Path(path if colon else source).expanduser())
+    if output is None:
+        print(text, end="")
+        return
+    if output.exists():
+        raise TraceError(f"--output {output}: this file exists, and may hold your corrections; name another one")
+    write_whole(output, text)
+    lines = sum(bool(line) and not line.startswith("#") for line in text.splitlines())
+    print(f"{output}: {lines} roles guessed; correct the file, then use --map {output}")
+
+
 def _class_of(target: str) -> Any:
     import importlib
 

@@ -11,14 +11,18 @@ from gpusched_env.cli.choosing import MapOption, read_options
 
 
 def pseudonymise(
-    source: Annotated[str, typer.Argument(metavar="FORMAT:PATH", help="Log; a PATH alone is recognised, but no CSV.")],
+    source: Annotated[
+        str,
+        typer.Argument(metavar="FORMAT:PATH", help="Log, or file of Slurm; a PATH alone is recognised, but no CSV."),
+    ],
     key: Annotated[Path, typer.Option(help="File with a secret of your own, of 16 bytes or more.", metavar="FILE")],
     out: Annotated[Path, typer.Option(help="File to write.", metavar="FILE")],
     mapping: MapOption = None,
 ) -> None:
     """Write a log with pseudonyms for users, accounts, jobs and nodes, so that it can leave your machine.
 
-    Formats: csv, kubernetes, kueue, slurm, volcano. Under one key a name has one pseudonym in all files. Columns and
+    Formats: csv, kubernetes, kueue, slurm (sacct, slurm.conf, gres.conf, topology.conf, sinfo, scontrol show), squeue,
+    volcano. Under one key a name has one pseudonym in all files. Columns and
     fields that no reader needs are left out. Keep the key, and keep it secret.
 
     Example: gpusched pseudonymise slurm:sacct.txt --key secret.txt --out public.txt
@@ -28,10 +32,17 @@ def pseudonymise(
     from gpusched_env.traces.pseudonyms.names import Pseudonyms
     from gpusched_env.traces.pseudonyms.writing import pseudonymise as write
     from gpusched_env.traces.reading import resolve_source
+    from gpusched_env.twin.squeue_pseudonyms import pseudonymise_squeue
 
     check_output("--out", out, ("",))
-    name, path = resolve_source(source if ":" in source else f"auto:{source}")
     names = Pseudonyms.from_file(key)
+    kind, _, rest = source.partition(":")
+    if ":" not in source:
+        source = f"slurm:{source}" if source.endswith(".conf") else f"auto:{source}"
     with reading_shown():
-        left_out = write(name, path, out, names, read_options(mapping, False, None).get("map"))
+        if kind == "squeue" and rest:
+            name, left_out = kind, pseudonymise_squeue(Path(rest).expanduser(), out, names)
+        else:
+            name, path = resolve_source(source)
+            left_out = write(name, path, out, names, read_options(mapping, False, None).get("map"))
     print(f"{out}: {name}, with pseudonyms; left out: {left_out}")

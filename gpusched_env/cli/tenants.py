@@ -128,12 +128,13 @@ def _pooled(instances: Sequence[Instance], specs: Sequence[str], seeds: Sequence
     for spec in specs:
         table.add_column(spec, justify="right", no_wrap=True)
     rows = sorted(next(iter(found.values())))
+    total = "all tenants" if "all" in tree.names else "all"
     for row in [*rows[1:], -1]:
         cells = [found[spec][row] for spec in specs]
         texts = [
             f"{cell.mean:.3f}" + ("" if isnan(cell.low) else f"\n\\[{cell.low:.3f}, {cell.high:.3f}]") for cell in cells
         ]
-        table.add_row("all" if row < 0 else tree.names[row], "" if row < 0 else str(tree.quota[row]), *texts)
+        table.add_row(total if row < 0 else tree.names[row], "" if row < 0 else str(tree.quota[row]), *texts)
     table.caption = "below 1, the tenant wins by pooling; 95 % intervals by bootstrap over weeks, if there are several"
     table.caption_justify = "left"
     return table

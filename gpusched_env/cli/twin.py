@@ -12,8 +12,10 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from gpusched_env.twin import Twin
+    from gpusched_env.traces.slurm_files.description import SlurmCluster
+    from gpusched_env.twin import Pool, Twin
     from gpusched_env.twin.fitting import Policy
+    from gpusched_env.workload import Workload
 
 twin_app = typer.Typer(
     help="Your own cluster: fit a twin to its log, see how well it agrees, ask what would change.",
@@ -60,6 +62,14 @@ def fit(
     tenants: Annotated[
         str, typer.Option(metavar="ATTRIBUTES", help="What shares fairly, by commas.", show_default="account,user")
     ] = "",
+    assoc: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Accounts, shares and limits, as sacctmgr list associations printed them."),
+    ] = None,
+    outages: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Nodes that were down or drained, as sacctmgr list event printed them."),
+    ] = None,
     fit_part: Annotated[
         float, typer.Option(min=0.05, max=1.0, help="Part of the log that is fitted; the rest gives the score.")
     ] = 0.6,
@@ -77,6 +87,7 @@ def fit(
     from gpusched_env.traces import read_trace
     from gpusched_env.traces.slurm_files.reading import read_slurm_cluster
     from gpusched_env.twin import write_twin
+    from gpusched_env.twin.associations import read_associations
     from gpusched_env.twin.configuration import known_policy, pools_of, pools_of_texts, weights_told
     from gpusched_env.twin.configuration import slurm_conf as fragment
     from gpusched_env.twin.fitting import fit_twin
@@ -96,13 +107,18 @@ def fit(
         pools = pools_of_texts(cluster, partition or [])
     workload, report = read_trace(log, **({"skip_bad_rows": True} if skip_bad_rows else {}))
     print(report.describe())
+    if outages is not None:
+        pools = _with_outages(pools, files if conf else None, outages, report.origin, workload)
     columns = [name.strip() for name in tenants.split(",") if name.strip()] or None
     missing = [name for name in columns or [] if name not in workload.attributes]
     if missing:
         raise GpuschedError(
             f"--tenants: the log has no {missing[0]!r}; it has {', '.join(sorted(workload.attributes))}"
         )
-    twin = fit_twin(workload, pools, log, columns, fit_part, start=start, seed=seed, tell=print)
+    if assoc is not None and columns not in (None, ["account", "user"]):
+        raise GpuschedError("--assoc: its tenants are accounts and users; leave out --tenants")
+    shares = None if assoc is None else read_associations(assoc)
+    twin = fit_twin(workload, pools, log, columns, fit_part, shares, start, seed, tell=print)
     write_twin(twin, out)
     print(f"policy: {twin.scheduler}")
     for kind, classes in (("QOS", twin.classes), ("partition", twin.partition_classes)):
@@ -135,6 +151,26 @@ def fit(
     if slurm_conf is not None:
         write_whole(slurm_conf, fragment(twin))
     print(f"{out}: the twin" + (f"; {slurm_conf}: lines of slurm.conf" if slurm_conf else ""))
+
+
+def _with_outages(
+    pools: tuple[Pool, ...], files: SlurmCluster | None, path: Path, origin: str, log: Workload
+) -> tuple[Pool, ...]:
+    """Read outages and give them to the pools."""
+    from gpusched_env.errors import GpuschedError
+    from gpusched_env.twin.configuration import node_numbers
+    from gpusched_env.twin.model import WAIT
+    from gpusched_env.twin.outages import read_outages, with_outages
+
+    if files is None:
+        raise GpuschedError("--outages: it names nodes; give them by --conf")
+    if not origin:
+        raise GpuschedError("--outages: this log tells no dates; use one that does, such as slurm")
+    last_s = float((log.jobs["arrival_s"] + log.attributes.get(WAIT, 0.0) + log.jobs["duration_s"]).max())
+    found = read_outages(path)
+    pools, unknown = with_outages(pools, node_numbers(files, pools), found, origin, last_s)
+    print(f"{path}: {len(found):,} outages, {unknown:,} of them of nodes in no pool")
+    return pools
 
 
 def score_table(twin: Twin) -> Table:

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 AUTHORS: Final = "gpusched-env developers"
 LICENCE: Final = "MIT"  # the licence of the repository
 CHURN: Final = "moves gangs so often that verifying its ten seeds takes half a minute"
+FULL: Final = "the entries of the package are as large as they may be"
 WHOLE_NODE: Final = "places each copy of a gang on one node; some gangs fit on no node"
-# (track, scheduler) -> reason, for schedulers that fit a track but have no entry in the package
+# (track, scheduler) -> reason, for schedulers and agents that fit a track but have no entry in the package
 LEFT_OUT: Final[dict[tuple[str, str], str]] = {
     (track, name): reason
     for track, reason, names in (
@@ -30,6 +31,14 @@ LEFT_OUT: Final[dict[tuple[str, str], str]] = {
         ("elastic-v0", "decides by deadlines; no job has one", "elasticflow edf edf-admission chronus"),
         ("slo-v0", "moves gangs often: its entry would be large", "las las-2d"),
         ("heterogeneous-v1", WHOLE_NODE, "hadare hadare-single hadare-sticky"),
+        ("sharing-v1", FULL, "learned:sharing-partners"),
+        ("general-v1", FULL, "themis"),
+        ("network-v1", FULL, "themis"),
+        ("ring-all-reduce-v0", FULL, "themis"),
+        ("heterogeneous-v1", FULL, "themis"),
+        ("sharing-v1", FULL, "themis"),
+        ("elastic-v0", FULL, "themis"),
+        ("slo-v0", FULL, "themis"),
     )
     for name in names.split()
 }
@@ -63,18 +72,27 @@ def fitting(problem: TrackProblem) -> list[str]:
 
 
 def agents_of(problem: TrackProblem) -> dict[str, Card]:
-    """Return spec -> card of the agents that learned on the scenario of a track; ``learned`` is on every track."""
+    """Return spec -> card of the agents that learned the metric of a track on its scenario.
+
+    ``learned`` is on every track.
+    """
     from gpusched_env.agents.cards import read_card, shipped_agents
 
     cards = [read_card(name) for name in shipped_agents() if name != GENERAL_AGENT]
-    return {f"{LEARNED}:{card.name}": card for card in cards if card.scenario == problem.track.scenario_name}
+    goal = (problem.track.scenario_name, problem.track.metric)
+    return {f"{LEARNED}:{card.name}": card for card in cards if (card.scenario, card.metric) == goal}
 
 
 def absent(problem: TrackProblem) -> dict[str, list[str]]:
-    """Return reason -> names of registered schedulers without an entry in the package; variants are left out."""
+    """Return reason -> names of registered schedulers and of agents without an entry in the package.
+
+    Variants are left out.
+    """
     reasons: dict[str, list[str]] = {}
-    for name in list_baselines(types=True, sharing=True, sizes=True, tenants=True, variants=False):
-        if reason := misfit(problem, name) or LEFT_OUT.get((problem.name, name), ""):
+    schedulers = list_baselines(types=True, sharing=True, sizes=True, tenants=True, variants=False)
+    for name in (*schedulers, *agents_of(problem)):
+        unfit = misfit(problem, name) if name in BASELINES else ""
+        if reason := unfit or LEFT_OUT.get((problem.name, name), ""):
             reasons.setdefault(reason, []).append(name)
     return reasons
 

@@ -130,7 +130,9 @@ def trust(found: Comparison) -> list[str]:
     for one in twin.remainders:
         jobs = f", {one.jobs:,} jobs" if one.jobs else ""
         told.append(f"{one.hours:,.1f} {one.unit}{jobs}: {one.what}.")
-    told.append("The twin assumes that run times do not depend on the machines, and that nothing fails.")
+    fails = any(pool.reservations for pool in twin.pools)
+    faults = "nodes fail as they did in the log" if fails else "nothing fails"
+    told.append(f"The twin assumes that run times do not depend on the machines, and that {faults}.")
     return told
 
 

@@ -19,7 +19,7 @@ from gpusched_env.instance import Instance
 from gpusched_env.metrics import Interval, bootstrap_ratio, job_times
 from gpusched_env.portable import arrays
 from gpusched_env.simulator import simulate
-from gpusched_env.twin.model import Pool, Problem, Twin, partitions_of
+from gpusched_env.twin.model import Problem, Twin, partitions_of
 from gpusched_env.twin.scoring import size_names
 from gpusched_env.workload import Workload
 
@@ -112,7 +112,8 @@ def settings_of(twin: Twin, workload: Workload, add_nodes: str = "", load: float
     ----------
     twin : the twin
     workload : its log
-    add_nodes : ``[POOL:]CLUSTER``, machines that a pool gets besides its own; default the pool with the most GPUs
+    add_nodes : ``[POOL:]CLUSTER``, machines that a pool gets besides its own; default the pool with the most GPUs. All
+        its partitions may use them; the name of a partition instead gives them to it alone, if it has its own nodes
     load : jobs per time / those of the log, > 0: arrivals are scaled, run times are not
 
     Raises
@@ -141,14 +142,20 @@ def settings_of(twin: Twin, workload: Workload, add_nodes: str = "", load: float
 def with_nodes(twin: Twin, text: str) -> Twin:
     """Return a twin with more machines; ``text`` is that of :func:`settings_of`."""
     name, colon, machines = text.rpartition(":")
-    names = {pool.name: number for number, pool in enumerate(twin.pools)}
-    if colon and name not in names:
-        raise GpuschedError(f"--add-nodes {text!r}: {unknown_name('pool', name, names)}")
-    largest = max(names.values(), key=lambda number: (twin.pools[number].cluster.gpus, -number))
-    number = names[name] if colon else largest
+    holds = {one: number for number, pool in enumerate(twin.pools) for one in (*pool.partitions, pool.name)}
+    if colon and name not in holds:
+        raise GpuschedError(f"--add-nodes {text!r}: {unknown_name('pool or partition', name, holds)}")
+    largest = max(range(len(twin.pools)), key=lambda number: (twin.pools[number].cluster.gpus, -number))
+    number = holds[name] if colon else largest
     pools = list(twin.pools)
-    own = pools[number]
-    pools[number] = Pool(own.name, own.groups + Cluster.parse(machines).groups, own.partitions)
+    own, added = pools[number], Cluster.parse(machines).groups
+    first = len(own.cluster.nodes)
+    more = f"{first}-{first + len(Cluster(added).nodes) - 1}"
+    sets = tuple(
+        dataclasses.replace(one, nodes=f"{one.nodes},{more}") if one.nodes and name in ("", own.name, one.name) else one
+        for one in own.sets
+    )
+    pools[number] = dataclasses.replace(own, groups=own.groups + added, sets=sets)
     return dataclasses.replace(twin, pools=tuple(pools))
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any, Final
 
 from gpusched_env.baselines.registry import make_scheduler
 from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.errors import GpuschedError
+from gpusched_env.partitions import Partition
 from gpusched_env.traces.slurm_files.description import SlurmCluster
 from gpusched_env.twin.fitting import DAY_S, Policy
 from gpusched_env.twin.model import Pool, Twin
@@ -23,29 +24,73 @@ REST: Final = "other"  # pool of the nodes that are in no partition
 def pools_of(slurm: SlurmCluster) -> tuple[Pool, ...]:
     """Return the pools of a cluster: partitions that share nodes are in one pool; nodes of no partition are left out.
 
-    A pool runs any of its jobs on any of its nodes: if partitions overlap partly, each can use the nodes of the other.
+    Where partitions overlap only partly, or have different tiers, the pool says which nodes each of them has.
     """
     rows = {partition.name: set(slurm.rows_of(partition)) for partition in slurm.partitions}
+    tiers = {partition.name: partition.priority_tier for partition in slurm.partitions}
+    pools = []
+    for names, nodes in _joined(slurm):
+        if not names:
+            return (Pool(REST, slurm.cluster.groups),)
+        alike = all(rows[name] == set(nodes) and tiers[name] == tiers[names[0]] for name in names)
+        order = _order(slurm, nodes, alike)
+        groups = tuple(
+            NodeGroup(len(list(run)), gpus, kind) for (gpus, kind), run in groupby(_kind(slurm, row) for row in order)
+        )
+        number = {row: at for at, row in enumerate(order)}
+        sets = tuple(
+            Partition(name, nodes=node_list(sorted(number[row] for row in rows[name])), tier=tiers[name])
+            for name in ([] if alike else names)
+        )
+        pools.append(Pool("+".join(names), groups, tuple(names), sets))
+    return tuple(pools)
+
+
+def node_numbers(slurm: SlurmCluster, pools: Sequence[Pool]) -> list[dict[str, list[int]]]:
+    """Return for each pool of :func:`pools_of`: name of a node -> its numbers in the pool."""
+    found = []
+    for (_, nodes), pool in zip(_joined(slurm), pools, strict=True):
+        number: dict[str, list[int]] = {}
+        for at, row in enumerate(_order(slurm, nodes, not pool.sets and pool.name != REST)):
+            number.setdefault(slurm.nodes[row].name, []).append(at)
+        found.append(number)
+    return found
+
+
+def _joined(slurm: SlurmCluster) -> list[tuple[list[str], list[int]]]:
+    """Return the partitions that share nodes, and these nodes, ascending; without partitions, all nodes."""
     joined: list[tuple[list[str], set[int]]] = []
-    for name, own in rows.items():
-        if not own:
+    for partition in slurm.partitions:
+        names, nodes = [partition.name], set(slurm.rows_of(partition))
+        if not nodes:
             continue
-        names, nodes = [name], set(own)
-        for other in [other for other in joined if other[1] & own]:
+        for other in [other for other in joined if other[1] & nodes]:
             joined.remove(other)
             names, nodes = other[0] + names, nodes | other[1]
         joined.append((names, nodes))
-    if not joined:
-        return (Pool(REST, slurm.cluster.groups),)
-    pools = []
-    for names, nodes in joined:
-        kinds = Counter(
-            (slurm.nodes[row].gpus, slurm.cluster.gpu_types[slurm.cluster.nodes["gpu_type"][row]])
-            for row in sorted(nodes)
-        )
-        groups = tuple(NodeGroup(count, gpus, kind) for (gpus, kind), count in kinds.items())
-        pools.append(Pool("+".join(names), groups, tuple(names)))
-    return tuple(pools)
+    return [(names, sorted(nodes)) for names, nodes in joined] or [([], list(range(len(slurm.nodes))))]
+
+
+def _order(slurm: SlurmCluster, nodes: Sequence[int], by_kind: bool) -> list[int]:
+    """Return nodes in the order in which a pool numbers them; by kind, the kind of the first node comes first."""
+    if not by_kind:
+        return list(nodes)
+    kinds = list(dict.fromkeys(_kind(slurm, row) for row in nodes))
+    return sorted(nodes, key=lambda row: (kinds.index(_kind(slurm, row)), row))
+
+
+def _kind(slurm: SlurmCluster, row: int) -> tuple[int, str]:
+    """Return the number and the type of the GPUs of a node."""
+    return slurm.nodes[row].gpus, slurm.cluster.gpu_types[slurm.cluster.nodes["gpu_type"][row]]
+
+
+def node_list(numbers: Sequence[int]) -> str:
+    """Write ascending numbers of nodes as numbers and ranges, such as ``0-3,8``."""
+    texts = []
+    for _, run in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
+        own = [number for _, number in run]
+        texts.append(str(own[0]) if len(own) == 1 else f"{own[0]}-{own[-1]}")
+    return ",".join(texts)
 
 
 def pools_of_texts(cluster: str, partitions: Sequence[str]) -> tuple[Pool, ...]:
@@ -74,8 +119,17 @@ def pools_of_texts(cluster: str, partitions: Sequence[str]) -> tuple[Pool, ...]:
 
 
 def known_policy(slurm: SlurmCluster) -> Policy:
-    """Return what Slurm's files say of the policy besides the weights; the fit keeps or improves it."""
+    """Return what Slurm's files say of the policy besides the weights; the fit keeps or improves it.
+
+    Raises
+    ------
+    GpuschedError : a time that Slurm limits, but the files do not
+    """
     told = slurm.scheduling
+    for key, seconds in (("PriorityMaxAge", told.max_age_s), ("PriorityCalcPeriod", told.calc_period_s)):
+        if not math.isfinite(seconds):
+            written = slurm.settings.get(key.lower(), "")
+            raise GpuschedError(f"slurm.conf, field {key!r}: {written!r}: give a time such as 14-0, or remove the line")
     flags = told.priority_flags
     aging = Aging(
         max_age_s=max(told.max_age_s, MINUTE_S),

@@ -11,12 +11,22 @@ import numpy as np
 
 from gpusched_env.errors import GpuschedError
 from gpusched_env.tenants import Tenants
+from gpusched_env.twin.associations import with_room
 from gpusched_env.twin.model import QOS, Pool, Twin, grown_tree, leaf_names, partitions_of
 from gpusched_env.twin.policies import with_parameters
 from gpusched_env.twin.recorded import Recorded
 from gpusched_env.twin.remaining import find_remainders
 from gpusched_env.twin.replay import replayed_starts
-from gpusched_env.twin.revealed import Aging, Features, Weights, features, find_pairs, fit_weights
+from gpusched_env.twin.revealed import (
+    Aging,
+    Features,
+    Rights,
+    Weights,
+    features,
+    find_pairs,
+    fit_weights,
+    without_limited,
+)
 from gpusched_env.twin.scoring import closeness, score_replay
 from gpusched_env.workload import Workload
 
@@ -28,6 +38,7 @@ HALF_LIVES_D: Final = (7.0, 1.0, 3.0, 14.0, 30.0)
 CLEARLY: Final = 0.98  # another half-life is taken if the loss shrinks below this part
 BETTER: Final = 0.99  # another value is taken if the replay is closer by this factor
 SIZES: Final = (-1.0, -0.3, -0.1, 0.1, 0.3, 1.0)  # weights of the size that are tried, relative to POINTS
+BACKFILLS: Final = ("none", "easy", "conservative")
 Tell = Callable[[str], None]
 
 
@@ -132,8 +143,10 @@ def fit_twin(
         raise GpuschedError(f"fit_part is {fit_part}: give a number above 0 and at most 1")
     recorded = Recorded.of(workload)
     columns = tuple(name for name in tenant_columns or ("account", "user") if _tells(workload, name))
-    tree = shares
-    if tree is None and columns:
+    tree, raised = shares, tuple[str, ...]()
+    if tree is not None:
+        tree, raised = with_room(tree, leaf_names(workload, columns), workload)
+    elif columns:
         tree = Tenants(tree=grown_tree(np.unique(leaf_names(workload, columns)).tolist(), set()))
     split_s = float(recorded.arrival_s.max()) * fit_part
     twin = Twin(source, "slurm", tuple(pools), tree, columns, split_s=split_s)
@@ -146,14 +159,14 @@ def fit_twin(
     longest_s = float(np.nanmax(limit_s)) if (~np.isnan(limit_s)).any() else float(first.jobs["duration_s"].max())
     policy = dataclasses.replace(start or Policy(), default_limit_s=max(longest_s, DAY_S))
     policy = _revealed(twin, first, policy, split_s, seed, tell or _silent)
-    policy = _by_replays(twin, first, policy, longest_s, split_s, tell or _silent)
+    policy, told = _by_replays(twin, first, policy, longest_s, split_s, tell or _silent)
     fitted = policy.in_twin(twin)
     start_s = replayed_starts(fitted, workload)
     return dataclasses.replace(
         fitted,
         score=score_replay(fitted, workload, start_s, split_s if fit_part < 1 else 0.0),
         remainders=find_remainders(fitted, workload, start_s),
-        notes=_notes(fitted, workload, placed, fit_part),
+        notes=(told, *_raised(raised), *_notes(fitted, workload, placed, fit_part, shares is not None)),
     )
 
 
@@ -173,7 +186,8 @@ def _revealed(twin: Twin, first: Workload, policy: Policy, split_s: float, seed:
             jobs = problem.instance.workload
             limit_s = np.nan_to_num(jobs.jobs["estimate_s"], nan=policy.default_limit_s)
             recorded = Recorded.of(jobs)
-            pairs = find_pairs(recorded, limit_s, split_s, WARM_UP * split_s, seed)
+            pairs = find_pairs(recorded, limit_s, split_s, WARM_UP * split_s, seed, Rights.of(problem.instance))
+            pairs = without_limited(problem.instance, recorded, pairs)
             labels = {"partition": partitions_of(jobs)}
             if QOS in jobs.attributes:
                 labels["qos"] = jobs.attributes[QOS].astype(str)
@@ -220,8 +234,12 @@ def _policy_of(found: Weights, policy: Policy, aging: Aging) -> Policy:
     ).scaled()
 
 
-def _by_replays(twin: Twin, first: Workload, policy: Policy, longest_s: float, split_s: float, tell: Tell) -> Policy:
+def _by_replays(
+    twin: Twin, first: Workload, policy: Policy, longest_s: float, split_s: float, tell: Tell
+) -> tuple[Policy, str]:
     """Return the policy whose replay of the first part is closest to the log, by a search along one axis at a time.
+
+    Also returns a sentence on how well the log tells the kinds of backfill apart.
 
     Jobs that started after the first part are not compared: jobs that arrived later may have overtaken them.
     """
@@ -250,7 +268,7 @@ def _by_replays(twin: Twin, first: Workload, policy: Policy, longest_s: float, s
 
     windows_s = sorted({DAY_S, math.ceil(longest_s / DAY_S) * DAY_S})
     for _ in range(2):  # the weight of the size and the kind of backfill depend on each other
-        for backfill in ("none", "easy", "conservative"):
+        for backfill in BACKFILLS:
             for window_s in windows_s if backfill != "none" else windows_s[:1]:
                 attempt(backfill=backfill, bf_window_s=window_s)
         for part in SIZES:
@@ -262,10 +280,30 @@ def _by_replays(twin: Twin, first: Workload, policy: Policy, longest_s: float, s
         for times in (0.0, 0.7, 1.4, 0.85, 1.2, 0.95, 1.05):
             attempt(**{name: getattr(best[0], name) * times})
     tell(f"{len(seen)} replays: waits of the fitted part are {best[1]:.1%} off on average")
-    return best[0].scaled()
+    others = {name: error(dataclasses.replace(best[0], backfill=name)) for name in BACKFILLS}
+    return best[0].scaled(), _backfills_told(best[0].backfill, others)
 
 
-def _notes(twin: Twin, workload: Workload, placed: np.ndarray, fit_part: float) -> tuple[str, ...]:
+def _backfills_told(chosen: str, errors: dict[str, float]) -> str:
+    """Tell how far off the waits are with each kind of backfill, and which kinds the log does not tell apart."""
+    names = sorted(errors, key=lambda name: (name != chosen, errors[name]))
+    told = ", ".join(f"{errors[name]:.1%} with {name}" for name in names)
+    alike = [name for name in names[1:] if BETTER * errors[name] <= errors[chosen]]
+    sentence = f"kinds of backfill: waits of the fitted part are off by {told}"
+    if alike:
+        sentence += f"; the log does not tell {', '.join([chosen, *alike[:-1]])} and {alike[-1]} apart"
+    return sentence
+
+
+def _raised(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Tell which limits of tenants are not those that were given."""
+    if not names:
+        return ()
+    shown = ", ".join(names[:5]) + (" ..." if len(names) > 5 else "")
+    return (f"limits of {len(names):,} tenants were raised, because a larger job of theirs ran: {shown}",)
+
+
+def _notes(twin: Twin, workload: Workload, placed: np.ndarray, fit_part: float, given: bool) -> tuple[str, ...]:
     notes = []
     if not placed.all():
         notes.append(f"{(~placed).sum():,} jobs are left out: no pool has their partition and room for their gang")
@@ -273,8 +311,8 @@ def _notes(twin: Twin, workload: Workload, placed: np.ndarray, fit_part: float) 
         notes.append(
             "each pool of machines is played alone: fair shares and parts of the cluster are those within the pool"
         )
-    if twin.tenants is not None:
-        notes.append("all tenants with the same account above them have equal shares, unless they were given")
+    if twin.tenants is not None and not given:
+        notes.append("all tenants with the same account above them have equal shares")
     if fit_part == 1:
         notes.append("the score is on the jobs to which the twin was fitted")
     if any(len({group.gpu_type for group in pool.groups}) > 1 for pool in twin.pools):

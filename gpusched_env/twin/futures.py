@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 
 from gpusched_env.baselines.registry import make_scheduler
+from gpusched_env.baselines.slurm.past_usage import PastUsage
 from gpusched_env.baselines.slurm.scheduler import Slurm
 from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.simulator import Move, Outcome, Simulation, Start, begin
 from gpusched_env.tenants import PRIORITY
-from gpusched_env.twin.history import DAY_S, Asked, Choices, History
-from gpusched_env.twin.model import PARTITION
+from gpusched_env.twin.history import DAY_S, Asked, Choices, History, drawn_arrivals
+from gpusched_env.twin.model import PARTITION, WAIT
 from gpusched_env.twin.placing import gpus_of_running
 from gpusched_env.twin.policies import with_parameters
+from gpusched_env.twin.recorded import Recorded
 from gpusched_env.twin.settings import Playable, Setting
 from gpusched_env.twin.snapshot import PresentJob, Snapshot
+from gpusched_env.twin.usage import by_shares, past_usage
 from gpusched_env.workload import Workload
 
 Array = np.ndarray
 GROUPS: Final = 20  # sets of future arrivals; each is shared by every GROUPS-th future
 NAMES: Final = {"user": "user", "account": "account", "partition": PARTITION, "qos": "qos"}  # field -> attribute
 ARRIVES: Final = 1 << 40  # id of the first future arrival
-FIRST_STOP_S: Final = DAY_S / 4  # [s] a future is cut at this time, twice this time ... if all jobs have started
+STOP_S: Final = DAY_S / 12  # [s] a future is cut at a multiple of this time if all queued jobs have started
 
 
 @dataclass(frozen=True)
@@ -40,8 +45,8 @@ class Options:
     seed : seed of all draws
     horizon_s : length of a future [s]
     arrivals : whether further jobs arrive, as in the history
-    cycle_s : least time between two backfill cycles of Slurm policies [s], if theirs is shorter: most of the time of a
-        future goes into these cycles. 0 = as the policy says
+    cycle_s : least time between two backfill cycles of Slurm policies [s], if theirs is shorter, because much of the
+        time of a future goes into these cycles. 0 = as the policy says
     threads : number of threads; the result does not depend on it
     """
 
@@ -49,7 +54,7 @@ class Options:
     seed: int = 0
     horizon_s: float = 7 * DAY_S
     arrivals: bool = True
-    cycle_s: float = 120.0
+    cycle_s: float = 0.0
     threads: int = 1
 
     def __post_init__(self) -> None:
@@ -68,7 +73,12 @@ class Options:
 
 
 def sampled_starts(
-    snapshot: Snapshot, setting: Setting, history: History, options: Options, tell: Callable[[int], None] | None = None
+    snapshot: Snapshot,
+    setting: Setting,
+    history: History,
+    options: Options,
+    tell: Callable[[int], None] | None = None,
+    shares: Mapping[tuple[str, str], float] | None = None,
 ) -> Array:
     """Return when each queued job starts in each future.
 
@@ -79,6 +89,7 @@ def sampled_starts(
     history : jobs that have ended before the snapshot
     options : numbers of futures and others
     tell : called with the number of futures that were played
+    shares : (account, user) -> usage in any unit, as ``sshare`` tells it; None = the usage follows from the jobs
 
     Returns
     -------
@@ -94,18 +105,22 @@ def sampled_starts(
     if not snapshot.queued:
         return starts
     source = _Source(snapshot, history, options)
+    past = _Past(source, setting, shares or {})
     groups = min(GROUPS, options.futures)
 
-    def play(group: int) -> None:
+    def play(group: int, futures: range) -> None:
         for problem in setting.problems(source.workload(group)):
             if (problem.rows < source.present).any():
-                _Group(source, problem).play(range(group, options.futures, groups), starts)
+                _Group(source, problem, past).play(futures, starts)
         if tell is not None:
-            tell(len(range(group, options.futures, groups)))
+            tell(len(futures))
 
-    play(0)  # compiles what the other threads use
+    sets = [(group, range(group, options.futures, groups)) for group in range(groups)]
+    if options.threads > 1:
+        play(0, range(1))  # compiles what the other threads use
+        sets[0] = 0, sets[0][1][1:]
     with ThreadPoolExecutor(options.threads) as pool:
-        list(pool.map(play, range(1, groups)))
+        list(pool.map(lambda one: play(*one), sets))
     return starts
 
 
@@ -134,42 +149,86 @@ class _Source:
         self.choices: Choices = history.choices(asked)
         self.medians = self.choices.draw(np.full(self.present, 0.5))
         self.start_s = start_s - self.first_s
+        self.limit_s = limit_s
+        self.gpus = np.array([job.gpus for job in self.jobs])
         self.columns = {name: np.array([getattr(job, field) for job in self.jobs]) for field, name in NAMES.items()}
         self.columns[PRIORITY] = np.array([job.priority for job in self.jobs])
-        self.limit_s = limit_s
+        past = history.workload.jobs["arrival_s"] + history.origin_s
+        # Arrivals are learned from all submissions: of the jobs of the last days, only the short ones have ended.
+        told = ~np.isnan([job.arrival_s for job in self.jobs])
+        self.seen = np.flatnonzero(told & (arrival_s >= past.min()))
+        self.submitted_s = np.concatenate([past, arrival_s[self.seen]])
 
     def workload(self, group: int) -> Workload:
         """Return the present jobs and the arrivals of this group of futures; run times of present jobs are medians."""
         past = self.history.workload
-        rows, times = np.empty(0, np.int64), np.empty(0)
+        rows, times, run_s = np.empty(0, np.int64), np.empty(0), np.empty(0)
         if self.options.arrivals:
             rng = np.random.default_rng([self.options.seed, 0, group])
-            rows, times = self.history.arrivals(
-                self.snapshot.time_s - self.history.origin_s, self.options.horizon_s, rng
-            )
-        jobs = past.jobs[rows]
-        attributes = {}
-        for name, column in self.columns.items():
-            if name in past.attributes:
-                late = past.attributes[name][rows]
-            else:
-                late = np.zeros(len(rows)) if column.dtype.kind == "f" else np.full(len(rows), "")
-            attributes[name] = np.concatenate([column, late.astype(column.dtype.kind)])
+            rows, times = drawn_arrivals(self.submitted_s, self.snapshot.time_s, self.options.horizon_s, rng)
+            drawn_s = self.choices.draw(rng.random(self.present))[self.seen]
+            run_s = np.concatenate([past.jobs["duration_s"], drawn_s])[rows]
+
+        def column(present: Array, of_past: Array | None) -> Array:
+            """Return the values of the present jobs, then those of the arrivals."""
+            if of_past is None:
+                of_past = np.zeros(len(past)) if present.dtype.kind == "f" else np.full(len(past), "")
+            submitted = np.concatenate([of_past.astype(present.dtype.kind), present[self.seen]])
+            return np.concatenate([present, submitted[rows]])
+
         return Workload.from_columns(
             np.concatenate([self.arrival_s, self.now_s + times]),
-            np.concatenate([[job.gpus for job in self.jobs], jobs["gpus"]]),
-            duration_s=np.concatenate([self.medians, jobs["duration_s"]]),
-            estimate_s=np.concatenate([self.limit_s, jobs["estimate_s"]]),
+            column(self.gpus, past.jobs["gpus"]),
+            duration_s=np.concatenate([self.medians, run_s]),
+            estimate_s=column(self.limit_s, past.jobs["estimate_s"]),
             ids=np.concatenate([np.arange(self.present), ARRIVES + np.arange(len(rows))]),
-            attributes=attributes,
+            attributes={name: column(own, past.attributes.get(name)) for name, own in self.columns.items()},
             name="snapshot",
         )
+
+
+class _Past:
+    """Usage of tenants in each pool of machines."""
+
+    def __init__(self, source: _Source, setting: Setting, shares: Mapping[tuple[str, str], float]) -> None:
+        self._source, self._setting = source, setting
+        self._shares = {"/".join(self._leaf(account, user)): used for (account, user), used in shares.items()}
+
+    @cached_property
+    def _pools(self) -> dict[str, Playable]:
+        """The ended jobs of each pool."""
+        ended = self._source.history.workload
+        unknown = {name: np.full(len(ended), "") for name in NAMES.values()}
+        jobs = dataclasses.replace(ended, attributes={**unknown, **ended.attributes})
+        return {problem.name: problem for problem in self._setting.problems(jobs)}
+
+    def _leaf(self, account: str, user: str) -> list[str]:
+        return [{"account": account, "user": user}.get(column, "") for column in self._setting.tenant_columns]
+
+    def of(self, rules: Slurm, problem: Playable, running: list[int]) -> PastUsage:
+        """Return the usage in a pool, in which these jobs of the snapshot run."""
+        source, history = self._source, self._source.history
+        now_s = source.now_s
+        tree, leaf = problem.instance.tenancy
+        row_of = {int(row): i for i, row in enumerate(problem.rows)}
+        names = [np.array(tree.names)[leaf[[row_of[row] for row in running]]]]
+        runs = np.array(running, np.int64)
+        parts = [Recorded(source.arrival_s[runs], source.start_s[runs], np.full(len(runs), now_s), source.gpus[runs])]
+        if (past := self._pools.get(problem.name)) is not None:
+            jobs, (own, leaves) = past.instance.workload, past.instance.tenancy
+            start_s = jobs.jobs["arrival_s"] + jobs.attributes.get(WAIT, 0.0) + history.origin_s - source.first_s
+            end_s = np.minimum(start_s + jobs.jobs["duration_s"], now_s)
+            parts.append(Recorded(start_s, start_s, end_s, jobs.jobs["gpus"].astype(np.int64)))
+            names.append(np.array(own.names)[leaves])
+        recorded = Recorded(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+        found = past_usage(rules, np.concatenate(names), recorded, now_s)
+        return by_shares(found, self._shares) if self._shares else found
 
 
 class _Group:
     """The futures of one pool that share their arrivals: one state at the present, which is copied for each future."""
 
-    def __init__(self, source: _Source, problem: Playable) -> None:
+    def __init__(self, source: _Source, problem: Playable, past: _Past) -> None:
         self.source, self.problem = source, problem
         self.spec = with_cycles(problem.spec, source.options.cycle_s)
         instance = problem.instance
@@ -196,6 +255,9 @@ class _Group:
         self.factor = instance.ideal_s[self.at] / source.medians[self.here]
         self.start = begin(instance, moves, source.now_s)
         self.start.drain()
+        rules = make_scheduler(self.spec)
+        shares_fairly = isinstance(rules, Slurm) and rules.fair_share_weight > 0
+        self.past = past.of(rules, problem, running) if shares_fairly else None  # type: ignore[arg-type]
 
     def play(self, futures: range, starts: Array) -> None:
         """Play these futures and write the starts of the queued jobs."""
@@ -217,16 +279,21 @@ class _Group:
     def _play(self, run: Simulation, end_s: float) -> None:
         """Play one future until all queued jobs have started, or to its end."""
         scheduler = make_scheduler(self.spec)
+        if self.past is not None:
+            scheduler.remember(self.past)  # type: ignore[attr-defined]
         player = run.player_for(scheduler)
         if player is None:
             run.run(scheduler)
             return
-        stop_s = FIRST_STOP_S
+        world, queued = run.arrays.world, self.queued_at
+        stop_s = self.source.now_s
         while True:
-            outcome = player.play(min(self.source.now_s + stop_s, end_s))
-            if outcome is not Outcome.DECIDE or np.isfinite(run.arrays.jobs["first_start_s"][self.queued_at]).all():
+            # A time limit that is raised later changes nothing, unlike a pause, at which the scheduler would be asked.
+            world["time_limit_s"] = stop_s = min(stop_s + STOP_S, end_s)
+            outcome = player.play()
+            ended = outcome is not Outcome.TIME_LIMIT or stop_s == end_s
+            if ended or np.isfinite(run.arrays.jobs["first_start_s"][queued]).all():
                 return
-            stop_s *= 2
 
 
 def with_cycles(spec: str, cycle_s: float) -> str:

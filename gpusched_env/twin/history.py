@@ -153,43 +153,43 @@ class History:
         begin, end = self._groups.get((name, which), (0, 0))
         return begin + int(np.searchsorted(self._runs[begin:end], age, side="right")) if age > 0 else begin, end
 
-    def arrivals(self, now_s: float, horizon_s: float, rng: np.random.Generator) -> tuple[Array, Array]:
-        """Draw future arrivals: each day of the future is the same day of a random week of the past.
 
-        Parameters
-        ----------
-        now_s : the present, in the time of the workload [s]
-        horizon_s : length of the future [s]
+def drawn_arrivals(arrival_s: Array, now_s: float, horizon_s: float, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Draw future arrivals: each day of the future is the same day of a random week of the past.
 
-        Returns
-        -------
-        rows of ``workload``, and their arrivals after ``now_s`` [s], ascending. A day for which the history has no such
-        week is the latest day of the past; without a whole day of history, nobody arrives
-        """
-        arrival_s = self.workload.jobs["arrival_s"]
-        order = np.argsort(arrival_s, kind="stable")
-        sorted_s = arrival_s[order]
-        days = math.ceil(horizon_s / DAY_S)
-        begin_s = float(sorted_s[0])
-        rows, times = [], []
-        for day in range(days):
-            least = day // WEEK + 1  # weeks back, so that the whole day has passed
-            most = int((now_s + day * DAY_S - begin_s) // (WEEK * DAY_S))
-            if most >= least:
-                back = WEEK * int(rng.integers(least, min(most, least + MOST_WEEKS - 1) + 1))
-            else:
-                back = day + 1
-                if now_s - DAY_S < begin_s:
-                    continue
-            source_s = now_s + (day - back) * DAY_S
-            first, last = np.searchsorted(sorted_s, [source_s, source_s + DAY_S])
-            rows.append(order[first:last])
-            times.append(sorted_s[first:last] - source_s + day * DAY_S)
-        if not rows:
-            return np.empty(0, np.int64), np.empty(0)
-        all_rows, all_times = np.concatenate(rows), np.concatenate(times)
-        early = all_times < horizon_s
-        return all_rows[early], all_times[early]
+    Parameters
+    ----------
+    arrival_s : float64, arrivals of all jobs that were submitted by now, also of those that have not ended [s]
+    now_s : the present [s]
+    horizon_s : length of the future [s]
+
+    Returns
+    -------
+    rows of ``arrival_s``, and their arrivals after ``now_s`` [s], ascending. A day for which the past has no such week
+    is the latest day of the past; without a whole day of the past, nobody arrives
+    """
+    order = np.argsort(arrival_s, kind="stable")
+    sorted_s = arrival_s[order]
+    begin_s = float(sorted_s[0])
+    rows, times = [], []
+    for day in range(math.ceil(horizon_s / DAY_S)):
+        least = day // WEEK + 1  # weeks back, so that the whole day has passed
+        most = int((now_s + day * DAY_S - begin_s) // (WEEK * DAY_S))
+        if most >= least:
+            back = WEEK * int(rng.integers(least, min(most, least + MOST_WEEKS - 1) + 1))
+        else:
+            back = day + 1
+            if now_s - DAY_S < begin_s:
+                continue
+        source_s = now_s + (day - back) * DAY_S
+        first, last = np.searchsorted(sorted_s, [source_s, source_s + DAY_S])
+        rows.append(order[first:last])
+        times.append(sorted_s[first:last] - source_s + day * DAY_S)
+    if not rows:
+        return np.empty(0, np.int64), np.empty(0)
+    all_rows, all_times = np.concatenate(rows), np.concatenate(times)
+    early = all_times < horizon_s
+    return all_rows[early], all_times[early]
 
 
 def users_of(workload: Workload) -> Array:

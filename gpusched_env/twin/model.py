@@ -15,6 +15,8 @@ from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.errors import GpuschedError, ScenarioError
 from gpusched_env.files import write_whole
 from gpusched_env.instance import Instance, Semantics
+from gpusched_env.partitions import PARTITION as SET
+from gpusched_env.partitions import Partition, Partitions, Reservation, nodes_of
 from gpusched_env.tenants import PRIORITY, ROOT, Tenant, Tenants
 from gpusched_env.twin.files import read_json
 from gpusched_env.workload import TENANT, Profiles, Workload
@@ -24,36 +26,54 @@ PARTITION: Final = "virtual_cluster"  # attribute: partition of each job
 QOS: Final = "qos"  # attribute: name of the quality of service of each job
 WAIT: Final = "wait_s"  # attribute: recorded wait [s]
 ALL: Final = "all"  # partition, size or tenant in a row about all jobs; leaf of jobs that name no tenant
+NOBODY: Final = "/"  # leaf of jobs that name no tenant, where an account is named ALL
 
 
 @dataclass(frozen=True)
 class Pool:
-    """Machines of which any may run any job of some partitions; pools share no machine, and each is played alone.
+    """Machines that run the jobs of some partitions; pools share no machine, and each is played alone.
 
     Parameters
     ----------
     name : name
     groups : the machines
     partitions : names of the partitions whose jobs run here; empty = the jobs of all partitions
+    sets : the nodes of each of these partitions, and its tier; empty = any job may run on any machine
+    reservations : times in which nodes were out of use
 
     Raises
     ------
-    ScenarioError : no machines
+    ScenarioError : no machines, or sets of other partitions
     """
 
     name: str
     groups: tuple[NodeGroup, ...]
     partitions: tuple[str, ...] = ()
+    sets: tuple[Partition, ...] = ()
+    reservations: tuple[Reservation, ...] = ()
 
     def __post_init__(self) -> None:
-        """Check that there are machines."""
+        """Check that there are machines, and one set for each partition."""
         if not self.groups:
             raise ScenarioError(f"pool {self.name!r}: it has no machines; list node groups")
+        if self.sets and sorted(one.name for one in self.sets) != sorted(self.partitions):
+            raise ScenarioError(f"pool {self.name!r}: sets must have one entry for each of its partitions")
 
     @property
     def cluster(self) -> Cluster:
         """The machines as a cluster."""
         return Cluster(self.groups)
+
+    def room_of(self, names: np.ndarray) -> np.ndarray:
+        """int64 [J]: GPUs of all machines that jobs of these partitions may use; 0 = not a partition of this pool."""
+        cluster = self.cluster
+        if not self.partitions:
+            return np.full(len(names), cluster.gpus)
+        room = dict.fromkeys(self.partitions, cluster.gpus)
+        for one in self.sets:
+            room[one.name] = int(cluster.nodes["gpus"][nodes_of(one, cluster)].sum())
+        different, of_job = np.unique(names, return_inverse=True)
+        return np.array([room.get(name, 0) for name in different.tolist()], np.int64)[of_job]
 
 
 @dataclass(frozen=True)
@@ -219,19 +239,26 @@ class Twin:
             profiles = Profiles.unit(*cluster.gpu_types)
         jobs["profile"] = 0
         told = {TENANT: self.leaves(chosen), PRIORITY: self.class_of(chosen)}
+        divided = bool(pool.sets or pool.reservations)
+        if divided:
+            told[SET] = partitions_of(chosen) if pool.sets else np.full(len(chosen), "")
         chosen = dataclasses.replace(chosen, jobs=jobs, profiles=profiles, attributes={**chosen.attributes, **told})
-        instance = Instance(cluster, chosen, semantics=Semantics(), tenants=self.tree_of(chosen))
+        sets = Partitions(pool.sets, pool.reservations) if divided else None
+        instance = Instance(cluster, chosen, semantics=Semantics(), tenants=self.tree_of(chosen), partitions=sets)
         order = np.argsort(chosen.jobs["id"], kind="stable")
         back = order[np.searchsorted(chosen.jobs["id"][order], instance.workload.jobs["id"])]
         return Problem(pool, instance, rows[back], self._spec(told[PRIORITY]))
+
+    def without_outages(self) -> Twin:
+        """Return the twin with all nodes in use at all times, for another time than that of its log."""
+        return dataclasses.replace(self, pools=tuple(dataclasses.replace(pool, reservations=()) for pool in self.pools))
 
     def pool_of(self, workload: Workload) -> np.ndarray:
         """int64 [J]: number of the pool of each job; -1 = no pool can run it."""
         gpus, names = workload.jobs["gpus"], partitions_of(workload)
         found = np.full(len(gpus), -1)
         for number, pool in enumerate(self.pools):
-            here = np.isin(names, pool.partitions) if pool.partitions else np.ones(len(gpus), bool)
-            found[here & (gpus <= pool.cluster.gpus)] = number
+            found[gpus <= pool.room_of(names)] = number
         return found
 
     def leaves(self, workload: Workload) -> np.ndarray:
@@ -265,6 +292,8 @@ class Twin:
         data = {item.name: getattr(self, item.name) for item in dataclasses.fields(self)}
         data["pools"] = [
             {"name": pool.name, "groups": [group.as_dict() for group in pool.groups], "partitions": pool.partitions}
+            | ({"sets": _rules(pool)["partitions"]} if pool.sets else {})
+            | ({"reservations": _rules(pool)["reservations"]} if pool.reservations else {})
             for pool in self.pools
         ]
         data["tenants"] = None if self.tenants is None else self.tenants.as_dict()
@@ -281,6 +310,11 @@ class Problem(NamedTuple):
     rows: np.ndarray  # int64, row of each job of the instance in the workload that the twin was asked about
     spec: str  # the twin's policy for these jobs
 
+    @property
+    def name(self) -> str:
+        """Name of the pool."""
+        return self.pool.name
+
 
 def partitions_of(workload: Workload) -> np.ndarray:
     """Return the partition of each job, the first one of a list, or an empty text; str [J]."""
@@ -294,13 +328,15 @@ def partitions_of(workload: Workload) -> np.ndarray:
 def leaf_names(workload: Workload, columns: tuple[str, ...]) -> np.ndarray:
     """Return these attributes of each job, joined by "/"; ``ALL`` where all are empty or missing; str [J].
 
-    A user without an account is ``/user``, because an account may have the same name.
+    A user without an account is ``/user``, because an account may have the same name. If an account is named ``ALL``,
+    jobs that name nobody are ``NOBODY``.
     """
     told = [workload.attributes[column].astype(str) for column in columns if column in workload.attributes]
     texts = told[0] if told else np.full(len(workload), "")
     for values in told[1:]:
         texts = np.strings.add(np.strings.add(texts, "/"), values)
-    return np.where(np.strings.strip(texts, "/") == "", ALL, texts)
+    nobody = NOBODY if told and (told[0] == ALL).any() else ALL
+    return np.where(np.strings.strip(texts, "/") == "", nobody, texts)
 
 
 def grown_tree(leaves: list[str], known: set[str]) -> tuple[Tenant, ...]:
@@ -342,6 +378,10 @@ def write_twin(twin: Twin, path: str | Path) -> None:
     GpuschedError : the file cannot be written
     """
     write_whole(Path(path), json.dumps(twin.as_dict(), indent=2, allow_nan=False) + "\n")
+
+
+def _rules(pool: Pool) -> dict[str, Any]:
+    return Partitions(pool.sets, pool.reservations).as_dict()
 
 
 def _looked_up(names: np.ndarray, values: dict[str, float]) -> np.ndarray:

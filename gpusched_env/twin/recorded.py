@@ -39,7 +39,13 @@ class Recorded(NamedTuple):
 
     def held(self) -> StepFunction:
         """Return the number of GPUs that jobs held over time [GPU]; jobs that end at a time hold nothing then."""
-        return steps(np.concatenate([self.start_s, self.end_s]), np.concatenate([self.gpus, -self.gpus]))
+        return self.held_with(np.empty(0), np.empty(0))
+
+    def held_with(self, times_s: np.ndarray, changes: np.ndarray) -> StepFunction:
+        """Return the number of GPUs that jobs held, plus one that changes by so much at these times [s]."""
+        return steps(
+            np.concatenate([self.start_s, self.end_s, times_s]), np.concatenate([self.gpus, -self.gpus, changes])
+        )
 
 
 def steps(times_s: np.ndarray, changes: np.ndarray) -> StepFunction:

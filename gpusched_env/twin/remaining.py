@@ -7,7 +7,8 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.metrics import StepFunction
-from gpusched_env.twin.model import Remainder, Twin
+from gpusched_env.twin.model import Remainder, Twin, partitions_of
+from gpusched_env.twin.outages import closed_gpus
 from gpusched_env.twin.recorded import Recorded, steps
 from gpusched_env.workload import Workload
 
@@ -37,10 +38,11 @@ def find_remainders(twin: Twin, workload: Workload, start_s: np.ndarray) -> tupl
             continue
         gpus = pool.cluster.gpus
         own = Recorded(*(column[rows] for column in recorded))
-        held = own.held()
-        fitted[rows] = _fitted_throughout(own, held, gpus)
+        held, used = own.held(), own.held_with(*closed_gpus(pool))
+        room = pool.room_of(partitions_of(workload)[rows])
+        fitted[rows] = _fitted_throughout(own, used, room)
         over_s += _over(held, gpus)
-        idle_gpu_s += _idle_below(own, held, gpus, fitted[rows] & (twin_wait_s[rows] < LONG_S))
+        idle_gpu_s += _idle_below(own, used, gpus, fitted[rows] & (twin_wait_s[rows] < LONG_S))
     unexplained = fitted & (twin_wait_s < LONG_S)
     planned = fitted & ~unexplained
     found = [
@@ -82,15 +84,19 @@ def find_remainders(twin: Twin, workload: Workload, start_s: np.ndarray) -> tupl
     return tuple(one for one in found if one.jobs or one.hours)
 
 
-def _fitted_throughout(own: Recorded, held: StepFunction, gpus: int) -> np.ndarray:
-    """Return which jobs waited long, although so many GPUs were free during the whole wait; bool [J]."""
+def _fitted_throughout(own: Recorded, held: StepFunction, room: np.ndarray) -> np.ndarray:
+    """Return which jobs waited long, although so many GPUs were free during the whole wait; bool [J].
+
+    ``room`` is the number of GPUs that each job may use. All held GPUs may be of these, because the log does not tell
+    which nodes jobs held.
+    """
     waited = own.start_s - own.arrival_s >= LONG_S
     rows = np.flatnonzero(waited)
     first = np.maximum(np.searchsorted(held.times_s, own.arrival_s[rows], side="right") - 1, 0)
     last = np.maximum(np.searchsorted(held.times_s, own.start_s[rows], side="left") - 1, first)
     most = _range_max(held.values, first, last)
     fits: np.ndarray = waited.copy()
-    fits[rows] = gpus - most >= own.gpus[rows]
+    fits[rows] = room[rows] - most >= own.gpus[rows]
     return fits
 
 

@@ -10,7 +10,8 @@ import numpy as np
 from gpusched_env.baselines.slurm.fair_share import FairTree, decay
 from gpusched_env.instance import Instance
 from gpusched_env.portable import arrays
-from gpusched_env.twin.recorded import Recorded, steps
+from gpusched_env.twin.recorded import Recorded
+from gpusched_env.twin.usage import decayed
 
 RIVALS: Final = 40  # waiting jobs with which each start is compared
 MOST_STARTS: Final = 5_000  # starts that are compared; of more, a random sample
@@ -41,13 +42,44 @@ class Pairs(NamedTuple):
         return len(self.winner)
 
 
-def find_pairs(recorded: Recorded, limit_s: np.ndarray, end_s: float, begin_s: float = 0.0, seed: int = 0) -> Pairs:
+class Rights(NamedTuple):
+    """Where jobs may run.
+
+    Parameters
+    ----------
+    of_job : int64 [J], set of nodes of each job
+    within : Boolean [S, S], whether each node of the first set belongs to the second one, and their tiers are equal
+    """
+
+    of_job: np.ndarray
+    within: np.ndarray
+
+    @classmethod
+    def of(cls, instance: Instance) -> Rights:
+        """Return those of an instance; without partitions, all jobs are of one set."""
+        sets = instance.node_sets
+        if sets is None:
+            return cls(np.zeros(len(instance.workload), np.int64), np.ones((1, 1), bool))
+        tier = np.zeros(len(sets.belongs))
+        tier[sets.of_job] = np.array([one.tier for one in sets.partitions])[sets.partition]
+        inside = (sets.belongs[:, None] <= sets.belongs[None]).all(axis=2)
+        return cls(sets.of_job.astype(np.int64), inside & (tier[:, None] == tier[None]))
+
+
+def find_pairs(
+    recorded: Recorded,
+    limit_s: np.ndarray,
+    end_s: float,
+    begin_s: float = 0.0,
+    seed: int = 0,
+    rights: Rights | None = None,
+) -> Pairs:
     """Return pairs of jobs whose order of priority the log reveals.
 
     A job that started while another one waited had the higher priority, if the other one needs equally many GPUs for
-    at most as long: wherever the first job fits, in the main pass and in backfill, the other one would have fitted.
-    Pairs of different sizes are left out, because they could only show that large jobs go first: if a small job starts
-    before a large one, the large one may not have fitted.
+    at most as long, and may use each node that the first job may use: wherever the first job fits, in the main pass and
+    in backfill, the other one would have fitted. Pairs of different sizes are left out, because they could only show
+    that large jobs go first: if a small job starts before a large one, the large one may not have fitted.
 
     Parameters
     ----------
@@ -55,9 +87,13 @@ def find_pairs(recorded: Recorded, limit_s: np.ndarray, end_s: float, begin_s: f
     limit_s : time limit of each job [s]
     begin_s, end_s : starts from ``begin_s`` until before ``end_s`` are compared [s]
     seed : seed of the sample
+    rights : where jobs may run; None = all on the same machines
     """
     rng = np.random.default_rng([_DRAW, seed])
     order = np.argsort(recorded.arrival_s, kind="stable")
+    if rights is None:
+        rights = Rights(np.zeros(len(order), np.int64), np.ones((1, 1), bool))
+    place = rights.of_job[order]
     arrival, start = recorded.arrival_s[order], recorded.start_s[order]
     gpus, limit = recorded.gpus[order], limit_s[order]
     chosen = np.flatnonzero((start >= begin_s) & (start < end_s))
@@ -69,6 +105,7 @@ def find_pairs(recorded: Recorded, limit_s: np.ndarray, end_s: float, begin_s: f
         now_s = start[row]
         there = slice(int(np.searchsorted(latest, now_s, side="right")), int(np.searchsorted(arrival, now_s, "right")))
         equal = (start[there] > now_s) & (gpus[there] == gpus[row]) & (limit[there] <= limit[row])
+        equal &= rights.within[place[row], place[there]]
         rivals = np.flatnonzero(equal) + there.start
         if len(rivals) > RIVALS:
             rivals = np.sort(rng.permutation(rivals)[:RIVALS])
@@ -80,6 +117,21 @@ def find_pairs(recorded: Recorded, limit_s: np.ndarray, end_s: float, begin_s: f
         order[np.concatenate([np.empty(0, np.int64), *loser])],
         np.concatenate([np.empty(0), *times]),
     )
+
+
+def without_limited(instance: Instance, recorded: Recorded, pairs: Pairs) -> Pairs:
+    """Leave out pairs whose waiting job a limit of its tenants held back, by the GPUs that they held then."""
+    tree, leaf = instance.tenancy
+    kept = np.ones(len(pairs), bool)
+    for row in np.flatnonzero(tree.most >= 0).tolist():
+        below = np.zeros(len(tree.names), bool)  # the tenant and those below it; parents come before their children
+        below[row] = True
+        for other in range(row + 1, len(below)):
+            below[other] = below[tree.parent[other]]
+        own = below[leaf]
+        held = Recorded(*(column[own] for column in recorded)).held().at(pairs.time_s)
+        kept &= ~(own[pairs.loser] & (held + recorded.gpus[pairs.loser] > tree.most[row]))
+    return Pairs(*(column[kept] for column in pairs))
 
 
 def age_factor(arrival_s: np.ndarray, time_s: np.ndarray, aging: Aging) -> np.ndarray:
@@ -99,8 +151,6 @@ def share_factors(instance: Instance, recorded: Recorded, time_s: np.ndarray, ag
     time_s : the times [s]
     aging : parameters of the factors
     """
-    from scipy.signal import lfilter
-
     tree, leaf = instance.tenancy
     fair = FairTree(tree.parent, tree.weight)
     periods, at = np.unique(np.floor(time_s / aging.calc_period_s).astype(np.int64), return_inverse=True)
@@ -109,10 +159,7 @@ def share_factors(instance: Instance, recorded: Recorded, time_s: np.ndarray, ag
     usage = np.zeros((len(periods), len(tree.names)))
     for row in np.unique(leaf).tolist():
         own = leaf == row
-        changes = np.concatenate([recorded.gpus[own], -recorded.gpus[own]])
-        held = steps(np.concatenate([recorded.start_s[own], recorded.end_s[own]]), changes)
-        spent = np.diff(held.integral(edges_s), prepend=0.0)
-        usage[:, row] = lfilter([1.0], [1.0, -fade], spent)[periods]
+        usage[:, row] = decayed(Recorded(*(column[own] for column in recorded)).held(), edges_s, fade)[periods]
     tell = fair.ranked if aging.fair_share == "tree" else lambda used: fair.classic(used, aging.damping)
     return np.array([tell(used) for used in usage]).reshape(len(periods), len(tree.names))[at]
 

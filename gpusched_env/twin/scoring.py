@@ -71,20 +71,24 @@ def score_replay(twin: Twin, workload: Workload, start_s: np.ndarray, from_s: fl
 
 
 def _groups(partition: np.ndarray, size: np.ndarray) -> Iterator[tuple[str, str, np.ndarray]]:
-    """Yield names and members: all jobs, each partition, each size, each pair; partitions only if there are several."""
+    """Yield names and members: all jobs, each partition, each size, each pair; partitions only if there are several.
+
+    A partition that is named ALL is told apart from the rows of all jobs.
+    """
     everyone = np.ones(len(size), bool)
     yield ALL, ALL, everyone
     partitions, sizes = np.unique(partition).tolist(), sorted(set(size.tolist()), key=_first_gpus)
     several = partitions if len(partitions) > 1 else []
+    shown = {name: f"{ALL} (partition)" if name == ALL else name for name in several}
     for name in several:
-        yield name, ALL, partition == name
+        yield shown[name], ALL, partition == name
     for length in sizes:
         yield ALL, length, size == length
     for name in several:
         for length in sizes:
             both = (partition == name) & (size == length)
             if both.any():
-                yield name, length, both
+                yield shown[name], length, both
 
 
 def _first_gpus(size: str) -> int:

@@ -31,9 +31,17 @@ class Playable(Protocol):
     def spec(self) -> str:
         """Policy."""
 
+    @property
+    def name(self) -> str:
+        """Name of the pool."""
+
 
 class Setting(Protocol):
     """Machines and policy, which turn jobs into playable problems; a Twin is one."""
+
+    @property
+    def tenant_columns(self) -> tuple[str, ...]:
+        """Attributes of a job whose values, joined by "/", are the name of its tenant."""
 
     def problems(self, workload: Workload) -> Sequence[Playable]:
         """Return a problem for each pool that has jobs."""
@@ -45,6 +53,7 @@ class OnePool(NamedTuple):
     instance: Instance
     rows: np.ndarray
     spec: str
+    name: str = "all"
 
 
 @dataclass(frozen=True)

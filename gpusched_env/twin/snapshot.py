@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -12,8 +14,10 @@ from typing import Any, Final
 
 from gpusched_env.errors import GpuschedError, ScenarioError
 from gpusched_env.files import write_whole
+from gpusched_env.traces.parsing.bad_rows import skipped_rows
 from gpusched_env.traces.parsing.columns import EPOCH
-from gpusched_env.traces.parsing.fields import MAX_AMOUNT
+from gpusched_env.traces.parsing.fields import MAX_AMOUNT, Place
+from gpusched_env.traces.parsing.report import EXAMPLES
 from gpusched_env.twin.files import read_json
 
 VERSION: Final = 1  # of the file
@@ -146,6 +150,60 @@ class Snapshot:
 def iso(time_s: float) -> str:
     """Return seconds since 1970-01-01 as ``YYYY-MM-DDTHH:MM:SS``."""
     return (EPOCH + timedelta(seconds=round(time_s))).isoformat()
+
+
+def in_natural_order(names: Iterable[str]) -> list[str]:
+    """Return different names of nodes, ordered as people number them: n2 before n10."""
+
+    def key(name: str) -> list[tuple[int, str]]:
+        return [(int(part) if i % 2 else 0, part) for i, part in enumerate(re.split(r"([0-9]+)", name))]
+
+    return sorted(set(names), key=key)
+
+
+def with_node_names(snapshot: Snapshot, names: Sequence[str]) -> Snapshot:
+    """Return the snapshot with the names of all nodes of the cluster, in its order.
+
+    Running jobs on other nodes do not tell them any more; a note counts these jobs.
+    """
+    known = set(names)
+    lost = [job for job in snapshot.running if job.nodes and not known.issuperset(job.nodes)]
+    if not any(job.nodes for job in snapshot.running):
+        return snapshot
+    gone = {job.id for job in lost}
+    running = tuple(dataclasses.replace(job, nodes={}) if job.id in gone else job for job in snapshot.running)
+    notes = snapshot.notes
+    if lost:
+        shown = ", ".join(in_natural_order(node for job in lost for node in job.nodes if node not in known)[:5])
+        notes += (f"{len(lost):,} running jobs are on nodes that the cluster does not have, such as {shown}",)
+    return dataclasses.replace(snapshot, running=running, node_names=tuple(names), notes=notes)
+
+
+def refuse_later(place: Place, job: PresentJob, time_s: float) -> None:
+    """Refuse a job that arrives or starts after the snapshot.
+
+    Raises
+    ------
+    TraceError : it does
+    """
+    for name in ("arrival_s", "start_s"):
+        if (value := getattr(job, name)) > time_s:
+            what = f"{name.removesuffix('_s')} of job {job.id}"
+            remedy = f"this is after the snapshot ({iso(time_s)}); correct one of the two times, or remove the row"
+            place.refuse(what, iso(value), remedy, f"{name.removesuffix('_s')} after the snapshot")
+
+
+def skipped_notes() -> list[str]:
+    """Return notes on the malformed rows that were skipped, and forget them."""
+    skipped = skipped_rows()
+    if skipped is None:
+        return []
+    notes = []
+    for reason, places in skipped.dropped_at.items():
+        where = ", ".join(map(str, places[:EXAMPLES].tolist())) + (", ..." if len(places) > EXAMPLES else "")
+        notes.append(f"{len(places):,} rows are skipped: {reason} ({where})")
+    skipped.forget()
+    return notes
 
 
 def read_snapshot(path: str | Path) -> Snapshot:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 from collections.abc import Iterator
@@ -12,11 +13,12 @@ import numpy as np
 
 from gpusched_env.errors import GpuschedError, TraceError
 from gpusched_env.evaluation.accounting import Accounts, clock, placement_of
+from gpusched_env.traces.parsing.bad_rows import BadRowError, refuse_row, skippable
 from gpusched_env.traces.parsing.containers import open_trace
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.slurm_fields import Stamps, span_s, tres_gpus
 from gpusched_env.traces.slurm_files.hostlists import names_in
-from gpusched_env.twin.snapshot import PresentJob, Snapshot
+from gpusched_env.twin.snapshot import PresentJob, Snapshot, in_natural_order, refuse_later, skipped_notes
 
 # Header that squeue prints -> our name; the letters are those of squeue --format
 NAMES: Final = {
@@ -54,17 +56,14 @@ def read_squeue(path: str | Path, time_s: float = math.nan, gpus_per_node: int =
 
     Raises
     ------
-    TraceError : a missing column, a malformed row, or a file that does not tell its time
+    TraceError : a missing column, a malformed row, a job that occurs twice, or a file that does not tell its time. In
+        :func:`gpusched_env.traces.parsing.bad_rows.skipping_bad_rows`, such rows are left out, and the notes count them
     """
     path = Path(path)
     table, stamps = _Table(gpus_per_node), Stamps()
-    for place, row in _rows(path):
-        try:
+    for place, row in squeue_rows(path):
+        with skippable:
             table.read(place, row, stamps)
-        except TraceError:
-            raise
-        except GpuschedError as error:
-            raise TraceError(f"{path}, line {place.number}: {error}") from error
     if math.isnan(time_s):
         if not table.nows:
             raise TraceError(f"{path}: no running job tells START_TIME and TIME, so the time is unknown; give --at")
@@ -107,8 +106,13 @@ def squeue_lines(accounts: Accounts, time_s: float, origin: str) -> Iterator[str
         yield "|".join(cells)
 
 
-def _rows(path: Path) -> Iterator[tuple[Place, dict[str, str]]]:
-    """Yield the fields of each row by our names."""
+def squeue_rows(path: Path) -> Iterator[tuple[Place, dict[str, str]]]:
+    """Yield the place and the fields of each row, by our names.
+
+    Raises
+    ------
+    TraceError : no header of squeue, or a malformed row
+    """
     header: list[str] | None = None
     with open_trace(path) as stream:
         for number, raw in enumerate(stream, 1):
@@ -116,7 +120,8 @@ def _rows(path: Path) -> Iterator[tuple[Place, dict[str, str]]]:
             try:
                 line = raw.decode("utf-8").rstrip("\r\n")
             except UnicodeDecodeError:
-                raise TraceError(f"{path}, line {number}: not UTF-8 text; export it again") from None
+                refuse_row(_bad(place, "not UTF-8 text; export it again"))
+                continue
             if not line.strip():
                 continue
             if header is None:
@@ -131,19 +136,24 @@ def _rows(path: Path) -> Iterator[tuple[Place, dict[str, str]]]:
             elif bars:
                 fields = [word.strip() for word in line.split("|")]
                 if len(fields) != len(header):
-                    raise TraceError(
-                        f"{path}, line {number}: {len(fields)} fields where the header has {len(header)}; the row is "
-                        "cut or a name has a stray |: correct or remove it"
-                    )
+                    wrong = f"{len(fields)} fields where the header has {len(header)}"
+                    refuse_row(_bad(place, f"{wrong}; the row is cut or a name has a stray |: correct or remove it"))
+                    continue
                 yield place, dict(zip(header, fields, strict=True))
             else:
                 found = _ROW.fullmatch(line)
                 if found is None:
-                    raise TraceError(f"{path}, line {number}: not a row of squeue: {line[:60]!r}; correct or remove it")
+                    refuse_row(_bad(place, f"not a row of squeue: {line[:60]!r}; correct or remove it", "not a row"))
+                    continue
                 names = ("id", "partition", "", "user", "state", "elapsed", "count", "place")
                 yield place, dict(zip(names, found.groups(), strict=True))
     if header is None:
         raise TraceError(f"{path}: the file is empty; run squeue again")
+
+
+def _bad(place: Place, text: str, reason: str = "") -> BadRowError:
+    """Make the error for a row; ``reason`` is as in :meth:`Place.refuse`."""
+    return BadRowError(f"{place.path}, line {place.number}: {text}", (place.number,), reason or text.partition(";")[0])
 
 
 class _Table:
@@ -155,6 +165,7 @@ class _Table:
         self.held: list[str] = []
         self.nows: list[float] = []
         self.elapsed: dict[str, float] = {}
+        self.places: dict[str, Place] = {}
         self.other = self.gpuless = self.undated = 0
 
     def read(self, place: Place, row: dict[str, str], stamps: Stamps) -> None:
@@ -177,35 +188,36 @@ class _Table:
         submit = stamps.read(place, "SUBMIT_TIME", row["submit"]) if "submit" in row else None
         start = stamps.read(place, "START_TIME", row["start"]) if runs and "start" in row else None
         elapsed = span_s(place, "TIME", row["elapsed"]) if runs and row.get("elapsed") else None
-        if start is not None and elapsed is not None:
-            self.nows.append(start + elapsed)
         limit = span_s(place, "TIME_LIMIT", row["limit"]) if row.get("limit") else None
-        names: tuple[str, ...] = ()
+        hosts: tuple[str, ...] = ()
         listed = row.get("nodes", "" if where.startswith("(") else where)
         if runs and listed and gpus % count == 0:
-            names = names_in(place, "NODELIST", listed)
-        nodes = dict.fromkeys(names, gpus // len(names)) if names and gpus % len(names) == 0 else {}
+            hosts = names_in(place, "NODELIST", listed)
+        nodes = dict.fromkeys(hosts, gpus // len(hosts)) if hosts and gpus % len(hosts) == 0 else {}
         ids = _tasks(place, row["id"])
-        for name in ids:
-            if runs and start is None:
-                if elapsed is None:
-                    place.refuse("TIME", row.get("elapsed", ""), "a running job needs START_TIME or TIME; add a column")
-                self.elapsed[name] = elapsed
-            self.undated += submit is None
-            self.jobs.append(
+        if runs and start is None and elapsed is None:
+            place.refuse("TIME", row.get("elapsed", ""), "a running job needs START_TIME or TIME; add a column")
+        if len(set(ids)) < len(ids) or not self.places.keys().isdisjoint(ids):
+            place.refuse("JOBID", row["id"], "this job occurs twice; remove one of the two rows")
+        user, account, partition, qos = (row.get(name, "") for name in ("user", "account", "partition", "qos"))
+        arrival_s = math.nan if submit is None else submit
+        start_s = (0.0 if start is None else start) if runs else math.nan
+        try:
+            jobs = [
                 PresentJob(
-                    name,
-                    gpus,
-                    math.nan if submit is None else submit,
-                    (0.0 if start is None else start) if runs else math.nan,
-                    limit or math.nan,
-                    row.get("user", ""),
-                    row.get("account", ""),
-                    row.get("partition", ""),
-                    row.get("qos", ""),
-                    nodes=nodes,
+                    name, gpus, arrival_s, start_s, limit or math.nan, user, account, partition, qos, nodes=nodes
                 )
-            )
+                for name in ids
+            ]
+        except GpuschedError as error:
+            raise _bad(place, f"{error}; correct or remove the row", "a value out of range") from error
+        self.jobs += jobs
+        self.places |= dict.fromkeys(ids, place)
+        self.undated += len(ids) * (submit is None)
+        if start is None and elapsed is not None:
+            self.elapsed |= dict.fromkeys(ids, elapsed)
+        if start is not None and elapsed is not None:
+            self.nows.append(start + elapsed)
 
     def _gpus(self, place: Place, row: dict[str, str], nodes: int) -> int:
         """Return the gang size; 0 = unknown, none, or slices of GPUs."""
@@ -227,8 +239,11 @@ class _Table:
         """Return the snapshot of the rows."""
         jobs = []
         for job in self.jobs:
-            start_s = time_s - self.elapsed[job.id] if job.id in self.elapsed else job.start_s
-            jobs.append(job if start_s is job.start_s else _started(job, max(start_s, 0.0)))
+            if job.id in self.elapsed:
+                job = dataclasses.replace(job, start_s=max(time_s - self.elapsed[job.id], 0.0))  # noqa: PLW2901
+            with skippable:
+                refuse_later(self.places[job.id], job, time_s)
+                jobs.append(job)
         notes = [
             f"{count:,} {what}"
             for count, what in (
@@ -238,17 +253,12 @@ class _Table:
             )
             if count
         ]
+        notes += skipped_notes()
         running = tuple(job for job in jobs if not job.waits)
-        names = sorted({node for job in running for node in job.nodes})
+        names = in_natural_order(node for job in running for node in job.nodes)
         return Snapshot(
             time_s, running, tuple(job for job in jobs if job.waits), tuple(self.held), tuple(names), tuple(notes)
         )
-
-
-def _started(job: PresentJob, start_s: float) -> PresentJob:
-    from dataclasses import replace
-
-    return replace(job, start_s=start_s)
 
 
 def _tasks(place: Place, text: str) -> list[str]:

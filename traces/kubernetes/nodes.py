@@ -26,11 +26,26 @@ def read_kubernetes_nodes(path: Path) -> tuple[Cluster, ReadReport]:
     TraceError : damaged JSON, a malformed field, a node that occurs twice, several resources that could be the GPU, or
         no node with GPUs
     """
+    return _read(path)[:2]
+
+
+def kubernetes_node_names(path: Path) -> tuple[str, ...]:
+    """Return the names of the nodes of :func:`read_kubernetes_nodes`, in the order of its cluster.
+
+    Raises
+    ------
+    TraceError : as in :func:`read_kubernetes_nodes`
+    """
+    return _read(path)[2]
+
+
+def _read(path: Path) -> tuple[Cluster, ReadReport, tuple[str, ...]]:
     machines = Machines("kubernetes", path, "nodes")
     report = machines.report
     report.unit = "record"
     resource = _resource(path)
     seen: set[str] = set()
+    kinds: dict[tuple[int, str], list[str]] = {}  # a kind of node is a group of the cluster
     for place, record in kubernetes_objects(path):
         if table(place, record).get("kind") != "Node":
             report.rows += 1
@@ -45,9 +60,11 @@ def read_kubernetes_nodes(path: Path) -> tuple[Cluster, ReadReport]:
         if count and table(place, record, "spec").get("unschedulable") is True:
             report.note(CORDONED, place.number)
         machines.add(place, 1, count, gpu_type)
+        if count:
+            kinds.setdefault((count, gpu_type), []).append(name)
     if resource != GPU_RESOURCE:
         report.columns.append(f"the GPU is the resource {resource}")
-    return machines.cluster()
+    return *machines.cluster(), tuple(name for names in kinds.values() for name in names)
 
 
 def _resource(path: Path) -> str:

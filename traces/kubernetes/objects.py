@@ -56,8 +56,9 @@ def tables(place: Place, value: Table, key: str) -> list[Table]:
     found = value.get(key)
     if found is None:
         return []
-    if not isinstance(found, list) or {*map(type, found)} - {dict}:
-        place.refuse(key, found, f"expected a list of JSON objects; {REPAIR}")
+    for one in found if isinstance(found, list) else (None,):
+        if type(one) is not dict:
+            place.refuse(key, found, f"expected a list of JSON objects; {REPAIR}")
     return found
 
 
@@ -160,16 +161,16 @@ def template_gpus(place: Place, spec: Table, name: str) -> int | None:
     ------
     TraceError : a malformed field
     """
-    found: list[int] = []
-    largest: int | None = None
-    for key in ("containers", "initContainers"):
-        for container in tables(place, spec, key):
-            resources = table(place, container, "resources")
-            own = gpus(place, table(place, resources, "requests"), name)
-            own = gpus(place, table(place, resources, "limits"), name) if own is None else own
-            if own is not None and key == "containers":
-                found.append(own)
-            elif own is not None:
-                largest = max(largest or 0, own)
-    total = sum(found) if found else None
-    return total if largest is None else max(total or 0, largest)
+    found = [_container_gpus(place, one, name) for one in tables(place, spec, "containers")]
+    told = [count for count in found if count is not None]
+    total = sum(told) if told else None
+    if "initContainers" not in spec:
+        return total
+    before = (_container_gpus(place, one, name) for one in tables(place, spec, "initContainers"))
+    return max((count for count in (total, *before) if count is not None), default=None)
+
+
+def _container_gpus(place: Place, container: Table, name: str) -> int | None:
+    resources = table(place, container, "resources")
+    own = gpus(place, table(place, resources, "requests"), name)
+    return gpus(place, table(place, resources, "limits"), name) if own is None else own

@@ -15,7 +15,7 @@ from gpusched_env.errors import TraceError
 from gpusched_env.traces.parsing.bad_rows import skipped_rows
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
-from gpusched_env.traces.parsing.texts import Ids, Texts, check_text
+from gpusched_env.traces.parsing.texts import LONGEST, Ids, Texts, check_text
 from gpusched_env.workload import Profiles, Workload
 
 EPOCH: Final = datetime(1970, 1, 1)
@@ -63,6 +63,16 @@ class JobColumns:
             place.refuse(field, original, "this id occurs twice; remove one of the two", "an id that occurs twice")
         self.seen.add(original)
 
+    def check_ids(self) -> None:
+        """Refuse the first id of :meth:`refuse_duplicate` that occurs twice, and forget the ids.
+
+        Raises
+        ------
+        TraceError : an id that occurs twice
+        """
+        self.originals.refuse_duplicates()
+        self.originals = Ids()
+
     def add(
         self,
         place: Place,
@@ -93,7 +103,9 @@ class JobColumns:
             self.drop(place, "zero run time")
         else:
             for name, value in zip(self.attributes, attributes, strict=True):
-                check_text(place, name, value)  # check everything before the first append: the row may be skipped
+                # Everything is checked before the first append, because the row may be skipped.
+                if len(value) > LONGEST or "\0" in value:
+                    check_text(place, name, value)
             self.ids.append(self.row if job_id is None else job_id)
             self.report.rows += 1
             self.submitted.append(submitted_s)
@@ -129,7 +141,7 @@ class JobColumns:
         ------
         TraceError : no job was kept, or an id occurs twice
         """
-        self.originals.refuse_duplicates()
+        self.check_ids()
         report = self.report
         if self.skipped is not None:
             report.take(self.skipped)

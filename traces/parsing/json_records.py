@@ -19,7 +19,8 @@ LONGEST: Final = 1 << 25  # [characters] longest record; a longer one means that
 
 BEFORE_ITEMS: Final = 1 << 12  # [characters] of a Kubernetes List, in which its ``items`` must begin
 _ITEMS: Final = re.compile(
-    r'\{\s*(?:"(?:apiVersion|kind)"\s*:\s*"[^"]*"\s*,\s*|"metadata"\s*:\s*\{[^{}]*\}\s*,\s*)*"items"\s*:\s*(?=\[)'
+    r'\{\s*(?:(?:"apiVersion"\s*:\s*"[^"]*+"|"kind"\s*:\s*"\w*List"|"metadata"\s*:\s*\{[^{}]*+\})\s*,\s*)*+'
+    r'"items"\s*:\s*(?=\[)'
 )
 
 

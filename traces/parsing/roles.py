@@ -80,6 +80,12 @@ ROLES: Final[dict[str, Role]] = {
 }
 
 
+class PlacedRole(str):
+    """A key of a mapping that a file holds; ``where`` = file, line and field, for errors."""
+
+    where: str = ""
+
+
 NEEDED: Final = ("arrival", "gpus")  # a CSV also needs the duration, or start and end
 
 
@@ -142,16 +148,15 @@ def _mapped(path: str, header: Sequence[str], mapping: Mapping[str, str]) -> dic
         role, unit = split_role(key)
         if role in found:
             raise TraceError(f"map: {role} is given twice; keep one")
+        where = f"{key.where}: {path}, line 1" if isinstance(key, PlacedRole) else f"{path}, line 1, map {key}={column}"
         if column and column not in header:
-            raise TraceError(
-                f"{path}, line 1, map {key}={column}: {unknown_name('column', column, header)}; correct it"
-            )
+            raise TraceError(f"{where}: {unknown_name('column', column, header)}; correct it")
         ending = _split_unit(column)[1]
         if ROLES[role].timed and not unit and ending not in ("", "s"):
-            raise TraceError(
-                f"{path}, map {key}={column}: is {column!r} in {UNIT_WORDS[ending]}? write --map "
-                f"{role}_{ending}={column}, or --map {role}_s={column} for seconds"
-            )
+            remedy = f"write --map {role}_{ending}={column}, or --map {role}_s={column} for seconds"
+            if isinstance(key, PlacedRole):
+                remedy = f"write {role}_{ending}, or {role}_s for seconds"
+            raise TraceError(f"{where}: is {column!r} in {UNIT_WORDS[ending]}? {remedy}")
         found[role] = Found(column, (unit or "s") if ROLES[role].timed else "")
     return found
 

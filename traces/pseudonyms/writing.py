@@ -17,7 +17,9 @@ from gpusched_env.traces.parsing.json_records import json_objects
 from gpusched_env.traces.parsing.roles import assign_roles
 from gpusched_env.traces.parsing.streams import bar_header, bar_rows, csv_header, csv_rows
 from gpusched_env.traces.pseudonyms.names import Pseudonyms
+from gpusched_env.traces.pseudonyms.slurm_files import Rewriter
 from gpusched_env.traces.slurm_files.hostlists import names_in
+from gpusched_env.traces.slurm_files.kinds import kind_of
 
 NAMES: Final = {"user": "user", "account": "account", "cluster": "cluster", "reservation": "reservation"}
 IDS: Final = ("jobid", "jobidraw")
@@ -49,12 +51,24 @@ ALLOWED: Final = frozenset(
         *("reason", "lastTransitionTime", "requeueState", "requeueAt", "resourceGroups", "resources", "nominalQuota"),
         *("borrowingLimit", "lendingLimit", "fairSharing", "weight", "containers", "initContainers", "requests"),
         *("limits", "containerStatuses", "state", "terminated", "finishedAt", "phase", "startTime", "allocatable"),
-        *("unschedulable", "minMember", "preemption", "withinClusterQueue", "reclaimWithinCohort", "queueingStrategy"),
+        *(
+            "unschedulable",
+            "minMember",
+            "minResources",
+            "preemption",
+            "withinClusterQueue",
+            "reclaimWithinCohort",
+            "queueingStrategy",
+        ),
         "items",
     }
 )
 MARKS: Final = ("labels", "annotations", "nodeSelector")  # tables whose keys are the users' own
-QUANTITIES: Final = ("resourceUsage", "requests", "limits", "allocatable")  # tables whose keys are resources
+QUANTITIES: Final = ("resourceUsage", "requests", "limits", "allocatable", "minResources")  # their keys are resources
+PLAIN: Final = re.compile(  # resources of Kubernetes and of makers of accelerators; others may have names of the site
+    r"(?:cpu|memory|pods|storage|ephemeral-storage|hugepages-\w+|count/pods"
+    r"|(?:nvidia\.com|amd\.com|gpu\.intel\.com|habana\.ai|google\.com|aws\.amazon\.com|rdma|kubernetes\.io)/[\w.-]+)"
+)
 REASON: Final = re.compile(r"[A-Z][A-Za-z]*")  # reasons of Kubernetes are words such as QuotaReserved; others are texts
 CANCELLED: Final = re.compile(r"(CANCELLED).*", re.I)
 
@@ -63,7 +77,9 @@ def pseudonymise(name: str, path: Path, out: Path, names: Pseudonyms, mapping: M
     """Write the log ``path`` of the format ``name`` to ``out`` with pseudonyms; return what was left out, in words.
 
     Users, accounts, jobs, nodes, namespaces, queues of Kubernetes, clusters and reservations get pseudonyms; partitions
-    and QOS keep their names. Ids of Slurm stay numbers. Other columns and fields are left out.
+    and QOS keep their names. Ids of Slurm stay numbers. Other columns and fields are left out. The format ``slurm`` is
+    a table of sacct, or a file that describes a cluster, in which also switches, features and sets of nodes get
+    pseudonyms.
 
     Parameters
     ----------
@@ -74,11 +90,11 @@ def pseudonymise(name: str, path: Path, out: Path, names: Pseudonyms, mapping: M
     TraceError : a format without this, or a log that cannot be read
     GpuschedError : the file cannot be written
     """
-    writers: dict[str, Callable[[], tuple[Iterator[str], str]]] = {
-        "slurm": lambda: _slurm(path, names),
+    writers: dict[str, Callable[[], tuple[Iterator[str], Callable[[], str]]]] = {
+        "slurm": lambda: _slurm(path, names) if _is_table(path) else _slurm_file(path, names),
         "csv": lambda: _own_csv(path, names, mapping or {}),
         **dict.fromkeys(
-            ("kueue", "kubernetes", "volcano"), lambda: (_objects(path, names), "fields that no reader needs")
+            ("kueue", "kubernetes", "volcano"), lambda: (_objects(path, names), lambda: "fields that no reader needs")
         ),
     }
     if name not in writers:
@@ -86,10 +102,24 @@ def pseudonymise(name: str, path: Path, out: Path, names: Pseudonyms, mapping: M
     lines, left_out = writers[name]()
     with whole(out) as partial, partial.open("w", encoding="utf-8", newline="") as stream:
         stream.writelines(lines)
-    return left_out
+    return left_out()
 
 
-def _slurm(path: Path, names: Pseudonyms) -> tuple[Iterator[str], str]:
+def _is_table(path: Path) -> bool:
+    """Whether a file of Slurm is a table of sacct, and not one that describes a cluster."""
+    return {"state", "start", "end"} <= set(bar_header(path))
+
+
+def _slurm_file(path: Path, names: Pseudonyms) -> tuple[Iterator[str], Callable[[], str]]:
+    rewriter = Rewriter(names)
+    return rewriter.lines(kind_of(path), path), lambda: _told("keys", list(rewriter.lost))
+
+
+def _told(what: str, lost: list[str]) -> str:
+    return f"{what} {', '.join(lost)}" if lost else "nothing"
+
+
+def _slurm(path: Path, names: Pseudonyms) -> tuple[Iterator[str], Callable[[], str]]:
     header = bar_header(path)
     used = [
         i
@@ -115,10 +145,10 @@ def _slurm(path: Path, names: Pseudonyms) -> tuple[Iterator[str], str]:
                 told.append(text)
             yield "|".join(told) + "\n"
 
-    return lines(), f"columns {', '.join(lost)}" if lost else "nothing"
+    return lines(), lambda: _told("columns", lost)
 
 
-def _own_csv(path: Path, names: Pseudonyms, mapping: Mapping[str, str]) -> tuple[Iterator[str], str]:
+def _own_csv(path: Path, names: Pseudonyms, mapping: Mapping[str, str]) -> tuple[Iterator[str], Callable[[], str]]:
     header = csv_header(path)
     found = assign_roles(str(path), header, mapping)
     columns = [one.column for one in found.values()]
@@ -129,7 +159,7 @@ def _own_csv(path: Path, names: Pseudonyms, mapping: Mapping[str, str]) -> tuple
         for _, texts in csv_rows(path, columns):
             yield _csv_line([_own_value(names, role, text) for role, text in zip(found, texts, strict=True)])
 
-    return lines(), f"columns {', '.join(lost)}" if lost else "nothing"
+    return lines(), lambda: _told("columns", lost)
 
 
 def _own_value(names: Pseudonyms, role: str, text: str) -> str:
@@ -165,7 +195,7 @@ def _copied(value: Any, names: Pseudonyms, role: str, inside: str) -> Any:
     if not isinstance(value, dict):
         return value
     if inside in QUANTITIES:
-        return {key: amount for key, amount in value.items() if isinstance(amount, str | int | float)}
+        return {_resource(names, key): one for key, one in value.items() if isinstance(one, str | int | float)}
     copied: dict[str, Any] = {}
     for key, one in value.items():
         if key in KEYS and isinstance(one, str):
@@ -176,6 +206,20 @@ def _copied(value: Any, names: Pseudonyms, role: str, inside: str) -> Any:
             copied[key] = ""
         elif key in ALLOWED and inside not in MARKS:
             copied[key] = _copied(one, names, role, key)
-        elif key == PRODUCT or (inside in FLAVORED and (key == "name" or isinstance(one, str))):
+        elif inside == "resources" and key == "name" and isinstance(one, str):
+            copied[key] = _resource(names, one)
+        elif key == PRODUCT or (inside in FLAVORED and key == "name"):
             copied[key] = one
+        elif inside in FLAVORED and isinstance(one, str):
+            copied[_resource(names, key)] = one
     return copied
+
+
+def _resource(names: Pseudonyms, name: str) -> str:
+    """Return the name of a resource; ``requests.`` before it, and ``/gpu`` behind it, stay."""
+    before = next((part for part in ("requests.", "limits.") if name.startswith(part)), "")
+    name = name.removeprefix(before)
+    if PLAIN.fullmatch(name):
+        return before + name
+    gpu = "/gpu" if name.endswith("/gpu") else ""
+    return before + names.name("resource", name.removesuffix("/gpu")) + gpu

@@ -93,6 +93,17 @@ def read_sinfo(path: Path, facts: Facts) -> None:
     ------
     TraceError : a row with too few or, between bars, too many fields, or a malformed value
     """
+    for place, row in table_rows(path):
+        facts.add_row(place, row)
+
+
+def table_rows(path: Path) -> Iterator[tuple[Place, Pairs]]:
+    """Yield the place and the fields of each row of a table of sinfo, by its columns in lower case.
+
+    Raises
+    ------
+    TraceError : a row with too few or, between bars, too many fields
+    """
     rows = _table_lines(path)
     _, header = next(rows)
     bar = "|" if "|" in header else None
@@ -107,7 +118,7 @@ def read_sinfo(path: Path, facts: Facts) -> None:
         if len(fields) != len(columns):
             found = f"{len(fields)} fields where the header has {len(columns)}"
             place.refuse("line", line, f"{found}; correct or remove the row, or export {SINFO}")
-        facts.add_row(place, row)
+        yield place, row
 
 
 def _table_lines(path: Path) -> Iterator[tuple[Place, str]]:

@@ -1,0 +1,111 @@
+"""A sharing index as a scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpusched_env.agents.cards import read_card
+from gpusched_env.agents.sharing_index import loop
+from gpusched_env.agents.sharing_index.rule import SharingRule
+from gpusched_env.agents.sharing_index.state import MEMORY_DTYPE, SharingState
+from gpusched_env.agents.sharing_index.walk import NOBODY, next_start, order_jobs
+from gpusched_env.baselines.compiled_loop import CompiledLoop
+from gpusched_env.errors import SchedulerError
+from gpusched_env.simulator import ClusterView, Decision, Scheduler, Simulation, Start
+
+
+@dataclass
+class SharingIndex(Scheduler):
+    """Start jobs by remaining time and size, on free GPUs or beside partners that a score chooses; never preempt.
+
+    The key of a job is ln(remaining time) + gang x ln(gang size); small keys come first. A waiting job starts on free
+    GPUs if there are enough. Otherwise it takes the free GPUs, and GPUs of the running gangs beside which its score is
+    above 0, best score first, at the largest sub-batch for which there is room. If that is not enough, it waits.
+
+    Parameters
+    ----------
+    agent : name of an agent of the package
+    path : instead, a file that ``python -m gpusched_env.agents.sharing_index.search`` has written
+
+    Raises
+    ------
+    SchedulerError : neither or both are given, or the file is missing or damaged
+
+    Notes
+    -----
+    Ties: the lower row; among partners the lower GPU. A decision point takes O(waiting x (running + GPUs)).
+    """
+
+    agent: str = ""
+    path: str = ""
+    clairvoyant: bool = field(init=False, default=True)
+    knows_partitions = False  # it expects that no gang is preempted
+    rule: SharingRule = field(init=False, repr=False)
+    _plan: SharingState | None = field(init=False, repr=False, default=None)
+
+    def __post_init__(self) -> None:
+        """Read the weights."""
+        if bool(self.agent) == bool(self.path):
+            raise SchedulerError("sharing index: give either agent, a name of `gpusched agents list`, or path, a file")
+        self.rule = _loaded(read_card(self.agent).checked_file() if self.agent else Path(self.path))
+
+    @classmethod
+    def playing(cls, rule: SharingRule) -> SharingIndex:
+        """Return a scheduler that plays a rule that is in no file."""
+        policy = cls.__new__(cls)
+        policy.agent, policy.path, policy.clairvoyant, policy.rule, policy._plan = "", "", True, rule, None
+        return policy
+
+    @property
+    def name(self) -> str:
+        """Name in tables."""
+        return f"learned:{self.agent}" if self.agent else "learned"
+
+    def reset(self, view: ClusterView) -> None:
+        """Allocate the arrays of a new simulation."""
+        self._plan = self._state(view.simulation)
+
+    def player(self, simulation: Simulation) -> CompiledLoop | None:
+        """Return the compiled loop."""
+        if type(self) is not SharingIndex:
+            return None
+        plan = self._state(simulation)
+        return CompiledLoop(simulation, loop.play_sharing, plan.memory, plan)
+
+    def decide(self, view: ClusterView) -> Iterable[Decision]:
+        """Start jobs, one after the other."""
+        plan, sim = self._plan, view.simulation.arrays
+        assert plan is not None
+        order_jobs(sim, plan)
+        while (job := int(next_start(sim, plan))) != NOBODY:
+            gpus = tuple(sim.chosen[: sim.jobs["gpus"][job]].tolist())
+            steps = sim.sub_batches["sub_steps"][sim.jobs["job_class"][job], plan.memory["option"], 0]
+            yield Start(job, gpus=gpus, share=True, sub_steps=int(steps))
+
+    def _state(self, simulation: Simulation) -> SharingState:
+        jobs = len(simulation.instance.workload)
+        memory = np.zeros((), MEMORY_DTYPE)
+        memory["gang"] = self.rule.gang
+        return SharingState(
+            memory=memory,
+            weights=np.array(self.rule.weights),
+            order=np.zeros(jobs, np.int32),
+            scratch=np.zeros(jobs, np.int32),
+            keys=np.zeros(jobs),
+            ranks=np.zeros(jobs),
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the state of a run."""
+        return self.__dict__ | {"_plan": None}
+
+
+@lru_cache(maxsize=8)
+def _loaded(path: Path) -> SharingRule:
+    return SharingRule.load(path)

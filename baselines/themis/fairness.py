@@ -1,0 +1,43 @@
+"""Finish-time fairness as the Themis paper defines it, for an app of one or several jobs.
+
+Work is counted in GPU seconds on the ideal placement. The power of GPUs is the work that they do in a second: a gang of
+four GPUs that runs at 5/6 of its ideal speed has a power of 20/6.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
+
+Real = TypeVar("Real", float, np.ndarray)
+
+
+def private_time_s(work: Real, power: Real, contenders: Real) -> Real:
+    """Return T_id, the time that an app would need on 1 / ``contenders`` of the cluster [s].
+
+    Parameters
+    ----------
+    work : work of the whole app [GPU s]
+    power : power of all GPUs that the app could use if it had the cluster for itself [GPU]
+    contenders : N_avg, mean number of apps in the system while the app was there
+
+    References
+    ----------
+    K. Mahajan et al., "Themis: Fair and efficient GPU cluster scheduling", NSDI 2020, section 3: the time with the
+    whole cluster, multiplied by N_avg.
+    """
+    return contenders * (work / power)
+
+
+def finish_time_fairness(age_s: Real, left: Real, power: Real, private_s: Real) -> Real:
+    """Return rho = T_sh / T_id of an app that keeps GPUs of this power until its end.
+
+    Parameters
+    ----------
+    age_s : time since the app arrived [s]
+    left : work that the app has left [GPU s]
+    power : power of its GPUs [GPU]
+    private_s : T_id, see :func:`private_time_s` [s]
+    """
+    return (age_s + left / power) / private_s

@@ -1,0 +1,79 @@
+"""Accounts, users, their shares and their limits, from text that ``sacctmgr`` prints."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.errors import ScenarioError, TraceError
+from gpusched_env.tenants import ROOT, Tenant, Tenants
+from gpusched_env.traces.parsing.slurm_fields import tres_gpus
+from gpusched_env.twin.tables import table_rows
+from gpusched_env.workload import Workload
+
+COMMAND: Final = "sacctmgr --parsable2 list associations format=Cluster,Account,User,ParentName,Partition,Share,GrpTRES"
+TOP: Final = "root"  # Slurm's name of the top account
+LEAST_SHARE: Final = 1e-6  # replaces a share of 0, because weights are above 0
+PARENT: Final = "parent"  # a user with this share has the factor of the account
+
+
+def read_associations(path: str | Path) -> Tenants:
+    """Read accounts and users: parents, shares, and the GPUs that they may hold at once (GrpTRES).
+
+    An account is a tenant of its name, and a user is a leaf ``account/user``. Associations of a user with particular
+    partitions are left out if there is another one, and of several the first counts.
+
+    Raises
+    ------
+    TraceError : a missing column, a malformed row, several clusters, or accounts that form no tree
+    """
+    tree: dict[str, Tenant] = {}
+    clusters: set[str] = set()
+    rows = list(table_rows(path, ("account", "user", "parentname", "share"), COMMAND))
+    rows.sort(key=lambda row: bool(row[1].get("partition")))
+    for place, row in rows:
+        clusters.add(row.get("cluster", ""))
+        if len(clusters) > 1:
+            raise TraceError(f"{path}: it has several clusters; keep the rows of one")
+        account, user, share = row["account"], row["user"], row["share"]
+        name = f"{account}/{user}" if user else account
+        above = account if user else row["parentname"]
+        if name == TOP or name in tree:
+            continue
+        weight = 1.0 if share in ("", PARENT) else place.amount("Share", share, "shares")
+        gpus = tres_gpus(place, "grptres", row.get("grptres", ""))
+        most = None if gpus is None or "gres/gpu" not in row.get("grptres", "") else gpus.number
+        tree[name] = Tenant(name, ROOT if above in ("", TOP) else above, max(weight, LEAST_SHARE), most=most)
+    try:
+        return Tenants(tree=tuple(tree.values()))
+    except ScenarioError as error:
+        raise TraceError(f"{path}: {error}") from error
+
+
+def with_room(tenants: Tenants, leaf: np.ndarray, workload: Workload) -> tuple[Tenants, tuple[str, ...]]:
+    """Raise limits below the largest job that ran, because limits may have changed; return the names of these tenants.
+
+    Parameters
+    ----------
+    tenants : accounts and users
+    leaf : str [J], name of the leaf of each job
+    workload : the log
+    """
+    parent = {tenant.name: tenant.parent for tenant in tenants.tree}
+    largest: dict[str, int] = {}
+    for name in np.unique(leaf).tolist():
+        gpus, at = int(workload.jobs["gpus"][leaf == name].max()), name
+        while at in parent:
+            largest[at] = max(largest.get(at, 0), gpus)
+            at = parent[at]
+    raised = tuple(
+        tenant.name for tenant in tenants.tree if tenant.most is not None and tenant.most < largest.get(tenant.name, 0)
+    )
+    tree = tuple(
+        dataclasses.replace(tenant, most=largest[tenant.name]) if tenant.name in raised else tenant
+        for tenant in tenants.tree
+    )
+    return dataclasses.replace(tenants, tree=tree), raised

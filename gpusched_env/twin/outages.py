@@ -1,0 +1,104 @@
+"""Times in which nodes were down or drained, from text that ``sacctmgr`` prints, as reservations of a twin's pools."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from gpusched_env.partitions import Reservation, nodes_of
+from gpusched_env.traces.parsing.columns import EPOCH
+from gpusched_env.traces.parsing.slurm_fields import Stamps
+from gpusched_env.traces.slurm_files.description import DOWN, DRAINED, MAINTENANCE, SlurmNode
+from gpusched_env.twin.model import Pool
+from gpusched_env.twin.tables import table_rows
+
+COMMAND: Final = "sacctmgr --parsable2 list event format=NodeName,TimeStart,TimeEnd,State start=DATE"
+CLOSED: Final = (DOWN, DRAINED, MAINTENANCE)
+
+
+class Outage(NamedTuple):
+    """A time in which a node took no jobs; seconds since 1970-01-01 in the zone of the file."""
+
+    node: str
+    start_s: float
+    end_s: float  # inf = it had not ended
+
+
+def read_outages(path: str | Path) -> tuple[Outage, ...]:
+    """Read the events of nodes that were down, drained or in maintenance; other events are left out.
+
+    Raises
+    ------
+    TraceError : a missing column, or a malformed row
+    """
+    stamps, found = Stamps(), []
+    for place, row in table_rows(path, ("nodename", "timestart", "timeend", "state"), COMMAND):
+        condition = SlurmNode(row["nodename"], 0, state=row["state"]).condition
+        start_s = stamps.read(place, "TimeStart", row["timestart"])
+        end_s = stamps.read(place, "TimeEnd", row["timeend"])
+        if not row["nodename"] or condition not in CLOSED or start_s is None:
+            continue
+        found.append(Outage(row["nodename"], start_s, math.inf if end_s is None else end_s))
+    return tuple(found)
+
+
+def with_outages(
+    pools: Sequence[Pool],
+    rows: Sequence[Mapping[str, Sequence[int]]],
+    outages: Sequence[Outage],
+    origin: str,
+    last_s: float,
+) -> tuple[tuple[Pool, ...], int]:
+    """Return the pools with the outages of their nodes as reservations, and the number of outages of unknown nodes.
+
+    Schedulers do not know them in advance, not even maintenance: many planned reservations would make replays slow.
+
+    Parameters
+    ----------
+    pools : the pools
+    rows : for each pool, name of a node -> its numbers in the pool; a node with GPUs of several types has several
+    outages : as :func:`read_outages` returns them
+    origin : time 0 of the log, ISO 8601
+    last_s : end of the log [s]; later outages are left out, and those that go on end then
+    """
+    origin_s = float((np.datetime64(origin) - np.datetime64(EPOCH)) / np.timedelta64(1, "s"))
+    found = []
+    for pool, number in zip(pools, rows, strict=True):
+        spans: dict[tuple[float, float], list[int]] = {}
+        for node in number:
+            for span in _merged(outages, node, origin_s, last_s):
+                spans.setdefault(span, []).extend(number[node])
+        reservations = tuple(
+            Reservation(f"outage {i}", start_s, end_s, ",".join(map(str, sorted(nodes))), planned=False)
+            for i, ((start_s, end_s), nodes) in enumerate(sorted(spans.items()), 1)
+        )
+        found.append(dataclasses.replace(pool, reservations=reservations))
+    known = {name for number in rows for name in number}
+    return tuple(found), sum(one.node not in known for one in outages)
+
+
+def _merged(outages: Sequence[Outage], node: str, origin_s: float, last_s: float) -> list[tuple[float, float]]:
+    """Return the spans of a node in the time of the log [s]; those that overlap or touch are one."""
+    spans: list[tuple[float, float]] = []
+    for one in sorted(one for one in outages if one.node == node):
+        start_s, end_s = max(one.start_s - origin_s, 0.0), min(one.end_s - origin_s, last_s)
+        if start_s >= end_s:
+            continue
+        if spans and start_s <= spans[-1][1]:
+            spans[-1] = spans[-1][0], max(spans[-1][1], end_s)
+        else:
+            spans.append((start_s, end_s))
+    return spans
+
+
+def closed_gpus(pool: Pool) -> tuple[np.ndarray, np.ndarray]:
+    """Return times [s], and the changes of the number of GPUs that are out of use then; float64 each, in any order."""
+    cluster = pool.cluster
+    gpus = [float(cluster.nodes["gpus"][nodes_of(one, cluster)].sum()) for one in pool.reservations]
+    times = [one.start_s for one in pool.reservations] + [one.end_s for one in pool.reservations]
+    return np.array(times, float), np.array(gpus + [-value for value in gpus], float)

@@ -1,0 +1,62 @@
+"""What squeue prints, with pseudonyms: those of the history under the same key."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from gpusched_env.files import whole
+from gpusched_env.traces.parsing.fields import Place
+from gpusched_env.traces.pseudonyms.names import Pseudonyms
+from gpusched_env.traces.pseudonyms.slurm_files import gpu_entries, known_resources
+from gpusched_env.traces.slurm_files.hostlists import names_in
+from gpusched_env.twin.squeue import squeue_rows
+
+# Our name of a column -> its header; columns without a name of ours are left out
+HEADERS: Final = {
+    "id": "JOBID", "user": "USER", "account": "ACCOUNT", "partition": "PARTITION", "qos": "QOS", "state": "STATE",
+    "elapsed": "TIME", "limit": "TIME_LIMIT", "submit": "SUBMIT_TIME", "start": "START_TIME", "count": "NODES",
+    "nodes": "NODELIST", "place": "NODELIST(REASON)", "reason": "REASON", "per_node": "TRES_PER_NODE",
+    "tres": "TRES_ALLOC", "priority": "PRIORITY",
+}  # fmt: skip
+_WORD: Final = re.compile(r"[A-Za-z_]+")
+
+
+def pseudonymise_squeue(path: Path, out: Path, names: Pseudonyms) -> str:
+    """Write a table of squeue to ``out`` with pseudonyms and bars; return what was left out, in words.
+
+    Raises
+    ------
+    TraceError : a file that cannot be read
+    GpuschedError : the file cannot be written
+    """
+    with whole(out) as partial, partial.open("w", encoding="utf-8", newline="") as stream:
+        stream.writelines(_lines(path, names))
+    return "columns that no reader needs, and the texts of reasons"
+
+
+def _lines(path: Path, names: Pseudonyms) -> Iterator[str]:
+    header: list[str] = []
+    for place, row in squeue_rows(path):
+        if not header:
+            header = [name for name in HEADERS if name in row]
+            yield "|".join(HEADERS[name] for name in header) + "\n"
+        yield "|".join(_value(place, names, name, row[name]) for name in header) + "\n"
+
+
+def _value(place: Place, names: Pseudonyms, name: str, text: str) -> str:
+    if name in ("user", "account"):
+        return names.name(name, text)
+    if name == "id":
+        return names.number("job", text)
+    if name == "reason" or (name == "place" and text.startswith("(")):
+        found = _WORD.search(text)
+        word = found[0] if found else ""
+        return f"({word})" if name == "place" else word
+    if name in ("nodes", "place"):
+        return ",".join(names.name("node", one) for one in names_in(place, "NODELIST", text))
+    if name == "per_node":
+        return "N/A" if text in ("", "N/A") else gpu_entries(text).replace("(null)", "N/A")
+    return known_resources(text) if name == "tres" else text

@@ -1,0 +1,91 @@
+"""What tenants have used until a snapshot: from their jobs, or from a table of ``sshare``."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.baselines.slurm.fair_share import decay
+from gpusched_env.baselines.slurm.past_usage import PastUsage
+from gpusched_env.baselines.slurm.scheduler import Slurm
+from gpusched_env.metrics import StepFunction
+from gpusched_env.portable import arrays
+from gpusched_env.twin.recorded import Recorded
+from gpusched_env.twin.tables import table_rows
+
+COLUMNS: Final = ("account", "user", "rawusage")
+
+
+def decayed(held: StepFunction, edges_s: np.ndarray, fade: float) -> np.ndarray:
+    """float64 [edges]: usage at each end of a period [GPU s]: that of the period before x ``fade``, and its own.
+
+    Parameters
+    ----------
+    held : GPUs that a tenant held over time
+    edges_s : ends of successive periods [s]; what was used before the first one is left out
+    fade : factor of the usage in one period
+    """
+    from scipy.signal import lfilter
+
+    found: np.ndarray = lfilter(
+        [1.0], [1.0, -fade], np.diff(held.integral(edges_s), prepend=held.integral(edges_s[:1]))
+    )
+    return found
+
+
+def past_usage(rules: Slurm, leaf: np.ndarray, recorded: Recorded, now_s: float) -> PastUsage:
+    """Return what tenants have used, as the scheduler would have counted it.
+
+    Parameters
+    ----------
+    rules : the scheduler
+    leaf : str [J], name of the tenant of each job
+    recorded : jobs that have ended, and running ones, which end at ``now_s`` at the earliest; times may be negative [s]
+    now_s : the snapshot [s]
+    """
+    period_s = rules.calc_period_s
+    fade = decay(period_s, rules.decay_half_life_s)
+    last = math.floor(now_s / period_s)
+    usage, recent = {}, {}
+    for name in np.unique(leaf).tolist():
+        own = Recorded(*(column[leaf == name] for column in recorded))
+        edges_s = np.arange(math.floor(min(own.start_s.min(), now_s) / period_s), last + 1) * period_s
+        held = own.held()
+        usage[name] = float(decayed(held, edges_s, fade)[-1])
+        recent[name] = float(held.integral(now_s) - held.integral(last * period_s))
+    return PastUsage(now_s, usage, recent)
+
+
+def by_shares(past: PastUsage, told: Mapping[str, float]) -> PastUsage:
+    """Return the usage with the proportions that Slurm tells, and with the sum of the given one.
+
+    Parameters
+    ----------
+    past : usage from the history, whose sum is in GPU seconds
+    told : name of a leaf -> RawUsage, in any unit
+    """
+    total = arrays.total(np.array([*past.usage.values(), *past.recent.values()], float))
+    raw = arrays.total(np.array(list(told.values()), float))
+    times = total / raw if total > 0 and raw > 0 else 1.0
+    return dataclasses.replace(past, usage={name: value * times for name, value in told.items()}, recent={})
+
+
+def read_sshare(path: str | Path) -> dict[tuple[str, str], float]:
+    """Read what ``sshare --all --long --parsable2`` prints: (account, user) -> RawUsage.
+
+    Rows without a user are accounts; they are left out, because their usage is the sum of their users.
+
+    Raises
+    ------
+    TraceError : a missing column, or a row that does not parse
+    """
+    found: dict[tuple[str, str], float] = {}
+    for place, row in table_rows(path, COLUMNS, "sshare --all --long --parsable2"):
+        if row["user"]:
+            found[row["account"], row["user"]] = place.amount("RawUsage", row["rawusage"], "usage")
+    return found
