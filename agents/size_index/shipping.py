@@ -47,9 +47,10 @@ def card_of(model: Path) -> Card:
         compared_seeds=SEEDS,
         ratios={rival: (round(mean, 5), round(low, 5), round(high, 5)) for rival, (mean, low, high) in ratios.items()},
         intended_use="Elastic jobs whose speed at each size is known, and whose run times nobody knows.",
-        limits="It knows the true speeds at all sizes, also of jobs that have never run, as afs-p does; "
-        "pollux knows them of jobs that have run, and max-min only sizes. One of its weights knows an application by its "
-        "speed on one GPU, so it is made for the applications of Pollux. It divides by numbers: a rule of its own places the jobs.",
+        limits="It knows the true speeds at all sizes, also of jobs that have never run, as afs-p does; pollux knows "
+        "them of jobs that have run, and max-min only sizes. One of its weights knows an application by its speed on "
+        "one GPU, so it is made for the applications of Pollux. It divides by numbers: a rule of its own places the "
+        "jobs.",
         versions={"version": __version__},
         training=settings,
     )
