@@ -18,7 +18,7 @@ EVENT_DTYPE: Final = np.dtype(
     [
         ("time_s", "<f8"),  # [s] since the start of the scenario, never decreases
         # start, resume: time when progress begins [s]; preempt, resize: iterations left; complete: iterations left if
-        # the job was killed at its limit; rate: seconds per iteration; else 0
+        # the job was killed at its limit; rate: seconds per iteration; refuse: 1 if it was cancelled; else 0
         ("value", "<f8"),
         # start, resume: index in EventLog.gpus of the gang's first GPU id; rate: the gang's bottleneck link; else -1
         ("gpu_at", "<i8"),
@@ -38,7 +38,7 @@ class EventLog:
 
     The kinds of events are:
 
-    - ``arrival``: a job enters the queue.
+    - ``arrival``: a job enters the queue: at its submission, or when it is not held any more.
     - ``start`` and ``resume``: a gang gets its GPUs. It makes progress from the time ``value`` on, that is, after a
       resumed gang has been restored.
     - ``preempt``: the progress of the gang ends and its checkpoint begins. The gang still holds its GPUs.
@@ -53,7 +53,8 @@ class EventLog:
       ``preempt`` or ``resize`` follows.
     - ``resize``: the gang gives its GPUs back at once. A ``resume`` at the same time follows, which gives it its new
       GPUs, as a rule another number of them.
-    - ``refuse``: a job that has never run leaves the system without being run.
+    - ``refuse``: a job that has never run leaves the system without being run. ``value`` is 1 if it was held and was
+      cancelled, because it depends on what did not happen; otherwise 0.
 
     Attributes
     ----------

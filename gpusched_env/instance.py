@@ -14,6 +14,7 @@ import numpy as np
 
 from gpusched_env.cluster import MOST_GPUS, TIERS, Cluster
 from gpusched_env.errors import ScenarioError, WorkloadError, unknown_name
+from gpusched_env.holds import holds_of
 from gpusched_env.network import Network, compiled_links, contention_ratios, network_identity
 from gpusched_env.partitions import NodeSets, Partitions, node_sets
 from gpusched_env.performance import ClassTable, ideal_iteration_seconds, job_classes, refuse_unable
@@ -214,6 +215,7 @@ class Instance:
     Attributes
     ----------
     workload : the given workload with its jobs sorted by the tie order; if jobs tie, the lowest row comes first
+    holds : earliest starts and dependencies of the jobs; None = no job is ever held
     job_class : int32 [J], class of each job at the size that it requests
     sizes : the sizes on which each job can run on this cluster, and their classes; a rigid job has one
     classes : int64 [C, 2], profile row and gang size of each class
@@ -275,6 +277,7 @@ class Instance:
             keys.insert(1, jobs["gpus"])
         self.workload = workload.reordered(np.lexsort(keys))
         jobs = self.workload.jobs
+        self.holds = holds_of(self.workload)
         self.node_sets = self._node_sets()
         of_job = None if self.node_sets is None else self.node_sets.of_job
         self.classes, self.job_class, of_option, self.class_set = job_classes(self.workload, of_job)

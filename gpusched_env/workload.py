@@ -16,6 +16,7 @@ import numpy as np
 from gpusched_env.cluster import TIERS
 from gpusched_env.errors import WorkloadError
 from gpusched_env.files import whole
+from gpusched_env.holds import BEGIN, DEPENDENCY, FAILS, fails_of, find_edges, without_lost
 from gpusched_env.sizes import Sizes
 
 MOST_JOBS: Final = 50_000_000  # [job] maximum per workload; a larger number is a typing error or does not fit in memory
@@ -26,12 +27,13 @@ REQUESTED: Final = (
     "priority_class",  # jobs of a higher class are more important
     "deadline_s",  # [s] time from arrival to the deadline; inf = best effort. View and metrics add the arrival
     "value",  # worth of the job if it meets its deadline, >= 0; without this attribute, every job is worth 1
+    BEGIN,  # [s] time from the submission before which the job must not enter the queue
 )
 TENANT: Final = "tenant"  # attribute: name of the tenant to which each job belongs (gpusched_env.tenants)
 JOB_DTYPE: Final = np.dtype(
     [
         ("id", "<i8"),  # unique
-        ("arrival_s", "<f8"),  # [s] time of arrival, >= 0
+        ("arrival_s", "<f8"),  # [s] time of submission, >= 0; the job arrives then, unless it is held (holds.py)
         ("gpus", "<i4"),  # [GPU] gang size, >= 1
         ("profile", "<i4"),  # row of Profiles.rows
         ("iterations", "<f8"),  # number of iterations; NaN = duration_s is given instead
@@ -289,15 +291,15 @@ class Workload:
     profiles : model profiles, to which the jobs refer by row
     name, source : name and origin of the workload, shown in reports
     attributes : optional columns of length J, such as original ids, users or virtual clusters. Schedulers see only the
-        columns of REQUESTED and TENANT, which users submit with their jobs
+        columns of REQUESTED and TENANT, which users submit with their jobs. The columns of ``holds.py`` hold jobs
     sizes : numbers of GPUs on which elastic jobs may run; None = every job is rigid and runs on its gang size. The gang
         size of an elastic job is the size that it requests
 
     Raises
     ------
     WorkloadError : there are no jobs or more than MOST_JOBS, two jobs have the same id, a time is negative or NaN, a
-        gang has less than 1 GPU, a job does not have exactly one of ``iterations`` and ``duration_s``, or a deadline or
-        a value is not a number
+        gang has less than 1 GPU, a job does not have exactly one of ``iterations`` and ``duration_s``, a deadline or
+        a value is not a number, or a job depends on a job that is not submitted before it
     """
 
     jobs: np.ndarray
@@ -350,6 +352,9 @@ class Workload:
         self._check_told("deadline_s", "a number of seconds after the arrival; inf = no deadline", -math.inf)
         self._check_told("value", "a finite number >= 0", 0.0, math.inf)
         self._check_told("priority_class", "a finite number", -math.inf, math.inf)
+        self._check_told(BEGIN, "a finite number of seconds >= 0 after the submission", 0.0, math.inf)
+        self._check_told(FAILS, "1 = the job fails, or 0", 0.0, 2.0)
+        _ = self.edges  # checks the dependencies
 
     def _check_told(self, name: str, what: str, least: float, below: float = math.nan) -> None:
         if name not in self.attributes:
@@ -363,7 +368,7 @@ class Workload:
             )
 
     def told(self, name: str) -> np.ndarray:
-        """float64 [J]: an attribute of REQUESTED, as numbers.
+        """float64 [J]: an attribute, such as those of REQUESTED, as numbers.
 
         Raises
         ------
@@ -382,6 +387,11 @@ class Workload:
         deadlines: np.ndarray = self.jobs["arrival_s"] + self.told("deadline_s")
         deadlines.flags.writeable = False
         return deadlines if np.isfinite(deadlines).any() else None
+
+    @cached_property
+    def edges(self) -> np.ndarray:
+        """EDGE_DTYPE [D]: the dependencies between the jobs (``holds.py``)."""
+        return find_edges(self.jobs, self.attributes, self.name)
 
     def __len__(self) -> int:
         """Return the number of jobs."""
@@ -415,8 +425,13 @@ class Workload:
         return cls(jobs, profiles or Profiles.unit(), **kwargs)
 
     def select(self, rows: np.ndarray) -> Workload:
-        """Return a workload of the jobs ``rows`` (indices or a Boolean mask) and their attributes."""
+        """Return a workload of the jobs ``rows`` (indices or a Boolean mask) and their attributes.
+
+        Dependencies on other jobs are dropped, as if these had ended before.
+        """
         attributes = {key: column[rows] for key, column in self.attributes.items()}
+        if DEPENDENCY in attributes:
+            attributes[DEPENDENCY] = without_lost(attributes[DEPENDENCY], self.jobs["id"][rows])
         sizes = None if self.sizes is None else self.sizes.select(rows)
         return Workload(self.jobs[rows], self.profiles, self.name, self.source, attributes, sizes)
 
@@ -438,7 +453,8 @@ class Workload:
         """Return a copy with other fields, which are not checked: for code that computes them from checked ones."""
         copy = object.__new__(Workload)
         copy.__dict__.update(self.__dict__ | fields)
-        copy.__dict__.pop("deadline_s", None)  # computed from the fields
+        for computed in ("deadline_s", "edges"):
+            copy.__dict__.pop(computed, None)
         return copy
 
     def fingerprint(self) -> str:
@@ -462,6 +478,10 @@ class Workload:
         for name in (*REQUESTED, TENANT):
             if name in self.attributes:
                 digest.update(json.dumps([name, self.attributes[name].tolist()]).encode())
+        if len(self.edges):
+            digest.update(b"dependencies")
+            digest.update(self.edges.tobytes())
+            digest.update(fails_of(self.attributes, len(self)).tobytes())
         return digest.hexdigest()
 
     def save(self, path: str | Path) -> None:

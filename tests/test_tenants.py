@@ -128,6 +128,7 @@ def test_metrics_by_tenant_of_a_run_by_hand() -> None:
     assert (a["share"], a["entitlement"]) == (0.75, 0.5)
     assert (b["mean_queueing_s"], b["mean_jct_s"]) == (90.0, 140.0)
     assert (a["borrowed_gpu_s"], a["violation_gpu_s"]) == (100.0, 100.0)
+    assert (b["lent_gpu_s"], a["lent_gpu_s"], c["lent_gpu_s"]) == (100.0, 0.0, 0.0)
     assert (b["unused_gpu_s"], a["unused_gpu_s"]) == (180.0, 0.0)  # two GPUs of its quota while it waits for 90 s
     assert (b["reclaims"], b["mean_reclaim_s"], b["max_reclaim_s"]) == (1, 90.0, 90.0)
     assert a["reclaims"] == 0  # it holds more than its quota from the start
@@ -198,6 +199,18 @@ def test_what_exceeds_the_quota_and_what_may_be_borrowed_is_a_violation() -> Non
     instance = Instance(Cluster.parse("1x4"), workload, tenants=tenants)
     a, b = tenant_times(instance, simulate(instance, make_scheduler("fifo")))
     assert (a["borrowed_gpu_s"], a["violation_gpu_s"], b["violation_gpu_s"]) == (200.0, 100.0, 0.0)
+
+
+def test_what_is_borrowed_is_lent_in_proportion_to_unused_quotas() -> None:
+    """Quotas 2, 4, 1. a holds 5 GPUs for 30 s, b 1 for 10 s; so b lends 3 of 4 parts for 10 s, then 4 of 5."""
+    workload = jobs_of(["a", "b", "c"], [0.0, 0.0, 100.0], [5, 1, 1], [30.0, 10.0, 1.0])
+    tenants = Tenants((Tenant("a", quota=2), Tenant("b", quota=4), Tenant("c", quota=1)))
+    instance = Instance(Cluster.parse("1x8"), workload, tenants=tenants)
+    a, b, c = tenant_times(instance, simulate(instance, make_scheduler("fifo")))
+    assert a["borrowed_gpu_s"] == 90.0
+    assert b["lent_gpu_s"] == pytest.approx(10 * 3 * 3 / 4 + 20 * 3 * 4 / 5)
+    assert c["lent_gpu_s"] == pytest.approx(10 * 3 * 1 / 4 + 20 * 3 * 1 / 5)
+    assert a["lent_gpu_s"] == 0.0
 
 
 def test_killed_jobs_are_those_of_their_tenant() -> None:

@@ -135,6 +135,7 @@ class SjfBco(Scheduler):
         self._generator = np.random.default_rng(self.seed)
         self._charged_s = np.zeros(view.cluster.gpus)  # [s] charges of jobs that have started
         self._known_jobs = 0
+        self._plan: Plan | None = None
         self._online = False
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
@@ -145,11 +146,12 @@ class SjfBco(Scheduler):
             raise NoPlaceError(f"{self.name}: {error}") from None
 
     def _decide(self, view: ClusterView) -> Iterable[Decision]:
-        if view.arrived > self._known_jobs:
+        if view.entered > self._known_jobs:
             self._online = self._known_jobs > 0
-            self._known_jobs = view.arrived
-            self._plan = self._planned(view)
-        for start in self._plan.starts(view):
+            self._known_jobs = view.entered
+            if len(view.waiting):  # else these jobs were cancelled
+                self._plan = self._planned(view)
+        for start in self._plan.starts(view) if self._plan else ():
             yield start
             self._charged_s[list(start.gpus or ())] += self._charge_s[start.job]
 

@@ -14,6 +14,7 @@ from gpusched_env.baselines.listed.lines import sort_rows
 from gpusched_env.baselines.loop_kernels import ASLEEP, DECIDES, sleep, wake_at
 from gpusched_env.core.events import DECIDE, EXPLICIT, LOG_FULL, seconds_left, start
 from gpusched_env.core.handle import Handle, array, helper, kernel
+from gpusched_env.core.holding import entry
 from gpusched_env.core.placement.shared import find_shared
 from gpusched_env.core.refusals import BUFFER_FULL
 from gpusched_env.core.state import WAITING, Run
@@ -66,13 +67,15 @@ def order_jobs(sim: Run, line: Line) -> None:
         if sim.jobs[row]["status"] == WAITING:
             line.order[kept] = row
             kept += 1
-    while q["seen"] < sim.world["next_arrival"]:
-        row = q["seen"]
+    while q["seen"] < sim.world["entered"]:
+        row = entry(sim, q["seen"])
+        q["seen"] += 1
+        if sim.jobs[row]["status"] != WAITING:  # cancelled
+            continue
         if q["by_size"]:
             line.keys[row] = seconds_left(sim, row)
         line.order[kept] = row
         kept += 1
-        q["seen"] += 1
     q["queued"] = kept
     sort_rows(line.order, line.scratch, line.keys, line.ranks, kept)
 

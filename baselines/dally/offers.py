@@ -39,8 +39,10 @@ from gpusched_env.core.events import (
     stuck,
 )
 from gpusched_env.core.handle import helper, kernel
+from gpusched_env.core.holding import entry
 from gpusched_env.core.queries import Asked
 from gpusched_env.core.state import FINISHED, RUNNING, WAITING, Run
+from gpusched_env.core.state import REFUSED as CANCELLED
 from gpusched_env.portable.keys import rounded_key
 
 Array = np.ndarray
@@ -219,14 +221,16 @@ def observe(sim: Run, delay: Delay) -> int:
     """Process arrivals and stopped gangs; renew or end one expired lease."""
     w = sim.world
     r = delay.rules
-    while r["seen"] < w["next_arrival"]:
-        row = r["seen"]
+    while r["seen"] < w["entered"]:
+        row = entry(sim, r["seen"])
+        r["seen"] += 1
+        if sim.jobs[row]["status"] == CANCELLED:
+            continue
         delay.tasks[row]["last_s"] = sim.jobs[row]["arrival_s"]
         delay.tasks[row]["arrival_s"] = sim.jobs[row]["arrival_s"]
         rank(sim, delay, row, 0.0, 0.0, 0.0)
         insert(delay, delay.queue, r["queued"], row)
         r["queued"] += 1
-        r["seen"] += 1
         if r["free_before"] > 0 and not r["exact"]:
             r["due"] += 1
     i = 0
@@ -430,7 +434,7 @@ def next_wake(sim: Run, delay: Delay) -> float:
             if gang <= r["rack_gpus"] and w["clock_s"] < task["last_s"] + network_s < at_s:
                 at_s = task["last_s"] + network_s
         return at_s
-    if r["later"] == 0 and r["held"] == 0 and r["queued"] > 0 and w["next_arrival"] == w["jobs"]:
+    if r["later"] == 0 and r["held"] == 0 and r["queued"] > 0 and w["entered"] == w["jobs"]:
         retry_s = w["clock_s"]
         if r["statistics"]:  # from 1 s after the first arrival, until the statistics find no other event
             first_s = delay.tasks[0]["arrival_s"] + 1.0

@@ -73,7 +73,7 @@ class SlotScheduler(Scheduler):
             )
         self._slot_s = view.semantics.round_s or self.slot_s
         self._last = (0, 0)  # jobs that had arrived and left at the last decision
-        self._known = 0  # rows below have been admitted or refused
+        self._known: set[int] = set()  # rows that have been admitted or refused
         self._change_s = math.inf  # time of the next change that a plan has [s]
         self._pending = False  # whether a gang was in a checkpoint, so that its GPUs were not given away yet
 
@@ -100,7 +100,7 @@ class SlotScheduler(Scheduler):
     def _plan(self, view: ClairvoyantView) -> Iterable[Decision]:
         now_s, slot_s = view.now_s, self._slot_s
         begin_s = now_s if slot_s == 0 else math.floor((now_s + LATE_S) / slot_s) * slot_s
-        changed = self._last != (view.arrived, view.finished_count)
+        changed = self._last != (view.entered, view.finished_count)
         if now_s - begin_s > LATE_S:
             following_s = begin_s + slot_s
             if changed or self._change_s <= following_s:
@@ -117,12 +117,12 @@ class SlotScheduler(Scheduler):
             return
         self._change_s = math.inf
         rows = movable(view)
-        arrivals = {job for job in rows.tolist() if job >= self._known}
-        self._known = view.arrived
+        arrivals = {job for job in rows.tolist() if job not in self._known}
+        self._known |= arrivals
         admitted = set(arrivals)
         counts = self.counts(view, begin_s, self._asks(view, rows, begin_s), admitted)
         yield from (Refuse(job) for job in sorted(arrivals - admitted))
-        self._last = (view.arrived, view.finished_count)
+        self._last = (view.entered, view.finished_count)
         yield from reallocate(view, buddies(view, counts))
         if self._change_s < math.inf:
             yield Wait(self._change_s)

@@ -213,9 +213,9 @@ class Gandiva(Scheduler):
             free = self._free(view)
             room = int(np.count_nonzero(free))
         arrived = view.arrived
-        if arrived == self._seen and not self._new_sets and not room:
+        if view.entered == self._seen and not self._new_sets and not room:
             return  # nothing has changed for the waiting jobs
-        self._seen, self._new_sets = arrived, False
+        self._seen, self._new_sets = view.entered, False
         if arrived > len(self._stands):
             self._stands = np.pad(self._stands, (0, 2 * arrived - len(self._stands)))
         waiting = view.waiting

@@ -170,7 +170,6 @@ class Gavel(Scheduler):
             self._rounds = Rounds(self._gpus, self.round_s / 2, policy.aware, not policy.queue, seed)
         self._seats = Seats(view.cluster)
         self.solver_failures = 0
-        self._known = 0  # jobs admitted
         self._active = np.empty(0, np.int64)
         self._changed = False
         self._last_reset_s = 0.0 if self.gavel_compat else -math.inf
@@ -331,9 +330,11 @@ class Gavel(Scheduler):
     def _admit(self, view: ClusterView) -> None:
         """Add new jobs to the rounds, and remove finished ones."""
         active = np.sort(np.concatenate([view.running, view.waiting])).astype(np.int64)
+        new = active[:0]
         if len(active) != len(self._active) or (active != self._active).any():
-            self._rounds.keep(active[active < self._known])
-        new = active[active >= self._known]
+            known = np.isin(active, self._active, assume_unique=True)
+            self._rounds.keep(active[known])
+            new = active[~known]
         if len(new):
             rates, gangs = view.type_rates(new), view.gpus[new]
             nowhere = ~(rates > 0).any(axis=1)
@@ -344,7 +345,6 @@ class Gavel(Scheduler):
                     "it has so many: Gavel runs a gang on one type; leave out such gangs (max_gpus), or add machines"
                 )
             self._rounds.admit(new, rates, gangs)
-            self._known = int(new[-1]) + 1
         self._changed |= bool(len(new)) or len(active) != len(self._active)
         self._active = active
 

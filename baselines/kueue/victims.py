@@ -38,7 +38,7 @@ def count_stopping(q: Queues, sign: int) -> None:
 @kernel
 def changes(sim: Run) -> int:
     """Return the number of arrivals and completions so far."""
-    count: int = sim.world["next_arrival"] + sim.world["finished"]
+    count: int = sim.world["entered"] + sim.world["finished"]
     return count
 
 

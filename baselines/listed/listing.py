@@ -7,6 +7,7 @@ from gpusched_env.baselines.listed.keys import QUEUES, set_key
 from gpusched_env.baselines.listed.lines import join_line, sort_rows
 from gpusched_env.baselines.listed.state import ListState
 from gpusched_env.core.handle import kernel
+from gpusched_env.core.holding import entry
 from gpusched_env.core.state import WAITING, Run
 
 
@@ -84,10 +85,10 @@ def room_for_all(sim: Run, plan: ListState) -> bool:
 def join_lines(sim: Run, plan: ListState) -> None:
     """Insert new arrivals, and those jobs of ``left`` that wait now (preempted, or not started), into the lines."""
     r = plan.memory
-    arrivals = sim.world["next_arrival"] - r["lined"]
+    arrivals = sim.world["entered"] - r["lined"]
     kept = 0
     for i in range(arrivals + r["leaving"]):
-        row = r["lined"] + i if i < arrivals else plan.left[i - arrivals]
+        row = entry(sim, r["lined"] + i) if i < arrivals else plan.left[i - arrivals]
         if sim.jobs[row]["status"] == WAITING:
             set_key(sim, plan, row)
             join_line(plan.lines, plan.waiters, plan.keys, plan.ranks, plan.line_of[sim.jobs[row]["gpus"]], row)

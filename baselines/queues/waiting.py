@@ -14,7 +14,7 @@ from gpusched_env.baselines.queues.runners import add_runner, add_stopping, drop
 from gpusched_env.baselines.queues.state import KUEUE, NOTHING, START, Queues
 from gpusched_env.baselines.queues.usage import ask, hold
 from gpusched_env.core.handle import kernel
-from gpusched_env.core.state import CHECKPOINTING, WAITING, Run
+from gpusched_env.core.state import CHECKPOINTING, REFUSED, WAITING, Run
 from gpusched_env.event_log import ARRIVAL, COMPLETE, PREEMPT, RELEASE, RESUME
 from gpusched_env.event_log import START as STARTED
 
@@ -43,7 +43,8 @@ def follow(sim: Run, q: Queues) -> None:
         leaf = q.owner[line]
         gpus = q.lines[line]["gpus"]
         if kind == ARRIVAL:
-            join(q, row)
+            if sim.jobs[row]["status"] != REFUSED:  # else it was cancelled at once
+                join(q, row)
         elif kind in (STARTED, RESUME):
             leave_line(q.lines, q.waiters, q.keys, q.ranks, line)
             ask(q, leaf, -1, -gpus)

@@ -7,6 +7,7 @@ import math
 from gpusched_env.baselines.listed.lines import before, sort_rows
 from gpusched_env.baselines.slurm.state import SlurmState
 from gpusched_env.core.handle import kernel
+from gpusched_env.core.holding import entry
 from gpusched_env.core.state import WAITING, Run
 
 
@@ -65,8 +66,8 @@ def update_queue(sim: Run, plan: SlurmState) -> None:
     """Insert the jobs that have arrived; if other jobs have come or gone, list all waiting jobs again."""
     m = plan.memory
     w = sim.world
-    while m["seen"] < w["next_arrival"]:
-        row = m["seen"]
+    while m["seen"] < w["entered"]:
+        row = entry(sim, m["seen"])
         m["seen"] += 1
         if sim.jobs[row]["status"] == WAITING:
             set_priority(sim, plan, row)

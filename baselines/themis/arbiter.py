@@ -99,6 +99,7 @@ class ThemisArbiter(EstimatingScheduler):
         self._random = np.random.default_rng(self.seed)
         self._apps = Apps(view, self.app == "tenant")
         self._menus: list[Menu] = []  # by row
+        self._known: set[int] = set()  # rows of the jobs that have entered the queue
         self._grants: dict[int, Place] = {}  # GPUs of each job that has, or is promised, a lease
         self._shares: dict[int, float] = {}  # fraction of its next lease that a job gets, if not all
         self._free = view.cluster.nodes["gpus"].astype(np.int64)  # GPUs of each node that are not in ``_grants``
@@ -134,12 +135,13 @@ class ThemisArbiter(EstimatingScheduler):
 
     def _learn(self, view: ClusterView, unfinished: np.ndarray) -> None:
         """Add the jobs that have arrived, and take the GPUs of those that have finished."""
-        known = len(self._menus)
-        self._apps.count(view, unfinished[: np.searchsorted(unfinished, known)])
-        new = np.arange(known, view.arrived)
+        self._menus += [menu_of(view, job) for job in range(len(self._menus), view.arrived)]
+        is_new = np.array([job not in self._known for job in unfinished.tolist()], bool)
+        self._apps.count(view, unfinished[~is_new])
+        new = unfinished[is_new]
+        self._known.update(new.tolist())
         for job, seconds in zip(new.tolist(), self.ideal_s(view, new).tolist(), strict=True):
-            menu = menu_of(view, job)
-            self._menus.append(menu)
+            menu = self._menus[job]
             self._apps.add(view, job, max(seconds, LEAST_S) * view.gpus[job], menu.most, menu.sizes[-1])
         self._apps.counted()
         there, waiting = set(unfinished.tolist()), set(view.waiting.tolist())

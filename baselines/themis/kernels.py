@@ -9,6 +9,7 @@ import numpy as np
 from gpusched_env.baselines.listed.lines import sort_rows
 from gpusched_env.core.events import productive_s, seconds_left
 from gpusched_env.core.handle import Handle, array, kernel
+from gpusched_env.core.holding import entry
 from gpusched_env.core.state import CHECKPOINTING, Run
 from gpusched_env.portable.keys import rounded_key
 
@@ -118,12 +119,13 @@ def count_jobs(sim: Run, offer: Offer) -> None:
     w = sim.world
     m = offer.memory
     m["load"] += m["present"] * (w["clock_s"] - m["asked_s"])
-    for row in range(m["seen"], w["next_arrival"]):
+    for number in range(m["seen"], w["entered"]):
+        row = entry(sim, number)
         offer.seen_s[row] = w["clock_s"]
         offer.load_before[row] = m["load"]
-    m["seen"] = w["next_arrival"]
+    m["seen"] = w["entered"]
     m["asked_s"] = w["clock_s"]
-    m["present"] = w["next_arrival"] - w["finished"]
+    m["present"] = w["entered"] - w["finished"]
 
 
 @kernel

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusched_env.core.events import write_event
+from gpusched_env.core.events import withdraw
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.refusals import (
     APPLIED,
@@ -17,8 +17,6 @@ from gpusched_env.core.refusals import (
     NOT_ARRIVED,
 )
 from gpusched_env.core.state import FINISHED, FUTURE, REFUSED, RUNNING, Run
-from gpusched_env.core.waiting import dequeue
-from gpusched_env.event_log import REFUSE
 
 
 @kernel(lazy=True)
@@ -44,11 +42,5 @@ def refuse(sim: Run, row: int) -> int:
         return HAS_STARTED
     if w["events"] == sim.events.shape[0]:
         return BUFFER_FULL
-    dequeue(sim, row)
-    w["waiting_gpus"] -= job["gpus"]
-    job["status"] = REFUSED
-    w["finished"] += 1
-    in_system = w["next_arrival"] - w["finished"]
-    w["slowdown_weight"] = w["slowdown_weight"] - 1.0 / job["ideal_s"] if in_system > 0 else 0.0
-    write_event(sim, REFUSE, row, -1, 0.0)
+    withdraw(sim, row, 0.0)
     return APPLIED

@@ -10,6 +10,7 @@ import numpy as np
 from gpusched_env.core.closing import close_nodes
 from gpusched_env.core.due import FIRST, LEASE_ENDS, set_due
 from gpusched_env.core.handle import helper, kernel
+from gpusched_env.core.holding import CANCELLED, FAILED, STARTED, SUCCEEDED, hold_back, pop, tell_dependents
 from gpusched_env.core.network.changes import change_links, next_change_s
 from gpusched_env.core.network.flows import begin_flow, end_flow, micro_s
 from gpusched_env.core.network.settling import beside_company, finish_time, settle, whole_iterations
@@ -38,7 +39,7 @@ from gpusched_env.core.sharing.seats import has_option, move_down, slowdown_by_c
 from gpusched_env.core.sizes import set_size, size_row
 from gpusched_env.core.state import ACTIVE, CHECKPOINTING, FINISHED, FUTURE, IDLE, REFUSED, RUNNING, WAITING, Run
 from gpusched_env.core.waiting import dequeue, enqueue
-from gpusched_env.event_log import ARRIVAL, COMPLETE, LEASE_END, PREEMPT, RATE, RELEASE, RESUME, START
+from gpusched_env.event_log import ARRIVAL, COMPLETE, LEASE_END, PREEMPT, RATE, REFUSE, RELEASE, RESUME, START
 
 # Results of :func:`advance`: what stopped it.
 DECIDE, DONE, STALLED, TIME_LIMIT, LOG_FULL = range(5)
@@ -47,10 +48,11 @@ GO_ON: Final = -1  # nothing stopped it
 # Kinds of events that are not events of gangs. Simultaneous events are processed in ascending order of their kinds, so
 # these follow the kinds of due.py.
 ARRIVES: Final = LEASE_ENDS + 1
-CHANGES: Final = LEASE_ENDS + 2
-CLOSES: Final = LEASE_ENDS + 3
-WAKES: Final = LEASE_ENDS + 4
-NO_EVENT: Final = LEASE_ENDS + 5
+ENTERS: Final = LEASE_ENDS + 2
+CHANGES: Final = LEASE_ENDS + 3
+CLOSES: Final = LEASE_ENDS + 4
+WAKES: Final = LEASE_ENDS + 5
+NO_EVENT: Final = LEASE_ENDS + 6
 IDLE_LIMIT: Final = 100_000  # consecutive decision points at which nothing makes progress and no event can come
 STEP_SLACK: Final = 1e-9  # work whose relative distance from a whole number of steps is below this is rounded to it
 
@@ -384,6 +386,8 @@ def start(sim: Run, row: int, rule: int, explicit: int, share: bool, sub_steps: 
     job["replica"] = number
     if not resumed:
         job["first_start_s"] = w["clock_s"]
+        if w["holds"]:
+            tell_dependents(sim, row, STARTED)
     dequeue(sim, row)
     w["waiting_gpus"] -= gang
     return APPLIED
@@ -491,25 +495,65 @@ def elapse(sim: Run, until_s: float) -> None:
     w = sim.world
     seconds = until_s - w["clock_s"]
     if seconds > 0.0:
-        w["job_seconds"] += seconds * (w["next_arrival"] - w["finished"])
+        w["job_seconds"] += seconds * (w["entered"] - w["finished"])
         w["slowdown_seconds"] += seconds * w["slowdown_weight"]
         w["busy_gpu_seconds"] += seconds * (w["gpus"] - w["free_gpus"])
         w["clock_s"] = until_s
 
 
-@kernel
-def arrive(sim: Run) -> None:
-    """Process the arrival of the next job: put it into the waiting list."""
+@helper
+def enter(sim: Run, row: int) -> None:
+    """Put a job into the waiting list: it arrives."""
     w = sim.world
-    row = w["next_arrival"]
     job = sim.jobs[row]
     job["status"] = WAITING
     job["job_seconds"] = w["job_seconds"]
     enqueue(sim, row)
     w["waiting_gpus"] += job["gpus"]
-    w["next_arrival"] += 1
+    w["entered"] += 1
     w["slowdown_weight"] += 1.0 / job["ideal_s"]
     write_event(sim, ARRIVAL, row, -1, 0.0)
+
+
+@kernel
+def arrive(sim: Run) -> None:
+    """Process the submission of the next job: it arrives, unless it is held."""
+    w = sim.world
+    row = w["next_arrival"]
+    w["next_arrival"] += 1
+    if w["holds"]:
+        if hold_back(sim, row):
+            return
+        sim.entries[w["entered"]] = row
+    enter(sim, row)
+
+
+@kernel(lazy=True)
+def let_in(sim: Run) -> None:
+    """Let the next held job enter the queue; if a dependency of it can never be satisfied, it leaves at once."""
+    w = sim.world
+    row = pop(sim)
+    sim.jobs[row]["arrival_s"] = w["clock_s"]
+    sim.jobs[row]["last_stop_s"] = w["clock_s"]
+    sim.entries[w["entered"]] = row
+    enter(sim, row)
+    if sim.holds[row]["cancelled"]:
+        withdraw(sim, row, 1.0)
+
+
+@kernel(lazy=True)
+def withdraw(sim: Run, row: int, value: float) -> None:
+    """Let a waiting job that has never run leave the system; ``value`` is that of the ``refuse`` event."""
+    w = sim.world
+    dequeue(sim, row)
+    w["waiting_gpus"] -= sim.jobs[row]["gpus"]
+    sim.jobs[row]["status"] = REFUSED
+    w["finished"] += 1
+    in_system = w["entered"] - w["finished"]
+    w["slowdown_weight"] = w["slowdown_weight"] - 1.0 / sim.jobs[row]["ideal_s"] if in_system > 0 else 0.0
+    write_event(sim, REFUSE, row, -1, value)
+    if w["holds"]:
+        tell_dependents(sim, row, CANCELLED)
 
 
 @kernel
@@ -528,7 +572,7 @@ def complete(sim: Run, replica: int) -> None:
     job["replica"] = -1
     job["finish_s"] = w["clock_s"]
     w["finished"] += 1
-    in_system = w["next_arrival"] - w["finished"]
+    in_system = w["entered"] - w["finished"]
     w["slowdown_weight"] = w["slowdown_weight"] - 1.0 / job["ideal_s"] if in_system > 0 else 0.0
     jct = w["clock_s"] - job["arrival_s"]
     if jct > 0.0:  # the JCT is 0 if the job is shorter than the floating-point resolution of the clock
@@ -536,6 +580,8 @@ def complete(sim: Run, replica: int) -> None:
         share = max(1.0, job["asked"] * contenders / w["gpus"])
         w["fairness_sum"] += jct / (min(job["ideal_s"], job["limit_s"]) * share)
     write_event(sim, COMPLETE, row, replica, left)
+    if w["holds"]:
+        tell_dependents(sim, row, FAILED if left > 0.0 or sim.holds[row]["fails"] else SUCCEEDED)
 
 
 @kernel(lazy=True)
@@ -567,7 +613,7 @@ def commit_rates(sim: Run) -> None:
 def stuck(sim: Run) -> bool:
     """Return whether no job will arrive or finish unless the scheduler makes a decision."""
     w = sim.world
-    if w["next_arrival"] < w["jobs"] or w["closing_s"] < np.inf:
+    if w["next_arrival"] < w["jobs"] or min(w["closing_s"], w["eligible_s"]) < np.inf:
         return False
     for i in range(w["running"]):
         if w["slot_s"] <= 0.0 or sim.replicas[sim.running[i]]["until_s"] < math.inf:
@@ -594,6 +640,10 @@ def happen(sim: Run) -> int:
         at = sim.jobs[w["next_arrival"]]["arrival_s"]
         replica = -1
         phase = ARRIVES
+    if w["eligible_s"] < at:
+        at = w["eligible_s"]
+        replica = -1
+        phase = ENTERS
     if next_change_s(sim) < at:
         at = next_change_s(sim)
         replica = -1
@@ -648,6 +698,10 @@ def happen(sim: Run) -> int:
         write_event(sim, LEASE_END, sim.replicas[replica]["job"], replica, 0.0)
     elif phase == ARRIVES:
         arrive(sim)
+    elif phase == ENTERS:
+        if w["events"] + 2 > sim.events.shape[0]:
+            return LOG_FULL
+        let_in(sim)
     elif phase == CHANGES:
         change_links(sim)
     elif phase == CLOSES:
@@ -672,7 +726,8 @@ def advance(sim: Run) -> int:
     """Process events up to the next decision point; return DECIDE, or another reason to stop.
 
     There is one decision point after all simultaneous events. Simultaneous events are processed in this order:
-    completions, releases, ends of leases and arrivals, each by ascending job row; then changes of links; then
+    completions, releases, ends of leases and arrivals, each by ascending job row; then held jobs that enter the queue,
+    by ascending job row; then changes of links; then
     beginnings and ends of reservations; then timers and rounds.
 
     A gang whose lease has ended is preempted if the scheduler has neither renewed the lease nor preempted the gang.

@@ -19,6 +19,7 @@ from gpusched_env.core.network.arrays import (
     network_sizes,
 )
 from gpusched_env.event_log import EVENT_DTYPE
+from gpusched_env.holds import Holds
 from gpusched_env.instance import Instance
 
 _LINE: Final = 64  # [byte] of a cache line
@@ -42,7 +43,8 @@ WORLD_DTYPE: Final = whole_lines(
         # state of the run
         ("clock_s", "<f8"),
         ("timer_s", "<f8"),  # [s] earliest time at which the scheduler asked to be woken; inf = none
-        ("next_arrival", "<i8"),  # row of the next job to arrive
+        ("next_arrival", "<i8"),  # row of the next job to be submitted
+        ("entered", "<i8"),  # number of jobs that have entered the queue so far: submitted, and not held
         ("next_tick", "<i8"),  # number of the next round
         ("deciding", "<i8"),  # 1 = there is a decision point after all events of this time
         ("first_waiting", "<i8"),  # index at which the waiting list begins (waiting.py)
@@ -95,7 +97,10 @@ WORLD_DTYPE: Final = whole_lines(
         ("next_change", "<i8"),  # number of the next change of links
         ("closing_s", "<f8"),  # [s] time of the next entry of ``closings``; inf = none
         ("node_sets", "<i8"),  # number of node sets; 0 = every job may use every node
+        ("holds", "<i8"),  # 1 = some job may be held after its submission
+        ("eligible_s", "<f8"),  # [s] time at which the next held job enters the queue; inf = none is known
         # cold: rules of the simulation and of contention (gpusched_env.network), fixed
+        ("eligible", "<i8"),  # number of held jobs in the heap ``eligible``
         ("next_closing", "<i8"),  # number of the next entry of ``closings``
         ("closings", "<i8"),  # number of entries of ``closings``
         ("elastic", "<i8"),  # 1 = some job may run on several numbers of GPUs
@@ -123,7 +128,7 @@ WORLD_DTYPE: Final = whole_lines(
 JOB_STATE_DTYPE: Final = whole_lines(
     [
         # hot, 64 bytes
-        ("arrival_s", "<f8"),
+        ("arrival_s", "<f8"),  # [s] of a job that has been held: when it entered the queue
         ("last_stop_s", "<f8"),  # [s] latest release of GPUs; before the first one, arrival
         ("iterations", "<f8"),
         ("ideal_s", "<f8"),  # [s] run time on the ideal placement
@@ -137,7 +142,7 @@ JOB_STATE_DTYPE: Final = whole_lines(
         ("first_start_s", "<f8"),  # [s] inf = not yet
         ("finish_s", "<f8"),  # [s] inf = not yet
         ("job_seconds", "<f8"),  # WORLD.job_seconds at arrival
-        ("status", "<i4"),  # FUTURE, WAITING, RUNNING, FINISHED, REFUSED; a checkpointing job is RUNNING
+        ("status", "<i4"),  # FUTURE (held jobs, too), WAITING, RUNNING, FINISHED, REFUSED; in a checkpoint: RUNNING
         ("asked", "<i4"),  # [GPU] size that it requests
         ("first_size", "<i4"),  # row of ``sizes`` for the smallest of its sizes
         ("sizes", "<i4"),  # number of its sizes, which ascend from there; 1 = a rigid job
@@ -265,6 +270,25 @@ CLOSING_DTYPE: Final = np.dtype(
     ]
 )
 
+HOLD_DTYPE: Final = np.dtype(
+    [
+        ("eligible_s", "<f8"),  # [s] entry into the queue, as far as known; if it is cancelled: when it leaves
+        ("open", "<i4"),  # number of its dependencies that are not satisfied
+        ("cancelled", "<i4"),  # 1 = a dependency can never be satisfied
+        ("submitted", "<i4"),  # 1 = it has been submitted, and was held then
+        ("fails", "<i4"),  # 1 = it fails when its work is done
+        ("first", "<i4"),  # entry of ``dependents`` for the first job that depends on it
+        ("dependents", "<i4"),  # number of these entries
+    ]
+)
+DEPENDENT_DTYPE: Final = np.dtype(
+    [
+        ("row", "<i4"),  # job that is held
+        ("kind", "<i4"),  # index into holds.KINDS
+        ("delay_s", "<f8"),  # [s]
+    ]
+)
+
 RULE_DTYPE: Final = np.dtype(
     [
         ("anywhere", "<i8"),  # 1 = the rule places every gang for which enough GPUs are free
@@ -329,6 +353,10 @@ class Run(Handle):
     reserved = array(np.int8, "reservations", "set_nodes")  # 1 = the node is reserved
     barred = array(np.int8, "reservations", "node_sets")  # 1 = the reservation closes its nodes to the set
     closings = array(CLOSING_DTYPE, "closings")  # beginnings and ends of reservations, by time
+    holds = array(HOLD_DTYPE, "held_jobs")  # of each job
+    dependents = array(DEPENDENT_DTYPE, "dependents")  # by the job on which they depend
+    eligible = array(np.int32, "held_jobs")  # heap of the held jobs that wait for a known time only (holding.py)
+    entries = array(np.int32, "held_jobs")  # rows in the order in which the jobs entered the queue (holding.entry)
     rules = array(RULE_DTYPE, "rules")  # RULE_FLAGS
     models = array(MODEL_DTYPE, "models")  # MODEL_FLAGS
 
@@ -391,6 +419,8 @@ def lengths(instance: Instance) -> dict[str, int]:
         "sharers": 1 if tables is None else len(tables.sub_steps),
         "sharer_types": 1 if tables is None else types,
         "events": EVENT_BUFFER + (8 * seats if instance.tells_rates else 0),
+        "held_jobs": 0 if instance.holds is None else len(instance.workload),
+        "dependents": 0 if instance.holds is None else len(instance.holds.edges),
         **_set_lengths(instance),
         **network_sizes(instance),
     }
@@ -458,9 +488,11 @@ def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
     world["nodes"], world["racks"] = len(cluster.nodes), len(cluster.racks)
     world["node_gpus"] = cluster.nodes["gpus"].max()
     world["free_gpus"] = cluster.gpus
-    world["timer_s"] = world["closing_s"] = np.inf
+    world["timer_s"] = world["closing_s"] = world["eligible_s"] = np.inf
     if instance.node_sets is not None:
         _fill_sets(state, b, instance)
+    if instance.holds is not None:
+        _fill_holds(state, b, instance.holds)
     world["random"] = np.random.SeedSequence(random_seed).generate_state(1)[0] or 1
 
     world["sharing"], world["gpu_jobs"] = instance.sharing is not None, instance.gpu_jobs
@@ -517,6 +549,19 @@ def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
             rows[name] = getattr(shapes, name)
     if instance.topology is not None:
         lay_network(state, b, instance)
+
+
+def _fill_holds(state: State, b: int, told: Holds) -> None:
+    state.world[b]["holds"] = 1
+    rows = state.holds[b, : len(told.eligible_s)]
+    rows["eligible_s"], rows["fails"] = told.eligible_s, told.fails
+    for name, column in (("open", "after"), ("dependents", "before")):
+        rows[name] = np.bincount(told.edges[column], minlength=len(rows))
+    rows["first"] = np.cumsum(rows["dependents"]) - rows["dependents"]
+    dependents = state.dependents[b, : len(told.edges)]
+    dependents["row"] = told.edges["after"]
+    for name in ("kind", "delay_s"):
+        dependents[name] = told.edges[name]
 
 
 def _fill_sets(state: State, b: int, instance: Instance) -> None:

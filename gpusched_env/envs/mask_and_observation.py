@@ -108,7 +108,8 @@ def mark_others(sim: Run, env: EnvArrays, starts: int, choices: int) -> bool:
         choices += feasible
         at += 1
     # If nothing runs, no job will arrive and no timer is set, no event ends a wait.
-    may_wait = w["running"] > 0 or w["next_arrival"] < w["jobs"] or min(w["timer_s"], w["closing_s"]) < np.inf
+    next_s = min(w["timer_s"], w["closing_s"], w["eligible_s"])
+    may_wait = w["running"] > 0 or w["next_arrival"] < w["jobs"] or next_s < np.inf
     waits = len(env.mask) - at
     env.mask[at] = 1 if may_wait else 0
     for i in range(at + 1, len(env.mask)):

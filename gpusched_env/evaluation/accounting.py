@@ -5,23 +5,27 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from gpusched_env.errors import GpuschedError, unknown_name
 from gpusched_env.event_log import EventLog
 from gpusched_env.files import write_whole
+from gpusched_env.holds import AFTER_ANY, BEGIN, DEPENDENCY
 from gpusched_env.instance import Instance
 from gpusched_env.metrics import job_times, segments
+from gpusched_env.metrics.holds import cancelled_jobs
 
 ORIGIN: Final = "2025-01-01T00:00:00"  # date of time 0 of jobs that do not come from a dated log
 DECIMALS: Final = 6  # run times are summed over the runs of a job; decimals beyond these are rounding errors of the sum
 ROUNDED: Final = "jobs have times that are not whole seconds, which this format rounds"
+UNTOLD: Final = "jobs depend on others in a way that this format cannot tell"
 UNFINISHED: Final = "jobs did not finish"
+SWF_STATUS: Final = {"COMPLETED": 1, "CANCELLED": 5}
 SACCT: Final = (
     "JobID|JobIDRaw|User|Account|Partition|QOS|Submit|Eligible|Start|End|Elapsed|Suspended|State|Timelimit|ReqTRES|"
     "AllocTRES|NNodes|NodeList"
@@ -36,9 +40,11 @@ class Accounts:
     Attributes
     ----------
     instance : the problem
-    arrival_s, start_s, end_s : arrival, first start and completion [s]; NaN = it did not start or complete
+    arrival_s, start_s, end_s : arrival, first start and completion [s]; NaN = it did not enter the queue, start or
+        complete
     service_s : time in which the job made progress [s]
     gangs : GPU ids of the last start of each job; empty if it never started
+    cancelled : Boolean, whether the job was cancelled because of a dependency
     """
 
     instance: Instance
@@ -47,6 +53,7 @@ class Accounts:
     end_s: np.ndarray
     service_s: np.ndarray
     gangs: list[np.ndarray]
+    cancelled: np.ndarray
 
     @classmethod
     def of(cls, instance: Instance, log: EventLog) -> Accounts:
@@ -63,13 +70,37 @@ class Accounts:
         for job, event in segments(instance, log)[["job", "start_event"]].tolist():
             gangs[job] = log.gang(event)
         service = np.array([round(seconds, DECIMALS) for seconds in times["service_s"].tolist()])
-        return cls(instance, times["arrival_s"], times["first_start_s"], times["finish_s"], service, gangs)
+        arrival_s = np.where(np.isfinite(times["arrival_s"]), times["arrival_s"], np.nan)
+        cancelled = cancelled_jobs(instance, log)
+        return cls(instance, arrival_s, times["first_start_s"], times["finish_s"], service, gangs, cancelled)
 
     @property
     def states(self) -> list[str]:
         """State of each job at the end of the run, in Slurm's words."""
         started, ended = ~np.isnan(self.start_s), ~np.isnan(self.end_s)
-        return np.where(ended, "COMPLETED", np.where(started, "RUNNING", "PENDING")).tolist()
+        waits = np.where(self.cancelled, "CANCELLED", "PENDING")
+        return np.where(ended, "COMPLETED", np.where(started, "RUNNING", waits)).tolist()
+
+    @property
+    def submit_s(self) -> np.ndarray:
+        """float64 [J] [s]: submission of each job."""
+        submitted: np.ndarray = self.instance.workload.jobs["arrival_s"]
+        return submitted
+
+    @property
+    def preceding(self) -> tuple[np.ndarray, np.ndarray, int]:
+        """For each job, the row of the only job whose end it waits for (-1 = none), and the time after that [s].
+
+        Also the number of jobs that depend on others in another way.
+        """
+        before, later_s = np.full(len(self.arrival_s), -1), np.zeros(len(self.arrival_s))
+        if self.instance.holds is None:
+            return before, later_s, 0
+        edges = self.instance.holds.edges
+        plain = (np.bincount(edges["after"], minlength=len(before))[edges["after"]] == 1) & (edges["kind"] == AFTER_ANY)
+        chosen = edges[plain]
+        before[chosen["after"]], later_s[chosen["after"]] = chosen["before"], chosen["delay_s"]
+        return before, later_s, len(np.unique(edges["after"][~plain]))
 
     def attribute(self, *names: str) -> list[str]:
         """Return the first of these attributes that the workload has, as texts; empty texts if it has none."""
@@ -97,8 +128,10 @@ def export_run(instance: Instance, log: EventLog, form: str, path: Path, origin:
         raise GpuschedError(f"export: {unknown_name('format', form, FORMATS)}")
     accounts = Accounts.of(instance, log)
     write_whole(path, "".join(f"{line}\n" for line in FORMATS[form](accounts, origin)))
-    broken = (accounts.arrival_s % 1 != 0) | (accounts.service_s % 1 != 0)
+    broken = (accounts.submit_s % 1 != 0) | (accounts.service_s % 1 != 0)
     counts = {ROUNDED: int(broken.sum()) if form != "csv" else 0, UNFINISHED: int(np.isnan(accounts.end_s).sum())}
+    if instance.holds is not None and form != "csv":
+        counts[UNTOLD] = int(instance.holds.depends.sum()) if form == "sacct" else accounts.preceding[2]
     return [f"{count:,} of {len(broken):,} {remark}" for remark, count in counts.items() if count]
 
 
@@ -107,7 +140,7 @@ def _sacct(accounts: Accounts, origin: str) -> Iterator[str]:
     begin = np.datetime64(origin, "s")
     stamps = [
         np.where(np.isnan(times), "Unknown", (begin + np.rint(np.nan_to_num(times)).astype("m8[s]")).astype(str))
-        for times in (accounts.arrival_s, accounts.start_s, accounts.end_s)
+        for times in (accounts.submit_s, accounts.arrival_s, accounts.start_s, accounts.end_s)
     ]
     elapsed = np.where(accounts.service_s > 0, np.maximum(np.rint(accounts.service_s), 1), 0).astype(np.int64)
     span = np.rint(accounts.end_s) - np.rint(accounts.start_s)
@@ -116,11 +149,11 @@ def _sacct(accounts: Accounts, origin: str) -> Iterator[str]:
     labels = [[_word(text) for text in accounts.attribute(*several)] for several in names]
     yield SACCT
     for i, state in enumerate(accounts.states):
-        submit, start, end = (column[i] for column in stamps)
+        submit, eligible, start, end = (column[i] for column in stamps)
         limit = jobs["estimate_s"][i]
         amounts, count, nodes = placement_of(accounts.instance, accounts.gangs[i])
         cells = (
-            *(str(i + 1), str(i + 1), *(column[i] for column in labels), submit, submit, start, end),
+            *(str(i + 1), str(i + 1), *(column[i] for column in labels), submit, eligible, start, end),
             *(clock(int(elapsed[i])), clock(int(suspended[i])), state),
             "UNLIMITED" if np.isnan(limit) else clock(int(np.ceil(limit))),
             *(f"gres/gpu={jobs['gpus'][i]}", amounts, str(count), nodes),
@@ -136,15 +169,18 @@ def _swf(accounts: Accounts, origin: str) -> Iterator[str]:
     yield f"; MaxJobs: {len(jobs)}"
     yield f"; MaxProcs: {accounts.instance.cluster.gpus}"
     yield "; Note: a processor is a GPU; times are whole seconds"
+    submit_s = accounts.submit_s if accounts.instance.holds is None else accounts.instance.holds.eligible_s
+    before, later_s, _ = accounts.preceding
     for i, state in enumerate(accounts.states):
         done = state == "COMPLETED"
         run = max(round(accounts.service_s[i]), 1) if done else -1
-        wait = -1 if np.isnan(accounts.start_s[i]) else round(accounts.start_s[i] - accounts.arrival_s[i])
+        wait = -1 if np.isnan(accounts.start_s[i]) else round(accounts.start_s[i] - submit_s[i])
         limit = jobs["estimate_s"][i]
         gpus, requested = jobs["gpus"][i], -1 if np.isnan(limit) else int(np.ceil(limit))
         yield (
-            f"{i + 1} {round(accounts.arrival_s[i])} {wait} {run} {gpus} -1 -1 {gpus} {requested} -1 "
-            f"{1 if done else -1} {numbers[0][i]} -1 -1 {numbers[1][i]} -1 -1 -1"
+            f"{i + 1} {round(submit_s[i])} {wait} {run} {gpus} -1 -1 {gpus} {requested} -1 "
+            f"{SWF_STATUS.get(state, -1)} {numbers[0][i]} -1 -1 {numbers[1][i]} -1 "
+            f"{before[i] + 1 or -1} {round(later_s[i]) if before[i] >= 0 else -1}"
         )
 
 
@@ -153,7 +189,10 @@ def _csv(accounts: Accounts, origin: str) -> Iterator[str]:
     labels = [name for name in LABELS if name in workload.attributes]
     ids = workload.attributes.get("original_id", workload.jobs["id"]).tolist()
     columns = ("job_id", "arrival_s", "gpus", "duration_s", "estimate_s", "waited_s", "completion_s", "status")
-    yield _comma((*columns, *labels))
+    held = {} if accounts.instance.holds is None else {"earliest_start_s": BEGIN, "dependency": DEPENDENCY}
+    held = {column: name for column, name in held.items() if name in workload.attributes}
+    told_of = dict(zip(workload.jobs["id"].tolist(), ids, strict=True))
+    yield _comma((*columns, *held, *labels))
     for i, state in enumerate(accounts.states):
         job = workload.jobs[i]
         times = (
@@ -163,11 +202,17 @@ def _csv(accounts: Accounts, origin: str) -> Iterator[str]:
             accounts.end_s[i],
         )
         told = ["" if np.isnan(time) else repr(float(time)) for time in times]
-        values = [str(workload.attributes[name][i]) for name in labels]
+        values = [_renamed(str(workload.attributes[name][i]), told_of) for name in held.values()]
+        values += [str(workload.attributes[name][i]) for name in labels]
         yield _comma((str(ids[i]), repr(float(job["arrival_s"])), str(job["gpus"]), *told, state, *values))
 
 
 FORMATS: Final[dict[str, Callable[[Accounts, str], Iterator[str]]]] = {"sacct": _sacct, "swf": _swf, "csv": _csv}
+
+
+def _renamed(dependency: str, told_of: Mapping[int, Any]) -> str:
+    """Replace the ids of the workload in a dependency; a number is returned as it is."""
+    return re.sub(r":(\d+)", lambda found: f":{told_of[int(found[1])]}", dependency)
 
 
 def clock(seconds: int) -> str:

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from gpusched_env.holds import AFTER, Holds
 from gpusched_env.instance import Instance
 from gpusched_env.metrics.series import StepFunction
 from gpusched_env.metrics.summary import Window, tracked
@@ -41,9 +42,39 @@ def lower_bounds(instance: Instance, window: Window | None = None) -> dict[str, 
     if instance.sharing is not None:
         ideal = ideal * shortest_by_sub_steps(instance)[instance.job_class]
         gpus *= work_of_shared_gpu(instance)
+    if instance.holds is not None:
+        return _bounds_with_holds(instance, instance.holds, gang, ideal, gpus, rows)
     return {
         "mean_jct_s": mean_jct_bound(arrival[rows], gang[rows], ideal[rows], gpus),
         "makespan_s": makespan_bound(arrival, gang, ideal, gpus),
+    }
+
+
+def _bounds_with_holds(
+    instance: Instance, holds: Holds, gang: np.ndarray, ideal_s: np.ndarray, gpus: float, rows: slice
+) -> dict[str, float]:
+    """Return the bounds of :func:`lower_bounds` if jobs may be held.
+
+    JCTs count from the entry into the queue. Of a job that depends on others, the schedule decides when that is, so the
+    bound on the mean JCT leaves it out, and adds its ideal run time. For the makespan, which is defined only if every
+    job finishes, a job enters no earlier than the ideal run times of the jobs before it allow (critical path).
+    """
+    free = ~holds.depends
+    arrival_s = np.maximum(holds.eligible_s, holds.eligible_s[free].min())
+    jobs = instance.workload.jobs
+    rank = np.empty(len(jobs), np.int64)
+    rank[np.lexsort([jobs["id"], jobs["arrival_s"]])] = np.arange(len(jobs))
+    for before, after, kind, delay_s in holds.edges[np.argsort(rank[holds.edges["before"]], kind="stable")].tolist():
+        end_s = arrival_s[before] + (0.0 if kind == AFTER else ideal_s[before]) + delay_s
+        arrival_s[after] = max(arrival_s[after], end_s)
+    tracked_free = np.flatnonzero(free[rows]) + rows.start
+    order = tracked_free[np.argsort(arrival_s[tracked_free], kind="stable")]
+    jct_s = total(ideal_s[rows][~free[rows]])
+    if len(order):
+        jct_s += len(order) * mean_jct_bound(arrival_s[order], gang[order], ideal_s[order], gpus)
+    return {
+        "mean_jct_s": jct_s / (rows.stop - rows.start),
+        "makespan_s": makespan_bound(arrival_s, gang, ideal_s, gpus),
     }
 
 

@@ -66,7 +66,12 @@ DEADLINE_COLUMNS: Final = (
 )
 # Columns of runs in which jobs are killed at their time limits.
 LIMIT_COLUMNS: Final = (Column("killed", "", "number of jobs of W that were killed at their time limits", "min"),)
-ALL_COLUMNS: Final = (*COLUMNS, *DEADLINE_COLUMNS, *LIMIT_COLUMNS)
+# Columns of runs in which jobs may be held: earliest starts or dependencies.
+HOLD_COLUMNS: Final = (
+    Column("mean_held_s", "s", "mean over the jobs that arrived, and were not cancelled, of arrival - submission", ""),
+    Column("cancelled", "", "number of jobs that were cancelled, because they depend on what did not happen", ""),
+)
+ALL_COLUMNS: Final = (*COLUMNS, *DEADLINE_COLUMNS, *LIMIT_COLUMNS, *HOLD_COLUMNS)
 COLUMN_OF: Final = {column.name: column for column in ALL_COLUMNS}
 
 

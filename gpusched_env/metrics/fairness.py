@@ -6,6 +6,7 @@ import numpy as np
 
 from gpusched_env.event_log import EventLog
 from gpusched_env.instance import Instance
+from gpusched_env.metrics.holds import arrivals
 from gpusched_env.metrics.series import jobs_in_system
 
 
@@ -33,7 +34,7 @@ def finish_time_fairness(instance: Instance, log: EventLog, finish_s: np.ndarray
     how a share smaller than the gang affects the run time; the proportional growth is our interpretation.
     """
     jobs = instance.workload.jobs
-    arrival = jobs["arrival_s"]
+    arrival = arrivals(instance, log)
     jct = finish_s - arrival
     population = jobs_in_system(log)
     job_seconds = population.integral(finish_s) - population.integral(arrival)

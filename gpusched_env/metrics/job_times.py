@@ -8,11 +8,12 @@ import numpy as np
 
 from gpusched_env.event_log import COMPLETE, REFUSE, EventLog
 from gpusched_env.instance import Instance
+from gpusched_env.metrics.holds import arrivals
 from gpusched_env.metrics.segments import end_of_run, productive_s, segments
 
 JOB_TIMES_DTYPE: Final = np.dtype(
     [
-        ("arrival_s", "<f8"),  # [s]
+        ("arrival_s", "<f8"),  # [s] when the job entered the queue; inf = it is still held
         ("first_start_s", "<f8"),  # [s] NaN = never started
         ("finish_s", "<f8"),  # [s] NaN = unfinished
         ("jct_s", "<f8"),  # [s] finish - arrival; NaN = unfinished
@@ -50,7 +51,7 @@ def job_times(instance: Instance, log: EventLog, end_s: float | None = None) -> 
     end_s = end_of_run(instance, log) if end_s is None else float(end_s)
     held = segments(instance, log, end_s)
     jobs = len(instance.workload)
-    arrival = instance.workload.jobs["arrival_s"]
+    arrival = arrivals(instance, log)
     row = held["job"]
     times = np.zeros(jobs, JOB_TIMES_DTYPE)
     times["arrival_s"] = arrival

@@ -12,6 +12,7 @@ from gpusched_env.instance import Instance
 from gpusched_env.metrics.columns import COLUMNS
 from gpusched_env.metrics.deadlines import deadline_metrics
 from gpusched_env.metrics.fairness import finish_time_fairness
+from gpusched_env.metrics.holds import hold_metrics
 from gpusched_env.metrics.job_times import job_times
 from gpusched_env.metrics.segments import end_of_run, killed_jobs, until
 from gpusched_env.metrics.series import held_gpus, jobs_in_system
@@ -29,7 +30,8 @@ def summarise(
     """Return the summary of a run: a float for each of :data:`~gpusched_env.metrics.COLUMNS`, in that order.
 
     If some job has a deadline, those of :data:`~gpusched_env.metrics.DEADLINE_COLUMNS` follow; if jobs are killed at
-    their time limits, those of :data:`~gpusched_env.metrics.LIMIT_COLUMNS`.
+    their time limits, those of :data:`~gpusched_env.metrics.LIMIT_COLUMNS`; if jobs may be held, those of
+    :data:`~gpusched_env.metrics.HOLD_COLUMNS`.
 
     Parameters
     ----------
@@ -96,7 +98,8 @@ def summarise(
     of_limits = {}
     if instance.semantics.kill_at_limit:
         of_limits = {"killed": float(killed_jobs(instance, log)[rows].sum())}
-    return {column.name: result[column.name] for column in COLUMNS} | of_deadlines | of_limits
+    of_holds = hold_metrics(instance, log, rows)
+    return {column.name: result[column.name] for column in COLUMNS} | of_deadlines | of_limits | of_holds
 
 
 def tracked(jobs: int, window: Window | None) -> slice:

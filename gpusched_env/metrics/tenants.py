@@ -37,6 +37,7 @@ TENANT_TIMES_DTYPE: Final = np.dtype(
         ("mean_reclaim_s", "<f8"),  # [s] until it then held its quota, or as much of it as it asked for; NaN = none
         ("max_reclaim_s", "<f8"),  # [s]
         ("killed", "<i8"),  # its jobs that were killed at their time limit
+        ("lent_gpu_s", "<f8"),  # [GPU s] of its quota that others held beyond theirs
     ]
 )
 HOUR_S: Final = 3_600.0
@@ -97,8 +98,27 @@ def tenant_times(instance: Instance, log: EventLog) -> np.ndarray:
         line["reclaims"] = len(spells)
         line["mean_reclaim_s"] = mean(spells) if len(spells) else np.nan
         line["max_reclaim_s"] = spells.max() if len(spells) else np.nan
+    quotas = tree.quota[leaves][:, None]
+    table["lent_gpu_s"] = [
+        total(gpus * waits) for gpus in _lent(np.maximum(quotas - held, 0), np.maximum(held - quotas, 0))
+    ]
     table["share"] = table["gpu_seconds"] / max(total(table["gpu_seconds"]), 1e-300)
     return table
+
+
+def _lent(unused: np.ndarray, borrowed: np.ndarray) -> np.ndarray:
+    """Return the GPUs that each leaf lends; float64 [leaves, S].
+
+    What is borrowed at a time is divided among the leaves in proportion to the unused GPUs of their quotas. GPUs beyond
+    the sum of all quotas belong to nobody, so more may be borrowed than is lent.
+
+    Parameters
+    ----------
+    unused, borrowed : int64 [leaves, S], GPUs of its quota that each leaf does not hold, and GPUs that it holds beyond
+    """
+    free = unused.sum(axis=0)
+    lent: np.ndarray = unused * (np.minimum(borrowed.sum(axis=0), free) / np.maximum(free, 1))
+    return lent
 
 
 def _spells(short: np.ndarray, at_s: np.ndarray, end_s: float) -> np.ndarray:

@@ -23,6 +23,7 @@ from gpusched_env.event_log import (
     EventLog,
 )
 from gpusched_env.instance import Instance
+from gpusched_env.metrics.holds import check_entries
 from gpusched_env.metrics.refusal import refusal, refuse
 from gpusched_env.metrics.validate_gangs import check_gangs
 from gpusched_env.metrics.validate_nodes import check_nodes
@@ -79,7 +80,7 @@ def validate(instance: Instance, log: EventLog, complete: bool = True) -> None:
     These are the checks, in this order:
 
     1. Records are well formed, and time never goes back.
-    2. The events of each job come in a valid order.
+    2. The events of each job come in a valid order. Held jobs enter the queue when they may.
     3. Each gang has the size that its job demands, or a size of an elastic job. It holds GPUs that no other gang holds,
        and has the tier that its event gives. If jobs share GPUs: a GPU has at most the allowed number of gangs, no
        forbidden pair and enough memory, and the rates are right. It holds only nodes of its job's partition, and none
@@ -143,10 +144,12 @@ def check_records(instance: Instance, log: EventLog) -> None:
     if instance.semantics.kill_at_limit:  # a killed job leaves work
         refuse(log, (kind == COMPLETE) & (events["value"] < 0), "the work that it leaves must not be negative")
         says_left |= kind == COMPLETE
-    refuse(log, ~places & ~rates & ~says_left & (events["value"] != 0), "its value must be 0")
+    cancels = (kind == REFUSE) & (events["value"] == 1) & (instance.holds is not None)
+    refuse(log, ~places & ~rates & ~says_left & ~cancels & (events["value"] != 0), "its value must be 0")
     round_s = instance.semantics.round_s
     if round_s > 0:
         decided = places | (kind == PREEMPT) | (kind == RESIZE) | (kind == LEASE_END) | (kind == REFUSE)
+        decided &= ~cancels
         refuse(log, decided & (np.rint(time / round_s) * round_s != time), f"it is not on a round of {round_s} s")
 
 
@@ -166,8 +169,7 @@ def check_lives(instance: Instance, log: EventLog) -> None:
     if len(wrong):
         at = wrong[np.argmin(order[wrong])]
         raise refusal(log, int(order[at]), f"the job {DOING[int(before[at])]}")
-    due = instance.workload.jobs["arrival_s"][events["job"]]
-    refuse(log, (events["kind"] == ARRIVAL) & (events["time_s"] != due), "the job does not arrive at this time")
+    check_entries(instance, log)
     if instance.tells_rates:
         time, places = events["time_s"][order], (kind == START) | (kind == RESUME)
         silent = np.zeros(len(order), bool)

@@ -7,8 +7,9 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.errors import ScheduleError
-from gpusched_env.event_log import ARRIVAL, COMPLETE, PREEMPT, REFUSE, RESIZE, RESUME, EventLog
+from gpusched_env.event_log import COMPLETE, PREEMPT, REFUSE, RESIZE, RESUME, EventLog
 from gpusched_env.instance import Instance
+from gpusched_env.metrics.holds import check_no_entry_missing
 from gpusched_env.metrics.refusal import refusal
 from gpusched_env.metrics.segments import productive_s
 
@@ -110,8 +111,6 @@ def check_completeness(instance: Instance, log: EventLog, table: np.ndarray, com
     ScheduleError : such a log; the message names the job
     """
     events, jobs = log.events, instance.workload.jobs
-    arrived = np.zeros(len(jobs), bool)
-    arrived[events["job"][events["kind"] == ARRIVAL]] = True
     finished = np.zeros(len(jobs), bool)
     finished[events["job"][(events["kind"] == COMPLETE) | (events["kind"] == REFUSE)]] = True
     limit = instance.semantics.time_limit_s
@@ -120,10 +119,7 @@ def check_completeness(instance: Instance, log: EventLog, table: np.ndarray, com
         if np.isinf(limit):
             raise _missing(int(np.argmin(finished)), "it never finishes, and the run has no time limit")
         horizon = limit
-    due = jobs["arrival_s"] < horizon
-    if (due & ~arrived).any():
-        raise _missing(int(np.argmax(due & ~arrived)), f"it never arrives, although it was due before {horizon:.6f} s")
-
+    check_no_entry_missing(instance, log, horizon)
     running = table["stop_event"] < 0
     before = iterations_before(instance, log, table)
     work_s = np.multiply(before, table["iteration_s"], out=np.zeros(len(table)), where=before > 0)

@@ -93,7 +93,7 @@ def _jobs(instance: Instance, log: EventLog, ticks: Any) -> dict[str, Any] | Non
         "gpus": jobs["gpus"].tolist(),
         "profile": jobs["profile"].tolist(),
         "profiles": instance.workload.profiles.rows["name"].tolist(),
-        "arrival": ticks(jobs["arrival_s"]),
+        "arrival": ticks(np.where(np.isfinite(times["arrival_s"]), times["arrival_s"], np.nan)),
         "start": ticks(times["first_start_s"]),
         "finish": ticks(times["finish_s"]),
         "preemptions": times["preemptions"].tolist(),

@@ -91,6 +91,8 @@ def moves_of(instance: Instance, log: EventLog, until_s: float = math.inf) -> li
     for index in np.flatnonzero(np.isin(events["kind"], (START, RESUME, PREEMPT, RESIZE, REFUSE, LEASE_END))).tolist():
         event = events[index]
         kind, job = int(event["kind"]), int(event["job"])
+        if kind == REFUSE and event["value"] == 1.0:
+            continue  # the simulator cancelled it
         if kind == LEASE_END:
             raise GpuschedError(
                 "moves_of: the log does not tell the leases of a run; choose a scheduler without leases"

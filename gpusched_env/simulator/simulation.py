@@ -143,7 +143,7 @@ class Simulation:
     def rehearsal(self, limit_s: float = math.inf, into: Simulation | None = None) -> Simulation:
         """Copy the run, so that the future of the present jobs can be simulated without changing this run.
 
-        The copy omits jobs that have not arrived.
+        The copy omits jobs that have not arrived, and held jobs.
 
         Parameters
         ----------
@@ -158,6 +158,10 @@ class Simulation:
             into.arrays.copy_from(self.arrays)
         world = into.arrays.world
         world["jobs"] = world["next_arrival"]
+        held = world["next_arrival"] - world["entered"]
+        world["entered"] += held  # held jobs are left out, as if they had come and gone
+        world["finished"] += held
+        world["holds"], world["eligible_s"] = 0, math.inf
         world["time_limit_s"] = min(world["time_limit_s"], limit_s)
         world["events"] = world["event_gpus"] = 0
         return into
@@ -438,7 +442,7 @@ class Simulation:
     def _stuck(self) -> bool:
         """Return whether no job will arrive or finish unless the scheduler makes a decision."""
         world = self._world
-        if world["next_arrival"] < world["jobs"] or world["closing_s"] < math.inf:
+        if world["next_arrival"] < world["jobs"] or min(world["closing_s"], world["eligible_s"]) < math.inf:
             return False
         running = self.arrays.running[: world["running"]]
         return not len(running) or bool(

@@ -15,7 +15,7 @@ from gpusched_env.core.placement.rules import check_numbers, rule_name, rule_num
 from gpusched_env.core.placement.taking import FREE
 from gpusched_env.core.sharing.choices import BENEFIT, MEASURED, PLACEMENTS, SEARCH
 from gpusched_env.core.sharing.seats import MEMORY_SLACK
-from gpusched_env.core.state import ACTIVE, FINISHED, REFUSED, Run
+from gpusched_env.core.state import ACTIVE, FINISHED, FUTURE, REFUSED, Run
 from gpusched_env.core.waiting import waiting_rows
 from gpusched_env.errors import GpuschedError, unknown_name
 from gpusched_env.instance import Semantics
@@ -33,8 +33,8 @@ class ClusterView:
     """Read-only view of a running simulation.
 
     A job is identified by its row. Rows ascend in the tie order of the scenario (by default: arrival, then id), and
-    only the rows of jobs that have arrived are visible. A property that is an array over jobs has one entry for each
-    arrived job, finished jobs included.
+    only the rows of jobs that have been submitted are visible. A property that is an array over jobs has one entry for
+    each of them, held and finished jobs included.
     """
 
     def __init__(self, simulation: Simulation) -> None:
@@ -120,8 +120,18 @@ class ClusterView:
 
     @property
     def arrived(self) -> int:
-        """Number of jobs that have arrived; their rows are 0, ..., ``arrived`` - 1."""
+        """Number of jobs that have been submitted; their rows are 0, ..., ``arrived`` - 1. Held jobs are among them."""
         return int(self._world["next_arrival"])
+
+    @property
+    def entered(self) -> int:
+        """Number of jobs that have entered the queue so far: those that have been submitted, and are not held."""
+        return int(self._world["entered"])
+
+    @property
+    def held(self) -> np.ndarray:
+        """int64: rows of the jobs that are held until their earliest start, or until other jobs start or end."""
+        return np.flatnonzero(self._job_state["status"][: self.arrived] == FUTURE)
 
     @property
     def waiting(self) -> np.ndarray:
@@ -182,8 +192,8 @@ class ClusterView:
 
     @property
     def arrival_s(self) -> np.ndarray:
-        """float64 [s]: time at which each job arrived."""
-        return self._column("arrival_s")
+        """float64 [s]: time at which each job entered the queue; of a held job: its submission."""
+        return self._state_column("arrival_s") if self._world["holds"] else self._column("arrival_s")
 
     @property
     def estimate_s(self) -> np.ndarray:
@@ -201,7 +211,7 @@ class ClusterView:
         Parameters
         ----------
         name : name of the attribute, one of REQUESTED: ``priority_weight``, ``slo``, ``priority_class``,
-            ``deadline_s`` or ``value``
+            ``deadline_s``, ``value`` or ``begin_s``
         untold : value of all jobs if the workload does not have this attribute
 
         Raises

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Final
 
 from gpusched_env.errors import TraceError
+from gpusched_env.holds import BEGIN
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.clocks import SECONDS, Clock, is_told
 from gpusched_env.traces.parsing.columns import JobColumns
+from gpusched_env.traces.parsing.dependencies import with_dependencies
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.roles import UNIT_WORDS, UNITS_S, Found, assign_roles
@@ -32,7 +34,8 @@ def read_csv(path: Path, mapping: Mapping[str, str] | None = None) -> tuple[Work
 
     If the name of a column of times ends in ms, min or h, its numbers are in that unit. The job id is the row number
     from 0. Attributes: original_id (from the role ``id``) and the roles of LABELS that have a column. The role
-    ``estimate`` becomes ``estimate_s`` [s]. The report says which column has which role.
+    ``estimate`` becomes ``estimate_s`` [s], and ``earliest_start`` becomes ``begin_s`` [s]. The role ``dependency``
+    names jobs by the role ``id``. The report says which column has which role.
 
     Parameters
     ----------
@@ -47,7 +50,9 @@ def read_csv(path: Path, mapping: Mapping[str, str] | None = None) -> tuple[Work
     found = assign_roles(str(path), header, mapping or {})
     labels = [role for role in LABELS if role in found]
     attributes = (["original_id"] if "id" in found else []) + labels
-    jobs = JobColumns(ReadReport("csv", str(path)), *attributes)
+    numbers = {BEGIN: "d"} if "earliest_start" in found else {}
+    jobs = JobColumns(ReadReport("csv", str(path)), *attributes, numbers=numbers)
+    depends: list[str] = []
     clocks = {role: Clock(role, found[role].column, found[role].unit) for role in CLOCKS if role in found}
     first: list[str] = []
     for place, texts in csv_rows(path, [one.column for one in found.values()]):
@@ -68,9 +73,17 @@ def read_csv(path: Path, mapping: Mapping[str, str] | None = None) -> tuple[Work
             if not jobs.ids and gpus and seconds:
                 first = _first(place, row["arrival"].strip(), clocks["arrival"], gpus, seconds, estimate)
             told = [row[role] for role in (("id", *labels) if "id" in row else labels)]
-            jobs.add(place, arrival, gpus, seconds or 0.0, *told, estimate_s=estimate or math.nan)
+            begin = {name: _amount(place, row, found, "earliest_start") or 0.0 for name in numbers}
+            claimed = estimate or math.nan
+            jobs.add(place, arrival, gpus, seconds or 0.0, *told, estimate_s=claimed, job_id=None, **begin)
+            if "dependency" in row and len(jobs.ids) > len(depends):
+                depends.append(row["dependency"].strip() if is_told(row["dependency"]) else "")
     jobs.report.columns = [*_told(header, found, clocks), *first]
-    return jobs.workload("csv", dated=clocks["arrival"].kind not in ("", SECONDS))
+    workload, report = jobs.workload("csv", dated=clocks["arrival"].kind not in ("", SECONDS))
+    if depends:
+        originals = workload.attributes.get("original_id", workload.jobs["id"].astype(str)).tolist()
+        workload = with_dependencies(workload, report, depends, originals)
+    return workload, report
 
 
 def _amount(place: Place, row: Mapping[str, str], found: Mapping[str, Found], role: str) -> float | None:

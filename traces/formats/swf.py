@@ -8,6 +8,7 @@ from typing import Final
 
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns
+from gpusched_env.traces.parsing.dependencies import with_dependencies
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.streams import word_rows
@@ -16,6 +17,7 @@ from gpusched_env.workload import Workload
 FIELDS: Final = 18  # some logs have more fields; the further ones are not read
 # Status of a line that describes one of several runs of a job; another line summarises such a job
 PARTIAL: Final = frozenset({"2", "3", "4"})
+FEEDBACK: Final = {"preceding": "q", "think_s": "d"}  # fields 17 and 18
 STATUS: Final = {"-1": "unknown", "0": "failed", "1": "completed", "5": "cancelled"}
 
 
@@ -24,14 +26,15 @@ def read_swf(path: Path) -> tuple[Workload, ReadReport]:
 
     A processor counts as a GPU. The gang is the number of allocated processors, because the run time was measured on
     them. If this number is unknown, the gang is the number of requested processors. The requested time becomes
-    ``estimate_s`` [s]. The job id is the row number from 0. Attributes: original_id, user, queue, status.
+    ``estimate_s`` [s]. The job id is the row number from 0. Attributes: original_id, user, queue, status. A job with a
+    preceding job is held until that job has ended, and then for the think time.
 
     Raises
     ------
     TraceError : a line with fewer than 18 fields, or a malformed field
     """
     report = ReadReport("swf", str(path))
-    jobs = JobColumns(report, "original_id", "user", "queue", "status")
+    jobs = JobColumns(report, "original_id", "user", "queue", "status", numbers=FEEDBACK)
     for place, words in word_rows(path, FIELDS, b";"):
         with skippable:
             submitted, running = _known(place, "submit time", words[1]), _known(place, "run time", words[3])
@@ -57,8 +60,27 @@ def read_swf(path: Path) -> tuple[Workload, ReadReport]:
                 if running > estimate:
                     jobs.note(place, "jobs that ran longer than the time they requested; both times are kept")
                 labels = words[0], words[11], words[14], STATUS[status]
-                jobs.add(place, submitted, allocated or requested, running, *labels, estimate_s=estimate)
-    return jobs.workload("swf", dated=False)
+                before = -1 if words[16] == "-1" else place.whole("preceding job", words[16], "jobs")
+                think_s = (_known(place, "think time", words[17]) or 0.0) if before >= 0 else 0.0
+                jobs.add(
+                    place, submitted, allocated or requested, running, *labels,
+                    estimate_s=estimate, preceding=before, think_s=think_s,
+                )  # fmt: skip
+    return _with_feedback(*jobs.workload("swf", dated=False))
+
+
+def _with_feedback(workload: Workload, report: ReadReport) -> tuple[Workload, ReadReport]:
+    """Turn the preceding jobs and think times into dependencies."""
+    attributes = dict(workload.attributes)
+    before, think_s = (attributes.pop(name) for name in FEEDBACK)
+    workload = workload.unchecked_replace(attributes=attributes)
+    if (before < 0).all():
+        return workload, report
+    texts = [
+        "" if job < 0 else f"afterany:{job}+{seconds:.15g}s"
+        for job, seconds in zip(before.tolist(), think_s.tolist(), strict=True)
+    ]
+    return with_dependencies(workload, report, texts, attributes["original_id"].tolist()), report
 
 
 def _known(place: Place, field: str, word: str) -> float | None:

@@ -69,6 +69,10 @@ ROLES: Final[dict[str, Role]] = {
         ),
         True,
     ),
+    "earliest_start": Role("how long after its submission it may start at the earliest", ("earlieststart",), True),
+    "dependency": Role(
+        "the jobs on which it depends, as Slurm writes them", ("dependency", "dependencies", "dependson")
+    ),
     "id": Role("its id", ("id", "jobid", "jobnumber")),
     "model": Role("the model that it trains", ("model", "modelname")),
     "batch_size": Role("its batch size", ("batch", "batchsize")),

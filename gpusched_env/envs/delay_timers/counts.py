@@ -76,6 +76,7 @@ def count_events(tally: Tally, count: int, now_s: float) -> int:
         kind = event["kind"]
         if kind == ARRIVAL:
             tally.classes[own, _ARRIVALS] += 1.0
+            gang["idle_since_s"] = event["time_s"]
         elif kind == COMPLETE:
             tally.classes[own, _COMPLETIONS] += 1.0
         elif kind == RELEASE:

@@ -179,7 +179,7 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
         now_s = float(world["clock_s"]) if terminated else until_s
         self._finished_jobs += int(world["finished"]) - self._finished
         self._finished = int(world["finished"])
-        in_system = int(world["next_arrival"] - world["finished"])
+        in_system = int(world["entered"] - world["finished"])
         spent_s = float(world["job_seconds"]) + in_system * (now_s - float(world["clock_s"]))
         reward = (self._paid_s - spent_s) / self._scale
         info: dict[str, Any] = {"dt": now_s - self._clock_s}
@@ -234,7 +234,7 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
         said: dict[str, Any] = {"digest": log.digest()}
         if finished:
             return said | {"metrics": summarise(self.simulation.instance, log, None, self.scenario.tracked_window)}
-        arrived = int(world["next_arrival"])
+        arrived = int(world["entered"])
         return said | {
             "jobs_left": int(world["jobs"] - world["finished"]),
             "mean_time_in_system_s": self._paid_s / arrived if arrived else math.nan,

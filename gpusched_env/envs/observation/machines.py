@@ -51,6 +51,6 @@ def write_cluster(sim: Run, env: EnvArrays) -> None:
     out[5] = beyond / (32.0 + beyond)
     out[6] = w["waiting_gpus"] / (w["gpus"] + w["waiting_gpus"])
     out[7] = w["running"] / (w["gpus"] * w["gpu_jobs"])
-    out[8] = w["next_arrival"] / w["jobs"]
+    out[8] = w["entered"] / w["jobs"]
     out[9] = w["finished"] / w["jobs"]
     out[10] = w["checkpointing_gpus"] / (w["gpus"] * w["gpu_jobs"])
