@@ -201,7 +201,7 @@ def test_a_gang_moves_to_faster_gpus_if_that_pays() -> None:
 
 
 def test_a_winner_without_a_place_owes_nothing() -> None:
-    """Two of three apps win two of four GPUs each and would pay; the second finds no place, and its debt is forgotten."""
+    """Two of three apps win two of four GPUs each and would pay; the second finds no place and owes nothing later."""
 
     class Narrow(Offering):
         def _place(self, step: Step, used: np.ndarray | None = None) -> Place | None:

@@ -215,7 +215,7 @@ FORMATS: Final[dict[str, Callable[[Accounts, str], Iterator[str]]]] = {"sacct": 
 
 
 def _singletons(workload: Workload) -> dict[int, str]:
-    """Return row -> dependency of the jobs that are singletons, in terms of the jobs before them: a CSV has no names."""
+    """Return row -> dependency of the singletons, by the jobs before them: a CSV has no names of jobs."""
     found: dict[int, list[str]] = {
         row: [] for row, text in enumerate(workload.attributes[DEPENDENCY].tolist()) if SINGLETON in str(text)
     }
