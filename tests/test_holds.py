@@ -179,7 +179,7 @@ def test_an_impossible_earliest_start_is_refused(begin_s: float) -> None:
 
 @pytest.mark.parametrize("fails", [-1.0, 0.5, 2.0, np.nan])
 def test_a_job_fails_or_does_not(fails: float) -> None:
-    with pytest.raises(WorkloadError, match="job 1: fails is .*: expected 1 = the job fails, or 0"):
+    with pytest.raises(WorkloadError, match=r"job 1: fails is .*: expected 1 = the job fails, or 0"):
         problem([1, 1], [1, 1], fails=[0.0, fails])
 
 
