@@ -23,8 +23,8 @@ HEADERS: Final = {
 }  # fmt: skip
 # Reasons that are kept; others may be texts of people
 REASONS: Final = frozenset({
-    "None", "Priority", "Resources", "JobHeldAdmin", "JobHeldUser", "Dependency", "DependencyNeverSatisfied", "BeginTime",
-    "Reservation", "ReqNodeNotAvail", "PartitionDown", "BadConstraints", "Licenses",
+    "None", "Priority", "Resources", "JobHeldAdmin", "JobHeldUser", "Dependency", "DependencyNeverSatisfied",
+    "BeginTime", "Reservation", "ReqNodeNotAvail", "PartitionDown", "BadConstraints", "Licenses",
 })  # fmt: skip
 OTHER: Final = "Other"
 OTHER_HELD: Final = "JobHeldAdmin"  # of a job that is held for another reason
