@@ -426,6 +426,18 @@ def test_snapshots_of_a_replay_show_the_present_and_hide_the_future():
     assert set(ended["id"]) == set(run.workload.jobs["id"][run.finish_s <= moment])
 
 
+def test_snapshots_of_a_replay_have_no_held_or_cancelled_jobs():
+    """Job 1 enters the queue at 100 s and waits for job 2 until 150 s; job 3 is cancelled at 100 s."""
+    jobs = Workload.from_columns(
+        [0.0, 0.0, 10.0, 20.0], [4, 8, 4, 1], [100.0, 50.0, 140.0, 5.0],
+        attributes={"dependency": np.array(["", "afterok:0", "", "afternotok:0"])},
+    )  # fmt: skip
+    run = played(jobs, Plain(Cluster.parse("1x8"), "fifo"))
+    told = [run.snapshot(time_s) for time_s in (50.0, 120.0)]
+    assert [(len(now.running), rows.tolist()) for now, rows in told] == [(2, []), (1, [1])]
+    assert told[1][0].queued[0].arrival_s == 100.0
+
+
 def test_intervals_cover_four_fifths_of_a_generated_log():
     """No shared files: ten weeks of a generated log on a busy machine."""
     setting = Plain(Cluster.parse("1x8"), "slurm")
