@@ -81,6 +81,13 @@ def test_a_job_enters_the_queue_at_its_earliest_start() -> None:
     assert summary["mean_jobs_in_system"] == pytest.approx(95 / 50)  # held jobs are not in the system
 
 
+def test_a_job_that_is_held_at_the_end_of_a_run_has_no_part_in_the_mean() -> None:
+    """Jobs 0 and 1 arrive at 0 and 4 s; job 2 is held until 60 s, and the run ends at 10 s."""
+    rules = dataclasses.replace(FREE, time_limit_s=10.0)
+    instance = problem([1, 1, 1], [5, 5, 5], begin_s=[0, 4, 60], rules=rules)
+    assert summarise(instance, played(instance))["mean_held_s"] == 2.0
+
+
 @pytest.mark.parametrize(
     ("text", "enters_s"),
     [
