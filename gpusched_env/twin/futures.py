@@ -199,8 +199,8 @@ class _Past:
         present = {"/".join(self._leaf(job.account, job.user)) for job in source.jobs}
         if self._shares and present.isdisjoint(self._shares):
             raise GpuschedError(
-                "usage: it names no account and user with a job in the snapshot; take both files from one cluster, and "
-                "under one key if they have pseudonyms"
+                "usage: it names no account and user with a job in the snapshot; take both files from one cluster, "
+                "without pseudonyms, and let squeue print accounts and users"
             )
 
     @cached_property
