@@ -122,7 +122,7 @@ def fit(network: TokenNetwork, answers: Answers, batch: int, passes: int = EPOCH
     decay = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, minibatches)
     for _ in range(passes):
         for rows in torch.split(torch.randperm(len(answers.right), device=network.device), batch):
-            inputs = {name: array[rows] for name, array in answers.inputs.items()}
+            inputs = {name: array.index_select(0, rows) for name, array in answers.inputs.items()}
             likely = feasible_log_probabilities(network, inputs, answers.masks[rows])
             loss = -torch.logsumexp(likely.masked_fill(~answers.right[rows], -torch.inf), dim=1).mean()
             optimizer.zero_grad()

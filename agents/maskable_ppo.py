@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import gymnasium as gym
 import numpy as np
 from sb3_contrib import MaskablePPO
+from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.utils import LinearSchedule, set_random_seed
 
@@ -29,8 +30,26 @@ def learn(config: TrainingConfig, scenario: Scenario, validation: Validation) ->
     """Train a MaskablePPO model; ``validation`` keeps the best one."""
     set_random_seed(config.seed)
     environments = make_environments(config, scenario)
-    model = MaskablePPO(
-        SlotPolicy,
+    model = make_model(config, environments, SlotPolicy, waits=1 + len(config.delays_s))
+    try:
+        model.learn(config.steps, callback=_Validated(validation))
+        validation.end()
+    finally:
+        environments.close()
+
+
+def make_model(
+    config: TrainingConfig, environments: ClusterVecEnv, policy: str | type[MaskableActorCriticPolicy], **of_policy: Any
+) -> MaskablePPO:
+    """Make a model with the settings of a training.
+
+    Parameters
+    ----------
+    policy : class of the policy, or a name that MaskablePPO knows
+    of_policy : further arguments of the policy
+    """
+    return MaskablePPO(
+        policy,
         environments,
         learning_rate=LinearSchedule(config.learning_rate, 0.0, 1.0),
         n_steps=min(ROLLOUT, max(config.steps // environments.num_envs, 2)),
@@ -41,14 +60,9 @@ def learn(config: TrainingConfig, scenario: Scenario, validation: Validation) ->
         clip_range=config.clip,
         target_kl=config.target_kl,
         ent_coef=config.entropy,
-        policy_kwargs={"waits": 1 + len(config.delays_s)},
+        policy_kwargs=of_policy,
         device="cpu",
     )
-    try:
-        model.learn(config.steps, callback=_Validated(validation))
-        validation.end()
-    finally:
-        environments.close()
 
 
 def make_environments(config: TrainingConfig, scenario: Scenario) -> ClusterVecEnv:

@@ -143,9 +143,9 @@ class Layout:
                 observations[name].reshape(*rows, count) if name in observations else main.new_zeros(*rows, count)
                 for name, count in arrays.items()
             ]
-            inputs[kind] = rows_of_kind = torch.cat(parts, dim=-1)
+            inputs[kind] = rows_of_kind = torch.cat(parts, dim=-1) if len(parts) > 1 else parts[0]
             if kind != CLUSTER:
-                inputs[presence(kind)] = (rows_of_kind != 0.0).any(2, keepdim=True).to(main.dtype)
+                inputs[presence(kind)] = rows_of_kind.any(2, keepdim=True).to(main.dtype)
         for name, columns in self.pairs.items():
             if name in observations:
                 one, _ = PAIRS[name]

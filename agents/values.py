@@ -84,7 +84,7 @@ class Values(nn.Module):
         targets = torch.from_numpy((returns - mean) / deviation).float().to(self.value.weight.device)
         for _ in range(epochs):
             for rows in torch.split(torch.randperm(len(targets), device=targets.device), batch):
-                errors = self({name: array[rows] for name, array in inputs.items()}) - targets[rows]
+                errors = self({name: array.index_select(0, rows) for name, array in inputs.items()}) - targets[rows]
                 self.optimizer.zero_grad()
                 torch.autograd.backward((errors * errors).mean())
                 self.optimizer.step()

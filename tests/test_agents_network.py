@@ -53,6 +53,27 @@ def test_every_array_is_an_input(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
+def test_gradients_are_finite_differences(name: str) -> None:
+    """A change of all weights in a random direction changes a random mix of the logits as the gradient says."""
+    _, network, seen = setting(name)
+    for array in seen.values():
+        array[:, :2] = array[:, :1]  # two equal rows share the gradient of a maximum
+    inputs = network.layout.inputs(seen)
+    mix = torch.randn(network(inputs).shape, dtype=torch.float64)
+    weights = list(network.parameters())
+    directions = [torch.randn_like(weight) for weight in weights]
+    gradients = torch.autograd.grad((network(inputs) * mix).sum(), weights, materialize_grads=True)
+    slope = sum((gradient * direction).sum() for gradient, direction in zip(gradients, directions, strict=True))
+    ends = []
+    for step in (1e-7, -2e-7):  # to one side of the weights, and from there to the other side
+        with torch.no_grad():
+            for weight, direction in zip(weights, directions, strict=True):
+                weight.add_(direction, alpha=step)
+            ends.append((network(inputs) * mix).sum())
+    assert float((ends[0] - ends[1]) / 2e-7) == pytest.approx(float(slope), rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_empty_rows_change_nothing(name: str) -> None:
     """Two more empty rows of every kind: the logits of all actions that existed before are the same."""
     env, network, seen = setting(name)

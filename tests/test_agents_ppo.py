@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from gpusched_env.agents.ppo import Steps, advantages, paid_until
+from gpusched_env.agents.ppo import Steps, advantages, entropy_of, paid_until, weights_of
 from gpusched_env.agents.training import TrainingConfig, train, trained_or_resumed
 from gpusched_env.errors import GpuschedError
 
@@ -49,6 +49,24 @@ def test_workloads_are_not_compared_with_each_other() -> None:
 def test_an_episode_that_is_over_pays_nothing_more() -> None:
     ends_s, paid = np.array([0.0, 4.0, 4.0, 8.0]), np.array([0.0, 1.0, 2.0, 6.0])
     assert paid_until(np.array([0.0, 4.0, 6.0, 8.0, 100.0]), ends_s, paid) == pytest.approx([0.0, 2.0, 4.0, 6.0, 6.0])
+
+
+def test_the_vector_of_weights_is_the_network() -> None:
+    network = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Linear(3, 1))
+    again = {name: 2.0 * values for name, values in network.state_dict().items()}
+    weights = weights_of(network)
+    assert len(weights) == 2 * 3 + 3 + 3 + 1
+    with torch.no_grad():
+        weights.fill_(0.5)
+    assert all((values == 0.5).all() for values in network.state_dict().values())
+    network.load_state_dict(again)  # as a resumed run does
+    assert torch.equal(weights, torch.cat([values.flatten() for values in again.values()]))
+
+
+def test_infeasible_actions_have_no_entropy() -> None:
+    """Two feasible actions with equal probabilities in one row, a single one in the other: (log 2 + 0) / 2."""
+    logits = torch.tensor([[1.0, 1.0, -1e9], [3.0, -1e9, -1e9]])
+    assert float(entropy_of(torch.log_softmax(logits, 1))) == pytest.approx(np.log(2.0) / 2.0)
 
 
 def test_training_twice_gives_equal_files(tmp_path: Path) -> None:
@@ -108,6 +126,11 @@ def test_a_run_is_resumed_only_under_its_own_settings(tmp_path: Path) -> None:
         train(config, tmp_path, kill)
     with pytest.raises(GpuschedError, match=r"saved under another training: clip was 0.2, is 0.3; resume with"):
         train(dataclasses.replace(config, clip=0.3), tmp_path, resume=True)
+    state = torch.load(tmp_path / "state.pt", weights_only=True)
+    state["learner"]["optimizer"]["param_groups"][0]["params"] = [0, 1]  # one tensor each of several weights
+    torch.save(state, tmp_path / "state.pt")
+    with pytest.raises(GpuschedError, match=r"state\.pt: saved by another version of the learner .*without --resume"):
+        train(config, tmp_path, resume=True)
     (tmp_path / "state.pt").write_bytes(b"PK")
     with pytest.raises(GpuschedError, match=r"state\.pt: not a saved state; train without --resume"):
         train(config, tmp_path, resume=True)

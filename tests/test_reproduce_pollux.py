@@ -29,7 +29,7 @@ def test_runs_and_their_scenarios(monkeypatch: pytest.MonkeyPatch) -> None:
     card = load_card("pollux")
     assert len(card.runs(quick=True)) == 14
     runs = card.runs(quick=False)
-    assert len(runs) == 33
+    assert len(runs) == 39
     assert {run.labels["policy"] for run in runs} == {*POLICIES, CROWDED}
     assert scenario(CROWDED, 1).network.contention.shared_loss == 0.5
     assert scenario("tiresias", 1).workload.elastic == {"rule": "fixed-batch", "speeds": "measured"}

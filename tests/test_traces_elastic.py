@@ -160,3 +160,24 @@ def test_scenarios_make_jobs_elastic() -> None:
     assert elastic.instance(0).sizes.elastic
     with pytest.raises(ScenarioError, match="leave out load"):
         get_scenario("pollux-64-v0:load=1,workload=x.csv")
+
+
+@pytest.mark.parametrize("speeds", ["fitted", "measured"])
+def test_jobs_of_one_gpu_that_request_several(speeds: str) -> None:
+    """NCF: Pollux trains it on one GPU whatever it requests; with the user's batch it also has the requested size."""
+    jobs = Workload.from_columns(
+        arrival_s=[0.0, 1.0, 2.0],
+        gpus=[8, 1, 1],
+        iterations=[1000.0] * 3,
+        attributes={"model": np.array(["ncf"] * 3), "batch_size": np.array([2048, 2048, 32768])},
+    )
+    adaptive = Instance(Cluster.parse("16x4@T4"), elastic_jobs(jobs, "adaptive-batch", speeds=speeds))
+    assert adaptive.workload.jobs["gpus"].tolist() == [1, 1, 1]
+    fixed = Instance(Cluster.parse("16x4@T4"), elastic_jobs(jobs, "fixed-batch", speeds=speeds))
+    assert [sizes_of(fixed, job) for job in range(3)] == [[1, 8], [1], [1]]
+
+
+def sizes_of(instance: Instance, job: int) -> list[int]:
+    first = instance.sizes.first[job]
+    kinds = instance.sizes.job_class[first : first + instance.sizes.count[job]]
+    return instance.classes[kinds, 1].tolist()

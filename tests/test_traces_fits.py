@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 from collections import Counter
@@ -416,3 +417,18 @@ def test_computed_profiles_have_fitted_compute_times_and_the_communication_of_th
     assert profiles is assign_profiles(jobs, "sia-computed", np.random.default_rng(1), ("T4",)).profiles
     with pytest.raises(WorkloadError, match="profiles 'sia-computed': unknown GPU type 'V100'"):
         assign_profiles(jobs, "sia-computed", np.random.default_rng(0), ("V100",))
+
+
+@here
+def test_no_line_through_the_gradient_times_of_yolov3_on_a100() -> None:
+    """So no fit of the model can be good there, whatever it minimises."""
+    with (TRACES / "sia/measured/yolov3/placements-dgx-ext.csv").open(encoding="utf-8", newline="") as file:
+        rows = [(float(r["local_bsz"]), float(r["step_time"]), float(r["sync_time"])) for r in csv.DictReader(file)]
+    batch, step_s, sync_s = np.array([row for row in rows if row[1] > 0]).T
+    seconds = step_s - sync_s
+    lines = [(alpha, beta) for alpha in np.linspace(0, 1.2, 61) for beta in np.linspace(0, 0.06, 61)]
+    least = min(float(np.median(np.abs((alpha + beta * batch) / seconds - 1))) for alpha, beta in lines)
+    assert least > 0.2
+    single = seconds[batch == 23].mean(), seconds[batch == 32].mean(), seconds[batch == 6].mean()
+    assert single[0] > single[1]
+    assert single[2] > seconds[batch == 8].mean()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from gpusched_env.cluster import MACHINE, RACK
 from gpusched_env.errors import TraceError, WorkloadError
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.traces.elastic import elastic_jobs
-from gpusched_env.traces.elastic_applications import LEAST_BATCH
+from gpusched_env.traces.elastic_applications import LEAST_BATCH, _adaptive_times, _part_times
 from gpusched_env.traces.profile_tables import load_fitted, load_steps, read_steps, write_steps
 from gpusched_env.traces.profile_tables.fitting import fit_table
 from gpusched_env.traces.profile_tables.pollux import SIA_TYPES, _measurements
@@ -132,7 +133,7 @@ def test_a_fixed_batch_by_hand() -> None:
 
 
 def test_measured_and_fitted_run_times_of_whole_trainings() -> None:
-    """The numbers of docs/elastic.md: 15 % for each application but yolov3, which is a third off."""
+    """The numbers of docs/elastic.md: 15 % for each application but yolov3, which is a quarter off."""
     worst = {}
     for name, trained in TABLE.applications.items():
         both = [
@@ -141,7 +142,7 @@ def test_measured_and_fitted_run_times_of_whole_trainings() -> None:
         ]
         places = [place for place in ((1, 0), (2, 0), (4, 0), (8, 1), (16, 1), (32, 1)) if place in both[0]]
         worst[name] = max(abs(both[1][place] / both[0][place] - 1) for place in places)
-    assert 0.3 < worst.pop("yolov3") < 0.4
+    assert 0.2 < worst.pop("yolov3") < 0.3
     assert max(worst.values()) < 0.15
 
 
@@ -175,3 +176,19 @@ def test_speeds_are_named_by_the_scenario() -> None:
     with pytest.raises(WorkloadError, match="batch of 13000 samples"):
         elastic_jobs(job("bert", 1, 13_000), "fixed-batch", speeds="measured")
     assert math.isfinite(measured.ideal_s.max())
+
+
+@pytest.mark.parametrize("name", ["yolov3", "deepspeech2"])
+def test_gpus_that_slow_a_part_of_the_training_idle_there(name: str) -> None:
+    """The first tenth of YOLOv3 takes longer on 32 GPUs than on one; with idle GPUs, no larger gang is slower."""
+    alone, wide = (_part_times(name, "measured", "T4", gpus, machines) for gpus, machines in ((1, 1), (32, 2)))
+    assert alone is not None
+    assert wide is not None
+    assert (wide[0, 1] > alone[0, 1]) == (name == "yolov3")
+    times = [_adaptive_times(name, "measured", "T4", gpus, 2) for gpus in range(2, 65)]
+    seconds = [each[1] for each in times if each is not None]
+    assert len(seconds) == 63
+    assert all(later <= earlier for earlier, later in pairwise(seconds))
+    if name == "yolov3":
+        shares, _ = TABLE.applications[name].worths()
+        assert shares[0] * wide[0, 1] > 0.4 * float((shares * wide[:, 1]).sum())

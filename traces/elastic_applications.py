@@ -15,6 +15,7 @@ from gpusched_env.sizes import Sizes
 from gpusched_env.traces.profile_tables import FittedTable, load_fitted, load_steps
 from gpusched_env.traces.profile_tables.application import Application
 from gpusched_env.traces.profile_tables.goodput import Limits, Timing, best_batches
+from gpusched_env.traces.profile_tables.pollux_steps import placement_of
 from gpusched_env.workload import MEASURED_DTYPE, Profiles, Workload
 
 GPU_TYPE: Final = "T4"
@@ -24,6 +25,9 @@ MOST_GPUS: Final = 64  # [GPU] largest gang (petuum/adaptdl, branch osdi21-artif
 # Smallest batch of a pass on one GPU [samples], from simulator/applications.py of the same repository (Apache-2.0)
 LEAST_BATCH: Final = {"bert": 4, "cifar10": 32, "deepspeech2": 10, "imagenet": 20, "ncf": 32, "yolov3": 4}
 ONE_GPU: Final = ("ncf",)  # applications that the same code trains on one GPU only
+Job = tuple[
+    str, int, int
+]  # application, batch of the whole gang, and a size that the job has beside those of this batch
 
 
 def limits_of(application: str, gpu_type: str = GPU_TYPE) -> Limits:
@@ -47,20 +51,24 @@ def adaptive_jobs(workload: Workload, speeds: str = "fitted") -> Workload:
 
     The workload must name the application of each job (attribute ``model``), as those of Pollux do. The work of a job
     is the number of iterations at the initial batch of its application, whatever its own batch is. The speeds are those
-    of the GPU types of the workload's profiles: T4, or also those of Sia.
+    of the GPU types of the workload's profiles: T4, or also those of Sia. Jobs of ONE_GPU request one GPU, whatever the
+    workload says, because Pollux ignores what jobs request and trains these applications on one GPU.
 
     Parameters
     ----------
     speeds : "fitted" = the fitted model gives the time of a step, and the iteration counts of the trainings its worth;
         "measured" = measured step times and gradients give both, as in the simulator of Pollux. There, a model that a
-        job fits while it runs chooses the batch; here, the measurements do. They are of T4 only
+        job fits while it runs chooses the batch; here, the measurements do. They are of T4 only. In a part of the
+        training in which some of its GPUs would slow a gang down, they idle
 
     Notes
     -----
     An iteration at batch M is worth iterations(M0) / iterations(M) iterations at the initial batch M0. Both were
     measured in complete trainings, in each tenth of the training. At each size, a job has the best batch in each tenth.
     Deviation: the speed of a job at a size is the mean over its training, weighted by progress, so its run time on
-    constant GPUs is exact, but it does not speed up as the training goes on, as Pollux's jobs do.
+    constant GPUs is exact, but it does not speed up as the training goes on, as Pollux's jobs do. At measured speeds,
+    GPUs that slow a gang down in a part of the training idle there, because Pollux's jobs grow when it pays: the first
+    tenth of the training of YOLOv3 takes longer on 32 GPUs than on one, and two fifths of the whole training.
 
     Raises
     ------
@@ -99,13 +107,16 @@ def adaptive_jobs(workload: Workload, speeds: str = "fitted") -> Workload:
     profiles = Profiles(base.rows, base.compute_s, base.gpu_types, np.array(measured, MEASURED_DTYPE))
     group = np.array([names.index(model) for model in models], np.int32)
     work = {name: trained[name].iterations_at(limits_of(name).initial) for name in names}
-    return _rebuilt(workload, group, profiles, Sizes.of_groups(group, options), [work[model] for model in models])
+    sizes, of_each = Sizes.of_groups(group, options), [work[model] for model in models]
+    gpus = np.where(np.isin(models, ONE_GPU), 1, workload.jobs["gpus"])
+    return _rebuilt(workload, group, profiles, sizes, of_each, gpus)
 
 
 def fixed_batch_jobs(workload: Workload, speeds: str = "fitted") -> Workload:
     """Let every job run on 1 to 64 GPUs with the batch that it requests for the whole gang (Optimus).
 
-    The workload must name the application and the batch of each job (attributes ``model`` and ``batch_size``).
+    The workload must name the application and the batch of each job (attributes ``model`` and ``batch_size``). Jobs of
+    ONE_GPU run on one GPU, or on the GPUs that they request, so that rigid schedulers (Tiresias) can play them.
 
     Parameters
     ----------
@@ -121,20 +132,25 @@ def fixed_batch_jobs(workload: Workload, speeds: str = "fitted") -> Workload:
     if "batch_size" not in workload.attributes:
         raise WorkloadError(f"workload {workload.name!r} has no attribute 'batch_size'; use a workload of Pollux")
     batches = [int(batch) for batch in workload.attributes["batch_size"]]
-    jobs = list(zip(_models(workload), batches, strict=True))
+    gpus = workload.jobs["gpus"].tolist()
+    asked = [count if model in ONE_GPU else 1 for model, count in zip(_models(workload), gpus, strict=True)]
+    jobs = list(zip(_models(workload), batches, asked, strict=True))
     kinds = sorted(set(jobs))
     if speeds == "measured":
         return _measured_fixed(workload, jobs, kinds)
     _applications(speeds, GPU_TYPE)
-    each = [(name, batch, gpus) for name, batch in kinds for gpus in _sizes(name, batch)]
+    each = [(kind, size) for kind, job in enumerate(kinds) for size in _sizes_with(*job)]
     profiles, rows = load_fitted("pollux").for_jobs(
-        [name for name, _, _ in each], [batch for _, batch, _ in each], [gpus for _, _, gpus in each], (GPU_TYPE,)
+        [kinds[kind][0] for kind, _ in each],
+        [kinds[kind][1] for kind, _ in each],
+        [size for _, size in each],
+        (GPU_TYPE,),
     )
     options: list[list[tuple[int, int]]] = [[] for _ in kinds]
-    for (name, batch, gpus), row in zip(each, rows.tolist(), strict=True):
-        options[kinds.index((name, batch))].append((gpus, row))
+    for (kind, size), row in zip(each, rows.tolist(), strict=True):
+        options[kind].append((size, row))
     group = np.array([kinds.index(job) for job in jobs], np.int32)
-    row_of = [dict(options[g]).get(gpus, 0) for g, gpus in zip(group, workload.jobs["gpus"].tolist(), strict=True)]
+    row_of = [dict(options[g]).get(count, 0) for g, count in zip(group, gpus, strict=True)]
     work = workload.jobs["iterations"].tolist()
     return _rebuilt(workload, np.array(row_of, np.int32), profiles, Sizes.of_groups(group, options), work)
 
@@ -160,11 +176,11 @@ def _applications(speeds: str, *gpu_types: str) -> Mapping[str, Application]:
     return _table(*gpu_types).applications if speeds == "fitted" else load_steps(STEPS).applications
 
 
-def _measured_fixed(workload: Workload, jobs: list[tuple[str, int]], kinds: list[tuple[str, int]]) -> Workload:
-    """Let every job run with its batch at measured speeds; ``kinds`` are the distinct ``jobs`` (application, batch)."""
+def _measured_fixed(workload: Workload, jobs: list[Job], kinds: list[Job]) -> Workload:
+    """Let every job run with its batch at measured speeds; ``kinds`` are the distinct ``jobs``."""
     table = load_steps(STEPS)
     plain, measured, options, work = [], [], [], []
-    for row, (name, batch) in enumerate(kinds):
+    for row, (name, batch, asked) in enumerate(kinds):
         trained = table.applications[name]
         count = _iterations_at(trained, batch)
         if not count:
@@ -172,7 +188,7 @@ def _measured_fixed(workload: Workload, jobs: list[tuple[str, int]], kinds: list
         work.append(count)
         times = [
             (row, 0, gpus, tier, *found)
-            for gpus in _sizes(name, batch)
+            for gpus in _sizes_with(name, batch, asked)
             for tier, machines in _tiers(gpus)
             if (found := _fixed_step(name, batch, gpus, machines))
         ]
@@ -182,7 +198,7 @@ def _measured_fixed(workload: Workload, jobs: list[tuple[str, int]], kinds: list
         measured += times
         plain.append(
             dict(
-                name=f"{name} (batch {batch})",
+                name=f"{name} (batch {batch}{f', {asked} GPUs' if asked > 1 else ''})",
                 batch=batch,
                 gradient_bytes=trained.gradient_bytes,
                 memory_bytes=0.0,
@@ -259,16 +275,45 @@ def _adaptive_times(
     application: str, speeds: str, gpu_type: str, gpus: int, machines: int
 ) -> tuple[float, float] | None:
     """Return the compute and the total time of a gang per iteration at the initial batch [s]; None = no batch fits."""
-    limits = limits_of(application, gpu_type)
-    shares, worths = _applications(speeds, gpu_type)[application].worths()
+    shares, _ = _applications(speeds, gpu_type)[application].worths()
+    times = (
+        _fastest_parts(application, gpus, machines)
+        if speeds == "measured"
+        else _part_times(application, speeds, gpu_type, gpus, machines)
+    )
+    return None if times is None else (total(shares * times[:, 0]), total(shares * times[:, 1]))
+
+
+@cache
+def _fastest_parts(application: str, gpus: int, machines: int) -> np.ndarray | None:
+    """Return :func:`_part_times` at measured speeds, of the fastest gang among the GPUs of a gang in each part."""
+    times = _part_times(application, "measured", GPU_TYPE, gpus, machines)
+    if times is None or gpus == 1:
+        return times
+    fewer = [(gpus - 1, machines)] if gpus > machines else []
+    if machines > 1:
+        fewer.append((max(placement_of(gpus, machines)), 1))
+    for size, on in fewer:
+        other = _fastest_parts(application, size, on)
+        if other is not None:
+            times = np.where(other[:, 1:] < times[:, 1:], other, times)
+    return times
+
+
+@cache
+def _part_times(application: str, speeds: str, gpu_type: str, gpus: int, machines: int) -> np.ndarray | None:
+    """Return the compute and the total time of a gang per iteration at the initial batch [s]; None = no batch fits.
+
+    Returns
+    -------
+    float64 [parts, 2], in each part of the training with the best batch there
+    """
+    _, worths = _applications(speeds, gpu_type)[application].worths()
     timing: Timing = _table(gpu_type).fits[gpu_type][application].throughput
     if speeds == "measured":
         timing = load_steps(STEPS).timing(application, gpus, machines)
-    choices = best_batches(timing, gpus, machines, limits, worths)
-    if not choices:
-        return None
-    compute_s = total(shares * np.array([choice.compute_s for choice in choices]))
-    return compute_s, total(shares * np.array([choice.seconds for choice in choices]))
+    choices = best_batches(timing, gpus, machines, limits_of(application, gpu_type), worths)
+    return np.array([(choice.compute_s, choice.seconds) for choice in choices]) if choices else None
 
 
 def _sizes(application: str, batch: int) -> range:
@@ -277,8 +322,23 @@ def _sizes(application: str, batch: int) -> range:
     return range(1, most + 1)
 
 
-def _rebuilt(workload: Workload, profile: np.ndarray, profiles: Profiles, sizes: Sizes, work: list[float]) -> Workload:
-    """Return the workload with other profiles, sizes and work; checked."""
+def _sizes_with(application: str, batch: int, asked: int) -> list[int]:
+    """Return :func:`_sizes` and the requested size, if every GPU can have its smallest batch there."""
+    known = list(_sizes(application, batch))
+    return sorted({*known, asked}) if asked * LEAST_BATCH[application] <= batch else known
+
+
+def _rebuilt(
+    workload: Workload,
+    profile: np.ndarray,
+    profiles: Profiles,
+    sizes: Sizes,
+    work: list[float],
+    gpus: np.ndarray | None = None,
+) -> Workload:
+    """Return the workload with other profiles, sizes, work and, unless None, requested GPUs; checked."""
     jobs = workload.jobs.copy()
     jobs["profile"], jobs["iterations"], jobs["duration_s"] = profile, work, np.nan
+    if gpus is not None:
+        jobs["gpus"] = gpus
     return Workload(jobs, profiles, workload.name, workload.source, workload.attributes, sizes)

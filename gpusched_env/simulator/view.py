@@ -297,6 +297,12 @@ class ClusterView:
         first = instance.sizes.first[self._known([job])[0]]
         return 1.0 / instance.iteration_s[instance.sizes.job_class[first : first + instance.sizes.count[job]]]
 
+    def placed_communication_s(self, job: int) -> np.ndarray:
+        """float64 [sizes, tiers, T] [s]: communication in an iteration of a job at each size, on an idle network."""
+        instance = self._simulation.instance
+        first = instance.sizes.first[self._known([job])[0]]
+        return instance.communication_s[instance.sizes.job_class[first : first + instance.sizes.count[job]]]
+
     def held_gpus(self, rows: np.ndarray) -> np.ndarray:
         """int32 [GPU]: number of GPUs that each of the jobs ``rows`` holds now; 0 = it waits or has finished."""
         numbers = self._job_state["replica"][self._known(rows)]

@@ -14,6 +14,7 @@ from gpusched_env.errors import SchedulerError
 from gpusched_env.simulator import ClusterView, Decision, Scheduler
 
 LARGEST: int = 64  # [GPU]
+PRIOR: float = 1.1  # communication time across nodes / on one node, as Pollux's model assumes before it has measured it
 
 
 @dataclass
@@ -33,15 +34,20 @@ class Pollux(Scheduler):
     explores : True = a job that has never run on several nodes counts as if it were as fast there as on one, as long as
         Pollux's model has no measurement across nodes; default False = its true speed there is known
     avoidance : False = a node may host several gangs that span nodes; default True
+    published : True = the authors' code more closely. The search is NSGA-II: allocations also survive for a second
+        objective, the sum of speed-ups / GPUs of the used nodes, and a search begins with the front of Pareto of the
+        last one. A second gang of several nodes that is repaired on a node takes all later jobs from it. With
+        ``explores``, a job that has run on several GPUs of one node counts as communicating 1.1 times as long across
+        nodes. Default False = survivors are chosen by fitness alone
 
     Notes
     -----
     A job may at most double the largest number of GPUs that it has had, because Pollux can predict its speed only near
     the sizes that it has measured. A job that has never run counts as linear. Deviations from the authors' code: jobs
     that have run know their true speeds at all sizes, where Pollux fits a model while they run; the batch follows from
-    the speeds of the workload, see docs/elastic.md; survivors are chosen by fitness alone, without the second objective
-    of NSGA-II, and equal allocations survive once; the generator of random numbers is our own. A search takes
-    O(generations x population x jobs x nodes).
+    the speeds of the workload, see docs/elastic.md; equal allocations survive once; unless ``published``, survivors are
+    chosen by fitness alone, without the second objective of NSGA-II; the generator of random numbers is our own. A
+    search takes O(generations x population x jobs x nodes).
 
     References
     ----------
@@ -55,6 +61,7 @@ class Pollux(Scheduler):
     seed: int = 0
     explores: bool = False
     avoidance: bool = True
+    published: bool = False
 
     def __post_init__(self) -> None:
         """Check the parameters."""
@@ -72,7 +79,7 @@ class Pollux(Scheduler):
 
     def reset(self, view: ClusterView) -> None:
         """Forget the jobs of an earlier run."""
-        self._searches = 0
+        self._searches, self._kept = 0, 0
         self._tried: dict[int, int] = {}  # job -> largest number of GPUs that it has had
         self._restarts: dict[int, int] = {}
         self._spread: set[int] = set()  # jobs that have run on several nodes
@@ -101,6 +108,7 @@ class Pollux(Scheduler):
     def _allocation(self, view: ClusterView, jobs: list[int], held: Counts) -> Counts:
         """Search, and return the best allocation; jobs that get no GPUs are left out."""
         count, capacity = self.population, supply(view).astype(np.int32)
+        begun = self._kept if self._searches else 1 if self.published else count
         nodes, gpus = len(capacity), view.cluster.gpus
         none = np.zeros(nodes, np.int32)
         present = np.array([held.get(job, none) for job in jobs], np.int32)
@@ -109,15 +117,15 @@ class Pollux(Scheduler):
         ages = view.now_s - view.arrival_s[jobs]
         restarts = np.array([max(self._restarts.get(job, 0), 0) for job in jobs])
         kept = [
-            self._states.get(job, np.broadcast_to(present[i] if not self._searches else none, (count, nodes)))
+            self._states.get(job, np.broadcast_to(present[i] if not self._searches else none, (begun, nodes)))
             for i, job in enumerate(jobs)
         ]
         states = np.zeros((2 * count, len(jobs), nodes), np.int32)
-        states[:count] = np.stack(kept, axis=1)
+        states[:begun] = np.stack(kept, axis=1)
         control = np.zeros((), SEARCH_DTYPE)
         seed = np.random.SeedSequence((self.seed, self._searches)).generate_state(1)[0]
         control["jobs"], control["nodes"], control["population"], control["random"] = len(jobs), nodes, count, seed or 1
-        control["avoids"] = self.avoidance
+        control["survivors"], control["avoids"], control["published"] = begun, self.avoidance, self.published
         task = Search(
             search=control,
             capacity=capacity,
@@ -127,6 +135,10 @@ class Pollux(Scheduler):
             speed_up=self._speed_ups(view, jobs, sizes) * (nodes / gpus),
             states=states,
             cost=np.zeros(2 * count),
+            waste=np.zeros(2 * count),
+            front=np.zeros(2 * count, np.int32),
+            gap=np.zeros(2 * count),
+            last=np.zeros(2 * count, np.int32),
             mark=np.zeros(2 * count, np.int64),
             order=np.arange(2 * count, dtype=np.int32),
             shuffled=np.zeros(nodes, np.int32),
@@ -134,7 +146,9 @@ class Pollux(Scheduler):
         )
         search(task, self.generations)
         self._searches += 1
-        survivors = task.states[task.order[:count]]
+        order = task.order[: control["survivors"]]
+        survivors = task.states[order[task.front[order] == 0]]
+        self._kept = len(survivors)
         self._states = {job: survivors[:, i].copy() for i, job in enumerate(jobs)}
         best = {job: _cut(survivors[0, i].astype(np.int64), sizes[i]) for i, job in enumerate(jobs)}
         return {job: counts for job, counts in best.items() if counts.any()}
@@ -158,12 +172,25 @@ class Pollux(Scheduler):
             share = max(int(at[fair]), 0)
             if job in self._tried:
                 rates = view.placed_rates(job).max(axis=2)
-                spread = MACHINE if self.explores and job not in self._spread else NETWORK
-                both = rates[:, [MACHINE, spread]].T / rates[share, MACHINE]
+                local, spread = rates[:, MACHINE], rates[:, NETWORK]
+                if self.explores and job not in self._spread:
+                    spread = self._assumed(view, job, rates[:, MACHINE])
+                both = np.stack([local, spread]) / local[share]
             else:
                 both = np.broadcast_to(sizes[i] / fair, (2, len(sizes[i])))
             found[i] = np.where(at >= 0, both[:, at], 0.0)
         return found
+
+    def _assumed(self, view: ClusterView, job: int, local: np.ndarray) -> np.ndarray:
+        """float64 [sizes]: rates across nodes that Pollux assumes of a job that has never run there.
+
+        Parameters
+        ----------
+        local : float64 [sizes], rates on one node
+        """
+        if not self.published or self._tried[job] == 1:
+            return local
+        return 1.0 / (1.0 / local + (PRIOR - 1.0) * view.placed_communication_s(job)[:, MACHINE].min(axis=1))
 
 
 def _cut(counts: np.ndarray, sizes: np.ndarray) -> np.ndarray:

@@ -10,6 +10,7 @@ from gpusched_env.core.handle import Handle, array, kernel
 
 KEEP: Final = 0.1  # probability that a mutation resets a row to the present allocation
 CLEAR: Final = 0.1  # probability that a mutation picks a row, and then that it clears one of its entries
+CROSS: Final = 0.9  # probability that two parents are crossed, in NSGA-II
 OFFSET: Final = 1e-3  # added to each speed-up, so that a waiting job has a finite term
 MOST_NODES: Final = 16  # largest number of nodes of a gang
 WORD: Final = 0xFFFFFFFF
@@ -19,7 +20,9 @@ SEARCH_DTYPE: Final = np.dtype(
         ("jobs", "<i8"),
         ("nodes", "<i8"),
         ("population", "<i8"),  # number of allocations that survive a generation
+        ("survivors", "<i8"),  # number of allocations that have survived
         ("avoids", "<i8"),  # 1 = a node hosts at most one gang that spans nodes
+        ("published", "<i8"),  # 1 = NSGA-II with two objectives, as in the authors' code
         ("random", "<i8"),  # state of the generator of random numbers, 1 .. 2**32-1
     ]
 )
@@ -40,6 +43,12 @@ class Search(Handle):
     speed_up = array(np.float64, "jobs", "spread", "sizes")  # by spread (1 = several nodes) and number of GPUs
     states = array(np.int32, "states", "jobs", "nodes")  # [GPU]
     cost = array(np.float64, "states")  # mean of 1 / (speed-up + OFFSET): the smaller, the better
+    waste = array(
+        np.float64, "states"
+    )  # - speed-ups / GPUs of the used nodes: the smaller, the better; if ``published``
+    front = array(np.int32, "states")  # number of the front of Pareto, 0 = not dominated
+    gap = array(np.float64, "states")  # crowding distance within the front
+    last = array(np.int32, "states")  # scratch: the last allocation of each front
     mark = array(np.int64, "states")  # hash of the allocation; equal allocations have equal marks
     order = array(np.int32, "states")
     shuffled = array(np.int32, "nodes")  # scratch: a random order of the nodes
@@ -93,11 +102,25 @@ def mutate(s: Search, k: int) -> None:
 
 
 @kernel
+def avoid_as_published(s: Search, k: int, j: int, spreads: bool) -> None:
+    """Clear the entries of a job on nodes that two gangs of several nodes, this one included, have wanted so far.
+
+    The authors' code counts the entries of such gangs on each node, and from the second one on clears the entries of
+    all later jobs there, also of those on one node.
+    """
+    for n in range(s.search["nodes"]):
+        if spreads and s.states[k, j, n] > 0:
+            s.used[n] += 1
+        if s.used[n] > 1:
+            s.states[k, j, n] = 0
+
+
+@kernel
 def repair(s: Search, k: int) -> None:
     """Make an allocation feasible: one gang of several nodes per node, sizes up to ``most``, nodes not overfull."""
     jobs, nodes = s.search["jobs"], s.search["nodes"]
     for n in range(nodes):
-        s.used[n] = 0  # 1 = a gang of several nodes is here
+        s.used[n] = 0  # number of gangs of several nodes that are here, or want to be
         s.shuffled[n] = n
     for n in range(nodes - 1, 0, -1):
         other = draw(s, n + 1)
@@ -106,7 +129,9 @@ def repair(s: Search, k: int) -> None:
         spread = 0
         for n in range(nodes):
             spread += 1 if s.states[k, j, n] > 0 else 0
-        if spread > 1 and s.search["avoids"]:
+        if s.search["avoids"] and s.search["published"]:
+            avoid_as_published(s, k, j, spread > 1)
+        elif spread > 1 and s.search["avoids"]:
             for n in range(nodes):
                 if s.states[k, j, n] > 0:
                     if s.used[n]:
@@ -134,28 +159,42 @@ def assess(s: Search, k: int) -> None:
     """Compute the cost and the mark of an allocation."""
     jobs, nodes = s.search["jobs"], s.search["nodes"]
     total = 0.0
+    sum_of_speeds = 0.0
     mark = 0
+    for n in range(nodes):
+        s.used[n] = 0
     for j in range(jobs):
         gpus = 0
         spread = 0
         same = True
         for n in range(nodes):
             count = s.states[k, j, n]
+            s.used[n] += count
             gpus += count
             spread += 1 if count > 0 else 0
             same = same and count == s.present[j, n]
             mark = (mark * 31 + int(count)) & 0xFFFFFFFFFFFF
         speed = s.speed_up[j, 1 if spread > 1 else 0, gpus]
+        sum_of_speeds += speed
         total += 1.0 / ((speed if same else speed * s.changed[j]) + OFFSET)
     s.cost[k] = total / jobs
     s.mark[k] = mark
+    used_gpus = 0
+    for n in range(nodes):
+        used_gpus += s.capacity[n] if s.used[n] > 0 else 0
+    s.waste[k] = -sum_of_speeds / used_gpus if used_gpus > 0 else 0.0
 
 
 @kernel
 def better_of_two(s: Search) -> int:
-    """Return the better one of two random survivors."""
-    first, second = draw(s, s.search["population"]), draw(s, s.search["population"])
-    return s.order[min(first, second)]  # they are in the order of their costs
+    """Return the better one of two random survivors; in NSGA-II, the one that dominates or has the larger gap."""
+    first, second = draw(s, s.search["survivors"]), draw(s, s.search["survivors"])
+    a, b = s.order[min(first, second)], s.order[max(first, second)]  # in the order of their costs, or of their fronts
+    if not s.search["published"] or dominates(s, a, b):
+        return a
+    if dominates(s, b, a) or s.gap[b] > s.gap[a] or (s.gap[a] == s.gap[b] and happens(s, 0.5)):
+        return b
+    return a
 
 
 @kernel
@@ -164,6 +203,8 @@ def cross(s: Search, k: int) -> None:
     jobs, nodes = s.search["jobs"], s.search["nodes"]
     first, second = better_of_two(s), better_of_two(s)
     cut = draw(s, jobs) if jobs > 1 else 0
+    if s.search["published"] and not happens(s, CROSS):
+        cut = jobs
     for j in range(jobs):
         for n in range(nodes):
             s.states[s.order[k], j, n] = s.states[first if j < cut else second, j, n]
@@ -171,12 +212,15 @@ def cross(s: Search, k: int) -> None:
 
 
 @kernel
-def sort(s: Search, count: int) -> None:
-    """Sort ``order[:count]`` by cost, a stable insertion sort; equal allocations but the first go to the end."""
+def sort(s: Search, count: int) -> int:
+    """Sort ``order[:count]`` by cost, then waste, a stable insertion sort; return the number of different allocations.
+
+    Equal allocations but the first go to the end.
+    """
     for i in range(1, count):
         k = s.order[i]
         at = i
-        while at > 0 and s.cost[s.order[at - 1]] > s.cost[k]:
+        while at > 0 and comes_first(s, k, s.order[at - 1]):
             s.order[at] = s.order[at - 1]
             at -= 1
         s.order[at] = k
@@ -189,21 +233,99 @@ def sort(s: Search, count: int) -> None:
                 s.order[at] = s.order[at - 1]
             s.order[kept] = k
             kept += 1
+    return kept
+
+
+@kernel
+def comes_first(s: Search, k: int, other: int) -> bool:
+    """Return whether an allocation has the smaller cost, or an equal one and, if it counts, the smaller waste."""
+    if s.cost[k] != s.cost[other]:
+        return s.cost[k] < s.cost[other]
+    return s.search["published"] == 1 and s.waste[k] < s.waste[other]
+
+
+@kernel
+def dominates(s: Search, k: int, other: int) -> bool:
+    """Return whether an allocation is better than another in one objective, and not worse in the other one."""
+    no_worse = s.cost[k] <= s.cost[other] and s.waste[k] <= s.waste[other]
+    return no_worse and (s.cost[k] < s.cost[other] or s.waste[k] < s.waste[other])
+
+
+@kernel
+def spread_fronts(s: Search, count: int) -> None:
+    """Sort ``order[:count]``, which is sorted by cost and waste, by front of Pareto, then by gap (NSGA-II).
+
+    In this order, an allocation is dominated by a front exactly if the last allocation of this front dominates it. The
+    gap of an allocation is the distance of its neighbours in the front, in shares of the front's extent in each
+    objective; it is infinite at both ends.
+    """
+    fronts = 0
+    for i in range(count):
+        k = s.order[i]
+        f = 0
+        while f < fronts and dominates(s, s.last[f], k):
+            f += 1
+        s.front[k] = f
+        s.last[f] = k
+        fronts = max(fronts, f + 1)
+    at = 0
+    for f in range(fronts):  # a stable sort by front
+        begin = at
+        for i in range(begin, count):
+            k = s.order[i]
+            if s.front[k] == f:
+                for j in range(i, at, -1):
+                    s.order[j] = s.order[j - 1]
+                s.order[at] = k
+                at += 1
+        set_gaps(s, begin, at)
+        for i in range(begin + 1, at):
+            k = s.order[i]
+            j = i
+            while j > begin and s.gap[k] > s.gap[s.order[j - 1]]:
+                s.order[j] = s.order[j - 1]
+                j -= 1
+            s.order[j] = k
+
+
+@kernel
+def set_gaps(s: Search, begin: int, end: int) -> None:
+    """Compute the crowding distances of ``order[begin:end]``, a front in the order of its costs."""
+    first, last = s.order[begin], s.order[end - 1]
+    costs, wastes = s.cost[last] - s.cost[first], s.waste[first] - s.waste[last]
+    for i in range(begin, end):
+        k = s.order[i]
+        if i == begin or i == end - 1:
+            s.gap[k] = np.inf
+        else:
+            before, after = s.order[i - 1], s.order[i + 1]
+            s.gap[k] = (s.cost[after] - s.cost[before]) / costs if costs > 0.0 else 0.0
+            s.gap[k] += (s.waste[before] - s.waste[after]) / wastes if wastes > 0.0 else 0.0
+
+
+@kernel
+def survive(s: Search, count: int) -> None:
+    """Let the best of ``order[:count]`` survive, at most as many as the population, and put them first."""
+    kept = sort(s, count)
+    if s.search["published"]:
+        spread_fronts(s, kept)
+        s.search["survivors"] = min(kept, s.search["population"])
 
 
 @kernel
 def search(s: Search, generations: int) -> None:
     """Improve the survivors for a number of generations; afterwards ``order[0]`` is the best allocation found."""
     population = s.search["population"]
-    for i in range(population):
+    for i in range(s.search["survivors"]):
         repair(s, s.order[i])
         assess(s, s.order[i])
-    sort(s, population)
+    survive(s, s.search["survivors"])
     for _ in range(generations):
-        for i in range(population, 2 * population, 2):
+        old = s.search["survivors"]
+        for i in range(old, old + population, 2):
             cross(s, i)
             for k in range(i, i + 2):
                 mutate(s, s.order[k])
                 repair(s, s.order[k])
                 assess(s, s.order[k])
-        sort(s, 2 * population)
+        survive(s, old + population)

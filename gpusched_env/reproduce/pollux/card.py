@@ -8,7 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gpusched_env.reproduce.card import Card, Finding, Run
-from gpusched_env.reproduce.pollux.published import AT_LOAD_S, CROWDED, LOADS, MEAN_JCT_S, POLICIES, WORKLOADS
+from gpusched_env.reproduce.pollux.published import (
+    AT_LOAD_S,
+    CROWDED,
+    LOADS,
+    MEAN_JCT_S,
+    POLICIES,
+    REALISTIC,
+    REALISTIC_WORKLOADS,
+    WORKLOADS,
+)
 from gpusched_env.reproduce.pollux.settings import SCHEDULERS, scenario
 from gpusched_env.reproduce.report import new_table
 from gpusched_env.reproduce.results import Results
@@ -27,13 +36,17 @@ class PolluxCard(Card):
     title = "Pollux (OSDI 2021): mean JCT in seconds of 160 jobs on 64 T4, published and ours"
 
     def runs(self, quick: bool) -> list[Run]:
-        """All policies on six workloads and three more loads; ``quick`` = one load, and Pollux on two workloads.
+        """All policies on six workloads, three more loads and two realistic workloads.
+
+        Parameters
+        ----------
+        quick : True = one load, and Pollux on two workloads
 
         Raises
         ------
         GpuschedError : a workload is not in the folder of fetched files
         """
-        cells = [
+        cells: list[tuple[str, int, float | str]] = [
             (policy, workload, 1.0)
             for workload in WORKLOADS
             for policy in POLICIES
@@ -42,6 +55,7 @@ class PolluxCard(Card):
         if not quick:
             cells += [(CROWDED, workload, 1.0) for workload in WORKLOADS]
             cells += [(policy, 1, load) for load in LOADS for policy in POLICIES]
+            cells += [(policy, workload, REALISTIC) for workload in REALISTIC_WORKLOADS for policy in POLICIES]
         return [
             Run(
                 scenario(policy, workload, load),
@@ -67,7 +81,7 @@ class PolluxCard(Card):
         others = new_table("Mean JCT \\[s] of workload 1 by load", "", *(f"{load:g}" for load in loads))
         for policy, stored in AT_LOAD_S.items():
             _add(others, policy, list(stored), [_ours(results, policy, 1, load) for load in loads])
-        return [table, others]
+        return [table, others, *_realistic(results)]
 
     def findings(self, results: Results) -> Sequence[Finding]:
         """Return which policies are near the published values, and whether their ranks and ratios are equal."""
@@ -80,8 +94,21 @@ class PolluxCard(Card):
         return draw_all(results, folder)
 
 
-def _ours(results: Results, policy: str, workload: int, load: float = 1.0) -> float:
+def _ours(results: Results, policy: str, workload: int, load: float | str = 1.0) -> float:
     return results.median("mean_jct_s", policy=policy, workload=workload, load=load)
+
+
+def _realistic(results: Results) -> list[Table]:
+    """Return the mean JCT on workloads whose jobs request the GPUs of the log, and its ratio to that of Pollux."""
+    known = [w for w in REALISTIC_WORKLOADS if not math.isnan(_ours(results, "pollux", w, REALISTIC))]
+    if not known:
+        return []
+    table = new_table("Mean JCT \\[s] of realistic workloads", "", *map(str, known))
+    for policy in POLICIES:
+        ours = {w: _ours(results, policy, w, REALISTIC) for w in known}
+        ratios = {w: value / _ours(results, "pollux", w, REALISTIC) for w, value in ours.items()}
+        table.add_row(policy, *(f"{ours[w]:,.0f} ({ratios[w]:.2f})" for w in known))
+    return [table]
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -14,32 +14,37 @@ from gpusched_env.traces.downloads.public_files import data_folder
 MOST_JOBS: Final = 1_000
 INTERFERENCE: Final = 0.5
 SCHEDULERS: Final = {
-    "pollux": "pollux:explores=true",
+    "pollux": "pollux:explores=true,published=true",
     "optimus": "optimus",
     "tiresias": "tiresias:policy=entry,demote_on=held,thresholds=57600,packlimit=inf,placement=most-free",
-    CROWDED: "pollux:explores=true,avoidance=false",
+    CROWDED: "pollux:explores=true,published=true,avoidance=false",
 }
 
 
-def workload_file(workload: int, load: float = 1.0) -> Path:
+def workload_file(workload: int, load: float | str = 1.0) -> Path:
     """Return the path of a published workload in the folder of fetched files.
+
+    Parameters
+    ----------
+    load : relative load; or REALISTIC = the jobs request the GPUs of the log, not tuned numbers
 
     Raises
     ------
     GpuschedError : the file is not there; the message says how to get it
     """
-    name = f"pollux/workloads{'' if load == 1.0 else f'-{load:.1f}'}/workload-{workload}.csv"
+    kind = "" if load == 1.0 else f"-{load}"
+    name = f"pollux/workloads{kind}/workload-{workload}.csv"
     path = data_folder() / name
     if not path.is_file():
         raise GpuschedError(
-            f"pollux: {path} is wanted, one of the ten workloads of its authors (Apache-2.0, 60 kB in all); fetch them "
-            "with: gpusched traces fetch 'pollux/workloads/*' 'pollux/workloads-[012].[05]/*'; or name, in the "
+            f"pollux: {path} is wanted, one of the twelve workloads of its authors (Apache-2.0, 70 kB in all); fetch "
+            "them with: gpusched traces fetch 'pollux/workloads/*' 'pollux/workloads-[012r]*/*'; or name, in the "
             f"environment variable GPUSCHED_DATA, a folder that holds {name}"
         )
     return path
 
 
-def scenario(policy: str, workload: int, load: float = 1.0) -> Scenario:
+def scenario(policy: str, workload: int, load: float | str = 1.0) -> Scenario:
     """Return the scenario in which a policy plays a workload: Pollux chooses batches, the others keep the user's."""
     return pollux(
         jobs=MOST_JOBS,

@@ -1,0 +1,181 @@
+"""A scheduler for elastic jobs: an index with few learned weights divides the GPUs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from gpusched_env.agents.cards import read_card
+from gpusched_env.agents.checkpoints import read_checkpoint, write_checkpoint
+from gpusched_env.agents.size_index.granting import Values, by_value
+from gpusched_env.baselines.elastic.granting import Grants
+from gpusched_env.baselines.elastic.sizes import SizingScheduler
+from gpusched_env.errors import SchedulerError
+from gpusched_env.portable import arrays
+from gpusched_env.simulator import ClairvoyantView, ClusterView
+
+FORMAT: Final = "gpusched-size-index-1"
+LEAST_S: Final = 60.0  # [s], [GPU s] added to times before their logarithm is taken
+
+
+@dataclass(frozen=True)
+class SizeWeights:
+    """The weights of a size index. The defaults value each GPU by the speed that it adds.
+
+    Parameters
+    ----------
+    work : how much less a GPU is worth to a job with more work: its time left on its smallest size if run times are
+        known, else its attained GPU time
+    age : how much less it is worth to a job that arrived earlier
+    pace : how much less it is worth to a job that makes more iterations per second on its smallest size
+    spread : how much less it is worth to a job that has more GPUs already
+    start : ln of the factor on the first GPUs of a job
+    keep : ln of the factor on GPUs that a job holds already, since every change costs time
+    clairvoyant : whether ``work`` is the time left
+    """
+
+    work: float = 0.0
+    age: float = 0.0
+    pace: float = 0.0
+    spread: float = 0.0
+    start: float = 0.0
+    keep: float = 0.0
+    clairvoyant: bool = False
+
+    def save(self, path: Path, about: Mapping[str, Any]) -> None:
+        """Write the weights; ``about`` is their provenance: versions, scenario, seeds."""
+        values = dataclasses.asdict(self)
+        clairvoyant = values.pop("clairvoyant")
+        metadata = {"format": FORMAT, "weights": list(values), "clairvoyant": clairvoyant, "about": dict(about)}
+        write_checkpoint(path, metadata, {"weights": np.array(list(values.values()))})
+
+    @classmethod
+    def load(cls, path: Path) -> SizeWeights:
+        """Read what :meth:`save` wrote.
+
+        Raises
+        ------
+        SchedulerError : the file is missing, damaged, or of another format
+        """
+        metadata, stored = read_checkpoint(path, FORMAT, "the weights of a size index")
+        weights = dict(zip(metadata["weights"], stored["weights"].tolist(), strict=True))
+        return cls(**weights, clairvoyant=metadata["clairvoyant"])
+
+
+@dataclass
+class SizeIndex(SizingScheduler):
+    """Grant sizes one by one, each to the job to which its GPUs are worth most; nobody has GPUs at first.
+
+    The value of one more GPU to a job that has n is the largest relative speed per GPU that any larger size adds, times
+    the factors of the weights::
+
+        (speed at n' - speed at n) / (n' - n) / speed at the smallest size
+        x n ** -spread x work ** -work x age ** -age x pace ** -pace
+        x exp(start) if n = 0 x exp(keep) if the job holds n'
+
+    A job that gets nothing is preempted. GPUs are divided anew at every decision point.
+
+    Parameters
+    ----------
+    agent : name of an agent of the package
+    path : file of weights, if ``agent`` is empty
+
+    Raises
+    ------
+    SchedulerError : a file is missing or damaged
+
+    Notes
+    -----
+    Ties: the earliest arrival. A decision point takes O(n x GPUs), n = number of jobs in the system.
+    """
+
+    agent: str = ""
+    path: str = ""
+    clairvoyant: bool = field(init=False, default=False)
+    weights: SizeWeights = field(init=False, repr=False, default_factory=SizeWeights)
+
+    def __post_init__(self) -> None:
+        """Read the weights."""
+        if bool(self.agent) == bool(self.path):
+            raise SchedulerError("size index: give either the name of an agent or the path of its weights")
+        self._set(SizeWeights.load(read_card(self.agent).checked_file() if self.agent else Path(self.path)))
+
+    @classmethod
+    def playing(cls, weights: SizeWeights) -> SizeIndex:
+        """Return a scheduler with weights that are in no file."""
+        index = cls.__new__(cls)
+        index.agent, index.path = "", ""
+        index._set(weights)
+        return index
+
+    def _set(self, weights: SizeWeights) -> None:
+        self.weights, self.clairvoyant = weights, weights.clairvoyant
+
+    @property
+    def name(self) -> str:
+        """Name in tables."""
+        return "learned"
+
+    def reset(self, view: ClusterView) -> None:
+        """Forget the jobs of an earlier run."""
+        super().reset(view)
+        self._valued = 0
+        self._values = _empty(self._grants, self.weights)
+
+    def divide(self, view: ClusterView, grants: Grants, count: int, gpus: int) -> None:
+        """Divide the GPUs by their values."""
+        rows, weights, values = grants.rows[:count], self.weights, self._values_of(view, grants)
+        if weights.clairvoyant:
+            assert isinstance(view, ClairvoyantView)
+            work = view.iterations_left(rows) / grants.rates[rows, 1]
+        else:
+            work = view.attained_gpu_s(rows)
+        lost = weights.work * arrays.log(work + LEAST_S)
+        lost += weights.age * arrays.log(view.now_s - view.arrival_s[rows] + LEAST_S)
+        lost += weights.pace * arrays.log(grants.rates[rows, 1])
+        grants.left[:count] = arrays.exp(np.clip(-lost, -300.0, 300.0))
+        values.held[:count] = view.held_gpus(rows)
+        by_value(grants, values, count, gpus)
+
+    def _values_of(self, view: ClusterView, grants: Grants) -> Values:
+        """Return the worths of all sizes, with those of the jobs that have arrived since the last call."""
+        if self._values.worth.shape != grants.sizes.shape:
+            self._valued, self._values = 0, _empty(grants, self.weights)
+        for job in range(self._valued, self._known):
+            last = int(grants.last[job])
+            sizes, speeds = grants.sizes[job, : last + 1], grants.rates[job, : last + 1] / grants.rates[job, 1]
+            self._values.worth[job, :last] = worths(sizes, speeds, self.weights)
+        self._valued = self._known
+        return self._values
+
+
+def worths(sizes: np.ndarray, speeds: np.ndarray, weights: SizeWeights) -> np.ndarray:
+    """Return the worth of one more GPU to a job on each of its sizes but the last, without the factors of the job.
+
+    Parameters
+    ----------
+    sizes : int [S], 0 and the sizes of the job, ascending
+    speeds : float64 [S], relative to the smallest size; 0 at first
+    """
+    gains = (speeds[None, :] - speeds[:-1, None]) / np.where(
+        np.tri(len(sizes) - 1, len(sizes), dtype=bool), 1, sizes[None, :] - sizes[:-1, None]
+    )
+    best: np.ndarray = np.where(np.tri(len(sizes) - 1, len(sizes), dtype=bool), -np.inf, gains).max(axis=1)
+    factors = arrays.exp(-weights.spread * arrays.log(np.maximum(sizes[:-1], 1).astype(float)))
+    factors[0] = float(arrays.exp([weights.start])[0])
+    return best * factors
+
+
+def _empty(grants: Grants, weights: SizeWeights) -> Values:
+    known = grants.sizes.shape[0]
+    return Values(
+        worth=np.zeros(grants.sizes.shape),
+        held=np.zeros(known, np.int32),
+        keep=arrays.exp([weights.keep]),
+        value=np.zeros(known),
+    )
