@@ -31,7 +31,7 @@ EDGE_DTYPE: Final = np.dtype(
     ]
 )
 MINUTE_S: Final = 60.0
-_IDS: Final = r"(?::\d+(?:\+\d+(?:\.\d+)?s?)?)+"
+_IDS: Final = r"(?::\d{1,18}(?:\+\d{1,9}(?:\.\d{1,9})?s?)?)+"
 _ITEM: Final = re.compile(rf"({'|'.join(KINDS)})({_IDS})", re.ASCII)
 _JOB: Final = re.compile(r":(\d+)(?:\+(\d+(?:\.\d+)?)(s?))?", re.ASCII)
 

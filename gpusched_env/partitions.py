@@ -81,7 +81,8 @@ class Reservation:
 
     Raises
     ------
-    ScenarioError : an empty name, a list of nodes that has another form, or times that are not 0 <= start < end
+    ScenarioError : an empty name, a list of nodes that has another form, times that are not 0 <= start < end, or a
+        fault with tenants
     """
 
     name: str
@@ -100,6 +101,8 @@ class Reservation:
             raise ScenarioError(
                 f"{where}: start_s is {self.start_s} and end_s {self.end_s}: give 0 <= start_s < end_s, finite"
             )
+        if self.tenants and not self.planned:
+            raise ScenarioError(f"{where}: it is not planned, so it closes its nodes to all; leave out its tenants")
 
 
 @dataclass(frozen=True)

@@ -353,14 +353,16 @@ class Workload:
         self._check_told("value", "a finite number >= 0", 0.0, math.inf)
         self._check_told("priority_class", "a finite number", -math.inf, math.inf)
         self._check_told(BEGIN, "a finite number of seconds >= 0 after the submission", 0.0, math.inf)
-        self._check_told(FAILS, "1 = the job fails, or 0", 0.0, 2.0)
+        self._check_told(FAILS, "1 = the job fails, or 0", 0.0, 2.0, whole=True)
         _ = self.edges  # checks the dependencies
 
-    def _check_told(self, name: str, what: str, least: float, below: float = math.nan) -> None:
+    def _check_told(self, name: str, what: str, least: float, below: float = math.nan, whole: bool = False) -> None:
         if name not in self.attributes:
             return
         column = self.told(name)
         bad = np.isnan(column) | (column < least) | (column >= below) | (column == -np.inf)
+        if whole:
+            bad |= column != np.trunc(column)
         if bad.any():
             at = int(np.argmax(bad))
             raise WorkloadError(

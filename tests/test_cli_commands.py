@@ -287,6 +287,8 @@ from gpusched_env.cli import app
 
 def paths(command, path):
     yield path
+    for option in command.params:  # a word in brackets would be markup, and not be shown
+        assert "[" not in (getattr(option, "help", None) or ""), (path, option.name)
     for name, below in getattr(command, "commands", {}).items():
         yield from paths(below, [*path, name])
 

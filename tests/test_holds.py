@@ -81,6 +81,13 @@ def test_a_job_enters_the_queue_at_its_earliest_start() -> None:
     assert summary["mean_jobs_in_system"] == pytest.approx(95 / 50)  # held jobs are not in the system
 
 
+def test_a_job_that_is_held_at_the_end_of_a_run_has_no_part_in_the_mean() -> None:
+    """Jobs 0 and 1 arrive at 0 and 4 s; job 2 is held until 60 s, and the run ends at 10 s."""
+    rules = dataclasses.replace(FREE, time_limit_s=10.0)
+    instance = problem([1, 1, 1], [5, 5, 5], begin_s=[0, 4, 60], rules=rules)
+    assert summarise(instance, played(instance))["mean_held_s"] == 2.0
+
+
 @pytest.mark.parametrize(
     ("text", "enters_s"),
     [
@@ -160,6 +167,8 @@ def test_of_singletons_one_runs_at_a_time() -> None:
         (["", "afterok:7"], "job 1: dependency 'afterok:7': no job has the id 7"),
         (["", "afterok"], "'afterok' is not understood"),
         (["", "afterok:0?afterok:1"], r"any is enough \(\?\) is not supported"),
+        (["", "afterok:0+" + "9" * 400], "is not understood"),
+        (["", "afterok:" + "9" * 5000], "is not understood"),
         (["", "aftercorr:0"], "types after, afterany, afterok, afternotok"),
         (["", "singleton"], "job 1: a singleton needs the attributes user and name"),
     ],
@@ -173,6 +182,12 @@ def test_impossible_dependencies_are_refused_with_the_job(depends: list[str], to
 def test_an_impossible_earliest_start_is_refused(begin_s: float) -> None:
     with pytest.raises(WorkloadError, match="job 1: begin_s is"):
         problem([1, 1], [1, 1], begin_s=[0.0, begin_s])
+
+
+@pytest.mark.parametrize("fails", [-1.0, 0.5, 2.0, np.nan])
+def test_a_job_fails_or_does_not(fails: float) -> None:
+    with pytest.raises(WorkloadError, match=r"job 1: fails is .*: expected 1 = the job fails, or 0"):
+        problem([1, 1], [1, 1], fails=[0.0, fails])
 
 
 def test_more_jobs_may_enter_at_once_than_the_buffer_of_the_log_holds() -> None:

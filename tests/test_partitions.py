@@ -216,6 +216,10 @@ def test_the_validator_refuses_what_the_simulator_never_does() -> None:
         (lambda: Partition("a", tier=-1), "tier is -1"),
         (lambda: Partition("a", priority=-1.0), "priority is -1"),
         (lambda: Reservation("r", 5.0, 5.0), "start_s is 5.0"),
+        (
+            lambda: Reservation("r", 0.0, 5.0, tenants=("lab",), planned=False),
+            "not planned, so it closes its nodes to all",
+        ),
         (lambda: Partitions((Partition("a"), Partition("a"))), "'a' is listed twice"),
         (lambda: Partitions((Partition("a", default=True), Partition("b", default=True))), "several partitions"),
     ],

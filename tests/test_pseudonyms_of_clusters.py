@@ -19,6 +19,7 @@ from gpusched_env.traces import SlurmCluster, read_cluster, read_slurm_cluster, 
 from gpusched_env.traces.pseudonyms.names import Pseudonyms
 from gpusched_env.traces.pseudonyms.writing import pseudonymise
 from gpusched_env.twin.squeue import read_squeue
+from gpusched_env.twin.squeue_pseudonyms import pseudonymise_squeue
 
 KEY: Final = b"a secret of more than sixteen bytes"
 EXAMPLES: Final = int(os.environ.get("GPUSCHED_FUZZ", "40"))  # damages of each file; GPUSCHED_FUZZ=2000 tries 10,000
@@ -187,6 +188,27 @@ def test_log_queue_and_configuration_have_the_same_names(tmp_path: Path) -> None
     assert CliRunner().invoke(app, [*command, "--out", str(out / "plain.txt")]).exit_code == 0
     assert not SECRETS.findall((out / "plain.txt").read_text())
     assert len(read_squeue(out / "plain.txt", queue.time_s, 4).running) == 1
+
+
+@pytest.mark.parametrize(
+    ("reason", "kept"),
+    [
+        ("Priority", "Priority"),
+        ("", ""),
+        ("xenia asked for it", "Other"),
+        ("zebra NotAvail", "JobHeldAdmin"),
+        ("JobHeldAdmin by xenia", "JobHeldAdmin"),
+    ],
+)
+def test_reasons_of_squeue_hold_no_words_of_people(tmp_path: Path, reason: str, kept: str) -> None:
+    """A job is held under its pseudonym if it is held."""
+    row = f"9|bobby|PENDING|0:00|1|{reason}|gres/gpu:1\n"
+    (tmp_path / "squeue.txt").write_text(f"JOBID|USER|STATE|TIME|NODES|REASON|TRES_PER_NODE\n{row}")
+    pseudonymise_squeue(tmp_path / "squeue.txt", tmp_path / "out.txt", Pseudonyms(KEY))
+    assert (tmp_path / "out.txt").read_text().splitlines()[1].split("|")[5] == kept
+    before, after = (read_squeue(tmp_path / name, 0.0) for name in ("squeue.txt", "out.txt"))
+    assert len(before.held) == len(after.held)
+    assert len(before.queued) == len(after.queued)
 
 
 def test_names_of_resources_of_kubernetes(tmp_path: Path) -> None:

@@ -264,6 +264,15 @@ def test_the_commands_lead_from_an_example_to_a_report(tmp_path):
         assert words in text
     assert str(tmp_path) not in text  # pages do not contain paths of this machine
     assert "default-src &#39;none&#39;" in text  # it loads nothing
+    rows = [line.split("|") for line in (tmp_path / "sacct.txt").read_text().splitlines()]
+    at = rows[0].index("Account")
+    (tmp_path / "users.txt").write_text("".join("|".join(row[:at] + row[at + 1 :]) + "\n" for row in rows))
+    (tmp_path / "assoc.txt").write_text("Account|User|ParentName|Share\nvision||root|1\n")
+    wrong = CliRunner().invoke(
+        app, ["twin", "fit", f"slurm:{tmp_path / 'users.txt'}", "--cluster", "24x8", "--assoc",
+              str(tmp_path / "assoc.txt")]
+    )  # fmt: skip
+    assert "--assoc: the log tells no account" in str(wrong.output) + str(wrong.exception)
     call("slurm-conf", twin, tmp_path / "again.conf")
     assert (tmp_path / "again.conf").read_text() == (tmp_path / "out.conf").read_text()
 

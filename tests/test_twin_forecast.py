@@ -244,6 +244,14 @@ def test_a_forecast_knows_who_has_used_much():
     told = {("", "ana"): 1.0, ("", "bo"): 50.0, ("", "cy"): 0.0}  # sshare says otherwise
     starts = sampled_starts(snapshot, setting, History(workload), options, shares=told)
     assert (starts[:, 0] < starts[:, 1]).all()
+    with pytest.raises(GpuschedError, match="no account and user with a job in the snapshot"):
+        sampled_starts(snapshot, setting, History(workload), options, shares={("vision", "ana"): 1.0})
+    users = Plain(
+        setting.cluster, setting.scheduler, tenant_columns=("user",)
+    )  # what ana used in two accounts is added up
+    told = {("v", "ana"): 20.0, ("w", "ana"): 20.0, ("v", "bo"): 30.0, ("v", "cy"): 0.0}
+    starts = sampled_starts(snapshot, users, History(workload), options, shares=told)
+    assert (starts[:, 1] < starts[:, 0]).all()
 
 
 def test_shares_of_slurm_have_the_sum_of_the_history():
@@ -262,10 +270,13 @@ root|||0.000000|1500||1.000000|
 def test_sshare_is_read(tmp_path):
     (tmp_path / "sshare.txt").write_text(SSHARE)
     assert read_sshare(tmp_path / "sshare.txt") == {("vision", "ana"): 1000.0, ("vision", "bo"): 500.0}
+    (tmp_path / "twice.txt").write_text(SSHARE + "  vision|bo|1|0.3|70|0.3|0.3|0.5\n")  # for a partition
+    assert read_sshare(tmp_path / "twice.txt")["vision", "bo"] == 570.0
     for old, new, told in (
         ("RawUsage", "Raw", "line 1: no column rawusage"),
         ("|1000|", "|many|", "line 4, field 'RawUsage': 'many'"),
         ("|1000|", "|", "line 4: 7 fields where the header has 8"),
+        (SSHARE[SSHARE.index("  vision|ana") :], "", "no row has a user; write the file with sshare --all"),
     ):
         (tmp_path / "bad.txt").write_text(SSHARE.replace(old, new, 1))
         with pytest.raises(TraceError, match=told):
@@ -413,6 +424,18 @@ def test_snapshots_of_a_replay_show_the_present_and_hide_the_future():
     history = run.history(moment)
     ended = history.workload.jobs
     assert set(ended["id"]) == set(run.workload.jobs["id"][run.finish_s <= moment])
+
+
+def test_snapshots_of_a_replay_have_no_held_or_cancelled_jobs():
+    """Job 1 enters the queue at 100 s and waits for job 2 until 150 s; job 3 is cancelled at 100 s."""
+    jobs = Workload.from_columns(
+        [0.0, 0.0, 10.0, 20.0], [4, 8, 4, 1], [100.0, 50.0, 140.0, 5.0],
+        attributes={"dependency": np.array(["", "afterok:0", "", "afternotok:0"])},
+    )  # fmt: skip
+    run = played(jobs, Plain(Cluster.parse("1x8"), "fifo"))
+    told = [run.snapshot(time_s) for time_s in (50.0, 120.0)]
+    assert [(len(now.running), rows.tolist()) for now, rows in told] == [(2, []), (1, [1])]
+    assert told[1][0].queued[0].arrival_s == 100.0
 
 
 def test_intervals_cover_four_fifths_of_a_generated_log():

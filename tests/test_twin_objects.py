@@ -202,6 +202,7 @@ def test_sources_of_snapshots(tmp_path: Path) -> None:
         ("squeue:x", {"at": "noon"}, "write YYYY-MM-DDTHH:MM:SS, in the zone of the file"),
         ("squeue:x", {"at": "2025-03-03T12:00:00Z"}, "in the zone of the file"),
         ("kueue:x", {"at": "9"}, "in UTC, or with a zone"),
+        (str(path), {"at": "2025-03-03T12:00:00"}, "now.json tells it; leave out --at"),
     ):
         with pytest.raises(GpuschedError, match=re.escape(words)):
             snapshot_of(source, **options)

@@ -59,6 +59,7 @@ def test_a_snapshot_is_read_and_written(tmp_path):
         ({"time": "2025-03-03T12:00:00+01:00"}, "leave out the zone"),
         ({"version": 2}, "version is 2"),
         ({"queues": []}, "unknown field 'queues'"),
+        ({"queued": [{"id": "1", "gpus": 1, "submit": 5}]}, r"queued\[0\]: unknown field 'submit'.* arrival, gpus"),
         ({"running": {}}, "must be a list"),
         ({"queued": [{"id": "1"}]}, r"queued\[0\]: the field 'gpus' is missing"),
         ({"queued": [{"id": "1", "gpus": 0}]}, "at least 1"),

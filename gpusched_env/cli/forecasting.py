@@ -34,12 +34,12 @@ PolicyOption = Annotated[
     str | None, typer.Option(help="Policy, instead of that of the twin; without a twin, slurm.", metavar="SPEC")
 ]
 FuturesOption = Annotated[int, typer.Option(help="Number of sampled futures.", min=1, max=1_000_000)]
-HorizonOption = Annotated[float, typer.Option(help="Length of a future [days].", min=0.01, max=365.0)]
+HorizonOption = Annotated[float, typer.Option(help="Length of a future, in days.", min=0.01, max=365.0)]
 ArrivalsOption = Annotated[
     bool, typer.Option("--arrivals/--no-arrivals", help="Whether jobs go on arriving as in the history.")
 ]
 CycleOption = Annotated[
-    float, typer.Option(help="Least time between backfill cycles of Slurm policies [s]; 0 = theirs.", min=0.0)
+    float, typer.Option(help="Least time between backfill cycles of Slurm policies, in seconds; 0 = theirs.", min=0.0)
 ]
 ThreadsOption = Annotated[int, typer.Option(help="Threads; the result does not depend on it.", min=1, max=256)]
 SeedOption = Annotated[int, typer.Option(help="Seed of all draws.", min=0)]
@@ -119,7 +119,7 @@ def calibration(
     fit: Annotated[int, typer.Option(help="Weeks of forecasts from which the widths are found.", min=1)] = 3,
     held: Annotated[int, typer.Option(help="Weeks held back, on which the coverage is measured once.", min=1)] = 3,
     every: Annotated[
-        str, typer.Option(help="Times between forecasts [h], by commas, of which one is chosen.", metavar="HOURS")
+        str, typer.Option(help="Times between forecasts in hours, by commas, of which one is chosen.", metavar="HOURS")
     ] = "7,13",
     draw_limits: Annotated[
         bool, typer.Option("--draw-limits", help="Draw time limits as users give them, for a log without limits.")

@@ -120,7 +120,9 @@ def _range(text: str) -> tuple[int, int]:
 def verify_files(
     entries: Annotated[list[Path], typer.Argument(help="Entries, NAME.json.zst.", metavar="FILE...")],
     log: LogOption = None,
-    seconds: Annotated[float, typer.Option(help="CPU time that the replay of an entry may take [s].", min=0.0)] = 60.0,
+    seconds: Annotated[
+        float, typer.Option(help="CPU time that the replay of an entry may take, in seconds.", min=0.0)
+    ] = 60.0,
 ) -> None:
     """Replay the decisions of entries and check every number that they claim.
 

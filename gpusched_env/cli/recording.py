@@ -30,9 +30,11 @@ def dataset(
     running_order: Annotated[str, typer.Option(help="Order of the running jobs.")] = "longest",
     clairvoyant: Annotated[bool, typer.Option(help="Show remaining run times.")] = True,
     lease_s: Annotated[
-        float | None, typer.Option(help="Length of leases [s].", metavar="SECONDS", show_default="no leases")
+        float | None, typer.Option(help="Length of leases.", metavar="SECONDS", show_default="no leases")
     ] = None,
-    delays_s: Annotated[str, typer.Option(help="Delays of bounded waits [s], with commas.", show_default="none")] = "",
+    delays_s: Annotated[
+        str, typer.Option(help="Delays of bounded waits in seconds, with commas.", show_default="none")
+    ] = "",
     name: Annotated[str, typer.Option(help="Name of the dataset.", show_default="gpusched/SCENARIO-SCHEDULER-v0")] = "",
     output: Annotated[
         Path | None, typer.Option(help="Folder of Minari datasets.", metavar="FOLDER", show_default="Minari's own")

@@ -90,7 +90,7 @@ def fit(
     from gpusched_env.twin.associations import read_associations
     from gpusched_env.twin.configuration import known_policy, pools_of, pools_of_texts, weights_told
     from gpusched_env.twin.configuration import slurm_conf as fragment
-    from gpusched_env.twin.fitting import fit_twin
+    from gpusched_env.twin.fitting import fit_twin, tells
 
     check_output("--out", out, (".json",))
     if slurm_conf is not None:
@@ -117,6 +117,8 @@ def fit(
         )
     if assoc is not None and columns not in (None, ["account", "user"]):
         raise GpuschedError("--assoc: its tenants are accounts and users; leave out --tenants")
+    if assoc is not None and (untold := [name for name in ("account", "user") if not tells(workload, name)]):
+        raise GpuschedError(f"--assoc: the log tells no {untold[0]} of a job; export it with this column")
     shares = None if assoc is None else read_associations(assoc)
     twin = fit_twin(workload, pools, log, columns, fit_part, shares, start, seed, tell=print)
     write_twin(twin, out)

@@ -19,6 +19,9 @@ ROUNDING: Final = 1e-8  # tolerance for rounding, as a share of a GPU's memory
 def lower_bounds(instance: Instance, window: Window | None = None) -> dict[str, float]:
     """Return lower bounds on ``mean_jct_s``, over the jobs of the window, and ``makespan_s``, over all jobs [s].
 
+    They hold for schedules in which every job finishes. If jobs are refused or cancelled, the mean JCT is that of fewer
+    jobs, and may be smaller.
+
     Parameters
     ----------
     instance : the problem. Rounds, preemption costs and slow placements are ignored, because they only make schedules

@@ -26,6 +26,13 @@ def arrivals(instance: Instance, log: EventLog) -> np.ndarray:
     return found
 
 
+def _arrived(instance: Instance, log: EventLog) -> np.ndarray:
+    """Return whether each job arrived before the end of the log; Boolean [J]."""
+    arrived = np.zeros(len(instance.workload), bool)
+    arrived[log.events["job"][log.events["kind"] == ARRIVAL]] = True
+    return arrived
+
+
 def cancelled_jobs(instance: Instance, log: EventLog) -> np.ndarray:
     """Return whether each job was cancelled, because it depends on what did not happen; Boolean [J]."""
     cancelled = np.zeros(len(instance.workload), bool)
@@ -40,7 +47,8 @@ def hold_metrics(instance: Instance, log: EventLog, rows: slice) -> dict[str, fl
         return {}
     held_s = (arrivals(instance, log) - instance.workload.jobs["arrival_s"])[rows]
     cancelled = cancelled_jobs(instance, log)[rows]
-    return {"mean_held_s": mean(held_s[np.isfinite(held_s) & ~cancelled]), "cancelled": float(cancelled.sum())}
+    arrived = _arrived(instance, log)[rows]
+    return {"mean_held_s": mean(held_s[arrived & ~cancelled]), "cancelled": float(cancelled.sum())}
 
 
 def due_entries(instance: Instance, log: EventLog) -> tuple[np.ndarray, np.ndarray]:
@@ -100,10 +108,7 @@ def check_no_entry_missing(instance: Instance, log: EventLog, horizon_s: float) 
     ScheduleError : such a log; the message names the job
     """
     enter_s, cancel_s = due_entries(instance, log)
-    events = log.events
-    arrived = np.zeros(len(enter_s), bool)
-    arrived[events["job"][events["kind"] == ARRIVAL]] = True
-    missing = (np.minimum(enter_s, cancel_s) < horizon_s) & ~arrived
+    missing = (np.minimum(enter_s, cancel_s) < horizon_s) & ~_arrived(instance, log)
     if missing.any():
         raise ScheduleError(
             f"an event is missing for job {int(np.argmax(missing))}: it never arrives, although it was due before "

@@ -17,7 +17,7 @@ from gpusched_env.workload import Workload
 COMMAND: Final = "sacctmgr --parsable2 list associations format=Cluster,Account,User,ParentName,Partition,Share,GrpTRES"
 TOP: Final = "root"  # Slurm's name of the top account
 LEAST_SHARE: Final = 1e-6  # replaces a share of 0, because weights are above 0
-PARENT: Final = "parent"  # a user with this share has the factor of the account
+PARENT: Final = "parent"  # in Slurm, a user with this share has the factor of the account; here, the share is 1
 
 
 def read_associations(path: str | Path) -> Tenants:

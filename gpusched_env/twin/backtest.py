@@ -12,7 +12,7 @@ import numpy as np
 
 from gpusched_env.baselines.registry import make_scheduler
 from gpusched_env.errors import GpuschedError
-from gpusched_env.event_log import START
+from gpusched_env.event_log import REFUSE, START
 from gpusched_env.metrics import job_times
 from gpusched_env.simulator import simulate
 from gpusched_env.twin.futures import NAMES, Options, sampled_starts
@@ -114,19 +114,19 @@ class Played:
     Parameters
     ----------
     workload : the jobs
-    start_s, finish_s : float64 [J] [s]; inf = never
+    enter_s, start_s, finish_s : float64 [J] [s]; inf = never. A refused or cancelled job never enters the queue
     nodes : for each job, node -> GPUs of its gang
     """
 
     workload: Workload
+    enter_s: Array
     start_s: Array
     finish_s: Array
     nodes: Sequence[dict[str, int]]
 
     def snapshot(self, time_s: float) -> tuple[Snapshot, Array]:
         """Return the snapshot at a time [s], and the rows of its queued jobs."""
-        jobs = self.workload.jobs
-        here = (jobs["arrival_s"] <= time_s) & (self.finish_s > time_s)
+        here = (self.enter_s <= time_s) & (self.finish_s > time_s)
         runs = np.flatnonzero(here & (self.start_s <= time_s))
         waits = np.flatnonzero(here & (self.start_s > time_s))
         return Snapshot(
@@ -142,7 +142,7 @@ class Played:
             for field, name in NAMES.items()
         }
         return PresentJob(
-            str(row), int(job["gpus"]), float(job["arrival_s"]), math.nan if waits else float(self.start_s[row]),
+            str(row), int(job["gpus"]), float(self.enter_s[row]), math.nan if waits else float(self.start_s[row]),
             float(job["estimate_s"]), told["user"], told["account"], told["partition"], told["qos"],
             nodes={} if waits else self.nodes[row],
         )  # fmt: skip
@@ -164,21 +164,22 @@ class Played:
 
 def played(workload: Workload, setting: Setting) -> Played:
     """Play a log under the setting's policy."""
-    start_s, finish_s = np.full(len(workload), math.inf), np.full(len(workload), math.inf)
+    enter_s, start_s, finish_s = (np.full(len(workload), math.inf) for _ in range(3))
     nodes: list[dict[str, int]] = [{} for _ in range(len(workload))]
     for problem in setting.problems(workload):
         instance = problem.instance
         log = simulate(instance, make_scheduler(problem.spec))
         times = job_times(instance, log)
-        rows = problem.rows[times["row"]] if "row" in (times.dtype.names or ()) else problem.rows
-        start_s[rows], finish_s[rows] = times["first_start_s"], times["finish_s"]
+        enter_s[problem.rows] = times["arrival_s"]
+        start_s[problem.rows], finish_s[problem.rows] = times["first_start_s"], times["finish_s"]
+        enter_s[problem.rows[log.events["job"][log.events["kind"] == REFUSE]]] = math.inf
         of_gpu = instance.cluster.node_of_gpu
         for event in np.flatnonzero(log.events["kind"] == START).tolist():
             found, counts = np.unique(of_gpu[log.gang(event)], return_counts=True)
             row = int(problem.rows[int(log.events["job"][event])])
             nodes[row] = {str(node): count for node, count in zip(found.tolist(), counts.tolist(), strict=True)}
     start_s[np.isnan(start_s)] = finish_s[np.isnan(finish_s)] = math.inf
-    return Played(workload, start_s, finish_s, nodes)
+    return Played(workload, enter_s, start_s, finish_s, nodes)
 
 
 def scored(run: Played, setting: Setting, time_s: float, options: Options) -> Scored:

@@ -142,7 +142,7 @@ def fit_twin(
     if not 0 < fit_part <= 1:
         raise GpuschedError(f"fit_part is {fit_part}: give a number above 0 and at most 1")
     recorded = Recorded.of(workload)
-    columns = tuple(name for name in tenant_columns or ("account", "user") if _tells(workload, name))
+    columns = tuple(name for name in tenant_columns or ("account", "user") if tells(workload, name))
     tree, raised = shares, tuple[str, ...]()
     if tree is not None:
         tree, raised = with_room(tree, leaf_names(workload, columns), workload)
@@ -170,7 +170,8 @@ def fit_twin(
     )
 
 
-def _tells(workload: Workload, name: str) -> bool:
+def tells(workload: Workload, name: str) -> bool:
+    """Return whether some job has this attribute."""
     return name in workload.attributes and bool((workload.attributes[name].astype(str) != "").any())
 
 

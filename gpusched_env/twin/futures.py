@@ -99,7 +99,7 @@ def sampled_starts(
     Raises
     ------
     SchedulerError : a scheduler that reads true run times, which nobody knows of the future
-    GpuschedError : running jobs that hold more GPUs than there are
+    GpuschedError : running jobs that hold more GPUs than there are, or shares of nobody who has a job in the snapshot
     """
     starts = np.full((options.futures, len(snapshot.queued)), math.nan)
     if not snapshot.queued:
@@ -192,7 +192,16 @@ class _Past:
 
     def __init__(self, source: _Source, setting: Setting, shares: Mapping[tuple[str, str], float]) -> None:
         self._source, self._setting = source, setting
-        self._shares = {"/".join(self._leaf(account, user)): used for (account, user), used in shares.items()}
+        self._shares: dict[str, float] = {}
+        for (account, user), used in shares.items():
+            name = "/".join(self._leaf(account, user))
+            self._shares[name] = self._shares.get(name, 0.0) + used
+        present = {"/".join(self._leaf(job.account, job.user)) for job in source.jobs}
+        if self._shares and present.isdisjoint(self._shares):
+            raise GpuschedError(
+                "usage: it names no account and user with a job in the snapshot; take both files from one cluster, "
+                "without pseudonyms, and let squeue print accounts and users"
+            )
 
     @cached_property
     def _pools(self) -> dict[str, Playable]:

@@ -61,6 +61,8 @@ def snapshot_of(
         names = unknown_name("format of a snapshot", kind, FORMATS)
         raise GpuschedError(f"--snapshot {source!r}: {names}; give FILE.json, or FORMAT:FILE")
     if kind == JSON:
+        if at is not None:
+            raise GpuschedError(f"--at {at!r}: the field time of {path} tells it; leave out --at")
         return read_snapshot(path)
     time_s = math.nan if at is None else _time_s(at, zoned=kind != SQUEUE)
     with skipping_bad_rows() if skip_bad_rows else nullcontext():

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from gpusched_env.errors import GpuschedError, ScenarioError
+from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
 from gpusched_env.files import write_whole
 from gpusched_env.traces.parsing.bad_rows import skipped_rows
 from gpusched_env.traces.parsing.columns import EPOCH
@@ -222,11 +222,13 @@ def read_snapshot(path: str | Path) -> Snapshot:
     data = read_json(path, "snapshot", "docs/operators.md shows its layout", _refuse)
     if not isinstance(data, dict):
         raise ScenarioError(f"{path}: not a snapshot: expected a table with time, running and queued")
-    data = _timed(data, str(path))
+    data = _timed(Snapshot, data, str(path))
     for name in ("running", "queued"):
         if isinstance(data.get(name), list):
             rows = enumerate(data[name])
-            data[name] = [_timed(row, f"{path}.{name}[{i}]") if isinstance(row, dict) else row for i, row in rows]
+            data[name] = [
+                _timed(PresentJob, row, f"{path}.{name}[{i}]") if isinstance(row, dict) else row for i, row in rows
+            ]
     found = build(Snapshot, data, str(path))
     assert isinstance(found, Snapshot)
     return found
@@ -254,10 +256,14 @@ def _plain(data: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _timed(data: dict[str, Any], where: str) -> dict[str, Any]:
+def _timed(kind: type[Snapshot | PresentJob], data: dict[str, Any], where: str) -> dict[str, Any]:
     """Turn the times of one table into seconds, and leave out fields that are null."""
+    names = {attribute: name for name, attribute in TIMES.items()}
+    known = [names.get(item.name, item.name) for item in dataclasses.fields(kind)]
     found = {}
     for name, given in data.items():
+        if name not in known:
+            raise ScenarioError(f"{where}: {unknown_name('field', name, known)}")
         value = given
         if value is None:
             continue

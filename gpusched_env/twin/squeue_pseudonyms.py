@@ -12,7 +12,7 @@ from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.pseudonyms.names import Pseudonyms
 from gpusched_env.traces.pseudonyms.slurm_files import gpu_entries, known_resources
 from gpusched_env.traces.slurm_files.hostlists import names_in
-from gpusched_env.twin.squeue import squeue_rows
+from gpusched_env.twin.squeue import HELD, squeue_rows
 
 # Our name of a column -> its header; columns without a name of ours are left out
 HEADERS: Final = {
@@ -21,7 +21,14 @@ HEADERS: Final = {
     "nodes": "NODELIST", "place": "NODELIST(REASON)", "reason": "REASON", "per_node": "TRES_PER_NODE",
     "tres": "TRES_ALLOC", "priority": "PRIORITY",
 }  # fmt: skip
-_WORD: Final = re.compile(r"[A-Za-z_]+")
+# Reasons that are kept; others may be texts of people
+REASONS: Final = frozenset({
+    "None", "Priority", "Resources", "JobHeldAdmin", "JobHeldUser", "Dependency", "DependencyNeverSatisfied",
+    "BeginTime", "Reservation", "ReqNodeNotAvail", "PartitionDown", "BadConstraints", "Licenses",
+})  # fmt: skip
+OTHER: Final = "Other"
+OTHER_HELD: Final = "JobHeldAdmin"  # of a job that is held for another reason
+_WORD: Final = re.compile(r"\w*")
 
 
 def pseudonymise_squeue(path: Path, out: Path, names: Pseudonyms) -> str:
@@ -52,11 +59,19 @@ def _value(place: Place, names: Pseudonyms, name: str, text: str) -> str:
     if name == "id":
         return names.number("job", text)
     if name == "reason" or (name == "place" and text.startswith("(")):
-        found = _WORD.search(text)
-        word = found[0] if found else ""
+        word = _reason(text.strip("()"))
         return f"({word})" if name == "place" else word
     if name in ("nodes", "place"):
         return ",".join(names.name("node", one) for one in names_in(place, "NODELIST", text))
     if name == "per_node":
         return "N/A" if text in ("", "N/A") else gpu_entries(text).replace("(null)", "N/A")
     return known_resources(text) if name == "tres" else text
+
+
+def _reason(text: str) -> str:
+    """Return the first word if it is one of REASONS, else a word that holds the job if the text does."""
+    found = _WORD.match(text)
+    word = found[0] if found else ""
+    if not text or word in REASONS:
+        return word
+    return OTHER_HELD if HELD.match(text) else OTHER

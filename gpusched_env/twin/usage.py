@@ -13,11 +13,13 @@ import numpy as np
 from gpusched_env.baselines.slurm.fair_share import decay
 from gpusched_env.baselines.slurm.past_usage import PastUsage
 from gpusched_env.baselines.slurm.scheduler import Slurm
+from gpusched_env.errors import TraceError
 from gpusched_env.metrics import StepFunction
 from gpusched_env.portable import arrays
 from gpusched_env.twin.recorded import Recorded
 from gpusched_env.twin.tables import table_rows
 
+COMMAND: Final = "sshare --all --long --parsable2"
 COLUMNS: Final = ("account", "user", "rawusage")
 
 
@@ -78,14 +80,18 @@ def by_shares(past: PastUsage, told: Mapping[str, float]) -> PastUsage:
 def read_sshare(path: str | Path) -> dict[tuple[str, str], float]:
     """Read what ``sshare --all --long --parsable2`` prints: (account, user) -> RawUsage.
 
-    Rows without a user are accounts; they are left out, because their usage is the sum of their users.
+    Rows without a user are accounts; they are left out, because their usage is the sum of their users. A user who
+    occurs several times in an account, with different partitions, has the sum.
 
     Raises
     ------
-    TraceError : a missing column, or a row that does not parse
+    TraceError : a missing column, a row that does not parse, or no user
     """
     found: dict[tuple[str, str], float] = {}
-    for place, row in table_rows(path, COLUMNS, "sshare --all --long --parsable2"):
+    for place, row in table_rows(path, COLUMNS, COMMAND):
         if row["user"]:
-            found[row["account"], row["user"]] = place.amount("RawUsage", row["rawusage"], "usage")
+            one = row["account"], row["user"]
+            found[one] = found.get(one, 0.0) + place.amount("RawUsage", row["rawusage"], "usage")
+    if not found:
+        raise TraceError(f"{path}: no row has a user; write the file with {COMMAND}")
     return found
