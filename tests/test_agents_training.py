@@ -43,11 +43,11 @@ HELD_OUT = range(200_010, 200_026)  # report seeds: used neither for training no
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Train on the default scenario for a third as long as ``train.py`` does."""
+    """Train on the default scenario for a tenth as long as ``train.py`` does."""
     folder = tmp_path_factory.mktemp("trained")
     save_scenario(get_scenario("philly-64-v1"), folder / "scenario.json")
     config = TrainingConfig(
-        scenario=str(folder / "scenario.json"), steps=200_000, workloads=4, validations=1, validation_seeds=2
+        scenario=str(folder / "scenario.json"), steps=300_000, workloads=4, validations=1, validation_seeds=2
     )
     said: list[str] = []
     model = train(config, folder, lambda done, total, text: said.append(text))

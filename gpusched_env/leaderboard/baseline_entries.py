@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 AUTHORS: Final = "gpusched-env developers"
 LICENCE: Final = "MIT"  # the licence of the repository
 CHURN: Final = "moves gangs so often that verifying its ten seeds takes half a minute"
-FULL: Final = "the entries of the package are as large as they may be"
+LARGE: Final = "its entry would be large"
 WHOLE_NODE: Final = "places each copy of a gang on one node; some gangs fit on no node"
 # (track, scheduler) -> reason, for schedulers and agents that fit a track but have no entry in the package
 LEFT_OUT: Final[dict[tuple[str, str], str]] = {
@@ -29,16 +29,10 @@ LEFT_OUT: Final[dict[tuple[str, str], str]] = {
         ("heterogeneous-v1", CHURN, "las las-2d"),
         ("heterogeneous-v1", "ignores GPU types; some jobs cannot run on one of them", "dally"),
         ("elastic-v0", "decides by deadlines; no job has one", "elasticflow edf edf-admission chronus"),
-        ("slo-v0", "moves gangs often: its entry would be large", "las las-2d"),
+        ("slo-v0", LARGE, "las las-2d"),
         ("heterogeneous-v1", WHOLE_NODE, "hadare hadare-single hadare-sticky"),
-        ("sharing-v1", FULL, "learned:sharing-partners"),
-        ("general-v1", FULL, "themis"),
-        ("network-v1", FULL, "themis"),
-        ("ring-all-reduce-v0", FULL, "themis"),
-        ("heterogeneous-v1", FULL, "themis"),
-        ("sharing-v1", FULL, "themis"),
-        ("elastic-v0", FULL, "themis"),
-        ("slo-v0", FULL, "themis"),
+        ("network-v1", LARGE, "themis"),
+        ("heterogeneous-v1", LARGE, "themis"),
     )
     for name in names.split()
 }
