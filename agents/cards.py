@@ -127,6 +127,21 @@ def kind_of_file(path: Path) -> str:
     return kind if kind in PLAYED_BY else NETWORK_KIND
 
 
+def file_of(kind: str, agent: str, path: str) -> Path:
+    """Return the checkpoint of an agent, which is named as one of the package or by its path.
+
+    Raises
+    ------
+    SchedulerError : neither or both are given; the message begins with ``kind``; or the agent is unknown or damaged
+    """
+    if bool(agent) == bool(path):
+        raise SchedulerError(
+            f"{kind}: give either agent or path, that is either the name of an agent or the path of its weights; "
+            "`gpusched agents list` lists the names"
+        )
+    return read_card(agent).checked_file() if agent else Path(path)
+
+
 def put(card: Card, model: Path) -> None:
     """Write a checkpoint and its card into the package; for maintainers."""
     with whole(shipped_folder() / f"{card.name}.npz") as partial:

@@ -68,6 +68,19 @@ RULES: Final = {
         "Tiresias; where some jobs run for months among minutes, tuned Dally was better.",
         data="logs: Philly before 2017-11-01, Venus before 2020-06-15, and synthetic jobs like theirs",
     ),
+    "elastic": Rule(
+        environment="gpusched/Elastic-v0",
+        scenario="pollux-64-v0",
+        clairvoyant=False,
+        rivals=("pollux", "max-min", "afs", "afs-p"),
+        made_by="python -m gpusched_env.agents.size_index.search --seed {seed}",
+        summary="small mean JCT of elastic jobs without run times: which job gets the next GPUs",
+        intended_use="Elastic jobs whose speed at each size is known, and whose run times nobody knows.",
+        limits="It knows the true speeds at all sizes, also of jobs that have never run, as afs-p does; pollux knows "
+        "them of jobs that have run, and max-min only sizes. One of its weights knows an application by its speed on "
+        "one GPU, so it is made for the applications of Pollux. It divides by numbers: a rule of its own places the "
+        "jobs.",
+    ),
     "network-sensitive-blind": Rule(
         environment="gpusched/NetworkSensitive-v0",
         scenario="dally-poisson-v1",

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.agents.cards import read_card
+from gpusched_env.agents.cards import file_of
 from gpusched_env.agents.checkpoints import read_checkpoint, write_checkpoint
 from gpusched_env.errors import SchedulerError
 from gpusched_env.portable import arrays
@@ -54,9 +54,7 @@ class TypeIndex(Scheduler):
 
     def __post_init__(self) -> None:
         """Read the weights."""
-        if bool(self.agent) == bool(self.path):
-            raise SchedulerError("type index: give either the name of an agent or the path of its weights")
-        file = read_card(self.agent).checked_file() if self.agent else Path(self.path)
+        file = file_of("type index", self.agent, self.path)
         metadata, stored = read_checkpoint(file, FORMAT, "the weights of a type index")
         self.weights = dict(zip(metadata["weights"], stored["weights"].tolist(), strict=True))
         self.prices = dict(zip(metadata["types"], stored["prices"].tolist(), strict=True))

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from gpusched_env.agents.cards import read_card
+from gpusched_env.agents.cards import file_of
 from gpusched_env.agents.index_policy import loop
 from gpusched_env.agents.index_policy.allocation import WIDTHS, allocate_index
 from gpusched_env.agents.index_policy.moving import next_move
@@ -17,7 +17,6 @@ from gpusched_env.agents.index_policy.rule import IndexRule
 from gpusched_env.agents.index_policy.state import IndexState
 from gpusched_env.baselines.compiled_loop import CompiledLoop
 from gpusched_env.core.planning import Walk
-from gpusched_env.errors import SchedulerError
 from gpusched_env.simulator import ClusterView, Decision, Preempt, Scheduler, Simulation, Start, Wait
 
 
@@ -56,9 +55,7 @@ class IndexPolicy(Scheduler):
 
     def __post_init__(self) -> None:
         """Read the weights."""
-        if bool(self.agent) == bool(self.path):
-            raise SchedulerError("index policy: give either agent, a name of `gpusched agents list`, or path, a file")
-        self.rule = _loaded(read_card(self.agent).checked_file() if self.agent else Path(self.path))
+        self.rule = _loaded(file_of("index policy", self.agent, self.path))
 
     @classmethod
     def playing(cls, rule: IndexRule) -> IndexPolicy:

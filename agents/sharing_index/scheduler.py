@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from gpusched_env.agents.cards import read_card
+from gpusched_env.agents.cards import file_of
 from gpusched_env.agents.sharing_index import loop
 from gpusched_env.agents.sharing_index.rule import SharingRule
 from gpusched_env.agents.sharing_index.state import MEMORY_DTYPE, SharingState
 from gpusched_env.agents.sharing_index.walk import NOBODY, next_start, order_jobs
 from gpusched_env.baselines.compiled_loop import CompiledLoop
-from gpusched_env.errors import SchedulerError
 from gpusched_env.simulator import ClusterView, Decision, Scheduler, Simulation, Start
 
 
@@ -51,9 +50,7 @@ class SharingIndex(Scheduler):
 
     def __post_init__(self) -> None:
         """Read the weights."""
-        if bool(self.agent) == bool(self.path):
-            raise SchedulerError("sharing index: give either agent, a name of `gpusched agents list`, or path, a file")
-        self.rule = _loaded(read_card(self.agent).checked_file() if self.agent else Path(self.path))
+        self.rule = _loaded(file_of("sharing index", self.agent, self.path))
 
     @classmethod
     def playing(cls, rule: SharingRule) -> SharingIndex:

@@ -10,12 +10,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.agents.cards import read_card
+from gpusched_env.agents.cards import file_of
 from gpusched_env.agents.checkpoints import read_checkpoint, write_checkpoint
 from gpusched_env.agents.size_index.granting import Values, by_value
 from gpusched_env.baselines.elastic.granting import Grants
 from gpusched_env.baselines.elastic.sizes import SizingScheduler
-from gpusched_env.errors import SchedulerError
 from gpusched_env.portable import arrays
 from gpusched_env.simulator import ClairvoyantView, ClusterView
 
@@ -101,9 +100,7 @@ class SizeIndex(SizingScheduler):
 
     def __post_init__(self) -> None:
         """Read the weights."""
-        if bool(self.agent) == bool(self.path):
-            raise SchedulerError("size index: give either the name of an agent or the path of its weights")
-        self._set(SizeWeights.load(read_card(self.agent).checked_file() if self.agent else Path(self.path)))
+        self._set(SizeWeights.load(file_of("size index", self.agent, self.path)))
 
     @classmethod
     def playing(cls, weights: SizeWeights) -> SizeIndex:
