@@ -57,7 +57,7 @@ def next_step(sim: Run, plan: SlurmState) -> int:
         if m["phase"] == VICTIMS:
             if m["victims"] > 0:
                 m["victims"] -= 1
-                m["row"] = plan.victims[m["victims"]]
+                m["row"] = plan.row_of[plan.victims[m["victims"]]]
                 return PREEMPT
             line_up(sim, plan)
         m["row"] = first_start(sim, plan)
@@ -105,33 +105,34 @@ def line_up(sim: Run, plan: SlurmState) -> None:
 def first_start(sim: Run, plan: SlurmState) -> int:
     """Continue the main pass; return the job that starts, -1 = none.
 
-    The pass ends at the first job that cannot start; with partitions, it goes on with the jobs of other partitions.
+    The pass ends at the first job that cannot start; with partitions, it goes on with the requests of other partitions.
     Jobs that a limit of their tenant holds back block no others.
     """
     m = plan.memory
     while m["at"] < m["end"] and m["tested"] < m["depth"]:
-        row = plan.order[m["at"]]
+        request = plan.order[m["at"]]
+        row = plan.row_of[request]
         gang = sim.jobs[row]["gpus"]
         if m["capped"] == 1 and is_over(plan, row, gang):
             m["at"] += 1
             continue
         m["tested"] += 1
-        if plan.stopped[plan.partition[row]]:
+        if plan.stopped[plan.partition[request]]:
             m["at"] += 1
             continue
-        if fits_now(sim, plan, row) if m["divided"] else fits(sim, sim.jobs[row]["job_class"], gang, m["rule"]):
-            leave_queue(plan, m["at"], row, gang)
+        if fits_now(sim, plan, request) if m["divided"] else fits(sim, plan.kind[request], gang, m["rule"]):
+            leave_queue(plan, request, gang)
             m["at"] += 1
             return row
-        if m["preempts"] == 1 and m["blocked"] != row:
-            m["blocked"] = row
-            m["victims"] = choose_victims(sim, plan, row)
+        if m["preempts"] == 1 and m["blocked"] != request:
+            m["blocked"] = request
+            m["victims"] = choose_victims(sim, plan, request)
             if m["victims"] > 0:
                 m["phase"] = VICTIMS
                 return -1
         if m["divided"] == 0:
             break
-        plan.stopped[plan.partition[row]] = 1
+        plan.stopped[plan.partition[request]] = 1
         m["at"] += 1
     m["phase"] = CYCLE
     return -1

@@ -79,6 +79,8 @@ class Slurm(Scheduler):
     placement : placement rule of all jobs; default best fit
     partition_weight : weight of the partition's priority / the highest of all partitions (PriorityWeightPartition),
         default 0
+    bf_one_resv_per_job : False (default) = a job that names several partitions may have a plan in each of them; True =
+        only in the first that gets one
 
     Notes
     -----
@@ -87,7 +89,10 @@ class Slurm(Scheduler):
     slots are those of absolute time, so that a plan keeps its slots in later cycles. A tenant's limit ``most`` is that
     of an association (GrpTRES): jobs over it wait and block no others. Quotas have no counterpart and are ignored.
 
-    Deviations from Slurm: the cluster is one partition; the CPUs of a job are its GPUs; the main pass takes no time and
+    A job that names several partitions is in the queue once for each, with the tier and the priority of each, and
+    starts in the first with room. Each of these requests counts as a job in ``queue_depth`` and ``bf_max_job_*``.
+
+    Deviations from Slurm: the CPUs of a job are its GPUs; the main pass takes no time and
     comes at every event; a cycle is left out if nothing has happened since the last one or if no GPU is free; preempted
     jobs continue from their checkpoint, and jobs are not killed at their limit. docs/slurm.md has the details.
 
@@ -127,6 +132,7 @@ class Slurm(Scheduler):
     preempt_exempt_s: float = 0.0
     placement: str = "pack"
     partition_weight: float = 0.0
+    bf_one_resv_per_job: bool = False
 
     relies_on_decisions = True  # a cycle counts as done, whether or not its starts were carried out
 
