@@ -20,6 +20,7 @@ from gpusched_env.event_log import COMPLETE, PREEMPT, START
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.metrics import job_times
 from gpusched_env.network import Network
+from gpusched_env.partitions import Partition, Partitions
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import Outcome, Simulation, simulate
 from gpusched_env.tenants import PRIORITY, TENANT, Tenant, Tenants
@@ -339,8 +340,19 @@ SPECS = (
 )  # fmt: skip
 
 
+def in_partitions(case: Instance) -> Instance:
+    """Let the jobs name one or two of three overlapping partitions."""
+    names = ("all", "first,all", "all,second")
+    told = np.array([names[row % 3] for row in range(len(case.workload))])
+    parts = (Partition("all"), Partition("first", "0"), Partition("second", "1", tier=2))
+    workload = case.workload.unchecked_replace(attributes={**case.workload.attributes, "partition": told})
+    return Instance(
+        case.cluster, workload, case.network, case.semantics, tenants=case.tenants, partitions=Partitions(parts)
+    )
+
+
 def cases() -> list[Instance]:
-    """Free preemption, checkpoints, rounds, GPU types and many events."""
+    """Free preemption, several partitions, checkpoints, rounds, GPU types and many events."""
     classes = np.arange(40) % 3
     random = [
         random_instance(1, 40, checkpoint_s=20.0, restore_s=35.0),
@@ -349,6 +361,7 @@ def cases() -> list[Instance]:
     ]
     return [
         crowded(0, 60, classes=True, slack=3.0),
+        in_partitions(crowded(1, 40, classes=True, slack=2.0)),
         *(
             Instance(
                 case.cluster,

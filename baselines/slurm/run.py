@@ -182,7 +182,9 @@ def requests_of(instance: Instance) -> dict[str, np.ndarray]:
 def tiers_of(instance: Instance, partition: np.ndarray) -> np.ndarray:
     """float64: tier of each of these partitions; 0 without partitions."""
     sets = instance.node_sets
-    return np.zeros(len(partition)) if sets is None else np.array([one.tier for one in sets.partitions], float)[partition]
+    if sets is None:
+        return np.zeros(len(partition))
+    return np.array([one.tier for one in sets.partitions], float)[partition]
 
 
 def limits_s(
