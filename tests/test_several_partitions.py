@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from gpusched_env import Cluster, Instance, Semantics, Start, Workload
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.slurm.scheduler import Slurm
+from gpusched_env.cluster import NodeGroup
 from gpusched_env.errors import ScenarioError, ScheduleError, WorkloadError
 from gpusched_env.evaluation.accounting import export_run
 from gpusched_env.event_log import COMPLETE, RESUME, START, EventLog
@@ -19,6 +20,7 @@ from gpusched_env.metrics import job_times, summarise, validate
 from gpusched_env.partitions import Partition, Partitions, Reservation
 from gpusched_env.simulator import Simulation, Until, simulate
 from gpusched_env.traces import read_trace
+from gpusched_env.twin.model import Pool, Twin
 
 FREE = Semantics(checkpoint_s=0.0, restore_s=0.0)
 MINUTE_S = 60.0
@@ -224,6 +226,19 @@ def test_a_csv_holds_lists_and_sacct_tells_the_partition_in_which_a_job_ran(tmp_
     export_run(instance, log, "sacct", tmp_path / "sacct.txt")
     told, _ = read_trace(f"slurm:{tmp_path / 'sacct.txt'}")
     assert told.attributes["virtual_cluster"].tolist() == ["a", "b", "b"]
+
+
+def test_a_waiting_job_of_a_twin_may_start_in_any_partition_of_its_pool_that_it_names() -> None:
+    """The first job runs in a for an hour. The second one waits, and names b, and c of another pool."""
+    machines = (NodeGroup(2, 1, "V100"),)
+    pools = (Pool("left", machines, ("a", "b"), TWO), Pool("right", machines, ("c",)))
+    workload = Workload.from_columns(
+        [0.0, 0.0], [1, 1], [3600.0, 60.0], estimate_s=[3600.0, 60.0],
+        attributes={"virtual_cluster": np.array(["a", "a,b,c"])},
+    )  # fmt: skip
+    (found,) = Twin("slurm:log", "slurm", pools).problems(workload)
+    log = simulate(found.instance, make_scheduler(found.spec))
+    assert nodes_of_starts(found.instance, log) == [(0, 0.0, [0]), (1, 0.0, [1])]
 
 
 @st.composite
