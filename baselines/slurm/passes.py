@@ -8,7 +8,7 @@ from gpusched_env.baselines.loop_kernels import ASLEEP, DECIDES, sleep, wake_at
 from gpusched_env.baselines.slurm.backfill import begin_cycle, fill_next, leave_queue
 from gpusched_env.baselines.slurm.cells import fits_now
 from gpusched_env.baselines.slurm.preemption import choose_victims
-from gpusched_env.baselines.slurm.queue import sort_queue, update_queue
+from gpusched_env.baselines.slurm.queue import job_of, sort_queue, update_queue
 from gpusched_env.baselines.slurm.state import (
     BEGUN,
     COMPUTED,
@@ -111,7 +111,7 @@ def first_start(sim: Run, plan: SlurmState) -> int:
     m = plan.memory
     while m["at"] < m["end"] and m["tested"] < m["depth"]:
         request = plan.order[m["at"]]
-        row = plan.row_of[request]
+        row = job_of(plan, request)
         gang = sim.jobs[row]["gpus"]
         if m["capped"] == 1 and is_over(plan, row, gang):
             m["at"] += 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from gpusched_env.baselines.slurm.cells import needed, useful_gpus
-from gpusched_env.baselines.slurm.queue import running_request
 from gpusched_env.baselines.slurm.state import SlurmState
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.placement.placing import goes_anywhere_now
@@ -56,7 +55,7 @@ def choose_victims(sim: Run, plan: SlurmState, request: int) -> int:
     gpus = 0
     for i in range(w["running"]):
         r = sim.replicas[sim.running[i]]
-        victim = running_request(sim, plan, r["job"])
+        victim = plan.runs_as[r["job"]]
         ran_s = w["clock_s"] - r["start_s"]
         lower = plan.ladder[victim] > plan.ladder[request]
         if r["phase"] == ACTIVE and ran_s > 0.0 and ran_s >= m["exempt_s"] and lower:

@@ -12,27 +12,16 @@ from gpusched_env.core.state import WAITING, Run
 
 
 @helper
-def running_request(sim: Run, plan: SlurmState, row: int) -> int:
-    """Return the request with which a running job has started."""
-    return row if len(plan.row_of) == len(plan.runs_as) else one_of_several(sim, plan, row)
-
-
-@kernel(lazy=True)
-def one_of_several(sim: Run, plan: SlurmState, row: int) -> int:
-    """Return the request of a running job; where this loop has not started it, the first one of its class."""
-    if plan.runs_as[row] >= 0:
-        return plan.runs_as[row]
-    request = plan.request[row]
-    while request + 1 < plan.request[row + 1] and plan.kind[request] != sim.jobs[row]["job_class"]:
-        request += 1
-    return request
+def job_of(plan: SlurmState, request: int) -> int:
+    """Return the job of a request; without partitions both have the same number, which saves a look-up."""
+    return plan.row_of[request] if plan.memory["divided"] else request
 
 
 @kernel
 def set_priority(sim: Run, plan: SlurmState, request: int) -> None:
     """Compute the priority of a request; a job that was preempted is as old as its last stop."""
     m = plan.memory
-    row = plan.row_of[request]
+    row = job_of(plan, request)
     points = plan.fixed[request] + m["share_weight"] * plan.factor[plan.tenant[row]]
     if m["age_weight"] > 0.0:
         waited_s = sim.world["clock_s"] - sim.jobs[row]["last_stop_s"]

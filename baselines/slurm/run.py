@@ -35,12 +35,13 @@ class SlurmRun:
 
     Parameters
     ----------
-    instance : the problem instance
+    simulation : the run, in which jobs may run already
     rules : the scheduler
     past : usage of tenants before the run was taken over; None = nobody has used anything
     """
 
-    def __init__(self, instance: Instance, rules: Slurm, past: PastUsage | None = None) -> None:
+    def __init__(self, simulation: Simulation, rules: Slurm, past: PastUsage | None = None) -> None:
+        instance = simulation.instance
         self._rules = rules
         self._divided = is_divided(instance)
         self.tree, of_job = instance.tenancy
@@ -52,6 +53,7 @@ class SlurmRun:
         several = len(row_of) > jobs
         limits = limits_s(instance, rules.limits, rules.default_limit_s, row_of, partition)
         classes, tiers = priority_classes(instance)[row_of], tiers_of(instance, partition)
+        runs_as = running_requests(simulation, requests)
         slots = math.ceil(rules.bf_window_s / rules.bf_resolution_s)
         order, scratch = np.zeros(len(row_of), np.int32), np.zeros(len(row_of), np.int32)
         holds, rate, tests = (np.zeros(tenants, np.int64) for _ in range(3))
@@ -62,7 +64,8 @@ class SlurmRun:
             least=np.zeros(math.ceil(slots / BLOCK), np.int64),
             **cells_of(instance, slots),
             **requests,
-            runs_as=np.full(jobs, -1, np.int32),
+            runs_as=runs_as,
+            runs_for_s=limits[runs_as],
             booked=np.zeros(jobs if several else 0, np.int64),
             stopped=np.zeros(int(partition.max()) + 1, np.int64),
             planned=np.zeros(int(partition.max()) + 1, np.int64),
@@ -177,6 +180,16 @@ def requests_of(instance: Instance) -> dict[str, np.ndarray]:
     return {
         "row_of": choices.job, "request": choices.first, "partition": choices.partition, "kind": instance.choice_class
     }  # fmt: skip
+
+
+def running_requests(simulation: Simulation, requests: dict[str, np.ndarray]) -> np.ndarray:
+    """int32 [J]: the request with which each job runs, the first one of its class; of other jobs, their first."""
+    row_of, found = requests["row_of"], requests["request"][:-1].copy()
+    if len(row_of) > len(found):
+        kind = simulation.arrays.jobs["job_class"][: len(found)]
+        rows, first = np.unique(row_of[requests["kind"] == kind[row_of]], return_index=True)
+        found[rows] = np.flatnonzero(requests["kind"] == kind[row_of])[first]
+    return found
 
 
 def tiers_of(instance: Instance, partition: np.ndarray) -> np.ndarray:

@@ -169,13 +169,13 @@ class Slurm(Scheduler):
 
     def reset(self, view: ClusterView) -> None:
         """Begin with an empty queue, and with the usage of the past if there is one."""
-        self._run = SlurmRun(view.simulation.instance, self, self._past)
+        self._run = SlurmRun(view.simulation, self, self._past)
 
     def player(self, simulation: Simulation) -> SlurmLoop | None:
         """Return the compiled loop."""
         if type(self) is not Slurm:
             return None
-        return SlurmLoop(simulation, SlurmRun(simulation.instance, self, self._past))
+        return SlurmLoop(simulation, SlurmRun(simulation, self, self._past))
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         """Play the main pass and a backfill cycle."""

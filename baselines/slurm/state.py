@@ -95,7 +95,7 @@ class SlurmState(Handle):
     shut_until = array(np.int64, "reservations")
     row_of = array(np.int32, "requests")  # job of each request
     request = array(np.int32, "jobs_and_end")  # first request of each job, and the end
-    runs_as = array(np.int32, "jobs")  # request with which the job started last; -1 = unknown
+    runs_as = array(np.int32, "jobs")  # request with which the job started last; its first one if it has not run
     booked = array(np.int64, "jobs")  # number of the last cycle with a plan for the job, if it may have only one
     kind = array(np.int32, "requests")  # class of the job in the partition
     partition = array(np.int32, "requests")
@@ -108,6 +108,7 @@ class SlurmState(Handle):
     ranks = array(np.float64, "requests")  # -priority, a whole number
     fixed = array(np.float64, "requests")  # the part of the priority that does not change
     limit_s = array(np.float64, "requests")  # [s] time limit
+    runs_for_s = array(np.float64, "jobs")  # [s] time limit by the request ``runs_as``
     tenant = array(np.int32, "jobs")
     planned_s = array(np.float64, "requests")  # [s] start that the last cycle planned; inf = none
     victims = array(np.int32, "replicas")
