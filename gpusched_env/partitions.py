@@ -17,6 +17,13 @@ from gpusched_env.workload import Workload
 if TYPE_CHECKING:
     from gpusched_env.instance import Semantics
 
+PREEMPT_MODES: Final = ("requeue", "off")
+NO_MODES: Final = {  # Slurm's other modes, and why they are refused
+    "cancel": "no decision ends a running job; take requeue",
+    "suspend": "a gang without GPUs cannot stay in their memory; take requeue",
+    "gang": "gangs do not take turns on GPUs; take requeue",
+    "within": "jobs of one partition do not preempt each other; take off or requeue",
+}
 PARTITION: Final = "partition"  # attribute: name of the partition to which each job is submitted
 
 
@@ -35,6 +42,9 @@ class Partition:
     default : whether jobs that name no partition belong to it
     tier : jobs of a higher tier go first (PriorityTier), >= 0
     priority : factor of the priority of its jobs, relative to other partitions (PriorityJobFactor), >= 0
+    preempt_mode : what happens to its jobs if jobs of a higher tier need their GPUs (PreemptMode): "requeue" = they are
+        preempted and wait again, "off" = nothing
+    grace_s : time for which they run on before they are preempted [s] (GraceTime), >= 0
 
     Raises
     ------
@@ -50,10 +60,13 @@ class Partition:
     default: bool = False
     tier: int = 1
     priority: float = 1.0
+    preempt_mode: str = "requeue"
+    grace_s: float = 0.0
 
     def __post_init__(self) -> None:
         """Check the values."""
         where = f"partition {self.name!r}"
+        check_mode(where, self.preempt_mode, self.grace_s)
         _check_set(where, self.name, self.nodes)
         if not self.max_time_s > 0:
             raise ScenarioError(f"{where}: max_time_s is {self.max_time_s}: give a number of seconds > 0")
@@ -360,6 +373,21 @@ def _refuse_over_limits(sets: NodeSets, inside: np.ndarray, cluster: Cluster, wo
                 f"{sets.partitions[sets.partition[row]].name!r} has {what} {limit[row]:g}; {remedy}, or leave out such "
                 "jobs"
             )
+
+
+def check_mode(where: str, mode: str, grace_s: float) -> None:
+    """Refuse a mode of preemption, or a grace time [s], that there is not.
+
+    Raises
+    ------
+    ScenarioError : such a mode or time; ``where`` begins the message
+    """
+    if mode in NO_MODES:
+        raise ScenarioError(f"{where}: preempt_mode {mode!r} is not supported: {NO_MODES[mode]}")
+    if mode not in PREEMPT_MODES:
+        raise ScenarioError(f"{where}: {unknown_name('preempt_mode', mode, PREEMPT_MODES)}")
+    if not 0 <= grace_s < math.inf:
+        raise ScenarioError(f"{where}: grace_s is {grace_s}: give a finite number of seconds >= 0")
 
 
 def _check_set(where: str, name: str, nodes: str) -> None:

@@ -9,6 +9,7 @@ from gpusched_env.baselines.slurm.cells import (
     begin_cells,
     failed_gpus,
     first_room_in_cells,
+    in_grace,
     place_parts,
     share_out,
     sum_cells,
@@ -59,6 +60,8 @@ def begin_cycle(sim: Run, plan: SlurmState) -> None:
         r = sim.replicas[sim.running[i]]
         if r["phase"] == ACTIVE:
             end_s = r["since_s"] + (plan.runs_for_s[r["job"]] - sim.jobs[r["job"]]["service_s"])
+            if m["preempts"] == 1 and in_grace(sim, sim.running[i]):
+                end_s = min(end_s, (w["clock_s"] if r["lease_over"] == 1 else r["lease_s"]) + w["checkpoint_s"])
         else:
             end_s = r["until_s"]
         if end_s < (base + slots) * m["slot_s"]:

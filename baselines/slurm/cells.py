@@ -16,7 +16,7 @@ from gpusched_env.cluster import MACHINE
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.placement.placing import reserve
 from gpusched_env.core.placement.taking import unreserve
-from gpusched_env.core.state import CHECKPOINTING, Run
+from gpusched_env.core.state import ACTIVE, CHECKPOINTING, Run
 
 FOREVER_S: Final = 1e12  # [s] longest time limit for which slots are counted
 
@@ -199,7 +199,8 @@ def room_now(sim: Run, plan: SlurmState, request: int) -> int:
     count_free(sim, plan)
     total = 0
     for cell in range(len(plan.room)):
-        plan.room[cell] = plan.unused[cell] if can_start_in(sim, plan, request, cell) else 0
+        is_open = plan.kept[cell] == 0 and can_start_in(sim, plan, request, cell)
+        plan.room[cell] = plan.unused[cell] if is_open else 0
         total += plan.room[cell]
     return total
 
@@ -299,11 +300,32 @@ def useful_gpus(sim: Run, plan: SlurmState, request: int, number: int) -> int:
     return count
 
 
+@kernel
+def in_grace(sim: Run, number: int) -> bool:
+    """Return whether a gang will be preempted at the end of its grace time, which is its lease."""
+    r = sim.replicas[number]
+    return r["phase"] == ACTIVE and (r["lease_s"] < np.inf or r["lease_over"] == 1)
+
+
 @kernel(lazy=True)
 def needed(sim: Run, plan: SlurmState, request: int) -> int:
-    """Return the GPUs that a job lacks, beyond those that are free for it or will be after a checkpoint."""
+    """Return the GPUs that a job lacks, beyond those that are free for it, in checkpoints or in grace times."""
     lacks = sim.jobs[plan.row_of[request]]["gpus"] - room_now(sim, plan, request)
     for i in range(sim.world["running"]):
-        if sim.replicas[sim.running[i]]["phase"] == CHECKPOINTING:
+        if sim.replicas[sim.running[i]]["phase"] == CHECKPOINTING or in_grace(sim, sim.running[i]):
             lacks -= useful_gpus(sim, plan, request, sim.running[i])
     return lacks
+
+
+@kernel(lazy=True)
+def keep_cells(sim: Run, plan: SlurmState, request: int) -> None:
+    """If a job waits for victims to end their grace times, keep the free GPUs of its partition for it.
+
+    Otherwise, later jobs of other partitions would take the GPUs of the first victims before the last ones end theirs.
+    """
+    for i in range(sim.world["running"]):
+        if in_grace(sim, sim.running[i]) and useful_gpus(sim, plan, request, sim.running[i]) > 0:
+            for cell in range(len(plan.kept)):
+                if may_use(sim, plan, request, cell):
+                    plan.kept[cell] = 1
+            return

@@ -6,7 +6,7 @@ import math
 
 from gpusched_env.baselines.loop_kernels import ASLEEP, DECIDES, sleep, wake_at
 from gpusched_env.baselines.slurm.backfill import begin_cycle, fill_next, leave_queue
-from gpusched_env.baselines.slurm.cells import fits_now
+from gpusched_env.baselines.slurm.cells import fits_now, keep_cells
 from gpusched_env.baselines.slurm.preemption import choose_victims
 from gpusched_env.baselines.slurm.queue import job_of, sort_queue, update_queue
 from gpusched_env.baselines.slurm.state import (
@@ -16,6 +16,7 @@ from gpusched_env.baselines.slurm.state import (
     ENDS,
     FILL,
     FRESH,
+    GRACE,
     MAIN,
     NONE,
     PREEMPT,
@@ -27,7 +28,7 @@ from gpusched_env.baselines.slurm.state import (
     SlurmState,
 )
 from gpusched_env.baselines.slurm.usage import count_held, count_rates, count_usage, is_over
-from gpusched_env.core.events import DECIDE, EXPLICIT, LOG_FULL, preempt, start
+from gpusched_env.core.events import DECIDE, EXPLICIT, LOG_FULL, expired, lease, preempt, start
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.placement.placing import fits
 from gpusched_env.core.refusals import BUFFER_FULL
@@ -42,6 +43,9 @@ def next_step(sim: Run, plan: SlurmState) -> int:
     m = plan.memory
     w = sim.world
     if m["phase"] == DECIDES:
+        if w["leases_over"] > 0:  # grace times are over: all of them stop before others may take their GPUs
+            m["row"] = sim.replicas[expired(sim)]["job"]
+            return PREEMPT
         if count_usage(sim, plan):
             m["stale"] = BEGUN
         m["blocked"] = -1
@@ -57,7 +61,11 @@ def next_step(sim: Run, plan: SlurmState) -> int:
         if m["phase"] == VICTIMS:
             if m["victims"] > 0:
                 m["victims"] -= 1
-                m["row"] = plan.row_of[plan.victims[m["victims"]]]
+                victim = plan.victims[m["victims"]]
+                m["row"] = plan.row_of[victim]
+                if plan.grace_s[victim] > 0.0:
+                    m["grace_end_s"] = w["clock_s"] + plan.grace_s[victim]
+                    return GRACE
                 return PREEMPT
             line_up(sim, plan)
         m["row"] = first_start(sim, plan)
@@ -98,6 +106,8 @@ def line_up(sim: Run, plan: SlurmState) -> None:
     m["tested"] = 0
     for p in range(len(plan.stopped)):
         plan.stopped[p] = 0
+    for cell in range(len(plan.kept)):
+        plan.kept[cell] = 0
     m["phase"] = MAIN
 
 
@@ -133,6 +143,8 @@ def first_start(sim: Run, plan: SlurmState) -> int:
         if m["divided"] == 0:
             break
         plan.stopped[plan.partition[request]] = 1
+        if m["preempts"] == 1:
+            keep_cells(sim, plan, request)
         m["at"] += 1
     m["phase"] = CYCLE
     return -1
@@ -157,6 +169,8 @@ def play_slurm(sim: Run, plan: SlurmState) -> int:
         elif m["kind"] == PREEMPT:
             if preempt(sim, m["row"]) == BUFFER_FULL:
                 return LOG_FULL
+        elif m["kind"] == GRACE:
+            lease(sim, m["row"], m["grace_end_s"])
         elif m["kind"] == REST:
             wake_at(sim, m["wake_s"])
         shares = m["kind"] == SHARES

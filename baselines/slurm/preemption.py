@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpusched_env.baselines.slurm.cells import needed, useful_gpus
+from gpusched_env.baselines.slurm.cells import in_grace, needed, useful_gpus
 from gpusched_env.baselines.slurm.state import SlurmState
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.placement.placing import goes_anywhere_now
@@ -32,12 +32,22 @@ def freed_by(sim: Run, plan: SlurmState, request: int, victim: int) -> int:
 
 
 @kernel
+def graced_gpus(sim: Run) -> int:
+    """Count the GPUs of the gangs that will be preempted at the end of their grace times."""
+    count = 0
+    for i in range(sim.world["running"]):
+        if in_grace(sim, sim.running[i]):
+            count += sim.replicas[sim.running[i]]["gpus"]
+    return count
+
+
+@kernel
 def choose_victims(sim: Run, plan: SlurmState, request: int) -> int:
     """Write the requests of the jobs that are preempted for a waiting job to ``victims``; return their number.
 
-    There are none if GPUs in checkpoints suffice, if all jobs of lower classes together hold too few GPUs, or if
-    numbers of GPUs do not tell whether the job can start. Victims are the first jobs of the order that hold enough
-    GPUs; those that are not needed, the last of the order first, are left out again.
+    There are none if GPUs in checkpoints or in grace times suffice, if all jobs of lower classes together hold too few
+    GPUs, or if numbers of GPUs do not tell whether the job can start. Victims are the first jobs of the order that hold
+    enough GPUs; those that are not needed, the last of the order first, are left out again.
     """
     w = sim.world
     m = plan.memory
@@ -46,7 +56,7 @@ def choose_victims(sim: Run, plan: SlurmState, request: int) -> int:
         if sim.rules[m["rule"]]["anywhere"] == 0:
             return 0
     else:
-        need = sim.jobs[plan.row_of[request]]["gpus"] - w["free_gpus"] - w["checkpointing_gpus"]
+        need = sim.jobs[plan.row_of[request]]["gpus"] - w["free_gpus"] - w["checkpointing_gpus"] - graced_gpus(sim)
         if not goes_anywhere_now(sim, plan.kind[request], m["rule"]):
             return 0
     if need <= 0:
@@ -57,7 +67,11 @@ def choose_victims(sim: Run, plan: SlurmState, request: int) -> int:
         r = sim.replicas[sim.running[i]]
         victim = plan.runs_as[r["job"]]
         ran_s = w["clock_s"] - r["start_s"]
-        lower = plan.ladder[victim] > plan.ladder[request]
+        lower = (
+            plan.ladder[victim] > plan.ladder[request]
+            and plan.spared[victim] == 0
+            and not in_grace(sim, sim.running[i])
+        )
         if r["phase"] == ACTIVE and ran_s > 0.0 and ran_s >= m["exempt_s"] and lower:
             frees = freed_by(sim, plan, request, victim)
             if frees > 0:

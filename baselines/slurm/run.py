@@ -70,6 +70,7 @@ class SlurmRun:
             stopped=np.zeros(int(partition.max()) + 1, np.int64),
             planned=np.zeros(int(partition.max()) + 1, np.int64),
             ladder=-tiers if rules.preempt == "tier" else -classes,
+            **modes_of(instance, rules.preempt, rules.grace_s, partition),
             order=order,
             scratch=scratch,
             keys=sort_keys(classes if rules.preempt == "class" else np.zeros(len(row_of)), tiers),
@@ -200,6 +201,15 @@ def tiers_of(instance: Instance, partition: np.ndarray) -> np.ndarray:
     return np.array([one.tier for one in sets.partitions], float)[partition]
 
 
+def modes_of(instance: Instance, preempt: str, grace_s: float, partition: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the arrays of SlurmState about the victims of preemption: those that are spared, and grace times."""
+    sets = instance.node_sets
+    if preempt != "tier" or sets is None:
+        return {"spared": np.zeros(len(partition), np.int8), "grace_s": np.full(len(partition), grace_s)}
+    spared = np.array([one.preempt_mode == "off" for one in sets.partitions], np.int8)
+    return {"spared": spared[partition], "grace_s": np.array([one.grace_s for one in sets.partitions])[partition]}
+
+
 def limits_s(
     instance: Instance, source: str, default_s: float, row_of: np.ndarray, partition: np.ndarray
 ) -> np.ndarray:
@@ -256,6 +266,7 @@ def cells_of(instance: Instance, slots: int) -> dict[str, np.ndarray]:
         "node_in": first.astype(np.int32),
         "within": np.ascontiguousarray(belongs[:, first], np.int8),
         "holds_cell": np.ascontiguousarray(reserved[:, first], np.int8),
+        "kept": np.zeros(cells, np.int8),
         "closes_s": np.array(closes_s, float),
         "opens_s": np.array(opens_s, float),
         **{name: np.zeros(cells, np.int64) for name in ("unused", "room", "mine", "parts")},

@@ -11,10 +11,10 @@ from gpusched_env.baselines.slurm import passes as slurm_passes
 from gpusched_env.baselines.slurm.past_usage import PastUsage
 from gpusched_env.baselines.slurm.priority import SIZE_FACTORS
 from gpusched_env.baselines.slurm.run import BACKFILL, SlurmLoop, SlurmRun
-from gpusched_env.baselines.slurm.state import PREEMPT, SHARES, START
+from gpusched_env.baselines.slurm.state import GRACE, PREEMPT, SHARES, START
 from gpusched_env.core.placement.rules import rule_number, shares_by
 from gpusched_env.errors import SchedulerError, unknown_name
-from gpusched_env.simulator import ClusterView, Decision, Preempt, Scheduler, Simulation, Start, Wait
+from gpusched_env.simulator import ClusterView, Decision, Lease, Preempt, Scheduler, Simulation, Start, Wait
 
 CHOICES: Final = {
     "backfill": tuple(BACKFILL),
@@ -27,7 +27,7 @@ POSITIVE: Final = ("max_age_s", "calc_period_s", "damping", "default_limit_s", "
 AT_LEAST_0: Final = (
     "age_weight", "fair_share_weight", "size_weight", "qos_weight", "gpu_weight", "partition_weight",
     "decay_half_life_s", "bf_interval_s", "bf_max_job_user", "bf_max_job_start", "bf_min_prio_reserve",
-    "preempt_exempt_s",
+    "preempt_exempt_s", "grace_s",
 )  # fmt: skip
 MOST_SLOTS: Final = 10_000_000
 AT_LEAST_1: Final = ("queue_depth", "bf_max_job_test")
@@ -81,6 +81,8 @@ class Slurm(Scheduler):
         default 0
     bf_one_resv_per_job : False (default) = a job that names several partitions may have a plan in each of them; True =
         only in the first that gets one
+    grace_s : with preempt=class, time [s] for which a victim runs on before it is preempted (GraceTime), default 0.
+        With preempt=tier, partitions have their own
 
     Notes
     -----
@@ -133,6 +135,7 @@ class Slurm(Scheduler):
     placement: str = "pack"
     partition_weight: float = 0.0
     bf_one_resv_per_job: bool = False
+    grace_s: float = 0.0
 
     relies_on_decisions = True  # a cycle counts as done, whether or not its starts were carried out
 
@@ -191,6 +194,8 @@ class Slurm(Scheduler):
                 yield Start(row, self.placement)
             elif kind == PREEMPT:
                 yield Preempt(row)
+            elif kind == GRACE:
+                yield Lease(row, float(run.memory["grace_end_s"]))
             elif kind == SHARES:
                 run.compute_factors()
             else:

@@ -11,8 +11,9 @@ from gpusched_env.core.handle import Handle, array
 NONE, EASY, CONSERVATIVE = range(3)  # backfill
 # Phases: those of loop_kernels.py, then the parts of a decision point.
 MAIN, VICTIMS, CYCLE, FILL, ENDS = range(2, 7)
-# The next step: not known yet, start a job, preempt one, compute the fair-share factors, wait for the next event.
-UNKNOWN, START, PREEMPT, SHARES, REST = range(5)
+# The next step: not known yet, start a job, preempt one, compute the fair-share factors, wait for the next event, let a
+# job that will be preempted run on for its grace time.
+UNKNOWN, START, PREEMPT, SHARES, REST, GRACE = range(6)
 FRESH, BEGUN, COMPUTED = range(3)  # ages of the priorities: computed, a period has begun since, factors are computed
 
 RULES_DTYPE: Final = np.dtype(
@@ -40,6 +41,7 @@ RULES_DTYPE: Final = np.dtype(
         ("preempts", "<i8"),  # 1 = a job may preempt jobs of a lower class
         ("youngest", "<i8"),  # 1 = the latest starts are preempted first
         ("exempt_s", "<f8"),  # [s] for which a gang runs before it may be preempted
+        ("grace_end_s", "<f8"),  # [s] end of the grace time of the job ``row``
         # state of the loop
         ("phase", "<i8"),
         ("idle", "<i8"),
@@ -85,6 +87,7 @@ class SlurmState(Handle):
     node_in = array(np.int32, "cells")  # a node of each cell
     within = array(np.int8, "sets", "cells")  # 1 = the cell is in the partition of the set
     unused = array(np.int64, "cells")  # [GPU] free now
+    kept = array(np.int8, "cells")  # 1 = free GPUs are kept for a job until grace times are over
     room = array(np.int64, "cells")  # [GPU] that the job may take, scratch
     mine = array(np.int64, "cells")  # cells that the job may use, scratch
     parts = array(np.int64, "cells")  # [GPU] that the job takes, scratch
@@ -105,6 +108,8 @@ class SlurmState(Handle):
     scratch = array(np.int32, "requests")
     keys = array(np.float64, "requests")  # lower keys go first: higher class if it may preempt, higher tier
     ladder = array(np.float64, "requests")  # jobs may preempt those of higher numbers: -class or -tier
+    spared = array(np.int8, "requests")  # 1 = the job is never preempted
+    grace_s = array(np.float64, "requests")  # [s] for which the job runs on before it is preempted
     ranks = array(np.float64, "requests")  # -priority, a whole number
     fixed = array(np.float64, "requests")  # the part of the priority that does not change
     limit_s = array(np.float64, "requests")  # [s] time limit
