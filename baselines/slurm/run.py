@@ -82,6 +82,8 @@ class SlurmRun:
             victims=np.zeros(instance.cluster.gpus * instance.gpu_jobs + 1, np.int32),
             parent=self.tree.parent,
             most=self.tree.most,
+            most_jobs=self.tree.jobs,
+            runs=np.zeros(tenants, np.int64),
             holds=holds,
             rate=rate,
             recent=recent,
@@ -107,7 +109,7 @@ class SlurmRun:
         m["age_weight"], m["share_weight"] = rules.age_weight, rules.fair_share_weight
         m["max_age_s"], m["period_s"] = rules.max_age_s, rules.calc_period_s
         m["decay"] = decay(rules.calc_period_s, rules.decay_half_life_s)
-        m["capped"] = bool((self.tree.most >= 0).any())
+        m["capped"] = bool((self.tree.most >= 0).any() or (self.tree.jobs >= 0).any())
         m["rule"] = rule_number(rules.placement)
         m["depth"], m["backfill"] = rules.queue_depth, BACKFILL[rules.backfill]
         m["interval_s"], m["slot_s"] = rules.bf_interval_s, rules.bf_resolution_s

@@ -88,8 +88,9 @@ class Slurm(Scheduler):
     -----
     Ties of priority: the earliest arrival, then the lowest id. Plans are numbers of GPUs, not particular ones. Where a
     placement rule or GPU types refuse a job for which enough GPUs are free, the job is planned for a later slot. The
-    slots are those of absolute time, so that a plan keeps its slots in later cycles. A tenant's limit ``most`` is that
-    of an association (GrpTRES): jobs over it wait and block no others. Quotas have no counterpart and are ignored.
+    slots are those of absolute time, so that a plan keeps its slots in later cycles. A tenant's limits ``most`` and
+    ``jobs`` are those of an association (GrpTRES, GrpJobs): jobs over them wait and block no others. Quotas have no
+    counterpart and are ignored.
 
     A job that names several partitions is in the queue once for each, with the tier and the priority of each, and
     starts in the first with room. Each of these requests counts as a job in ``queue_depth`` and ``bf_max_job_*``.

@@ -24,7 +24,7 @@ RULES_DTYPE: Final = np.dtype(
         ("max_age_s", "<f8"),  # [s]
         ("period_s", "<f8"),  # [s] between two computations of all priorities
         ("decay", "<f8"),  # factor of the usage in one period
-        ("capped", "<i8"),  # 1 = some tenant has a limit of GPUs
+        ("capped", "<i8"),  # 1 = some tenant has a limit of GPUs or jobs
         ("rule", "<i8"),  # placement rule
         ("divided", "<i8"),  # 1 = there are partitions or reservations
         # passes
@@ -119,7 +119,9 @@ class SlurmState(Handle):
     victims = array(np.int32, "replicas")
     parent = array(np.int32, "tenants")
     most = array(np.int64, "tenants")  # [GPU] -1 = no limit
+    most_jobs = array(np.int64, "tenants")  # -1 = no limit
     holds = array(np.int64, "tenants")  # [GPU] that the jobs of the subtree hold
+    runs = array(np.int64, "tenants")  # jobs of the subtree that hold GPUs
     rate = array(np.int64, "tenants")  # [GPU] that the jobs of a leaf have held since ``time_s``
     recent = array(np.float64, "tenants")  # [GPU s] usage since the last period
     usage = array(np.float64, "tenants")  # [GPU s] decayed usage up to the last period
