@@ -9,7 +9,6 @@ from gpusched_env.baselines.slurm.cells import (
     begin_cells,
     failed_gpus,
     first_room_in_cells,
-    in_grace,
     place_parts,
     share_out,
     sum_cells,
@@ -60,8 +59,6 @@ def begin_cycle(sim: Run, plan: SlurmState) -> None:
         r = sim.replicas[sim.running[i]]
         if r["phase"] == ACTIVE:
             end_s = r["since_s"] + (plan.runs_for_s[r["job"]] - sim.jobs[r["job"]]["service_s"])
-            if m["preempts"] == 1 and in_grace(sim, sim.running[i]):
-                end_s = min(end_s, (w["clock_s"] if r["lease_over"] == 1 else r["lease_s"]) + w["checkpoint_s"])
         else:
             end_s = r["until_s"]
         if end_s < (base + slots) * m["slot_s"]:
@@ -206,6 +203,8 @@ def take_plan(sim: Run, plan: SlurmState, begin: int, end: int, gang: int) -> No
 def leave_queue(plan: SlurmState, request: int, gang: int) -> None:
     """Remove the entry ``at`` from the queue, whose job starts now with this request, and the job's other requests."""
     row = job_of(plan, request)
+    if plan.memory["preempts"] == 1:
+        plan.runs_for_s[row] = plan.limit_s[request]
     if plan.memory["divided"] and plan.request[row + 1] - plan.request[row] > 1:
         remove_others(plan, request)
         plan.runs_as[row] = request

@@ -7,7 +7,7 @@ import math
 from gpusched_env.baselines.loop_kernels import ASLEEP, DECIDES, sleep, wake_at
 from gpusched_env.baselines.slurm.backfill import begin_cycle, fill_next, leave_queue
 from gpusched_env.baselines.slurm.cells import fits_now, keep_cells
-from gpusched_env.baselines.slurm.preemption import choose_victims
+from gpusched_env.baselines.slurm.preemption import choose_victims, grant_grace
 from gpusched_env.baselines.slurm.queue import job_of, sort_queue, update_queue
 from gpusched_env.baselines.slurm.state import (
     BEGUN,
@@ -64,7 +64,7 @@ def next_step(sim: Run, plan: SlurmState) -> int:
                 victim = plan.victims[m["victims"]]
                 m["row"] = plan.row_of[victim]
                 if plan.grace_s[victim] > 0.0:
-                    m["grace_end_s"] = w["clock_s"] + plan.grace_s[victim]
+                    grant_grace(sim, plan, victim)
                     return GRACE
                 return PREEMPT
             line_up(sim, plan)

@@ -113,7 +113,9 @@ class SlurmState(Handle):
     ranks = array(np.float64, "requests")  # -priority, a whole number
     fixed = array(np.float64, "requests")  # the part of the priority that does not change
     limit_s = array(np.float64, "requests")  # [s] time limit
-    runs_for_s = array(np.float64, "jobs")  # [s] time limit by the request ``runs_as``
+    runs_for_s = array(
+        np.float64, "jobs"
+    )  # [s] time limit by the request ``runs_as``, or until the end of its grace time
     tenant = array(np.int32, "jobs")
     planned_s = array(np.float64, "requests")  # [s] start that the last cycle planned; inf = none
     victims = array(np.int32, "replicas")
