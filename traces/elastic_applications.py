@@ -58,8 +58,9 @@ def adaptive_jobs(workload: Workload, speeds: str = "fitted") -> Workload:
     ----------
     speeds : "fitted" = the fitted model gives the time of a step, and the iteration counts of the trainings its worth;
         "robust" = the same, with the robust fits of Sia's GPU types; "measured" = measured step times and gradients
-        give both, as in the simulator of Pollux. There, a model that a job fits while it runs chooses the batch; here, the measurements do. They are of T4 only. In a part of the
-        training in which some of its GPUs would slow a gang down, they idle
+        give both, as in the simulator of Pollux. There, a model that a job fits while it runs chooses the batch; here,
+        the measurements do. They are of T4 only. In a part of the training in which some of its GPUs would slow a gang
+        down, they idle
 
     Notes
     -----
