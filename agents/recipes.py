@@ -124,4 +124,28 @@ RECIPES: Final = {
         limits="It knows run times. Its lead over sjf-bsbf is due to preemption: it could start jobs beside partners, "
         "but does so rarely or never. srsf, which never shares, is better. It learned 64 GPUs in 16 machines only.",
     ),
+    "elastic": Recipe(
+        training=TrainingConfig(
+            scenario="pollux-64-v0",
+            teacher="learned:elastic",
+            teacher_episodes=4,
+            steps=60_000,
+            learning_rate=1e-3,
+            horizon=1.0,
+            epochs=2,
+            queue_window=8,
+            running_window=32,
+            rules=("pack",),
+            sizes=(1, 2, 3, 4, 6, 8, 12, 16),
+            least_run_s=60.0,
+            greedy=True,
+            validations=2,
+            validation_seeds=6,
+        ),
+        environment="gpusched/Elastic-v0",
+        rivals=("max-min", "afs", "afs-p", "optimus"),
+        summary="small mean JCT of elastic jobs: on how many GPUs does each job run, and when does it change",
+        intended_use="Elastic jobs whose speeds and run times are known, such as those of pollux-64-v0.",
+        limits="It knows run times, names eight sizes, and sees 8 waiting and 32 running jobs. It learned 64 GPUs only.",
+    ),
 }
