@@ -146,6 +146,6 @@ RECIPES: Final = {
         rivals=("max-min", "afs", "afs-p", "optimus"),
         summary="small mean JCT of elastic jobs: on how many GPUs does each job run, and when does it change",
         intended_use="Elastic jobs whose speeds and run times are known, such as those of pollux-64-v0.",
-        limits="It knows run times, names eight sizes, and sees 8 waiting and 32 running jobs. It learned 64 GPUs only.",
+        limits="It knows run times, names eight sizes, sees 8 waiting and 32 running jobs, and learned 64 GPUs only.",
     ),
 }
