@@ -144,7 +144,7 @@ RECIPES: Final = {
         rivals=("max-min", "afs", "optimus", "tiresias"),
         summary="small mean JCT of elastic jobs: on how many GPUs does each job run, and when does it change",
         intended_use="Elastic jobs whose speeds and run times are known, such as those of pollux-64-v0.",
-        limits="It knows run times, and is worse than max-min. It names five sizes, resizes a gang at most every 300 s, "
+        limits="It knows run times, and is worse than max-min. It names five sizes, resizes a gang at most every 300 s "
         "and sees 24 running jobs. It learned 64 GPUs only.",
     ),
 }
