@@ -313,6 +313,22 @@ def test_more_gpus_than_the_machines_have_are_refused():
         sampled_starts(snapshot, setting, History(past([100.0])), Options(futures=2))
 
 
+def test_a_running_job_that_fits_nowhere_is_refused():
+    """Without the job, its GPUs would count as free, and job a would start at once."""
+    setting = Plain(Cluster.parse("1x2"), "fifo")
+    snapshot = Snapshot(50.0, (PresentJob("r", 4, 0.0, 0.0, partition="gpu"),), (PresentJob("a", 1, 10.0),))
+    with pytest.raises(GpuschedError, match="running job r holds 4 GPUs, but no machines of partition 'gpu' have as"):
+        sampled_starts(snapshot, setting, History(past([100.0])), Options(futures=2))
+
+
+@pytest.mark.parametrize("policy", ["fifo", "slurm:fair_share_weight=0"])
+def test_shares_for_a_policy_without_fair_shares_are_refused(policy):
+    snapshot = Snapshot(50.0, (), (PresentJob("a", 1, 10.0, user="ana"),))
+    setting = Plain(Cluster.parse("1x2"), policy)
+    with pytest.raises(GpuschedError, match="has no fair shares, so it would not be used: leave out --usage"):
+        sampled_starts(snapshot, setting, History(past([100.0])), Options(2), shares={("", "ana"): 1.0})
+
+
 @pytest.mark.parametrize("wrong", [{"futures": 0}, {"horizon_s": math.inf}, {"cycle_s": -1.0}, {"threads": 0}])
 def test_wrong_options_are_refused(wrong):
     with pytest.raises(GpuschedError, match="forecast:"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -99,7 +99,8 @@ def sampled_starts(
     Raises
     ------
     SchedulerError : a scheduler that reads true run times, which nobody knows of the future
-    GpuschedError : running jobs that hold more GPUs than there are, or shares of nobody who has a job in the snapshot
+    GpuschedError : running jobs that hold more GPUs than there are, shares of nobody who has a job in the snapshot, or
+        shares for a policy without fair shares
     """
     starts = np.full((options.futures, len(snapshot.queued)), math.nan)
     if not snapshot.queued:
@@ -109,7 +110,9 @@ def sampled_starts(
     groups = min(GROUPS, options.futures)
 
     def play(group: int, futures: range) -> None:
-        for problem in setting.problems(source.workload(group)):
+        problems = setting.problems(source.workload(group))
+        _refuse_unplaced(source, problems)
+        for problem in problems:
             if (problem.rows < source.present).any():
                 _Group(source, problem, past).play(futures, starts)
         if tell is not None:
@@ -187,6 +190,18 @@ class _Source:
         )
 
 
+def _refuse_unplaced(source: _Source, problems: Sequence[Playable]) -> None:
+    """Refuse running jobs that no pool holds; without them, their GPUs would count as free."""
+    placed = {int(row) for problem in problems for row in problem.rows if row < source.running}
+    for row, job in enumerate(source.snapshot.running):
+        if row not in placed:
+            where = f"machines of partition {job.partition!r}" if job.partition else "machines"
+            raise GpuschedError(
+                f"snapshot: running job {job.id} holds {job.gpus:,} GPUs, but no {where} have as many: correct the "
+                "cluster or the GPUs of the job, or let squeue print the partitions of these machines only"
+            )
+
+
 class _Past:
     """Usage of tenants in each pool of machines."""
 
@@ -202,6 +217,11 @@ class _Past:
                 "usage: it names no account and user with a job in the snapshot; take both files from one cluster, "
                 "without pseudonyms, and let squeue print accounts and users"
             )
+
+    @property
+    def told(self) -> bool:
+        """Whether the usage is that of ``sshare``."""
+        return bool(self._shares)
 
     @cached_property
     def _pools(self) -> dict[str, Playable]:
@@ -266,6 +286,11 @@ class _Group:
         self.start.drain()
         rules = make_scheduler(self.spec)
         shares_fairly = isinstance(rules, Slurm) and rules.fair_share_weight > 0
+        if past.told and not shares_fairly:
+            raise GpuschedError(
+                f"usage: the policy {self.spec!r} has no fair shares, so it would not be used: leave out --usage, or "
+                "choose slurm with a fair_share_weight above 0"
+            )
         self.past = past.of(rules, problem, running) if shares_fairly else None  # type: ignore[arg-type]
 
     def play(self, futures: range, starts: Array) -> None:
