@@ -19,6 +19,7 @@ from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.simulator import Move, Outcome, Simulation, Start, begin
 from gpusched_env.tenants import PRIORITY
 from gpusched_env.twin.history import DAY_S, Asked, Choices, History, drawn_arrivals
+from gpusched_env.twin.likeness import alike, batches
 from gpusched_env.twin.model import PARTITION, WAIT
 from gpusched_env.twin.placing import gpus_of_running
 from gpusched_env.twin.policies import with_parameters
@@ -156,11 +157,16 @@ class _Source:
         self.gpus = np.array([job.gpus for job in self.jobs])
         self.columns = {name: np.array([getattr(job, field) for job in self.jobs]) for field, name in NAMES.items()}
         self.columns[PRIORITY] = np.array([job.priority for job in self.jobs])
+        self.batch = batches(asked.user, arrival_s, DAY_S)
         past = history.workload.jobs["arrival_s"] + history.origin_s
         # Arrivals are learned from all submissions: of the jobs of the last days, only the short ones have ended.
         told = ~np.isnan([job.arrival_s for job in self.jobs])
         self.seen = np.flatnonzero(told & (arrival_s >= past.min()))
         self.submitted_s = np.concatenate([past, arrival_s[self.seen]])
+
+    def drawn(self, rng: np.random.Generator) -> Array:
+        """float64 [J]: draw the total run time of each present job [s]."""
+        return self.choices.draw(alike(rng, self.batch, self.history.likeness))
 
     def workload(self, group: int) -> Workload:
         """Return the present jobs and the arrivals of this group of futures; run times of present jobs are medians."""
@@ -169,7 +175,7 @@ class _Source:
         if self.options.arrivals:
             rng = np.random.default_rng([self.options.seed, 0, group])
             rows, times = drawn_arrivals(self.submitted_s, self.snapshot.time_s, self.options.horizon_s, rng)
-            drawn_s = self.choices.draw(rng.random(self.present))[self.seen]
+            drawn_s = self.drawn(rng)[self.seen]
             run_s = np.concatenate([past.jobs["duration_s"], drawn_s])[rows]
 
         def column(present: Array, of_past: Array | None) -> Array:
@@ -305,7 +311,7 @@ class _Group:
             work.world["time_limit_s"] = end_s
             run = Simulation(self.problem.instance, arrays=work)
             rng = np.random.default_rng([source.options.seed, 1, future])
-            self.run_s[self.at] = source.choices.draw(rng.random(source.present))[self.here] * self.factor
+            self.run_s[self.at] = source.drawn(rng)[self.here] * self.factor
             run.change_run_times(self.run_s)
             self._play(run, end_s)
             starts[future, self.queued] = work.jobs["first_start_s"][self.queued_at] - source.now_s
