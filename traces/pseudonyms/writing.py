@@ -39,6 +39,7 @@ KEPT: Final = frozenset(
 OWN_NAMES: Final = {
     "id": "job",
     "user": "user",
+    "account": "account",
     "virtual_cluster": "account",
 }  # roles of the columns of a user's own CSV
 # Keys of Kubernetes whose text is a name -> its role. The role of metadata.name depends on the kind.
