@@ -120,7 +120,7 @@ def calibration(
     held: Annotated[int, typer.Option(help="Weeks held back, on which the coverage is measured once.", min=1)] = 3,
     every: Annotated[
         float, typer.Option(help="Hours between forecasts; not a divisor of 24.", min=0.1, max=168.0)
-    ] = 7.0,
+    ] = 5.0,
     draw_limits: Annotated[
         bool, typer.Option("--draw-limits", help="Draw time limits as users give them, for a log without limits.")
     ] = False,
