@@ -344,6 +344,18 @@ def test_a_text_where_a_number_belongs_is_refused(tmp_path: Path, name: str, old
     assert not (tmp_path / "out").exists()
 
 
+def test_dependencies_of_squeue_name_the_same_jobs(tmp_path: Path) -> None:
+    rows = SQUEUE.splitlines()
+    rows = [f"{rows[0]}|DEPENDENCY", f"{rows[1]}|", f"{rows[3]}|".replace("Priority", "Dependency")]
+    for text, told in (("afterok:9+5(unfulfilled)", True), ("xenia's", False)):
+        (tmp_path / "squeue.txt").write_text("\n".join([*rows[:2], rows[2] + text]) + "\n")
+        pseudonymise_squeue(tmp_path / "squeue.txt", tmp_path / "out", Pseudonyms(KEY))
+        assert not SECRETS.findall((tmp_path / "out").read_text())
+        found = read_squeue(tmp_path / "out")
+        assert [job.dependency for job in found.queued] == [f"afterok:{found.running[0].id}+5"] * told
+        assert len(found.held) == (not told)
+
+
 @pytest.mark.parametrize("name", [*FILES, "squeue", *TABLES])
 def test_damaged_files_are_refused_or_hold_no_names_of_lists(tmp_path: Path, name: str) -> None:
     """The command writes a file, or an error that names the file; a refused file is not written."""

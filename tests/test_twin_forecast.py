@@ -132,6 +132,35 @@ def test_starts_follow_the_drawn_run_times():
     assert np.isnan(starts[:, 2]).all()  # c fits on no machine
 
 
+@pytest.mark.parametrize("policy", ["fifo", "slurm", "fifo-easy:estimator=user"])
+def test_held_jobs_start_when_they_may(policy):
+    """r ends 60 s from now. a begins 500 s from now; b waits 1 min from r's end; c for d, which takes 100 s."""
+    r = PresentJob("r", 1, 0.0, 0.0, limit_s=200.0)
+    queued = (
+        PresentJob("a", 1, 10.0, limit_s=200.0, begin_s=540.0),
+        PresentJob("b", 1, 10.0, limit_s=200.0, dependency="afterany:r+1,afterok:ended"),
+        PresentJob("c", 1, 10.0, limit_s=200.0, dependency="after:r,afterok:d"),
+        PresentJob("d", 1, 10.0, limit_s=200.0),
+        PresentJob("e", 1, 10.0, limit_s=200.0, dependency="afternotok:r"),
+    )
+    setting = Plain(Cluster.parse("1x8"), policy)
+    history = History(past([100.0] * 30, limit_s=[200.0] * 30))
+    starts = sampled_starts(
+        Snapshot(40.0, (r,), queued), setting, history, Options(3, horizon_s=7200.0, arrivals=False)
+    )
+    assert starts[:, [0, 1, 3]] == pytest.approx(np.tile([500.0, 120.0, 0.0], (3, 1)), abs=0.01)
+    assert starts[:, 2] == pytest.approx(100.0, abs=0.01)
+    assert np.isinf(starts[:, 4]).all() | np.isnan(starts[:, 4]).all()  # r does not fail, so e never runs
+
+
+def test_jobs_that_wait_for_each_other_are_refused():
+    queued = tuple(PresentJob(a, 1, 10.0, dependency=f"afterok:{b}") for a, b in (("a", "b"), ("b", "a")))
+    with pytest.raises(GpuschedError, match="depend on each other in a circle"):
+        sampled_starts(
+            Snapshot(40.0, (), queued), Plain(Cluster.parse("1x8"), "fifo"), History(past([9.0])), Options(2)
+        )
+
+
 def test_futures_do_not_depend_on_threads_and_differ_between_seeds():
     rng = np.random.default_rng(1)
     workload = past(rng.integers(10, 5000, 400).astype(float), arrival_s=np.sort(rng.random(400)) * 9 * DAY_S)

@@ -16,6 +16,7 @@ from gpusched_env.baselines.registry import make_scheduler
 from gpusched_env.baselines.slurm.past_usage import PastUsage
 from gpusched_env.baselines.slurm.scheduler import Slurm
 from gpusched_env.errors import GpuschedError, SchedulerError
+from gpusched_env.holds import BEGIN, DEPENDENCY
 from gpusched_env.simulator import Move, Outcome, Simulation, Start, begin
 from gpusched_env.tenants import PRIORITY
 from gpusched_env.twin.history import DAY_S, Asked, Choices, History, drawn_arrivals
@@ -146,7 +147,10 @@ class _Source:
         arrival_s = np.array([_arrival(job, snapshot.time_s) for job in self.jobs])
         self.first_s = math.floor(arrival_s.min() / DAY_S) * DAY_S  # whole days keep the slots of backfill
         self.now_s = snapshot.time_s - self.first_s
-        self.arrival_s = arrival_s - self.first_s
+        self.dependency = _dependencies(self.jobs)
+        self.arrival_s = _after_others(arrival_s, self.dependency) - self.first_s
+        begin_s = np.array([job.begin_s for job in self.jobs]) - self.first_s
+        self.held_s = np.maximum(np.nan_to_num(begin_s - self.arrival_s, nan=0.0), 0.0)
         start_s = np.array([snapshot.time_s if job.waits else job.start_s for job in self.jobs])
         limit_s = np.array([job.limit_s for job in self.jobs])
         asked = Asked(np.array([job.user for job in self.jobs]), limit_s, snapshot.time_s - start_s)
@@ -191,9 +195,20 @@ class _Source:
             duration_s=np.concatenate([self.medians, run_s]),
             estimate_s=column(self.limit_s, past.jobs["estimate_s"]),
             ids=np.concatenate([np.arange(self.present), ARRIVES + np.arange(len(rows))]),
-            attributes={name: column(own, past.attributes.get(name)) for name, own in self.columns.items()},
+            attributes={name: column(own, past.attributes.get(name)) for name, own in self.columns.items()}
+            | self._holds(len(rows)),
             name="snapshot",
         )
+
+    def _holds(self, arrivals: int) -> dict[str, Array]:
+        """Return the attributes that hold present jobs; later arrivals are not held."""
+        texts = [",".join(f"{kind}:{row}{delay}" for kind, row, delay in items) for items in self.dependency]
+        found = {}
+        if any(texts):
+            found[DEPENDENCY] = np.array([*texts, *[""] * arrivals])
+        if self.held_s.any():
+            found[BEGIN] = np.concatenate([self.held_s, np.zeros(arrivals)])
+        return found
 
 
 def _refuse_unplaced(source: _Source, problems: Sequence[Playable]) -> None:
@@ -206,6 +221,43 @@ def _refuse_unplaced(source: _Source, problems: Sequence[Playable]) -> None:
                 f"snapshot: running job {job.id} holds {job.gpus:,} GPUs, but no {where} have as many: correct the "
                 "cluster or the GPUs of the job, or let squeue print the partitions of these machines only"
             )
+
+
+def _dependencies(jobs: Sequence[PresentJob]) -> list[list[tuple[str, int, str]]]:
+    """Return kind, row of the other job, and delay of each dependency of each job, without jobs that have ended."""
+    row_of = {job.id: row for row, job in enumerate(jobs)}
+    found = []
+    for job in jobs:
+        items = []
+        for item in filter(None, job.dependency.split(",")):
+            kind, *others = item.split(":")
+            for other in others:
+                name, plus, delay = other.partition("+")
+                if name in row_of:
+                    items.append((kind, row_of[name], plus + delay))
+        found.append(items)
+    return found
+
+
+def _after_others(arrival_s: Array, dependency: list[list[tuple[str, int, str]]]) -> Array:
+    """float64 [J]: arrivals [s], where a job arrives after those on which it depends, as workloads want it.
+
+    A snapshot may not tell arrivals, and a held job waits anyway.
+
+    Raises
+    ------
+    GpuschedError : jobs that depend on each other in a circle
+    """
+    late = arrival_s.copy()
+    for _ in range(len(late) + 1):
+        moved = False
+        for row, items in enumerate(dependency):
+            for _, other, _ in items:
+                if (late[other], other) >= (late[row], row):
+                    late[row], moved = late[other] + 1e-3, True
+        if not moved:
+            return late
+    raise GpuschedError("snapshot: jobs depend on each other in a circle: remove one of these dependencies")
 
 
 class _Past:
