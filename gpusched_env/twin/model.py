@@ -175,6 +175,7 @@ class Twin:
     score : agreement on the rest of the log
     remainders : what the twin does not explain
     notes : choices and warnings of the fit, in sentences
+    reading : options of ``read_trace`` with which the log was read
     version : layout of the file
     """
 
@@ -191,6 +192,7 @@ class Twin:
     score: Score = Score()
     remainders: tuple[Remainder, ...] = ()
     notes: tuple[str, ...] = ()
+    reading: dict[str, Any] = field(default_factory=dict)
     version: int = VERSION
 
     def __post_init__(self) -> None:
