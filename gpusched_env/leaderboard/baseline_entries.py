@@ -129,7 +129,7 @@ def write_baselines(
     again: bool = False,
     tell: Callable[[str], None] = print,
 ) -> int:
-    """Write ``folder/TRACK-SCHEDULER.json.zst`` for each track and scheduler; an agent's file is TRACK-learned-NAME.
+    """Write ``folder/TRACK-SCHEDULER.entry.xz`` for each track and scheduler; an agent's file is TRACK-learned-NAME.
 
     Parameters
     ----------

@@ -15,15 +15,16 @@ from typing import Final
 
 from gpusched_env.cluster import NodeGroup
 from gpusched_env.errors import EntryError, GpuschedError, MissingLogError, unknown_name
+from gpusched_env.event_log import EventLog
 from gpusched_env.files import file_digest
 from gpusched_env.instance import Instance
-from gpusched_env.metrics import Window
+from gpusched_env.metrics import TENANT_COLUMNS, Window, summarise, tenant_summary
 from gpusched_env.scenarios import Scenario, Seeds, WorkloadSpec, get_scenario, list_scenarios
 from gpusched_env.traces import ReadReport, read_trace
 from gpusched_env.traces.downloads.public_files import find
 from gpusched_env.workload import Workload
 
-# Metrics in tables of entries.
+# Metrics in tables of entries, if the entries of the track have them.
 METRICS: Final = (
     "mean_jct_s",
     "median_jct_s",
@@ -35,6 +36,7 @@ METRICS: Final = (
     "utilisation",
     "communication_share",
     "preemptions_per_job",
+    *(column.name for column in TENANT_COLUMNS),
 )
 # Metrics by which a track can score entries, because they have bounds or are shares -> description
 SCORED: Final = {"mean_jct_s": "mean JCT", "makespan_s": "makespan", "deadlines_met": "share of deadlines met"}
@@ -181,6 +183,11 @@ class TrackProblem:
         report = ReadReport(self.track.windows.format, self.track.windows.file)  # required argument, not used
         return scenario.instance(seed, scenario.workload.cut(_read_once(scenario.workload.source), report)[0])
 
+    def metrics(self, instance: Instance, log: EventLog) -> dict[str, float]:
+        """Return the metrics of a run that an entry claims; NaN = undefined."""
+        found = summarise(instance, log, window=self.tracked_window)
+        return found if self.scenario.tenants is None else found | tenant_summary(instance, log)
+
     def fingerprint(self) -> str:
         """Return the SHA-256 over all data on which results depend: scenario fingerprint, seeds, windows and rules."""
         windows = self.track.windows
@@ -244,6 +251,12 @@ TRACKS: Final = (
         "Four of five jobs have a deadline. Schedulers choose sizes, and may refuse jobs. Deadlines matter most.",
         "slo-v0",
         metric="deadlines_met",
+    ),
+    Track(
+        "tenants-v0",
+        "Tenants",
+        "Three queues lend GPUs to each other, and each sends its jobs in bursts. Order, quotas and preemption matter.",
+        "cohort-256-v0",
     ),
     Track(
         "philly-log-v0",
