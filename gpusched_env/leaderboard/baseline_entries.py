@@ -33,6 +33,7 @@ LEFT_OUT: Final[dict[tuple[str, str], str]] = {
         ("heterogeneous-v1", WHOLE_NODE, "hadare hadare-single hadare-sticky"),
         ("network-v1", LARGE, "themis"),
         ("heterogeneous-v1", LARGE, "themis"),
+        ("tenants-v0", LARGE, "las las-2d tiresias-g themis-lite dally"),
     )
     for name in names.split()
 }
