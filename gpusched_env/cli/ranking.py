@@ -234,12 +234,12 @@ def _metrics_table(runs: Sequence[Scored], fifo: Sequence[Scored], track: Track)
     """Return the score and every metric of the leaderboard, with intervals."""
     from gpusched_env.cli.console import plain_table
     from gpusched_env.leaderboard import score
-    from gpusched_env.leaderboard.tracks import METRICS
+    from gpusched_env.leaderboard.tracks import scored_first
     from gpusched_env.metrics import bootstrap_mean
 
     table = plain_table("metric", "mean", "low", "high")
     rows = {"score": score(runs, fifo, track.metric)}
-    rows |= {name: bootstrap_mean([run.metrics[name] or 0.0 for run in runs]) for name in (track.metric, *METRICS)}
+    rows |= {name: bootstrap_mean([run.metrics[name] or 0.0 for run in runs]) for name in scored_first(track.metric, runs)}
     for name, interval in rows.items():
         table.add_row(name, *(f"{number:,.4g}" for number in (interval.mean, interval.low, interval.high)))
     return table
