@@ -239,7 +239,9 @@ def _metrics_table(runs: Sequence[Scored], fifo: Sequence[Scored], track: Track)
 
     table = plain_table("metric", "mean", "low", "high")
     rows = {"score": score(runs, fifo, track.metric)}
-    rows |= {name: bootstrap_mean([run.metrics[name] or 0.0 for run in runs]) for name in scored_first(track.metric, runs)}
+    rows |= {
+        name: bootstrap_mean([run.metrics[name] or 0.0 for run in runs]) for name in scored_first(track.metric, runs)
+    }
     for name, interval in rows.items():
         table.add_row(name, *(f"{number:,.4g}" for number in (interval.mean, interval.low, interval.high)))
     return table
