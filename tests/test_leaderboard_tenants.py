@@ -32,7 +32,7 @@ def test_false_claims_about_tenants_are_refused(entry: Entry) -> None:
     for name in NAMES:
         with pytest.raises(MismatchError, match=rf"metrics\.{name}: the entry says 0.123"):
             verify(changed(entry, claimed | {name: 0.123}), track=TRACK)
-    with pytest.raises(EntryError, match="metrics: the names must be .*tenant_jain"):
+    with pytest.raises(EntryError, match=r"metrics: the names must be .*tenant_jain"):
         verify(changed(entry, {name: value for name, value in claimed.items() if name != "tenant_jain"}), track=TRACK)
 
 

@@ -94,8 +94,8 @@ class Track:
     name : name with a version
     title : title in tables
     parts : description of the problem, and of what the outcome depends on, in one or two sentences
-    scenario : name of a registered scenario, with values of its parameters if need be; or a scenario with a log, in which :meth:`problem` replaces the path of
-        the log
+    scenario : name of a registered scenario, with values of its parameters if need be; or a scenario with a log, in
+        which :meth:`problem` replaces the path of the log
     clairvoyant : whether schedulers that read true run times may take part; their entries are marked
     reports : number of seeds of the track, which are the first report seeds of the scenario; at least 10
     windows : windows of a log; None = the jobs are drawn by seed
