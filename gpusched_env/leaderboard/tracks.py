@@ -19,7 +19,7 @@ from gpusched_env.errors import EntryError, GpuschedError, MissingLogError, unkn
 from gpusched_env.event_log import EventLog
 from gpusched_env.files import file_digest
 from gpusched_env.instance import Instance
-from gpusched_env.leaderboard.entry import Run
+from gpusched_env.leaderboard.scoring import Scored
 from gpusched_env.metrics import TENANT_COLUMNS, Window, summarise, tenant_summary
 from gpusched_env.scenarios import Scenario, Seeds, WorkloadSpec, get_scenario, list_scenarios
 from gpusched_env.traces import ReadReport, read_trace
@@ -278,7 +278,7 @@ TRACKS: Final = (
 _BY_NAME: Final = {track.name: track for track in TRACKS}
 
 
-def scored_first(metric: str, runs: Sequence[Run]) -> list[str]:
+def scored_first(metric: str, runs: Sequence[Scored]) -> list[str]:
     """Return the names of METRICS that the runs of an entry have, with the scored metric first."""
     return [metric, *(name for name in METRICS if name != metric and name in runs[0].metrics)]
 
