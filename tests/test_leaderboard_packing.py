@@ -108,9 +108,12 @@ def test_damaged_and_large_files_are_refused(entry):
         "not compressed by xz": b"x" * 100,
         "not an entry: ": lzma.compress(b"x"),
         "more than 48,000,000 bytes": lzma.compress(bytes(MAX_TEXT_BYTES + 1)),
-        "it must have 9 columns": repacked(Packed(found.entry, found.columns[:-1])),
+        "length >= 9": repacked(Packed(found.entry, found.columns[:-1])),
+        "length <= 9": repacked(Packed(found.entry, found.columns * 2)),
+        "length <= 1000": repacked(Packed(found.entry, [Column([0] * 1001, b"")] * 9)),
         "a length for each run": repacked(Packed(found.entry, [short] * 9)),
-        "kinds has 1 bytes for 1 values": repacked(Packed(found.entry, [long] * 9)),
+        "`int` >= 0": repacked(Packed(found.entry, [long] * 9)),
+        "decisions outside its columns": repacked(Packed(entry, found.columns)),
         "larger than an entry may be": repacked(Packed(found.entry, [many] * 9)),
         "points has 0 values for": repacked(
             Packed(found.entry, [found.columns[0], Column([0, 0, 0], b""), *found.columns[2:]])
@@ -119,6 +122,27 @@ def test_damaged_and_large_files_are_refused(entry):
     for message, data in bad.items():
         with pytest.raises(EntryError, match=message):
             parse_packed(data)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("jobs", -1, "jobs: a value is below 0"),
+        ("gpus", -(2**63), "gpus: a value is below 0"),
+        ("until_s", np.nan, "until_s: a value is below 0, or NaN"),
+        ("until_s", -np.inf, "until_s: a value is below 0, or NaN"),
+        ("kinds", ord("S") + 256, r"kinds has [\d,]+ bytes"),  # its lowest byte is a letter
+    ],
+)
+def test_values_that_no_column_has_are_refused(entry, name, value, message):
+    found = msgspec.msgpack.decode(lzma.decompress(pack_entry(entry)), type=Packed)
+    at = packing.COLUMNS.index(name)
+    values = np.concatenate(packing._divided(name, found.columns[at]))
+    values[0] = value
+    planes = values.view(np.uint8).reshape(-1, 8).T.tobytes()
+    columns = [*found.columns[:at], Column(found.columns[at].lengths, planes), *found.columns[at + 1 :]]
+    with pytest.raises(EntryError, match=message):
+        parse_packed(repacked(Packed(found.entry, columns)))
 
 
 def test_a_column_that_no_decision_has_is_not_packed(entry):

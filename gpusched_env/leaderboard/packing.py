@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import lzma
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from gpusched_env.errors import EntryError
 from gpusched_env.leaderboard.columns import LISTS, check_lengths
 from gpusched_env.leaderboard.entry import Decisions, Entry
+from gpusched_env.leaderboard.entry_sizes import MOST_RUNS
 
 COLUMNS: Final = ("kinds", *LISTS)
 NO_DECISIONS: Final = Decisions("", [], [], [], [], [], [], [], [])
@@ -38,7 +39,7 @@ class Column(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     planes : uint8 [width, sum of lengths]
     """
 
-    lengths: list[int]
+    lengths: Annotated[list[Annotated[int, msgspec.Meta(ge=0)]], msgspec.Meta(max_length=MOST_RUNS)]
     planes: bytes
 
 
@@ -46,7 +47,7 @@ class Packed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
     """What is compressed: the entry without its decisions, and the columns of COLUMNS, in this order."""
 
     entry: Entry
-    columns: list[Column]
+    columns: Annotated[list[Column], msgspec.Meta(min_length=len(COLUMNS), max_length=len(COLUMNS))]
 
 
 def pack_entry(entry: Entry) -> bytes:
@@ -78,9 +79,11 @@ def unpack_entry(packed: bytes, most: int) -> Entry:
         found = msgspec.msgpack.decode(_decompressed(packed, most), type=Packed)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise EntryError(f"not an entry: {error}") from error
-    runs, columns = found.entry.runs, dict(zip(COLUMNS, found.columns, strict=False))
-    if len(found.columns) != len(COLUMNS) or any(len(column.lengths) != len(runs) for column in found.columns):
-        raise EntryError(f"not an entry: it must have {len(COLUMNS)} columns, and in each a length for each run")
+    runs, columns = found.entry.runs, dict(zip(COLUMNS, found.columns, strict=True))
+    if any(len(column.lengths) != len(runs) for column in found.columns):
+        raise EntryError("not an entry: each column must have a length for each run")
+    if any(run.decisions != NO_DECISIONS for run in runs):
+        raise EntryError("not an entry: decisions outside its columns")
     if 2 * sum(sum(column.lengths) for column in found.columns) > most:
         raise EntryError("larger than an entry may be")
     values = {name: _divided(name, column) for name, column in columns.items()}
@@ -125,11 +128,13 @@ def _divided(name: str, column: Column) -> list[np.ndarray]:
     """Return the encoded values of each run: float64 for ``until_s``, otherwise int64."""
     count = sum(column.lengths)
     width = len(column.planes) // count if count else 0
-    if min(column.lengths, default=0) < 0 or width * count != len(column.planes) or width > 8:
+    if width * count != len(column.planes) or width > (1 if name == "kinds" else 8):
         raise EntryError(f"{name} has {len(column.planes):,} bytes for {count:,} values")
     bytes_of = np.zeros((count, 8), np.uint8)
     bytes_of[:, :width] = np.frombuffer(column.planes, np.uint8).reshape(width, count).T
     values = bytes_of.view("<f8" if name == "until_s" else "<i8")[:, 0]
+    if not (values > -np.inf if name == "until_s" else values >= 0).all():
+        raise EntryError(f"{name}: a value is below 0, or NaN")
     return np.split(values, np.cumsum(column.lengths)[:-1])
 
 
