@@ -277,8 +277,9 @@ TABLES: Final = {  # file -> source, text
     "assoc.txt": (
         "sacctmgr",
         (
-            "Cluster|Account|User|ParentName|Partition|Share|GrpTRES|Comment\nfairq|root||||||\nfairq|astro||root||3|"
-            "cpu=9,gres/gpu=8,license/zebrasoft=5|zebra\nfairq|astro|xenia||g|5|gres/gpu=2|\nfairq|chemy||astro||1||\n"
+            "Cluster|Account|User|ParentName|Partition|Share|GrpTRES|GrpJobs|MaxJobs|Comment\nfairq|root||||||||\n"
+            "fairq|astro||root||3|cpu=9,gres/gpu=8,license/zebrasoft=5|7|4|zebra\n"
+            "fairq|astro|xenia||g|5|gres/gpu=2|6||\nfairq|chemy||astro||1||||\n"
         ),
     ),
     "events.txt": (
@@ -315,15 +316,25 @@ def test_tables_of_sshare_and_sacctmgr_say_the_same_without_names(tmp_path: Path
         (account("astro"), user("xenia")): 1000.0,
         (account("astro"), user("bobby")): 500.0,
     }
-    tree = {one.name: (one.parent, one.weight, one.most) for one in read_associations(public["assoc.txt"]).tree}
+    tree = {
+        one.name: (one.parent, one.weight, one.most, one.jobs) for one in read_associations(public["assoc.txt"]).tree
+    }
     assert tree == {
-        account("astro"): ("", 3.0, 8),
-        account("chemy"): (account("astro"), 1.0, None),
-        f"{account('astro')}/{user('xenia')}": (account("astro"), 5.0, 2),
+        account("astro"): ("", 3.0, 8, 7),
+        account("chemy"): (account("astro"), 1.0, None, None),
+        f"{account('astro')}/{user('xenia')}": (account("astro"), 5.0, 2, 4),
     }
     before, after = (read_outages(path) for path in (tmp_path / "events.txt", public["events.txt"]))
     assert after == tuple(one._replace(node=names.name("node", one.node)) for one in before)
     assert len(after) == 2
+
+
+@pytest.mark.parametrize("column", ["TIME", "TIME_LIMIT", "SUBMIT_TIME", "START_TIME", "NODES", "PRIORITY"])
+def test_a_name_where_squeue_has_a_number_is_refused(tmp_path: Path, column: str) -> None:
+    cells = {"JOBID": "9", "STATE": "PENDING", "TIME": "0:00", "NODES": "1", column: "xenia"}
+    (tmp_path / "squeue.txt").write_text(f"{'|'.join(cells)}\n{'|'.join(cells.values())}\n")
+    with pytest.raises(TraceError, match=f"line 2, field '{column}'.*could be a name"):
+        pseudonymise_squeue(tmp_path / "squeue.txt", tmp_path / "out.txt", Pseudonyms(KEY))
 
 
 @pytest.mark.parametrize(

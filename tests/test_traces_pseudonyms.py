@@ -287,3 +287,67 @@ def test_dependencies_of_a_csv_name_the_same_jobs_and_no_ids(tmp_path: Path, ids
     assert "zebra" not in written
     assert before.attributes["dependency"].tolist() == ["", "afterok:0,after:0+2"]
     check(before, after, {"original_id"})
+
+
+def test_texts_in_odd_places_of_sacct_are_no_names(tmp_path: Path) -> None:
+    """A step with a name, licences, and a state with the name of who cancelled the job."""
+    (tmp_path / "log").write_text(
+        "JobID|User|Account|Start|End|Submit|State|AllocTRES|ReqTRES|Flags|ReqMem\n"
+        "90017_xenia@x.org|xenia|root|@|@|@|cancelled by xenia|gres/gpu=4,license/xenia=1|gres/xenia=2,cpu=1|Xenia|4X\n"
+        "90018.batch|xenia|root|@|@|@|COMPLETED|cpu=1||| \n".replace("@", "2025-03-03T09:00:00")
+    )
+    pseudonymise("slurm", tmp_path / "log", tmp_path / "out", Pseudonyms(KEY))
+    text = (tmp_path / "out").read_text()
+    assert "xenia" not in text.lower()
+    row = text.splitlines()[1].split("|")
+    assert row[2] == "root"  # the name of Slurm's own account
+    assert row[6:] == ["cancelled", "gres/gpu=4", "cpu=1"]
+    assert ".batch|" in text
+
+
+@pytest.mark.parametrize("column", ["Start", "End", "Submit", "Elapsed", "Restarts"])
+def test_a_name_where_sacct_has_a_number_is_refused(tmp_path: Path, column: str) -> None:
+    cells = {
+        **dict(JobID="7", State="COMPLETED", AllocTRES="gres/gpu=1", Elapsed="UNLIMITED", Restarts="0"),
+        **dict.fromkeys(("Start", "End", "Submit"), "2025-03-03T09:00:00"),
+        column: "xenia",
+    }
+    (tmp_path / "log").write_text(f"{'|'.join(cells)}\n{'|'.join(cells.values())}\n")
+    with pytest.raises(TraceError, match=f"line 2, field '{column.lower()}'.*could be a name"):
+        pseudonymise("slurm", tmp_path / "log", tmp_path / "out", Pseudonyms(KEY))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "kept"),
+    [
+        ("model", "/home/xenia/train.py", "model-"),
+        ("model", "xenia@x.org", "model-"),
+        ("model", "resnet50 (v2)", "resnet50 (v2)"),
+        ("status", "FAILED: xenia", ""),
+        ("status", "killed by xenia", "killed"),
+        ("status", "xenia@x.org", ""),
+        ("batch_size", "32", "32"),
+        ("batch_size", "xenia", None),
+        ("gpus", "xenia", None),
+        ("end", "xenia", None),
+    ],
+)
+def test_texts_of_a_csv_are_no_names(tmp_path: Path, column: str, value: str, kept: str | None) -> None:
+    cells = {"submit": "5", "gpus": "2", "start": "6", "end": "None", column: value}
+    (tmp_path / "log").write_text(f"{','.join(cells)}\n{','.join(cells.values())}\n")
+    if kept is None:
+        with pytest.raises(TraceError, match=f"line 2, field '{column}'.*could be a name"):
+            pseudonymise("csv", tmp_path / "log", tmp_path / "out", Pseudonyms(KEY))
+        return
+    pseudonymise("csv", tmp_path / "log", tmp_path / "out", Pseudonyms(KEY))
+    header, row = (line.split(",") for line in (tmp_path / "out").read_text().splitlines())
+    found = row[header.index(column)]
+    assert found.startswith(kept) if kept == "model-" else found == kept
+    assert "xenia" not in found
+
+
+def test_resources_of_containers_have_no_texts(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text('{"kind": "Pod", "spec": {"containers": [{"resources": {"owner": "xenia"}}]}}\n')
+    pseudonymise("kubernetes", tmp_path / "log", tmp_path / "out", Pseudonyms(KEY))
+    assert "xenia" not in (tmp_path / "out").read_text()

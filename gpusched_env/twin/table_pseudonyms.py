@@ -17,7 +17,18 @@ from gpusched_env.twin import associations, outages, usage
 from gpusched_env.twin.tables import table_rows
 
 NAMES: Final = {"account": "account", "parentname": "account", "user": "user", "cluster": "cluster"}  # column -> role
-NUMBERS: Final = ("share", "rawshares", "normshares", "rawusage", "normusage", "effectvusage", "fairshare", "levelfs")
+NUMBERS: Final = (
+    "share",
+    "rawshares",
+    "normshares",
+    "rawusage",
+    "normusage",
+    "effectvusage",
+    "fairshare",
+    "levelfs",
+    "grpjobs",
+    "maxjobs",
+)
 TIMES: Final = ("timestart", "timeend")
 # Other columns that are kept; partitions keep their names, as in a log
 KEPT: Final = (*NAMES, *NUMBERS, *TIMES, "partition", "grptres", "nodename", "state")
@@ -34,8 +45,6 @@ KINDS: Final = {  # what a source is called -> columns of which it needs all of 
 
 def pseudonymise_table(kind: str, path: Path, out: Path, names: Pseudonyms) -> str:
     """Write a table of ``sshare`` or ``sacctmgr`` to ``out`` with pseudonyms; return what was left out, in words.
-
-    The account root keeps its name, which is Slurm's own.
 
     Parameters
     ----------
@@ -70,7 +79,7 @@ def _lines(kind: str, path: Path, names: Pseudonyms, lost: dict[str, None]) -> I
 
 def _value(place: Place, names: Pseudonyms, stamps: Stamps, name: str, text: str) -> str:
     if name in NAMES:
-        return text if NAMES[name] == "account" and text == associations.TOP else names.name(NAMES[name], text)
+        return names.name(NAMES[name], text)
     if name == "nodename":
         return ",".join(names.name("node", one) for one in names_in(place, "NodeName", text))
     if name == "grptres":

@@ -12,7 +12,12 @@ from gpusched_env.errors import TraceError
 SHORTEST: Final = 16  # [byte] least length of a key; a shorter one can be found by trying
 LETTERS: Final = 12  # hexadecimal digits of a pseudonym: two of a million names are equal once in 500 times
 NUMBERS: Final = 10**15  # numeric pseudonyms are below twice this number
-_NUMBER: Final = re.compile(r"\d+", re.ASCII)
+TOP: Final = "root"  # Slurm's own account, which keeps its name
+# Task, part and step of a job; another text behind a number could be a name
+_NUMBER: Final = re.compile(
+    r"(\d+)((?:_(?:\d+|\*|\[[\d,:%-]*\]?(?:\.\.\.)?))?(?:\+\d+)?(?:\.(?:\d+|batch|extern|interactive))?(?:\+\d+)?)",
+    re.ASCII,
+)
 
 
 class Pseudonyms:
@@ -47,9 +52,9 @@ class Pseudonyms:
         return cls(key)
 
     def name(self, role: str, text: str) -> str:
-        """Return the pseudonym of a name in a role, such as ``user-3f09...``; an empty name stays empty."""
-        if not text:
-            return ""
+        """Return the pseudonym of a name in a role, such as ``user-3f09...``; empty names and the account root stay."""
+        if not text or (role == "account" and text == TOP):
+            return text
         found = self._known.get((role, text))
         if found is None:
             found = f"{role}-{self._digest(role, text)[:LETTERS]}"
@@ -60,12 +65,13 @@ class Pseudonyms:
     def number(self, role: str, text: str) -> str:
         """Return the text with another number for each number in it, so that ids such as ``7_[4-9%2]`` can be read.
 
-        Numbers behind ``_``, ``+`` or ``.``, and those in brackets, count tasks, parts and steps, and stay.
+        Numbers behind ``_``, ``+`` or ``.``, and those in brackets, count tasks, parts and steps, and stay. A text of
+        another form gets a pseudonym as a name.
         """
-        found = _NUMBER.match(text)
+        found = _NUMBER.fullmatch(text)
         if found is None:
             return self.name(role, text)
-        return str(NUMBERS + int(self._digest(role, found[0])[:16], 16) % NUMBERS) + text[found.end() :]
+        return str(NUMBERS + int(self._digest(role, found[1])[:16], 16) % NUMBERS) + found[2]
 
     def _digest(self, role: str, text: str) -> str:
         message = f"{role}\0{text}".encode("utf-8", "surrogatepass")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from gpusched_env.traces.parsing.fields import Place
+from gpusched_env.traces.parsing.slurm_fields import UNLIMITED, UNTOLD
 from gpusched_env.traces.pseudonyms.names import Pseudonyms
 from gpusched_env.traces.slurm_files.facts import DEFAULT
 from gpusched_env.traces.slurm_files.gres import NO_GRES
@@ -57,6 +58,7 @@ LISTS: Final = {
 WORDS: Final = frozenset({"ALL", "NONE", "(NULL)", "N/A", "", DEFAULT})  # values that name nothing
 FILES: Final = ("file", "multiplefiles")
 COLUMNS: Final = ("partition", "avail", "timelimit", "nodes", "state", "statecompact", "statelong")  # of sinfo, kept
+_PLAIN: Final = re.compile(r"[0-9TZ:. +-]*", re.ASCII)  # numbers, times and lengths of time
 _GPU: Final = re.compile(r"(?:gres[:/])?gpu(?:[:=(]|$)", re.I)
 _RESOURCE: Final = re.compile(
     r"\s*(?:cpu|mem|node|billing|energy|pages|vmem|gpu|gres/(?:gpu|mps|shard)(?::[^=]*)?)\s*(?:=|$)", re.I
@@ -164,6 +166,18 @@ def gpu_entries(text: str) -> str:
     if text.lower() in NO_GRES:
         return text
     return ",".join(entry for entry in re.split(r",(?![^()]*\))", text) if _GPU.match(entry.strip())) or "(null)"
+
+
+def plain(place: Place, field: str, text: str) -> str:
+    """Return a number, a time, a length of time, or Slurm's word for an unknown one.
+
+    Raises
+    ------
+    TraceError : another text
+    """
+    if not (_PLAIN.fullmatch(text) or text in UNTOLD or text.upper() in UNLIMITED):
+        place.refuse(field, text, "a text of another form, which could be a name; correct or remove the row")
+    return text
 
 
 def known_resources(text: str) -> str:

@@ -17,25 +17,24 @@ from gpusched_env.traces.formats.slurm import sacct_columns
 from gpusched_env.traces.kubernetes.nodes import PRODUCT
 from gpusched_env.traces.kubernetes.objects import REPAIR, quantity, table, text
 from gpusched_env.traces.kubernetes.pods import GROUPS, QUEUE
+from gpusched_env.traces.parsing.clocks import is_told
 from gpusched_env.traces.parsing.dependencies import read_dependency, rename_jobs
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.json_records import json_objects
 from gpusched_env.traces.parsing.roles import assign_roles
 from gpusched_env.traces.parsing.streams import bar_header, bar_rows, csv_header, csv_rows
 from gpusched_env.traces.pseudonyms.names import Pseudonyms
-from gpusched_env.traces.pseudonyms.slurm_files import Rewriter
+from gpusched_env.traces.pseudonyms.slurm_files import Rewriter, known_resources, plain
 from gpusched_env.traces.slurm_files.hostlists import names_in
 from gpusched_env.traces.slurm_files.kinds import kind_of
 
 NAMES: Final = {"user": "user", "account": "account", "cluster": "cluster", "reservation": "reservation"}
 IDS: Final = ("jobid", "jobidraw")
-KEPT: Final = frozenset(
-    {
-        *("partition", "qos", "submit", "eligible", "start", "end", "elapsed", "elapsedraw", "suspended", "timelimit"),
-        *("timelimitraw", "reqtres", "alloctres", "nnodes", "ncpus", "reqmem", "planned", "priority", "flags"),
-        *("restarts", "exitcode"),
-    }
+RESOURCES: Final = ("reqtres", "alloctres")
+PLAIN_COLUMNS: Final = (
+    *("submit", "eligible", "start", "end", "elapsed", "elapsedraw", "timelimit", "timelimitraw", "restarts"),
 )
+KEPT: Final = frozenset({"partition", "qos", "state", "nodelist", *NAMES, *IDS, *RESOURCES, *PLAIN_COLUMNS})
 OWN_NAMES: Final = {
     "id": "job",
     "user": "user",
@@ -82,7 +81,12 @@ PLAIN: Final = re.compile(  # resources of Kubernetes and of makers of accelerat
 _WORD: Final = re.compile(r"[A-Z][A-Za-z0-9]*")  # other texts may be names
 _TIME: Final = re.compile(r"[0-9TZ:.+-]*", re.ASCII)
 _LABEL: Final = re.compile(r"[\w.-]*", re.ASCII)  # the value of a label, and the name of a flavor
-CANCELLED: Final = re.compile(r"(CANCELLED).*", re.I)
+OWN_NUMBERS: Final = frozenset(  # roles whose values are numbers or times
+    {"arrival", "gpus", "duration", "start", "end", "estimate", "earliest_start", "batch_size"}
+)
+_OWN_NUMBER: Final = re.compile(r"[0-9TZeE:.,/ +-]*|inf|nan", re.ASCII)
+_STATUS: Final = re.compile(r"\w*(?!\S)|")  # the first word, such as CANCELLED of "CANCELLED by 1001"
+_PATH: Final = re.compile(r"[/\\@]")  # in paths and addresses
 
 
 def pseudonymise(name: str, path: Path, out: Path, names: Pseudonyms, mapping: Mapping[str, str] | None = None) -> str:
@@ -134,11 +138,7 @@ def _told(what: str, lost: list[str]) -> str:
 def _slurm(path: Path, names: Pseudonyms) -> tuple[Iterator[str], Callable[[], str]]:
     header = bar_header(path)
     sacct_columns(path, header)
-    used = [
-        i
-        for i, name in enumerate(header)
-        if name in KEPT or name in NAMES or name in IDS or name in ("state", "nodelist")
-    ]
+    used = [i for i, name in enumerate(header) if name in KEPT]
     lost = [name for name in header if name and header.index(name) not in used]
 
     def lines() -> Iterator[str]:
@@ -152,9 +152,13 @@ def _slurm(path: Path, names: Pseudonyms) -> tuple[Iterator[str], Callable[[], s
                 elif column in IDS:
                     text = names.number("job", text)
                 elif column == "state":
-                    text = CANCELLED.sub(r"\1", text)  # by the number of a user
+                    text = text.partition(" ")[0]  # CANCELLED is followed by the number of a user
                 elif column == "nodelist" and text not in ("None assigned", "Unknown"):
                     text = ",".join(names.name("node", one) for one in names_in(place, "NodeList", text))
+                elif column in RESOURCES:
+                    text = known_resources(text)
+                elif column in PLAIN_COLUMNS:
+                    text = plain(place, column, text)
                 told.append(text)
             yield "|".join(told) + "\n"
 
@@ -175,6 +179,10 @@ def _own_csv(path: Path, names: Pseudonyms, mapping: Mapping[str, str]) -> tuple
                 text = read_dependency(place, found["dependency"].column, row["dependency"])
                 # Without ids, it names the numbers of rows.
                 row["dependency"] = rename_jobs(text, partial(_own_value, names, "id")) if "id" in row else text
+            for role, text in row.items():
+                if role in OWN_NUMBERS and is_told(text) and not _OWN_NUMBER.fullmatch(text):
+                    remedy = "a text of another form, which could be a name; correct or remove the row"
+                    place.refuse(found[role].column, text, remedy)
             yield _csv_line([_own_value(names, role, text) for role, text in row.items()])
 
     return lines(), lambda: _told("columns", lost)
@@ -182,7 +190,9 @@ def _own_csv(path: Path, names: Pseudonyms, mapping: Mapping[str, str]) -> tuple
 
 def _own_value(names: Pseudonyms, role: str, text: str) -> str:
     if role == "status":
-        return CANCELLED.sub(r"\1", text)
+        return _STATUS.match(text)[0]  # type: ignore[index]  # the empty text matches
+    if role == "model" and _PATH.search(text):
+        return names.name("model", text)
     return names.name(OWN_NAMES[role], text) if role in OWN_NAMES else text
 
 
@@ -250,7 +260,7 @@ def _copied(place: Place, value: Any, names: Pseudonyms, role: str, inside: str)
             copied[key] = _resource(names, text(place, value, key))
         elif inside in FLAVORED and key == "name":
             copied[key] = _matching(place, value, key, _LABEL)
-        elif inside in FLAVORED and isinstance(one, str):
+        elif inside == "flavors" and isinstance(one, str):
             copied[_resource(names, key)] = _matching(place, value, key, _LABEL)
     return copied
 
