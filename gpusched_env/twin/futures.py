@@ -249,9 +249,10 @@ def _after_others(arrival_s: Array, dependency: list[list[tuple[str, int, str]]]
     GpuschedError : jobs that depend on each other in a circle
     """
     late = arrival_s.copy()
-    for _ in range(len(late) + 1):
+    depending = [(row, items) for row, items in enumerate(dependency) if items]
+    for _ in range(len(depending) + 1):
         moved = False
-        for row, items in enumerate(dependency):
+        for row, items in depending:
             for _, other, _ in items:
                 if (late[other], other) >= (late[row], row):
                     late[row], moved = late[other] + 1e-3, True
