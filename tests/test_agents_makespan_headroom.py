@@ -23,9 +23,7 @@ from gpusched_env.workload import Profiles, Workload
 
 def typed_instance() -> Instance:
     """Two jobs of two GPUs that take 12 s on two GPUs of type A, or 24 s on two of type B; one of each type fits."""
-    row = dict(
-        name="m", batch=1, gradient_bytes=0.0, memory_bytes=0.0, skew=0.0, overlap=np.inf, compute_s=(1.0, 2.0)
-    )
+    row = dict(name="m", batch=1, gradient_bytes=0.0, memory_bytes=0.0, skew=0.0, overlap=np.inf, compute_s=(1.0, 2.0))
     workload = Workload.from_columns(
         [0, 0], [2, 2], [12, 12], profiles=Profiles.from_rows([row], ("A", "B")), profile=[0, 0]
     )

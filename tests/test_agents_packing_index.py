@@ -1,4 +1,4 @@
-"""The packing index: its knapsack, which jobs run on worked numbers, and its files."""
+"""The packing index: which jobs run on worked numbers, its knapsack, and its files."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from helpers import finish, mixed_profiles, plain_python_digests, play, preempti
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpusched_env.agents.packing_index import DEFAULTS, NAMES, Packing, PackingIndex, pack_best, save_weights
-from gpusched_env.agents.packing_index_search import log_jct, weights_of
+from gpusched_env.agents.packing_index.scheduler import DEFAULTS, NAMES, PackingIndex, save_weights
+from gpusched_env.agents.packing_index.search import log_jct, weights_of
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.cluster import Cluster
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import START
 from gpusched_env.instance import Instance, Semantics
+from gpusched_env.metrics import validate
 from gpusched_env.simulator import simulate
 from gpusched_env.workload import Workload
 
@@ -26,6 +27,10 @@ from gpusched_env.workload import Workload
 def index(**weights: float) -> PackingIndex:
     values = dict(zip(NAMES, DEFAULTS, strict=True)) | weights
     return PackingIndex.playing(tuple(values[name] for name in NAMES))
+
+
+class Decided(PackingIndex):
+    """Without the compiled loop, which subclasses do not inherit."""
 
 
 def digests() -> list[str]:
@@ -38,23 +43,29 @@ def test_compiled_and_plain_python_give_the_same_logs() -> None:
     assert plain_python_digests("test_agents_packing_index") == digests()
 
 
-@given(st.lists(st.tuples(st.integers(1, 6), st.integers(1, 50)), min_size=1, max_size=7), st.integers(1, 12))
-@settings(max_examples=60, deadline=None)
-def test_the_knapsack_finds_the_best_of_all_sets(jobs: list[tuple[int, int]], gpus: int) -> None:
-    gangs, values = (np.array(column) for column in zip(*jobs, strict=True))
-    count = len(jobs)
-    packing = Packing(
-        gangs=gangs,
-        values=values.astype(float),
-        best=np.zeros(gpus + 1),
-        takes=np.ones((count, gpus + 1), np.int8),
-        chosen=np.ones(count, np.int8),
+@given(st.integers(0, 2**31))
+@settings(max_examples=20, deadline=None)
+def test_the_compiled_loop_makes_the_decisions_of_decide(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    weights = weights_of(rng.normal(size=len(NAMES)))
+    instance = random_instance(
+        seed, checkpoint_s=float(rng.integers(2)) * 10.0, restore_s=float(rng.integers(2)) * 20.0
     )
-    pack_best(packing, count, gpus)
-    chosen = packing.chosen == 1
-    sets = (np.array(one, bool) for one in itertools.product([False, True], repeat=count))
-    assert values[chosen].sum() == max(values[one].sum() for one in sets if gangs[one].sum() <= gpus)
-    assert gangs[chosen].sum() <= gpus
+    fast, slow = (simulate(instance, policy.playing(weights)) for policy in (PackingIndex, Decided))
+    assert fast.digest() == slow.digest()
+    validate(instance, fast)
+
+
+@given(st.lists(st.tuples(st.integers(1, 8), st.integers(1, 50)), min_size=1, max_size=8))
+@settings(max_examples=60, deadline=None)
+def test_the_jobs_that_start_first_are_the_best_of_all_sets(jobs: list[tuple[int, int]]) -> None:
+    """All jobs arrive at time 0 on eight GPUs, and the value of a job is 1 / run time."""
+    gangs, seconds = (np.array(column) for column in zip(*jobs, strict=True))
+    log = play(unit_instance(np.zeros(len(jobs)), gangs, seconds, "1x8"), index())
+    first = log.events[(log.events["kind"] == START) & (log.events["time_s"] == 0.0)]["job"]
+    sets = (np.array(one, bool) for one in itertools.product([False, True], repeat=len(jobs)))
+    best = max((1.0 / seconds[one]).sum() for one in sets if gangs[one].sum() <= 8)
+    assert (1.0 / seconds[first]).sum() == pytest.approx(best)
 
 
 def test_two_jobs_are_worth_more_than_one_shorter_job() -> None:
@@ -88,7 +99,7 @@ def test_gang_sizes_change_values(weight: dict[str, float], first: int) -> None:
 
 
 def test_a_gang_that_fits_into_a_machine_waits_for_one() -> None:
-    """Three GPUs of each machine are busy until 50 s. A gang of two waits; one of five takes any GPUs, as soon as it can."""
+    """Three GPUs of each machine are busy until 50 s. A gang of two waits for one of them."""
     columns = [0, 0, 1], [3, 3, 2], [50, 60, 10]
     workload = Workload.from_columns(*columns, profiles=mixed_profiles(), profile=[2, 2, 0])
     log = play(Instance(Cluster.parse("2x4"), workload, None, Semantics()), index(time=0.0))

@@ -1,6 +1,6 @@
 """The search for the weights of a packing index, on training seeds (extra ``tuning``).
 
-python -m gpusched_env.agents.packing_index_search --seed 0 --output packing-0.npz
+python -m gpusched_env.agents.packing_index.search --seed 0 --output packing-0.npz
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env import __version__
-from gpusched_env.agents.packing_index import DEFAULTS, NAMES, PackingIndex, save_weights
+from gpusched_env.agents.packing_index.scheduler import DEFAULTS, NAMES, PackingIndex, save_weights
 from gpusched_env.agents.rule_search import Settings, search, training_problems
 from gpusched_env.instance import Instance
 from gpusched_env.portable import arrays
@@ -45,11 +45,11 @@ def main() -> None:
     """Search, and save the weights."""
     parser = argparse.ArgumentParser(description="Search the weights of a packing index.")
     parser.add_argument("--seed", type=int, default=0, help="seed of the search (default 0)")
-    parser.add_argument("--generations", type=int, default=20, help="number of generations (default 20)")
-    parser.add_argument("--problems", type=int, default=64, help="number of training seeds (default 64)")
+    parser.add_argument("--generations", type=int, default=24, help="number of generations (default 24)")
+    parser.add_argument("--problems", type=int, default=96, help="number of training seeds (default 96)")
     parser.add_argument("--output", type=Path, default=Path("packing_index.npz"), help="file to write")
     options = parser.parse_args()
-    settings = Settings(options.seed, options.generations, population=12, batch=16, sigma=0.7)
+    settings = Settings(options.seed, options.generations, population=14, batch=32, sigma=0.7)
     problems = training_problems(SCENARIO, options.problems)
     best, spent = search(np.zeros(len(NAMES)), log_jct, problems, settings)
     about: dict[str, Any] = {"version": __version__, "scenario": SCENARIO, "problems": len(problems)}
