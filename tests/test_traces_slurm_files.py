@@ -315,7 +315,7 @@ def test_lists_of_names_are_those_that_were_folded(numbers: list[int], width: in
         ("NodeName=c[1-9]\n", "no GPUs"),
         ("a table\n1 2 3\n", "not a file of Slurm"),
         ("# nothing\n", "not a file of Slurm"),
-        ("NodeName=a[1-900000] Gres=gpu:2\n", "1,800,000 GPUs, more than 1,000,000"),
+        ("NodeName=a[1-600] Gres=gpu:2000\n", "1,200,000 GPUs, more than 1,000,000"),
     ],
 )
 def test_malformed_configurations_are_refused(tmp_path: Path, text: str, message: str) -> None:

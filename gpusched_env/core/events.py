@@ -621,6 +621,47 @@ def stuck(sim: Run) -> bool:
     return True
 
 
+@helper
+def process(sim: Run, phase: int, replica: int) -> int:
+    """Change the state as the event that is due demands; return GO_ON, DONE or LOG_FULL."""
+    w = sim.world
+    if phase == WAKES:
+        w["deciding"] = 1
+        w["timer_s"] = np.inf
+        if w["round_s"] > 0.0:
+            w["next_tick"] = next_round(sim) + 1
+        return GO_ON
+    if phase == LEASE_ENDS:
+        sim.replicas[replica]["lease_s"] = np.inf
+        sim.replicas[replica]["lease_over"] = 1
+        set_due(sim, replica)
+        w["leases_over"] += 1
+        write_event(sim, LEASE_END, sim.replicas[replica]["job"], replica, 0.0)
+    elif phase == ARRIVES:
+        arrive(sim)
+    elif phase == ENTERS:
+        if w["events"] + 2 > sim.events.shape[0]:
+            return LOG_FULL
+        let_in(sim)
+    elif phase == CHANGES:
+        change_links(sim)
+    elif phase == CLOSES:
+        if w["events"] + 2 > sim.events.shape[0]:
+            return LOG_FULL
+        row = close_nodes(sim)
+        if row >= 0:
+            stop(sim, row)
+    elif phase == ACTIVE:
+        complete(sim, replica)
+    else:
+        release(sim, replica)
+    if w["round_s"] == 0.0:
+        w["deciding"] = 1
+    if w["finished"] == w["jobs"]:
+        return DONE
+    return GO_ON
+
+
 @kernel
 def happen(sim: Run) -> int:
     """Process the next event, or one step that must precede it; return GO_ON, or what stops :func:`advance`.
@@ -684,41 +725,7 @@ def happen(sim: Run) -> int:
         elapse(sim, w["time_limit_s"])
         return TIME_LIMIT
     elapse(sim, at)
-    if phase == WAKES:
-        w["deciding"] = 1
-        w["timer_s"] = np.inf
-        if w["round_s"] > 0.0:
-            w["next_tick"] = next_round(sim) + 1
-        return GO_ON
-    if phase == LEASE_ENDS:
-        sim.replicas[replica]["lease_s"] = np.inf
-        sim.replicas[replica]["lease_over"] = 1
-        set_due(sim, replica)
-        w["leases_over"] += 1
-        write_event(sim, LEASE_END, sim.replicas[replica]["job"], replica, 0.0)
-    elif phase == ARRIVES:
-        arrive(sim)
-    elif phase == ENTERS:
-        if w["events"] + 2 > sim.events.shape[0]:
-            return LOG_FULL
-        let_in(sim)
-    elif phase == CHANGES:
-        change_links(sim)
-    elif phase == CLOSES:
-        if w["events"] + 2 > sim.events.shape[0]:
-            return LOG_FULL
-        row = close_nodes(sim)
-        if row >= 0:
-            stop(sim, row)
-    elif phase == ACTIVE:
-        complete(sim, replica)
-    else:
-        release(sim, replica)
-    if w["round_s"] == 0.0:
-        w["deciding"] = 1
-    if w["finished"] == w["jobs"]:
-        return DONE
-    return GO_ON
+    return process(sim, phase, replica)
 
 
 @kernel

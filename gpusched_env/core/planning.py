@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusched_env.core.handle import Handle, array, kernel
+from gpusched_env.core.handle import Handle, array, helper, kernel
 from gpusched_env.core.placement.placing import goes_anywhere_now, reserve
 from gpusched_env.core.placement.shared import find_shared
 from gpusched_env.core.placement.taking import FREE, unable_somewhere, unreserve
@@ -108,6 +108,122 @@ SKIPPED, KEPT, NEWCOMER, BLOCKED, NOT_NOW = range(5)
 
 
 @kernel
+def select_within_budget(sim: Run, walk: Walk, count: int) -> bool:
+    """Select jobs, in order, while their numbers of GPUs fit into the cluster; blocked jobs are left out.
+
+    Returns whether the rules of all newcomers accept any free GPUs, so that no placement must be searched.
+    """
+    budget = sim.world["gpus"]
+    located = True
+    for i in range(count):
+        if walk.verdicts[i] == BLOCKED:
+            continue
+        job = sim.jobs[walk.order[i]]
+        walk.verdicts[i] = SKIPPED
+        size = held(sim, walk.order[i])
+        if size <= budget:
+            budget -= size
+            if job["status"] == WAITING:
+                walk.verdicts[i] = NEWCOMER
+                located = located and goes_anywhere_now(sim, job["job_class"], walk.rules[i])
+            else:
+                walk.verdicts[i] = KEPT
+    return located
+
+
+@kernel
+def block_alike(sim: Run, walk: Walk, count: int, first: int) -> None:
+    """Block the job at a position, and the later jobs that must not overtake it: blocking all now saves passes."""
+    gang = sim.jobs[walk.order[first]]["gpus"]
+    kind = sim.jobs[walk.order[first]]["job_class"]
+    everywhere = not unable_somewhere(sim, kind)
+    for i in range(first, count):
+        job = sim.jobs[walk.order[i]]
+        alike = job["gpus"] == gang and walk.rules[i] == walk.rules[first]
+        if job["status"] == WAITING and alike and (everywhere or job["job_class"] == kind):
+            walk.verdicts[i] = BLOCKED
+
+
+@helper
+def frees_in_plan(sim: Run, walk: Walk, at: int, now: bool) -> bool:
+    """Return whether a running job frees its GPUs in the plan: at once (``now``), or at the end of its checkpoint."""
+    if now:
+        return walk.verdicts[at] == SKIPPED and frees_at_once(sim, walk.order[at])
+    job = sim.jobs[walk.order[at]]
+    return job["status"] != WAITING and (
+        walk.verdicts[at] == SKIPPED or sim.replicas[job["replica"]]["phase"] == CHECKPOINTING
+    )
+
+
+@kernel
+def lend_all(sim: Run, walk: Walk, count: int, now: bool) -> int:
+    """Mark the GPUs of all jobs that free them as free; return the number of free GPUs."""
+    supply = sim.world["free_gpus"]
+    for i in range(count):
+        if frees_in_plan(sim, walk, i, now):
+            supply += lend(sim, sim.jobs[walk.order[i]]["replica"], FREE)
+    return supply
+
+
+@kernel
+def take_back(sim: Run, walk: Walk, count: int, now: bool) -> None:
+    """Undo :func:`lend_all`."""
+    for i in range(count):
+        if frees_in_plan(sim, walk, i, now):
+            number = sim.jobs[walk.order[i]]["replica"]
+            lend(sim, number, number)
+
+
+@kernel
+def all_find_places(sim: Run, walk: Walk, count: int) -> bool:
+    """Return whether all newcomers find a placement once the others have freed their GPUs; block one that does not."""
+    supply = lend_all(sim, walk, count, False)
+    placed = 0
+    without = -1
+    for i in range(count):
+        if walk.verdicts[i] == NEWCOMER:
+            job = sim.jobs[walk.order[i]]
+            end = reserve(sim, placed, job["job_class"], job["gpus"], walk.rules[i], supply)
+            if end == placed:
+                without = i
+                break
+            supply -= end - placed
+            placed = end
+    unreserve(sim, 0, placed)
+    take_back(sim, walk, count, False)
+    if without < 0:
+        return True
+    block_alike(sim, walk, count, without)
+    return False
+
+
+@kernel
+def choose_starts(sim: Run, walk: Walk, count: int) -> int:
+    """Find the newcomers that can start now, and mark the others NOT_NOW; return the number of those that can."""
+    supply = lend_all(sim, walk, count, True)
+    placed = 0
+    starting = 0
+    held_up = False
+    for i in range(count):
+        if walk.verdicts[i] == NEWCOMER:
+            job = sim.jobs[walk.order[i]]
+            end = placed
+            if not held_up:
+                end = reserve(sim, placed, job["job_class"], job["gpus"], walk.rules[i], supply)
+            if end > placed:
+                supply -= end - placed
+                placed = end
+                starting += 1
+            else:
+                walk.verdicts[i] = NOT_NOW
+                # The GPUs of this job are still in a checkpoint; a later job that started now might take some of them.
+                held_up = held_up or not goes_anywhere_now(sim, job["job_class"], walk.rules[i])
+    unreserve(sim, 0, placed)
+    take_back(sim, walk, count, True)
+    return starting
+
+
+@kernel
 def plan_preemptive(sim: Run, walk: Walk, count: int) -> int:
     """Decide which jobs should hold GPUs if running jobs may be preempted; return the number of jobs to start now.
 
@@ -128,95 +244,12 @@ def plan_preemptive(sim: Run, walk: Walk, count: int) -> int:
     - SKIPPED: the job is not selected; preempt it if it runs.
     - BLOCKED: the job finds no placement.
     """
-    w = sim.world
     for i in range(count):
         walk.verdicts[i] = SKIPPED
-    random = w["random"]
-    again = True
-    while again:
-        again = False
-        # 1. Select jobs by their numbers of GPUs.
-        budget = w["gpus"]
-        placed = 0
-        located = True
-        for i in range(count):
-            if walk.verdicts[i] == BLOCKED:
-                continue
-            job = sim.jobs[walk.order[i]]
-            walk.verdicts[i] = SKIPPED
-            size = held(sim, walk.order[i])
-            if size <= budget:
-                budget -= size
-                if job["status"] == WAITING:
-                    walk.verdicts[i] = NEWCOMER
-                    located = located and goes_anywhere_now(sim, job["job_class"], walk.rules[i])
-                else:
-                    walk.verdicts[i] = KEPT
-        if located:
+    random = sim.world["random"]
+    while not select_within_budget(sim, walk, count):
+        if all_find_places(sim, walk, count):
             break
-        # 2. Check that each selected job finds a placement. This is unnecessary if all rules accept any free GPUs.
-        supply = w["free_gpus"]
-        for i in range(count):
-            job = sim.jobs[walk.order[i]]
-            if job["status"] != WAITING and (
-                walk.verdicts[i] == SKIPPED or sim.replicas[job["replica"]]["phase"] == CHECKPOINTING
-            ):
-                supply += lend(sim, job["replica"], FREE)
-        for i in range(count):
-            if walk.verdicts[i] == NEWCOMER:
-                gang = sim.jobs[walk.order[i]]["gpus"]
-                kind = sim.jobs[walk.order[i]]["job_class"]
-                rule = walk.rules[i]
-                end = reserve(sim, placed, kind, gang, rule, supply)
-                if end == placed:
-                    # A later job of the same kind must not overtake this one. Blocking all of them here saves passes.
-                    everywhere = not unable_somewhere(sim, kind)
-                    for j in range(i, count):
-                        job = sim.jobs[walk.order[j]]
-                        alike = job["gpus"] == gang and walk.rules[j] == walk.rules[i]
-                        if job["status"] == WAITING and alike and (everywhere or job["job_class"] == kind):
-                            walk.verdicts[j] = BLOCKED
-                    again = True
-                    break
-                supply -= end - placed
-                placed = end
-        unreserve(sim, 0, placed)
-        for i in range(count):
-            job = sim.jobs[walk.order[i]]
-            if job["status"] != WAITING and (
-                walk.verdicts[i] == SKIPPED or sim.replicas[job["replica"]]["phase"] == CHECKPOINTING
-            ):
-                number = job["replica"]
-                lend(sim, number, number)
-    # 3. Find the jobs that can start now. Victims free their GPUs at once only if a checkpoint takes no time.
-    supply = w["free_gpus"]
-    for i in range(count):
-        if walk.verdicts[i] == SKIPPED and frees_at_once(sim, walk.order[i]):
-            number = sim.jobs[walk.order[i]]["replica"]
-            supply += lend(sim, number, FREE)
-    placed = 0
-    starting = 0
-    held_up = False
-    for i in range(count):
-        if walk.verdicts[i] == NEWCOMER:
-            gang = sim.jobs[walk.order[i]]["gpus"]
-            kind = sim.jobs[walk.order[i]]["job_class"]
-            end = placed
-            if not held_up:
-                rule = walk.rules[i]
-                end = reserve(sim, placed, kind, gang, rule, supply)
-            if end > placed:
-                supply -= end - placed
-                placed = end
-                starting += 1
-            else:
-                walk.verdicts[i] = NOT_NOW
-                # The GPUs of this job are still in a checkpoint; a later job that started now might take some of them.
-                held_up = held_up or not goes_anywhere_now(sim, kind, walk.rules[i])
-    unreserve(sim, 0, placed)
-    for i in range(count):
-        if walk.verdicts[i] == SKIPPED and frees_at_once(sim, walk.order[i]):
-            number = sim.jobs[walk.order[i]]["replica"]
-            lend(sim, number, number)
-    w["random"] = random
+    starting = choose_starts(sim, walk, count)
+    sim.world["random"] = random
     return starting
