@@ -122,7 +122,7 @@ RULES: Final = {
         intended_use="Clusters of up to some hundred GPUs whose jobs may be preempted, with known run times and large "
         "gangs: bsbf-sim-240-v1.",
         limits="It knows run times. It never shares GPUs, although its environment could. It learned 64 GPUs in 16 "
-        "machines only; on philly-64-v1, srsf:placement=consolidate is better.",
+        "machines only; on philly-64-v1, srtf:placement=consolidate is better.",
     ),
     "ring-all-reduce-orders": Rule(
         environment="gpusched/RingAllReduce-v0",
