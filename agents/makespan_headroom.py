@@ -54,8 +54,8 @@ def makespan_bound_of_types(instance: Instance) -> float:
     gang_seconds = (instance.workload.jobs["gpus"][:, None] * seconds).ravel()
     limits = block_array(
         [
-            [of_job @ diags_array(seconds.ravel()), csr_array(-np.ones((jobs, 1)))],
-            [used @ diags_array(gang_seconds), csr_array(-gpus[:, None])],
+            [of_job.multiply(seconds.ravel()), csr_array(-np.ones((jobs, 1)))],
+            [used.multiply(gang_seconds), csr_array(-gpus[:, None])],
         ]
     )
     found = linprog(

@@ -91,6 +91,12 @@ def test_a_job_near_its_end_is_kept_if_preemption_costs_time() -> None:
     assert preemptions(play(unit_instance([0, 97], [4, 4], [100, 1]), index(near=0.8))) == 1  # here it costs nothing
 
 
+def test_running_jobs_are_never_worth_less_than_waiting_ones() -> None:
+    """Otherwise jobs take turns without progress: this run would not end."""
+    instance = random_instance(0, checkpoint_s=10.0, restore_s=20.0)
+    assert play(instance, index(hold=-2.0, near=-1.0)).digest() == play(instance, index()).digest()
+
+
 @pytest.mark.parametrize(("weight", "first"), [({"gang": 1.0}, 0), ({"gang": -1.0}, 1), ({"square": 1.0}, 0)])
 def test_gang_sizes_change_values(weight: dict[str, float], first: int) -> None:
     """Three GPUs for 8 s or two GPUs for 8 s; only one of the gangs fits."""

@@ -64,7 +64,8 @@ def list_values(sim: Run, plan: PackingState) -> int:
         size = log(float(sim.jobs[row]["gpus"]))
         value = plan.weights[1] * size + plan.weights[2] * size * size - plan.weights[0] * log(left_s)
         if runs:
-            value += plan.weights[3] + plan.weights[4] * log(1.0 + NEAR * cost_s / left_s)
+            # At least 0: if running jobs were worth less, jobs could take turns without progress for ever.
+            value += max(plan.weights[3] + plan.weights[4] * log(1.0 + NEAR * cost_s / left_s), 0.0)
         plan.order[i] = row
         plan.values[row] = np.rint(value * DECIMALS) / DECIMALS
         plan.keys[row] = size - plan.values[row]

@@ -31,7 +31,7 @@ class PackingIndex(Scheduler):
 
     The logarithm of the value of a job of g GPUs with r seconds left is, with c the cost of a preemption [s]::
 
-        - time ln(r) + gang ln(g) + square ln(g)^2, if it runs + hold + near ln(1 + 10 c / r)
+        - time ln(r) + gang ln(g) + square ln(g)^2, if it runs + max(hold + near ln(1 + 10 c / r), 0)
 
     A gang of several GPUs that fits into a machine waits for one; all others take any GPUs.
 
