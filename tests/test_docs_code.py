@@ -85,6 +85,7 @@ def test_code_of_a_page_runs(page: Path, tmp_path: Path) -> None:
         "PYTHONPATH": os.pathsep.join([".", str(ROOT)]),
         "MPLBACKEND": "Agg",
         "COLUMNS": "120",
+        "LOKY_MAX_CPU_COUNT": "1",  # the other cores run other tests; starting processes takes longer than these runs
     }
     run = subprocess.run(
         [sys.executable, str(tmp_path / "play.py")],

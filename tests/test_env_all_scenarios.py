@@ -14,7 +14,7 @@ from gpusched_env.envs.registration import ENVIRONMENTS
 from gpusched_env.scenarios import list_scenarios
 
 SEEDS = (200_000, 200_001, 200_002, 200_003)
-STEPS = 80  # of each environment
+STEPS = 50  # of each environment
 # Scenarios with an environment id use its rules and windows; all others use small windows.
 OWN_ID = {arguments["scenario"]: name for name, arguments in ENVIRONMENTS.items() if "scenario" in arguments}
 SMALL: dict[str, Any] = dict(id="gpusched/Cluster-v0", queue_window=6, running_window=3)
