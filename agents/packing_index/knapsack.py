@@ -21,6 +21,7 @@ MEMORY_DTYPE: Final = np.dtype(
     [
         ("listed", "<i8"),  # entries of ``order``
         ("at", "<i8"),  # next entry of ``order``
+        ("least_bonus", "<f8"),  # of the logarithm of the value of a running job
         # of the compiled loop
         ("phase", "<i8"),
         ("idle", "<i8"),
@@ -64,8 +65,8 @@ def list_values(sim: Run, plan: PackingState) -> int:
         size = log(float(sim.jobs[row]["gpus"]))
         value = plan.weights[1] * size + plan.weights[2] * size * size - plan.weights[0] * log(left_s)
         if runs:
-            # At least 0: if running jobs were worth less, jobs could take turns without progress for ever.
-            value += max(plan.weights[3] + plan.weights[4] * log(1.0 + NEAR * cost_s / left_s), 0.0)
+            bonus = plan.weights[3] + plan.weights[4] * log(1.0 + NEAR * cost_s / left_s)
+            value += max(bonus, plan.memory["least_bonus"])
         plan.order[i] = row
         plan.values[row] = np.rint(value * DECIMALS) / DECIMALS
         plan.keys[row] = size - plan.values[row]

@@ -54,6 +54,8 @@ class PackingIndex(Scheduler):
     path: str = ""
     clairvoyant: bool = field(init=False, default=True)
     weights: tuple[float, ...] = field(init=False, repr=False)
+    # If running jobs were worth less than waiting ones, jobs could take turns without progress for ever.
+    _least_bonus: float = field(init=False, repr=False, default=0.0)
     _plan: PackingState | None = field(init=False, repr=False, default=None)
     _table: Takes | None = field(init=False, repr=False, default=None)
 
@@ -63,11 +65,14 @@ class PackingIndex(Scheduler):
         self.weights = tuple(read_checkpoint(file, FORMAT, "a packing index")[1]["weights"].tolist())
 
     @classmethod
-    def playing(cls, weights: tuple[float, ...]) -> PackingIndex:
-        """Return a scheduler that plays weights, in the order of NAMES, that are in no file."""
+    def playing(cls, weights: tuple[float, ...], least_bonus: float = 0.0) -> PackingIndex:
+        """Return a scheduler that plays weights, in the order of NAMES, that are in no file.
+
+        ``least_bonus`` replaces the 0 of the maximum in the value of a running job.
+        """
         policy = cls.__new__(cls)
         policy.agent, policy.path, policy.clairvoyant, policy.weights = "", "", True, weights
-        policy._plan = policy._table = None
+        policy._least_bonus, policy._plan, policy._table = least_bonus, None, None
         return policy
 
     @property
@@ -105,10 +110,12 @@ class PackingIndex(Scheduler):
         sizes = np.arange(cluster.gpus + 1)
         narrow = (sizes > 1) & (sizes <= cluster.nodes["gpus"].max())
         rules = np.where(narrow, rule_number("consolidate"), rule_number("pack")).astype(np.int32)
+        memory = np.zeros((), MEMORY_DTYPE)
+        memory["least_bonus"] = self._least_bonus
         order, scratch, listed_rules, verdicts = (np.zeros(jobs, np.int32) for _ in range(4))
         values, keys, ranks = (np.zeros(jobs) for _ in range(3))
         return PackingState(
-            memory=np.zeros((), MEMORY_DTYPE),
+            memory=memory,
             weights=np.array(self.weights),
             rule_of_size=rules,
             order=order,

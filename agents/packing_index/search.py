@@ -6,6 +6,7 @@ python -m gpusched_env.agents.packing_index.search --seed 0 --output packing-0.n
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -35,7 +36,8 @@ def log_jct(vector: np.ndarray, instances: Sequence[Instance]) -> float:
     found = []
     for instance in instances:
         simulation = Simulation(instance)
-        simulation.run(PackingIndex.playing(weights_of(vector)))
+        # Without a least bonus, so that the score changes where a weight falls below 0.
+        simulation.run(PackingIndex.playing(weights_of(vector), least_bonus=-math.inf))
         jobs = simulation.arrays.jobs
         found.append(log(arrays.mean(jobs["finish_s"] - jobs["arrival_s"])))
     return arrays.mean(found)
