@@ -124,4 +124,27 @@ RECIPES: Final = {
         limits="It knows run times. Its lead over sjf-bsbf is due to preemption: it could start jobs beside partners, "
         "but does so rarely or never. srsf, which never shares, is better. It learned 64 GPUs in 16 machines only.",
     ),
+    "elastic": Recipe(
+        training=TrainingConfig(
+            scenario="pollux-64-v0",
+            teacher="max-min",
+            teacher_episodes=4,
+            steps=200_000,
+            learning_rate=1e-3,
+            horizon=1.0,
+            epochs=2,
+            queue_window=8,
+            running_window=24,
+            rules=("pack",),
+            sizes=(1, 2, 4, 8, 16),
+            validations=3,
+            validation_seeds=10,
+        ),
+        environment="gpusched/Elastic-v0",
+        rivals=("max-min", "afs", "optimus", "tiresias"),
+        summary="small mean JCT of elastic jobs: on how many GPUs does each job run, and when does it change",
+        intended_use="Elastic jobs whose speeds and run times are known, such as those of pollux-64-v0.",
+        limits="It knows run times, and is worse than max-min. It names five sizes, resizes a gang at most every 300 s "
+        "and sees 24 running jobs. It learned 64 GPUs only.",
+    ),
 }

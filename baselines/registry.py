@@ -248,7 +248,6 @@ BASELINES: Final[dict[str, Baseline]] = {
             "gpu_weight": 2_000.0,
         },
         "Slurm with weights of age, fair share, size, QOS and GPUs",
-        variant_of="slurm",
         needs_tenants=True,
     ),
     "max-min": Baseline(
@@ -319,14 +318,12 @@ BASELINES: Final[dict[str, Baseline]] = {
         f"{_HERE}.kueue.scheduler:Kueue",
         {"reclaim": "any", "within": "lower"},
         "Kueue: lent quota is taken back by preemption",
-        variant_of="kueue",
         needs_tenants=True,
     ),
     "kueue-fair": Baseline(
         f"{_HERE}.kueue.scheduler:Kueue",
         {"fair": True, "reclaim": "any", "within": "lower"},
         "Kueue with fair sharing: the queue that borrows least comes first",
-        variant_of="kueue",
         needs_tenants=True,
     ),
     "drf": Baseline(

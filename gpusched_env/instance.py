@@ -221,6 +221,8 @@ class Instance:
     classes : int64 [C, 2], profile row and gang size of each class
     node_sets : nodes that jobs may use; None = all
     class_set : int32 [C], row of ``node_sets.belongs`` for each class
+    choice_class : int32 [O], class of each pair of a job and a partition of ``node_sets.choices``; empty unless some
+        job has several partitions
     passes : int64 [C], number of passes in which a GPU processes its batch when the GPU is not shared
     topology : the links between the machines; None if communication times depend only on the tier of the placement
     links : LINK_ROW_DTYPE [L], the links as rows of the simulator's link table
@@ -280,7 +282,9 @@ class Instance:
         self.holds = holds_of(self.workload)
         self.node_sets = self._node_sets()
         of_job = None if self.node_sets is None else self.node_sets.of_job
-        self.classes, self.job_class, of_option, self.class_set = job_classes(self.workload, of_job)
+        further = self._further_sets()
+        self.classes, self.job_class, of_option, self.class_set = job_classes(self.workload, of_job, further)
+        self.choice_class = self._choice_class(of_option)
         self.passes = workload.profiles.passes[self.classes[:, 0]]
         if self.semantics.max_copies > 1 and self.network.topology is not None:
             raise ScenarioError(
@@ -312,7 +316,7 @@ class Instance:
             if self.semantics.max_copies > 1:
                 raise ScenarioError("sharing: copies of a gang cannot share GPUs; set semantics.max_copies to 1")
             self.sharing_tables = sharing_tables(sharing, self.classes, self.workload, cluster.gpu_types)
-        asked = slice(None) if self.workload.sizes is None else np.unique(self.job_class)
+        asked = np.unique(self.job_class) if len(of_option) else slice(None)
         refuse_unable(self.ideal_iteration_s[asked], self.classes[asked], self.workload, cluster)
         able = np.isfinite(self.ideal_iteration_s)
         self.sizes = size_table(self.workload.sizes, self.job_class, of_option, self.classes[:, 1], able)
@@ -331,6 +335,9 @@ class Instance:
                 "sharing, or give every job one size"
             )
         ideal_iteration = self.ideal_iteration_s[self.job_class]
+        if self.node_sets is not None and len(self.choice_class):
+            choices = self.node_sets.choices
+            ideal_iteration = np.minimum.reduceat(self.ideal_iteration_s[self.choice_class], choices.first[:-1])
         if 0 < self.semantics.slot_s < ideal_iteration.max():
             bad = int(np.argmax(ideal_iteration))
             raise WorkloadError(
@@ -354,6 +361,22 @@ class Instance:
         names = np.array(tree.names)
         return node_sets(self.partitions, self.cluster, self.workload, names[leaf], names[tree.leaves].tolist())
 
+    def _further_sets(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """The rows of jobs that name several partitions, and the node set of each partition but their first."""
+        if self.node_sets is None or not self.node_sets.choices.several:
+            return None
+        choices, further = self.node_sets.choices, self.node_sets.choices.further
+        return choices.job[further], choices.node_set[further]
+
+    def _choice_class(self, of_further: np.ndarray) -> np.ndarray:
+        """int32 [O]: class of each pair of a job and a partition; empty if each job has one."""
+        if self.node_sets is None or not self.node_sets.choices.several:
+            return np.empty(0, np.int32)
+        choices, further = self.node_sets.choices, self.node_sets.choices.further
+        found = self.job_class[choices.job]
+        found[further] = of_further
+        return found
+
     @cached_property
     def usable_nodes(self) -> np.ndarray | None:
         """Boolean [C, N]: whether each node is in the partition of each class; None = all classes may use all nodes."""
@@ -366,7 +389,7 @@ class Instance:
 
     @cached_property
     def limit_s(self) -> np.ndarray:
-        """float64 [J] [s]: time limit of each job: ``estimate_s``, else that of its partition; inf = none."""
+        """float64 [J] [s]: time limit of each job: ``estimate_s``, else that of its first partition; inf = none."""
         claimed_s = self.workload.jobs["estimate_s"]
         if self.node_sets is not None:
             return self.node_sets.limits_s(claimed_s)
@@ -377,7 +400,12 @@ class Instance:
         """float64 [J] [s]: run time on the ideal placement, or the time limit if the job is killed earlier."""
         if not self.semantics.kill_at_limit:
             return self.ideal_s
-        shortest: np.ndarray = np.minimum(self.ideal_s, self.limit_s)
+        limit_s = self.limit_s
+        if self.node_sets is not None and self.node_sets.choices.several:
+            choices = self.node_sets.choices
+            of_pair = self.node_sets.limits_s(self.workload.jobs["estimate_s"][choices.job], choices.partition)
+            limit_s = np.minimum.reduceat(of_pair, choices.first[:-1])
+        shortest: np.ndarray = np.minimum(self.ideal_s, limit_s)
         return shortest
 
     def gangs(self, rows: np.ndarray, gpus: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -432,6 +460,9 @@ class Instance:
         if self.node_sets is not None:
             for array in self.node_sets[:7]:
                 digest.update(np.ascontiguousarray(array).tobytes())
+            if self.node_sets.choices.several:
+                for array in self.node_sets.choices:
+                    digest.update(np.ascontiguousarray(array).tobytes())
         if self.partitions is not None:
             digest.update(json.dumps(self.partitions.as_dict(), sort_keys=True).encode())
         if self.tenants is not None:

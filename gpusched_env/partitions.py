@@ -17,6 +17,13 @@ from gpusched_env.workload import Workload
 if TYPE_CHECKING:
     from gpusched_env.instance import Semantics
 
+PREEMPT_MODES: Final = ("requeue", "off")
+NO_MODES: Final = {  # Slurm's other modes, and why they are refused
+    "cancel": "no decision ends a running job; take requeue",
+    "suspend": "a gang without GPUs cannot stay in their memory; take requeue",
+    "gang": "gangs do not take turns on GPUs; take requeue",
+    "within": "jobs of one partition do not preempt each other; take off or requeue",
+}
 PARTITION: Final = "partition"  # attribute: name of the partition to which each job is submitted
 
 
@@ -35,6 +42,9 @@ class Partition:
     default : whether jobs that name no partition belong to it
     tier : jobs of a higher tier go first (PriorityTier), >= 0
     priority : factor of the priority of its jobs, relative to other partitions (PriorityJobFactor), >= 0
+    preempt_mode : what happens to its jobs if jobs of a higher tier need their GPUs (PreemptMode): "requeue" = they are
+        preempted and wait again, "off" = nothing
+    grace_s : time for which they run on before they are preempted [s] (GraceTime), >= 0
 
     Raises
     ------
@@ -50,10 +60,13 @@ class Partition:
     default: bool = False
     tier: int = 1
     priority: float = 1.0
+    preempt_mode: str = "requeue"
+    grace_s: float = 0.0
 
     def __post_init__(self) -> None:
         """Check the values."""
         where = f"partition {self.name!r}"
+        check_mode(where, self.preempt_mode, self.grace_s)
         _check_set(where, self.name, self.nodes)
         if not self.max_time_s > 0:
             raise ScenarioError(f"{where}: max_time_s is {self.max_time_s}: give a number of seconds > 0")
@@ -114,7 +127,8 @@ class Partitions:
     partitions : in any order; empty = one partition of all nodes without limits
     reservations : in any order
     by : attribute of the workload that names the partition of each job, such as ``virtual_cluster``, ``queue`` or
-        ``tenant``. Without this attribute, or with an empty name, a job belongs to the default partition
+        ``tenant``, or several with commas between them. Without this attribute, or with an empty name, a job belongs
+        to the default partition
 
     Raises
     ------
@@ -151,14 +165,39 @@ class Partitions:
         return {"partitions": rows[0], "reservations": rows[1], "by": self.by}
 
 
+class Choices(NamedTuple):
+    """The partitions in which each job may start: those that it names and whose limits it keeps.
+
+    Those of a job are in the order of their tiers, the highest first, then in that in which the job names them. O =
+    number of pairs of a job and a partition, ascending by job.
+    """
+
+    first: np.ndarray  # int32 [J + 1], first pair of each job
+    job: np.ndarray  # int32 [O], row of the job
+    partition: np.ndarray  # int32 [O]
+    node_set: np.ndarray  # int32 [O]
+
+    @property
+    def several(self) -> bool:
+        """Whether some job has several partitions."""
+        return len(self.job) > len(self.first) - 1
+
+    @property
+    def further(self) -> np.ndarray:
+        """Boolean [O]: whether the pair is not the first of its job."""
+        found = np.ones(len(self.job), bool)
+        found[self.first[:-1]] = False
+        return found
+
+
 class NodeSets(NamedTuple):
     """The nodes that jobs may use. Jobs of one partition with the same rights to reservations share a set.
 
     S = number of sets, R = number of reservations, N = number of nodes, P = number of partitions.
     """
 
-    of_job: np.ndarray  # int32 [J], set of each job
-    partition: np.ndarray  # int32 [J], partition of each job
+    of_job: np.ndarray  # int32 [J], set of each job; of several partitions, that of the first
+    partition: np.ndarray  # int32 [J], partition of each job, the first of several
     belongs: np.ndarray  # Boolean [S, N], whether a node is in the partition of the set
     reserved: np.ndarray  # Boolean [R, N], nodes of each reservation
     barred: np.ndarray  # Boolean [R, S], whether the reservation closes its nodes to the jobs of the set
@@ -166,11 +205,35 @@ class NodeSets(NamedTuple):
     end_s: np.ndarray  # float64 [R] [s]
     partitions: tuple[Partition, ...]  # P of them
     planned: np.ndarray  # Boolean [R], whether schedulers know the reservation before it begins
+    choices: Choices
 
-    def limits_s(self, claimed_s: np.ndarray) -> np.ndarray:
-        """float64 [J] [s]: time limit of each job: its own, else that of its partition; inf = none."""
+    def limits_s(self, claimed_s: np.ndarray, partition: np.ndarray | None = None) -> np.ndarray:
+        """float64 [J] [s]: time limit of each job: its own, else that of its partition; inf = none.
+
+        ``partition``: partition of each entry of ``claimed_s``; None = the first of each job.
+        """
         default = [p.max_time_s if p.default_time_s is None else p.default_time_s for p in self.partitions]
-        return np.where(np.isnan(claimed_s), np.array(default)[self.partition], claimed_s)
+        where = self.partition if partition is None else partition
+        return np.where(np.isnan(claimed_s), np.array(default)[where], claimed_s)
+
+    def choice_of(self, job: np.ndarray, gang: np.ndarray, node: np.ndarray) -> np.ndarray:
+        """int64 [G]: the first pair of each gang's job whose partition has all nodes of the gang, else its first pair.
+
+        Parameters
+        ----------
+        job : int [G], row of each gang's job
+        gang, node : int [n], gangs and the nodes that they hold
+        """
+        found = self.choices.first[job].astype(np.int64)
+        left = np.ones(len(job), bool) if self.choices.several else np.zeros(len(job), bool)
+        at = found.copy()
+        while left.any():
+            outside = ~self.belongs[self.choices.node_set[at[gang]], node]
+            inside = np.bincount(gang[outside], minlength=len(job)) == 0
+            found = np.where(left & inside, at, found)
+            left &= ~inside & (at + 1 < self.choices.first[job + 1])
+            at = np.where(left, at + 1, at)
+        return found
 
     def closes_s(self, rules: Semantics) -> np.ndarray:
         """float64 [R] [s]: time at which each reservation closes its nodes, so that they are free at its start.
@@ -206,22 +269,27 @@ def node_sets(
     ------
     ScenarioError : a node or a GPU type that the cluster lacks, an empty set of nodes, an unknown tenant, a job of an
         unknown partition, or a job without a partition where none is the default
-    WorkloadError : a job exceeds a limit of its partition
+    WorkloadError : a job exceeds a limit of its partition, or of each of them
     """
     partitions = rules.partitions or (Partition("all", default=True),)
-    partition = _partition_of(rules, partitions, workload)
+    inside = np.array([nodes_of(item, cluster) for item in partitions])
+    job, partition = _partitions_of(rules, partitions, workload)
+    limits = [limit for limit, _, _ in _limits(partitions, inside, cluster, workload, job, partition)]
+    kept = _kept(job, np.logical_or.reduce(limits))
+    job, partition = job[kept], partition[kept]
     for item in rules.reservations:
         for name in item.tenants:
             if name not in known:
                 raise ScenarioError(f"reservation {item.name!r}: {unknown_name('tenant', name, known)}")
-    rights = [np.isin(leaves, item.tenants) for item in rules.reservations]
-    found, of_job = np.unique(np.stack([partition, *rights]), axis=1, return_inverse=True)
-    inside = np.array([nodes_of(item, cluster) for item in partitions])
+    rights = [np.isin(leaves, item.tenants)[job] for item in rules.reservations]
+    found, of_pair = np.unique(np.stack([partition, *rights]), axis=1, return_inverse=True)
+    of_pair = of_pair.reshape(-1).astype(np.int32)
+    first = np.searchsorted(job, np.arange(len(workload) + 1)).astype(np.int32)
     shape = len(rules.reservations), len(cluster.nodes)
     reserved = [nodes_of(item, cluster) for item in rules.reservations]
     sets = NodeSets(
-        of_job.reshape(-1).astype(np.int32),
-        partition,
+        of_pair[first[:-1]],
+        partition[first[:-1]],
         inside[found[0]],
         np.array(reserved, bool).reshape(shape),
         found[1:] == 0,
@@ -229,50 +297,97 @@ def node_sets(
         np.array([r.end_s for r in rules.reservations], float),
         partitions,
         np.array([r.planned for r in rules.reservations], bool),
+        Choices(first, job, partition, of_pair),
     )
-    _refuse_over_limits(sets, cluster, workload)
+    _refuse_over_limits(sets, inside, cluster, workload)
     return sets
 
 
-def _partition_of(rules: Partitions, partitions: Sequence[Partition], workload: Workload) -> np.ndarray:
-    """int32 [J]: partition of each job."""
+def _kept(job: np.ndarray, bad: np.ndarray) -> np.ndarray:
+    """Boolean [O]: the pairs that remain: those that are not bad; of a job that has no other ones, the first."""
+    begins = np.ones(len(job), bool)
+    begins[1:] = job[1:] != job[:-1]
+    lost = np.bincount(job[~bad], minlength=int(job.max(initial=-1)) + 1) == 0
+    return ~bad | (begins & lost[job])
+
+
+def _partitions_of(
+    rules: Partitions, partitions: Sequence[Partition], workload: Workload
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the row and the partition of each pair of a job and a partition that it names; int32 [O] each."""
     rows = {item.name: row for row, item in enumerate(partitions)}
     default = next((row for row, item in enumerate(partitions) if item.default), -1)
     if rules.by not in workload.attributes:
         if default < 0:
             known = unknown_name("attribute", rules.by, workload.attributes)
             raise ScenarioError(f"partitions.by: {known}; choose one of them, or make one partition the default")
-        return np.full(len(workload), default, np.int32)
-    names, of_job = np.unique(workload.attributes[rules.by].astype(str), return_inverse=True)
-    row_of_name = []
-    for name in names.tolist():
-        row = rows.get(name, default if name == "" else -1)
-        if row < 0:
+        return np.arange(len(workload), dtype=np.int32), np.full(len(workload), default, np.int32)
+    texts, of_job = np.unique(workload.attributes[rules.by].astype(str), return_inverse=True)
+    named = []
+    for text in texts.tolist():
+        names = [text] if text in rows else list(dict.fromkeys(part.strip() for part in text.split(",")))
+        found = [rows.get(name, default if name == "" else -1) for name in names]
+        if -1 in found:
+            name = names[found.index(-1)]
             told = unknown_name("partition", name, rows) if name else "no partition, and none is the default"
             raise ScenarioError(f"partitions: a job names {told}; list it, or leave out such jobs")
-        row_of_name.append(row)
-    return np.array(row_of_name, np.int32)[of_job]
+        named.append(sorted(found, key=lambda row: -partitions[row].tier))
+    counts = np.array([len(found) for found in named])
+    begins = np.cumsum(counts) - counts
+    job = np.repeat(np.arange(len(workload), dtype=np.int32), counts[of_job])
+    of_pair = of_job[job]
+    at = np.arange(len(job)) - np.searchsorted(job, job) + begins[of_pair]
+    return job, np.array([row for found in named for row in found], np.int32)[at]
 
 
-def _refuse_over_limits(sets: NodeSets, cluster: Cluster, workload: Workload) -> None:
+def _limits(
+    partitions: Sequence[Partition],
+    inside: np.ndarray,
+    cluster: Cluster,
+    workload: Workload,
+    job: np.ndarray,
+    partition: np.ndarray,
+) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Return for each kind of limit, and for each pair of a job and a partition: is it over, what it wants, the limit.
+
+    The kinds are the GPUs of the partition, ``max_gpus`` and ``max_time_s``.
+    """
+    gpus, claimed_s = workload.jobs["gpus"][job], workload.jobs["estimate_s"][job]
+    room = (inside * cluster.nodes["gpus"]).sum(axis=1)[partition]
+    most = np.array([np.inf if p.max_gpus is None else p.max_gpus for p in partitions])[partition]
+    longest = np.array([p.max_time_s for p in partitions])[partition]
+    return [(gpus > room, gpus, room), (gpus > most, gpus, most), (claimed_s > longest, claimed_s, longest)]
+
+
+def _refuse_over_limits(sets: NodeSets, inside: np.ndarray, cluster: Cluster, workload: Workload) -> None:
     """Raise an error about the first job that exceeds a limit of its partition, and so could never start."""
-    gpus, claimed_s = workload.jobs["gpus"], workload.jobs["estimate_s"]
-    room = (sets.belongs * cluster.nodes["gpus"]).sum(axis=1)[sets.of_job]
-    most = np.array([np.inf if p.max_gpus is None else p.max_gpus for p in sets.partitions])[sets.partition]
-    longest = np.array([p.max_time_s for p in sets.partitions])[sets.partition]
-    for bad, column, limit, what, remedy in (
-        (gpus > room, gpus, room, "GPUs in all", "give it more nodes"),
-        (gpus > most, gpus, most, "max_gpus", "raise it"),
-        (claimed_s > longest, claimed_s, longest, "max_time_s", "raise it"),
-    ):
+    rows = np.arange(len(workload), dtype=np.int32)
+    kinds = ("GPUs in all", "give it more nodes"), ("max_gpus", "raise it"), ("max_time_s", "raise it")
+    found = _limits(sets.partitions, inside, cluster, workload, rows, sets.partition)
+    for (bad, wanted, limit), (what, remedy) in zip(found, kinds, strict=True):
         if bad.any():
             row = int(np.argmax(bad))
-            wants = f"{column[row]:g} {'s' if what == 'max_time_s' else 'GPUs'}"
+            wants = f"{wanted[row]:g} {'s' if what == 'max_time_s' else 'GPUs'}"
             raise WorkloadError(
                 f"workload {workload.name!r}, job {workload.jobs['id'][row]}: it wants {wants}, and its partition "
                 f"{sets.partitions[sets.partition[row]].name!r} has {what} {limit[row]:g}; {remedy}, or leave out such "
                 "jobs"
             )
+
+
+def check_mode(where: str, mode: str, grace_s: float) -> None:
+    """Refuse a mode of preemption, or a grace time [s], that there is not.
+
+    Raises
+    ------
+    ScenarioError : such a mode or time; ``where`` begins the message
+    """
+    if mode in NO_MODES:
+        raise ScenarioError(f"{where}: preempt_mode {mode!r} is not supported: {NO_MODES[mode]}")
+    if mode not in PREEMPT_MODES:
+        raise ScenarioError(f"{where}: {unknown_name('preempt_mode', mode, PREEMPT_MODES)}")
+    if not 0 <= grace_s < math.inf:
+        raise ScenarioError(f"{where}: grace_s is {grace_s}: give a finite number of seconds >= 0")
 
 
 def _check_set(where: str, name: str, nodes: str) -> None:

@@ -26,7 +26,7 @@ def overlapped(compute_s: np.ndarray, communication_s: np.ndarray, overlap: np.n
 
 
 def job_classes(
-    workload: Workload, node_set: np.ndarray | None = None
+    workload: Workload, node_set: np.ndarray | None = None, further: tuple[np.ndarray, np.ndarray] | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Group the jobs with the same profile and the same gang size into classes, so that their rates are stored once.
 
@@ -34,12 +34,13 @@ def job_classes(
     ----------
     node_set : int32 [J], set of nodes that each job may use; jobs of different sets have different classes. None = all
         jobs may use all nodes
+    further : rows of jobs, int32 [O], and other node sets that they may use, int32 [O]; None = there are none
 
     Returns
     -------
     classes : int64 [C, 2], profile row and gang size of each class
     of_job : int32 [J], class of each job at the size that it requests
-    of_option : int32 [O], class of each option of ``workload.sizes``; empty if all jobs are rigid
+    of_option : int32 [O], class of each option of ``workload.sizes``, or of each of ``further``; else empty
     set_of : int32 [C], node set of each class
     """
     jobs, sizes = workload.jobs, workload.sizes
@@ -47,6 +48,8 @@ def job_classes(
     if sizes is not None:
         options = _class_numbers(sizes.options["profile"].astype(np.int64), sizes.options["gpus"])
         numbers = np.concatenate([numbers, options])
+    if node_set is not None and further is not None:
+        numbers, node_set = np.concatenate([numbers, numbers[further[0]]]), np.concatenate([node_set, further[1]])
     found, of_each = np.unique(numbers, return_inverse=True)  # numpy sorts numbers much faster than rows
     set_of = np.zeros(len(found), np.int32)
     if node_set is not None:  # there are no options

@@ -33,6 +33,7 @@ class Tenant:
     borrow : GPUs that it may take from others beyond its quota [GPU]; None = any number
     lend : GPUs of its quota that others may take [GPU]; None = all
     most : GPUs that its jobs may hold at any time [GPU]; None = any number
+    jobs : jobs of it that may run at any time; None = any number. Only ``slurm`` knows this limit
     demand : share of the jobs of a generated workload that belong to this leaf, relative to other leaves; a log that
         names the tenants of its jobs needs none
 
@@ -48,6 +49,7 @@ class Tenant:
     borrow: int | None = None
     lend: int | None = None
     most: int | None = None
+    jobs: int | None = None
     demand: float = 0.0
 
     def __post_init__(self) -> None:
@@ -60,6 +62,8 @@ class Tenant:
             value = getattr(self, field)
             if value is not None and value < 0:
                 raise ScenarioError(f"tenant {self.name!r}: {field} is {value}: give a number of GPUs >= 0")
+        if self.jobs is not None and self.jobs < 1:
+            raise ScenarioError(f"tenant {self.name!r}: jobs is {self.jobs}: give a number of jobs >= 1")
         if not (self.demand >= 0 and math.isfinite(self.demand)):
             raise ScenarioError(f"tenant {self.name!r}: demand is {self.demand}: give a finite number >= 0")
 
@@ -155,6 +159,7 @@ class TenantTree(NamedTuple):
     borrow: np.ndarray  # int64 [GPU] UNLIMITED = any number
     lend: np.ndarray  # int64 [GPU] UNLIMITED = the whole quota
     most: np.ndarray  # int64 [GPU] UNLIMITED = any number
+    jobs: np.ndarray  # int64, jobs that may run; UNLIMITED = any number
 
     @property
     def leaves(self) -> np.ndarray:
@@ -206,7 +211,7 @@ def tree_of(tenants: Tenants | None, leaves: np.ndarray) -> tuple[TenantTree, np
         np.array([-1, *(rows[tenant.parent] for tenant in ordered)], np.int32),
         np.array([1.0, *(tenant.weight for tenant in ordered)]),
         np.array([0, *(tenant.quota for tenant in ordered)], np.int64),
-        limits("borrow"), limits("lend"), limits("most"),
+        limits("borrow"), limits("lend"), limits("most"), limits("jobs"),
     )  # fmt: skip
     known = {tree.names[row] for row in tree.leaves}
     for name in names.tolist():

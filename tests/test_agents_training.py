@@ -22,6 +22,7 @@ import gpusched_env
 from gpusched_env.agents.evaluation import default_baselines, evaluate_agents, evaluate_policy
 from gpusched_env.agents.learned import LearnedScheduler
 from gpusched_env.agents.network import TokenNetwork
+from gpusched_env.agents.recipes import RECIPES
 from gpusched_env.agents.training import TrainingConfig, train
 from gpusched_env.agents.validation import Validation
 from gpusched_env.baselines import make_scheduler
@@ -30,11 +31,11 @@ from gpusched_env.consoles import console
 from gpusched_env.envs.encoder import Windows
 from gpusched_env.errors import EntryError, GpuschedError, SchedulerError
 from gpusched_env.evaluation import evaluate
-from gpusched_env.event_log import COMPLETE
+from gpusched_env.event_log import COMPLETE, RESIZE
 from gpusched_env.leaderboard.claims import check_player
 from gpusched_env.leaderboard.entry import About, Player
 from gpusched_env.leaderboard.tracks import TrackProblem, get_track
-from gpusched_env.metrics import paired_ratio
+from gpusched_env.metrics import paired_ratio, validate
 from gpusched_env.scenarios import Scenario, get_scenario, save_scenario
 from gpusched_env.simulator import simulate
 
@@ -161,6 +162,18 @@ def small(folder: Path, **changes: Any) -> TrainingConfig:
         scenario=str(folder / "scenario.json"), steps=256, workloads=1, copies=2, batch=32, epochs=1,
         validations=4, validation_seeds=1, **changes,
     )  # fmt: skip
+
+
+def test_the_elastic_recipe_trains_and_plays_resizes(tmp_path: Path) -> None:
+    config = dataclasses.replace(
+        RECIPES["elastic"].training, scenario="pollux-64-v0:jobs=10,load=2", teacher_episodes=1, steps=256,
+        workloads=1, copies=2, validations=1, validation_seeds=1, greedy=False,
+    )  # fmt: skip
+    agent = LearnedScheduler(str(train(config, tmp_path)))
+    instance = get_scenario(config.scenario).instance(HELD_OUT[0])
+    log = simulate(instance, agent)
+    validate(instance, log)
+    assert (log.events["kind"] == RESIZE).any()
 
 
 WINDOWS: dict[str, Any] = dict(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from helpers import random_workload
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from test_baselines_elastic_more import task
 
 from gpusched_env.baselines import make_scheduler
+from gpusched_env.baselines.elastic.pollux.scheduler import Pollux
 from gpusched_env.baselines.elastic.pollux.search import SEARCH_DTYPE, Search, assess, repair, sort, spread_fronts
 from gpusched_env.cluster import Cluster
 from gpusched_env.instance import Instance, Semantics
@@ -17,6 +20,7 @@ from gpusched_env.metrics import validate
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import simulate
 from gpusched_env.traces.elastic import amdahl, make_elastic
+from gpusched_env.workload import Workload
 
 
 def ranked(costs: list[float], wastes: list[float]) -> Search:
@@ -107,17 +111,41 @@ def test_the_second_objective_changes_plans() -> None:
     assert len(digests) == 2
 
 
-@pytest.mark.parametrize("explores", [True, False])
-def test_a_job_assumes_that_nodes_lengthen_its_communication_by_a_tenth(explores: bool) -> None:
-    """Until it has run across nodes; after a run on one GPU only, it has seen no communication at all."""
-    scheduler = make_scheduler(f"pollux:published=true,explores={explores}")
-    rates = np.array([1.0, 2.0])
+def test_expected_rates_depend_on_where_a_job_has_run() -> None:
+    """By hand: an iteration on two GPUs of one node takes 0.5 s, 0.2 s of it communication; across nodes 0.8 s."""
+    scheduler = Pollux(explores=True, published=True)
+    local, spread = np.array([1.0, 2.0]), np.array([1.0, 1 / 0.8])
 
     class View:
         def placed_communication_s(self, job: int) -> np.ndarray:
             return np.array([0.0, 0.2])[:, None, None] * np.ones((2, 3, 1))
 
-    scheduler._tried = {0: 1, 1: 2}  # type: ignore[attr-defined]
-    assumed = [scheduler._assumed(View(), job, rates).tolist() for job in (0, 1)]  # type: ignore[attr-defined]
-    assert assumed[0] == [1.0, 2.0]
-    assert assumed[1] == pytest.approx([1.0, 1 / (0.5 + 0.02)])
+    view: Any = View()
+    scheduler._local, scheduler._spread = {1, 3}, {2, 3}
+    expected = [
+        (1 / 0.3, 1 / 0.3),  # one GPU: it has seen no communication at all
+        (2.0, 1 / 0.52),  # several GPUs of one node: a tenth more communication across nodes
+        (1 / 0.3, 1 / 0.8),  # several nodes: no communication on one node
+        (2.0, 1 / 0.8),  # both
+    ]
+    for job, rates in enumerate(expected):
+        found = scheduler._assumed(view, job, local, spread)
+        assert [of_size.tolist() for of_size in found] == [pytest.approx([1.0, rate]) for rate in rates]
+    scheduler.published = False
+    for job, second in enumerate((local, local, spread, spread)):
+        assert [of_size.tolist() for of_size in scheduler._assumed(view, job, local, spread)] == [
+            local.tolist(),
+            second.tolist(),
+        ]
+
+
+def test_runs_are_told_apart_by_the_nodes_of_a_gang() -> None:
+    """One job, one node: it doubles up to four GPUs there, and never runs across nodes."""
+    jobs = Workload.from_columns([0.0], gpus=[1], duration_s=[3_600.0])
+    instance = Instance(
+        Cluster.parse("1x4"), make_elastic(jobs, amdahl(0.1), most=4), semantics=Semantics(round_s=60.0)
+    )
+    scheduler = Pollux(explores=True, published=True, population=10, generations=10)
+    simulate(instance, scheduler)
+    assert scheduler._local == {0}
+    assert scheduler._spread == set()

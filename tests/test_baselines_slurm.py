@@ -15,11 +15,12 @@ from gpusched_env.baselines.slurm import priority
 from gpusched_env.baselines.slurm.fair_share import FairTree, decay
 from gpusched_env.baselines.slurm.scheduler import Slurm
 from gpusched_env.cluster import Cluster
-from gpusched_env.errors import GpuschedError, SchedulerError
-from gpusched_env.event_log import COMPLETE, PREEMPT, START
+from gpusched_env.errors import GpuschedError, ScenarioError, SchedulerError
+from gpusched_env.event_log import COMPLETE, PREEMPT, RELEASE, RESUME, START
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.metrics import job_times
 from gpusched_env.network import Network
+from gpusched_env.partitions import Partition, Partitions
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import Outcome, Simulation, simulate
 from gpusched_env.tenants import PRIORITY, TENANT, Tenant, Tenants
@@ -297,6 +298,42 @@ def test_limits_of_tenants_hold_at_all_times(seed: int, most: int) -> None:
         assert held["a"] + held["b"] <= most
 
 
+@settings(max_examples=40)
+@given(st.integers(0, 10**6), st.integers(1, 4), st.sampled_from(["off", "class"]))
+def test_limits_of_numbers_of_jobs_hold_at_all_times(seed: int, most: int, preempt: str) -> None:
+    """Of subtree x = a + b at most ``most`` jobs hold GPUs, of a at most 2."""
+    rng = np.random.default_rng(seed)
+    jobs = 30
+    names = rng.choice(["a", "b", "c"], jobs)
+    tree = (Tenant("x", jobs=most), Tenant("a", "x", jobs=2), Tenant("b", "x"), Tenant("c"))
+    duration = rng.integers(1, 60, jobs).astype(float).tolist()
+    arrival = np.cumsum(rng.integers(0, 12, jobs)).astype(float).tolist()
+    case = tenants_instance(
+        arrival, rng.integers(1, 4, jobs).tolist(), duration, "2x4", names.tolist(),
+        rng.integers(0, 3, jobs).astype(float).tolist(), tree=tree,
+    )  # fmt: skip
+    log = play(case, f"slurm-multifactor:bf_interval_s=0,preempt={preempt}")
+    runs = dict.fromkeys("abc", 0)
+    for event in log.events:
+        runs[str(names[event["job"]])] += int(event["kind"] in (START, RESUME)) - int(
+            event["kind"] in (RELEASE, COMPLETE)
+        )
+        assert runs["a"] <= 2
+        assert runs["a"] + runs["b"] <= most
+    assert (log.events["kind"] == COMPLETE).sum() == jobs
+
+
+def test_a_tenant_runs_so_many_jobs_at_a_time_and_blocks_no_others() -> None:
+    case = tenants_instance(
+        [0, 0, 0, 0], [1, 1, 1, 1], [10, 10, 10, 10], names=["a", "a", "a", "b"],
+        tree=(Tenant("a", jobs=2), Tenant("b")),
+    )  # fmt: skip
+    assert finish(case, "slurm:backfill=none") == [10, 10, 20, 10]
+    assert finish(case, "slurm:queue_depth=1") == [10, 10, 20, 10]  # by backfill, which passes over the third job
+    with pytest.raises(ScenarioError, match="tenant 'a': jobs is 0: give a number of jobs >= 1"):
+        Tenant("a", jobs=0)
+
+
 def test_a_job_over_the_limit_of_its_tenant_blocks_no_others() -> None:
     case = tenants_instance(
         [0, 0, 0], [2, 1, 2], [10, 10, 10], names=["a", "a", "b"], tree=(Tenant("a", most=2), Tenant("b"))
@@ -339,8 +376,19 @@ SPECS = (
 )  # fmt: skip
 
 
+def in_partitions(case: Instance) -> Instance:
+    """Let the jobs name one or two of three overlapping partitions."""
+    names = ("all", "first,all", "all,second")
+    told = np.array([names[row % 3] for row in range(len(case.workload))])
+    parts = (Partition("all"), Partition("first", "0"), Partition("second", "1", tier=2))
+    workload = case.workload.unchecked_replace(attributes={**case.workload.attributes, "partition": told})
+    return Instance(
+        case.cluster, workload, case.network, case.semantics, tenants=case.tenants, partitions=Partitions(parts)
+    )
+
+
 def cases() -> list[Instance]:
-    """Free preemption, checkpoints, rounds, GPU types and many events."""
+    """Free preemption, several partitions, checkpoints, rounds, GPU types and many events."""
     classes = np.arange(40) % 3
     random = [
         random_instance(1, 40, checkpoint_s=20.0, restore_s=35.0),
@@ -349,6 +397,7 @@ def cases() -> list[Instance]:
     ]
     return [
         crowded(0, 60, classes=True, slack=3.0),
+        in_partitions(crowded(1, 40, classes=True, slack=2.0)),
         *(
             Instance(
                 case.cluster,

@@ -36,7 +36,7 @@ def leaderboard(*arguments: str | Path) -> Result:
 
 
 def test_an_entry_is_made_and_verified(tmp_path):
-    path = tmp_path / "new" / "mine.json.zst"
+    path = tmp_path / "new" / "mine.entry.xz"
     words = ["--title", "Mine", "--authors", "Ä", "--training-seeds", "0:10", "--training-seeds", "20:30"]
     made = leaderboard("submit", "--scheduler", "sjf:key=gpu-time", "--track", TINY.name, "--out", path, *words)
     assert made.exit_code == 0, made.output
@@ -48,9 +48,9 @@ def test_an_entry_is_made_and_verified(tmp_path):
     assert entry.player.clairvoyant
     runs = verify(entry)
 
-    damaged = tmp_path / "damaged.json.zst"
+    damaged = tmp_path / "damaged.entry.xz"
     damaged.write_bytes(path.read_bytes()[:-1])
-    checked = leaderboard("verify", path, damaged, tmp_path / "absent.json.zst")
+    checked = leaderboard("verify", path, damaged, tmp_path / "absent.entry.xz")
     assert checked.exit_code == 1
     lines = checked.stdout.splitlines()
     assert [line.partition(":")[0] for line in lines] == ["verified", "refused", "refused"]
@@ -59,14 +59,14 @@ def test_an_entry_is_made_and_verified(tmp_path):
 
 
 def test_wrong_input_is_named(tmp_path):
-    out = tmp_path / "entry.json.zst"
+    out = tmp_path / "entry.entry.xz"
     given = ["submit", "--scheduler", "fifo", "--track", TINY.name, "--out", out]
     for arguments, message in (
         ([*given, "--training-seeds", "ten"], "write FIRST:END"),
         ([*given, "--training-seeds", "0:300000"], "which the track keeps for reports"),
-        ([*given[:-1], tmp_path / "entry.json"], "must end in .json.zst"),
-        ([*given[:-1], tmp_path / "entry.zst"], "must end in .json.zst"),  # build would ignore it
-        ([*given[:-1], tmp_path / ".json.zst"], "must end in .json.zst"),
+        ([*given[:-1], tmp_path / "entry.json"], "must end in .entry.xz"),
+        ([*given[:-1], tmp_path / "entry.zst"], "must end in .entry.xz"),  # build would ignore it
+        ([*given[:-1], tmp_path / ".entry.xz"], "must end in .entry.xz"),
         (["submit", "--scheduler", "fifo", "--track", "nowhere", "--out", out], "unknown track"),
         (["submit", "--scheduler", "fifa", "--track", TINY.name, "--out", out], "unknown scheduler"),
         ([*given, "--link", "ftp://a"], "not an entry"),
@@ -78,7 +78,7 @@ def test_wrong_input_is_named(tmp_path):
 
 
 def test_a_refused_entry_says_what_to_check(tmp_path):
-    path = tmp_path / "a.json.zst"
+    path = tmp_path / "a.entry.xz"
     entry = make_entry(TINY, "fifo", ABOUT, progress=False)
     runs = [msgspec.structs.replace(entry.runs[0], digest="0" * 64), *entry.runs[1:]]
     write_entry(msgspec.structs.replace(entry, runs=runs), path)
@@ -98,14 +98,14 @@ def test_an_entry_whose_log_is_missing_is_not_refused(tmp_path):
     checked = leaderboard(*missing)
     assert checked.exit_code == 3
     assert checked.stdout.startswith(f"not verified: {path}: track philly-log-v0: needs the log")
-    (tmp_path / "bad.json.zst").write_bytes(b"x")
+    (tmp_path / "bad.entry.xz").write_bytes(b"x")
     # the exit code of a refusal takes precedence
-    assert leaderboard(*missing, tmp_path / "bad.json.zst").exit_code == 1
-    assert leaderboard("verify", tmp_path / "bad.json.zst", *missing[1:]).exit_code == 1
+    assert leaderboard(*missing, tmp_path / "bad.entry.xz").exit_code == 1
+    assert leaderboard("verify", tmp_path / "bad.entry.xz", *missing[1:]).exit_code == 1
 
 
 def test_control_characters_of_file_names_are_escaped(tmp_path):
-    path = tmp_path / "\x1b[31m\nverified: all.json.zst"
+    path = tmp_path / "\x1b[31m\nverified: all.entry.xz"
     path.write_bytes(b"x")
     checked = leaderboard("verify", path)
     assert "\x1b" not in checked.stdout
@@ -116,15 +116,15 @@ def test_control_characters_of_file_names_are_escaped(tmp_path):
 
 def test_verify_names_the_baseline_of_the_same_schedule(tmp_path, monkeypatch):
     entry = make_entry(TINY, "fifo", ABOUT, progress=False)
-    write_entry(entry, tmp_path / "a.json.zst")
-    known = known_baselines([tmp_path / "a.json.zst"])
+    write_entry(entry, tmp_path / "a.entry.xz")
+    known = known_baselines([tmp_path / "a.entry.xz"])
     monkeypatch.setattr(schedules, "shipped_baselines", lambda track: known)
     mine = msgspec.structs.replace(entry, about=msgspec.structs.replace(ABOUT, title="mine"))
-    write_entry(mine, tmp_path / "b.json.zst")
-    assert "s, same schedule as fifo (" in leaderboard("verify", tmp_path / "b.json.zst").stdout
+    write_entry(mine, tmp_path / "b.entry.xz")
+    assert "s, same schedule as fifo (" in leaderboard("verify", tmp_path / "b.entry.xz").stdout
     other = make_entry(TINY, "srtf", ABOUT, progress=False)
-    write_entry(other, tmp_path / "c.json.zst")
-    assert "same schedule" not in leaderboard("verify", tmp_path / "c.json.zst").stdout
+    write_entry(other, tmp_path / "c.entry.xz")
+    assert "same schedule" not in leaderboard("verify", tmp_path / "c.entry.xz").stdout
 
 
 def test_an_interrupted_build_says_what_is_kept(tmp_path, monkeypatch):
@@ -155,7 +155,7 @@ def test_tracks_and_baselines(tmp_path):
     assert listed.stdout.count("Scored: makespan.") == 1
     arguments = ["baselines", "--out", tmp_path, "--tracks", TINY.name, "--schedulers", "fifo,las"]
     assert leaderboard(*arguments).exit_code == 0
-    assert {path.name for path in tmp_path.iterdir()} == {"tiny-test-fifo.json.zst", "tiny-test-las.json.zst"}
+    assert {path.name for path in tmp_path.iterdir()} == {"tiny-test-fifo.entry.xz", "tiny-test-las.entry.xz"}
     assert leaderboard(*arguments).stdout.count(": exists") == 2
 
 

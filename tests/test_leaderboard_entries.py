@@ -172,7 +172,7 @@ def test_a_scheduler_that_changes_the_simulation_itself_is_refused():
 
 def test_files_round_trip(entries, tmp_path):
     for name, entry in entries.items():
-        path = tmp_path / f"{name}.json.zst"
+        path = tmp_path / f"{name}.entry.xz"
         write_entry(entry, path)
         again = path.read_bytes()
         assert read_entry(path) == entry
@@ -225,14 +225,14 @@ def test_sizes_are_bounded(entries, tmp_path):
         "empty": b"",
     }
     for name, packed in bad.items():
-        path = tmp_path / f"{name}.json.zst"
+        path = tmp_path / f"{name}.entry.xz"
         path.write_bytes(packed)
         with pytest.raises(EntryError, match=str(path)):
             read_entry(path)
     long = entries["fifo"].text().replace(b'"points":[', b'"points":[' + b"0," * 2**22, 1)
     with pytest.raises(EntryError, match=r"run 0: points has 4,194,\d{3} values for \d+ by kinds"):
         parse_entry(long)
-    for path in (tmp_path, tmp_path / "absent.json.zst", Path("a\0b")):
+    for path in (tmp_path, tmp_path / "absent.entry.xz", Path("a\0b")):
         with pytest.raises(EntryError, match="cannot be read"):
             read_entry(path)
 
@@ -416,14 +416,14 @@ def test_fuzzed_entries_are_refused_without_side_effects(entries, data, tmp_path
     os.chdir(here)
     try:
         fuzzed = msgspec.json.decode(json.dumps(entry), type=Entry).sealed()
-        (here / "a.json.zst").write_bytes(zstandard.ZstdCompressor(write_checksum=True).compress(fuzzed.text()))
-        verify(read_entry("a.json.zst"), track=TINY, seconds=20)
+        (here / "a.entry.xz").write_bytes(zstandard.ZstdCompressor(write_checksum=True).compress(fuzzed.text()))
+        verify(read_entry("a.entry.xz"), track=TINY, seconds=20)
         assert fuzzed.runs == entries["delay-zaharia"].runs  # only descriptive fields may differ
     except (EntryError, msgspec.MsgspecError):
         pass
     finally:
         os.chdir(before)
-    assert {path.name for path in here.iterdir()} <= {"a.json.zst"}
+    assert {path.name for path in here.iterdir()} <= {"a.entry.xz"}
 
 
 def test_memory_for_reading_an_entry_is_bounded(entries):
@@ -452,10 +452,10 @@ def test_an_entry_that_takes_too_much_memory_is_refused(monkeypatch, tmp_path, e
     def fail(text: bytes) -> None:
         raise MemoryError
 
-    write_entry(entries["fifo"], tmp_path / "a.json.zst")
+    write_entry(entries["fifo"], tmp_path / "a.entry.xz")
     monkeypatch.setattr(entry_files, "check_sizes", fail)
     with pytest.raises(EntryError, match="reading it takes more memory than there is"):
-        read_entry(tmp_path / "a.json.zst")
+        read_entry(tmp_path / "a.entry.xz")
     monkeypatch.setattr(columns, "check_lengths", lambda *_: fail(b""))
     with pytest.raises(EntryError, match="seed 200000: replaying it takes more memory than there is"):
         verify(entries["fifo"], track=TINY)
@@ -463,9 +463,9 @@ def test_an_entry_that_takes_too_much_memory_is_refused(monkeypatch, tmp_path, e
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
 def test_a_pipe_is_refused(tmp_path):
-    os.mkfifo(tmp_path / "a.json.zst")
+    os.mkfifo(tmp_path / "a.entry.xz")
     with pytest.raises(EntryError, match="not a regular file"):
-        read_entry(tmp_path / "a.json.zst")
+        read_entry(tmp_path / "a.entry.xz")
 
 
 def test_a_lease_without_effect_is_refused_and_not_recorded(entries):

@@ -18,8 +18,12 @@ from gpusched_env.errors import TraceError
 from gpusched_env.traces import SlurmCluster, read_cluster, read_slurm_cluster, read_trace
 from gpusched_env.traces.pseudonyms.names import Pseudonyms
 from gpusched_env.traces.pseudonyms.writing import pseudonymise
+from gpusched_env.twin.associations import read_associations
+from gpusched_env.twin.outages import read_outages
 from gpusched_env.twin.squeue import read_squeue
 from gpusched_env.twin.squeue_pseudonyms import pseudonymise_squeue
+from gpusched_env.twin.table_pseudonyms import pseudonymise_table
+from gpusched_env.twin.usage import read_sshare
 
 KEY: Final = b"a secret of more than sixteen bytes"
 EXAMPLES: Final = int(os.environ.get("GPUSCHED_FUZZ", "40"))  # damages of each file; GPUSCHED_FUZZ=2000 tries 10,000
@@ -261,13 +265,104 @@ def test_names_of_resources_of_kubernetes(tmp_path: Path) -> None:
     assert (jobs.jobs["gpus"].tolist(), jobs.attributes["gpu_type"].tolist()) == ([8], ["h100"])
 
 
-@pytest.mark.parametrize("name", [*FILES, "squeue"])
+TABLES: Final = {  # file -> source, text
+    "sshare.txt": (
+        "sshare",
+        (
+            "Account|User|RawShares|NormShares|RawUsage|NormUsage|EffectvUsage|FairShare|GrpTRESMins|TRESRunMins\n"
+            "root|||0.000000|1500||1.000000||cpu=7|cpu=9\n astro||1|0.5|1500|1.0|1.0||license/zebrasoft=5|\n"
+            "  astro|xenia|parent|0.5|1000|0.66|0.66|0.25||\n  astro|bobby|1|0.5|500|0.33|0.33|0.5||\n"
+        ),
+    ),
+    "assoc.txt": (
+        "sacctmgr",
+        (
+            "Cluster|Account|User|ParentName|Partition|Share|GrpTRES|Comment\nfairq|root||||||\nfairq|astro||root||3|"
+            "cpu=9,gres/gpu=8,license/zebrasoft=5|zebra\nfairq|astro|xenia||g|5|gres/gpu=2|\nfairq|chemy||astro||1||\n"
+        ),
+    ),
+    "events.txt": (
+        "sacctmgr",
+        (
+            "Cluster|NodeName|TimeStart|TimeEnd|State|Reason|User\n"
+            "fairq|nodeq01|2025-03-03T08:00:00|2025-03-03T10:00:00|DOWN*|xenia broke it|root\n"
+            "fairq|nodeqx|2025-03-03T08:00:00|Unknown|MIXED+DRAIN|zebra|xenia\n"
+        ),
+    ),
+}
+
+
+def table_pseudonyms(folder: Path) -> dict[str, Path]:
+    """Write the tables, and the same with pseudonyms, by the command."""
+    (folder / "key").write_bytes(KEY)
+    found = {}
+    for name, (kind, text) in TABLES.items():
+        (folder / name).write_text(text)
+        found[name] = folder / f"public_{name}"
+        command = ["pseudonymise", f"{kind}:{folder / name}", "--key", str(folder / "key"), "--out", str(found[name])]
+        shown = CliRunner().invoke(app, command)
+        assert shown.exit_code == 0, shown.output
+    return found
+
+
+def test_tables_of_sshare_and_sacctmgr_say_the_same_without_names(tmp_path: Path) -> None:
+    public, names = table_pseudonyms(tmp_path), Pseudonyms(KEY)
+    for path in public.values():
+        assert not SECRETS.findall(path.read_text()), path
+        assert "bobby" not in path.read_text()
+    account, user = (lambda name: names.name("account", name)), (lambda name: names.name("user", name))
+    assert read_sshare(public["sshare.txt"]) == {
+        (account("astro"), user("xenia")): 1000.0,
+        (account("astro"), user("bobby")): 500.0,
+    }
+    tree = {one.name: (one.parent, one.weight, one.most) for one in read_associations(public["assoc.txt"]).tree}
+    assert tree == {
+        account("astro"): ("", 3.0, 8),
+        account("chemy"): (account("astro"), 1.0, None),
+        f"{account('astro')}/{user('xenia')}": (account("astro"), 5.0, 2),
+    }
+    before, after = (read_outages(path) for path in (tmp_path / "events.txt", public["events.txt"]))
+    assert after == tuple(one._replace(node=names.name("node", one.node)) for one in before)
+    assert len(after) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "told"),
+    [
+        ("sshare.txt", "|1000|", "|xenia|", "line 4, field 'rawusage'"),
+        ("assoc.txt", "|3|", "|xenia|", "line 3, field 'share'"),
+        ("assoc.txt", "Share", "Shares", "no column share; write the file with sacctmgr"),
+        ("events.txt", "DOWN*", "xenia's fault", "line 2, field 'state'"),
+        ("events.txt", "2025-03-03T10:00:00", "xenia", "line 2, field 'timeend'"),
+    ],
+)
+def test_a_text_where_a_number_belongs_is_refused(tmp_path: Path, name: str, old: str, new: str, told: str) -> None:
+    kind, text = TABLES[name]
+    (tmp_path / name).write_text(text.replace(old, new, 1))
+    with pytest.raises(TraceError, match=told):
+        pseudonymise_table(kind, tmp_path / name, tmp_path / "out", Pseudonyms(KEY))
+    assert not (tmp_path / "out").exists()
+
+
+def test_dependencies_of_squeue_name_the_same_jobs(tmp_path: Path) -> None:
+    rows = SQUEUE.splitlines()
+    rows = [f"{rows[0]}|DEPENDENCY", f"{rows[1]}|", f"{rows[3]}|".replace("Priority", "Dependency")]
+    for text, told in (("afterok:9+5(unfulfilled)", True), ("xenia's", False)):
+        (tmp_path / "squeue.txt").write_text("\n".join([*rows[:2], rows[2] + text]) + "\n")
+        pseudonymise_squeue(tmp_path / "squeue.txt", tmp_path / "out", Pseudonyms(KEY))
+        assert not SECRETS.findall((tmp_path / "out").read_text())
+        found = read_squeue(tmp_path / "out")
+        assert [job.dependency for job in found.queued] == [f"afterok:{found.running[0].id}+5"] * told
+        assert len(found.held) == (not told)
+
+
+@pytest.mark.parametrize("name", [*FILES, "squeue", *TABLES])
 def test_damaged_files_are_refused_or_hold_no_names_of_lists(tmp_path: Path, name: str) -> None:
     """The command writes a file, or an error that names the file; a refused file is not written."""
     (tmp_path / "key").write_bytes(KEY)
     for seed in range(EXAMPLES):
         rng = random.Random(seed)
-        text = SQUEUE if name == "squeue" else FILES[name]
+        kind, text = {"squeue": ("squeue", SQUEUE), **TABLES}.get(name) or ("slurm", FILES[name])
         for _ in range(rng.randint(1, 3)):
             at = rng.randrange(max(len(text), 1))
             text = (
@@ -277,7 +372,6 @@ def test_damaged_files_are_refused_or_hold_no_names_of_lists(tmp_path: Path, nam
             )
         path, out = tmp_path / "damaged", tmp_path / f"out{seed}"
         path.write_text(text)
-        kind = "squeue" if name == "squeue" else "slurm"
         command = ["pseudonymise", f"{kind}:{path}", "--key", str(tmp_path / "key"), "--out", str(out)]
         shown = CliRunner().invoke(app, command)
         assert shown.exit_code in (0, 2), (seed, shown.output, shown.exception)

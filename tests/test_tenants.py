@@ -17,7 +17,7 @@ from gpusched_env.cli.app import app
 from gpusched_env.errors import GpuschedError, ScenarioError
 from gpusched_env.evaluation.partitions import partitions, pooling
 from gpusched_env.instance import Semantics
-from gpusched_env.metrics import jain_index, max_min_distance, tenant_times
+from gpusched_env.metrics import TENANT_COLUMNS, jain_index, max_min_distance, tenant_summary, tenant_times
 from gpusched_env.metrics.tenants import entitlements, max_min_shares, usage
 from gpusched_env.scenarios import get_scenario, scenario_from_dict
 from gpusched_env.simulator import simulate
@@ -139,6 +139,12 @@ def test_metrics_by_tenant_of_a_run_by_hand() -> None:
     assert held.tolist() == [[3, 3, 0, 0], [0, 0, 2, 0], [0, 0, 0, 0]]
     # x = 300 / .5 and 100 / .5: (800)^2 / (2 (600^2 + 200^2))
     assert jain_index(tenant_times(instance, log)) == pytest.approx(0.8)
+    found = tenant_summary(instance, log)
+    assert list(found) == [column.name for column in TENANT_COLUMNS]
+    assert found["worst_tenant_jct_s"] == 140.0
+    assert found["tenant_jain"] == pytest.approx(0.8)
+    assert found["tenant_violation"] == 100.0 / 400.0
+    assert found["tenant_distance"] == max_min_distance(instance, log)
 
 
 def test_use_that_equals_the_max_min_shares_has_distance_0() -> None:

@@ -118,6 +118,65 @@ def test_a_reason_that_is_a_text_is_left_out(tmp_path: Path) -> None:
     assert "xenia" not in written
 
 
+WORKLOAD = {
+    "kind": "Workload",
+    "metadata": {"name": "w1", "labels": {"team": "x"}, "creationTimestamp": "2025-03-03T09:00:00Z"},
+    "spec": {"priority": 1, "active": True, "podSets": [{"count": 1, "template": {}}]},
+    "status": {
+        "admission": {
+            "clusterQueue": "q",
+            "podSetAssignments": [{"flavors": {"nvidia.com/gpu": "h100"}, "resourceUsage": {"nvidia.com/gpu": "8"}}],
+        },
+        "conditions": [
+            {"type": "Admitted", "status": "True", "reason": "Admitted", "lastTransitionTime": "2025-03-03T09:01:00Z"},
+        ],
+    },
+}
+
+
+def _places(value: object, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    """Return the path of each value inside a value, and of the value itself."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path] * bool(path) + [place for key, one in inner for place in _places(one, (*path, key))]
+
+
+@pytest.mark.parametrize("path", _places(WORKLOAD), ids=lambda path: ".".join(map(str, path)))
+@pytest.mark.parametrize("secret", ["xenia's job", ["xenia's job"], {"xenia's job": "xenia's job"}])
+def test_a_text_where_no_text_belongs_does_not_leave(
+    tmp_path: Path, path: tuple[str | int, ...], secret: object
+) -> None:
+    """Whatever replaces a value, what is written has none of it: it is left out, renamed, or refused by its place."""
+    made = json.loads(json.dumps(WORKLOAD))
+    inner = made
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = secret
+    (tmp_path / "in.json").write_text(json.dumps(made))
+    out = tmp_path / "out.json"
+    told = ""
+    try:
+        pseudonymise("kueue", tmp_path / "in.json", out, Pseudonyms(KEY))
+    except TraceError as error:
+        told = str(error)
+    assert out.exists() != ("record 1, field" in told)
+    assert told or "xenia" not in out.read_text()
+
+
+def test_a_table_of_sacct_without_a_column_is_told(tmp_path: Path) -> None:
+    """Neither a format that is recognised nor a command takes it for another file."""
+    rows = [line.split("|") for line in SACCT.splitlines()]
+    at = rows[0].index("Start")
+    log = tmp_path / "sacct.txt"
+    log.write_text("".join("|".join(row[:at] + row[at + 1 :]) + "\n" for row in rows))
+    for read in (
+        lambda: pseudonymise("slurm", log, tmp_path / "out", Pseudonyms(KEY)),
+        lambda: read_trace(f"slurm:{log}"),
+        lambda: read_trace(f"auto:{log}"),
+    ):
+        with pytest.raises(TraceError, match="line 1: column Start is missing"):
+            read()
+
+
 def test_nodes_and_quotas_have_no_names_left(tmp_path: Path) -> None:
     node = {
         "kind": "Node",

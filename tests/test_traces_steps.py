@@ -149,19 +149,23 @@ def test_measured_and_fitted_run_times_of_whole_trainings() -> None:
 @here
 @pytest.mark.parametrize("gpu_type", ["T4", *SIA_TYPES])
 def test_fitted_models_reproduce_the_measured_steps(gpu_type: str) -> None:
-    """The median error of each application is at most 10 %, but for YOLOv3 on A100, whose times jump with the batch."""
+    """The median error of each application is at most 10 %.
+
+    Least squares miss this for YOLOv3 on A100, whose times jump with the batch; the robust fit does not.
+    """
     folder = MEASURED if gpu_type == "T4" else TRACES / "sia" / "measured"
     suffix = SIA_TYPES.get(gpu_type, "")
     for name in LEAST_BATCH:
         spread = _measurements(folder / name / f"placements{suffix}.csv", "placement")
         more = _measurements(folder / name / f"scalability{suffix}.csv", "num_nodes", "num_replicas")
         rows = np.unique(np.concatenate([spread, more]))
-        throughput = load_fitted("pollux" if gpu_type == "T4" else "sia").fits[gpu_type][name].throughput
-        median = float(np.median(throughput.relative_errors(rows)))
+        medians = {
+            table: float(np.median(load_fitted(table).fits[gpu_type][name].throughput.relative_errors(rows)))
+            for table in (("pollux",) if gpu_type == "T4" else ("sia", "sia-robust"))
+        }
         if (gpu_type, name) == ("A100", "yolov3"):
-            assert 0.2 < median < 0.25
-        else:
-            assert median <= 0.10, name
+            assert 0.2 < medians.pop("sia") < 0.25
+        assert max(medians.values()) <= 0.10, name
 
 
 def test_speeds_are_named_by_the_scenario() -> None:

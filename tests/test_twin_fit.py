@@ -122,6 +122,28 @@ def test_associations_are_a_tree_of_tenants(tmp_path):
             read_associations(tmp_path / "bad.txt")
 
 
+def test_the_jobs_of_a_user_are_limited_by_the_nearest_account_that_says_so(tmp_path):
+    (tmp_path / "assoc.txt").write_text(
+        "Account|User|ParentName|Share|GrpJobs|MaxJobs\n"
+        "root||||90|7\nvision||root|1|9|5\nnets||vision|1||\nnets|ana|||4|\nnets|bo|||8|2\nnets|cy||||\nasr|di||||\n"
+        "asr||root|1||0\n"
+    )
+    found = read_associations(tmp_path / "assoc.txt")
+    assert {tenant.name: tenant.jobs for tenant in found.tree} == {
+        "vision": 9, "nets": None, "nets/ana": 4, "nets/bo": 2, "nets/cy": 5, "asr/di": 7, "asr": None,
+    }  # fmt: skip
+
+
+def test_a_limit_of_jobs_explains_a_wait():
+    """ana may run one job at a time, so her second one waits for the first; nothing else explains that."""
+    log = log_of([0, 0, 0], [2, 2, 4], [7200, 600, 60], [0, 7200, 0], account=["v"] * 3, user=["ana", "ana", "bo"])
+    tree = Tenants(tree=(Tenant("v"), Tenant("v/ana", "v", jobs=1), Tenant("v/bo", "v")))
+    pools = one_pool("1x8").pools
+    limited, free = (fit_twin(log, pools, fit_part=1, shares=shares) for shares in (tree, None))
+    assert replayed_starts(limited, log).tolist() == [0, 7200, 0]
+    assert replayed_starts(free, log).tolist() == [0, 0, 0]
+
+
 def test_limits_of_users_explain_waits():
     """ana may hold 2 of 8 GPUs, so her second job waits for the first one; without the limit nothing explains that."""
     log = log_of([0, 0, 0], [2, 2, 4], [7200, 600, 60], [0, 7200, 0], account=["v"] * 3, user=["ana", "ana", "bo"])

@@ -20,9 +20,10 @@ from gpusched_env.metrics import job_times
 from gpusched_env.simulator import begin, simulate
 from gpusched_env.simulator.past import moves_of
 from gpusched_env.twin import futures
-from gpusched_env.twin.backtest import GROUPS, Scored, Tried, backtest, candidates, coverage, played, with_limits
+from gpusched_env.twin.backtest import Scored, backtest, coverage, played, rolling, with_limits
 from gpusched_env.twin.futures import Options, _Source, sampled_starts
 from gpusched_env.twin.history import DAY_S, Asked, History, bucket, drawn_arrivals
+from gpusched_env.twin.likeness import alike, batches, likeness
 from gpusched_env.twin.quantiles import (
     Calibration,
     Quantiles,
@@ -129,6 +130,35 @@ def test_starts_follow_the_drawn_run_times():
     gaps = starts[:, 1] - starts[:, 0]
     assert set(gaps.tolist()) == {100.0, 200.0}  # a runs for so long
     assert np.isnan(starts[:, 2]).all()  # c fits on no machine
+
+
+@pytest.mark.parametrize("policy", ["fifo", "slurm", "fifo-easy:estimator=user"])
+def test_held_jobs_start_when_they_may(policy):
+    """r ends 60 s from now. a begins 500 s from now; b waits 1 min from r's end; c for d, which takes 100 s."""
+    r = PresentJob("r", 1, 0.0, 0.0, limit_s=200.0)
+    queued = (
+        PresentJob("a", 1, 10.0, limit_s=200.0, begin_s=540.0),
+        PresentJob("b", 1, 10.0, limit_s=200.0, dependency="afterany:r+1,afterok:ended"),
+        PresentJob("c", 1, 10.0, limit_s=200.0, dependency="after:r,afterok:d"),
+        PresentJob("d", 1, 10.0, limit_s=200.0),
+        PresentJob("e", 1, 10.0, limit_s=200.0, dependency="afternotok:r"),
+    )
+    setting = Plain(Cluster.parse("1x8"), policy)
+    history = History(past([100.0] * 30, limit_s=[200.0] * 30))
+    starts = sampled_starts(
+        Snapshot(40.0, (r,), queued), setting, history, Options(3, horizon_s=7200.0, arrivals=False)
+    )
+    assert starts[:, [0, 1, 3]] == pytest.approx(np.tile([500.0, 120.0, 0.0], (3, 1)), abs=0.01)
+    assert starts[:, 2] == pytest.approx(100.0, abs=0.01)
+    assert np.isinf(starts[:, 4]).all() | np.isnan(starts[:, 4]).all()  # r does not fail, so e never runs
+
+
+def test_jobs_that_wait_for_each_other_are_refused():
+    queued = tuple(PresentJob(a, 1, 10.0, dependency=f"afterok:{b}") for a, b in (("a", "b"), ("b", "a")))
+    with pytest.raises(GpuschedError, match="depend on each other in a circle"):
+        sampled_starts(
+            Snapshot(40.0, (), queued), Plain(Cluster.parse("1x8"), "fifo"), History(past([9.0])), Options(2)
+        )
 
 
 def test_futures_do_not_depend_on_threads_and_differ_between_seeds():
@@ -313,6 +343,22 @@ def test_more_gpus_than_the_machines_have_are_refused():
         sampled_starts(snapshot, setting, History(past([100.0])), Options(futures=2))
 
 
+def test_a_running_job_that_fits_nowhere_is_refused():
+    """Without the job, its GPUs would count as free, and job a would start at once."""
+    setting = Plain(Cluster.parse("1x2"), "fifo")
+    snapshot = Snapshot(50.0, (PresentJob("r", 4, 0.0, 0.0, partition="gpu"),), (PresentJob("a", 1, 10.0),))
+    with pytest.raises(GpuschedError, match="running job r holds 4 GPUs, but no machines of partition 'gpu' have as"):
+        sampled_starts(snapshot, setting, History(past([100.0])), Options(futures=2))
+
+
+@pytest.mark.parametrize("policy", ["fifo", "slurm:fair_share_weight=0"])
+def test_shares_for_a_policy_without_fair_shares_are_refused(policy):
+    snapshot = Snapshot(50.0, (), (PresentJob("a", 1, 10.0, user="ana"),))
+    setting = Plain(Cluster.parse("1x2"), policy)
+    with pytest.raises(GpuschedError, match="has no fair shares, so it would not be used: leave out --usage"):
+        sampled_starts(snapshot, setting, History(past([100.0])), Options(2), shares={("", "ana"): 1.0})
+
+
 @pytest.mark.parametrize("wrong", [{"futures": 0}, {"horizon_s": math.inf}, {"cycle_s": -1.0}, {"threads": 0}])
 def test_wrong_options_are_refused(wrong):
     with pytest.raises(GpuschedError, match="forecast:"):
@@ -376,25 +422,69 @@ def test_calibrations_are_written_and_read(tmp_path):
 def test_coverage_is_measured_on_later_snapshots_only():
     early = Scored(0.0, 10, np.full(10, 3.0), np.full(10, -3.0))
     late = Scored(10.0, 4, np.array([0.5, 2.0, 4.0, -9.0]), np.array([-0.5, -2.0, -4.0, 9.0]))
-    found = coverage([early], [late], Tried(10.0, "days", 0.8))
+    found = coverage([early], [late])
     assert (found.fitted, found.held, found.snapshots) == (10, 4, 1)
     assert found.raw == 0.25
     assert found.calibration == Calibration(3.0, 0.0, 10)
     assert found.calibrated == 0.5
 
 
-def test_candidates_are_measured_on_blocks_that_were_left_out():
-    """Four days, each of four jobs of one score: what was left out lies inside if another day has a larger score."""
-    day = [
-        Scored(number * DAY_S, 4, np.full(4, float(score)), np.zeros(4)) for number, score in enumerate((1, 2, 3, 9))
-    ]
-    found = candidates({DAY_S: day})
-    # Of 12 jobs, groups of jobs take the score of rank ceil(0.9 x 13) = 12, which is the largest of the others.
-    assert [(one.groups, one.covered) for one in found] == [(name, 0.75) for name in GROUPS]
-    skewed = [Scored(number * DAY_S, 20, np.r_[np.full(19, 1.0), 50.0], np.zeros(20)) for number in range(4)]
-    # 57 of 60 scores are 1: 0.9 x 61/60 takes one of these; three days or snapshots, 0.9 x 4/3 > 1, take the largest.
-    assert [one.covered for one in candidates({DAY_S: skewed})] == [0.95, 1.0, 1.0, 1.0]
-    assert min(candidates({DAY_S: skewed}), key=lambda one: one.miss).groups == "jobs"
+def test_each_week_is_calibrated_on_the_weeks_before_it():
+    """Weeks of ten jobs with scores 2, 1 and 3: the second week lies inside, the third does not."""
+    weeks = [Scored(number * 7 * DAY_S, 10, np.full(10, score), np.zeros(10)) for number, score in enumerate((2, 1, 3))]
+    assert rolling(weeks) == 0.5
+    assert math.isnan(rolling(weeks[:1]))
+    assert math.isnan(rolling([]))
+
+
+# --- likeness of run times
+
+
+def test_jobs_of_a_user_and_a_day_are_a_batch():
+    user = np.array(["a", "b", "a", "a", "b"])
+    found = batches(user, np.array([0.0, 0.1, 0.9, 1.1, 0.2]) * DAY_S, DAY_S)
+    assert [found.tolist().count(number) for number in found.tolist()] == [2, 2, 2, 1, 2]
+    assert found[0] == found[2] != found[3]
+
+
+@pytest.mark.parametrize("part", [0.0, 0.3, 0.6, 0.9])
+def test_likeness_is_found_again(part):
+    """Run times are drawn with a likeness; the correlation is measured from them within 0.04."""
+    rng = np.random.default_rng(3)
+    batch, at = np.repeat(np.arange(2000), 5), np.tile(np.arange(5.0), 2000)
+    found = likeness(batch, at, np.zeros(10_000, np.int64), np.floor(1e6 * alike(rng, batch, part)), 20)
+    assert abs(found * found - part * part) < 0.04
+
+
+def test_alike_draws_are_uniform():
+    rng = np.random.default_rng(4)
+    found = np.concatenate([alike(rng, np.zeros(3, np.int64), 0.7) for _ in range(4000)])
+    assert np.abs(np.quantile(found, [0.1, 0.5, 0.9]) - [0.1, 0.5, 0.9]).max() < 0.02
+    assert len(alike(rng, np.zeros(0, np.int64), 0.7)) == 0
+
+
+def test_likeness_needs_pairs():
+    alone = np.arange(40)
+    assert likeness(alone, alone * 1.0, np.zeros(40, np.int64), alone * 1.0, 20) == 0.0
+    # two batches in groups that are too small to have ranks
+    assert likeness(alone // 20, alone * 1.0, alone // 10, alone * 1.0, 20) == 0.0
+
+
+def test_a_queue_of_like_jobs_ends_less_certainly():
+    """Ten jobs of one user run one after another on one GPU: if they are alike, their sum spreads further."""
+    rng = np.random.default_rng(1)
+    run_s = np.repeat(rng.integers(100, 1000, 200), 5).astype(float)
+    like = past(run_s, arrival_s=np.repeat(np.arange(200) * DAY_S, 5) + np.tile(np.arange(5), 200))
+    mixed = past(rng.permutation(run_s), arrival_s=like.jobs["arrival_s"])
+    now_s = 300 * DAY_S
+    snapshot = Snapshot(now_s, (), tuple(PresentJob(f"{i}", 1, now_s - 20 + i) for i in range(10)))
+    widths = []
+    for history in (like, mixed):
+        starts = sampled_starts(
+            snapshot, Plain(Cluster.parse("1x1"), "fifo"), History(history), Options(200, arrivals=False)
+        )
+        widths.append(float(np.ptp(np.quantile(starts[:, 9], [0.1, 0.9]))))
+    assert widths[0] > 2 * widths[1]
 
 
 # --- backtests
@@ -444,7 +534,7 @@ def test_intervals_cover_four_fifths_of_a_generated_log():
     run = played(log_of(10), setting)
     options = Options(futures=60, horizon_s=4 * DAY_S)
     week = 7 * DAY_S
-    found = backtest(run, setting, 2 * week, 6 * week, 10 * week, [13 * 3600.0], options)
+    found = backtest(run, setting, 2 * week, 6 * week, 10 * week, 13 * 3600.0, options)
     assert found.held > 200
     assert 0.70 <= found.calibrated <= 0.90
     assert abs(found.calibrated - 0.8) <= abs(found.raw - 0.8) + 0.05
@@ -453,7 +543,7 @@ def test_intervals_cover_four_fifths_of_a_generated_log():
 def test_backtests_need_snapshots_on_both_sides():
     run = played(log_of(1), setting := Plain(Cluster.parse("1x8"), "fifo"))
     with pytest.raises(GpuschedError, match="before the split"):
-        backtest(run, setting, 5.0, 5.0, 10.0, [1.0], Options(futures=1))
+        backtest(run, setting, 5.0, 5.0, 10.0, 1.0, Options(futures=1))
     with pytest.raises(GpuschedError, match="no job has ended"):
         run.history(0.0)
 

@@ -59,7 +59,7 @@ def test_a_snapshot_is_read_and_written(tmp_path):
         ({"time": "2025-03-03T12:00:00+01:00"}, "leave out the zone"),
         ({"version": 2}, "version is 2"),
         ({"queues": []}, "unknown field 'queues'"),
-        ({"queued": [{"id": "1", "gpus": 1, "submit": 5}]}, r"queued\[0\]: unknown field 'submit'.* arrival, gpus"),
+        ({"queued": [{"id": "1", "gpus": 1, "submit": 5}]}, r"queued\[0\]: unknown field 'submit'.* arrival, begin"),
         ({"running": {}}, "must be a list"),
         ({"queued": [{"id": "1"}]}, r"queued\[0\]: the field 'gpus' is missing"),
         ({"queued": [{"id": "1", "gpus": 0}]}, "at least 1"),
@@ -209,3 +209,39 @@ def test_gangs_that_fit_by_number_get_different_gpus(gangs):
     assert [len(gpus) for gpus in found] == gangs
     taken = np.concatenate([np.array(gpus, int) for gpus in found]) if found else np.empty(0)
     assert len(set(taken.tolist())) == sum(gangs)
+
+
+HELD_TABLE = """JOBID|USER|STATE|TIME|TIME_LIMIT|SUBMIT_TIME|START_TIME|NODES|REASON|TRES_PER_NODE|DEPENDENCY
+1|u|RUNNING|1:00:00|4:00:00|2025-03-10T10:00:00|2025-03-10T11:00:00|1|None|gres/gpu:4|(null)
+2|u|PENDING|0:00|4:00:00|2025-03-10T11:30:00|N/A|1|Dependency|gres/gpu:4|afterany:1(unfulfilled)
+3|u|PENDING|0:00|4:00:00|2025-03-10T11:30:00|N/A|1|Dependency|gres/gpu:4|afterok:9_*(unfulfilled)
+4|u|PENDING|0:00|4:00:00|2025-03-10T11:30:00|N/A|1|Dependency|gres/gpu:4|after:3+5(unfulfilled)
+5|u|PENDING|0:00|4:00:00|2025-03-10T11:30:00|2025-03-10T15:00:00|1|BeginTime|gres/gpu:4|
+6|u|PENDING|0:00|4:00:00|2025-03-10T11:30:00|N/A|1|JobHeldUser|gres/gpu:4|
+7|u|PENDING|0:00|4:00:00|2025-03-10T11:30:00|N/A|1|Dependency|gres/gpu:4|singleton(unfulfilled)
+"""
+
+
+def test_squeue_tells_for_what_held_jobs_wait(tmp_path):
+    """Job 3 waits for a job that is not in the table, and job 4 for job 3: nobody knows when they may start."""
+    (tmp_path / "queue.txt").write_text(HELD_TABLE)
+    found = read_squeue(tmp_path / "queue.txt")
+    assert [(job.id, job.dependency) for job in found.queued] == [("2", "afterany:1"), ("5", "")]
+    assert found.queued[1].begin_s - found.time_s == 3 * 3600.0
+    assert sorted(found.held) == ["3", "4", "6", "7"]
+    write_snapshot(found, tmp_path / "now.json")
+    assert repr(read_snapshot(tmp_path / "now.json")) == repr(found)  # repr: NaN
+
+
+@pytest.mark.parametrize(
+    ("told", "text"),
+    [
+        ({"dependency": "after:"}, "dependency 'after:' is not understood"),
+        ({"dependency": "after:1", "start_s": 5.0}, "it runs: leave out dependency and begin"),
+        ({"begin_s": 7.0, "start_s": 5.0}, "it runs: leave out dependency and begin"),
+        ({"begin_s": -1.0}, "begin is -1.0: give a number >= 0"),
+    ],
+)
+def test_wrong_holds_are_refused(told, text):
+    with pytest.raises(GpuschedError, match=text):
+        PresentJob("a", 1, **told)

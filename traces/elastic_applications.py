@@ -19,7 +19,7 @@ from gpusched_env.traces.profile_tables.pollux_steps import placement_of
 from gpusched_env.workload import MEASURED_DTYPE, Profiles, Workload
 
 GPU_TYPE: Final = "T4"
-SPEEDS: Final = ("fitted", "measured")
+SPEEDS: Final = ("fitted", "robust", "measured")
 STEPS: Final = "pollux-steps"  # table of the measured speeds
 MOST_GPUS: Final = 64  # [GPU] largest gang (petuum/adaptdl, branch osdi21-artifact, simulator/simulator.py)
 # Smallest batch of a pass on one GPU [samples], from simulator/applications.py of the same repository (Apache-2.0)
@@ -57,9 +57,10 @@ def adaptive_jobs(workload: Workload, speeds: str = "fitted") -> Workload:
     Parameters
     ----------
     speeds : "fitted" = the fitted model gives the time of a step, and the iteration counts of the trainings its worth;
-        "measured" = measured step times and gradients give both, as in the simulator of Pollux. There, a model that a
-        job fits while it runs chooses the batch; here, the measurements do. They are of T4 only. In a part of the
-        training in which some of its GPUs would slow a gang down, they idle
+        "robust" = the same, with the robust fits of Sia's GPU types; "measured" = measured step times and gradients
+        give both, as in the simulator of Pollux. There, a model that a job fits while it runs chooses the batch; here,
+        the measurements do. They are of T4 only. In a part of the training in which some of its GPUs would slow a gang
+        down, they idle
 
     Notes
     -----
@@ -120,9 +121,9 @@ def fixed_batch_jobs(workload: Workload, speeds: str = "fitted") -> Workload:
 
     Parameters
     ----------
-    speeds : "fitted" = the fitted model gives the time of a step, and the work of a job stays as it is; "measured" =
-        the steps are measured, shares of the batch are rounded up to whole samples, and the work is the number of
-        iterations that the measured gradients imply, as in the simulator of Pollux
+    speeds : "fitted" or "robust" = the fitted model of T4 gives the time of a step, and the work of a job stays as it
+        is; "measured" = the steps are measured, shares of the batch are rounded up to whole samples, and the work is
+        the number of iterations that the measured gradients imply, as in the simulator of Pollux
 
     Raises
     ------
@@ -155,9 +156,10 @@ def fixed_batch_jobs(workload: Workload, speeds: str = "fitted") -> Workload:
     return _rebuilt(workload, np.array(row_of, np.int32), profiles, Sizes.of_groups(group, options), work)
 
 
-def _table(*gpu_types: str) -> FittedTable:
+def _table(*gpu_types: str, speeds: str = "fitted") -> FittedTable:
     """Return the table that has all of these GPU types."""
-    return load_fitted("pollux" if gpu_types == (GPU_TYPE,) else "sia")
+    of_sia = "sia-robust" if speeds == "robust" else "sia"
+    return load_fitted("pollux" if gpu_types == (GPU_TYPE,) else of_sia)
 
 
 def _models(workload: Workload) -> list[str]:
@@ -173,7 +175,7 @@ def _applications(speeds: str, *gpu_types: str) -> Mapping[str, Application]:
     """Return the applications with the iterations that they need at each batch."""
     if speeds not in SPEEDS:
         raise WorkloadError(unknown_name("speeds of elastic jobs", speeds, SPEEDS))
-    return _table(*gpu_types).applications if speeds == "fitted" else load_steps(STEPS).applications
+    return load_steps(STEPS).applications if speeds == "measured" else _table(*gpu_types).applications
 
 
 def _measured_fixed(workload: Workload, jobs: list[Job], kinds: list[Job]) -> Workload:
@@ -309,7 +311,7 @@ def _part_times(application: str, speeds: str, gpu_type: str, gpus: int, machine
     float64 [parts, 2], in each part of the training with the best batch there
     """
     _, worths = _applications(speeds, gpu_type)[application].worths()
-    timing: Timing = _table(gpu_type).fits[gpu_type][application].throughput
+    timing: Timing = _table(gpu_type, speeds=speeds).fits[gpu_type][application].throughput
     if speeds == "measured":
         timing = load_steps(STEPS).timing(application, gpus, machines)
     choices = best_batches(timing, gpus, machines, limits_of(application, gpu_type), worths)

@@ -131,7 +131,7 @@ def assign_profiles(
     - "mix": every job draws one of nine convolutional networks uniformly, whatever its gang size.
     - "gavel" and the other names in MEASURED_TABLES: every job gets a model with measured rates, see
       ``measured_profiles``.
-    - "pollux", "sia" and "bsbf", the names in FITTED_TABLES: every job gets an application whose speed was fitted to
+    - "pollux" and the other names in FITTED_TABLES: every job gets an application whose speed was fitted to
       measurements, see ``fitted_profiles``.
     - "sia-computed": as "sia", but only compute times are the fitted ones; the network determines communication times.
     - "dally" and the other names in EFFICIENCY_RULES: every job gets a model whose speed depends on the shape of its

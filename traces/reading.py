@@ -137,7 +137,7 @@ SIGNATURES: Final[dict[str, tuple[Signature, ...]]] = {
     "pollux": (columns(*pollux.COLUMNS),),
     "shockwave": (tab_fields(SHOCKWAVE_FIELDS),),
     "sia": (columns(*pollux.COLUMNS),),
-    "slurm": (bar_columns("state", "start", "end"),),
+    "slurm": (bar_columns("jobid", "state"), bar_columns("jobidraw", "state")),
     "swf": (frozenset({SWF_NUMBERS}),),
     "tiresias": (columns(*tiresias.COLUMNS),),
     "volcano": (kind("PodGroup"),),

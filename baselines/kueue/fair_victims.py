@@ -17,7 +17,7 @@ from gpusched_env.baselines.kueue.victims import (
     take_victim,
     would_fit,
 )
-from gpusched_env.baselines.queues.state import ANY, NEVER, Queues
+from gpusched_env.baselines.queues.state import ANY, NEVER, NO_LIMIT, Queues
 from gpusched_env.baselines.queues.usage import give, take
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.state import Run
@@ -33,35 +33,52 @@ def compute_shares(q: Queues, leaf: int) -> None:
 
 
 @kernel
-def highest_share(q: Queues) -> int:
-    """Return the leaf with candidates left that a walk from the root along the highest shares finds; -1 = none."""
-    for node in range(len(q.tenants)):
-        q.tenants[node]["best"] = node if q.tenants[node]["left"] else -1
-    for node in range(len(q.tenants) - 1, 0, -1):
-        t = q.tenants[node]
-        if t["best"] < 0:
-            continue
-        above = q.tenants[t["parent"]]
-        # ties: the tenant of the lowest row, which is visited last
-        if above["best"] < 0 or t["key"] >= q.tenants[above["cursor"]]["key"]:
-            above["best"] = t["best"]
-            above["cursor"] = node
-    return q.tenants[0]["best"]
+def is_higher(q: Queues, one: int, other: int) -> bool:
+    """Return whether a walk from the root along the highest shares finds leaf ``one`` before ``other``."""
+    if q.tenants[one]["parent"] != q.tenants[other]["parent"]:
+        below = branch(q, one, other)
+        other = branch(q, other, one)
+        one = below
+    if q.tenants[one]["key"] != q.tenants[other]["key"]:
+        return q.tenants[one]["key"] > q.tenants[other]["key"]
+    return one < other
 
 
 @kernel
-def put_off(q: Queues, leaf: int, owner: int) -> None:
-    """Leave the candidates of ``owner``, and of all leaves that are as far from ``leaf``, for the second strategy.
+def highest_share(q: Queues, left: int) -> int:
+    """Return the index in ``candidates[:left]`` of the leaf that a walk from the root finds; ``left`` > 0."""
+    best = 0
+    for i in range(1, left):
+        if is_higher(q, q.candidates[i], q.candidates[best]):
+            best = i
+    return best
 
-    Their shares at the level at which they are compared with ``leaf`` are not higher than that of ``owner``.
+
+@kernel
+def drop_leaf(q: Queues, at: int, left: int) -> int:
+    """Remove ``candidates[at]``, which has no candidates left; return the number of the others."""
+    q.candidates[at] = q.candidates[left - 1]
+    return left - 1
+
+
+@kernel
+def put_off(q: Queues, leaf: int, owner: int, left: int) -> int:
+    """Leave the jobs of ``owner``, and of all leaves that are as far from ``leaf``, for the second strategy.
+
+    Their shares at the level at which they are compared with ``leaf`` are not higher than that of ``owner``. Return the
+    number of the other ``candidates``.
     """
     mine = branch(q, leaf, owner)
     common = q.tenants[mine]["parent"]
-    for node in range(common + 1, len(q.tenants)):
-        t = q.tenants[node]
-        if t["left"] and is_above(q, common, node) and not is_above(q, mine, node):
-            t["left"] = 0
-            t["later"] = 1
+    kept = 0
+    for i in range(left):
+        node = q.candidates[i]
+        if is_above(q, common, node) and not is_above(q, mine, node):
+            q.tenants[node]["later"] = 1
+        else:
+            q.candidates[kept] = node
+            kept += 1
+    return kept
 
 
 @kernel
@@ -95,50 +112,68 @@ def fair_victims(sim: Run, q: Queues, leaf: int, row: int) -> int:
     taken = 0
     freed = 0
     fits = False
+    left = 0
     take(q, leaf, gpus)  # shares are those with the job
     for node in range(len(q.tenants)):
         t = q.tenants[node]
-        t["left"] = t["running"] > 0 and (node == leaf or (t["use"] > t["sub"] and m["reclaim"] != NEVER))
+        has = t["running"] > 0 and (node == leaf or (t["use"] > t["sub"] and m["reclaim"] != NEVER))
         t["later"] = 0
-        t["key"] = share_of(q, node)
+        t["next"] = t["running"] - 1
+        if has:
+            q.candidates[left] = node
+            left += 1
+        if has or t["lines"] == 0 or node == leaf:  # no other share is compared
+            t["key"] = share_of(q, node)
     for strategy in range(1 + m["initial"]):
         if fits:
             break
-        restart_search(q)
         if strategy == 1:
+            restart_search(q)
             for node in range(len(q.tenants)):
-                q.tenants[node]["left"] = q.tenants[node]["later"]
-        while not fits:
-            owner = highest_share(q)
-            if owner < 0:
-                break
+                if q.tenants[node]["later"]:
+                    q.candidates[left] = node
+                    left += 1
+        at = -1  # -1 = shares or candidates have changed since the highest share was found
+        least = 0
+        while left > 0 and not fits:
+            if at < 0:
+                at = highest_share(q, left)
+                least = NO_LIMIT  # a victim with at least so many GPUs would bring the share of the owner too low
+            owner = q.candidates[at]
             t = q.tenants[owner]
             mine = 0.0
             if owner != leaf:
                 if not borrows_from(q, owner, leaf):
-                    t["left"] = 0
                     t["later"] = 0
+                    left = drop_leaf(q, at, left)
+                    at = -1
                     continue
                 mine = q.tenants[branch(q, leaf, owner)]["key"]
                 before = q.tenants[branch(q, owner, leaf)]["key"]
                 if mine > before or (strategy == 1 and mine == before):
-                    put_off(q, leaf, owner)
+                    left = put_off(q, leaf, owner, left)
+                    at = -1
                     continue
             victim = next_of(sim, q, leaf, row, owner)
             if victim < 0:
-                t["left"] = 0
+                left = drop_leaf(q, at, left)
+                at = -1
                 continue
             if owner != leaf and strategy == 0:
-                give(q, owner, gang_of(q, victim))
-                later = mine > share_of(q, branch(q, owner, leaf))
-                take(q, owner, gang_of(q, victim))
-                if later:
+                size = gang_of(q, victim)
+                if size < least:
+                    give(q, owner, size)
+                    if mine > share_of(q, branch(q, owner, leaf)):
+                        least = size
+                    take(q, owner, size)
+                if size >= least:
                     t["later"] = 1
                     continue
             q.found_in[victim] = m["search"]
             freed += take_victim(q, victim, taken)
             taken += 1
             compute_shares(q, owner)
+            at = -1
             give(q, leaf, gpus)
             fits = would_fit(sim, q, leaf, gpus, freed, True)
             take(q, leaf, gpus)

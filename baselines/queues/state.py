@@ -92,8 +92,7 @@ TENANT_DTYPE: Final = np.dtype(
         ("needy", "<i8"),
         ("cursor", "<i8"),
         ("next", "<i8"),  # index in its ``runners`` of the next candidate of a search for victims; -1 = none
-        ("left", "<i8"),  # 1 = a strategy of fair sharing has candidates to try
-        ("later", "<i8"),  # 1 = the second strategy has
+        ("later", "<i8"),  # 1 = the second strategy of fair sharing has candidates
     ]
 )
 PARKED_DTYPE: Final = np.dtype(
@@ -122,6 +121,7 @@ class Queues(Handle):
     runners = array(np.int32, "jobs")  # of each leaf, the next victim last (queues/runners.py)
     stopping = array(np.int32, "replicas")  # jobs in a checkpoint
     targets = array(np.int32, "replicas")  # victims that a search has found
+    candidates = array(np.int32, "tenants")  # leaves that a search under fair sharing has not yet tried
     priorities = array(np.float64, "jobs")
     latest = array(np.float64, "jobs")  # - number of the latest start
     evicted = array(np.int64, "jobs")  # arrivals and completions up to the latest preemption; -1 = none
@@ -211,6 +211,7 @@ def build(instance: Instance, replicas: int, rules: dict[str, int | float]) -> Q
         runners=np.zeros(jobs, np.int32),
         stopping=stopping,
         targets=targets,
+        candidates=np.zeros(len(tenants), np.int32),
         priorities=priorities,
         latest=np.zeros(jobs),
         evicted=np.full(jobs, -1),

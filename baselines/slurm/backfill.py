@@ -15,7 +15,7 @@ from gpusched_env.baselines.slurm.cells import (
     take_parts,
 )
 from gpusched_env.baselines.slurm.profile import add_up, first_room, has_room, slot_after, slot_of, take_room
-from gpusched_env.baselines.slurm.queue import remove
+from gpusched_env.baselines.slurm.queue import job_of, remove, remove_others
 from gpusched_env.baselines.slurm.state import CONSERVATIVE, SlurmState
 from gpusched_env.baselines.slurm.usage import add_held, is_over
 from gpusched_env.core.handle import helper, kernel
@@ -35,6 +35,7 @@ def begin_cycle(sim: Run, plan: SlurmState) -> None:
     m["at"] = m["begin"]
     m["tested"] = 0
     m["started"] = 0
+    m["cycle"] += 1
     for p in range(len(plan.planned)):
         plan.planned[p] = 0
     m["cycle_s"] = w["clock_s"]
@@ -57,7 +58,7 @@ def begin_cycle(sim: Run, plan: SlurmState) -> None:
     for i in range(w["running"]):
         r = sim.replicas[sim.running[i]]
         if r["phase"] == ACTIVE:
-            end_s = r["since_s"] + (plan.limit_s[r["job"]] - sim.jobs[r["job"]]["service_s"])
+            end_s = r["since_s"] + (plan.runs_for_s[r["job"]] - sim.jobs[r["job"]]["service_s"])
         else:
             end_s = r["until_s"]
         if end_s < (base + slots) * m["slot_s"]:
@@ -80,10 +81,13 @@ def drop_large(sim: Run, plan: SlurmState) -> None:
     Later entries cannot start, so the cycle ends there. If there is none, ``last`` is the entry before the queue.
     """
     m = plan.memory
-    while m["last"] >= m["at"] and sim.jobs[plan.order[m["last"]]]["gpus"] > sim.world["free_gpus"]:
+    while m["last"] >= m["at"]:
+        request = plan.order[m["last"]]
+        row = job_of(plan, request)
+        if sim.jobs[row]["gpus"] <= sim.world["free_gpus"]:
+            m["last_slots"] = slots_now(sim, plan, time_left_s(sim, plan, request, row))
+            return
         m["last"] -= 1
-    if m["last"] >= m["at"]:
-        m["last_slots"] = slots_now(sim, plan, time_left_s(sim, plan, plan.order[m["last"]]))
 
 
 @kernel
@@ -95,7 +99,7 @@ def drop_blocked(sim: Run, plan: SlurmState, begin: int, end: int) -> None:
     """
     m = plan.memory
     while m["last"] > m["at"]:
-        gang = sim.jobs[plan.order[m["last"]]]["gpus"]
+        gang = sim.jobs[job_of(plan, plan.order[m["last"]])]["gpus"]
         if begin >= m["last_slots"] or has_room(plan, begin, min(end, m["last_slots"]), gang):
             return
         begin = 0  # the entries before this one have not been looked at
@@ -105,10 +109,10 @@ def drop_blocked(sim: Run, plan: SlurmState, begin: int, end: int) -> None:
 
 
 @helper
-def time_left_s(sim: Run, plan: SlurmState, row: int) -> float:
-    """Return the time that a job may still run by its limit, at most that of the window [s]."""
+def time_left_s(sim: Run, plan: SlurmState, request: int, row: int) -> float:
+    """Return the time that a job may still run by the limit of its request, at most that of the window [s]."""
     window_s = len(plan.free) * plan.memory["slot_s"]
-    return min(max(plan.limit_s[row] - sim.jobs[row]["service_s"], 0.0), window_s)
+    return min(max(plan.limit_s[request] - sim.jobs[row]["service_s"], 0.0), window_s)
 
 
 @helper
@@ -133,7 +137,8 @@ def fill_next(sim: Run, plan: SlurmState) -> int:
     while m["at"] <= m["last"] and m["tested"] < m["tests"] and w["free_gpus"] > 0:
         if m["cycle_starts"] > 0 and m["started"] >= m["cycle_starts"]:
             return -1
-        row = plan.order[m["at"]]
+        request = plan.order[m["at"]]
+        row = job_of(plan, request)
         gang = sim.jobs[row]["gpus"]
         tenant = plan.tenant[row]
         held = m["capped"] == 1 and is_over(plan, row, gang)
@@ -142,40 +147,44 @@ def fill_next(sim: Run, plan: SlurmState) -> int:
             continue
         m["tested"] += 1
         plan.tests[tenant] += 1
-        left_s = time_left_s(sim, plan, row)
+        left_s = time_left_s(sim, plan, request, row)
         length_now = slots_now(sim, plan, left_s)
         length = max(math.ceil(left_s / slot_s), 1)
         if m["divided"]:
-            begin = first_room_in_cells(sim, plan, row, 0, length_now, length)
+            begin = first_room_in_cells(sim, plan, request, 0, length_now, length)
         else:
             begin = first_room(plan, 0, gang, length_now, length)
         if begin == 0:
             if m["divided"]:
                 share_out(plan, gang)
-                found = place_parts(sim, plan, row)
+                found = place_parts(sim, plan, request)
             else:
-                found = fits(sim, sim.jobs[row]["job_class"], gang, m["rule"])
+                found = fits(sim, plan.kind[request], gang, m["rule"])
             if found:
                 take_plan(sim, plan, 0, length_now, gang)
                 m["started"] += 1
-                plan.planned_s[row] = now_s
-                leave_queue(plan, m["at"], row, gang)
+                plan.planned_s[request] = now_s
+                leave_queue(plan, request, gang)
                 m["at"] += 1
                 return row
             # enough GPUs are free, but in the wrong places
             if m["divided"]:
-                begin = first_room_in_cells(sim, plan, row, 1, length_now, length)
+                begin = first_room_in_cells(sim, plan, request, 1, length_now, length)
             else:
                 begin = first_room(plan, 1, gang, length_now, length)
-        plan.planned_s[row] = math.inf
+        plan.planned_s[request] = math.inf
+        if m["divided"] and m["one_plan"] == 1 and plan.booked[row] == m["cycle"]:
+            begin = -1
         if begin > 0:
-            plan.planned_s[row] = (base + begin) * slot_s
-            first = plan.planned[plan.partition[row]] == 0
-            if (m["backfill"] == CONSERVATIVE or first) and -plan.ranks[row] >= m["least_reserve"]:
+            plan.planned_s[request] = (base + begin) * slot_s
+            first = plan.planned[plan.partition[request]] == 0
+            if (m["backfill"] == CONSERVATIVE or first) and -plan.ranks[request] >= m["least_reserve"]:
                 if m["divided"]:
                     share_out(plan, gang)
+                    if m["one_plan"] == 1:
+                        plan.booked[row] = m["cycle"]
                 take_plan(sim, plan, begin, begin + length, gang)
-                plan.planned[plan.partition[row]] += 1
+                plan.planned[plan.partition[request]] += 1
         m["at"] += 1
     return -1
 
@@ -191,9 +200,16 @@ def take_plan(sim: Run, plan: SlurmState, begin: int, end: int, gang: int) -> No
 
 
 @kernel
-def leave_queue(plan: SlurmState, at: int, row: int, gang: int) -> None:
-    """Remove the entry ``at`` from the queue, because its job starts now."""
-    remove(plan, at)
+def leave_queue(plan: SlurmState, request: int, gang: int) -> None:
+    """Remove the entry ``at`` from the queue, whose job starts now with this request, and the job's other requests."""
+    row = job_of(plan, request)
+    if plan.memory["preempts"] == 1:
+        plan.runs_for_s[row] = plan.limit_s[request]
+    if plan.memory["divided"] and plan.request[row + 1] - plan.request[row] > 1:
+        remove_others(plan, request)
+        plan.runs_as[row] = request
+        plan.runs_for_s[row] = plan.limit_s[request]
+    remove(plan, plan.memory["at"])
     plan.memory["starts"] += 1
     if plan.memory["capped"] == 1:
         add_held(plan, row, gang)

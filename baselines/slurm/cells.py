@@ -16,7 +16,7 @@ from gpusched_env.cluster import MACHINE
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.placement.placing import reserve
 from gpusched_env.core.placement.taking import unreserve
-from gpusched_env.core.state import CHECKPOINTING, Run
+from gpusched_env.core.state import ACTIVE, CHECKPOINTING, Run
 
 FOREVER_S: Final = 1e12  # [s] longest time limit for which slots are counted
 
@@ -55,18 +55,18 @@ def begin_cells(sim: Run, plan: SlurmState) -> None:
 
 
 @kernel(lazy=True)
-def may_use(sim: Run, plan: SlurmState, row: int, cell: int) -> bool:
+def may_use(sim: Run, plan: SlurmState, request: int, cell: int) -> bool:
     """Return whether a cell is in the partition of a job, and of a GPU type that can run it; reservations aside."""
-    kind = sim.jobs[row]["job_class"]
+    kind = plan.kind[request]
     node = plan.node_in[cell]
     gpu_type = sim.nodes[node]["gpu_type"]
     return plan.within[sim.class_set[kind], cell] > 0 and sim.paces[kind, MACHINE, gpu_type]["iteration_s"] < np.inf
 
 
 @kernel(lazy=True)
-def is_shut(sim: Run, plan: SlurmState, row: int, cell: int, begin: int, end: int) -> bool:
+def is_shut(sim: Run, plan: SlurmState, request: int, cell: int, begin: int, end: int) -> bool:
     """Return whether a reservation closes a cell to a job in one of the slots from ``begin`` until before ``end``."""
-    group = sim.class_set[sim.jobs[row]["job_class"]]
+    group = sim.class_set[plan.kind[request]]
     for r in range(len(plan.closes_s)):
         if plan.holds_cell[r, cell] and sim.barred[r, group] and plan.shut_from[r] < end and plan.shut_until[r] > begin:
             return True
@@ -74,29 +74,29 @@ def is_shut(sim: Run, plan: SlurmState, row: int, cell: int, begin: int, end: in
 
 
 @kernel(lazy=True)
-def list_cells(sim: Run, plan: SlurmState, row: int) -> int:
+def list_cells(sim: Run, plan: SlurmState, request: int) -> int:
     """Write the cells that a job may use to ``mine``; return their number."""
     count = 0
     for cell in range(len(plan.room)):
         plan.room[cell] = 0
-        if may_use(sim, plan, row, cell):
+        if may_use(sim, plan, request, cell):
             plan.mine[count] = cell
             count += 1
     return count
 
 
 @kernel(lazy=True)
-def room_in_cells(sim: Run, plan: SlurmState, row: int, count: int, begin: int, end: int) -> int:
+def room_in_cells(sim: Run, plan: SlurmState, request: int, count: int, begin: int, end: int) -> int:
     """Write the GPUs of each of ``mine[:count]`` that a job may hold in all slots [begin, end) to ``room``.
 
     Returns their sum. Reservations count up to the time limit of the job, even behind the window of the plan.
     """
     total = 0
-    last = end_slot(sim, plan, row, begin)
+    last = end_slot(sim, plan, request, begin)
     for i in range(count):
         cell = plan.mine[i]
         plan.room[cell] = 0
-        if not is_shut(sim, plan, row, cell, begin, last):
+        if not is_shut(sim, plan, request, cell, begin, last):
             least = plan.cells[cell, begin]
             for at in range(begin + 1, end):
                 least = min(least, plan.cells[cell, at])
@@ -106,10 +106,10 @@ def room_in_cells(sim: Run, plan: SlurmState, row: int, count: int, begin: int, 
 
 
 @kernel(lazy=True)
-def end_slot(sim: Run, plan: SlurmState, row: int, begin: int) -> int:
+def end_slot(sim: Run, plan: SlurmState, request: int, begin: int) -> int:
     """Return the slot before which a job ends by its time limit if it begins in a slot."""
     m = plan.memory
-    left_s = min(max(plan.limit_s[row] - sim.jobs[row]["service_s"], 0.0), FOREVER_S)
+    left_s = min(max(plan.limit_s[request] - sim.jobs[plan.row_of[request]]["service_s"], 0.0), FOREVER_S)
     if begin == 0:
         now_s = sim.world["clock_s"]
         return max(slot_after(now_s + left_s, m["slot_s"]) - slot_of(now_s, m["slot_s"]), 1)
@@ -117,22 +117,22 @@ def end_slot(sim: Run, plan: SlurmState, row: int, begin: int) -> int:
 
 
 @kernel(lazy=True)
-def some_open(sim: Run, plan: SlurmState, row: int, count: int, begin: int) -> bool:
+def some_open(sim: Run, plan: SlurmState, request: int, count: int, begin: int) -> bool:
     """Return whether no reservation closes some cell of ``mine[:count]`` to a job that begins in a slot."""
-    last = end_slot(sim, plan, row, begin)
+    last = end_slot(sim, plan, request, begin)
     for i in range(count):  # noqa: SIM110 - generators are not compiled
-        if not is_shut(sim, plan, row, plan.mine[i], begin, last):
+        if not is_shut(sim, plan, request, plan.mine[i], begin, last):
             return True
     return False
 
 
 @kernel(lazy=True)
-def last_without_room(sim: Run, plan: SlurmState, row: int, count: int, begin: int, end: int) -> int:
+def last_without_room(sim: Run, plan: SlurmState, request: int, count: int, begin: int, end: int) -> int:
     """Find the last slot of [begin, end) in which the cells ``mine[:count]`` have too few free GPUs for a job.
 
     Returns ``begin - 1`` if there is none.
     """
-    gang = sim.jobs[row]["gpus"]
+    gang = sim.jobs[plan.row_of[request]]["gpus"]
     reserved = len(plan.closes_s) > 0
     at = end - 1
     if count == 1 and not reserved:
@@ -144,7 +144,7 @@ def last_without_room(sim: Run, plan: SlurmState, row: int, count: int, begin: i
         together = 0
         for i in range(count):
             cell = plan.mine[i]
-            if plan.cells[cell, at] > 0 and not (reserved and is_shut(sim, plan, row, cell, at, at + 1)):
+            if plan.cells[cell, at] > 0 and not (reserved and is_shut(sim, plan, request, cell, at, at + 1)):
                 together += plan.cells[cell, at]
         if together < gang:
             return at
@@ -153,23 +153,23 @@ def last_without_room(sim: Run, plan: SlurmState, row: int, count: int, begin: i
 
 
 @kernel(lazy=True)
-def first_room_in_cells(sim: Run, plan: SlurmState, row: int, begin: int, length_now: int, length: int) -> int:
+def first_room_in_cells(sim: Run, plan: SlurmState, request: int, begin: int, length_now: int, length: int) -> int:
     """Return the first slot, from ``begin`` on, at which a job fits for long enough; -1 = none. Fills ``room``.
 
     As in profile.py, but a gang keeps its GPUs: it fits if the least numbers of free GPUs of its cells add up to it.
     That enough GPUs are free in each slot is necessary; the search jumps behind the last slot without them.
     """
     slots = plan.cells.shape[1]
-    count = list_cells(sim, plan, row)
+    count = list_cells(sim, plan, request)
     while begin < slots:
-        if len(plan.closes_s) > 0 and not some_open(sim, plan, row, count, begin):
+        if len(plan.closes_s) > 0 and not some_open(sim, plan, request, count, begin):
             begin += 1
             continue
         end = min(begin + (length_now if begin == 0 else length), slots)
-        at = last_without_room(sim, plan, row, count, begin, end)
+        at = last_without_room(sim, plan, request, count, begin, end)
         if at >= begin:
             begin = at + 1
-        elif room_in_cells(sim, plan, row, count, begin, end) >= sim.jobs[row]["gpus"]:
+        elif room_in_cells(sim, plan, request, count, begin, end) >= sim.jobs[plan.row_of[request]]["gpus"]:
             return begin
         else:
             begin += 1
@@ -177,12 +177,12 @@ def first_room_in_cells(sim: Run, plan: SlurmState, row: int, begin: int, length
 
 
 @kernel(lazy=True)
-def can_start_in(sim: Run, plan: SlurmState, row: int, cell: int) -> bool:
+def can_start_in(sim: Run, plan: SlurmState, request: int, cell: int) -> bool:
     """Return whether a job may use a cell, and no reservation needs it now or before the time limit of the job."""
     now_s = sim.world["clock_s"]
-    end_s = now_s + max(plan.limit_s[row] - sim.jobs[row]["service_s"], 0.0)
-    group = sim.class_set[sim.jobs[row]["job_class"]]
-    if not may_use(sim, plan, row, cell):
+    end_s = now_s + max(plan.limit_s[request] - sim.jobs[plan.row_of[request]]["service_s"], 0.0)
+    group = sim.class_set[plan.kind[request]]
+    if not may_use(sim, plan, request, cell):
         return False
     for r in range(len(plan.closes_s)):
         if plan.holds_cell[r, cell] and sim.barred[r, group] and plan.closes_s[r] < end_s and plan.opens_s[r] > now_s:
@@ -191,7 +191,7 @@ def can_start_in(sim: Run, plan: SlurmState, row: int, cell: int) -> bool:
 
 
 @kernel(lazy=True)
-def room_now(sim: Run, plan: SlurmState, row: int) -> int:
+def room_now(sim: Run, plan: SlurmState, request: int) -> int:
     """Write the free GPUs of each cell that no reservation needs before the limit of a job to ``room``.
 
     Returns their sum. The main pass looks at no plans.
@@ -199,7 +199,8 @@ def room_now(sim: Run, plan: SlurmState, row: int) -> int:
     count_free(sim, plan)
     total = 0
     for cell in range(len(plan.room)):
-        plan.room[cell] = plan.unused[cell] if can_start_in(sim, plan, row, cell) else 0
+        is_open = plan.kept[cell] == 0 and can_start_in(sim, plan, request, cell)
+        plan.room[cell] = plan.unused[cell] if is_open else 0
         total += plan.room[cell]
     return total
 
@@ -229,9 +230,9 @@ def share_out(plan: SlurmState, gang: int) -> None:
 
 
 @kernel(lazy=True)
-def place_parts(sim: Run, plan: SlurmState, row: int) -> bool:
+def place_parts(sim: Run, plan: SlurmState, request: int) -> bool:
     """Write the GPUs of a start to ``chosen``: those that the placement rule takes in each cell; False = no place."""
-    kind = sim.jobs[row]["job_class"]
+    kind = plan.kind[request]
     group = sim.class_set[kind]
     random = sim.world["random"]
     at = 0
@@ -278,32 +279,53 @@ def sum_cells(plan: SlurmState) -> None:
 
 
 @kernel(lazy=True)
-def fits_now(sim: Run, plan: SlurmState, row: int) -> bool:
+def fits_now(sim: Run, plan: SlurmState, request: int) -> bool:
     """Return whether a job can start in the main pass; its GPUs are then in ``chosen``."""
-    gang = sim.jobs[row]["gpus"]
-    if room_now(sim, plan, row) < gang:
+    gang = sim.jobs[plan.row_of[request]]["gpus"]
+    if room_now(sim, plan, request) < gang:
         return False
     share_out(plan, gang)
-    return place_parts(sim, plan, row)
+    return place_parts(sim, plan, request)
 
 
 @kernel(lazy=True)
-def useful_gpus(sim: Run, plan: SlurmState, row: int, number: int) -> int:
+def useful_gpus(sim: Run, plan: SlurmState, request: int, number: int) -> int:
     """Count the GPUs of a gang that a job could use, also until its time limit."""
     count = 0
     seat = sim.replicas[number]["first_gpu"]
     while seat >= 0:
-        if can_start_in(sim, plan, row, plan.cell_of[sim.gpu_node[seat % sim.world["gpus"]]]):
+        if can_start_in(sim, plan, request, plan.cell_of[sim.gpu_node[seat % sim.world["gpus"]]]):
             count += 1
         seat = sim.gpu_next[seat]
     return count
 
 
+@kernel
+def in_grace(sim: Run, number: int) -> bool:
+    """Return whether a gang will be preempted at the end of its grace time, which is its lease."""
+    r = sim.replicas[number]
+    return r["phase"] == ACTIVE and (r["lease_s"] < np.inf or r["lease_over"] == 1)
+
+
 @kernel(lazy=True)
-def needed(sim: Run, plan: SlurmState, row: int) -> int:
-    """Return the GPUs that a job lacks, beyond those that are free for it or will be after a checkpoint."""
-    lacks = sim.jobs[row]["gpus"] - room_now(sim, plan, row)
+def needed(sim: Run, plan: SlurmState, request: int) -> int:
+    """Return the GPUs that a job lacks, beyond those that are free for it, in checkpoints or in grace times."""
+    lacks = sim.jobs[plan.row_of[request]]["gpus"] - room_now(sim, plan, request)
     for i in range(sim.world["running"]):
-        if sim.replicas[sim.running[i]]["phase"] == CHECKPOINTING:
-            lacks -= useful_gpus(sim, plan, row, sim.running[i])
+        if sim.replicas[sim.running[i]]["phase"] == CHECKPOINTING or in_grace(sim, sim.running[i]):
+            lacks -= useful_gpus(sim, plan, request, sim.running[i])
     return lacks
+
+
+@kernel(lazy=True)
+def keep_cells(sim: Run, plan: SlurmState, request: int) -> None:
+    """If a job waits for victims to end their grace times, keep the free GPUs of its partition for it.
+
+    Otherwise, later jobs of other partitions would take the GPUs of the first victims before the last ones end theirs.
+    """
+    for i in range(sim.world["running"]):
+        if in_grace(sim, sim.running[i]) and useful_gpus(sim, plan, request, sim.running[i]) > 0:
+            for cell in range(len(plan.kept)):
+                if may_use(sim, plan, request, cell):
+                    plan.kept[cell] = 1
+            return

@@ -6,9 +6,9 @@ import math
 
 from gpusched_env.baselines.loop_kernels import ASLEEP, DECIDES, sleep, wake_at
 from gpusched_env.baselines.slurm.backfill import begin_cycle, fill_next, leave_queue
-from gpusched_env.baselines.slurm.cells import fits_now
-from gpusched_env.baselines.slurm.preemption import choose_victims
-from gpusched_env.baselines.slurm.queue import sort_queue, update_queue
+from gpusched_env.baselines.slurm.cells import fits_now, keep_cells
+from gpusched_env.baselines.slurm.preemption import choose_victims, grant_grace
+from gpusched_env.baselines.slurm.queue import job_of, sort_queue, update_queue
 from gpusched_env.baselines.slurm.state import (
     BEGUN,
     COMPUTED,
@@ -16,6 +16,7 @@ from gpusched_env.baselines.slurm.state import (
     ENDS,
     FILL,
     FRESH,
+    GRACE,
     MAIN,
     NONE,
     PREEMPT,
@@ -27,7 +28,7 @@ from gpusched_env.baselines.slurm.state import (
     SlurmState,
 )
 from gpusched_env.baselines.slurm.usage import count_held, count_rates, count_usage, is_over
-from gpusched_env.core.events import DECIDE, EXPLICIT, LOG_FULL, preempt, start
+from gpusched_env.core.events import DECIDE, EXPLICIT, LOG_FULL, expired, lease, preempt, start
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.placement.placing import fits
 from gpusched_env.core.refusals import BUFFER_FULL
@@ -42,6 +43,9 @@ def next_step(sim: Run, plan: SlurmState) -> int:
     m = plan.memory
     w = sim.world
     if m["phase"] == DECIDES:
+        if w["leases_over"] > 0:  # grace times are over: all of them stop before others may take their GPUs
+            m["row"] = sim.replicas[expired(sim)]["job"]
+            return PREEMPT
         if count_usage(sim, plan):
             m["stale"] = BEGUN
         m["blocked"] = -1
@@ -57,7 +61,11 @@ def next_step(sim: Run, plan: SlurmState) -> int:
         if m["phase"] == VICTIMS:
             if m["victims"] > 0:
                 m["victims"] -= 1
-                m["row"] = plan.victims[m["victims"]]
+                victim = plan.victims[m["victims"]]
+                m["row"] = plan.row_of[victim]
+                if plan.grace_s[victim] > 0.0:
+                    grant_grace(sim, plan, victim)
+                    return GRACE
                 return PREEMPT
             line_up(sim, plan)
         m["row"] = first_start(sim, plan)
@@ -98,6 +106,8 @@ def line_up(sim: Run, plan: SlurmState) -> None:
     m["tested"] = 0
     for p in range(len(plan.stopped)):
         plan.stopped[p] = 0
+    for cell in range(len(plan.kept)):
+        plan.kept[cell] = 0
     m["phase"] = MAIN
 
 
@@ -105,33 +115,36 @@ def line_up(sim: Run, plan: SlurmState) -> None:
 def first_start(sim: Run, plan: SlurmState) -> int:
     """Continue the main pass; return the job that starts, -1 = none.
 
-    The pass ends at the first job that cannot start; with partitions, it goes on with the jobs of other partitions.
+    The pass ends at the first job that cannot start; with partitions, it goes on with the requests of other partitions.
     Jobs that a limit of their tenant holds back block no others.
     """
     m = plan.memory
     while m["at"] < m["end"] and m["tested"] < m["depth"]:
-        row = plan.order[m["at"]]
+        request = plan.order[m["at"]]
+        row = job_of(plan, request)
         gang = sim.jobs[row]["gpus"]
         if m["capped"] == 1 and is_over(plan, row, gang):
             m["at"] += 1
             continue
         m["tested"] += 1
-        if plan.stopped[plan.partition[row]]:
+        if plan.stopped[plan.partition[request]]:
             m["at"] += 1
             continue
-        if fits_now(sim, plan, row) if m["divided"] else fits(sim, sim.jobs[row]["job_class"], gang, m["rule"]):
-            leave_queue(plan, m["at"], row, gang)
+        if fits_now(sim, plan, request) if m["divided"] else fits(sim, plan.kind[request], gang, m["rule"]):
+            leave_queue(plan, request, gang)
             m["at"] += 1
             return row
-        if m["preempts"] == 1 and m["blocked"] != row:
-            m["blocked"] = row
-            m["victims"] = choose_victims(sim, plan, row)
+        if m["preempts"] == 1 and m["blocked"] != request:
+            m["blocked"] = request
+            m["victims"] = choose_victims(sim, plan, request)
             if m["victims"] > 0:
                 m["phase"] = VICTIMS
                 return -1
         if m["divided"] == 0:
             break
-        plan.stopped[plan.partition[row]] = 1
+        plan.stopped[plan.partition[request]] = 1
+        if m["preempts"] == 1:
+            keep_cells(sim, plan, request)
         m["at"] += 1
     m["phase"] = CYCLE
     return -1
@@ -156,6 +169,8 @@ def play_slurm(sim: Run, plan: SlurmState) -> int:
         elif m["kind"] == PREEMPT:
             if preempt(sim, m["row"]) == BUFFER_FULL:
                 return LOG_FULL
+        elif m["kind"] == GRACE:
+            lease(sim, m["row"], m["grace_end_s"])
         elif m["kind"] == REST:
             wake_at(sim, m["wake_s"])
         shares = m["kind"] == SHARES

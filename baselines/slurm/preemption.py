@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpusched_env.baselines.slurm.cells import needed, useful_gpus
+from gpusched_env.baselines.slurm.cells import in_grace, needed, useful_gpus
 from gpusched_env.baselines.slurm.state import SlurmState
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.placement.placing import goes_anywhere_now
@@ -11,10 +11,10 @@ from gpusched_env.core.state import ACTIVE, Run
 
 @kernel
 def goes_first(sim: Run, plan: SlurmState, one: int, other: int) -> bool:
-    """Return whether a running job is preempted before another."""
+    """Return whether a running job is preempted before another; both are named by their requests."""
     if plan.memory["youngest"] == 1:
-        begun = sim.replicas[sim.jobs[one]["replica"]]["start_s"]
-        also = sim.replicas[sim.jobs[other]["replica"]]["start_s"]
+        begun = sim.replicas[sim.jobs[plan.row_of[one]]["replica"]]["start_s"]
+        also = sim.replicas[sim.jobs[plan.row_of[other]]["replica"]]["start_s"]
         if begun != also:
             return begun > also
     elif plan.ladder[one] != plan.ladder[other]:
@@ -25,29 +25,39 @@ def goes_first(sim: Run, plan: SlurmState, one: int, other: int) -> bool:
 
 
 @kernel
-def freed_by(sim: Run, plan: SlurmState, row: int, victim: int) -> int:
-    """Return the GPUs of a running job that a waiting job could use [GPU]."""
-    number = sim.jobs[victim]["replica"]
-    return useful_gpus(sim, plan, row, number) if plan.memory["divided"] else sim.replicas[number]["gpus"]
+def freed_by(sim: Run, plan: SlurmState, request: int, victim: int) -> int:
+    """Return the GPUs of a running job that a waiting job could use [GPU]; both are named by their requests."""
+    number = sim.jobs[plan.row_of[victim]]["replica"]
+    return useful_gpus(sim, plan, request, number) if plan.memory["divided"] else sim.replicas[number]["gpus"]
 
 
 @kernel
-def choose_victims(sim: Run, plan: SlurmState, row: int) -> int:
-    """Write the jobs that are preempted for a waiting job to ``victims``; return their number.
+def graced_gpus(sim: Run) -> int:
+    """Count the GPUs of the gangs that will be preempted at the end of their grace times."""
+    count = 0
+    for i in range(sim.world["running"]):
+        if in_grace(sim, sim.running[i]):
+            count += sim.replicas[sim.running[i]]["gpus"]
+    return count
 
-    There are none if GPUs in checkpoints suffice, if all jobs of lower classes together hold too few GPUs, or if
-    numbers of GPUs do not tell whether the job can start. Victims are the first jobs of the order that hold enough
-    GPUs; those that are not needed, the last of the order first, are left out again.
+
+@kernel
+def choose_victims(sim: Run, plan: SlurmState, request: int) -> int:
+    """Write the requests of the jobs that are preempted for a waiting job to ``victims``; return their number.
+
+    There are none if GPUs in checkpoints or in grace times suffice, if all jobs of lower classes together hold too few
+    GPUs, or if numbers of GPUs do not tell whether the job can start. Victims are the first jobs of the order that hold
+    enough GPUs; those that are not needed, the last of the order first, are left out again.
     """
     w = sim.world
     m = plan.memory
     if m["divided"]:
-        need = needed(sim, plan, row)
+        need = needed(sim, plan, request)
         if sim.rules[m["rule"]]["anywhere"] == 0:
             return 0
     else:
-        need = sim.jobs[row]["gpus"] - w["free_gpus"] - w["checkpointing_gpus"]
-        if not goes_anywhere_now(sim, sim.jobs[row]["job_class"], m["rule"]):
+        need = sim.jobs[plan.row_of[request]]["gpus"] - w["free_gpus"] - w["checkpointing_gpus"] - graced_gpus(sim)
+        if not goes_anywhere_now(sim, plan.kind[request], m["rule"]):
             return 0
     if need <= 0:
         return 0
@@ -55,12 +65,17 @@ def choose_victims(sim: Run, plan: SlurmState, row: int) -> int:
     gpus = 0
     for i in range(w["running"]):
         r = sim.replicas[sim.running[i]]
-        job = r["job"]
+        victim = plan.runs_as[r["job"]]
         ran_s = w["clock_s"] - r["start_s"]
-        if r["phase"] == ACTIVE and ran_s > 0.0 and ran_s >= m["exempt_s"] and plan.ladder[job] > plan.ladder[row]:
-            frees = freed_by(sim, plan, row, job)
+        lower = (
+            plan.ladder[victim] > plan.ladder[request]
+            and plan.spared[victim] == 0
+            and not in_grace(sim, sim.running[i])
+        )
+        if r["phase"] == ACTIVE and ran_s > 0.0 and ran_s >= m["exempt_s"] and lower:
+            frees = freed_by(sim, plan, request, victim)
             if frees > 0:
-                plan.victims[count] = job
+                plan.victims[count] = victim
                 count += 1
                 gpus += frees
     if gpus < need:
@@ -72,16 +87,26 @@ def choose_victims(sim: Run, plan: SlurmState, row: int) -> int:
         for i in range(chosen + 1, count):
             if goes_first(sim, plan, plan.victims[i], plan.victims[best]):
                 best = i
-        job = plan.victims[best]
+        victim = plan.victims[best]
         plan.victims[best] = plan.victims[chosen]
-        plan.victims[chosen] = job
-        gpus += freed_by(sim, plan, row, job)
+        plan.victims[chosen] = victim
+        gpus += freed_by(sim, plan, request, victim)
         chosen += 1
     for i in range(chosen - 1, -1, -1):
-        spare = freed_by(sim, plan, row, plan.victims[i])
+        spare = freed_by(sim, plan, request, plan.victims[i])
         if gpus - spare >= need:
             gpus -= spare
             chosen -= 1
             for j in range(i, chosen):
                 plan.victims[j] = plan.victims[j + 1]
     return chosen
+
+
+@kernel(lazy=True)
+def grant_grace(sim: Run, plan: SlurmState, victim: int) -> None:
+    """Compute until when a victim, named by its request, runs on; plans expect its GPUs after the checkpoint then."""
+    row = plan.row_of[victim]
+    end_s = sim.world["clock_s"] + plan.grace_s[victim]
+    plan.memory["grace_end_s"] = end_s
+    held_s = end_s + sim.world["checkpoint_s"] - sim.replicas[sim.jobs[row]["replica"]]["since_s"]
+    plan.runs_for_s[row] = min(plan.runs_for_s[row], sim.jobs[row]["service_s"] + held_s)

@@ -35,23 +35,27 @@ class SlurmRun:
 
     Parameters
     ----------
-    instance : the problem instance
+    simulation : the run, in which jobs may run already
     rules : the scheduler
     past : usage of tenants before the run was taken over; None = nobody has used anything
     """
 
-    def __init__(self, instance: Instance, rules: Slurm, past: PastUsage | None = None) -> None:
+    def __init__(self, simulation: Simulation, rules: Slurm, past: PastUsage | None = None) -> None:
+        instance = simulation.instance
         self._rules = rules
         self._divided = is_divided(instance)
         self.tree, of_job = instance.tenancy
         self._shares = FairTree(self.tree.parent, self.tree.weight)
         jobs, tenants = len(instance.workload), len(self.tree.names)
         self.memory = np.zeros((), RULES_DTYPE)
-        limits = limits_s(instance, rules.limits, rules.default_limit_s)
-        classes = priority_classes(instance)
-        partition, tiers = self._partitions(instance)
+        requests = requests_of(instance)
+        row_of, partition = requests["row_of"], requests["partition"]
+        several = len(row_of) > jobs
+        limits = limits_s(instance, rules.limits, rules.default_limit_s, row_of, partition)
+        classes, tiers = priority_classes(instance)[row_of], tiers_of(instance, partition)
+        runs_as = running_requests(simulation, requests)
         slots = math.ceil(rules.bf_window_s / rules.bf_resolution_s)
-        order, scratch = np.zeros(jobs, np.int32), np.zeros(jobs, np.int32)
+        order, scratch = np.zeros(len(row_of), np.int32), np.zeros(len(row_of), np.int32)
         holds, rate, tests = (np.zeros(tenants, np.int64) for _ in range(3))
         recent, usage, factor = (np.zeros(tenants) for _ in range(3))
         self.state = SlurmState(
@@ -59,21 +63,27 @@ class SlurmRun:
             free=np.zeros(slots, np.int64),
             least=np.zeros(math.ceil(slots / BLOCK), np.int64),
             **cells_of(instance, slots),
-            partition=partition,
+            **requests,
+            runs_as=runs_as,
+            runs_for_s=limits[runs_as],
+            booked=np.zeros(jobs if several else 0, np.int64),
             stopped=np.zeros(int(partition.max()) + 1, np.int64),
             planned=np.zeros(int(partition.max()) + 1, np.int64),
             ladder=-tiers if rules.preempt == "tier" else -classes,
+            **modes_of(instance, rules.preempt, rules.grace_s, partition),
             order=order,
             scratch=scratch,
-            keys=sort_keys(classes if rules.preempt == "class" else np.zeros(jobs), tiers),
-            ranks=np.zeros(jobs),
-            fixed=self._fixed(instance, limits, classes),
+            keys=sort_keys(classes if rules.preempt == "class" else np.zeros(len(row_of)), tiers),
+            ranks=np.zeros(len(row_of)),
+            fixed=self._fixed(instance, limits, classes, row_of, partition),
             limit_s=limits,
             tenant=np.ascontiguousarray(of_job, np.int32),
-            planned_s=np.full(jobs, math.inf),
+            planned_s=np.full(len(row_of), math.inf),
             victims=np.zeros(instance.cluster.gpus * instance.gpu_jobs + 1, np.int32),
             parent=self.tree.parent,
             most=self.tree.most,
+            most_jobs=self.tree.jobs,
+            runs=np.zeros(tenants, np.int64),
             holds=holds,
             rate=rate,
             recent=recent,
@@ -99,37 +109,32 @@ class SlurmRun:
         m["age_weight"], m["share_weight"] = rules.age_weight, rules.fair_share_weight
         m["max_age_s"], m["period_s"] = rules.max_age_s, rules.calc_period_s
         m["decay"] = decay(rules.calc_period_s, rules.decay_half_life_s)
-        m["capped"] = bool((self.tree.most >= 0).any())
+        m["capped"] = bool((self.tree.most >= 0).any() or (self.tree.jobs >= 0).any())
         m["rule"] = rule_number(rules.placement)
         m["depth"], m["backfill"] = rules.queue_depth, BACKFILL[rules.backfill]
         m["interval_s"], m["slot_s"] = rules.bf_interval_s, rules.bf_resolution_s
         m["tests"], m["tenant_tests"] = rules.bf_max_job_test, rules.bf_max_job_user
         m["cycle_starts"], m["least_reserve"] = rules.bf_max_job_start, rules.bf_min_prio_reserve
+        m["one_plan"] = rules.bf_one_resv_per_job and len(self.state.booked) > 0
         m["preempts"], m["youngest"] = rules.preempt != "off", rules.youngest_first
         m["exempt_s"] = rules.preempt_exempt_s
         m["cycle_s"], m["blocked"] = -math.inf, -1
         m["divided"] = self._divided
 
-    def _fixed(self, instance: Instance, limits: np.ndarray, classes: np.ndarray) -> np.ndarray:
-        """float64: sum of the weighted factors that do not change."""
+    def _fixed(
+        self, instance: Instance, limits: np.ndarray, classes: np.ndarray, row_of: np.ndarray, partition: np.ndarray
+    ) -> np.ndarray:
+        """float64: sum of the weighted factors of each request that do not change."""
         rules, cluster = self._rules, instance.cluster
-        gpus = instance.workload.jobs["gpus"]
+        gpus = instance.workload.jobs["gpus"][row_of]
         nodes = np.ceil(gpus / cluster.nodes["gpus"].max())
         size = priority.size(rules.size_factor, nodes, gpus, len(cluster.nodes), cluster.gpus, limits)
         points = rules.size_weight * size + rules.gpu_weight * (gpus / cluster.gpus)
         total: np.ndarray = points + rules.qos_weight * priority.of_largest(classes)
         if (sets := instance.node_sets) is not None:
             factors = priority.of_largest(np.array([one.priority for one in sets.partitions]))
-            total = total + rules.partition_weight * factors[sets.partition]
+            total = total + rules.partition_weight * factors[partition]
         return total
-
-    @staticmethod
-    def _partitions(instance: Instance) -> tuple[np.ndarray, np.ndarray]:
-        """Return the partition, int32 [J], and the tier, float64 [J], of each job; 0 without partitions."""
-        sets, jobs = instance.node_sets, len(instance.workload)
-        if sets is None:
-            return np.zeros(jobs, np.int32), np.zeros(jobs)
-        return sets.partition, np.array([one.tier for one in sets.partitions], float)[sets.partition]
 
     def compute_factors(self) -> None:
         """Compute the fair-share factors of the leaves from the decayed usage."""
@@ -168,8 +173,49 @@ class SlurmLoop(CompiledLoop):
             self.simulation.drain()
 
 
-def limits_s(instance: Instance, source: str, default_s: float) -> np.ndarray:
-    """float64 [s]: time limit of each job.
+def requests_of(instance: Instance) -> dict[str, np.ndarray]:
+    """Return the arrays of SlurmState that tell the requests: pairs of a job and one of its partitions."""
+    sets, rows = instance.node_sets, np.arange(len(instance.workload) + 1, dtype=np.int32)
+    if sets is None or not sets.choices.several:
+        partition = np.zeros(len(rows) - 1, np.int32) if sets is None else sets.partition
+        return {"row_of": rows[:-1], "request": rows, "partition": partition, "kind": instance.job_class}
+    choices = sets.choices
+    return {
+        "row_of": choices.job, "request": choices.first, "partition": choices.partition, "kind": instance.choice_class
+    }  # fmt: skip
+
+
+def running_requests(simulation: Simulation, requests: dict[str, np.ndarray]) -> np.ndarray:
+    """int32 [J]: the request with which each job runs, the first one of its class; of other jobs, their first."""
+    row_of, found = requests["row_of"], requests["request"][:-1].copy()
+    if len(row_of) > len(found):
+        kind = simulation.arrays.jobs["job_class"][: len(found)]
+        rows, first = np.unique(row_of[requests["kind"] == kind[row_of]], return_index=True)
+        found[rows] = np.flatnonzero(requests["kind"] == kind[row_of])[first]
+    return found
+
+
+def tiers_of(instance: Instance, partition: np.ndarray) -> np.ndarray:
+    """float64: tier of each of these partitions; 0 without partitions."""
+    sets = instance.node_sets
+    if sets is None:
+        return np.zeros(len(partition))
+    return np.array([one.tier for one in sets.partitions], float)[partition]
+
+
+def modes_of(instance: Instance, preempt: str, grace_s: float, partition: np.ndarray) -> dict[str, np.ndarray]:
+    """Return the arrays of SlurmState about the victims of preemption: those that are spared, and grace times."""
+    sets = instance.node_sets
+    if preempt != "tier" or sets is None:
+        return {"spared": np.zeros(len(partition), np.int8), "grace_s": np.full(len(partition), grace_s)}
+    spared = np.array([one.preempt_mode == "off" for one in sets.partitions], np.int8)
+    return {"spared": spared[partition], "grace_s": np.array([one.grace_s for one in sets.partitions])[partition]}
+
+
+def limits_s(
+    instance: Instance, source: str, default_s: float, row_of: np.ndarray, partition: np.ndarray
+) -> np.ndarray:
+    """float64 [s]: time limit of each request: job ``row_of[i]`` in ``partition[i]``.
 
     Parameters
     ----------
@@ -177,15 +223,16 @@ def limits_s(instance: Instance, source: str, default_s: float) -> np.ndarray:
         time on the slowest placement
     """
     if source == "user":
-        claims = instance.workload.jobs["estimate_s"]
+        claims = instance.workload.jobs["estimate_s"][row_of]
         if (sets := instance.node_sets) is not None:
-            by_partition = sets.limits_s(np.full(len(claims), np.nan))
+            by_partition = sets.limits_s(np.full(len(claims), np.nan), partition)
             default = np.where(np.isinf(by_partition), default_s, by_partition)
             return np.where(np.isnan(claims), default, claims)
         return np.where(np.isnan(claims), default_s, claims)
     paces = instance.iteration_s if instance.shapes is None else instance.shapes.iteration_s
     slowest: np.ndarray = np.where(np.isfinite(paces), paces, 0.0).max(axis=(1, 2))[instance.job_class]
-    return instance.iterations * slowest
+    oracle_s: np.ndarray = instance.iterations * slowest
+    return oracle_s[row_of]
 
 
 def is_divided(instance: Instance) -> bool:
@@ -221,6 +268,7 @@ def cells_of(instance: Instance, slots: int) -> dict[str, np.ndarray]:
         "node_in": first.astype(np.int32),
         "within": np.ascontiguousarray(belongs[:, first], np.int8),
         "holds_cell": np.ascontiguousarray(reserved[:, first], np.int8),
+        "kept": np.zeros(cells, np.int8),
         "closes_s": np.array(closes_s, float),
         "opens_s": np.array(opens_s, float),
         **{name: np.zeros(cells, np.int64) for name in ("unused", "room", "mine", "parts")},

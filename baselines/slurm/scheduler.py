@@ -11,10 +11,10 @@ from gpusched_env.baselines.slurm import passes as slurm_passes
 from gpusched_env.baselines.slurm.past_usage import PastUsage
 from gpusched_env.baselines.slurm.priority import SIZE_FACTORS
 from gpusched_env.baselines.slurm.run import BACKFILL, SlurmLoop, SlurmRun
-from gpusched_env.baselines.slurm.state import PREEMPT, SHARES, START
+from gpusched_env.baselines.slurm.state import GRACE, PREEMPT, SHARES, START
 from gpusched_env.core.placement.rules import rule_number, shares_by
 from gpusched_env.errors import SchedulerError, unknown_name
-from gpusched_env.simulator import ClusterView, Decision, Preempt, Scheduler, Simulation, Start, Wait
+from gpusched_env.simulator import ClusterView, Decision, Lease, Preempt, Scheduler, Simulation, Start, Wait
 
 CHOICES: Final = {
     "backfill": tuple(BACKFILL),
@@ -27,7 +27,7 @@ POSITIVE: Final = ("max_age_s", "calc_period_s", "damping", "default_limit_s", "
 AT_LEAST_0: Final = (
     "age_weight", "fair_share_weight", "size_weight", "qos_weight", "gpu_weight", "partition_weight",
     "decay_half_life_s", "bf_interval_s", "bf_max_job_user", "bf_max_job_start", "bf_min_prio_reserve",
-    "preempt_exempt_s",
+    "preempt_exempt_s", "grace_s",
 )  # fmt: skip
 MOST_SLOTS: Final = 10_000_000
 AT_LEAST_1: Final = ("queue_depth", "bf_max_job_test")
@@ -79,15 +79,23 @@ class Slurm(Scheduler):
     placement : placement rule of all jobs; default best fit
     partition_weight : weight of the partition's priority / the highest of all partitions (PriorityWeightPartition),
         default 0
+    bf_one_resv_per_job : False (default) = a job that names several partitions may have a plan in each of them; True =
+        only in the first that gets one
+    grace_s : with preempt=class, time [s] for which a victim runs on before it is preempted (GraceTime), default 0.
+        With preempt=tier, partitions have their own
 
     Notes
     -----
     Ties of priority: the earliest arrival, then the lowest id. Plans are numbers of GPUs, not particular ones. Where a
     placement rule or GPU types refuse a job for which enough GPUs are free, the job is planned for a later slot. The
-    slots are those of absolute time, so that a plan keeps its slots in later cycles. A tenant's limit ``most`` is that
-    of an association (GrpTRES): jobs over it wait and block no others. Quotas have no counterpart and are ignored.
+    slots are those of absolute time, so that a plan keeps its slots in later cycles. A tenant's limits ``most`` and
+    ``jobs`` are those of an association (GrpTRES, GrpJobs): jobs over them wait and block no others. Quotas have no
+    counterpart and are ignored.
 
-    Deviations from Slurm: the cluster is one partition; the CPUs of a job are its GPUs; the main pass takes no time and
+    A job that names several partitions is in the queue once for each, with the tier and the priority of each, and
+    starts in the first with room. Each of these requests counts as a job in ``queue_depth`` and ``bf_max_job_*``.
+
+    Deviations from Slurm: the CPUs of a job are its GPUs; the main pass takes no time and
     comes at every event; a cycle is left out if nothing has happened since the last one or if no GPU is free; preempted
     jobs continue from their checkpoint, and jobs are not killed at their limit. docs/slurm.md has the details.
 
@@ -127,6 +135,8 @@ class Slurm(Scheduler):
     preempt_exempt_s: float = 0.0
     placement: str = "pack"
     partition_weight: float = 0.0
+    bf_one_resv_per_job: bool = False
+    grace_s: float = 0.0
 
     relies_on_decisions = True  # a cycle counts as done, whether or not its starts were carried out
 
@@ -163,13 +173,13 @@ class Slurm(Scheduler):
 
     def reset(self, view: ClusterView) -> None:
         """Begin with an empty queue, and with the usage of the past if there is one."""
-        self._run = SlurmRun(view.simulation.instance, self, self._past)
+        self._run = SlurmRun(view.simulation, self, self._past)
 
     def player(self, simulation: Simulation) -> SlurmLoop | None:
         """Return the compiled loop."""
         if type(self) is not Slurm:
             return None
-        return SlurmLoop(simulation, SlurmRun(simulation.instance, self, self._past))
+        return SlurmLoop(simulation, SlurmRun(simulation, self, self._past))
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         """Play the main pass and a backfill cycle."""
@@ -185,6 +195,8 @@ class Slurm(Scheduler):
                 yield Start(row, self.placement)
             elif kind == PREEMPT:
                 yield Preempt(row)
+            elif kind == GRACE:
+                yield Lease(row, float(run.memory["grace_end_s"]))
             elif kind == SHARES:
                 run.compute_factors()
             else:

@@ -11,8 +11,9 @@ from gpusched_env.core.handle import Handle, array
 NONE, EASY, CONSERVATIVE = range(3)  # backfill
 # Phases: those of loop_kernels.py, then the parts of a decision point.
 MAIN, VICTIMS, CYCLE, FILL, ENDS = range(2, 7)
-# The next step: not known yet, start a job, preempt one, compute the fair-share factors, wait for the next event.
-UNKNOWN, START, PREEMPT, SHARES, REST = range(5)
+# The next step: not known yet, start a job, preempt one, compute the fair-share factors, wait for the next event, let a
+# job that will be preempted run on for its grace time.
+UNKNOWN, START, PREEMPT, SHARES, REST, GRACE = range(6)
 FRESH, BEGUN, COMPUTED = range(3)  # ages of the priorities: computed, a period has begun since, factors are computed
 
 RULES_DTYPE: Final = np.dtype(
@@ -23,7 +24,7 @@ RULES_DTYPE: Final = np.dtype(
         ("max_age_s", "<f8"),  # [s]
         ("period_s", "<f8"),  # [s] between two computations of all priorities
         ("decay", "<f8"),  # factor of the usage in one period
-        ("capped", "<i8"),  # 1 = some tenant has a limit of GPUs
+        ("capped", "<i8"),  # 1 = some tenant has a limit of GPUs or jobs
         ("rule", "<i8"),  # placement rule
         ("divided", "<i8"),  # 1 = there are partitions or reservations
         # passes
@@ -34,11 +35,13 @@ RULES_DTYPE: Final = np.dtype(
         ("tests", "<i8"),  # jobs that a cycle looks at
         ("tenant_tests", "<i8"),  # of these, jobs of one tenant; 0 = any number
         ("cycle_starts", "<i8"),  # jobs that a cycle starts; 0 = any number
+        ("one_plan", "<i8"),  # 1 = a job of several partitions has at most one plan
         ("least_reserve", "<f8"),  # least priority with a plan
         # preemption
         ("preempts", "<i8"),  # 1 = a job may preempt jobs of a lower class
         ("youngest", "<i8"),  # 1 = the latest starts are preempted first
         ("exempt_s", "<f8"),  # [s] for which a gang runs before it may be preempted
+        ("grace_end_s", "<f8"),  # [s] end of the grace time of the job ``row``
         # state of the loop
         ("phase", "<i8"),
         ("idle", "<i8"),
@@ -49,6 +52,8 @@ RULES_DTYPE: Final = np.dtype(
         ("begin", "<i8"),  # first entry in use of ``order``
         ("end", "<i8"),  # entry after the last one in use
         ("seen", "<i8"),  # jobs that have been put into the queue
+        ("further", "<i8"),  # entries of the queue beyond one for each job
+        ("cycle", "<i8"),  # number of backfill cycles that have begun
         ("starts", "<i8"),  # starts of gangs that the queue knows of
         ("last", "<i8"),  # last entry of ``order`` that may start in the cycle
         ("last_slots", "<i8"),  # slots that its job takes if it starts now
@@ -56,7 +61,7 @@ RULES_DTYPE: Final = np.dtype(
         ("tested", "<i8"),  # jobs that the pass has looked at
         ("started", "<i8"),  # jobs that the cycle has started
         ("victims", "<i8"),  # entries of ``victims`` that are still to be preempted
-        ("blocked", "<i8"),  # job for which victims have been chosen; -1 = none
+        ("blocked", "<i8"),  # request for which victims have been chosen; -1 = none
         ("cycle_s", "<f8"),  # [s] time of the last cycle; -inf = none
         ("time_s", "<f8"),  # [s] up to which usage has been counted
         ("period", "<i8"),  # number of the last period that has begun
@@ -67,7 +72,11 @@ RULES_DTYPE: Final = np.dtype(
 
 
 class SlurmState(Handle):
-    """Jobs are named by their rows, tenants by their rows in the tree."""
+    """Jobs are named by their rows, tenants by their rows in the tree.
+
+    A *request* is a pair of a job and one of its partitions. The requests of a job follow each other, so that requests
+    have the order of jobs. If each job has one partition, they have the same numbers.
+    """
 
     memory = array(RULES_DTYPE)
     free = array(np.int64, "slots")  # [GPU] profile of the free GPUs by time, see profile.py
@@ -78,6 +87,7 @@ class SlurmState(Handle):
     node_in = array(np.int32, "cells")  # a node of each cell
     within = array(np.int8, "sets", "cells")  # 1 = the cell is in the partition of the set
     unused = array(np.int64, "cells")  # [GPU] free now
+    kept = array(np.int8, "cells")  # 1 = free GPUs are kept for a job until grace times are over
     room = array(np.int64, "cells")  # [GPU] that the job may take, scratch
     mine = array(np.int64, "cells")  # cells that the job may use, scratch
     parts = array(np.int64, "cells")  # [GPU] that the job takes, scratch
@@ -86,22 +96,34 @@ class SlurmState(Handle):
     opens_s = array(np.float64, "reservations")  # [s]
     shut_from = array(np.int64, "reservations")  # slots in which the nodes are closed
     shut_until = array(np.int64, "reservations")
-    partition = array(np.int32, "jobs")
+    row_of = array(np.int32, "requests")  # job of each request
+    request = array(np.int32, "jobs_and_end")  # first request of each job, and the end
+    runs_as = array(np.int32, "jobs")  # request with which the job started last; its first one if it has not run
+    booked = array(np.int64, "jobs")  # number of the last cycle with a plan for the job, if it may have only one
+    kind = array(np.int32, "requests")  # class of the job in the partition
+    partition = array(np.int32, "requests")
     stopped = array(np.int64, "partitions")  # 1 = the main pass has met a job of the partition that does not fit
     planned = array(np.int64, "partitions")  # plans of the cycle
-    order = array(np.int32, "jobs")  # waiting jobs, highest priority first
-    scratch = array(np.int32, "jobs")
-    keys = array(np.float64, "jobs")  # jobs with lower keys go first: higher class if it may preempt, higher tier
-    ladder = array(np.float64, "jobs")  # jobs may preempt those of higher numbers: -class or -tier
-    ranks = array(np.float64, "jobs")  # -priority of each job, a whole number
-    fixed = array(np.float64, "jobs")  # the part of the priority that does not change
-    limit_s = array(np.float64, "jobs")  # [s] time limit
+    order = array(np.int32, "requests")  # requests of waiting jobs, highest priority first
+    scratch = array(np.int32, "requests")
+    keys = array(np.float64, "requests")  # lower keys go first: higher class if it may preempt, higher tier
+    ladder = array(np.float64, "requests")  # jobs may preempt those of higher numbers: -class or -tier
+    spared = array(np.int8, "requests")  # 1 = the job is never preempted
+    grace_s = array(np.float64, "requests")  # [s] for which the job runs on before it is preempted
+    ranks = array(np.float64, "requests")  # -priority, a whole number
+    fixed = array(np.float64, "requests")  # the part of the priority that does not change
+    limit_s = array(np.float64, "requests")  # [s] time limit
+    runs_for_s = array(
+        np.float64, "jobs"
+    )  # [s] time limit by the request ``runs_as``, or until the end of its grace time
     tenant = array(np.int32, "jobs")
-    planned_s = array(np.float64, "jobs")  # [s] start that the last cycle planned; inf = none
+    planned_s = array(np.float64, "requests")  # [s] start that the last cycle planned; inf = none
     victims = array(np.int32, "replicas")
     parent = array(np.int32, "tenants")
     most = array(np.int64, "tenants")  # [GPU] -1 = no limit
+    most_jobs = array(np.int64, "tenants")  # -1 = no limit
     holds = array(np.int64, "tenants")  # [GPU] that the jobs of the subtree hold
+    runs = array(np.int64, "tenants")  # jobs of the subtree that hold GPUs
     rate = array(np.int64, "tenants")  # [GPU] that the jobs of a leaf have held since ``time_s``
     recent = array(np.float64, "tenants")  # [GPU s] usage since the last period
     usage = array(np.float64, "tenants")  # [GPU s] decayed usage up to the last period

@@ -44,9 +44,10 @@ def count_rates(sim: Run, plan: SlurmState) -> None:
 
 @kernel
 def count_held(sim: Run, plan: SlurmState) -> None:
-    """Count the GPUs that the jobs of each subtree hold now."""
+    """Count the jobs of each subtree that hold GPUs now, and these GPUs."""
     for t in range(len(plan.holds)):
         plan.holds[t] = 0
+        plan.runs[t] = 0
     for i in range(sim.world["running"]):
         r = sim.replicas[sim.running[i]]
         add_held(plan, r["job"], r["gpus"])
@@ -54,10 +55,11 @@ def count_held(sim: Run, plan: SlurmState) -> None:
 
 @kernel
 def add_held(plan: SlurmState, row: int, gpus: int) -> None:
-    """Add GPUs to the subtrees that contain a job."""
+    """Add a job and its GPUs to the subtrees that contain it."""
     t = plan.tenant[row]
     while t >= 0:
         plan.holds[t] += gpus
+        plan.runs[t] += 1
         t = plan.parent[t]
 
 
@@ -67,6 +69,8 @@ def is_over(plan: SlurmState, row: int, gpus: int) -> bool:
     t = plan.tenant[row]
     while t >= 0:
         if plan.most[t] >= 0 and plan.holds[t] + gpus > plan.most[t]:
+            return True
+        if plan.most_jobs[t] >= 0 and plan.runs[t] >= plan.most_jobs[t]:
             return True
         t = plan.parent[t]
     return False

@@ -41,8 +41,8 @@ about = About(
 )
 entry = make_entry("general-v1", "tiresias:thresholds=14400", about, progress=False)
 folder = Path(tempfile.mkdtemp())
-write_entry(entry, folder / "larger-queue.json.zst")
-print(f"{len(entry.runs)} runs, {(folder / 'larger-queue.json.zst').stat().st_size:,} bytes")
+write_entry(entry, folder / "larger-queue.entry.xz")
+print(f"{len(entry.runs)} runs, {(folder / 'larger-queue.entry.xz').stat().st_size:,} bytes")
 
 # %%
 # Verify it
@@ -52,7 +52,7 @@ print(f"{len(entry.runs)} runs, {(folder / 'larger-queue.json.zst').stat().st_si
 from gpusched_env.leaderboard import read_entry, verify
 from gpusched_env.metrics import mean_interval
 
-runs = verify(read_entry(folder / "larger-queue.json.zst"))
+runs = verify(read_entry(folder / "larger-queue.entry.xz"))
 mean = mean_interval([run.metrics["mean_jct_s"] / 3600 for run in runs])
 print(f"verified: mean JCT {mean.mean:.2f} ± {mean.half_width:.2f} h")
 

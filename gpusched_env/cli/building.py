@@ -12,7 +12,7 @@ from gpusched_env.cli.backends import BackendOption
 
 
 def build(
-    entries: Annotated[Path, typer.Argument(help="Folder of entries, *.json.zst.", metavar="FOLDER")],
+    entries: Annotated[Path, typer.Argument(help="Folder of entries, *.entry.xz.", metavar="FOLDER")],
     out: Annotated[
         Path, typer.Option(help="Folder of the site; an earlier site of this command is replaced.", metavar="FOLDER")
     ],

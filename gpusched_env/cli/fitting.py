@@ -16,7 +16,7 @@ Rows = list[tuple[str, ...]]  # the first row is the header
 
 def fit_profiles(
     table: Annotated[
-        str, typer.Argument(metavar="TABLE", help="gavel, elasticflow, pollux, pollux-steps, sia or dally.")
+        str, typer.Argument(metavar="TABLE", help="gavel, elasticflow, pollux, pollux-steps, sia, sia-robust or dally.")
     ],
     source: Annotated[
         Path,
@@ -72,7 +72,7 @@ def _errors(table: FittedTable) -> Rows:
     """Return the errors of the fits, one row per GPU type and application."""
     from gpusched_env.traces.profile_tables.throughput import KINDS
 
-    groups = (*KINDS, "held out")
+    groups = ("all", *KINDS, "held out")
     rows: Rows = [("GPU type", "application", "rows", *groups)]
     for gpu_type, fits in table.fits.items():
         for name, fit in fits.items():

@@ -119,8 +119,8 @@ def calibration(
     fit: Annotated[int, typer.Option(help="Weeks of forecasts from which the widths are found.", min=1)] = 3,
     held: Annotated[int, typer.Option(help="Weeks held back, on which the coverage is measured once.", min=1)] = 3,
     every: Annotated[
-        str, typer.Option(help="Times between forecasts in hours, by commas, of which one is chosen.", metavar="HOURS")
-    ] = "7,13",
+        float, typer.Option(help="Hours between forecasts; not a divisor of 24.", min=0.1, max=168.0)
+    ] = 5.0,
     draw_limits: Annotated[
         bool, typer.Option("--draw-limits", help="Draw time limits as users give them, for a log without limits.")
     ] = False,
@@ -150,7 +150,6 @@ def calibration(
     if draw_limits:
         workload = with_limits(workload, seed)
     _need_limits(workload)
-    steps_s = _steps_s(every)
     options = Options(futures, seed, horizon * DAY_S, arrivals, cycle, threads)
     run = played(workload, setting)
 
@@ -159,18 +158,15 @@ def calibration(
 
     begin_s = first * WEEK_S
     split_s, end_s = begin_s + fit * WEEK_S, begin_s + (fit + held) * WEEK_S
-    found = backtest(run, setting, begin_s, split_s, end_s, steps_s, options, tell)
+    found = backtest(run, setting, begin_s, split_s, end_s, every * HOUR_S, options, tell)
     if not found.fitted or not found.held:
         last = float(workload.jobs["arrival_s"].max()) / WEEK_S
         raise GpuschedError(
             f"{log}: {found.fitted:,} queued jobs in the weeks of --fit and {found.held:,} in those of --held, and "
             f"both need some. Jobs arrive for {last:.1f} weeks: choose --first, --fit, --held and --every to suit"
         )
-    for one in found.tried:
-        print(
-            f"{'chosen' if one == found.chosen else 'tried'}: a forecast every {one.every_s / HOUR_S:g} h, groups of "
-            f"{one.groups}: {one.covered:.1%} of the weeks of --fit, each left out once"
-        )
+    if math.isfinite(found.earlier):
+        print(f"weeks of --fit, calibrated on those before them: {found.earlier:.1%} covered")
     print(
         f"80 % intervals on {found.held:,} jobs of {found.snapshots} held-back snapshots: cover {found.raw:.1%} as "
         f"sampled, {found.calibrated:.1%} calibrated (factors {found.calibration.above:.2f} above and "
@@ -225,19 +221,6 @@ def _history(source: str, now_s: float, options: dict[str, Any] | None = None) -
     if not len(ended):
         raise GpuschedError(f"--history {source}: no job had ended by the time of the snapshot; check both dates")
     return History(namespaces_as_users(workload.select(ended)), origin_s)
-
-
-def _steps_s(every: str) -> list[float]:
-    """Read the times between forecasts [s]."""
-    from gpusched_env.errors import GpuschedError
-
-    try:
-        hours = [float(part) for part in every.split(",")]
-    except ValueError:
-        hours = []
-    if not hours or not all(0.1 <= hour <= 168.0 for hour in hours):
-        raise GpuschedError(f"--every {every!r}: give hours from 0.1 to 168, such as 7 or 7,13")
-    return [hour * HOUR_S for hour in hours]
 
 
 def _need_limits(workload: Workload) -> None:

@@ -21,9 +21,9 @@ def pseudonymise(
 ) -> None:
     """Write a log with pseudonyms for users, accounts, jobs and nodes, so that it can leave your machine.
 
-    Formats: csv, kubernetes, kueue, slurm (sacct, slurm.conf, gres.conf, topology.conf, sinfo, scontrol show), squeue,
-    volcano. Under one key a name has one pseudonym in all files. Columns and fields that no reader needs are left out.
-    Keep the key, and keep it secret.
+    Formats: csv, kubernetes, kueue, sacctmgr (associations, events), slurm (sacct, slurm.conf, gres.conf,
+    topology.conf, sinfo, scontrol show), squeue, sshare, volcano. Under one key a name has one pseudonym in all files.
+    Columns and fields that no reader needs are left out. Keep the key, and keep it secret.
 
     Example: gpusched pseudonymise slurm:sacct.txt --key secret.txt --out public.txt
     """
@@ -33,21 +33,21 @@ def pseudonymise(
     from gpusched_env.traces.pseudonyms.names import Pseudonyms
     from gpusched_env.traces.pseudonyms.writing import pseudonymise as write
     from gpusched_env.traces.reading import resolve_source
-    from gpusched_env.twin.squeue_pseudonyms import pseudonymise_squeue
+    from gpusched_env.twin.table_pseudonyms import KINDS, writer_of
 
     check_output("--out", out, ("",))
     names = Pseudonyms.from_file(key)
     kind, _, rest = source.partition(":")
     if ":" not in source:
         source = f"slurm:{source}" if source.endswith(".conf") else f"auto:{source}"
-    of_squeue = kind == "squeue" and bool(rest)
+    shown = kind in ("squeue", *KINDS) and bool(rest)
     with reading_shown():
-        name, path = (kind, Path(rest).expanduser()) if of_squeue else resolve_source(source)
+        name, path = (kind, Path(rest).expanduser()) if shown else resolve_source(source)
         for one in (path, key):
             if out.exists() and one.exists() and out.samefile(one):
                 raise GpuschedError(f"--out {out}: this is the {'key' if one is key else 'log'}; name another file")
-        if of_squeue:
-            left_out = pseudonymise_squeue(path, out, names)
+        if shown:
+            left_out = writer_of(kind)(path, out, names)
         else:
             left_out = write(name, path, out, names, read_options(mapping, False, None).get("map"))
     print(f"{out}: {name}, with pseudonyms; left out: {left_out}")

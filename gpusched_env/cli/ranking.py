@@ -64,7 +64,7 @@ def submit(
         ),
     ],
     track: Annotated[str, typer.Option(help="Name (gpusched leaderboard tracks).", metavar="NAME")],
-    out: Annotated[Path, typer.Option(help="File of the entry; its name must end in .json.zst.", metavar="FILE")],
+    out: Annotated[Path, typer.Option(help="File of the entry; its name must end in .entry.xz.", metavar="FILE")],
     title: Annotated[str, typer.Option(help="Title of the entry in tables.", show_default="the scheduler's name")] = "",
     authors: Annotated[str, typer.Option(help="Who made the entry.")] = "",
     how: Annotated[str, typer.Option(help="What the scheduler does, how it was trained and chosen.")] = "",
@@ -83,7 +83,7 @@ def submit(
 ) -> None:
     """Play a scheduler on a track's report seeds and record every decision, so that others can verify it.
 
-    Example: gpusched leaderboard submit --scheduler srtf --track general-v1 --out srtf.json.zst
+    Example: gpusched leaderboard submit --scheduler srtf --track general-v1 --out srtf.entry.xz
     """
     from gpusched_env.cli.console import show
     from gpusched_env.cli.outputs import check_output
@@ -118,7 +118,7 @@ def _range(text: str) -> tuple[int, int]:
 
 @leaderboard_app.command("verify")
 def verify_files(
-    entries: Annotated[list[Path], typer.Argument(help="Entries, NAME.json.zst.", metavar="FILE...")],
+    entries: Annotated[list[Path], typer.Argument(help="Entries, NAME.entry.xz.", metavar="FILE...")],
     log: LogOption = None,
     seconds: Annotated[
         float, typer.Option(help="CPU time that the replay of an entry may take, in seconds.", min=0.0)
@@ -183,7 +183,7 @@ def _verified(path: Path, log: Path | None, seconds: float) -> str:
 @leaderboard_app.command("baselines")
 def write_baselines_of(
     out: Annotated[
-        Path | None, typer.Option(help="Folder of the entries, FOLDER/TRACK-SCHEDULER.json.zst.", metavar="FOLDER")
+        Path | None, typer.Option(help="Folder of the entries, FOLDER/TRACK-SCHEDULER.entry.xz.", metavar="FOLDER")
     ] = None,
     tracks: Annotated[str, typer.Option(help="Names, separated by commas.", show_default="all")] = "",
     schedulers: Annotated[
@@ -234,12 +234,14 @@ def _metrics_table(runs: Sequence[Scored], fifo: Sequence[Scored], track: Track)
     """Return the score and every metric of the leaderboard, with intervals."""
     from gpusched_env.cli.console import plain_table
     from gpusched_env.leaderboard import score
-    from gpusched_env.leaderboard.tracks import METRICS
+    from gpusched_env.leaderboard.tracks import scored_first
     from gpusched_env.metrics import bootstrap_mean
 
     table = plain_table("metric", "mean", "low", "high")
     rows = {"score": score(runs, fifo, track.metric)}
-    rows |= {name: bootstrap_mean([run.metrics[name] or 0.0 for run in runs]) for name in (track.metric, *METRICS)}
+    rows |= {
+        name: bootstrap_mean([run.metrics[name] or 0.0 for run in runs]) for name in scored_first(track.metric, runs)
+    }
     for name, interval in rows.items():
         table.add_row(name, *(f"{number:,.4g}" for number in (interval.mean, interval.low, interval.high)))
     return table

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gpusched_env.cli.choosing import GpuResourceOption, MapOption, SkipBadRowsOption, read_options
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -49,7 +51,11 @@ def fit(
         ),
     ] = None,
     cluster: Annotated[
-        str, typer.Option(metavar="CLUSTER", help="Instead: machines that all partitions share, such as 250x8@A100.")
+        str,
+        typer.Option(
+            metavar="CLUSTER",
+            help="Instead: machines that all partitions share, such as 250x8@A100, or FORMAT:PATH.",
+        ),
     ] = "",
     partition: Annotated[
         list[str] | None,
@@ -74,14 +80,19 @@ def fit(
         float, typer.Option(min=0.05, max=1.0, help="Part of the log that is fitted; the rest gives the score.")
     ] = 0.6,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the sample of starts that are compared.")] = 0,
-    skip_bad_rows: Annotated[bool, typer.Option("--skip-bad-rows", help="Skip and count malformed rows.")] = False,
+    mapping: MapOption = None,
+    gpu_resource: GpuResourceOption = None,
+    skip_bad_rows: SkipBadRowsOption = False,
 ) -> None:
     """Fit machines and policy to the first part of a log, and score a replay on the rest.
 
     Example: gpusched twin fit slurm:sacct.txt --conf slurm.conf --out twin.json
     """
+    import dataclasses
+
     from gpusched_env.cli.console import show
     from gpusched_env.cli.outputs import check_output
+    from gpusched_env.cli.parsing import chosen_cluster
     from gpusched_env.errors import GpuschedError
     from gpusched_env.files import visible, write_whole
     from gpusched_env.traces import read_trace
@@ -104,8 +115,9 @@ def fit(
         print(described.describe())
         pools, start, told = pools_of(files), known_policy(files), weights_told(files)
     else:
-        pools = pools_of_texts(cluster, partition or [])
-    workload, report = read_trace(log, **({"skip_bad_rows": True} if skip_bad_rows else {}))
+        pools = pools_of_texts(cluster, partition or [], lambda text: chosen_cluster(text)[0])
+    reading = read_options(mapping, skip_bad_rows, None, gpu_resource)
+    workload, report = read_trace(log, **reading)
     print(report.describe())
     if outages is not None:
         pools = _with_outages(pools, files if conf else None, outages, report.origin, workload)
@@ -121,6 +133,7 @@ def fit(
         raise GpuschedError(f"--assoc: the log tells no {untold[0]} of a job; export it with this column")
     shares = None if assoc is None else read_associations(assoc)
     twin = fit_twin(workload, pools, log, columns, fit_part, shares, start, seed, tell=print)
+    twin = dataclasses.replace(twin, reading=reading)
     write_twin(twin, out)
     print(f"policy: {twin.scheduler}")
     for kind, classes in (("QOS", twin.classes), ("partition", twin.partition_classes)):
@@ -220,6 +233,9 @@ def compare(
         typer.Option("--speed", metavar="TYPE=FACTOR", help="Speed of a GPU type relative to the log's machines."),
     ] = None,
     log: Annotated[str, typer.Option(metavar="FORMAT:PATH", help="Another log.", show_default="that of the twin")] = "",
+    mapping: MapOption = None,
+    gpu_resource: GpuResourceOption = None,
+    skip_bad_rows: SkipBadRowsOption = False,
     report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page, .html.")] = None,
     csv: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write all numbers, .csv.")] = None,
     workers: Annotated[int, typer.Option(help="Processes; -1 = one per core.")] = -1,
@@ -242,12 +258,15 @@ def compare(
 
     check_report(report)
     check_output("--csv", csv, (".csv",))
+    reading = read_options(mapping, skip_bad_rows, None, gpu_resource)
+    if reading and not log:
+        raise GpuschedError("--map, --gpu-resource and --skip-bad-rows are for --log; the twin knows those of its log")
     texts = [part for text in policies or [] for part in [_without(text, CURRENT)] if part]
     specs = chosen_schedulers(texts) if texts else []
     twin = read_twin(path)
     if speed:
         twin = dataclasses.replace(twin, gpu_speeds={**twin.gpu_speeds, **_speeds(speed)})
-    settings = settings_of(twin, read_workload(log or twin.log), add_nodes, load)
+    settings = settings_of(twin, read_workload(log or twin.log, **(reading if log else twin.reading)), add_nodes, load)
     known = {group.gpu_type for pool in settings[-1].twin.pools for group in pool.groups}
     for name in _speeds(speed or []):
         if name not in known:

@@ -33,7 +33,15 @@ from gpusched_env.core.refusals import (
     NOT_RUNNING,
     TOO_FEW_GPUS,
 )
-from gpusched_env.core.seating import choose_sub_batch, hold, meet_company, reserve_given, reserve_shared
+from gpusched_env.core.seating import (
+    choose_sub_batch,
+    class_there,
+    enter_partition,
+    hold,
+    meet_company,
+    reserve_given,
+    reserve_shared,
+)
 from gpusched_env.core.shapes import placed, placed_copies
 from gpusched_env.core.sharing.seats import has_option, move_down, slowdown_by_company, tell_neighbours
 from gpusched_env.core.sizes import set_size, size_row
@@ -197,6 +205,8 @@ def requeue(sim: Run, replica: int) -> None:
     job = sim.jobs[row]
     if w["elastic"]:
         set_size(sim, row, size_row(sim, row, job["asked"]))
+    if w["choices"] > 0:
+        enter_partition(sim, row, sim.choices[sim.first_choice[row]]["job_class"])
     job["status"] = WAITING
     job["replica"] = -1
     job["last_stop_s"] = w["clock_s"]
@@ -288,7 +298,8 @@ def start(sim: Run, row: int, rule: int, explicit: int, share: bool, sub_steps: 
     """Start or resume a waiting job by a placement rule, or on the first ``explicit`` GPUs in ``chosen``.
 
     Explicit GPUs may be those of several copies of the gang, listed copy by copy. The copies divide the iterations in
-    proportion to their speeds, so their rates add up.
+    proportion to their speeds, so their rates add up. They lie in one of the job's partitions; a placement rule knows
+    only the first one.
 
     Parameters
     ----------
@@ -329,6 +340,8 @@ def start(sim: Run, row: int, rule: int, explicit: int, share: bool, sub_steps: 
             return BAD_GANG
         if explicit > w["free_gpus"] and not shares:
             return TOO_FEW_GPUS
+        if w["choices"] > 0:
+            kind = class_there(sim, row, explicit)
         refusal = reserve_given(sim, kind, explicit, shares)
         if refusal != APPLIED:
             return refusal
@@ -345,6 +358,8 @@ def start(sim: Run, row: int, rule: int, explicit: int, share: bool, sub_steps: 
         if refusal != APPLIED:
             return refusal
 
+    if kind != job["job_class"]:
+        enter_partition(sim, row, kind)
     number = sim.running[w["running"]]
     tier, pace, slowest = placed(sim, kind, 0, gang)
     iteration_s = sim.paces[kind, pace, slowest]["iteration_s"]

@@ -36,6 +36,30 @@ def reserve_given(sim: Run, kind: int, given: int, share: bool) -> int:
 
 
 @kernel(lazy=True)
+def class_there(sim: Run, row: int, given: int) -> int:
+    """Return the class of a job in the first of its partitions that has all GPUs ``chosen[:given]``, else its own."""
+    for choice in range(sim.first_choice[row], sim.first_choice[row + 1]):
+        kind = sim.choices[choice]["job_class"]
+        inside = True
+        for i in range(given):
+            gpu = sim.chosen[i]
+            inside = inside and gpu >= 0 and not unable(sim, kind, sim.gpu_node[gpu])
+        if inside:
+            return kind
+    return sim.jobs[row]["job_class"]
+
+
+@kernel(lazy=True)
+def enter_partition(sim: Run, row: int, kind: int) -> None:
+    """Let a job belong to the first of its partitions in which it has this class; the time limit is that of there."""
+    choice = sim.first_choice[row]
+    while sim.choices[choice]["job_class"] != kind:
+        choice += 1
+    sim.jobs[row]["job_class"] = kind
+    sim.jobs[row]["limit_s"] = sim.choices[choice]["limit_s"]
+
+
+@kernel(lazy=True)
 def reserve_shared(sim: Run, row: int, way: int) -> tuple[int, int]:
     """Reserve the GPUs that a sharing rule finds for a waiting job; return their number and the job's sub-steps there.
 

@@ -97,6 +97,7 @@ WORLD_DTYPE: Final = whole_lines(
         ("next_change", "<i8"),  # number of the next change of links
         ("closing_s", "<f8"),  # [s] time of the next entry of ``closings``; inf = none
         ("node_sets", "<i8"),  # number of node sets; 0 = every job may use every node
+        ("choices", "<i8"),  # number of pairs of a job and a partition; 0 = no job has several
         ("holds", "<i8"),  # 1 = some job may be held after its submission
         ("eligible_s", "<f8"),  # [s] time at which the next held job enters the queue; inf = none is known
         # cold: rules of the simulation and of contention (gpusched_env.network), fixed
@@ -270,6 +271,14 @@ CLOSING_DTYPE: Final = np.dtype(
     ]
 )
 
+CHOICE_DTYPE: Final = np.dtype(
+    [
+        ("job_class", "<i4"),  # class of the job in this partition
+        ("padding", "<i4"),  # keeps the 8-byte field aligned
+        ("limit_s", "<f8"),  # [s] service after which the job is killed there; inf = never
+    ]
+)
+
 HOLD_DTYPE: Final = np.dtype(
     [
         ("eligible_s", "<f8"),  # [s] entry into the queue, as far as known; if it is cancelled: when it leaves
@@ -353,6 +362,8 @@ class Run(Handle):
     reserved = array(np.int8, "reservations", "set_nodes")  # 1 = the node is reserved
     barred = array(np.int8, "reservations", "node_sets")  # 1 = the reservation closes its nodes to the set
     closings = array(CLOSING_DTYPE, "closings")  # beginnings and ends of reservations, by time
+    choices = array(CHOICE_DTYPE, "choices")  # partitions in which jobs may start, by job; the first of each is usual
+    first_choice = array(np.int32, "choice_jobs")  # first of ``choices`` of each job, and the end
     holds = array(HOLD_DTYPE, "held_jobs")  # of each job
     dependents = array(DEPENDENT_DTYPE, "dependents")  # by the job on which they depend
     eligible = array(np.int32, "held_jobs")  # heap of the held jobs that wait for a known time only (holding.py)
@@ -430,9 +441,13 @@ def _set_lengths(instance: Instance) -> dict[str, int]:
     """Return the lengths of the axes of the arrays about node sets; 0 where every job may use every node."""
     sets = instance.node_sets
     if sets is None:
-        return dict.fromkeys(("set_classes", "node_sets", "set_nodes", "reservations", "closings"), 0)
+        return dict.fromkeys(
+            ("set_classes", "node_sets", "set_nodes", "reservations", "closings", "choices", "choice_jobs"), 0
+        )
     reservations = len(sets.start_s)
     return {
+        "choices": len(instance.choice_class),
+        "choice_jobs": len(sets.choices.first) if len(instance.choice_class) else 0,
         "set_classes": len(instance.classes),
         "node_sets": len(sets.belongs),
         "set_nodes": len(instance.cluster.nodes),
@@ -570,14 +585,22 @@ def _fill_sets(state: State, b: int, instance: Instance) -> None:
     count, nodes = sets.belongs.shape
     reservations = len(sets.start_s)
     world["node_sets"], world["closings"] = count, 2 * reservations
+    if pairs := len(instance.choice_class):
+        choices, claimed_s = sets.choices, instance.workload.jobs["estimate_s"]
+        world["choices"] = pairs
+        state.first_choice[b, : len(choices.first)] = choices.first
+        rows = state.choices[b, :pairs]
+        rows["job_class"] = instance.choice_class
+        limits = sets.limits_s(claimed_s[choices.job], choices.partition)
+        rows["limit_s"] = limits if instance.semantics.kill_at_limit else np.inf
     state.class_set[b, : len(instance.classes)] = instance.class_set
     state.closed[b, :count, :nodes] = ~sets.belongs
     state.reserved[b, :reservations, :nodes] = sets.reserved
     state.barred[b, :reservations, :count] = sets.barred
-    rows = np.zeros(2 * reservations, CLOSING_DTYPE)
-    rows["time_s"] = np.concatenate([sets.closes_s(instance.semantics), sets.end_s])
-    rows["reservation"] = np.tile(np.arange(reservations), 2)
-    rows["step"] = np.repeat([1, -1], reservations)
-    state.closings[b, : 2 * reservations] = np.sort(rows, order=["time_s", "step", "reservation"])
+    times = np.zeros(2 * reservations, CLOSING_DTYPE)
+    times["time_s"] = np.concatenate([sets.closes_s(instance.semantics), sets.end_s])
+    times["reservation"] = np.tile(np.arange(reservations), 2)
+    times["step"] = np.repeat([1, -1], reservations)
+    state.closings[b, : 2 * reservations] = np.sort(times, order=["time_s", "step", "reservation"])
     if reservations:
         world["closing_s"] = state.closings[b, 0]["time_s"]

@@ -19,6 +19,7 @@ from gpusched_env.holds import AFTER_ANY, BEGIN, DEPENDENCY, KINDS, SINGLETON
 from gpusched_env.instance import Instance
 from gpusched_env.metrics import job_times, segments
 from gpusched_env.metrics.holds import cancelled_jobs
+from gpusched_env.partitions import PARTITION
 from gpusched_env.workload import Workload
 
 ORIGIN: Final = "2025-01-01T00:00:00"  # date of time 0 of jobs that do not come from a dated log
@@ -103,6 +104,20 @@ class Accounts:
         before[chosen["after"]], later_s[chosen["after"]] = chosen["before"], chosen["delay_s"]
         return before, later_s, len(np.unique(edges["after"][~plain]))
 
+    def queues(self, *names: str) -> list[str]:
+        """Return the attribute as :meth:`attribute` does; of several partitions, the one in which a job ran last."""
+        texts, sets = self.attribute(*names), self.instance.node_sets
+        rules = self.instance.partitions
+        if sets is None or rules is None or not sets.choices.several or rules.by not in names:
+            return texts
+        rows = np.flatnonzero([len(gang) > 0 for gang in self.gangs])
+        gang = np.repeat(np.arange(len(rows)), [len(self.gangs[row]) for row in rows])
+        node = self.instance.cluster.node_of_gpu[np.concatenate([*(self.gangs[row] for row in rows), np.empty(0, int)])]
+        pairs = sets.choice_of(rows, gang, node)
+        for row, partition in zip(rows.tolist(), sets.choices.partition[pairs].tolist(), strict=True):
+            texts[row] = sets.partitions[partition].name
+        return texts
+
     def attribute(self, *names: str) -> list[str]:
         """Return the first of these attributes that the workload has, as texts; empty texts if it has none."""
         attributes = self.instance.workload.attributes
@@ -146,8 +161,8 @@ def _sacct(accounts: Accounts, origin: str) -> Iterator[str]:
     elapsed = np.where(accounts.service_s > 0, np.maximum(np.rint(accounts.service_s), 1), 0).astype(np.int64)
     span = np.rint(accounts.end_s) - np.rint(accounts.start_s)
     suspended = np.maximum(np.nan_to_num(span - elapsed), 0).astype(np.int64)
-    names = (("user",), ("account",), ("virtual_cluster", "queue"), ("qos",))
-    labels = [[_word(text) for text in accounts.attribute(*several)] for several in names]
+    names = (("user",), ("account",), ("virtual_cluster", "queue", PARTITION), ("qos",))
+    labels = [[_word(text) for text in accounts.queues(*several)] for several in names]
     yield SACCT
     for i, state in enumerate(accounts.states):
         submit, eligible, start, end = (column[i] for column in stamps)

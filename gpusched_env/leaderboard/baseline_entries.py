@@ -33,6 +33,7 @@ LEFT_OUT: Final[dict[tuple[str, str], str]] = {
         ("heterogeneous-v1", WHOLE_NODE, "hadare hadare-single hadare-sticky"),
         ("network-v1", LARGE, "themis"),
         ("heterogeneous-v1", LARGE, "themis"),
+        ("tenants-v0", LARGE, "las las-2d tiresias-g themis-lite dally"),
     )
     for name in names.split()
 }
@@ -129,7 +130,7 @@ def write_baselines(
     again: bool = False,
     tell: Callable[[str], None] = print,
 ) -> int:
-    """Write ``folder/TRACK-SCHEDULER.json.zst`` for each track and scheduler; an agent's file is TRACK-learned-NAME.
+    """Write ``folder/TRACK-SCHEDULER.entry.xz`` for each track and scheduler; an agent's file is TRACK-learned-NAME.
 
     Parameters
     ----------

@@ -9,7 +9,7 @@ from gpusched_env import __version__
 from gpusched_env.errors import EntryError
 from gpusched_env.leaderboard.entry import About, Entry, Player
 from gpusched_env.leaderboard.tracks import TrackProblem
-from gpusched_env.metrics import COLUMNS, DEADLINE_COLUMNS
+from gpusched_env.metrics import COLUMNS, DEADLINE_COLUMNS, TENANT_COLUMNS
 from gpusched_env.scenarios import RESULTS_VERSION
 
 BOUNDS: Final = ("mean_jct_s", "makespan_s")
@@ -46,7 +46,7 @@ def check_claims(entry: Entry, problem: TrackProblem) -> None:
     if seeds != problem.seeds:
         raise EntryError(f"seeds: the entry has {list(seeds)[:20]}, the track {list(problem.seeds)}")
     for run in entry.runs:
-        metrics = {column.name for column in COLUMNS}
+        metrics = {column.name for column in (*COLUMNS, *TENANT_COLUMNS * (problem.scenario.tenants is not None))}
         if run.metrics.keys() & (due := {column.name for column in DEADLINE_COLUMNS}):
             metrics |= due
         for name, expected in (("metrics", metrics), ("bounds", set(BOUNDS))):

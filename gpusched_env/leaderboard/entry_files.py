@@ -1,4 +1,4 @@
-"""Read and write files of entries, which are zstd-compressed JSON of bounded size in one exact encoding."""
+"""Read and write files of entries: packed JSON of bounded size in one exact encoding."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from gpusched_env.errors import EntryError
 from gpusched_env.files import visible, whole
 from gpusched_env.leaderboard.entry import FORMAT, Entry
 from gpusched_env.leaderboard.entry_sizes import check_sizes
+from gpusched_env.leaderboard.packing import pack_entry, unpack_entry
 
-SUFFIX: Final = ".json.zst"
+SUFFIX: Final = ".entry.xz"
+OLD_SUFFIX: Final = ".json.zst"  # files of earlier versions: the JSON itself, compressed by zstd
 MAX_FILE_BYTES: Final = 16_000_000  # [byte] largest file
 MAX_TEXT_BYTES: Final = 48_000_000  # [byte] largest JSON text after decompression
-_LEVEL: Final = 19
+_ZSTD: Final = b"\x28\xb5\x2f\xfd"  # the first bytes of a zstd frame
 
 
 def write_entry(entry: Entry, path: str | Path) -> None:
@@ -28,10 +30,11 @@ def write_entry(entry: Entry, path: str | Path) -> None:
     EntryError : the entry is too large
     GpuschedError : the file cannot be written
     """
-    text = entry.sealed().text()
-    if len(text) > MAX_TEXT_BYTES:
-        raise EntryError(f"{path}: {len(text):,} bytes of JSON; an entry may have at most {MAX_TEXT_BYTES:,}")
-    packed = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compress(text)
+    entry = entry.sealed()
+    size = len(entry.text())
+    if size > MAX_TEXT_BYTES:
+        raise EntryError(f"{path}: {size:,} bytes of JSON; an entry may have at most {MAX_TEXT_BYTES:,}")
+    packed = pack_entry(entry)
     if len(packed) > MAX_FILE_BYTES:
         raise EntryError(f"{path}: {len(packed):,} bytes; an entry may have at most {MAX_FILE_BYTES:,}")
     with whole(Path(path)) as partial:
@@ -84,18 +87,28 @@ def parse_packed(packed: bytes) -> Entry:
 
 
 def unpack_text(packed: bytes) -> bytes:
-    """Decompress the zstd frame of a file; its header must give the size of the content.
+    """Return the JSON of a file, packed or as OLD_SUFFIX says.
 
     Raises
     ------
-    EntryError : a frame that is damaged, truncated, too large, without its size, or followed by more data
+    EntryError : a file that is damaged, truncated, too large, or followed by more data
     """
     if len(packed) > MAX_FILE_BYTES:
         raise EntryError(f"larger than {MAX_FILE_BYTES:,} bytes, the most that an entry may have")
+    if packed.startswith(_ZSTD):
+        return _unpack_old(packed)
+    text = unpack_entry(packed, MAX_TEXT_BYTES).text()
+    if len(text) > MAX_TEXT_BYTES:
+        raise EntryError(f"{len(text):,} bytes of JSON; an entry may have at most {MAX_TEXT_BYTES:,}")
+    return text
+
+
+def _unpack_old(packed: bytes) -> bytes:
+    """Decompress the zstd frame of an old file; its header must give the size of the content."""
     try:
         header = zstandard.get_frame_parameters(packed)
         if header.content_size in (zstandard.CONTENTSIZE_UNKNOWN, zstandard.CONTENTSIZE_ERROR) or header.dict_id:
-            raise EntryError("not compressed as gpusched leaderboard submit does it")
+            raise EntryError("not compressed as gpusched leaderboard submit did it")
         if header.content_size > MAX_TEXT_BYTES:
             raise EntryError(f"{header.content_size:,} bytes of JSON; an entry may have at most {MAX_TEXT_BYTES:,}")
         # This allocates the size given in the header; content of another size is an error.

@@ -13,13 +13,13 @@ import msgspec
 from gpusched_env.errors import EntryError, GpuschedError, MissingLogError
 from gpusched_env.files import visible
 from gpusched_env.leaderboard.claims import check_claims
-from gpusched_env.leaderboard.entry import Decisions, Entry
-from gpusched_env.leaderboard.entry_files import SUFFIX, parse_packed, read_packed
+from gpusched_env.leaderboard.entry import Entry
+from gpusched_env.leaderboard.entry_files import OLD_SUFFIX, SUFFIX, parse_packed, read_packed
+from gpusched_env.leaderboard.packing import NO_DECISIONS
 from gpusched_env.leaderboard.schedules import Baselines, sha256_of_bytes, shipped_baselines
 from gpusched_env.leaderboard.tracks import Track, TrackProblem, get_track
 
 LONGEST: Final = 80  # [characters] longest name in tables and plots
-NO_DECISIONS: Final = Decisions("", [], [], [], [], [], [], [], [])
 
 Refused = tuple[Path, str]  # a file, and the reason why it is not shown
 
@@ -65,7 +65,7 @@ def entry_files(folder: str | Path) -> list[Path]:
     """
     if not Path(folder).is_dir():
         raise GpuschedError(f"{folder}: not a folder; name one that holds entries, *{SUFFIX}")
-    return sorted(path for path in Path(folder).iterdir() if path.name.lower().endswith(SUFFIX))
+    return sorted(path for path in Path(folder).iterdir() if path.name.lower().endswith((SUFFIX, OLD_SUFFIX)))
 
 
 def playable(names: Collection[str], log: Path | None) -> dict[str, TrackProblem]:

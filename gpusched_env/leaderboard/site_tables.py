@@ -14,7 +14,7 @@ from gpusched_env.leaderboard.claims import LEARNED
 from gpusched_env.leaderboard.entry import Entry
 from gpusched_env.leaderboard.scoring import compared, more_is_better
 from gpusched_env.leaderboard.site_entries import Given
-from gpusched_env.leaderboard.tracks import METRICS
+from gpusched_env.leaderboard.tracks import scored_first
 from gpusched_env.metrics import Interval, bootstrap_mean
 from gpusched_env.portable.arrays import mean
 from gpusched_env.reports.tables import Cell, Heading, Row, Table, heading, scale_of
@@ -91,11 +91,6 @@ def ranked(entries: Sequence[Shown], metric: str) -> list[Shown]:
     ]
 
 
-def scored_first(metric: str) -> list[str]:
-    """Return the metrics of tables, with the scored metric first."""
-    return [metric, *(name for name in METRICS if name != metric)]
-
-
 def track_table(entries: Sequence[Shown], metric: str, brief: bool = False) -> Table:
     """Return the table of the entries of a track, best first.
 
@@ -107,7 +102,7 @@ def track_table(entries: Sequence[Shown], metric: str, brief: bool = False) -> T
         paired by seed
     """
     seeds = len(entries[0].entry.runs) if entries else 0
-    metrics = [metric, BESIDE[metric]] if brief else scored_first(metric)
+    metrics = [metric, BESIDE[metric]] if brief or not entries else scored_first(metric, entries[0].entry.runs)
     means = {name: [bootstrap_mean(shown.values(name)) for shown in entries] for name in metrics}
     units = {name: scale_of(name, means[name]) for name in metrics}
     ratio = [] if brief else [Heading("times best", title=f"{metric} / that of the first entry, paired by seed")]
@@ -136,7 +131,7 @@ def track_table(entries: Sequence[Shown], metric: str, brief: bool = False) -> T
 
 def seed_table(shown: Shown, track_href: str, metric: str) -> Table:
     """Return the table of an entry with one row per seed; each row has a link to the schedule."""
-    runs, metrics = shown.entry.runs, scored_first(metric)
+    runs, metrics = shown.entry.runs, scored_first(metric, shown.entry.runs)
     units = {
         name: scale_of(name, [Interval(value, math.nan, math.nan, 1) for value in shown.values(name)])
         for name in metrics

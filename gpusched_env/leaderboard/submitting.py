@@ -19,7 +19,7 @@ from gpusched_env.leaderboard.entry_files import parse_entry
 from gpusched_env.leaderboard.recording import record
 from gpusched_env.leaderboard.replaying import Budget, replay
 from gpusched_env.leaderboard.tracks import Track, TrackProblem, get_track
-from gpusched_env.metrics import lower_bounds, summarise
+from gpusched_env.metrics import lower_bounds
 from gpusched_env.scenarios import RESULTS_VERSION
 from gpusched_env.simulator import Scheduler
 
@@ -89,7 +89,7 @@ def play_seed(problem: TrackProblem, scheduler: str | Scheduler, seed: int) -> R
             f"seed {seed}: replaying the recorded decisions gives a different run ({error}); the scheduler must change "
             "the simulation by the decisions that it yields, and by nothing else"
         ) from error
-    metrics = summarise(instance, log, window=problem.tracked_window)
+    metrics = problem.metrics(instance, log)
     return Run(
         seed=seed,
         instance=instance.fingerprint(),

@@ -9,21 +9,24 @@ import dataclasses
 import functools
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from gpusched_env.cluster import NodeGroup
 from gpusched_env.errors import EntryError, GpuschedError, MissingLogError, unknown_name
+from gpusched_env.event_log import EventLog
 from gpusched_env.files import file_digest
 from gpusched_env.instance import Instance
-from gpusched_env.metrics import Window
+from gpusched_env.leaderboard.scoring import Scored
+from gpusched_env.metrics import TENANT_COLUMNS, Window, summarise, tenant_summary
 from gpusched_env.scenarios import Scenario, Seeds, WorkloadSpec, get_scenario, list_scenarios
 from gpusched_env.traces import ReadReport, read_trace
 from gpusched_env.traces.downloads.public_files import find
 from gpusched_env.workload import Workload
 
-# Metrics in tables of entries.
+# Metrics in tables of entries, if the entries of the track have them.
 METRICS: Final = (
     "mean_jct_s",
     "median_jct_s",
@@ -35,6 +38,7 @@ METRICS: Final = (
     "utilisation",
     "communication_share",
     "preemptions_per_job",
+    *(column.name for column in TENANT_COLUMNS),
 )
 # Metrics by which a track can score entries, because they have bounds or are shares -> description
 SCORED: Final = {"mean_jct_s": "mean JCT", "makespan_s": "makespan", "deadlines_met": "share of deadlines met"}
@@ -90,8 +94,8 @@ class Track:
     name : name with a version
     title : title in tables
     parts : description of the problem, and of what the outcome depends on, in one or two sentences
-    scenario : name of a registered scenario; or a scenario with a log, in which :meth:`problem` replaces the path of
-        the log
+    scenario : name of a registered scenario, with values of its parameters if need be; or a scenario with a log, in
+        which :meth:`problem` replaces the path of the log
     clairvoyant : whether schedulers that read true run times may take part; their entries are marked
     reports : number of seeds of the track, which are the first report seeds of the scenario; at least 10
     windows : windows of a log; None = the jobs are drawn by seed
@@ -145,7 +149,7 @@ class Track:
                 raise MissingLogError(f"track {self.name}: {error}") from None
             jobs = dataclasses.replace(self.scenario.workload, source=f"{self.windows.format}:{path}")
             return TrackProblem(self, self.scenario.replace(workload=jobs))
-        if self.scenario not in list_scenarios():
+        if self.scenario.partition(":")[0] not in list_scenarios():
             raise EntryError(f"track {self.name}: this version has no scenario {self.scenario!r}")
         return TrackProblem(self, get_scenario(self.scenario))
 
@@ -180,6 +184,11 @@ class TrackProblem:
         scenario = self.track.windows.cut(self.scenario, seed)
         report = ReadReport(self.track.windows.format, self.track.windows.file)  # required argument, not used
         return scenario.instance(seed, scenario.workload.cut(_read_once(scenario.workload.source), report)[0])
+
+    def metrics(self, instance: Instance, log: EventLog) -> dict[str, float]:
+        """Return the metrics of a run that an entry claims; NaN = undefined."""
+        found = summarise(instance, log, window=self.tracked_window)
+        return found if self.scenario.tenants is None else found | tenant_summary(instance, log)
 
     def fingerprint(self) -> str:
         """Return the SHA-256 over all data on which results depend: scenario fingerprint, seeds, windows and rules."""
@@ -246,6 +255,12 @@ TRACKS: Final = (
         metric="deadlines_met",
     ),
     Track(
+        "tenants-v0",
+        "Tenants",
+        "Three queues lend GPUs to each other, and each sends its jobs in bursts. Order, quotas and preemption matter.",
+        "cohort-256-v0:jobs=2000",  # half the jobs of the scenario: its entries take half the space
+    ),
+    Track(
         "philly-log-v0",
         "Philly log",
         "Consecutive windows of 3.6 days of a virtual cluster of the Philly log. Schedulers do not know run times.",
@@ -261,6 +276,11 @@ TRACKS: Final = (
     ),
 )
 _BY_NAME: Final = {track.name: track for track in TRACKS}
+
+
+def scored_first(metric: str, runs: Sequence[Scored]) -> list[str]:
+    """Return the names of METRICS that the runs of an entry have, with the scored metric first."""
+    return [metric, *(name for name in METRICS if name != metric and name in runs[0].metrics)]
 
 
 def get_track(name: str) -> Track:

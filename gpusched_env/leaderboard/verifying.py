@@ -13,7 +13,7 @@ from gpusched_env.leaderboard.claims import check_claims
 from gpusched_env.leaderboard.entry import Entry, Run
 from gpusched_env.leaderboard.replaying import Budget, replay
 from gpusched_env.leaderboard.tracks import Track, TrackProblem, get_track
-from gpusched_env.metrics import lower_bounds, summarise
+from gpusched_env.metrics import lower_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,7 +57,7 @@ def verify_run(entry: Entry, run: Run, problem: TrackProblem, budget: Budget, ke
         _compare("instance", run.instance, instance.fingerprint())
         log = replay(instance, run.seed, run.decisions, budget).sealed()
         _compare("digest", run.digest, log.digest())
-        metrics = summarise(instance, log, window=problem.tracked_window)
+        metrics = problem.metrics(instance, log)
         bounds = lower_bounds(instance, problem.tracked_window)
         _compare_numbers("metrics", run.metrics, metrics)
         _compare_numbers("bounds", run.bounds, bounds)

@@ -8,6 +8,7 @@ from gpusched_env.metrics.columns import (
     DEADLINE_COLUMNS,
     HOLD_COLUMNS,
     LIMIT_COLUMNS,
+    TENANT_COLUMNS,
     Column,
     columns_markdown,
 )
@@ -24,7 +25,7 @@ from gpusched_env.metrics.statistics import (
     paired_ratio,
 )
 from gpusched_env.metrics.summary import Window, summarise
-from gpusched_env.metrics.tenants import TENANT_TIMES_DTYPE, jain_index, max_min_distance, tenant_times
+from gpusched_env.metrics.tenants import TENANT_TIMES_DTYPE, jain_index, max_min_distance, tenant_summary, tenant_times
 from gpusched_env.metrics.validate import validate
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "JOB_TIMES_DTYPE",
     "LIMIT_COLUMNS",
     "SEGMENT_DTYPE",
+    "TENANT_COLUMNS",
     "TENANT_TIMES_DTYPE",
     "Column",
     "Interval",
@@ -62,6 +64,7 @@ __all__ = [
     "paired_ratio",
     "segments",
     "summarise",
+    "tenant_summary",
     "tenant_times",
     "until",
     "validate",

@@ -71,7 +71,16 @@ HOLD_COLUMNS: Final = (
     Column("mean_held_s", "s", "mean over the jobs that arrived, and were not cancelled, of arrival - submission", ""),
     Column("cancelled", "", "number of jobs that were cancelled, because they depend on what did not happen", ""),
 )
-ALL_COLUMNS: Final = (*COLUMNS, *DEADLINE_COLUMNS, *LIMIT_COLUMNS, *HOLD_COLUMNS)
+# Columns of entries of the leaderboard whose track has tenants.
+TENANT_COLUMNS: Final = (
+    Column("worst_tenant_jct_s", "s", "largest over the tenants of the mean JCT of a tenant's jobs", "min", "run"),
+    Column("tenant_distance", "share", "distance of use from the max-min fair shares, in windows of 1 h", "min", "run"),
+    Column("tenant_jain", "", "Jain's index of GPU time / entitlement over the tenants with jobs", "max", "run"),
+    Column(
+        "tenant_violation", "share", "GPU time that tenants held beyond their limits / GPU time of all", "min", "run"
+    ),
+)
+ALL_COLUMNS: Final = (*COLUMNS, *DEADLINE_COLUMNS, *LIMIT_COLUMNS, *HOLD_COLUMNS, *TENANT_COLUMNS)
 COLUMN_OF: Final = {column.name: column for column in ALL_COLUMNS}
 
 

@@ -181,6 +181,19 @@ def jain_index(table: np.ndarray) -> float:
     return total(x) ** 2 / (len(x) * squares) if squares > 0 else float("nan")
 
 
+def tenant_summary(instance: Instance, log: EventLog) -> dict[str, float]:
+    """Return a float for each of :data:`~gpusched_env.metrics.TENANT_COLUMNS`, in that order; NaN = undefined."""
+    table = tenant_times(instance, log)
+    jct_s = table["mean_jct_s"][table["finished"] > 0]
+    gpu_s = total(table["gpu_seconds"])
+    return {
+        "worst_tenant_jct_s": float(jct_s.max()) if len(jct_s) else float("nan"),
+        "tenant_distance": max_min_distance(instance, log),
+        "tenant_jain": jain_index(table),
+        "tenant_violation": total(table["violation_gpu_s"]) / gpu_s if gpu_s > 0 else float("nan"),
+    }
+
+
 def max_min_distance(instance: Instance, log: EventLog) -> float:
     """Return how far use is from the max-min fair shares: sum of the differences / twice the sum of the shares.
 

@@ -12,6 +12,7 @@ from gpusched_env.instance import Instance
 from gpusched_env.metrics.holds import check_no_entry_missing
 from gpusched_env.metrics.refusal import refusal
 from gpusched_env.metrics.segments import productive_s
+from gpusched_env.metrics.validate_nodes import chosen_pairs
 
 RELATIVE: Final = 1e-9  # tolerance, as a share of a job's iterations
 TICKS: Final = 4.0  # tolerance of a time, in units of the distance between neighbouring floats
@@ -91,6 +92,12 @@ def _check_limits(instance: Instance, log: EventLog, table: np.ndarray, complete
     service_s = np.bincount(table["job"], productive_s(table), minlength=jobs)
     slack_s = np.bincount(table["job"], TICKS * np.spacing(table["stop_s"]), minlength=jobs)
     limit_s = instance.limit_s
+    if (sets := instance.node_sets) is not None and sets.choices.several:  # that of the partition of the last start
+        starts, pair = chosen_pairs(instance, sets, log)
+        row = log.events["job"][starts]
+        limit_s = limit_s.copy()
+        claimed_s = instance.workload.jobs["estimate_s"][row]
+        limit_s[row] = sets.limits_s(claimed_s, sets.choices.partition[pair])  # later starts overwrite earlier ones
     long = service_s > limit_s + slack_s + RELATIVE * np.where(np.isfinite(limit_s), limit_s, 0.0)
     if long.any():
         row = int(np.argmax(long))

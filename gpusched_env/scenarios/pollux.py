@@ -11,10 +11,10 @@ from gpusched_env.network import Contention, Network, TopologySpec
 from gpusched_env.scenarios.family import Parameter, ScenarioFamily
 from gpusched_env.scenarios.scenario import Scenario
 from gpusched_env.scenarios.workload_spec import WorkloadSpec
-from gpusched_env.traces.elastic_applications import SPEEDS
 from gpusched_env.traces.generators.pollux_jobs import JOBS
 
 BATCHES: Final = ("adaptive", "fixed")
+SPEEDS: Final = ("fitted", "measured")
 
 
 def pollux(

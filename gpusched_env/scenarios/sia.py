@@ -17,6 +17,7 @@ MOST_REQUESTED: Final = 16  # [GPU] largest gang that every GPU type of the clus
 # [s] mean of the restart costs in Sia's simulator (cifar10 50, ncf 15, deepspeech2 25, bert 120, yolov3 80, imagenet
 # 250), weighted by the shares of the applications in the generator
 RESTART_S: Final = 45.0
+SPEEDS: Final = ("fitted", "robust")
 
 
 def sia(
@@ -25,6 +26,7 @@ def sia(
     round_s: float = 60.0,
     restart_s: float = RESTART_S,
     workload: str | None = None,
+    speeds: str = "fitted",
 ) -> Scenario:
     """Build a scenario with the cluster of Sia's simulator and eight hours of elastic jobs like those of Pollux.
 
@@ -38,6 +40,7 @@ def sia(
     round_s : time between decisions [s]
     restart_s : time for which a gang makes no progress after it gets its GPUs [s]; one time for all applications
     workload : path of one of Sia's workload files, whose first ``jobs`` jobs are used; None = draw jobs
+    speeds : "fitted" = step times by the models of the table ``sia``, "robust" = by those of ``sia-robust``
 
     Notes
     -----
@@ -52,9 +55,8 @@ def sia(
     ----------
     Jayaram Subramanya et al., SOSP 2023; siasosp23/artifacts, ``sia-simulator/``.
     """
-    common: dict[str, Any] = dict(
-        profiles="own", jobs=jobs, max_gpus=MOST_REQUESTED, clip=True, elastic={"rule": "adaptive-batch"}
-    )
+    elastic = {"rule": "adaptive-batch"} | ({"speeds": speeds} if speeds != "fitted" else {})
+    common: dict[str, Any] = dict(profiles="own", jobs=jobs, max_gpus=MOST_REQUESTED, clip=True, elastic=elastic)
     if workload is None:
         parameters = {"relative_load": jobs / JOBS if load is None else load, "mixed_types": True}
         spec = WorkloadSpec("synthetic:pollux", parameters, **common)
@@ -82,6 +84,7 @@ SIA: Final = ScenarioFamily(
         Parameter("load", None, "arrival rate / 160 jobs in 8 h; default: all jobs in 8 h", least=0.01, most=100),
         Parameter("round_s", 60.0, "seconds between decisions", least=1, most=86_400),
         Parameter("restart_s", RESTART_S, "seconds without progress after a gang gets its GPUs", least=0, most=86_400),
+        Parameter("speeds", "fitted", "step times: of the fitted models, or of the robust fits", values=SPEEDS),
         Parameter("workload", None, "path of a Sia workload file to play instead", text=True),
     ),
 )

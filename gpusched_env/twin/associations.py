@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -10,27 +11,33 @@ import numpy as np
 
 from gpusched_env.errors import ScenarioError, TraceError
 from gpusched_env.tenants import ROOT, Tenant, Tenants
+from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.slurm_fields import tres_gpus
 from gpusched_env.twin.tables import table_rows
 from gpusched_env.workload import Workload
 
-COMMAND: Final = "sacctmgr --parsable2 list associations format=Cluster,Account,User,ParentName,Partition,Share,GrpTRES"
+COMMAND: Final = (
+    "sacctmgr --parsable2 list associations "
+    "format=Cluster,Account,User,ParentName,Partition,Share,GrpTRES,GrpJobs,MaxJobs"
+)
 TOP: Final = "root"  # Slurm's name of the top account
 LEAST_SHARE: Final = 1e-6  # replaces a share of 0, because weights are above 0
 PARENT: Final = "parent"  # in Slurm, a user with this share has the factor of the account; here, the share is 1
 
 
 def read_associations(path: str | Path) -> Tenants:
-    """Read accounts and users: parents, shares, and the GPUs that they may hold at once (GrpTRES).
+    """Read accounts and users: parents, shares, and the GPUs and jobs that they may have at once.
 
-    An account is a tenant of its name, and a user is a leaf ``account/user``. Associations of a user with particular
-    partitions are left out if there is another one, and of several the first counts.
+    These are GrpTRES and GrpJobs of an account or a user, and MaxJobs of a user, its own or else that of the nearest
+    account that has one. An account is a tenant of its name, and a user is a leaf ``account/user``. Associations of a
+    user with particular partitions are left out if there is another one, and of several the first counts.
 
     Raises
     ------
     TraceError : a missing column, a malformed row, several clusters, or accounts that form no tree
     """
     tree: dict[str, Tenant] = {}
+    each: dict[str, int | None] = {}  # MaxJobs of each tenant
     clusters: set[str] = set()
     rows = list(table_rows(path, ("account", "user", "parentname", "share"), COMMAND))
     rows.sort(key=lambda row: bool(row[1].get("partition")))
@@ -41,16 +48,38 @@ def read_associations(path: str | Path) -> Tenants:
         account, user, share = row["account"], row["user"], row["share"]
         name = f"{account}/{user}" if user else account
         above = account if user else row["parentname"]
-        if name == TOP or name in tree:
+        if name in each:
+            continue
+        each[name] = _jobs(place, "maxjobs", row)
+        if name == TOP:
             continue
         weight = 1.0 if share in ("", PARENT) else place.amount("Share", share, "shares")
         gpus = tres_gpus(place, "grptres", row.get("grptres", ""))
         most = None if gpus is None or "gres/gpu" not in row.get("grptres", "") else gpus.number
-        tree[name] = Tenant(name, ROOT if above in ("", TOP) else above, max(weight, LEAST_SHARE), most=most)
+        above, jobs = ROOT if above in ("", TOP) else above, _jobs(place, "grpjobs", row)
+        tree[name] = Tenant(name, above, max(weight, LEAST_SHARE), most=most, jobs=jobs)
     try:
-        return Tenants(tree=tuple(tree.values()))
+        tenants = Tenants(tree=tuple(tree.values()))
+        return dataclasses.replace(tenants, tree=tuple(_with_own_jobs(tenant, tree, each) for tenant in tenants.tree))
     except ScenarioError as error:
         raise TraceError(f"{path}: {error}") from error
+
+
+def _jobs(place: Place, column: str, row: Mapping[str, str]) -> int | None:
+    """Return a number of jobs; None = no limit. So is 0: it admits no job, and the log has some."""
+    text = row.get(column, "")
+    return None if text in ("", "-1") else place.whole(column, text, "jobs") or None
+
+
+def _with_own_jobs(tenant: Tenant, tree: Mapping[str, Tenant], each: Mapping[str, int | None]) -> Tenant:
+    """Return a user with the smaller of its GrpJobs and of MaxJobs, its own or else of the nearest account above."""
+    if "/" not in tenant.name:
+        return tenant
+    most, at = each[tenant.name], tenant.parent
+    while most is None and at != ROOT:
+        most, at = each.get(at), tree[at].parent
+    limits = [value for value in (tenant.jobs, each.get(TOP) if most is None else most) if value is not None]
+    return dataclasses.replace(tenant, jobs=min(limits)) if limits else tenant
 
 
 def with_room(tenants: Tenants, leaf: np.ndarray, workload: Workload) -> tuple[Tenants, tuple[str, ...]]:

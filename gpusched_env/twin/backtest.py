@@ -26,9 +26,6 @@ from gpusched_env.workload import Workload
 Array = np.ndarray
 WEEK_S: Final = WEEK * DAY_S  # [s]
 LIMITS_H: Final = (1, 2, 4, 8, 12, 24, 48, 72, 168, 336, 720, 1440, 2160)  # [h] that users ask for
-# What counts as one independent group of jobs -> its length [s]; NaN = each job, 0 = those of one snapshot
-GROUPS: Final = {"jobs": math.nan, "snapshots": 0.0, "days": DAY_S, "weeks": WEEK_S}
-WANTED: Final = 0.8  # coverage
 MOST_QUEUED: Final = 500  # of one snapshot; of longer queues, every n-th job is scored
 
 
@@ -50,27 +47,6 @@ class Scored:
 
 
 @dataclass(frozen=True)
-class Tried:
-    """A candidate of the grid: a step between forecasts, and what counts as one independent group of jobs.
-
-    Parameters
-    ----------
-    every_s : time between forecasts [s]
-    groups : name of one of GROUPS
-    covered : part of the true starts that lie in their intervals, if each block of time is left out once
-    """
-
-    every_s: float
-    groups: str
-    covered: float
-
-    @property
-    def miss(self) -> float:
-        """Distance of the coverage from 80 %, rounded so that equal candidates are equal."""
-        return round(abs(self.covered - WANTED), 6)
-
-
-@dataclass(frozen=True)
 class Coverage:
     """Part of the true starts that lie in their 80 % intervals.
 
@@ -80,8 +56,8 @@ class Coverage:
     fitted, held : numbers of jobs of the first part and of the rest
     snapshots : number of snapshots of the rest with queued jobs
     raw, calibrated : coverage of the rest with the sampled intervals, and with calibrated ones; NaN = no jobs
-    chosen : the candidate that was used
-    tried : all candidates
+    earlier : the same of the weeks of the first part after its first one, each calibrated on the weeks before it; NaN =
+        there is one week only
     """
 
     calibration: Calibration
@@ -90,8 +66,7 @@ class Coverage:
     snapshots: int
     raw: float
     calibrated: float
-    chosen: Tried
-    tried: tuple[Tried, ...] = ()
+    earlier: float = math.nan
 
 
 def with_limits(workload: Workload, seed: int = 0) -> Workload:
@@ -200,85 +175,60 @@ def backtest(
     first_s: float,
     split_s: float,
     end_s: float,
-    every_s: Sequence[float],
+    every_s: float,
     options: Options,
     tell: Callable[[Scored], None] | None = None,
 ) -> Coverage:
-    """Forecast at regular times, choose and calibrate on those before ``split_s``, and score the rest once.
+    """Forecast at regular times, calibrate on those before ``split_s``, and score the rest once.
 
     Parameters
     ----------
     run, setting : the log as played, and the setting that played it
     first_s, end_s : time of the first snapshot, and the end of all [s]
     split_s : the first snapshot that is held back [s]
-    every_s : times between snapshots among which the part before ``split_s`` chooses [s]; a time that does not divide a
-        day visits all hours
+    every_s : time between snapshots [s]; one that does not divide a day visits all hours
     tell : called after each snapshot
 
     Raises
     ------
     GpuschedError : no snapshot
     """
-    if not (first_s < split_s < end_s and every_s and min(every_s) > 0):
+    if not (first_s < split_s < end_s and every_s > 0):
         raise GpuschedError("backtest: give a first snapshot before the split, and an end after it")
 
-    def forecasts(from_s: float, to_s: float, step_s: float) -> list[Scored]:
+    def forecasts(from_s: float, to_s: float) -> list[Scored]:
         found = []
-        for number in range(math.ceil((to_s - from_s) / step_s)):
-            found.append(scored(run, setting, from_s + number * step_s, options))
+        for number in range(math.ceil((to_s - from_s) / every_s)):
+            found.append(scored(run, setting, from_s + number * every_s, options))
             if tell is not None:
                 tell(found[-1])
         return found
 
-    fits = {step_s: forecasts(first_s, split_s, step_s) for step_s in every_s}
-    tried = candidates(fits)
-    chosen = min(tried, key=lambda one: one.miss)
-    return coverage(fits[chosen.every_s], forecasts(split_s, end_s, chosen.every_s), chosen, tried)
+    return coverage(forecasts(first_s, split_s), forecasts(split_s, end_s))
 
 
-def candidates(fits: dict[float, list[Scored]]) -> tuple[Tried, ...]:
-    """Return the coverage of each candidate, where each block of the forecasts is left out of the calibration once.
-
-    A block is a week if the forecasts span at least three weeks, else a day. Candidates are in the order of ``fits``,
-    then of GROUPS; the first one with the least ``miss`` is to be chosen.
-    """
-    found = []
-    for every_s, fit in fits.items():
-        first_s = fit[0].time_s
-        block_s = WEEK_S if fit[-1].time_s + every_s - first_s >= 3 * WEEK_S else DAY_S
-        block = [math.floor((one.time_s - first_s) / block_s) for one in fit]
-        for groups in GROUPS:
-            inside = []
-            for out in sorted(set(block)):
-                rest = [one for one, at in zip(fit, block, strict=True) if at != out]
-                left_out = [one for one, at in zip(fit, block, strict=True) if at == out]
-                inside.append(covered(*_joined(left_out), _calibrated(rest, groups)))
-            jobs = np.concatenate(inside)
-            found.append(Tried(every_s, groups, float(jobs.mean()) if len(jobs) else 0.0))
-    return tuple(found)
-
-
-def coverage(fit: Sequence[Scored], rest: Sequence[Scored], chosen: Tried, tried: tuple[Tried, ...] = ()) -> Coverage:
+def coverage(fit: Sequence[Scored], rest: Sequence[Scored]) -> Coverage:
     """Calibrate on the first forecasts, and score the rest."""
-    calibration = _calibrated(fit, chosen.groups)
+    calibration = calibrated(*_joined(fit))
     above, below = _joined(rest)
     raw, better = (
         float(covered(above, below, choice).mean()) if len(above) else math.nan
         for choice in (Calibration(), calibration)
     )
     snapshots = sum(one.queued > 0 for one in rest)
-    return Coverage(calibration, calibration.jobs, len(above), snapshots, raw, better, chosen, tried)
+    return Coverage(calibration, calibration.jobs, len(above), snapshots, raw, better, rolling(fit))
 
 
-def _calibrated(fit: Sequence[Scored], groups: str) -> Calibration:
-    """Calibrate on forecasts, whose jobs form groups of this kind."""
-    length_s = GROUPS[groups]
-    if math.isnan(length_s):
-        return calibrated(*_joined(fit))
-    times = [one.time_s for one in fit if one.queued]
-    return calibrated(
-        *_joined(fit), groups=len({math.floor(time_s / length_s) if length_s else time_s for time_s in times})
-    )
+def rolling(fit: Sequence[Scored]) -> float:
+    """Return the coverage of each week after the first, calibrated on the weeks before it; NaN = there are no jobs."""
+    weeks = [math.floor((one.time_s - fit[0].time_s) / WEEK_S) for one in fit]
+    inside = []
+    for week in sorted(set(weeks))[1:]:
+        before = [one for one, at in zip(fit, weeks, strict=True) if at < week]
+        now = [one for one, at in zip(fit, weeks, strict=True) if at == week]
+        inside.append(covered(*_joined(now), calibrated(*_joined(before))))
+    jobs = np.concatenate([np.empty(0, bool), *inside])
+    return float(jobs.mean()) if len(jobs) else math.nan
 
 
 def _joined(found: Sequence[Scored]) -> tuple[Array, Array]:

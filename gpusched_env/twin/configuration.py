@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
@@ -93,13 +93,16 @@ def node_list(numbers: Sequence[int]) -> str:
     return ",".join(texts)
 
 
-def pools_of_texts(cluster: str, partitions: Sequence[str]) -> tuple[Pool, ...]:
+def pools_of_texts(
+    cluster: str, partitions: Sequence[str], machines_of: Callable[[str], Cluster] = Cluster.parse
+) -> tuple[Pool, ...]:
     """Return the pools of ``NAME[+NAME...]=CLUSTER`` texts, or one pool of all machines if there are none.
 
     Parameters
     ----------
     cluster : machines of all partitions, as for ``Cluster.parse``; empty = those of the partitions
     partitions : texts such as ``gpu+debug=16x8@A100``
+    machines_of : what reads such a description of machines
 
     Raises
     ------
@@ -108,13 +111,13 @@ def pools_of_texts(cluster: str, partitions: Sequence[str]) -> tuple[Pool, ...]:
     if bool(cluster) == bool(partitions):
         raise GpuschedError("twin: give the machines by --conf FILES, by --cluster 16x8, or by --partition NAME=16x8")
     if cluster:
-        return (Pool("all", Cluster.parse(cluster).groups),)
+        return (Pool("all", machines_of(cluster).groups),)
     pools = []
     for text in partitions:
         names, equals, machines = text.partition("=")
         if not equals or not names:
             raise GpuschedError(f"--partition {text!r}: write NAME=CLUSTER, such as gpu=16x8@A100 or gpu+debug=16x8")
-        pools.append(Pool(names, Cluster.parse(machines).groups, tuple(names.split("+"))))
+        pools.append(Pool(names, machines_of(machines).groups, tuple(names.split("+"))))
     return tuple(pools)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,9 +16,11 @@ from gpusched_env.baselines.registry import make_scheduler
 from gpusched_env.baselines.slurm.past_usage import PastUsage
 from gpusched_env.baselines.slurm.scheduler import Slurm
 from gpusched_env.errors import GpuschedError, SchedulerError
+from gpusched_env.holds import BEGIN, DEPENDENCY
 from gpusched_env.simulator import Move, Outcome, Simulation, Start, begin
 from gpusched_env.tenants import PRIORITY
 from gpusched_env.twin.history import DAY_S, Asked, Choices, History, drawn_arrivals
+from gpusched_env.twin.likeness import alike, batches
 from gpusched_env.twin.model import PARTITION, WAIT
 from gpusched_env.twin.placing import gpus_of_running
 from gpusched_env.twin.policies import with_parameters
@@ -99,7 +101,8 @@ def sampled_starts(
     Raises
     ------
     SchedulerError : a scheduler that reads true run times, which nobody knows of the future
-    GpuschedError : running jobs that hold more GPUs than there are, or shares of nobody who has a job in the snapshot
+    GpuschedError : running jobs that hold more GPUs than there are, shares of nobody who has a job in the snapshot, or
+        shares for a policy without fair shares
     """
     starts = np.full((options.futures, len(snapshot.queued)), math.nan)
     if not snapshot.queued:
@@ -109,7 +112,9 @@ def sampled_starts(
     groups = min(GROUPS, options.futures)
 
     def play(group: int, futures: range) -> None:
-        for problem in setting.problems(source.workload(group)):
+        problems = setting.problems(source.workload(group))
+        _refuse_unplaced(source, problems)
+        for problem in problems:
             if (problem.rows < source.present).any():
                 _Group(source, problem, past).play(futures, starts)
         if tell is not None:
@@ -142,7 +147,10 @@ class _Source:
         arrival_s = np.array([_arrival(job, snapshot.time_s) for job in self.jobs])
         self.first_s = math.floor(arrival_s.min() / DAY_S) * DAY_S  # whole days keep the slots of backfill
         self.now_s = snapshot.time_s - self.first_s
-        self.arrival_s = arrival_s - self.first_s
+        self.dependency = _dependencies(self.jobs)
+        self.arrival_s = _after_others(arrival_s, self.dependency) - self.first_s
+        begin_s = np.array([job.begin_s for job in self.jobs]) - self.first_s
+        self.held_s = np.maximum(np.nan_to_num(begin_s - self.arrival_s, nan=0.0), 0.0)
         start_s = np.array([snapshot.time_s if job.waits else job.start_s for job in self.jobs])
         limit_s = np.array([job.limit_s for job in self.jobs])
         asked = Asked(np.array([job.user for job in self.jobs]), limit_s, snapshot.time_s - start_s)
@@ -153,11 +161,16 @@ class _Source:
         self.gpus = np.array([job.gpus for job in self.jobs])
         self.columns = {name: np.array([getattr(job, field) for job in self.jobs]) for field, name in NAMES.items()}
         self.columns[PRIORITY] = np.array([job.priority for job in self.jobs])
+        self.batch = batches(asked.user, arrival_s, DAY_S)
         past = history.workload.jobs["arrival_s"] + history.origin_s
         # Arrivals are learned from all submissions: of the jobs of the last days, only the short ones have ended.
         told = ~np.isnan([job.arrival_s for job in self.jobs])
         self.seen = np.flatnonzero(told & (arrival_s >= past.min()))
         self.submitted_s = np.concatenate([past, arrival_s[self.seen]])
+
+    def drawn(self, rng: np.random.Generator) -> Array:
+        """float64 [J]: draw the total run time of each present job [s]."""
+        return self.choices.draw(alike(rng, self.batch, self.history.likeness))
 
     def workload(self, group: int) -> Workload:
         """Return the present jobs and the arrivals of this group of futures; run times of present jobs are medians."""
@@ -166,7 +179,7 @@ class _Source:
         if self.options.arrivals:
             rng = np.random.default_rng([self.options.seed, 0, group])
             rows, times = drawn_arrivals(self.submitted_s, self.snapshot.time_s, self.options.horizon_s, rng)
-            drawn_s = self.choices.draw(rng.random(self.present))[self.seen]
+            drawn_s = self.drawn(rng)[self.seen]
             run_s = np.concatenate([past.jobs["duration_s"], drawn_s])[rows]
 
         def column(present: Array, of_past: Array | None) -> Array:
@@ -182,9 +195,69 @@ class _Source:
             duration_s=np.concatenate([self.medians, run_s]),
             estimate_s=column(self.limit_s, past.jobs["estimate_s"]),
             ids=np.concatenate([np.arange(self.present), ARRIVES + np.arange(len(rows))]),
-            attributes={name: column(own, past.attributes.get(name)) for name, own in self.columns.items()},
+            attributes={name: column(own, past.attributes.get(name)) for name, own in self.columns.items()}
+            | self._holds(len(rows)),
             name="snapshot",
         )
+
+    def _holds(self, arrivals: int) -> dict[str, Array]:
+        """Return the attributes that hold present jobs; later arrivals are not held."""
+        texts = [",".join(f"{kind}:{row}{delay}" for kind, row, delay in items) for items in self.dependency]
+        found = {}
+        if any(texts):
+            found[DEPENDENCY] = np.array([*texts, *[""] * arrivals])
+        if self.held_s.any():
+            found[BEGIN] = np.concatenate([self.held_s, np.zeros(arrivals)])
+        return found
+
+
+def _refuse_unplaced(source: _Source, problems: Sequence[Playable]) -> None:
+    """Refuse running jobs that no pool holds; without them, their GPUs would count as free."""
+    placed = {int(row) for problem in problems for row in problem.rows if row < source.running}
+    for row, job in enumerate(source.snapshot.running):
+        if row not in placed:
+            where = f"machines of partition {job.partition!r}" if job.partition else "machines"
+            raise GpuschedError(
+                f"snapshot: running job {job.id} holds {job.gpus:,} GPUs, but no {where} have as many: correct the "
+                "cluster or the GPUs of the job, or let squeue print the partitions of these machines only"
+            )
+
+
+def _dependencies(jobs: Sequence[PresentJob]) -> list[list[tuple[str, int, str]]]:
+    """Return kind, row of the other job, and delay of each dependency of each job, without jobs that have ended."""
+    row_of = {job.id: row for row, job in enumerate(jobs)}
+    found = []
+    for job in jobs:
+        items = []
+        for item in filter(None, job.dependency.split(",")):
+            kind, *others = item.split(":")
+            for other in others:
+                name, plus, delay = other.partition("+")
+                if name in row_of:
+                    items.append((kind, row_of[name], plus + delay))
+        found.append(items)
+    return found
+
+
+def _after_others(arrival_s: Array, dependency: list[list[tuple[str, int, str]]]) -> Array:
+    """float64 [J]: arrivals [s], where a job arrives after those on which it depends, as workloads want it.
+
+    A snapshot may not tell arrivals, and a held job waits anyway.
+
+    Raises
+    ------
+    GpuschedError : jobs that depend on each other in a circle
+    """
+    late = arrival_s.copy()
+    for _ in range(len(late) + 1):
+        moved = False
+        for row, items in enumerate(dependency):
+            for _, other, _ in items:
+                if (late[other], other) >= (late[row], row):
+                    late[row], moved = late[other] + 1e-3, True
+        if not moved:
+            return late
+    raise GpuschedError("snapshot: jobs depend on each other in a circle: remove one of these dependencies")
 
 
 class _Past:
@@ -202,6 +275,11 @@ class _Past:
                 "usage: it names no account and user with a job in the snapshot; take both files from one cluster, "
                 "without pseudonyms, and let squeue print accounts and users"
             )
+
+    @property
+    def told(self) -> bool:
+        """Whether the usage is that of ``sshare``."""
+        return bool(self._shares)
 
     @cached_property
     def _pools(self) -> dict[str, Playable]:
@@ -266,6 +344,11 @@ class _Group:
         self.start.drain()
         rules = make_scheduler(self.spec)
         shares_fairly = isinstance(rules, Slurm) and rules.fair_share_weight > 0
+        if past.told and not shares_fairly:
+            raise GpuschedError(
+                f"usage: the policy {self.spec!r} has no fair shares, so it would not be used: leave out --usage, or "
+                "choose slurm with a fair_share_weight above 0"
+            )
         self.past = past.of(rules, problem, running) if shares_fairly else None  # type: ignore[arg-type]
 
     def play(self, futures: range, starts: Array) -> None:
@@ -280,7 +363,7 @@ class _Group:
             work.world["time_limit_s"] = end_s
             run = Simulation(self.problem.instance, arrays=work)
             rng = np.random.default_rng([source.options.seed, 1, future])
-            self.run_s[self.at] = source.choices.draw(rng.random(source.present))[self.here] * self.factor
+            self.run_s[self.at] = source.drawn(rng)[self.here] * self.factor
             run.change_run_times(self.run_s)
             self._play(run, end_s)
             starts[future, self.queued] = work.jobs["first_start_s"][self.queued_at] - source.now_s

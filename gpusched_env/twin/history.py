@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 
 from gpusched_env.errors import GpuschedError
+from gpusched_env.twin.likeness import batches, likeness
 from gpusched_env.workload import Workload
 
 Array = np.ndarray
@@ -125,6 +127,18 @@ class History:
             runs.append(values[order])
             begin += len(jobs)
         object.__setattr__(self, "_runs", np.concatenate(runs))
+
+    @cached_property
+    def likeness(self) -> float:
+        """Probability with which a job has the rank of its user's other jobs of the day; see likeness.py."""
+        jobs, users = self.workload.jobs, users_of(self.workload)
+        buckets = bucket(jobs["estimate_s"])
+        who = np.unique(users, return_inverse=True)[1]
+        used = jobs["duration_s"] / np.where(buckets < 0, 1.0, jobs["estimate_s"])
+        submitted_s = jobs["arrival_s"] + self.origin_s
+        return likeness(
+            batches(users, submitted_s, DAY_S), submitted_s, who * (buckets.max() + 2) + buckets, used, LEAST
+        )
 
     def choices(self, asked: Asked) -> Choices:
         """Return the run times from which each job draws."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -174,6 +175,7 @@ class Twin:
     score : agreement on the rest of the log
     remainders : what the twin does not explain
     notes : choices and warnings of the fit, in sentences
+    reading : options of ``read_trace`` with which the log was read
     version : layout of the file
     """
 
@@ -190,6 +192,7 @@ class Twin:
     score: Score = Score()
     remainders: tuple[Remainder, ...] = ()
     notes: tuple[str, ...] = ()
+    reading: dict[str, Any] = field(default_factory=dict)
     version: int = VERSION
 
     def __post_init__(self) -> None:
@@ -241,7 +244,7 @@ class Twin:
         told = {TENANT: self.leaves(chosen), PRIORITY: self.class_of(chosen)}
         divided = bool(pool.sets or pool.reservations)
         if divided:
-            told[SET] = partitions_of(chosen) if pool.sets else np.full(len(chosen), "")
+            told[SET] = _lists_in(chosen, pool.partitions) if pool.sets else np.full(len(chosen), "")
         chosen = dataclasses.replace(chosen, jobs=jobs, profiles=profiles, attributes={**chosen.attributes, **told})
         sets = Partitions(pool.sets, pool.reservations) if divided else None
         instance = Instance(cluster, chosen, semantics=Semantics(), tenants=self.tree_of(chosen), partitions=sets)
@@ -323,6 +326,14 @@ def partitions_of(workload: Workload) -> np.ndarray:
         return np.full(len(workload), "")
     different, of_job = np.unique(names.astype(str), return_inverse=True)
     return np.array([name.partition(",")[0] for name in different.tolist()])[of_job]
+
+
+def _lists_in(workload: Workload, known: Sequence[str]) -> np.ndarray:
+    """Return the partitions that each waiting job names, without those of other pools, joined by commas; str [J]."""
+    names = workload.attributes.get(PARTITION, np.full(len(workload), ""))
+    different, of_job = np.unique(names.astype(str), return_inverse=True)
+    lists = [",".join(name for name in text.split(",") if name in known) for text in different.tolist()]
+    return np.array(lists)[of_job]
 
 
 def leaf_names(workload: Workload, columns: tuple[str, ...]) -> np.ndarray:

@@ -129,22 +129,18 @@ def scores(quantiles: Quantiles, truth_s: Array) -> tuple[Array, Array]:
     return (true - quantiles.median) / quantiles.above, (quantiles.median - true) / quantiles.below
 
 
-def calibrated(above: Array, below: Array, groups: int | None = None) -> Calibration:
+def calibrated(above: Array, below: Array) -> Calibration:
     """Return the least factors with which a tenth of the true starts lies outside on each side.
 
-    Jobs that wait together share their fate, so n jobs of k groups tell little more than k jobs would. The quantile is
-    therefore that of k scores, 0.9 (1 + 1 / k), as in conformal prediction for hierarchical data (Lee, Barber and
-    Willett, "Distribution-free inference with hierarchical data", 2023).
+    Of n scores, the factor is that of rank 0.9 (n + 1), as in split conformal prediction.
 
     Parameters
     ----------
     above, below : float64 [n], scores of past forecasts; none = the intervals stay as sampled
-    groups : number of independent groups, such as days; None = every score is one
     """
     if not len(above):
         return Calibration()
-    part = HIGH * (1.0 + 1.0 / (groups or len(above)))
-    rank = min(max(math.ceil(part * len(above)) - 1, 0), len(above) - 1)
+    rank = min(math.ceil(HIGH * (len(above) + 1)) - 1, len(above) - 1)
     high, low = (max(float(np.sort(values)[rank]), 0.0) for values in (above, below))
     return Calibration(high, low, len(above))
 

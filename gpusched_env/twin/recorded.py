@@ -30,11 +30,16 @@ class Recorded(NamedTuple):
         """
         if WAIT not in workload.attributes:
             raise TraceError(
-                f"workload {workload.name!r}: it does not tell when jobs started; give the accounting table of Slurm "
-                "(slurm:PATH), which has a column Start"
+                f"workload {workload.name!r}: it does not tell when jobs started: give a log that does, such as the "
+                "accounting table of Slurm, or a CSV with columns of the roles arrival, start and end"
+            )
+        wait_s = workload.attributes[WAIT].astype(float)
+        if unknown := int(np.isnan(wait_s).sum()):
+            raise TraceError(
+                f"workload {workload.name!r}: {unknown:,} jobs have a run time, but no start: correct or remove them"
             )
         jobs = workload.jobs
-        start_s = jobs["arrival_s"] + workload.attributes[WAIT].astype(float)
+        start_s = jobs["arrival_s"] + wait_s
         return cls(jobs["arrival_s"], start_s, start_s + jobs["duration_s"], jobs["gpus"].astype(np.int64))
 
     def held(self) -> StepFunction:

@@ -120,17 +120,22 @@ def find_pairs(
 
 
 def without_limited(instance: Instance, recorded: Recorded, pairs: Pairs) -> Pairs:
-    """Leave out pairs whose waiting job a limit of its tenants held back, by the GPUs that they held then."""
+    """Leave out pairs whose waiting job a limit of its tenants held back, by what they held then."""
     tree, leaf = instance.tenancy
     kept = np.ones(len(pairs), bool)
-    for row in np.flatnonzero(tree.most >= 0).tolist():
+    for row in np.flatnonzero((tree.most >= 0) | (tree.jobs >= 0)).tolist():
         below = np.zeros(len(tree.names), bool)  # the tenant and those below it; parents come before their children
         below[row] = True
         for other in range(row + 1, len(below)):
             below[other] = below[tree.parent[other]]
         own = below[leaf]
-        held = Recorded(*(column[own] for column in recorded)).held().at(pairs.time_s)
-        kept &= ~(own[pairs.loser] & (held + recorded.gpus[pairs.loser] > tree.most[row]))
+        theirs = Recorded(*(column[own] for column in recorded))
+        if tree.most[row] >= 0:
+            held = theirs.held().at(pairs.time_s)
+            kept &= ~(own[pairs.loser] & (held + recorded.gpus[pairs.loser] > tree.most[row]))
+        if tree.jobs[row] >= 0:
+            runs = theirs._replace(gpus=np.ones_like(theirs.gpus)).held().at(pairs.time_s)
+            kept &= ~(own[pairs.loser] & (runs + 1 > tree.jobs[row]))
     return Pairs(*(column[kept] for column in pairs))
 
 

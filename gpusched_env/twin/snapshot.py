@@ -14,15 +14,23 @@ from typing import Any, Final
 
 from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
 from gpusched_env.files import write_whole
+from gpusched_env.holds import KINDS
 from gpusched_env.traces.parsing.bad_rows import skipped_rows
 from gpusched_env.traces.parsing.columns import EPOCH
+from gpusched_env.traces.parsing.dependencies import well_formed
 from gpusched_env.traces.parsing.fields import MAX_AMOUNT, Place
 from gpusched_env.traces.parsing.report import EXAMPLES
 from gpusched_env.twin.files import read_json
 
 VERSION: Final = 1  # of the file
 LONGEST: Final = 256  # [characters] of a name
-TIMES: Final = {"time": "time_s", "arrival": "arrival_s", "start": "start_s"}  # field of the file -> attribute
+# Field of the file -> attribute
+TIMES: Final = {
+    "time": "time_s",
+    "arrival": "arrival_s",
+    "start": "start_s",
+    "begin": "begin_s",
+}
 
 
 @dataclass(frozen=True)
@@ -39,6 +47,8 @@ class PresentJob:
     user, account, partition, qos : names; "" = unknown
     priority : priority class, >= 0; policies that know classes read it
     nodes : name or number of each node -> GPUs that the running job holds there; empty = unknown
+    dependency : of a queued job, as in ``sbatch --dependency``, with ids of the snapshot; other ids have ended
+    begin_s : time before which a queued job must not start [s]; NaN = none
 
     Raises
     ------
@@ -56,6 +66,8 @@ class PresentJob:
     qos: str = ""
     priority: float = 0.0
     nodes: dict[str, int] = field(default_factory=dict)
+    dependency: str = ""
+    begin_s: float = math.nan
 
     def __post_init__(self) -> None:
         """Check every field."""
@@ -66,10 +78,17 @@ class PresentJob:
             raise GpuschedError("id is empty: name the job")
         if not 1 <= self.gpus <= 2**31 - 1:
             raise GpuschedError(f"job {self.id!r}: gpus is {self.gpus}: give a whole number of at least 1")
-        for name in ("arrival_s", "start_s", "limit_s", "priority"):
+        for name in ("arrival_s", "start_s", "limit_s", "begin_s", "priority"):
             value = getattr(self, name)
             if not (math.isnan(value) or 0.0 <= value <= MAX_AMOUNT) or (name == "priority" and math.isnan(value)):
                 raise GpuschedError(f"job {self.id!r}: {name.removesuffix('_s')} is {value}: give a number >= 0")
+        if self.dependency and not well_formed(self.dependency):
+            raise GpuschedError(
+                f"job {self.id!r}: dependency {self.dependency!r} is not understood: write for example "
+                f"afterok:12:13,afterany:14+5 (types {', '.join(KINDS)})"
+            )
+        if (self.dependency or not math.isnan(self.begin_s)) and not self.waits:
+            raise GpuschedError(f"job {self.id!r}: it runs: leave out dependency and begin")
         if self.limit_s == 0.0:
             raise GpuschedError(f"job {self.id!r}: limit_s is 0: give seconds above 0, or leave it out")
         if self.nodes:
@@ -93,7 +112,7 @@ class Snapshot:
     ----------
     time_s : the moment [s]
     running, queued : the jobs
-    held : ids of jobs that wait for something else than GPUs (held, dependency, begin time); they get no forecast
+    held : ids of jobs that wait for something that the snapshot does not tell, such as a user; they get no forecast
     node_names : names of the nodes in the order of the cluster; empty = the jobs number them, or do not tell them
     notes : what the reader assumed or left out
     version : layout of the file

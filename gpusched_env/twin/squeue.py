@@ -15,6 +15,7 @@ from gpusched_env.errors import GpuschedError, TraceError
 from gpusched_env.evaluation.accounting import Accounts, clock, placement_of
 from gpusched_env.traces.parsing.bad_rows import BadRowError, refuse_row, skippable
 from gpusched_env.traces.parsing.containers import open_trace
+from gpusched_env.traces.parsing.dependencies import other_jobs, well_formed, without_fate
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.slurm_fields import Stamps, span_s, tres_gpus
 from gpusched_env.traces.slurm_files.hostlists import names_in
@@ -26,11 +27,12 @@ NAMES: Final = {
     "ST": "state", "STATE": "state", "TIME": "elapsed", "TIME_LIMIT": "limit", "TIMELIMIT": "limit",
     "SUBMIT_TIME": "submit", "START_TIME": "start", "NODES": "count", "NODELIST": "nodes", "NODELIST(REASON)": "place",
     "REASON": "reason", "TRES_PER_NODE": "per_node", "TRES_ALLOC": "tres", "TRES": "tres", "PRIORITY": "priority",
+    "DEPENDENCY": "dependency",
 }  # fmt: skip
 WRITTEN: Final = (
     "JOBID|USER|ACCOUNT|PARTITION|QOS|STATE|TIME|TIME_LIMIT|SUBMIT_TIME|START_TIME|NODES|NODELIST|REASON|TRES_ALLOC"
 )
-FORMAT: Final = "%i|%u|%a|%P|%q|%T|%M|%l|%V|%S|%D|%N|%r|%b"
+FORMAT: Final = "%i|%u|%a|%P|%q|%T|%M|%l|%V|%S|%D|%N|%r|%b|%E"
 RUNS: Final = frozenset({"R", "RUNNING", "CF", "CONFIGURING", "CG", "COMPLETING", "S", "SUSPENDED"})
 WAITS: Final = frozenset({"PD", "PENDING"})
 # Reasons of jobs that GPUs alone would not start
@@ -46,7 +48,8 @@ def read_squeue(path: str | Path, time_s: float = math.nan, gpus_per_node: int =
     A table with ``|`` has the columns of NAMES in any order; plain ``squeue`` has JOBID, PARTITION, NAME, USER, ST,
     TIME, NODES and NODELIST(REASON). The GPUs of a job are those of TRES_PER_NODE (``gres/gpu:4`` or ``gres:gpu:4``)
     times NODES, or gres/gpu of TRES_ALLOC, else ``gpus_per_node`` times NODES. A pending array becomes its tasks. Jobs
-    whose REASON names something other than GPUs and priorities are held.
+    whose REASON names something other than GPUs and priorities are held; a job with the reason Dependency whose
+    DEPENDENCY names jobs of the table waits for these, and one with the reason BeginTime until its START_TIME.
 
     Parameters
     ----------
@@ -177,7 +180,10 @@ class _Table:
         runs = state in RUNS
         where = row.get("place", "")
         reason = row.get("reason", where.strip("()") if where.startswith("(") else "")
-        if not runs and HELD.match(reason):
+        dependency = without_fate(row.get("dependency", "")) if not runs and reason == "Dependency" else ""
+        dependency = dependency if dependency and well_formed(dependency) else ""
+        begin = stamps.read(place, "START_TIME", row["start"]) if reason == "BeginTime" and "start" in row else None
+        if not runs and HELD.match(reason) and not dependency and begin is None:
             self.held.append(row["id"])
             return
         count = max(place.whole("NODES", row.get("count") or "1", "nodes"), 1)
@@ -205,7 +211,18 @@ class _Table:
         try:
             jobs = [
                 PresentJob(
-                    name, gpus, arrival_s, start_s, limit or math.nan, user, account, partition, qos, nodes=nodes
+                    name,
+                    gpus,
+                    arrival_s,
+                    start_s,
+                    limit or math.nan,
+                    user,
+                    account,
+                    partition,
+                    qos,
+                    nodes=nodes,
+                    dependency=dependency,
+                    begin_s=math.nan if runs or begin is None else begin,
                 )
                 for name in ids
             ]
@@ -254,11 +271,24 @@ class _Table:
             if count
         ]
         notes += skipped_notes()
+        jobs, lost = _with_known(jobs)
         running = tuple(job for job in jobs if not job.waits)
         names = in_natural_order(node for job in running for node in job.nodes)
         return Snapshot(
-            time_s, running, tuple(job for job in jobs if job.waits), tuple(self.held), tuple(names), tuple(notes)
+            time_s, running, tuple(job for job in jobs if job.waits), (*self.held, *lost), tuple(names), tuple(notes)
         )
+
+
+def _with_known(jobs: list[PresentJob]) -> tuple[list[PresentJob], list[str]]:
+    """Return the jobs that depend on jobs of the list only, and the ids of the others; squeue tells only open ones."""
+    lost: list[str] = []
+    while True:
+        known = {job.id for job in jobs}
+        kept = [job for job in jobs if known.issuperset(other_jobs(job.dependency))]
+        if len(kept) == len(jobs):
+            return jobs, lost
+        lost += [job.id for job in jobs if not known.issuperset(other_jobs(job.dependency))]
+        jobs = kept
 
 
 def _tasks(place: Place, text: str) -> list[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from gpusched_env.files import whole
+from gpusched_env.traces.parsing.dependencies import rename_jobs, well_formed, without_fate
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.pseudonyms.names import Pseudonyms
 from gpusched_env.traces.pseudonyms.slurm_files import gpu_entries, known_resources
@@ -19,7 +20,7 @@ HEADERS: Final = {
     "id": "JOBID", "user": "USER", "account": "ACCOUNT", "partition": "PARTITION", "qos": "QOS", "state": "STATE",
     "elapsed": "TIME", "limit": "TIME_LIMIT", "submit": "SUBMIT_TIME", "start": "START_TIME", "count": "NODES",
     "nodes": "NODELIST", "place": "NODELIST(REASON)", "reason": "REASON", "per_node": "TRES_PER_NODE",
-    "tres": "TRES_ALLOC", "priority": "PRIORITY",
+    "tres": "TRES_ALLOC", "priority": "PRIORITY", "dependency": "DEPENDENCY",
 }  # fmt: skip
 # Reasons that are kept; others may be texts of people
 REASONS: Final = frozenset({
@@ -63,6 +64,9 @@ def _value(place: Place, names: Pseudonyms, name: str, text: str) -> str:
         return f"({word})" if name == "place" else word
     if name in ("nodes", "place"):
         return ",".join(names.name("node", one) for one in names_in(place, "NODELIST", text))
+    if name == "dependency":  # one of another form is left out
+        told = without_fate(text)
+        return rename_jobs(told, lambda job: names.number("job", job)) if told and well_formed(told) else ""
     if name == "per_node":
         return "N/A" if text in ("", "N/A") else gpu_entries(text).replace("(null)", "N/A")
     return known_resources(text) if name == "tres" else text

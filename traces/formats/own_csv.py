@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,7 +20,9 @@ from gpusched_env.traces.parsing.roles import UNIT_WORDS, UNITS_S, Found, assign
 from gpusched_env.traces.parsing.streams import csv_header, csv_rows
 from gpusched_env.workload import Workload
 
-LABELS: Final = ("model", "batch_size", "user", "queue", "virtual_cluster", "status", "priority")
+LABELS: Final = ("model", "batch_size", "user", "account", "qos", "queue", "virtual_cluster", "status", "priority")
+WAIT: Final = "wait_s"
+EARLY: Final = "jobs that started before they arrived; their wait counts as 0"
 CLOCKS: Final[tuple[str, ...]] = ("arrival", "start", "end")
 
 
@@ -35,7 +38,8 @@ def read_csv(path: Path, mapping: Mapping[str, str] | None = None) -> tuple[Work
     If the name of a column of times ends in ms, min or h, its numbers are in that unit. The job id is the row number
     from 0. Attributes: original_id (from the role ``id``) and the roles of LABELS that have a column. The role
     ``estimate`` becomes ``estimate_s`` [s], and ``earliest_start`` becomes ``begin_s`` [s]. The role ``dependency``
-    names jobs by the role ``id``. The report says which column has which role.
+    names jobs by the role ``id``. If ``start`` has times of the same kind as ``arrival``, ``wait_s`` is start - arrival
+    [s], NaN = no start. The report says which column has which role.
 
     Parameters
     ----------
@@ -50,7 +54,7 @@ def read_csv(path: Path, mapping: Mapping[str, str] | None = None) -> tuple[Work
     found = assign_roles(str(path), header, mapping or {})
     labels = [role for role in LABELS if role in found]
     attributes = (["original_id"] if "id" in found else []) + labels
-    numbers = {BEGIN: "d"} if "earliest_start" in found else {}
+    numbers = {name: "d" for name, role in ((BEGIN, "earliest_start"), (WAIT, "start")) if role in found}
     jobs = JobColumns(ReadReport("csv", str(path)), *attributes, numbers=numbers)
     depending = "dependency" in found
     depends: list[str] = []
@@ -74,14 +78,23 @@ def read_csv(path: Path, mapping: Mapping[str, str] | None = None) -> tuple[Work
             if not jobs.ids and gpus and seconds:
                 first = _first(place, row["arrival"].strip(), clocks["arrival"], gpus, seconds, estimate)
             told = [row[role] for role in (("id", *labels) if "id" in row else labels)]
-            begin = {name: _amount(place, row, found, "earliest_start") or 0.0 for name in numbers}
+            given = {BEGIN: _amount(place, row, found, "earliest_start") or 0.0, WAIT: _wait_s(times)}
             depends_on = read_dependency(place, found["dependency"].column, row["dependency"]) if depending else ""
             claimed = estimate or math.nan
-            jobs.add(place, arrival, gpus, seconds or 0.0, *told, estimate_s=claimed, job_id=None, **begin)
+            if given[WAIT] < 0 and gpus and seconds:
+                jobs.note(place, EARLY)
+                given[WAIT] = 0.0
+            jobs.add(
+                place, arrival, gpus, seconds or 0.0, *told, estimate_s=claimed, job_id=None,
+                **{name: given[name] for name in numbers},
+            )  # fmt: skip
             if depending and len(jobs.ids) > len(depends):
                 depends.append(depends_on)
     jobs.report.columns = [*_told(header, found, clocks), *first]
     workload, report = jobs.workload("csv", dated=clocks["arrival"].kind not in ("", SECONDS))
+    if WAIT in workload.attributes and clocks["start"].kind != clocks["arrival"].kind:
+        told_of = {name: values for name, values in workload.attributes.items() if name != WAIT}
+        workload = dataclasses.replace(workload, attributes=told_of)
     if depends:
         originals = workload.attributes.get("original_id", workload.jobs["id"].astype(str)).tolist()
         workload = with_dependencies(workload, report, depends, originals)
@@ -94,6 +107,12 @@ def _amount(place: Place, row: Mapping[str, str], found: Mapping[str, Found], ro
         return None
     unit = found[role].unit
     return place.amount(found[role].column, row[role].strip(), UNIT_WORDS[unit], UNITS_S[unit])
+
+
+def _wait_s(times: Mapping[str, float | None]) -> float:
+    """Return the time from the arrival to the start [s]; NaN = one of them is unknown."""
+    start, arrival = times.get("start"), times["arrival"]
+    return math.nan if start is None or arrival is None else start - arrival
 
 
 def _run_time(

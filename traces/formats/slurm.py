@@ -112,14 +112,7 @@ def read_slurm(path: Path) -> tuple[Workload, ReadReport]:
     TraceError : a missing column, a malformed row, or a table without any GPU
     """
     header = bar_header(path)
-    at = {name: header.index(name.lower()) for name in COLUMNS if name.lower() in header}
-    for names in NEEDED:
-        if not any(name in at for name in names):
-            raise TraceError(
-                f"{path}, line 1: column {' or '.join(names)} is missing; found {', '.join(header)[:200]}; expected "
-                "the table of sacct --parsable2 with --format=JobID,JobIDRaw,Submit,Eligible,Start,End,Elapsed,State,"
-                "Timelimit,ReqTRES,AllocTRES"
-            )
+    at = sacct_columns(path, header)
     labels = [name for name in LABELS if name in at]
     told = ("original_id", "status", "gpu_type", *(LABELS[name] for name in labels))
     jobs = JobColumns(ReadReport("slurm", str(path)), *told, numbers={"wait_s": "d"})
@@ -134,6 +127,28 @@ def read_slurm(path: Path) -> tuple[Workload, ReadReport]:
             "AccountingStorageTRES of slurm.conf lists gres/gpu; jobs are accounted so from then on"
         )
     return jobs.workload("slurm", dated=True)
+
+
+def sacct_columns(path: Path, header: Sequence[str]) -> dict[str, int]:
+    """Return the number of each column of COLUMNS that a table of sacct has.
+
+    Parameters
+    ----------
+    header : names of the columns in lower case
+
+    Raises
+    ------
+    TraceError : a needed column is missing
+    """
+    at = {name: header.index(name.lower()) for name in COLUMNS if name.lower() in header}
+    for names in NEEDED:
+        if not any(name in at for name in names):
+            raise TraceError(
+                f"{path}, line 1: column {' or '.join(names)} is missing; found {', '.join(header)[:200]}; expected "
+                "the table of sacct --parsable2 with --format=JobID,JobIDRaw,Submit,Eligible,Start,End,Elapsed,State,"
+                "Timelimit,ReqTRES,AllocTRES"
+            )
+    return at
 
 
 class _Table:

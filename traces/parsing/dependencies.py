@@ -22,6 +22,21 @@ _ITEM: Final = re.compile(rf"(?:{'|'.join(KINDS)})(?::[^:,+?]+(?:\+\d+(?:\.\d+)?
 _JOB: Final = re.compile(r"(?<=:)[^:+]+")
 
 
+def well_formed(dependency: str) -> bool:
+    """Whether a text is a list of dependencies of KINDS."""
+    return all(_ITEM.fullmatch(item) for item in dependency.split(","))
+
+
+def without_fate(text: str) -> str:
+    """Return a dependency without what squeue says of its fate."""
+    return ",".join(item.strip() for item in _FATE.sub("", text).split(",")) if is_told(text) else ""
+
+
+def other_jobs(dependency: str) -> list[str]:
+    """Return the ids of the jobs in a dependency."""
+    return [one.partition("+")[0] for item in filter(None, dependency.split(",")) for one in item.split(":")[1:]]
+
+
 def read_dependency(place: Place, field: str, text: str) -> str:
     """Return the dependency that a cell tells, without what squeue says of its fate; "" = none.
 
@@ -29,10 +44,8 @@ def read_dependency(place: Place, field: str, text: str) -> str:
     ------
     TraceError : a dependency of another kind than KINDS, or a list in which any item is enough
     """
-    if not is_told(text):
-        return ""
-    items = [item.strip() for item in _FATE.sub("", text).split(",")]
-    if not all(_ITEM.fullmatch(item) for item in items):
+    dependency = without_fate(text)
+    if dependency and not well_formed(dependency):
         place.refuse(
             field,
             text,
@@ -40,7 +53,7 @@ def read_dependency(place: Place, field: str, text: str) -> str:
             "which any item is enough (?) are not read; correct or remove it",
             "no dependency that is read",
         )
-    return ",".join(items)
+    return dependency
 
 
 def rename_jobs(dependency: str, renamed: Callable[[str], str]) -> str:

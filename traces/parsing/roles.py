@@ -77,6 +77,8 @@ ROLES: Final[dict[str, Role]] = {
     "model": Role("the model that it trains", ("model", "modelname")),
     "batch_size": Role("its batch size", ("batch", "batchsize")),
     "user": Role("who submitted it", ("user", "userid", "username", "owner")),
+    "account": Role("the account that pays for it", ("account", "accountname")),
+    "qos": Role("its quality of service", ("qos",)),
     "queue": Role("its queue", ("queue", "queuename", "partition")),
     "virtual_cluster": Role("its virtual cluster", ("vc", "virtualcluster")),
     "status": Role("how it ended", ("status", "state", "jobstatus", "jobstate")),

@@ -14,7 +14,7 @@ import numpy as np
 
 from gpusched_env.traces.parsing.fields import Place
 
-PIECE: Final = 1 << 10  # number of texts packed into one array
+PIECE: Final = 1 << 10  # number of texts packed into one piece
 LONGEST: Final = 256  # [characters] longest text; in a NumPy array, every row takes the memory of the longest text
 
 
@@ -28,10 +28,10 @@ def check_text(place: Place, field: str, text: str) -> None:
 
 
 class Texts:
-    """A column of texts; PIECE texts at a time are packed into an array of UTF-8 bytes of equal width."""
+    """A column of texts; PIECE texts at a time are packed into UTF-8 bytes with a NUL between two texts."""
 
     def __init__(self) -> None:
-        self.pieces: list[np.ndarray] = []
+        self.pieces: list[bytes] = []
         self.recent: list[str] = []
         self.longest = 1
 
@@ -49,35 +49,34 @@ class Texts:
     def __getitem__(self, row: int) -> str:
         """Return the text of a row."""
         piece, i = divmod(row, PIECE)
-        return self.recent[i] if piece == len(self.pieces) else _unpacked(self.pieces[piece][i : i + 1])[0]
+        return (self.recent if piece == len(self.pieces) else _unpacked(self.pieces[piece]))[i]
 
     def __iter__(self) -> Iterator[str]:
         """Yield all texts."""
         for piece in self.pieces:
-            yield from _unpacked(piece).tolist()
+            yield from _unpacked(piece)
         yield from self.recent
 
     def pop_array(self) -> np.ndarray:
-        """Return all texts as an array, str [J], and free the packed arrays."""
+        """Return all texts as an array, str [J], and free the packed pieces."""
+        end = PIECE * len(self.pieces) + len(self.recent)
         if self.recent:
             self._pack()
-        values = np.empty(sum(map(len, self.pieces)), f"<U{self.longest}")
-        end = len(values)
+        values = np.empty(end, f"<U{self.longest}")
         while self.pieces:
-            piece = self.pieces.pop()
-            values[end - len(piece) : end] = _unpacked(piece)
-            end -= len(piece)
+            texts = _unpacked(self.pieces.pop())
+            values[end - len(texts) : end] = texts
+            end -= len(texts)
         return values
 
     def _pack(self) -> None:
         self.longest = max(self.longest, *map(len, self.recent))
-        self.pieces.append(np.array([text.encode("utf-8", "surrogatepass") for text in self.recent]))
+        self.pieces.append("\0".join(self.recent).encode("utf-8", "surrogatepass"))
         self.recent.clear()
 
 
-def _unpacked(piece: np.ndarray) -> np.ndarray:
-    texts: np.ndarray = np.char.decode(piece, "utf-8", "surrogatepass")
-    return texts
+def _unpacked(piece: bytes) -> list[str]:
+    return piece.decode("utf-8", "surrogatepass").split("\0")
 
 
 class Ids:

@@ -15,7 +15,7 @@ from gpusched_env.traces.profile_tables.fitted_table import FittedTable
 from gpusched_env.traces.profile_tables.json_files import WORDS, not_as_written, shipped_text, written_text
 from gpusched_env.traces.profile_tables.throughput import Throughput
 
-FITTED_TABLES: Final = ("pollux", "sia", "bsbf")  # shipped beside this file as NAME.json
+FITTED_TABLES: Final = ("pollux", "sia", "sia-robust", "bsbf")  # shipped beside this file as NAME.json
 ACCUMULATING: Final = ("bsbf",)  # tables whose jobs may share GPUs by splitting a batch into more, smaller passes
 PARAMETERS: Final = tuple(field.name for field in dataclasses.fields(Throughput))
 
@@ -24,7 +24,7 @@ PARAMETERS: Final = tuple(field.name for field in dataclasses.fields(Throughput)
 def load_fitted(name: str) -> FittedTable:
     """Load a table of this package.
 
-    ``pollux`` and ``bsbf`` have T4 only; ``sia`` has its own three GPU types, and T4 from ``pollux``.
+    ``pollux`` and ``bsbf`` have T4 only; ``sia`` and ``sia-robust`` have three other GPU types, and T4 from ``pollux``.
 
     Raises
     ------

@@ -6,6 +6,7 @@ To add a table, write one function and add it to FITTERS.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +30,7 @@ FITTERS: Final[dict[str, Callable[[Path], Table]]] = {
     "pollux": pollux_table,
     "pollux-steps": pollux_steps,
     "sia": sia_table,
+    "sia-robust": partial(sia_table, robust=True),
 }
 
 

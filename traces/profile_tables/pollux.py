@@ -63,38 +63,44 @@ def pollux_table(source: Path) -> FittedTable:
     )
 
 
-def sia_table(source: Path) -> FittedTable:
+def sia_table(source: Path, robust: bool = False) -> FittedTable:
     """Fit models to the measurements of Sia on three more GPU types.
 
     The applications are those of Pollux, and this table does not repeat them. ``gpt_pmp`` is not read, because it is
     trained with pipeline parallelism and the model that is fitted describes data-parallel training.
 
+    Parameters
+    ----------
+    source : folder with one folder for each application, such as ``sia-simulator/traces`` of the artifact
+    robust : as in :func:`fit_throughput`; the table is then called ``sia-robust``
+
     Raises
     ------
     TraceError : a file is absent or malformed
     """
+    name = "sia-robust" if robust else "sia"
     return FittedTable(
-        "sia",
+        name,
         "fitted to siasosp23/artifacts, sia-simulator/traces; Jayaram Subramanya et al., SOSP 2023",
         "not stated; fitted parameters only",
-        "gpusched traces fit-profiles sia traces",
+        f"gpusched traces fit-profiles {name} traces",
         {},
         {
-            gpu_type: {name: _fit(source / name, gpu_type, suffix) for name in GRADIENTS}
+            gpu_type: {app: _fit(source / app, gpu_type, suffix, robust) for app in GRADIENTS}
             for gpu_type, suffix in SIA_TYPES.items()
         },
     )
 
 
-def _fit(folder: Path, gpu_type: str, suffix: str) -> Fit:
+def _fit(folder: Path, gpu_type: str, suffix: str, robust: bool = False) -> Fit:
     spread = _measurements(folder / f"placements{suffix}.csv", "placement")
     more = _measurements(folder / f"scalability{suffix}.csv", "num_nodes", "num_replicas")
     rows = np.unique(np.concatenate([spread, more]))  # both files of Sia have some rows in common
-    throughput = fit_throughput(rows)
+    throughput = fit_throughput(rows, robust)
     rounded = Throughput(*(float(f"{value:.{DIGITS}g}") for value in dataclasses.astuple(throughput)))
     found, kind = rounded.relative_errors(rows), kinds(rows)
     groups = {"all": found} | {name: found[kind == k] for k, name in enumerate(KINDS)}
-    groups["held out"] = held_out_errors(rows)
+    groups["held out"] = held_out_errors(rows, robust)
     batch = LARGEST_BATCH.get((gpu_type, folder.name), int(rows["batch"].max()))
     local = int(rows["gpus"][rows["machines"] == 1].max(initial=1))
     return Fit(rounded, batch, local, {name: _summary(errors) for name, errors in groups.items() if len(errors)})

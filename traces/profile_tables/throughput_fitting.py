@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from typing import Final
 
 import numpy as np
@@ -12,12 +13,17 @@ from gpusched_env.traces.profile_tables.throughput import Throughput, is_measure
 
 GAMMA: Final = (1.0, 10.0)  # bounds of gamma; 10 approximates full overlap (Pollux)
 GAMMA_STARTS: Final = (1.2, 3.0)  # start values of gamma; the better of the two results is kept
+LEAST_SQUARES_START: Final = (0.5, 0.5, 0.3, 0.01, 0.6, 0.01)  # of the other parameters, in units of the gradient time
 NEGLIGIBLE: Final = 1e-5  # share of the gradient time below which a parameter becomes 0; in a flat minimum it is noise
 PRIOR: Final = 1.1  # parameters across machines / in one machine, if only one machine was measured (Pollux's code)
 FOLDS: Final = 5  # number of folds of the cross-validation
+TOLERANCE: Final = 0.05  # relative error from which on a robust fit counts a measurement less and less
+# Start values of a robust fit, in units of the gradient time: its part that does not depend on the batch, and the time
+# to synchronise. Its loss has several minima, and the lowest one is kept.
+ROBUST_STARTS: Final = tuple(itertools.product((0.2, 0.5, 0.8), (0.1, 0.6)))
 
 
-def fit_throughput(rows: np.ndarray) -> Throughput:
+def fit_throughput(rows: np.ndarray, robust: bool = False) -> Throughput:
     """Fit the model by least squares of the logarithms of gradient time and iteration time, as in Pollux.
 
     The measurements of single GPUs, of gangs in one machine and of gangs across machines have the same total weight,
@@ -29,6 +35,8 @@ def fit_throughput(rows: np.ndarray) -> Throughput:
     Parameters
     ----------
     rows : MEASUREMENT_DTYPE [R], the measurements; the gradient time of a measurement is iteration_s - sync_s
+    robust : True = minimise Cauchy's loss of the logarithms instead of their squares. It follows most measurements, and
+        large errors of the others hardly count
 
     Raises
     ------
@@ -55,11 +63,15 @@ def fit_throughput(rows: np.ndarray) -> Throughput:
         found = model(free)
         iteration_s = found.iteration_s(rows["gpus"], rows["machines"], rows["batch"])
         ratios = [found.gradient_s(rows["batch"]) / gradient_s, iteration_s / rows["iteration_s"]]
-        return weight * np.log(np.concatenate(ratios))
+        errors = np.log(np.concatenate(ratios))
+        if robust:  # the square of what is returned is the loss
+            errors = np.sign(errors) * TOLERANCE * np.sqrt(np.log1p((errors / TOLERANCE) ** 2))
+        return weight * errors
 
     fits = []
-    for gamma in GAMMA_STARTS:
-        start = np.array([0.5, 0.5, 0.3, 0.01, 0.6, 0.01, gamma])[told]
+    starts = [(a, 1 - a, s, 0.01, 1.5 * s, 0.005) for a, s in ROBUST_STARTS] if robust else [LEAST_SQUARES_START]
+    for values, gamma in itertools.product(starts, GAMMA_STARTS):
+        start = np.array([*values, gamma])[told]
         tight = dict(ftol=1e-13, xtol=1e-13, gtol=1e-13, max_nfev=300)
         fits.append(least_squares(residuals, start, jac="3-point", bounds=(low[told], high[told]), **tight))
     best = min(fits, key=lambda fit: fit.cost).x
@@ -69,7 +81,7 @@ def fit_throughput(rows: np.ndarray) -> Throughput:
     return dataclasses.replace(found, alpha_node=PRIOR * found.alpha_local, beta_node=PRIOR * found.beta_local)
 
 
-def held_out_errors(rows: np.ndarray) -> np.ndarray:
+def held_out_errors(rows: np.ndarray, robust: bool = False) -> np.ndarray:
     """Return the relative errors of predicted iteration times across machines, by cross-validation; float64 [H].
 
     The pairs (machines, gang size) with more than one machine are sorted and dealt in turn into five folds. For each
@@ -81,7 +93,7 @@ def held_out_errors(rows: np.ndarray) -> np.ndarray:
     errors = [np.empty(0)]
     for fold in range(min(FOLDS, len(spread)) if len(spread) > 1 else 0):
         out = np.isin(of_row, spread[fold::FOLDS])
-        errors.append(fit_throughput(rows[~out]).relative_errors(rows[out]))
+        errors.append(fit_throughput(rows[~out], robust).relative_errors(rows[out]))
     return np.concatenate(errors)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -12,9 +13,12 @@ from typing import Any, Final
 
 from gpusched_env.errors import TraceError
 from gpusched_env.files import whole
+from gpusched_env.traces.formats.slurm import sacct_columns
 from gpusched_env.traces.kubernetes.nodes import PRODUCT
+from gpusched_env.traces.kubernetes.objects import REPAIR, quantity, table, text
 from gpusched_env.traces.kubernetes.pods import GROUPS, QUEUE
 from gpusched_env.traces.parsing.dependencies import read_dependency, rename_jobs
+from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.json_records import json_objects
 from gpusched_env.traces.parsing.roles import assign_roles
 from gpusched_env.traces.parsing.streams import bar_header, bar_rows, csv_header, csv_rows
@@ -35,6 +39,7 @@ KEPT: Final = frozenset(
 OWN_NAMES: Final = {
     "id": "job",
     "user": "user",
+    "account": "account",
     "virtual_cluster": "account",
 }  # roles of the columns of a user's own CSV
 # Keys of Kubernetes whose text is a name -> its role. The role of metadata.name depends on the kind.
@@ -45,24 +50,27 @@ KEYS: Final = {
 }  # fmt: skip
 KINDS: Final = {"ClusterQueue": "account", "Cohort": "account", "LocalQueue": "queue", "Node": "node"}
 FLAVORED: Final = ("flavors", "resources", "resourceFlavors")  # lists of objects whose names are no personal data
-ALLOWED: Final = frozenset(
+# Keys whose value is a table or a list of tables
+TABLES: Final = frozenset(
     {
-        *("apiVersion", "kind", "metadata", "spec", "status", "creationTimestamp", "ownerReferences", "labels"),
-        *("annotations", "nodeSelector", "podSets", "count", "template", "priority", "active", "admission"),
-        *("maximumExecutionTimeSeconds", "podSetAssignments", "flavors", "resourceUsage", "conditions", "type"),
-        *("reason", "lastTransitionTime", "requeueState", "requeueAt", "resourceGroups", "resources", "nominalQuota"),
-        *("borrowingLimit", "lendingLimit", "fairSharing", "weight", "containers", "initContainers", "requests"),
-        *("limits", "containerStatuses", "state", "terminated", "finishedAt", "phase", "startTime", "allocatable"),
-        *(
-            "unschedulable",
-            "minMember",
-            "minResources",
-            "preemption",
-            "withinClusterQueue",
-            "reclaimWithinCohort",
-            "queueingStrategy",
-        ),
-        "items",
+        *("metadata", "spec", "status", "ownerReferences", "labels", "annotations", "nodeSelector", "podSets"),
+        *("template", "admission", "podSetAssignments", "flavors", "resourceUsage", "conditions", "requeueState"),
+        *("resourceGroups", "resources", "fairSharing", "containers", "initContainers", "requests", "limits"),
+        *("containerStatuses", "state", "terminated", "allocatable", "minResources", "preemption", "items"),
+    }
+)
+TIMES: Final = frozenset({"creationTimestamp", "lastTransitionTime", "requeueAt", "finishedAt", "startTime"})
+NUMBERS: Final = frozenset(
+    {
+        *("count", "priority", "active", "maximumExecutionTimeSeconds", "nominalQuota", "borrowingLimit"),
+        *("lendingLimit", "weight", "unschedulable", "minMember"),
+    }
+)
+# Keys whose value is one of the words of Kubernetes, such as QuotaReserved
+WORDS: Final = frozenset(
+    {
+        *("kind", "type", "reason", "phase", "withinClusterQueue", "reclaimWithinCohort"),
+        "queueingStrategy",
     }
 )
 MARKS: Final = ("labels", "annotations", "nodeSelector")  # tables whose keys are the users' own
@@ -71,7 +79,9 @@ PLAIN: Final = re.compile(  # resources of Kubernetes and of makers of accelerat
     r"(?:cpu|memory|pods|storage|ephemeral-storage|hugepages-\w+|count/pods"
     r"|(?:nvidia\.com|amd\.com|gpu\.intel\.com|habana\.ai|google\.com|aws\.amazon\.com|rdma|kubernetes\.io)/[\w.-]+)"
 )
-REASON: Final = re.compile(r"[A-Z][A-Za-z]*")  # reasons of Kubernetes are words such as QuotaReserved; others are texts
+_WORD: Final = re.compile(r"[A-Z][A-Za-z0-9]*")  # other texts may be names
+_TIME: Final = re.compile(r"[0-9TZ:.+-]*", re.ASCII)
+_LABEL: Final = re.compile(r"[\w.-]*", re.ASCII)  # the value of a label, and the name of a flavor
 CANCELLED: Final = re.compile(r"(CANCELLED).*", re.I)
 
 
@@ -109,7 +119,7 @@ def pseudonymise(name: str, path: Path, out: Path, names: Pseudonyms, mapping: M
 
 def _is_table(path: Path) -> bool:
     """Whether a file of Slurm is a table of sacct, and not one that describes a cluster."""
-    return {"state", "start", "end"} <= set(bar_header(path))
+    return not {"jobid", "jobidraw"}.isdisjoint(bar_header(path))
 
 
 def _slurm_file(path: Path, names: Pseudonyms) -> tuple[Iterator[str], Callable[[], str]]:
@@ -123,6 +133,7 @@ def _told(what: str, lost: list[str]) -> str:
 
 def _slurm(path: Path, names: Pseudonyms) -> tuple[Iterator[str], Callable[[], str]]:
     header = bar_header(path)
+    sacct_columns(path, header)
     used = [
         i
         for i, name in enumerate(header)
@@ -192,34 +203,73 @@ def _objects(path: Path, names: Pseudonyms) -> Iterator[str]:
         if not isinstance(record, dict):
             place.refuse("object", record, "expected a JSON object; correct or remove the object")
         kind = record.get("kind")
-        yield json.dumps(_copied(record, names, KINDS.get(kind, "job") if isinstance(kind, str) else "job", "")) + "\n"
+        role = KINDS.get(kind, "job") if isinstance(kind, str) else "job"
+        yield json.dumps(_copied(place, record, names, role, "")) + "\n"
 
 
-def _copied(value: Any, names: Pseudonyms, role: str, inside: str) -> Any:
-    """Copy the allowed part of a value; ``role`` is that of metadata.name, ``inside`` the key above the value."""
+def _copied(place: Place, value: Any, names: Pseudonyms, role: str, inside: str) -> Any:
+    """Copy the allowed part of a table, or of a list of tables.
+
+    Parameters
+    ----------
+    role : that of metadata.name
+    inside : the key above the value
+
+    Raises
+    ------
+    TraceError : a value of another form than its key has, which could be a name
+    """
     if isinstance(value, list):
-        return [_copied(one, names, role, inside) for one in value]
-    if not isinstance(value, dict):
-        return value
+        return [_copied(place, one, names, role, inside) for one in value]
+    if value is None:
+        return None
+    value = table(place, value)
     if inside in QUANTITIES:
-        return {_resource(names, key): one for key, one in value.items() if isinstance(one, str | int | float)}
+        return {_resource(names, key): _number(place, key, one) for key, one in value.items()}
     copied: dict[str, Any] = {}
     for key, one in value.items():
-        if key in KEYS and isinstance(one, str):
-            copied[key] = names.name(KEYS[key], one)
-        elif key == "name" and isinstance(one, str) and inside in ("metadata", "ownerReferences"):
-            copied[key] = names.name(role if inside == "metadata" else "job", one)
-        elif key == "reason" and isinstance(one, str) and not REASON.fullmatch(one):
-            copied[key] = ""
-        elif key in ALLOWED and inside not in MARKS:
-            copied[key] = _copied(one, names, role, key)
-        elif inside == "resources" and key == "name" and isinstance(one, str):
-            copied[key] = _resource(names, one)
-        elif key == PRODUCT or (inside in FLAVORED and key == "name"):
-            copied[key] = one
+        if key in KEYS:
+            copied[key] = names.name(KEYS[key], text(place, value, key))
+        elif key == "name" and inside in ("metadata", "ownerReferences"):
+            copied[key] = names.name(role if inside == "metadata" else "job", text(place, value, key))
+        elif inside in MARKS:
+            if key == PRODUCT:
+                copied[key] = _matching(place, value, key, _LABEL)
+        elif key in WORDS or (key == "status" and inside == "conditions"):
+            told = text(place, value, key)
+            copied[key] = told if _WORD.fullmatch(told) else ""
+        elif key in TIMES:
+            copied[key] = _matching(place, value, key, _TIME)
+        elif key in NUMBERS:
+            copied[key] = _number(place, key, one)
+        elif key in TABLES:
+            if not isinstance(one, dict | list | None):
+                place.refuse(key, one, f"expected a JSON object; {REPAIR}")
+            copied[key] = _copied(place, one, names, role, key)
+        elif inside == "resources" and key == "name":
+            copied[key] = _resource(names, text(place, value, key))
+        elif inside in FLAVORED and key == "name":
+            copied[key] = _matching(place, value, key, _LABEL)
         elif inside in FLAVORED and isinstance(one, str):
-            copied[_resource(names, key)] = one
+            copied[_resource(names, key)] = _matching(place, value, key, _LABEL)
     return copied
+
+
+def _matching(place: Place, value: dict[str, Any], key: str, form: re.Pattern[str]) -> str:
+    """Return the text under a key, which must have a form."""
+    told = text(place, value, key)
+    if not form.fullmatch(told):
+        place.refuse(key, told, f"a text of another form, which could be a name; {REPAIR}")
+    return told
+
+
+def _number(place: Place, key: str, value: Any) -> Any:
+    """Return a number, a quantity or a truth value."""
+    if value is None or isinstance(value, bool):
+        return value
+    if not isinstance(value, str | int | float) or math.isnan(quantity(value)):
+        place.refuse(key, value, f"expected a number; {REPAIR}")
+    return value
 
 
 def _resource(names: Pseudonyms, name: str) -> str:

@@ -38,7 +38,8 @@ class Pollux(Scheduler):
         objective, the sum of speed-ups / GPUs of the used nodes, and a search begins with the front of Pareto of the
         last one. A second gang of several nodes that is repaired on a node takes all later jobs from it. With
         ``explores``, a job that has run on several GPUs of one node counts as communicating 1.1 times as long across
-        nodes. Default False = survivors are chosen by fitness alone
+        nodes, and a job that has not counts as if it communicated there in no time. Default False = survivors are
+        chosen by fitness alone
 
     Notes
     -----
@@ -83,6 +84,7 @@ class Pollux(Scheduler):
         self._tried: dict[int, int] = {}  # job -> largest number of GPUs that it has had
         self._restarts: dict[int, int] = {}
         self._spread: set[int] = set()  # jobs that have run on several nodes
+        self._local: set[int] = set()  # jobs that have run on several GPUs of one node
         self._states: dict[int, np.ndarray] = {}  # job -> int32 [population, N], its rows in the last population
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
@@ -102,8 +104,8 @@ class Pollux(Scheduler):
             if job not in before or (before[job] != nodes).any():
                 self._restarts[job] = self._restarts.get(job, -1) + 1
                 self._tried[job] = max(self._tried.get(job, 0), int(nodes.sum()))
-                if np.count_nonzero(nodes) > 1:
-                    self._spread.add(job)
+                if nodes.sum() > 1:
+                    (self._spread if np.count_nonzero(nodes) > 1 else self._local).add(job)
 
     def _allocation(self, view: ClusterView, jobs: list[int], held: Counts) -> Counts:
         """Search, and return the best allocation; jobs that get no GPUs are left out."""
@@ -173,24 +175,30 @@ class Pollux(Scheduler):
             if job in self._tried:
                 rates = view.placed_rates(job).max(axis=2)
                 local, spread = rates[:, MACHINE], rates[:, NETWORK]
-                if self.explores and job not in self._spread:
-                    spread = self._assumed(view, job, rates[:, MACHINE])
+                if self.explores:
+                    local, spread = self._assumed(view, job, local, spread)
                 both = np.stack([local, spread]) / local[share]
             else:
                 both = np.broadcast_to(sizes[i] / fair, (2, len(sizes[i])))
             found[i] = np.where(at >= 0, both[:, at], 0.0)
         return found
 
-    def _assumed(self, view: ClusterView, job: int, local: np.ndarray) -> np.ndarray:
-        """float64 [sizes]: rates across nodes that Pollux assumes of a job that has never run there.
+    def _assumed(
+        self, view: ClusterView, job: int, local: np.ndarray, spread: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the rates on one node and across nodes that Pollux's model expects of a job, given where it has run.
 
         Parameters
         ----------
-        local : float64 [sizes], rates on one node
+        local, spread : float64 [sizes], true rates on one node and across nodes
         """
-        if not self.published or self._tried[job] == 1:
-            return local
-        return 1.0 / (1.0 / local + (PRIOR - 1.0) * view.placed_communication_s(job)[:, MACHINE].min(axis=1))
+        if not self.published:
+            return local, spread if job in self._spread else local
+        communication_s = view.placed_communication_s(job)[:, MACHINE].min(axis=1)
+        assumed = 1.0 / (1.0 / local + (PRIOR - 1.0) * communication_s)
+        if job not in self._local:
+            local = assumed = 1.0 / (1.0 / local - communication_s)
+        return local, spread if job in self._spread else assumed
 
 
 def _cut(counts: np.ndarray, sizes: np.ndarray) -> np.ndarray:

@@ -1,0 +1,93 @@
+"""Tables of sshare and sacctmgr with pseudonyms: those of the log and of squeue under the same key."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from gpusched_env.files import whole
+from gpusched_env.traces.parsing.fields import Place
+from gpusched_env.traces.parsing.slurm_fields import Stamps
+from gpusched_env.traces.pseudonyms.names import Pseudonyms
+from gpusched_env.traces.pseudonyms.slurm_files import known_resources
+from gpusched_env.traces.slurm_files.hostlists import names_in
+from gpusched_env.twin import associations, outages, usage
+from gpusched_env.twin.tables import table_rows
+
+NAMES: Final = {"account": "account", "parentname": "account", "user": "user", "cluster": "cluster"}  # column -> role
+NUMBERS: Final = ("share", "rawshares", "normshares", "rawusage", "normusage", "effectvusage", "fairshare", "levelfs")
+TIMES: Final = ("timestart", "timeend")
+# Other columns that are kept; partitions keep their names, as in a log
+KEPT: Final = (*NAMES, *NUMBERS, *TIMES, "partition", "grptres", "nodename", "state")
+_NUMBER: Final = re.compile(r"[0-9.eE+-]*|inf|nan|parent")
+_STATE: Final = re.compile(r"[A-Za-z+*_]*")
+KINDS: Final = {  # what a source is called -> columns of which it needs all of a list, and what prints such a table
+    "sshare": ((usage.COLUMNS,), usage.COMMAND),
+    "sacctmgr": (
+        (("account", "user", "share"), ("nodename", "timestart", "state")),
+        f"{associations.COMMAND}, or {outages.COMMAND}",
+    ),
+}
+
+
+def pseudonymise_table(kind: str, path: Path, out: Path, names: Pseudonyms) -> str:
+    """Write a table of ``sshare`` or ``sacctmgr`` to ``out`` with pseudonyms; return what was left out, in words.
+
+    The account root keeps its name, which is Slurm's own.
+
+    Parameters
+    ----------
+    kind : one of KINDS
+    path : associations or events of nodes, for ``sacctmgr``
+
+    Raises
+    ------
+    TraceError : a file that cannot be read, or a value that could be a name
+    GpuschedError : the file cannot be written
+    """
+    lost: dict[str, None] = {}
+    with whole(out) as partial, partial.open("w", encoding="utf-8", newline="") as stream:
+        stream.writelines(_lines(kind, path, names, lost))
+    return f"columns {', '.join(lost)}" if lost else "nothing"
+
+
+def _lines(kind: str, path: Path, names: Pseudonyms, lost: dict[str, None]) -> Iterator[str]:
+    choices, command = KINDS[kind]
+    header: list[str] = []
+    stamps = Stamps()
+    for place, row in table_rows(path, (), command):
+        if not header:
+            missing = [next((name for name in one if name not in row), "") for one in choices]
+            if all(missing):
+                place.refuse("header", ", ".join(row), f"no column {missing[0]}; write the file with {command}")
+            header = [name for name in row if name in KEPT]
+            lost |= dict.fromkeys(name for name in row if name not in KEPT)
+            yield "|".join(header) + "\n"
+        yield "|".join(_value(place, names, stamps, name, row[name]) for name in header) + "\n"
+
+
+def _value(place: Place, names: Pseudonyms, stamps: Stamps, name: str, text: str) -> str:
+    if name in NAMES:
+        return text if NAMES[name] == "account" and text == associations.TOP else names.name(NAMES[name], text)
+    if name == "nodename":
+        return ",".join(names.name("node", one) for one in names_in(place, "NodeName", text))
+    if name == "grptres":
+        return known_resources(text)
+    if name in TIMES:
+        stamps.read(place, name, text)
+    elif name != "partition":
+        form = _STATE if name == "state" else _NUMBER
+        if not form.fullmatch(text):
+            place.refuse(name, text, "a text of another form, which could be a name; correct or remove the row")
+    return text
+
+
+def writer_of(kind: str) -> Callable[[Path, Path, Pseudonyms], str]:
+    """Return the function that writes a table of this kind, ``squeue`` or one of KINDS, from a path to another."""
+    from gpusched_env.twin.squeue_pseudonyms import pseudonymise_squeue
+
+    if kind == "squeue":
+        return pseudonymise_squeue
+    return lambda path, out, names: pseudonymise_table(kind, path, out, names)

@@ -1,0 +1,56 @@
+"""Entries of a track with tenants: the columns by tenant are recomputed, and no other track has them."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from gpusched_env.errors import EntryError, MismatchError
+from gpusched_env.leaderboard import About, Entry, Track, get_track, make_entry, read_entry, verify
+from gpusched_env.leaderboard.baseline_entries import shipped_entries
+from gpusched_env.leaderboard.tracks import scored_first
+from gpusched_env.metrics import TENANT_COLUMNS
+
+TRACK = Track("tenants-test", "Tenants", "For tests.", "cohort-256-v0:jobs=60", reports=2)
+NAMES = {column.name for column in TENANT_COLUMNS}
+
+
+@pytest.fixture(scope="module")
+def entry() -> Entry:
+    return make_entry(TRACK, "kueue-fair", About("Kueue", "", "", "", [], "", ""), progress=False)
+
+
+def changed(entry: Entry, metrics: dict[str, float | None]) -> Entry:
+    runs = [msgspec.structs.replace(entry.runs[0], metrics=metrics), *entry.runs[1:]]
+    return msgspec.structs.replace(entry, runs=runs, sha256="").sealed()
+
+
+def test_false_claims_about_tenants_are_refused(entry: Entry) -> None:
+    claimed = entry.runs[0].metrics
+    assert claimed.keys() >= NAMES
+    assert all(found.metrics.keys() >= NAMES for found in verify(entry, track=TRACK))
+    for name in NAMES:
+        with pytest.raises(MismatchError, match=rf"metrics\.{name}: the entry says 0.123"):
+            verify(changed(entry, claimed | {name: 0.123}), track=TRACK)
+    with pytest.raises(EntryError, match=r"metrics: the names must be .*tenant_jain"):
+        verify(changed(entry, {name: value for name, value in claimed.items() if name != "tenant_jain"}), track=TRACK)
+
+
+def test_only_tracks_with_tenants_have_columns_of_tenants(entry: Entry) -> None:
+    assert set(scored_first("mean_jct_s", entry.runs)) >= NAMES
+    [path] = [path for path in shipped_entries("general-v1") if path.name.startswith("general-v1-fifo.")]
+    plain = read_entry(path)
+    assert not set(scored_first("mean_jct_s", plain.runs)) & NAMES
+    false = changed(plain, plain.runs[0].metrics | {"tenant_jain": 1.0})
+    with pytest.raises(EntryError, match="metrics: the names must be"):
+        verify(false, track=get_track("general-v1"))
+
+
+def test_kueue_never_exceeds_limits_on_the_track_and_schedulers_without_tenants_do() -> None:
+    violation = {
+        (one := read_entry(path)).player.spec: max(run.metrics["tenant_violation"] for run in one.runs)
+        for path in shipped_entries("tenants-v0")
+        if path.name.removeprefix("tenants-v0-").startswith(("kueue", "fifo."))
+    }
+    assert violation.pop("fifo") > 0
+    assert violation == {"kueue": 0.0, "kueue-reclaim": 0.0, "kueue-fair": 0.0}
