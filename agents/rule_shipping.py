@@ -112,6 +112,31 @@ RULES: Final = {
         "bsbf-sim-240-v1.",
         limits="It knows run times. Where jobs may be preempted, srsf and the agent sharing are much better.",
     ),
+    "sharing-packing": Rule(
+        environment="gpusched/Sharing-v0",
+        scenario="bsbf-sim-240-v1",
+        clairvoyant=True,
+        rivals=("srsf:placement=consolidate", "srsf", "srtf:placement=consolidate", "sjf-bsbf"),
+        made_by="python -m gpusched_env.agents.packing_index.search --seed {seed}",
+        summary="small mean JCT with preemption: which set of gangs runs, chosen by a knapsack of learned values",
+        intended_use="Clusters of up to some hundred GPUs whose jobs may be preempted, with known run times and large "
+        "gangs: bsbf-sim-240-v1.",
+        limits="It knows run times. It never shares GPUs, although its environment could. It learned 64 GPUs in 16 "
+        "machines only; on philly-64-v1, srtf:placement=consolidate is better.",
+    ),
+    "ring-all-reduce-orders": Rule(
+        environment="gpusched/RingAllReduce-v0",
+        scenario="rar-160-v0",
+        clairvoyant=True,
+        metric="makespan_s",
+        rivals=("lpt:placement=consolidate,strict=true", "lpt:placement=pack,strict=true", "sjf-bco", "fifo"),
+        made_by="python -m gpusched_env.agents.order_search_training --seed {seed}",
+        summary="small makespan of gangs that all wait at time 0: it rehearses orders in a copy of the run",
+        intended_use="Batches of ring-all-reduce jobs with known run times, all there at the beginning: rar-160-v0.",
+        limits="It knows run times, and simulates up to 100 schedules at the beginning. On most seeds, lpt cannot be "
+        "beaten, and it plays lpt. Where jobs arrive one by one, it simulates as many at each arrival. It minimises "
+        "the makespan: mean JCTs are large.",
+    ),
 }
 
 

@@ -1,0 +1,193 @@
+"""A scheduler that rehearses orders of jobs in a copy of the run, and plays the one with the shortest makespan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from gpusched_env.agents.cards import file_of
+from gpusched_env.agents.checkpoints import read_checkpoint, write_checkpoint
+from gpusched_env.errors import SchedulerError
+from gpusched_env.portable import arrays, draws
+from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Outcome, Scheduler, Simulation
+
+FORMAT: Final = "gpusched-order-search-1"
+# Of a fresh order: mean and standard deviation of the weight of ln(gang size), standard deviation of the noise of each
+# job, probabilities of the rule "pack" (otherwise "consolidate") and of skipping jobs that do not fit. Of a changed
+# order: standard deviation of the change of a job.
+NAMES: Final = ("gang", "spread", "noise", "pack", "skip", "jump")
+DEFAULTS: Final = (0.04, 0.08, 0.05, 0.5, 0.25, 0.3)
+FRESH: Final = 4  # one in so many orders is fresh, and all of the first ones; the others change the best one so far
+LAST: Final = 8  # jobs whose mean finish ranks orders of equal makespan
+ROUNDING: Final = 1e-9  # relative difference below which times are equal
+
+
+class Order(NamedTuple):
+    """An order of jobs, and how they start.
+
+    Attributes
+    ----------
+    keys : float64 [arrived jobs], small keys come first
+    rule : placement rule
+    strict : True = the first job that does not fit blocks those behind it
+    """
+
+    keys: np.ndarray
+    rule: str
+    strict: bool
+
+    def starts(self, view: ClusterView) -> Iterable[Decision]:
+        """Return the jobs that start now."""
+        rows = view.waiting
+        if not len(rows) or not view.free_gpus:
+            return []
+        return view.list_schedule(rows[np.argsort(self.keys[rows], kind="stable")], self.rule, self.strict)
+
+
+class Rehearsed(NamedTuple):
+    """An order, and how it went in a rehearsal.
+
+    Attributes
+    ----------
+    order : the order
+    end_s : when the last job finishes [s]
+    late_s : mean finish of the LAST jobs that finish last [s]
+    finish_s : float64 [arrived jobs], finish of each job [s]
+    waits : whether the job that finishes last waits; if not, no order is better, apart from the placement
+    """
+
+    order: Order
+    end_s: float
+    late_s: float
+    finish_s: np.ndarray
+    waits: bool
+
+
+@dataclass
+class OrderSearch(Scheduler):
+    """Rehearse orders of the jobs that are there, and play the best: small makespan first.
+
+    The first order is the longest job first, consolidated, where the first job that does not fit blocks the queue (the
+    baseline ``lpt:placement=consolidate,strict=true``). The others are random: fresh ones, by ln(run time) + weight x
+    ln(gang size) + noise, or changes of the best one so far, which move late jobs forward. The search ends early at an
+    order whose last job does not wait. It begins anew when jobs arrive. It never preempts.
+
+    Parameters
+    ----------
+    agent : name of an agent of the package
+    path : instead, a file that ``python -m gpusched_env.agents.order_search_training`` has written
+    rehearsals : number of orders to try, default 100
+    seed : seed of the orders, default 0
+
+    Raises
+    ------
+    SchedulerError : neither or both of ``agent`` and ``path`` are given, the file is missing or damaged, or
+        ``rehearsals`` is below 1
+    """
+
+    agent: str = ""
+    path: str = ""
+    rehearsals: int = 100
+    seed: int = 0
+    clairvoyant: bool = field(init=False, default=True)
+    weights: tuple[float, ...] = field(init=False, repr=False)
+    _copy: Simulation | None = field(init=False, repr=False, default=None)
+
+    def __post_init__(self) -> None:
+        """Read the weights."""
+        if self.rehearsals < 1:
+            raise SchedulerError(f"order search: rehearsals is {self.rehearsals}: it must be at least 1")
+        file = file_of("order search", self.agent, self.path)
+        self.weights = tuple(read_checkpoint(file, FORMAT, "an order search")[1]["weights"].tolist())
+
+    @classmethod
+    def playing(cls, weights: tuple[float, ...], rehearsals: int = 100) -> OrderSearch:
+        """Return a scheduler that plays weights, in the order of NAMES, that are in no file."""
+        policy = cls.__new__(cls)
+        policy.agent, policy.path, policy.rehearsals, policy.seed = "", "", rehearsals, 0
+        policy.clairvoyant, policy.weights, policy._copy = True, weights, None
+        return policy
+
+    @property
+    def name(self) -> str:
+        """Name in tables."""
+        return f"learned:{self.agent}" if self.agent else "learned"
+
+    def reset(self, view: ClusterView) -> None:
+        """Forget the order of an earlier run."""
+        self._planned, self._copy = 0, None
+        self._generator = np.random.default_rng(self.seed)
+
+    def decide(self, view: ClusterView) -> Iterable[Decision]:
+        """Start jobs in the best order that was found when the last job arrived."""
+        assert isinstance(view, ClairvoyantView)
+        if view.arrived > self._planned:
+            self._planned = view.arrived
+            self._best = self.search(view)
+        return self._best.order.starts(view)
+
+    def search(self, view: ClairvoyantView) -> Rehearsed:
+        """Return the best of the rehearsed orders."""
+        rows = np.arange(view.arrived)
+        logs = arrays.log(np.maximum(view.remaining_s(rows), 1.0))
+        sizes = arrays.log(view.gpus[rows].astype(float))
+        best = self._rehearse(view, Order(-logs, "consolidate", True), np.inf)
+        assert best is not None, "a rehearsal without a limit ends"
+        for number in range(1, self.rehearsals):
+            if not best.waits:
+                break
+            fresh = number < self.rehearsals // FRESH or self._generator.random() < 1.0 / FRESH
+            order = self._fresh(logs, sizes) if fresh else self._changed(best)
+            tried = self._rehearse(view, order, best.end_s)
+            if tried is not None and (tried.end_s, tried.late_s) <= (best.end_s, best.late_s):
+                best = tried
+        return best
+
+    def _fresh(self, logs: np.ndarray, sizes: np.ndarray) -> Order:
+        gang, spread, noise, pack, skip, _ = self.weights
+        weight = gang + spread * float(draws.normal(self._generator, 1)[0])
+        keys = -(logs + weight * sizes + noise * draws.normal(self._generator, len(logs)))
+        rule = "pack" if self._generator.random() < pack else "consolidate"
+        return Order(keys, rule, bool(self._generator.random() >= skip))
+
+    def _changed(self, best: Rehearsed) -> Order:
+        """Move one of the jobs that finish last forward, or three jobs anywhere."""
+        keys, jump = best.order.keys.copy(), self.weights[-1]
+        if self._generator.random() < 0.5:
+            late = np.argsort(-best.finish_s, kind="stable")[:LAST]
+            keys[late[self._generator.integers(len(late))]] -= jump * abs(float(draws.normal(self._generator, 1)[0]))
+        else:
+            keys[self._generator.integers(len(keys), size=3)] += jump * draws.normal(self._generator, 3)
+        return best.order._replace(keys=keys)
+
+    def _rehearse(self, view: ClairvoyantView, order: Order, limit_s: float) -> Rehearsed | None:
+        """Play an order in a copy of the run; None = some job finishes after ``limit_s``."""
+        self._copy = view.simulation.rehearsal(limit_s * (1.0 + ROUNDING), self._copy)
+        ahead = ClusterView(self._copy)
+        while True:
+            for start in order.starts(ahead):
+                self._copy.apply(start)
+            if (outcome := self._copy.advance()) is not Outcome.DECIDE:
+                break
+        if outcome is not Outcome.DONE:
+            return None
+        jobs = self._copy.arrays.jobs[: view.arrived]
+        finish_s = jobs["finish_s"].copy()
+        last = int(np.argmax(finish_s))
+        late_s = arrays.mean(np.sort(finish_s)[-LAST:])
+        return Rehearsed(order, float(finish_s[last]), late_s, finish_s, bool(jobs["first_start_s"][last] > view.now_s))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the copy of a run."""
+        return self.__dict__ | {"_copy": None}
+
+
+def save_weights(path: Path, weights: tuple[float, ...], about: Mapping[str, Any]) -> None:
+    """Write weights, in the order of NAMES, with ``about`` as metadata."""
+    write_checkpoint(
+        path, {"format": FORMAT, "weights": list(NAMES), "about": dict(about)}, {"weights": np.array(weights)}
+    )

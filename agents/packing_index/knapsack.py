@@ -1,0 +1,116 @@
+"""The knapsack of a packing index: which jobs run, and in which order they start."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+
+from gpusched_env.baselines.listed.lines import sort_rows
+from gpusched_env.core.events import seconds_left
+from gpusched_env.core.handle import Handle, array, kernel
+from gpusched_env.core.state import Run
+from gpusched_env.portable.elementary import exp, log
+
+NEAR: Final = 10.0  # costs of a preemption in which a job is near its end
+SHORTEST_S: Final = 1.0  # [s] shortest remaining time whose logarithm is taken
+DECIMALS: Final = 1e9  # logarithms of values are rounded to nine decimals: closer ones tie
+
+MEMORY_DTYPE: Final = np.dtype(
+    [
+        ("listed", "<i8"),  # entries of ``order``
+        ("at", "<i8"),  # next entry of ``order``
+        ("least_bonus", "<f8"),  # of the logarithm of the value of a running job
+        # of the compiled loop
+        ("phase", "<i8"),
+        ("idle", "<i8"),
+        ("until_s", "<f8"),  # [s] when to stop
+    ]
+)
+
+
+class PackingState(Handle):
+    """The arrays of one run; jobs are named by their rows."""
+
+    memory = array(MEMORY_DTYPE)
+    weights = array(np.float64, "terms")  # in the order of scheduler.NAMES
+    rule_of_size = array(np.int32, "sizes")  # placement rule of each gang size
+    order = array(np.int32, "jobs")
+    scratch = array(np.int32, "jobs")
+    values = array(np.float64, "jobs")  # ln(value)
+    keys = array(np.float64, "jobs")  # minus ln(value per GPU): small keys come first
+    ranks = array(np.float64, "jobs")
+    rules = array(np.int32, "jobs")  # placement rule of each entry of ``order``
+    verdicts = array(np.int32, "jobs")
+    best = array(np.float64, "sizes")  # value of the best set of the first jobs, for each budget of GPUs
+
+
+class Takes(Handle):
+    """Which jobs the best sets contain."""
+
+    takes = array(np.int8, "entries", "sizes")  # 1 = the best set of the first jobs contains this one, by budget
+
+
+@kernel
+def list_values(sim: Run, plan: PackingState) -> int:
+    """List the jobs in the system, largest value per GPU first; return their number. Ties: running jobs, lower rows."""
+    w = sim.world
+    cost_s = w["checkpoint_s"] + w["restore_s"]
+    count = w["running"] + w["waiting"]
+    for i in range(count):
+        runs = i < w["running"]
+        row = sim.replicas[sim.running[i]]["job"] if runs else sim.waiting[w["first_waiting"] + i - w["running"]]
+        left_s = max(seconds_left(sim, row), SHORTEST_S)
+        size = log(float(sim.jobs[row]["gpus"]))
+        value = plan.weights[1] * size + plan.weights[2] * size * size - plan.weights[0] * log(left_s)
+        if runs:
+            bonus = plan.weights[3] + plan.weights[4] * log(1.0 + NEAR * cost_s / left_s)
+            value += max(bonus, plan.memory["least_bonus"])
+        plan.order[i] = row
+        plan.values[row] = np.rint(value * DECIMALS) / DECIMALS
+        plan.keys[row] = size - plan.values[row]
+        plan.ranks[row] = 0.0 if runs else 1.0
+    sort_rows(plan.order, plan.scratch, plan.keys, plan.ranks, count)
+    plan.memory["listed"] = count
+    return count
+
+
+@kernel
+def pack_best(sim: Run, plan: PackingState, table: Takes, count: int) -> None:
+    """Move those of the listed jobs forward whose gangs fit together on all GPUs and whose total value is largest.
+
+    Ties: a job joins a set only if the value rises, so earlier jobs stay. O(count x GPUs).
+    """
+    gpus = sim.world["gpus"]
+    most = -math.inf
+    demand = 0
+    for i in range(count):
+        most = max(most, plan.values[plan.order[i]])
+        demand += sim.jobs[plan.order[i]]["gpus"]
+    if demand > gpus:
+        for budget in range(gpus + 1):
+            plan.best[budget] = 0.0
+        for i in range(count):
+            gang = sim.jobs[plan.order[i]]["gpus"]
+            value = exp(plan.values[plan.order[i]] - most)
+            for budget in range(gpus, -1, -1):
+                table.takes[i, budget] = 0
+                if budget >= gang and plan.best[budget - gang] + value > plan.best[budget]:
+                    plan.best[budget] = plan.best[budget - gang] + value
+                    table.takes[i, budget] = 1
+        budget = gpus
+        for i in range(count - 1, -1, -1):
+            plan.verdicts[i] = table.takes[i, budget]
+            if plan.verdicts[i] == 1:
+                budget -= sim.jobs[plan.order[i]]["gpus"]
+        at = 0
+        for chosen in range(1, -1, -1):
+            for i in range(count):
+                if plan.verdicts[i] == chosen:
+                    plan.scratch[at] = plan.order[i]
+                    at += 1
+        for i in range(count):
+            plan.order[i] = plan.scratch[i]
+    for i in range(count):
+        plan.rules[i] = plan.rule_of_size[sim.jobs[plan.order[i]]["gpus"]]
