@@ -16,7 +16,7 @@ from gpusched_env.cluster import NodeGroup
 from gpusched_env.errors import ScenarioError, ScheduleError, WorkloadError
 from gpusched_env.evaluation.accounting import export_run
 from gpusched_env.event_log import COMPLETE, RESUME, START, EventLog
-from gpusched_env.metrics import job_times, summarise, validate
+from gpusched_env.metrics import job_times, summarise, until, validate
 from gpusched_env.partitions import Partition, Partitions, Reservation
 from gpusched_env.simulator import Simulation, Until, simulate
 from gpusched_env.traces import read_trace
@@ -226,6 +226,18 @@ def test_a_csv_holds_lists_and_sacct_tells_the_partition_in_which_a_job_ran(tmp_
     export_run(instance, log, "sacct", tmp_path / "sacct.txt")
     told, _ = read_trace(f"slurm:{tmp_path / 'sacct.txt'}")
     assert told.attributes["virtual_cluster"].tolist() == ["a", "b", "b"]
+
+
+def test_sacct_tells_the_partitions_of_waiting_jobs_if_the_log_has_queues_too(tmp_path: Path) -> None:
+    workload = Workload.from_columns(
+        [0.0, 0.0, 0.0], [1, 1, 1], [60.0, 60.0, 60.0],
+        attributes={"partition": np.array(["a", "a,b", "b,a"]), "queue": np.array(["x", "x", "y"])},
+    )  # fmt: skip
+    instance = Instance(Cluster.homogeneous(2, 1), workload, semantics=FREE, partitions=Partitions(TWO))
+    log = until(simulate(instance, make_scheduler("slurm")), 30.0)
+    export_run(instance, log, "sacct", tmp_path / "sacct.txt")
+    header, *rows = [line.split("|") for line in (tmp_path / "sacct.txt").read_text().splitlines()]
+    assert [row[header.index("Partition")] for row in rows] == ["a", "b", "b,a"]
 
 
 def test_a_waiting_job_of_a_twin_may_start_in_any_partition_of_its_pool_that_it_names() -> None:
