@@ -210,6 +210,28 @@ def test_jobs_of_one_partition_have_the_fingerprint_that_they_had() -> None:
 FINGERPRINT = "268af4f2a26c8af2d5b5c5471eb93affe0edea975b6b98e352e27db285a1bb74"
 
 
+def test_a_job_is_killed_where_it_resumes_if_it_has_run_for_longer_than_the_limit_there() -> None:
+    """At 100 s a job of a higher tier takes node 0; the first job goes to b, where 60 s are allowed."""
+    workload = Workload.from_columns(
+        [0.0, 100.0], [1, 1], [500.0, 1000.0], attributes={"partition": np.array(["a,b", "high"])}
+    )
+    parts = Partition("a", "0"), Partition("b", "1", max_time_s=60.0), Partition("high", "0", tier=2)
+    rules = Semantics(checkpoint_s=0.0, restore_s=30.0, kill_at_limit=True)
+    instance = Instance(Cluster.homogeneous(2, 1), workload, semantics=rules, partitions=Partitions(parts))
+    log = simulate(instance, make_scheduler("slurm:preempt=tier"))
+    validate(instance, log)
+    assert job_times(instance, log)["finish_s"].tolist() == [130.0, 1100.0]
+    assert summarise(instance, log)["killed"] == 1.0
+
+
+@pytest.mark.parametrize("names", ["b,", ",a", "a,,b", " , "])
+def test_an_empty_name_in_a_list_is_refused(names: str) -> None:
+    """Otherwise it would silently add the default partition to the list, even a second time."""
+    parts = Partition("a", "0"), Partition("b", "1", default=True)
+    with pytest.raises(ScenarioError, match=f"a job names '{names}', which has an empty name; correct the list"):
+        problem(2, [(names, 1, 60.0)], *parts)
+
+
 def test_a_csv_holds_lists_and_sacct_tells_the_partition_in_which_a_job_ran(tmp_path: Path) -> None:
     workload = Workload.from_columns(
         [0.0, 0.0, 0.0], [1, 1, 1], [60.0, 60.0, 60.0], estimate_s=[60.0] * 3,
