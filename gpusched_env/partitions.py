@@ -326,6 +326,8 @@ def _partitions_of(
     named = []
     for text in texts.tolist():
         names = [text] if text in rows else list(dict.fromkeys(part.strip() for part in text.split(",")))
+        if "" in names and "," in text:
+            raise ScenarioError(f"partitions: a job names {text!r}, which has an empty name; correct the list")
         found = [rows.get(name, default if name == "" else -1) for name in names]
         if -1 in found:
             name = names[found.index(-1)]

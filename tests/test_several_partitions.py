@@ -118,7 +118,7 @@ def test_each_name_of_a_list_must_be_known() -> None:
     with pytest.raises(ScenarioError, match="a job names unknown partition 'c'"):
         problem(2, [("a,c", 1, 5.0)], *TWO)
     with pytest.raises(ScenarioError, match="a job names no partition, and none is the default"):
-        problem(2, [("a,", 1, 5.0)], *TWO)
+        problem(2, [("", 1, 5.0)], *TWO)
     named = problem(2, [("a,b", 1, 5.0)], Partition("a,b", "1"))  # a partition may have a comma in its name
     assert played(named, "slurm") == [(0, 0.0, [1])]
 
