@@ -326,6 +326,8 @@ def _partitions_of(
     named = []
     for text in texts.tolist():
         names = [text] if text in rows else list(dict.fromkeys(part.strip() for part in text.split(",")))
+        if "" in names and "," in text:
+            raise ScenarioError(f"partitions: a job names {text!r}, which has an empty name; correct the list")
         found = [rows.get(name, default if name == "" else -1) for name in names]
         if -1 in found:
             name = names[found.index(-1)]
@@ -382,8 +384,9 @@ def check_mode(where: str, mode: str, grace_s: float) -> None:
     ------
     ScenarioError : such a mode or time; ``where`` begins the message
     """
-    if mode in NO_MODES:
-        raise ScenarioError(f"{where}: preempt_mode {mode!r} is not supported: {NO_MODES[mode]}")
+    for word in mode.lower().split(","):  # Slurm writes capitals, and lists such as SUSPEND,GANG
+        if word.strip() in NO_MODES:
+            raise ScenarioError(f"{where}: preempt_mode {mode!r} is not supported: {NO_MODES[word.strip()]}")
     if mode not in PREEMPT_MODES:
         raise ScenarioError(f"{where}: {unknown_name('preempt_mode', mode, PREEMPT_MODES)}")
     if not 0 <= grace_s < math.inf:

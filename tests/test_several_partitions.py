@@ -16,7 +16,7 @@ from gpusched_env.cluster import NodeGroup
 from gpusched_env.errors import ScenarioError, ScheduleError, WorkloadError
 from gpusched_env.evaluation.accounting import export_run
 from gpusched_env.event_log import COMPLETE, RESUME, START, EventLog
-from gpusched_env.metrics import job_times, summarise, validate
+from gpusched_env.metrics import job_times, summarise, until, validate
 from gpusched_env.partitions import Partition, Partitions, Reservation
 from gpusched_env.simulator import Simulation, Until, simulate
 from gpusched_env.traces import read_trace
@@ -118,7 +118,7 @@ def test_each_name_of_a_list_must_be_known() -> None:
     with pytest.raises(ScenarioError, match="a job names unknown partition 'c'"):
         problem(2, [("a,c", 1, 5.0)], *TWO)
     with pytest.raises(ScenarioError, match="a job names no partition, and none is the default"):
-        problem(2, [("a,", 1, 5.0)], *TWO)
+        problem(2, [("", 1, 5.0)], *TWO)
     named = problem(2, [("a,b", 1, 5.0)], Partition("a,b", "1"))  # a partition may have a comma in its name
     assert played(named, "slurm") == [(0, 0.0, [1])]
 
@@ -210,6 +210,28 @@ def test_jobs_of_one_partition_have_the_fingerprint_that_they_had() -> None:
 FINGERPRINT = "268af4f2a26c8af2d5b5c5471eb93affe0edea975b6b98e352e27db285a1bb74"
 
 
+def test_a_job_is_killed_where_it_resumes_if_it_has_run_for_longer_than_the_limit_there() -> None:
+    """At 100 s a job of a higher tier takes node 0; the first job goes to b, where 60 s are allowed."""
+    workload = Workload.from_columns(
+        [0.0, 100.0], [1, 1], [500.0, 1000.0], attributes={"partition": np.array(["a,b", "high"])}
+    )
+    parts = Partition("a", "0"), Partition("b", "1", max_time_s=60.0), Partition("high", "0", tier=2)
+    rules = Semantics(checkpoint_s=0.0, restore_s=30.0, kill_at_limit=True)
+    instance = Instance(Cluster.homogeneous(2, 1), workload, semantics=rules, partitions=Partitions(parts))
+    log = simulate(instance, make_scheduler("slurm:preempt=tier"))
+    validate(instance, log)
+    assert job_times(instance, log)["finish_s"].tolist() == [130.0, 1100.0]
+    assert summarise(instance, log)["killed"] == 1.0
+
+
+@pytest.mark.parametrize("names", ["b,", ",a", "a,,b", " , "])
+def test_an_empty_name_in_a_list_is_refused(names: str) -> None:
+    """Otherwise it would silently add the default partition to the list, even a second time."""
+    parts = Partition("a", "0"), Partition("b", "1", default=True)
+    with pytest.raises(ScenarioError, match=f"a job names '{names}', which has an empty name; correct the list"):
+        problem(2, [(names, 1, 60.0)], *parts)
+
+
 def test_a_csv_holds_lists_and_sacct_tells_the_partition_in_which_a_job_ran(tmp_path: Path) -> None:
     workload = Workload.from_columns(
         [0.0, 0.0, 0.0], [1, 1, 1], [60.0, 60.0, 60.0], estimate_s=[60.0] * 3,
@@ -226,6 +248,18 @@ def test_a_csv_holds_lists_and_sacct_tells_the_partition_in_which_a_job_ran(tmp_
     export_run(instance, log, "sacct", tmp_path / "sacct.txt")
     told, _ = read_trace(f"slurm:{tmp_path / 'sacct.txt'}")
     assert told.attributes["virtual_cluster"].tolist() == ["a", "b", "b"]
+
+
+def test_sacct_tells_the_partitions_of_waiting_jobs_if_the_log_has_queues_too(tmp_path: Path) -> None:
+    workload = Workload.from_columns(
+        [0.0, 0.0, 0.0], [1, 1, 1], [60.0, 60.0, 60.0],
+        attributes={"partition": np.array(["a", "a,b", "b,a"]), "queue": np.array(["x", "x", "y"])},
+    )  # fmt: skip
+    instance = Instance(Cluster.homogeneous(2, 1), workload, semantics=FREE, partitions=Partitions(TWO))
+    log = until(simulate(instance, make_scheduler("slurm")), 30.0)
+    export_run(instance, log, "sacct", tmp_path / "sacct.txt")
+    header, *rows = [line.split("|") for line in (tmp_path / "sacct.txt").read_text().splitlines()]
+    assert [row[header.index("Partition")] for row in rows] == ["a", "b", "b,a"]
 
 
 def test_a_waiting_job_of_a_twin_may_start_in_any_partition_of_its_pool_that_it_names() -> None:

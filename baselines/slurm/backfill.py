@@ -173,7 +173,7 @@ def fill_next(sim: Run, plan: SlurmState) -> int:
             else:
                 begin = first_room(plan, 1, gang, length_now, length)
         plan.planned_s[request] = math.inf
-        if m["divided"] and m["one_plan"] == 1 and plan.booked[row] == m["cycle"]:
+        if m["one_plan"] == 1 and plan.booked[row] == m["cycle"]:
             begin = -1
         if begin > 0:
             plan.planned_s[request] = (base + begin) * slot_s
@@ -201,7 +201,7 @@ def take_plan(sim: Run, plan: SlurmState, begin: int, end: int, gang: int) -> No
 
 @kernel
 def leave_queue(plan: SlurmState, request: int, gang: int) -> None:
-    """Remove the entry ``at`` from the queue, whose job starts now with this request, and the job's other requests."""
+    """Remove all requests of a job that starts now with this one, which is the entry ``at`` of the queue."""
     row = job_of(plan, request)
     if plan.memory["preempts"] == 1:
         plan.runs_for_s[row] = plan.limit_s[request]

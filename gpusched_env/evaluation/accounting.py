@@ -106,10 +106,10 @@ class Accounts:
 
     def queues(self, *names: str) -> list[str]:
         """Return the attribute as :meth:`attribute` does; of several partitions, the one in which a job ran last."""
-        texts, sets = self.attribute(*names), self.instance.node_sets
-        rules = self.instance.partitions
+        sets, rules = self.instance.node_sets, self.instance.partitions
         if sets is None or rules is None or not sets.choices.several or rules.by not in names:
-            return texts
+            return self.attribute(*names)
+        texts = self.attribute(rules.by)
         rows = np.flatnonzero([len(gang) > 0 for gang in self.gangs])
         gang = np.repeat(np.arange(len(rows)), [len(self.gangs[row]) for row in rows])
         node = self.instance.cluster.node_of_gpu[np.concatenate([*(self.gangs[row] for row in rows), np.empty(0, int)])]
