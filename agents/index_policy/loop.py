@@ -5,12 +5,12 @@ from __future__ import annotations
 from gpusched_env.agents.index_policy.moving import next_move
 from gpusched_env.agents.index_policy.ranking import next_change_s, rank_jobs, score_jobs
 from gpusched_env.agents.index_policy.state import IndexState
-from gpusched_env.baselines.loop_kernels import ASLEEP, DECIDES, sleep, wake_at
+from gpusched_env.baselines.loop_kernels import ASLEEP, DECIDES, preempt_skipped, sleep, start_newcomers, wake_at
 from gpusched_env.core.events import DECIDE, LOG_FULL, preempt, start
 from gpusched_env.core.handle import kernel
-from gpusched_env.core.planning import KEPT, NEWCOMER, SKIPPED, Walk, plan_preemptive
+from gpusched_env.core.planning import KEPT, Walk, plan_preemptive
 from gpusched_env.core.refusals import BUFFER_FULL
-from gpusched_env.core.state import CHECKPOINTING, WAITING, Run
+from gpusched_env.core.state import WAITING, Run
 
 # Phases of the loop between two calls, in addition to ASLEEP and DECIDES.
 STOPS, STARTS, MOVES, LANDS = range(2, 6)
@@ -35,22 +35,12 @@ def play_index(sim: Run, plan: IndexState, walk: Walk) -> int:
                     plan.verdicts[i] = KEPT
             m["phase"] = STOPS
         if m["phase"] == STOPS:
-            while m["at"] < m["listed"]:
-                row = plan.order[m["at"]]
-                number = sim.jobs[row]["replica"]
-                loses = plan.verdicts[m["at"]] == SKIPPED and number >= 0
-                loses = loses and sim.replicas[number]["phase"] != CHECKPOINTING
-                if loses and preempt(sim, row) == BUFFER_FULL:
-                    return LOG_FULL
-                m["at"] += 1
-            m["at"] = 0
+            if not preempt_skipped(sim, walk, plan.memory):
+                return LOG_FULL
             m["phase"] = STARTS
         if m["phase"] == STARTS:
-            while m["at"] < m["listed"]:
-                starts = plan.verdicts[m["at"]] == NEWCOMER
-                if starts and start(sim, plan.order[m["at"]], plan.rules[m["at"]], 0, False, 0) == BUFFER_FULL:
-                    return LOG_FULL
-                m["at"] += 1
+            if not start_newcomers(sim, walk, plan.memory):
+                return LOG_FULL
             m["phase"] = MOVES
         if m["phase"] == MOVES:
             row = next_move(sim, plan)

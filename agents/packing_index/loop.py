@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from gpusched_env.agents.packing_index.knapsack import PackingState, Takes, list_values, pack_best
-from gpusched_env.baselines.loop_kernels import ASLEEP, DECIDES, sleep
-from gpusched_env.core.events import DECIDE, LOG_FULL, preempt, start
+from gpusched_env.baselines.loop_kernels import ASLEEP, DECIDES, preempt_skipped, sleep, start_newcomers
+from gpusched_env.core.events import DECIDE, LOG_FULL
 from gpusched_env.core.handle import kernel
-from gpusched_env.core.planning import NEWCOMER, SKIPPED, Walk, plan_preemptive
-from gpusched_env.core.refusals import BUFFER_FULL
-from gpusched_env.core.state import ACTIVE, Run
+from gpusched_env.core.planning import Walk, plan_preemptive
+from gpusched_env.core.state import Run
 
 STOPS, STARTS = range(2, 4)  # phases of the loop between two calls, in addition to ASLEEP and DECIDES
 
@@ -31,20 +30,10 @@ def play_packing(sim: Run, plan: PackingState, table: Takes, walk: Walk) -> int:
                 plan_preemptive(sim, walk, count)
             m["phase"] = STOPS
         if m["phase"] == STOPS:
-            while m["at"] < m["listed"]:
-                row = plan.order[m["at"]]
-                number = sim.jobs[row]["replica"]
-                loses = plan.verdicts[m["at"]] == SKIPPED and number >= 0
-                loses = loses and sim.replicas[number]["phase"] == ACTIVE
-                if loses and preempt(sim, row) == BUFFER_FULL:
-                    return LOG_FULL
-                m["at"] += 1
-            m["at"] = 0
+            if not preempt_skipped(sim, walk, plan.memory):
+                return LOG_FULL
             m["phase"] = STARTS
         if m["phase"] == STARTS:
-            while m["at"] < m["listed"]:
-                starts = plan.verdicts[m["at"]] == NEWCOMER
-                if starts and start(sim, plan.order[m["at"]], plan.rules[m["at"]], 0, False, 0) == BUFFER_FULL:
-                    return LOG_FULL
-                m["at"] += 1
+            if not start_newcomers(sim, walk, plan.memory):
+                return LOG_FULL
             m["phase"] = ASLEEP
