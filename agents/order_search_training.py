@@ -5,16 +5,14 @@ python -m gpusched_env.agents.order_search_training --seed 0 --output orders-0.n
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from gpusched_env import __version__
 from gpusched_env.agents.order_search import DEFAULTS, OrderSearch, save_weights
-from gpusched_env.agents.rule_search import Settings, search, training_problems
+from gpusched_env.agents.rule_search import Settings, read_options, search, training_problems
 from gpusched_env.instance import Instance
 from gpusched_env.portable import arrays
 from gpusched_env.portable.elementary import log
@@ -54,12 +52,7 @@ def has_room(instance: Instance) -> bool:
 
 def main() -> None:
     """Search, and save the weights."""
-    parser = argparse.ArgumentParser(description="Search the weights of an order search.")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the search (default 0)")
-    parser.add_argument("--generations", type=int, default=12, help="number of generations (default 12)")
-    parser.add_argument("--problems", type=int, default=100, help="number of training seeds (default 100)")
-    parser.add_argument("--output", type=Path, default=Path("order_search.npz"), help="file to write")
-    options = parser.parse_args()
+    options = read_options("an order search", generations=12, problems=100, output="order_search.npz")
     settings = Settings(options.seed, options.generations, population=8, batch=10, sigma=0.7)
     problems = [one for one in training_problems(SCENARIO, options.problems) if has_room(one)]
     best, spent = search(np.zeros(len(DEFAULTS)), log_makespan, problems, settings)

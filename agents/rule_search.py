@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from gpusched_env.agents.cma import cma_es
 from gpusched_env.instance import Instance
+from gpusched_env.portable import arrays
+from gpusched_env.portable.elementary import log
 from gpusched_env.scenarios import get_scenario
+from gpusched_env.simulator import Scheduler, Simulation
 
 REPORT: Final = 10  # generations between two scores on all problems
 Score = Callable[[np.ndarray, Sequence[Instance]], float]  # (weights, problems) -> score to minimise
@@ -71,3 +76,30 @@ def training_problems(scenario: str, count: int) -> list[Instance]:
     found = get_scenario(scenario)
     first, end = found.seeds.train
     return [found.instance(seed) for seed in range(first, min(first + count, end))]
+
+
+def mean_log_jct(policy: Callable[[], Scheduler], instances: Sequence[Instance]) -> float:
+    """Return the mean logarithm of the mean JCT [s]; ``policy`` makes the scheduler of each run."""
+    found = []
+    for instance in instances:
+        simulation = Simulation(instance)
+        simulation.run(policy())
+        jobs = simulation.arrays.jobs
+        found.append(log(arrays.mean(jobs["finish_s"] - jobs["arrival_s"])))
+    return arrays.mean(found)
+
+
+def read_options(what: str, generations: int, problems: int, output: str) -> argparse.Namespace:
+    """Read the command line of a search: ``seed``, ``generations``, ``problems``, ``output``.
+
+    Parameters
+    ----------
+    what : kind of rule, for the help
+    generations, problems, output : default number of generations and of training seeds, and default file
+    """
+    parser = argparse.ArgumentParser(description=f"Search the weights of {what}.")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the search (default 0)")
+    for name, default, text in (("generations", generations, "generations"), ("problems", problems, "training seeds")):
+        parser.add_argument(f"--{name}", type=int, default=default, help=f"number of {text} (default {default})")
+    parser.add_argument("--output", type=Path, default=Path(output), help="file to write")
+    return parser.parse_args()

@@ -5,21 +5,16 @@ python -m gpusched_env.agents.packing_index.search --seed 0 --output packing-0.n
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from gpusched_env import __version__
 from gpusched_env.agents.packing_index.scheduler import DEFAULTS, NAMES, PackingIndex, save_weights
-from gpusched_env.agents.rule_search import Settings, search, training_problems
+from gpusched_env.agents.rule_search import Settings, mean_log_jct, read_options, search, training_problems
 from gpusched_env.instance import Instance
-from gpusched_env.portable import arrays
-from gpusched_env.portable.elementary import log
-from gpusched_env.simulator import Simulation
 
 SCENARIO: Final = "bsbf-sim-240-v1"
 STEPS: Final = np.array([0.5, 0.5, 0.1, 0.2, 0.3])  # change of each weight by a step of 1
@@ -33,24 +28,14 @@ def weights_of(vector: np.ndarray) -> tuple[float, ...]:
 
 def log_jct(vector: np.ndarray, instances: Sequence[Instance]) -> float:
     """Return the mean logarithm of the mean JCT [s]."""
-    found = []
-    for instance in instances:
-        simulation = Simulation(instance)
-        # Without a least bonus, so that the score changes where a weight falls below 0.
-        simulation.run(PackingIndex.playing(weights_of(vector), least_bonus=-math.inf))
-        jobs = simulation.arrays.jobs
-        found.append(log(arrays.mean(jobs["finish_s"] - jobs["arrival_s"])))
-    return arrays.mean(found)
+    weights = weights_of(vector)
+    # Without a least bonus, so that the score changes where a weight falls below 0.
+    return mean_log_jct(lambda: PackingIndex.playing(weights, least_bonus=-math.inf), instances)
 
 
 def main() -> None:
     """Search, and save the weights."""
-    parser = argparse.ArgumentParser(description="Search the weights of a packing index.")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the search (default 0)")
-    parser.add_argument("--generations", type=int, default=24, help="number of generations (default 24)")
-    parser.add_argument("--problems", type=int, default=96, help="number of training seeds (default 96)")
-    parser.add_argument("--output", type=Path, default=Path("packing_index.npz"), help="file to write")
-    options = parser.parse_args()
+    options = read_options("a packing index", generations=24, problems=96, output="packing_index.npz")
     settings = Settings(options.seed, options.generations, population=14, batch=32, sigma=0.7)
     problems = training_problems(SCENARIO, options.problems)
     best, spent = search(np.zeros(len(NAMES)), log_jct, problems, settings)

@@ -5,21 +5,16 @@ python -m gpusched_env.agents.sharing_index.search --seed 0 --output seed-0.npz
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from gpusched_env import __version__
-from gpusched_env.agents.rule_search import Settings, search, training_problems
+from gpusched_env.agents.rule_search import Settings, mean_log_jct, read_options, search, training_problems
 from gpusched_env.agents.sharing_index.rule import TERMS, SharingRule
 from gpusched_env.agents.sharing_index.scheduler import SharingIndex
 from gpusched_env.instance import Instance
-from gpusched_env.portable import arrays
-from gpusched_env.portable.elementary import log
-from gpusched_env.simulator import Simulation
 
 SCENARIO: Final = "bsbf-sim-240-v1"
 # Change of each weight by a step of 1.
@@ -34,23 +29,13 @@ def rule_of(vector: np.ndarray) -> SharingRule:
 
 def log_jct(vector: np.ndarray, instances: Sequence[Instance]) -> float:
     """Return the mean logarithm of the mean JCT [s]."""
-    found = []
-    for instance in instances:
-        simulation = Simulation(instance)
-        simulation.run(SharingIndex.playing(rule_of(vector)))
-        jobs = simulation.arrays.jobs
-        found.append(log(arrays.mean(jobs["finish_s"] - jobs["arrival_s"])))
-    return arrays.mean(found)
+    rule = rule_of(vector)
+    return mean_log_jct(lambda: SharingIndex.playing(rule), instances)
 
 
 def main() -> None:
     """Search, and save the rule."""
-    parser = argparse.ArgumentParser(description="Search the weights of a sharing index.")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the search (default 0)")
-    parser.add_argument("--generations", type=int, default=12, help="number of generations (default 12)")
-    parser.add_argument("--problems", type=int, default=24, help="number of training seeds (default 24)")
-    parser.add_argument("--output", type=Path, default=Path("sharing_index.npz"), help="file to write")
-    options = parser.parse_args()
+    options = read_options("a sharing index", generations=12, problems=24, output="sharing_index.npz")
     settings = Settings(options.seed, options.generations, population=10, batch=4, sigma=0.5)
     problems = training_problems(SCENARIO, options.problems)
     best, spent = search(np.zeros(1 + len(TERMS)), log_jct, problems, settings)
