@@ -16,6 +16,11 @@ class Optimus(SizingScheduler):
     The gain of a job is the time by which its next size shortens its remaining run time, divided by the GPUs that this
     size adds. GPUs are granted until none are left or no job gains.
 
+    Parameters
+    ----------
+    smallest_first : True = small gangs choose their nodes before large ones, as in the code of Pollux's authors, so
+        that large gangs take the nodes that are left; default False = by arrival
+
     Notes
     -----
     This is the version with an oracle of Pollux's authors: it knows the remaining iterations and the true speed at each
@@ -27,6 +32,8 @@ class Optimus(SizingScheduler):
     Y. Peng et al., "Optimus: An efficient dynamic resource scheduler for deep learning clusters", EuroSys 2018,
     section 4.1; petuum/adaptdl, branch osdi21-artifact, ``simulator/optimus.py`` (Apache-2.0).
     """
+
+    smallest_first: bool = False
 
     clairvoyant = True
 
