@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
@@ -11,14 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpusched_env.baselines import list_baselines, make_scheduler
+from gpusched_env.baselines.elastic.afs import Afs
+from gpusched_env.baselines.elastic.max_min import ElasticMaxMin
+from gpusched_env.baselines.elastic.optimus import Optimus
+from gpusched_env.baselines.elastic.sizes import SizingScheduler
 from gpusched_env.baselines.elastic.speed_model import fit_seconds
+from gpusched_env.baselines.elastic.tiresias import ElasticTiresias
 from gpusched_env.cluster import Cluster
 from gpusched_env.event_log import RESIZE
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.metrics import job_times, validate
 from gpusched_env.network import Network
 from gpusched_env.scenarios import get_scenario
-from gpusched_env.simulator import simulate
+from gpusched_env.simulator import ClusterView, Decision, simulate
 from gpusched_env.sizes import Sizes
 from gpusched_env.traces.elastic import amdahl, make_elastic
 from gpusched_env.workload import MEASURED_DTYPE, Profiles, Workload
@@ -135,6 +141,23 @@ def test_jobs_shrink_for_an_arrival_and_grow_after_a_completion() -> None:
     validate(instance, log)
     assert job_times(instance, log)["finish_s"].tolist() == [30.0, 20.0]
     assert (log.events["kind"] == RESIZE).sum() == 2
+
+
+@settings(max_examples=10)
+@given(seed=st.integers(0, 2**32), step=st.integers(0, 3))
+@pytest.mark.parametrize("kind", [ElasticMaxMin, ElasticTiresias, Optimus, Afs])
+def test_no_gpu_idles_that_some_job_could_use(kind: type[SizingScheduler], seed: int, step: int) -> None:
+    """With linear speeds, every GPU helps: those that are left are too few for the next size of each job."""
+
+    class Watched(kind):  # type: ignore[misc, valid-type]
+        def decide(self, view: ClusterView) -> Iterable[Decision]:
+            yield from super().decide(view)
+            for job in [*view.running.tolist(), *view.waiting.tolist()]:
+                larger = view.sizes(job)[view.sizes(job) > view.held_gpus(np.array([job]))[0]]
+                assert not len(larger) or larger[0] - view.held_gpus(np.array([job]))[0] > view.free_gpus
+
+    jobs = make_elastic(random_workload(np.random.default_rng(seed), 12, 8), float, least=1 + step % 2, most=9, step=step)
+    simulate(Instance(Cluster.parse("3x4"), jobs, Network("none"), Semantics(**FREE)), Watched())
 
 
 @pytest.mark.parametrize("name", NAMES)
