@@ -330,7 +330,9 @@ class Instance:
                 "semantics.kill_at_limit: jobs with several sizes have no time limit; give each one size"
             )
         if self.sizes.elastic and sharing is not None:
-            raise ScenarioError("workload: elastic jobs cannot share GPUs; leave out sharing, or give each job one size")
+            raise ScenarioError(
+                "workload: elastic jobs cannot share GPUs; leave out sharing, or give each job one size"
+            )
         ideal_iteration = self.ideal_iteration_s[self.job_class]
         if self.node_sets is not None and len(self.choice_class):
             choices = self.node_sets.choices

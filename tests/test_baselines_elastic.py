@@ -110,7 +110,7 @@ def test_optimus_that_fits_speeds_learns_amdahls_law_from_two_sizes() -> None:
 
 
 def test_small_gangs_may_choose_their_nodes_first() -> None:
-    """Job 0 gets two GPUs, job 1 one. Whoever chooses first takes the node of two GPUs, which has the most free ones."""
+    """Job 0 gets two GPUs, job 1 one. Whoever chooses first takes the node of two GPUs."""
     instance = with_rates([[10, 18], [10]], [600, 600], "1x2,1x1")
     nodes = {}
     for spec in ("optimus", "optimus:smallest_first=true"):
@@ -156,7 +156,9 @@ def test_no_gpu_idles_that_some_job_could_use(kind: type[SizingScheduler], seed:
                 larger = view.sizes(job)[view.sizes(job) > view.held_gpus(np.array([job]))[0]]
                 assert not len(larger) or larger[0] - view.held_gpus(np.array([job]))[0] > view.free_gpus
 
-    jobs = make_elastic(random_workload(np.random.default_rng(seed), 12, 8), float, least=1 + step % 2, most=9, step=step)
+    jobs = make_elastic(
+        random_workload(np.random.default_rng(seed), 12, 8), float, least=1 + step % 2, most=9, step=step
+    )
     simulate(Instance(Cluster.parse("3x4"), jobs, Network("none"), Semantics(**FREE)), Watched())
 
 

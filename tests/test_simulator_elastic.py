@@ -340,7 +340,7 @@ def test_random_play_conserves_work_and_obeys_the_sizes(seed: int) -> None:
 
 
 def test_random_play_meets_resizes() -> None:
-    """The property above would be vacuous if no gang were resized, or no rigid job ran in copies beside elastic ones."""
+    """The property above would be vacuous if no gang were resized, or no rigid job ran in copies."""
     grown = shrunk = moved = forked = 0
     for seed in range(80):
         rng = np.random.default_rng(seed)

@@ -79,7 +79,12 @@ POLLUX: Final = ScenarioFamily(
     (
         Parameter("jobs", JOBS, "jobs of an episode of eight hours", least=1, most=1_000_000, whole=True),
         Parameter("load", None, "arrival rate / 160 jobs in 8 h; default: all jobs in 8 h", least=0.01, most=100),
-        Parameter("batch", "adaptive", "batch of a job: of the largest goodput at each size; fixed; or fixed on a GPU", values=BATCHES),
+        Parameter(
+            "batch",
+            "adaptive",
+            "batch of a job: of the largest goodput at each size; fixed; or fixed on a GPU",
+            values=BATCHES,
+        ),
         Parameter("round_s", 60.0, "seconds between decisions", least=1, most=86_400),
         Parameter("restart_s", 30.0, "seconds without progress after a gang gets its GPUs", least=0, most=86_400),
         Parameter("speeds", "fitted", "step times: of Pollux's fitted model, or measured", values=SPEEDS),

@@ -39,7 +39,8 @@ class Search(Handle):
     present = array(np.int32, "jobs", "nodes")  # [GPU] the present allocation
     most = array(np.int32, "jobs")  # [GPU] largest size that a job may have now
     speed_up = array(np.float64, "jobs", "spread", "sizes")  # by spread (1 = several nodes) and number of GPUs
-    term = array(np.float64, "jobs", "changed", "spread", "sizes")  # cost of a job; 1 = its row differs from ``present``
+    # cost of a job; changed 1 = its row differs from ``present``
+    term = array(np.float64, "jobs", "changed", "spread", "sizes")
     states = array(np.int32, "states", "jobs", "nodes")  # [GPU]
     cost = array(np.float64, "states")  # mean of the terms: the smaller, the better
     waste = array(
