@@ -331,8 +331,8 @@ def partitions_of(workload: Workload, position: int = 0) -> np.ndarray:
     if names is None:
         return np.full(len(workload), "")
     different, of_job = np.unique(names.astype(str), return_inverse=True)
-    names = [[*text.split(","), *[""] * position][position] for text in different.tolist()]
-    return np.array(names)[of_job]
+    chosen = [[*text.split(","), *[""] * position][position] for text in different.tolist()]
+    return np.array(chosen)[of_job]
 
 
 def _lists_in(workload: Workload, known: Sequence[str]) -> np.ndarray:

@@ -16,7 +16,8 @@ from gpusched_env.traces.kubernetes.objects import GPU_RESOURCE
 from gpusched_env.traces.parsing.bad_rows import skipping_bad_rows
 from gpusched_env.traces.parsing.columns import since_epoch
 from gpusched_env.traces.parsing.detection import recognise
-from gpusched_env.traces.reading import AUTO, SIGNATURES
+from gpusched_env.traces.parsing.sources import AUTO
+from gpusched_env.traces.reading import SIGNATURES
 from gpusched_env.traces.slurm_files.reading import read_slurm_cluster
 from gpusched_env.twin.history import USER
 from gpusched_env.twin.objects import read_kueue_snapshot, read_pods_snapshot
