@@ -111,6 +111,7 @@ def test_control_characters_of_file_names_are_escaped(tmp_path):
     assert "\x1b" not in checked.stdout
     [line] = checked.stdout.splitlines()
     assert line.startswith("refused:")
+    assert line.count("verified: all.entry.xz") == 1  # the path is told once
     assert "\\x1b[31m\\nverified" in line
 
 

@@ -449,3 +449,31 @@ def check_damaged_objects(folder: Path, name: str, seed: int) -> None:
     except TraceError as error:
         complaint = str(error)
     assert str(path) in complaint, seed
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"metadata": 3}, "record 2, field 'metadata': 3: expected a JSON object"),
+        ({"metadata": {"name": 7}}, "record 2, field 'name': 7: expected a text"),
+        ({"metadata": {"namespace": "n"}}, "record 2, field 'metadata.name': '': an object without a name"),
+        ({"metadata": {"name": "b", "ownerReferences": [1]}}, "field 'ownerReferences': 1: expected a JSON object"),
+        ({"metadata": {"name": "b", "labels": {"kueue.x-k8s.io/queue-name": 1}}}, "1: expected a text"),
+        ({"spec": {"containers": {}}}, "record 2, field 'containers': {}: expected a list of JSON objects"),
+        ({"spec": {"priority": True}}, "record 2, field 'priority': True: expected a whole number"),
+        ({"spec": {"priority": 1 << 40}}, "field 'priority': 1099511627776: expected a whole number"),
+        ({"spec": {"priority": 1 << 70}}, "expected a whole number"),
+        (
+            {"spec": {"containers": [{"resources": {"limits": {GPU: "1.5"}}}]}},
+            f"field '{GPU}': '1.5': expected a whole",
+        ),
+        ({"status": {"startTime": "9"}}, "record 2, field 'startTime': '9': expected a time"),
+        ({"status": {"containerStatuses": [{"state": []}]}}, "field 'state': []: expected a JSON object"),
+        ({"status": {"\ud800": 1}}, "record 2, field 'object'"),
+    ],
+)
+def test_malformed_pods_are_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    good = pod("a", 2, 3)
+    with pytest.raises(TraceError, match=re.escape(message)):
+        read(tmp_path, "kubernetes", good, {**pod("b", 2, 3), **change})
+    assert read(tmp_path, "kubernetes", good, {**pod("b", 2, 3), **change}, skip_bad_rows=True)[1].kept == 1

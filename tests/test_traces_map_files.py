@@ -129,3 +129,14 @@ def test_damaged_mappings_are_refused_or_read(tmp_path: Path) -> None:
         except TraceError as error:
             complaint = str(error)
         assert str(mapping) in complaint
+
+
+def test_several_options_are_one_map_and_a_role_given_twice_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "jobs.csv").write_text("a,b,c\n0,9,4\n")
+    command = ["traces", "read", f"csv:{tmp_path / 'jobs.csv'}", "--map", "arrival=a,duration=b", "--map"]
+    told = CliRunner().invoke(app, [*command, "gpus=c"])
+    assert told.exit_code == 0
+    assert "columns as mapped: arrival = a [seconds]; duration = b [seconds]; gpus = c" in told.output
+    told = CliRunner().invoke(app, [*command, "gpus=c,arrival=c"])
+    assert told.exit_code != 0
+    assert "arrival is given twice" in " ".join(told.output.split())

@@ -206,3 +206,14 @@ def test_options_of_a_log_are_checked_before_it_is_read(source: str, parameters:
 def test_a_generator_takes_no_options_of_logs() -> None:
     with pytest.raises(ScenarioError, match="skip_bad_rows applies to logs only"):
         WorkloadSpec("synthetic:philly", {"skip_bad_rows": True})
+
+
+def test_waits_between_times_of_two_kinds_are_not_known(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text("submit_time,start,end,gpus\n2025-01-01T00:00:00,60,7200,4\n")
+    workload, report = read_trace(f"csv:{path}")
+    assert "wait_s" not in workload.attributes
+    assert not report.notes
+    assert report.columns[-1] == (
+        "waits are not known: 'submit_time' has timestamps without a zone, and 'start' has numbers; write both alike"
+    )

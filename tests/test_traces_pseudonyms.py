@@ -12,10 +12,12 @@ from trace_samples import SAMPLES
 from typer.testing import CliRunner
 
 from gpusched_env.cli.app import app
+from gpusched_env.cluster import Cluster
 from gpusched_env.errors import TraceError
 from gpusched_env.traces import read_cluster, read_kueue_tenants, read_trace
 from gpusched_env.traces.pseudonyms.names import Pseudonyms
 from gpusched_env.traces.pseudonyms.writing import pseudonymise
+from gpusched_env.twin import Pool, Twin, write_twin
 from gpusched_env.workload import Workload
 
 KEY: Final = b"a secret of more than sixteen bytes"
@@ -216,6 +218,8 @@ def test_the_command_writes_no_names_anywhere(tmp_path: Path) -> None:
     assert shown.exit_code == 0, shown.output
     assert "left out: columns jobname, workdir" in shown.output
     assert CliRunner().invoke(app, [*command[:1], str(tmp_path / "sacct.txt"), *command[2:]]).exit_code == 0  # auto
+    pools = (Pool("all", Cluster.parse("2x8").groups),)
+    write_twin(Twin(f"slurm:{out}", "slurm", pools, tenant_columns=("account", "user")), tmp_path / "made" / "t.json")
     made = [
         [
             "run",
@@ -239,12 +243,13 @@ def test_the_command_writes_no_names_anywhere(tmp_path: Path) -> None:
             str(tmp_path / "made" / "e.txt"),
         ],
         ["traces", "read", f"slurm:{out}", "--report", str(tmp_path / "made" / "rows.csv")],
+        f"twin compare {tmp_path / 'made' / 't.json'} --report {tmp_path / 'made' / 't.html'} --workers 1".split(),
     ]
     for one in made:
         result = CliRunner().invoke(app, one)
         assert result.exit_code == 0, result.output
     files = [file for file in (tmp_path / "made").rglob("*") if file.is_file()]
-    assert len(files) >= 4
+    assert len(files) >= 6
     for file in files:
         text = file.read_text()
         assert not [secret for secret in SECRETS if re.search(rf"(?<!\w){secret}", text)], file

@@ -151,6 +151,46 @@ def test_partitions_that_overlap_partly_keep_their_nodes(tmp_path):
     assert node_list([0, 2, 3, 4, 7]) == "0,2-4,7"
 
 
+def test_a_job_of_several_partitions_goes_to_the_pool_of_the_first_one_with_room():
+    pools = pools_of_texts("", ["small=1x4", "mid=2x4", "big=4x4"])
+    names = np.array(["small,big", "small,big", "big,mid", "mid,small", "none,mid", "small,mid", "none"])
+    jobs = Workload.from_columns(range(7), [4, 5, 1, 8, 1, 9, 1], [9] * 7, attributes={"virtual_cluster": names})
+    assert Twin("x", "slurm", pools).pool_of(jobs).tolist() == [0, 2, 2, 1, 1, -1, -1]
+
+
+MODES = """PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+NodeName=g[1-2] Gres=gpu:a100:8
+PartitionName=low Nodes=g[1-2] Default=YES GraceTime=60
+PartitionName=safe Nodes=g[1-2] PreemptMode=OFF
+PartitionName=held Nodes=g[1-2] PreemptMode=SUSPEND,GANG
+PartitionName=high Nodes=g[1-2] PriorityTier=2
+"""
+
+
+def test_slurm_conf_tells_who_is_preempted_and_after_which_grace(tmp_path):
+    (tmp_path / "slurm.conf").write_text(MODES)
+    slurm, _ = read_slurm_cluster(tmp_path / "slurm.conf")
+    (pool,) = pools_of(slurm)
+    assert {one.name: (one.preempt_mode, one.grace_s) for one in pool.sets} == {
+        "low": ("requeue", 60.0), "safe": ("off", 0.0), "held": ("off", 0.0), "high": ("requeue", 0.0),
+    }  # fmt: skip
+    twin = known_policy(slurm).in_twin(Twin("x", "slurm", (pool,)))
+    assert "preempt=tier" in twin.scheduler
+    assert "PreemptType=preempt/partition_prio\nPreemptMode=REQUEUE\n" in slurm_conf(twin)
+    names = np.array(["low", "safe", "high"])
+    jobs = Workload.from_columns(
+        [0, 1, 10], [8, 8, 8], [1_000, 5_000, 50], estimate_s=[2_000, 6_000, 99], attributes={"virtual_cluster": names}
+    )
+    # "high" comes at 10 and stops "low", which runs on for its grace time and writes a checkpoint; "safe" stays
+    (setting,) = settings_of(twin, jobs)
+    played = play_policy(setting, "current")
+    assert played.preemptions == 1
+    assert 60.0 <= played.wait_s[2] <= 100.0
+    assert played.wait_s[0] >= 50.0
+    assert played.wait_s[1] == 0.0
+
+
 def test_jobs_run_on_the_nodes_of_their_partition(tmp_path):
     names = np.array(["batch", "batch", "debug", "old", "old"])
     jobs = Workload.from_columns(

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpusched_env.cluster import Cluster
-from gpusched_env.errors import GpuschedError
+from gpusched_env.errors import GpuschedError, TraceError
 from gpusched_env.twin.placing import gpus_of_running
+from gpusched_env.twin.present import snapshot_of
 from gpusched_env.twin.snapshot import PresentJob, Snapshot, iso, read_snapshot, write_snapshot
 from gpusched_env.twin.squeue import read_squeue
 
@@ -231,6 +232,15 @@ def test_squeue_tells_for_what_held_jobs_wait(tmp_path):
     assert sorted(found.held) == ["3", "4", "6", "7"]
     write_snapshot(found, tmp_path / "now.json")
     assert repr(read_snapshot(tmp_path / "now.json")) == repr(found)  # repr: NaN
+
+
+def test_the_format_of_a_snapshot_is_recognised(tmp_path):
+    (tmp_path / "queue.txt").write_text(HELD_TABLE)
+    found, told = (snapshot_of(f"{kind}:{tmp_path / 'queue.txt'}") for kind in ("auto", "squeue"))
+    assert repr(found) == repr(told)
+    (tmp_path / "nodes.json").write_text('{"kind": "Node"}')
+    with pytest.raises(TraceError, match="no format fits"):
+        snapshot_of(f"auto:{tmp_path / 'nodes.json'}")
 
 
 @pytest.mark.parametrize(

@@ -29,12 +29,12 @@ SampleOption = Annotated[
     float | None, _option("--sample", "SHARE|COUNT", "Of a log, a random fraction below 1, or so many jobs.")
 ]
 MapOption = Annotated[
-    str | None,
+    list[str] | None,
     _option(
         "--map",
         "ROLE=COLUMN,...|FILE.toml",
         "Roles of the columns of csv:PATH if their names do not tell them: arrival=submit_time,duration_min=wall, or a "
-        "file that gpusched traces map wrote.",
+        "file that gpusched traces map wrote. May be given repeatedly.",
     ),
 ]
 SkipBadRowsOption = Annotated[
@@ -96,7 +96,7 @@ def chosen_jobs(
 
 
 def read_options(
-    mapping: str | None, skip_bad_rows: bool, estimate: str | None, gpu_resource: str | None = None
+    mapping: list[str] | None, skip_bad_rows: bool, estimate: str | None, gpu_resource: str | None = None
 ) -> dict[str, Any]:
     """Return the given options as options of read_trace.
 
@@ -107,7 +107,7 @@ def read_options(
     from gpusched_env.traces.read_options import parse_map
 
     options = {
-        "map": None if mapping is None else parse_map(mapping),
+        "map": parse_map(",".join(mapping)) if mapping else None,
         "skip_bad_rows": skip_bad_rows or None,
         "estimate": estimate,
         "gpu_resource": gpu_resource,

@@ -107,7 +107,9 @@ def forecast(
     starts = sampled_starts(present, setting, past, options, shares=None if usage is None else read_sshare(usage))
     _tell(present, Quantiles.of(starts), starts, widths, output)
     if calibration is None:
-        print("note: the intervals are as sampled; gpusched twin calibration finds how wide they must be")
+        print(
+            "note: the intervals are as sampled; gpusched twin calibration tells how many past starts such ones contain"
+        )
 
 
 def calibration(

@@ -13,7 +13,10 @@ from gpusched_env.cli.choosing import MapOption, read_options
 def pseudonymise(
     source: Annotated[
         str,
-        typer.Argument(metavar="FORMAT:PATH", help="Log, or file of Slurm; a PATH alone is recognised, but no CSV."),
+        typer.Argument(
+            metavar="FORMAT:PATH",
+            help="Log, or file of Slurm; of a PATH alone, the format is recognised; of a CSV, it is not.",
+        ),
     ],
     key: Annotated[Path, typer.Option(help="File with a secret of your own, of 16 bytes or more.", metavar="FILE")],
     out: Annotated[Path, typer.Option(help="File to write.", metavar="FILE")],
@@ -30,17 +33,21 @@ def pseudonymise(
     from gpusched_env.cli.outputs import check_output
     from gpusched_env.errors import GpuschedError
     from gpusched_env.evaluation.progress import reading_shown
+    from gpusched_env.traces.parsing.detection import recognise
     from gpusched_env.traces.pseudonyms.names import Pseudonyms
     from gpusched_env.traces.pseudonyms.writing import pseudonymise as write
-    from gpusched_env.traces.reading import resolve_source
-    from gpusched_env.twin.table_pseudonyms import KINDS, writer_of
+    from gpusched_env.traces.reading import SIGNATURES, resolve_source
+    from gpusched_env.twin.table_pseudonyms import TABLES, writer_of
 
     check_output("--out", out, ("",))
     names = Pseudonyms.from_file(key)
-    kind, _, rest = source.partition(":")
     if ":" not in source:
         source = f"slurm:{source}" if source.endswith(".conf") else f"auto:{source}"
-    shown = kind in ("squeue", *KINDS) and bool(rest)
+    kind, _, rest = source.partition(":")
+    if kind == "auto" and Path(rest).expanduser().is_file():
+        kind = recognise(Path(rest).expanduser(), {**SIGNATURES, **TABLES})
+        source = f"{kind}:{rest}"
+    shown = kind in TABLES and bool(rest)
     with reading_shown():
         name, path = (kind, Path(rest).expanduser()) if shown else resolve_source(source)
         for one in (path, key):

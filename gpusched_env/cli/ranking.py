@@ -145,7 +145,7 @@ def verify_files(
         except GpuschedError as error:
             status = REFUSED
             differs |= isinstance(error, MismatchError)
-            told = f"refused: {path}: {error}"
+            told = f"refused: {path}: {visible(str(error)).removeprefix(visible(f'{path}: '))}"
         print(visible(told))
     if differs:
         print(WHAT_TO_CHECK)

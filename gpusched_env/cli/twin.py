@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from gpusched_env.traces.slurm_files.description import SlurmCluster
     from gpusched_env.twin import Pool, Twin
-    from gpusched_env.twin.fitting import Policy
     from gpusched_env.workload import Workload
 
 twin_app = typer.Typer(
@@ -90,82 +89,109 @@ def fit(
     """
     import dataclasses
 
-    from gpusched_env.cli.console import show
     from gpusched_env.cli.outputs import check_output
-    from gpusched_env.cli.parsing import chosen_cluster
-    from gpusched_env.errors import GpuschedError
-    from gpusched_env.files import visible, write_whole
+    from gpusched_env.files import write_whole
     from gpusched_env.traces import read_trace
-    from gpusched_env.traces.slurm_files.reading import read_slurm_cluster
     from gpusched_env.twin import write_twin
     from gpusched_env.twin.associations import read_associations
-    from gpusched_env.twin.configuration import known_policy, pools_of, pools_of_texts, weights_told
+    from gpusched_env.twin.configuration import known_policy, weights_told
     from gpusched_env.twin.configuration import slurm_conf as fragment
-    from gpusched_env.twin.fitting import fit_twin, tells
+    from gpusched_env.twin.fitting import fit_twin
 
     check_output("--out", out, (".json",))
     if slurm_conf is not None:
         check_output("--slurm-conf", slurm_conf, ("",))
-    start: Policy | None = None
-    told: Mapping[str, float] = {}
-    if conf:
-        if cluster or partition:
-            raise GpuschedError("--conf: it tells the machines; leave out --cluster and --partition")
-        files, described = read_slurm_cluster(*conf)
-        print(described.describe())
-        pools, start, told = pools_of(files), known_policy(files), weights_told(files)
-    else:
-        pools = pools_of_texts(cluster, partition or [], lambda text: chosen_cluster(text)[0])
+    files, pools = _machines(conf or [], cluster, partition or [])
+    start = None if files is None else known_policy(files)
     reading = read_options(mapping, skip_bad_rows, None, gpu_resource)
     workload, report = read_trace(log, **reading)
     print(report.describe())
     if outages is not None:
-        pools = _with_outages(pools, files if conf else None, outages, report.origin, workload)
-    columns = [name.strip() for name in tenants.split(",") if name.strip()] or None
-    missing = [name for name in columns or [] if name not in workload.attributes]
-    if missing:
-        raise GpuschedError(
-            f"--tenants: the log has no {missing[0]!r}; it has {', '.join(sorted(workload.attributes))}"
-        )
-    if assoc is not None and columns not in (None, ["account", "user"]):
-        raise GpuschedError("--assoc: its tenants are accounts and users; leave out --tenants")
-    if assoc is not None and (untold := [name for name in ("account", "user") if not tells(workload, name)]):
-        raise GpuschedError(f"--assoc: the log tells no {untold[0]} of a job; export it with this column")
+        pools = _with_outages(pools, files, outages, report.origin, workload)
+    columns = _tenant_columns(tenants, workload, assoc is not None)
     shares = None if assoc is None else read_associations(assoc)
     twin = fit_twin(workload, pools, log, columns, fit_part, shares, start, seed, tell=print)
     twin = dataclasses.replace(twin, reading=reading)
     write_twin(twin, out)
+    _show_policy(twin, {} if files is None else weights_told(files))
+    _show_score(twin, log, held_back=fit_part < 1)
+    if slurm_conf is not None:
+        write_whole(slurm_conf, fragment(twin))
+    print(f"{out}: the twin" + (f"; {slurm_conf}: lines of slurm.conf" if slurm_conf else ""))
+
+
+def _machines(conf: list[Path], cluster: str, partition: list[str]) -> tuple[SlurmCluster | None, tuple[Pool, ...]]:
+    """Read the machines, from Slurm's files or as texts; the files are None if there are none.
+
+    Raises
+    ------
+    GpuschedError : both, neither, or what cannot be read
+    """
+    from gpusched_env.cli.parsing import chosen_cluster
+    from gpusched_env.errors import GpuschedError
+    from gpusched_env.traces.slurm_files.reading import read_slurm_cluster
+    from gpusched_env.twin.configuration import pools_of, pools_of_texts
+
+    if not conf:
+        return None, pools_of_texts(cluster, partition, lambda text: chosen_cluster(text)[0])
+    if cluster or partition:
+        raise GpuschedError("--conf: it tells the machines; leave out --cluster and --partition")
+    files, described = read_slurm_cluster(*conf)
+    print(described.describe())
+    return files, pools_of(files)
+
+
+def _tenant_columns(tenants: str, log: Workload, shared: bool) -> list[str] | None:
+    """Return the attributes that --tenants names, None = none; ``shared`` = --assoc tells the shares.
+
+    Raises
+    ------
+    GpuschedError : attributes that the log lacks, or that --assoc does not know
+    """
+    from gpusched_env.errors import GpuschedError
+    from gpusched_env.twin.fitting import tells
+
+    columns = [name.strip() for name in tenants.split(",") if name.strip()] or None
+    missing = [name for name in columns or [] if name not in log.attributes]
+    if missing:
+        raise GpuschedError(f"--tenants: the log has no {missing[0]!r}; it has {', '.join(sorted(log.attributes))}")
+    if shared and columns not in (None, ["account", "user"]):
+        raise GpuschedError("--assoc: its tenants are accounts and users; leave out --tenants")
+    if shared and (untold := [name for name in ("account", "user") if not tells(log, name)]):
+        raise GpuschedError(f"--assoc: the log tells no {untold[0]} of a job; export it with this column")
+    return columns
+
+
+def _show_policy(twin: Twin, told: Mapping[str, float]) -> None:
+    """Print the fitted policy, and the weights that slurm.conf tells."""
+    from gpusched_env.files import visible
+
     print(f"policy: {twin.scheduler}")
     for kind, classes in (("QOS", twin.classes), ("partition", twin.partition_classes)):
         if len(classes) > 1:
-            print(
-                f"points of {kind}: "
-                + ", ".join(f"{visible(name) or '(none)'} {points:g}" for name, points in classes.items())
-            )
+            points = (f"{visible(name) or '(none)'} {value:g}" for name, value in classes.items())
+            print(f"points of {kind}: {', '.join(points)}")
     if told:
         print("for comparison, slurm.conf says: " + ", ".join(f"{name} {weight:g}" for name, weight in told.items()))
-    show(
-        score_table(twin),
-        f"{visible(log)}: waits after {twin.split_s / 86_400:.1f} days, which were not fitted"
-        if fit_part < 1
-        else f"{visible(log)}: waits of the fitted jobs",
-    )
+
+
+def _show_score(twin: Twin, log: str, held_back: bool) -> None:
+    """Print how well the twin agrees with the log, what it does not explain, and its notes."""
+    from gpusched_env.cli.console import show
+    from gpusched_env.files import visible
+
+    after = f"waits after {twin.split_s / 86_400:.1f} days, which were not fitted"
+    show(score_table(twin), f"{visible(log)}: {after if held_back else 'waits of the fitted jobs'}")
     print(
         f"GPUs held: {twin.score.held_recorded:.1%} recorded, {twin.score.held_predicted:.1%} in the twin, "
         f"{twin.score.held_error:.2%} apart in an hour on average"
     )
     print("not explained:" if twin.remainders else "not explained: nothing that was looked for")
     for one in twin.remainders:
-        print(
-            f"  {one.jobs:,} jobs, {one.hours:,.1f} {one.unit}: {one.what}"
-            if one.jobs
-            else f"  {one.hours:,.1f} {one.unit}: {one.what}"
-        )
+        counted = f"{one.jobs:,} jobs, " if one.jobs else ""
+        print(f"  {counted}{one.hours:,.1f} {one.unit}: {one.what}")
     for note in twin.notes:
         print(f"note: {note}")
-    if slurm_conf is not None:
-        write_whole(slurm_conf, fragment(twin))
-    print(f"{out}: the twin" + (f"; {slurm_conf}: lines of slurm.conf" if slurm_conf else ""))
 
 
 def _with_outages(

@@ -12,7 +12,7 @@ from gpusched_env.baselines.registry import make_scheduler
 from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.errors import GpuschedError
 from gpusched_env.partitions import Partition
-from gpusched_env.traces.slurm_files.description import SlurmCluster
+from gpusched_env.traces.slurm_files.description import SlurmCluster, SlurmPartition
 from gpusched_env.twin.fitting import DAY_S, Policy
 from gpusched_env.twin.model import Pool, Twin
 from gpusched_env.twin.revealed import Aging
@@ -24,7 +24,8 @@ REST: Final = "other"  # pool of the nodes that are in no partition
 def pools_of(slurm: SlurmCluster) -> tuple[Pool, ...]:
     """Return the pools of a cluster: partitions that share nodes are in one pool; nodes of no partition are left out.
 
-    Where partitions overlap only partly, or have different tiers, the pool says which nodes each of them has.
+    Where partitions overlap only partly, or have different tiers, the pool says which nodes each of them has, and what
+    happens to its jobs if jobs of a higher tier need their GPUs.
     """
     rows = {partition.name: set(slurm.rows_of(partition)) for partition in slurm.partitions}
     tiers = {partition.name: partition.priority_tier for partition in slurm.partitions}
@@ -39,11 +40,30 @@ def pools_of(slurm: SlurmCluster) -> tuple[Pool, ...]:
         )
         number = {row: at for at, row in enumerate(order)}
         sets = tuple(
-            Partition(name, nodes=node_list(sorted(number[row] for row in rows[name])), tier=tiers[name])
+            Partition(
+                name,
+                nodes=node_list(sorted(number[row] for row in rows[name])),
+                tier=tiers[name],
+                preempt_mode=_mode(slurm, name),
+                grace_s=_partition(slurm, name).grace_s,
+            )
             for name in ([] if alike else names)
         )
         pools.append(Pool("+".join(names), groups, tuple(names), sets))
     return tuple(pools)
+
+
+def _partition(slurm: SlurmCluster, name: str) -> SlurmPartition:
+    return next(one for one in slurm.partitions if one.name == name)
+
+
+def _mode(slurm: SlurmCluster, name: str) -> str:
+    """Return what happens to jobs of a partition: that of the partition, else that of the cluster.
+
+    Only REQUEUE can be played; under any other mode, the twin does not preempt the jobs.
+    """
+    modes = (_partition(slurm, name).preempt_mode or slurm.scheduling.preempt_mode).upper().split(",")
+    return "requeue" if "REQUEUE" in modes else "off"
 
 
 def node_numbers(slurm: SlurmCluster, pools: Sequence[Pool]) -> list[dict[str, list[int]]]:
@@ -140,7 +160,11 @@ def known_policy(slurm: SlurmCluster) -> Policy:
         decay_half_life_s=told.half_life_s if math.isfinite(told.half_life_s) else 0.0,
         calc_period_s=max(told.calc_period_s, 1.0),
     )
-    policy = Policy(aging=aging, backfill="conservative" if told.backfill else "none")
+    tiers = told.preempt_type.lower() == "preempt/partition_prio" and any(
+        _mode(slurm, partition.name) == "requeue" for partition in slurm.partitions
+    )
+    backfill = "conservative" if told.backfill else "none"
+    policy = Policy(aging=aging, backfill=backfill, preempt="tier" if tiers else "off")
     for key, name, unit in (("bf_interval", "bf_interval_s", 1.0), ("bf_window", "bf_window_s", MINUTE_S)):
         value = told.parameters.get(key, "")
         if value.isdigit() and int(value) > 0:
@@ -191,6 +215,8 @@ def slurm_conf(twin: Twin) -> str:
         f"PriorityWeightPartition={partition:.0f}",
         f"SchedulerType=sched/{'builtin' if rules.backfill == 'none' else 'backfill'}",
     ]
+    if rules.preempt == "tier":
+        lines += ["PreemptType=preempt/partition_prio", "PreemptMode=REQUEUE"]
     if rules.gpu_weight:
         lines.append(f"PriorityWeightTRES=gres/gpu={rules.gpu_weight:.0f}")
     if rules.fair_share == "classic":

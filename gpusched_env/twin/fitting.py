@@ -56,6 +56,7 @@ class Policy:
     bf_window_s: float = DAY_S
     bf_interval_s: float = 30.0
     default_limit_s: float = DAY_S
+    preempt: str = "off"  # "tier" = jobs of partitions of a higher tier preempt others; known, not searched
 
     @property
     def class_most(self) -> float:
@@ -92,7 +93,7 @@ class Policy:
         }
         plain = {"age_weight": 0.0, "fair_share_weight": 0.0, "size_weight": 0.0, "size_factor": "large"}
         plain |= {"qos_weight": 0.0, **{item.name: getattr(aging, item.name) for item in dataclasses.fields(Aging)}}
-        for name in ("backfill", "bf_window_s", "bf_interval_s", "default_limit_s"):
+        for name in ("backfill", "bf_window_s", "bf_interval_s", "default_limit_s", "preempt"):
             told[name], plain[name] = getattr(self, name), getattr(default, name)
         changed = {name: value for name, value in told.items() if value != plain[name] or name == "backfill"}
         return dataclasses.replace(

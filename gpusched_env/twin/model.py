@@ -257,11 +257,17 @@ class Twin:
         return dataclasses.replace(self, pools=tuple(dataclasses.replace(pool, reservations=()) for pool in self.pools))
 
     def pool_of(self, workload: Workload) -> np.ndarray:
-        """int64 [J]: number of the pool of each job; -1 = no pool can run it."""
-        gpus, names = workload.jobs["gpus"], partitions_of(workload)
+        """int64 [J]: number of the pool of each job; -1 = no pool can run it.
+
+        It is the pool of the first partition that the job names and that has room for its gang.
+        """
+        gpus, lists = workload.jobs["gpus"], workload.attributes.get(PARTITION, np.array([""]))
+        longest = int(np.strings.count(lists.astype(str), ",").max(initial=0)) + 1
         found = np.full(len(gpus), -1)
-        for number, pool in enumerate(self.pools):
-            found[gpus <= pool.room_of(names)] = number
+        for position in reversed(range(longest)):
+            names = partitions_of(workload, position)
+            for number, pool in enumerate(self.pools):
+                found[gpus <= pool.room_of(names)] = number
         return found
 
     def leaves(self, workload: Workload) -> np.ndarray:
@@ -319,13 +325,14 @@ class Problem(NamedTuple):
         return self.pool.name
 
 
-def partitions_of(workload: Workload) -> np.ndarray:
-    """Return the partition of each job, the first one of a list, or an empty text; str [J]."""
+def partitions_of(workload: Workload, position: int = 0) -> np.ndarray:
+    """Return the partition of each job at this position of its list, or an empty text; str [J]."""
     names = workload.attributes.get(PARTITION)
     if names is None:
         return np.full(len(workload), "")
     different, of_job = np.unique(names.astype(str), return_inverse=True)
-    return np.array([name.partition(",")[0] for name in different.tolist()])[of_job]
+    chosen = [[*text.split(","), *[""] * position][position] for text in different.tolist()]
+    return np.array(chosen)[of_job]
 
 
 def _lists_in(workload: Workload, known: Sequence[str]) -> np.ndarray:

@@ -15,10 +15,14 @@ from gpusched_env.traces.kubernetes.nodes import kubernetes_node_names
 from gpusched_env.traces.kubernetes.objects import GPU_RESOURCE
 from gpusched_env.traces.parsing.bad_rows import skipping_bad_rows
 from gpusched_env.traces.parsing.columns import since_epoch
+from gpusched_env.traces.parsing.detection import recognise
+from gpusched_env.traces.parsing.sources import AUTO
+from gpusched_env.traces.reading import SIGNATURES
 from gpusched_env.traces.slurm_files.reading import read_slurm_cluster
 from gpusched_env.twin.history import USER
 from gpusched_env.twin.objects import read_kueue_snapshot, read_pods_snapshot
 from gpusched_env.twin.snapshot import Snapshot, read_snapshot, with_node_names
+from gpusched_env.twin.squeue import COLUMNS as SQUEUE_COLUMNS
 from gpusched_env.twin.squeue import read_squeue
 from gpusched_env.workload import Workload
 
@@ -39,7 +43,7 @@ def snapshot_of(
     gpu_resource: str = GPU_RESOURCE,
     skip_bad_rows: bool = False,
 ) -> Snapshot:
-    """Read ``FILE.json``, or ``FORMAT:FILE`` with one of FORMATS.
+    """Read ``FILE.json``, or ``FORMAT:FILE`` with one of FORMATS, or ``auto:FILE``, whose format is recognised.
 
     Parameters
     ----------
@@ -57,6 +61,10 @@ def snapshot_of(
     kind, colon, path = source.partition(":")
     if not colon or Path(source).exists():
         kind, path = JSON, source
+    if kind == AUTO:
+        kind = recognise(
+            Path(path), {name: SQUEUE_COLUMNS if name == SQUEUE else SIGNATURES[name] for name in FORMATS[1:]}
+        )
     if kind not in FORMATS:
         names = unknown_name("format of a snapshot", kind, FORMATS)
         raise GpuschedError(f"--snapshot {source!r}: {names}; give FILE.json, or FORMAT:FILE")

@@ -31,7 +31,8 @@ class Recorded(NamedTuple):
         if WAIT not in workload.attributes:
             raise TraceError(
                 f"workload {workload.name!r}: it does not tell when jobs started: give a log that does, such as the "
-                "accounting table of Slurm, or a CSV with columns of the roles arrival, start and end"
+                "accounting table of Slurm, or a CSV with columns of the roles arrival, start and end, with times "
+                "of one kind"
             )
         wait_s = workload.attributes[WAIT].astype(float)
         if unknown := int(np.isnan(wait_s).sum()):

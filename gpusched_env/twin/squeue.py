@@ -16,6 +16,7 @@ from gpusched_env.evaluation.accounting import Accounts, clock, placement_of
 from gpusched_env.traces.parsing.bad_rows import BadRowError, refuse_row, skippable
 from gpusched_env.traces.parsing.containers import open_trace
 from gpusched_env.traces.parsing.dependencies import other_jobs, well_formed, without_fate
+from gpusched_env.traces.parsing.detection import bar_columns
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.slurm_fields import Stamps, span_s, tres_gpus
 from gpusched_env.traces.slurm_files.hostlists import names_in
@@ -33,6 +34,10 @@ WRITTEN: Final = (
     "JOBID|USER|ACCOUNT|PARTITION|QOS|STATE|TIME|TIME_LIMIT|SUBMIT_TIME|START_TIME|NODES|NODELIST|REASON|TRES_ALLOC"
 )
 FORMAT: Final = "%i|%u|%a|%P|%q|%T|%M|%l|%V|%S|%D|%N|%r|%b|%E"
+COLUMNS: Final = (
+    bar_columns("jobid", "state", "time"),
+    bar_columns("jobid", "st", "time"),
+)  # by which it is recognised
 RUNS: Final = frozenset({"R", "RUNNING", "CF", "CONFIGURING", "CG", "COMPLETING", "S", "SUSPENDED"})
 WAITS: Final = frozenset({"PD", "PENDING"})
 # Reasons of jobs that GPUs alone would not start

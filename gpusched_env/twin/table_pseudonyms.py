@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Final
 
 from gpusched_env.files import whole
+from gpusched_env.traces.parsing.detection import bar_columns
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.slurm_fields import Stamps
 from gpusched_env.traces.pseudonyms.names import Pseudonyms
 from gpusched_env.traces.pseudonyms.slurm_files import known_resources
 from gpusched_env.traces.slurm_files.hostlists import names_in
 from gpusched_env.twin import associations, outages, usage
+from gpusched_env.twin.squeue import COLUMNS as SQUEUE_COLUMNS
 from gpusched_env.twin.tables import table_rows
 
 NAMES: Final = {"account": "account", "parentname": "account", "user": "user", "cluster": "cluster"}  # column -> role
@@ -40,6 +42,12 @@ KINDS: Final = {  # what a source is called -> columns of which it needs all of 
         (("account", "user", "share"), ("nodename", "timestart", "state")),
         f"{associations.COMMAND}, or {outages.COMMAND}",
     ),
+}
+
+# What such a table is recognised by; squeue also has the columns by which a table of sacct is
+TABLES: Final = {
+    "squeue": SQUEUE_COLUMNS,
+    **{kind: tuple(bar_columns(*one) for one in choices) for kind, (choices, _) in KINDS.items()},
 }
 
 

@@ -53,5 +53,5 @@ def read_gavel(path: Path) -> tuple[Workload, ReadReport]:
             else:
                 jobs.add(place, when, gpus, steps, model, *(row[name][1] for name in told))
     jobs = jobs or JobColumns(ReadReport("gavel", str(path)), "model")
-    models = table.for_jobs(list(jobs.attributes["model"]), jobs.gpus) if jobs.ids else None
+    models = table.for_jobs(jobs.texts("model"), jobs.gpus) if jobs.ids else None
     return jobs.workload("gavel", dated=False, models=models)

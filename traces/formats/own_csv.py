@@ -78,7 +78,7 @@ def read_csv(path: Path, mapping: Mapping[str, str] | None = None) -> tuple[Work
             if not jobs.ids and gpus and seconds:
                 first = _first(place, row["arrival"].strip(), clocks["arrival"], gpus, seconds, estimate)
             told = [row[role] for role in (("id", *labels) if "id" in row else labels)]
-            given = {BEGIN: _amount(place, row, found, "earliest_start") or 0.0, WAIT: _wait_s(times)}
+            given = {BEGIN: _amount(place, row, found, "earliest_start") or 0.0, WAIT: _wait_s(times, clocks)}
             depends_on = read_dependency(place, found["dependency"].column, row["dependency"]) if depending else ""
             claimed = estimate or math.nan
             if given[WAIT] < 0 and gpus and seconds:
@@ -92,7 +92,9 @@ def read_csv(path: Path, mapping: Mapping[str, str] | None = None) -> tuple[Work
                 depends.append(depends_on)
     jobs.report.columns = [*_told(header, found, clocks), *first]
     workload, report = jobs.workload("csv", dated=clocks["arrival"].kind not in ("", SECONDS))
-    if WAIT in workload.attributes and clocks["start"].kind != clocks["arrival"].kind:
+    if WAIT in workload.attributes and not _alike(clocks):
+        kinds = (f"{clocks[role].column!r} has {clocks[role].kind}" for role in ("arrival", "start"))
+        report.columns.append(f"waits are not known: {', and '.join(kinds)}; write both alike")
         told_of = {name: values for name, values in workload.attributes.items() if name != WAIT}
         workload = dataclasses.replace(workload, attributes=told_of)
     if depends:
@@ -109,10 +111,15 @@ def _amount(place: Place, row: Mapping[str, str], found: Mapping[str, Found], ro
     return place.amount(found[role].column, row[role].strip(), UNIT_WORDS[unit], UNITS_S[unit])
 
 
-def _wait_s(times: Mapping[str, float | None]) -> float:
-    """Return the time from the arrival to the start [s]; NaN = one of them is unknown."""
+def _alike(clocks: Mapping[str, Clock]) -> bool:
+    """Return whether arrivals and starts have times of one kind, so that their difference is a wait."""
+    return "start" not in clocks or clocks["start"].kind == clocks["arrival"].kind
+
+
+def _wait_s(times: Mapping[str, float | None], clocks: Mapping[str, Clock]) -> float:
+    """Return the time from the arrival to the start [s]; NaN = one of them is unknown, or they are of two kinds."""
     start, arrival = times.get("start"), times["arrival"]
-    return math.nan if start is None or arrival is None else start - arrival
+    return math.nan if start is None or arrival is None or not _alike(clocks) else start - arrival
 
 
 def _run_time(

@@ -67,5 +67,5 @@ def read_applications(path: Path, name: str, profiles: str = "") -> tuple[Worklo
             jobs.add(place, when, gpus, iterations, original, application, size)
             if gpus:
                 batches.append(batch)
-    models = table.for_jobs(list(jobs.attributes["model"]), batches, jobs.gpus) if jobs.ids else None
+    models = table.for_jobs(jobs.texts("model"), batches, jobs.gpus) if jobs.ids else None
     return jobs.workload(name, dated=False, models=models)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn, TypeVar
+
+import msgspec
 
 from gpusched_env.traces.parsing.fields import MAX_WHOLE, Place
 from gpusched_env.traces.parsing.json_records import json_objects
 
 Table = dict[str, Any]
+Fields = TypeVar("Fields", bound=msgspec.Struct)
 
 GPU_RESOURCE: Final = "nvidia.com/gpu"
 REPAIR: Final = "correct or remove the object"
@@ -21,11 +25,45 @@ _UNITS: Final = {  # suffix of a quantity -> factor
     "m": 1e-3, "": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15,
     "Ki": 1024.0, "Mi": float(1 << 20), "Gi": float(1 << 30), "Ti": float(1 << 40), "Pi": float(1 << 50),
 }  # fmt: skip
+_MISFIT: Final = re.compile(r"Expected `(\w+)[^`]*`.*?(?: - at `\$(.*)`)?$")  # what msgspec says of a wrong type
+_STEP: Final = re.compile(r"\.(\w+)|\[(\d+)\]")
+_TYPES: Final = {
+    "object": "a JSON object",
+    "array": "a list of JSON objects",
+    "str": "a text",
+    "int": "a whole number",
+}
 
 
 def kubernetes_objects(path: Path) -> Iterator[tuple[Place, Any]]:
     """Yield the place and the value of every object; what is no JSON object is left to :func:`table`."""
     return json_objects(path)
+
+
+def typed(place: Place, record: object, fields: type[Fields]) -> Fields:
+    """Return the fields of an object, of the types that ``fields`` declares; msgspec checks them, which is fast.
+
+    Raises
+    ------
+    TraceError : a value of another type
+    """
+    try:
+        return msgspec.convert(record, fields)
+    except msgspec.ValidationError as error:
+        _refuse_misfit(place, record, str(error))
+    except UnicodeEncodeError:
+        place.refuse("object", record, f"a name of a field that is no text; {REPAIR}")
+
+
+def _refuse_misfit(place: Place, record: Any, error: str) -> NoReturn:
+    """Refuse the value of which msgspec says that it has another type."""
+    found = _MISFIT.search(error)
+    field, wanted = "object", "object"
+    if found is not None:
+        wanted = found[1]
+        for key, index in _STEP.findall(found[2] or ""):
+            field, record = key or field, record[key or int(index)]
+    place.refuse(field, record, f"expected {_TYPES[wanted]}; {REPAIR}")
 
 
 def table(place: Place, value: object, *keys: str) -> Table:
@@ -100,10 +138,20 @@ def when(place: Place, value: Table, key: str) -> float | None:
     TraceError : the value is no time with a zone
     """
     found = value.get(key)
+    return None if found is None else seconds(place, key, found)
+
+
+def seconds(place: Place, key: str, found: object) -> float:
+    """Return a time in RFC 3339 as seconds since 1970; inf if it is None.
+
+    Raises
+    ------
+    TraceError : it is no time with a zone
+    """
     if found is None:
-        return None
+        return math.inf
     try:
-        time = datetime.fromisoformat(found)
+        time = datetime.fromisoformat(found)  # type: ignore[arg-type]
     except (TypeError, ValueError):  # no text, or no time
         time = None
     if time is None or time.tzinfo is None:
@@ -146,31 +194,65 @@ def labels(place: Place, record: object) -> tuple[str, str, Table]:
     TraceError : the object has no name
     """
     metadata = table(place, record, "metadata")
-    name = text(place, metadata, "name")
+    return name_of(place, text(place, metadata, "name")), text(place, metadata, "namespace"), metadata
+
+
+def name_of(place: Place, name: str | None) -> str:
+    """Return the name of an object.
+
+    Raises
+    ------
+    TraceError : it has none
+    """
     if not name:
-        place.refuse("metadata.name", name, f"an object without a name; {REPAIR}")
-    return name, text(place, metadata, "namespace"), metadata
+        place.refuse("metadata.name", name or "", f"an object without a name; {REPAIR}")
+    return name
 
 
-def template_gpus(place: Place, spec: Table, name: str) -> int | None:
+class Resources(msgspec.Struct, gc=False):
+    """What a container asks for: name of a resource -> quantity."""
+
+    requests: Table | None = None
+    limits: Table | None = None
+
+
+class Container(msgspec.Struct, gc=False):
+    """A container of a pod."""
+
+    resources: Resources | None = None
+
+
+class PodSpec(msgspec.Struct, gc=False, rename="camel"):
+    """The fields of the spec of a pod that are read; ``queue`` is one of a PodGroup's."""
+
+    containers: list[Container] | None = None
+    init_containers: list[Container] | None = None
+    node_selector: Table | None = None
+    priority: int | None = None
+    queue: str | None = None
+
+
+def template_gpus(place: Place, spec: PodSpec, name: str) -> int | None:
     """Return the GPUs that a pod with this spec requests; None if no container names the resource.
 
     Containers of a pod run at once, so their requests add up. Init containers run before, so only the largest counts.
 
     Raises
     ------
-    TraceError : a malformed field
+    TraceError : a value that is no whole number of GPUs
     """
-    found = [_container_gpus(place, one, name) for one in tables(place, spec, "containers")]
-    told = [count for count in found if count is not None]
-    total = sum(told) if told else None
-    if "initContainers" not in spec:
-        return total
-    before = (_container_gpus(place, one, name) for one in tables(place, spec, "initContainers"))
-    return max((count for count in (total, *before) if count is not None), default=None)
+    total: int | None = None
+    for one in spec.containers or ():
+        count = _container_gpus(place, one, name)
+        if count is not None:
+            total = count + (total or 0)
+    before = [_container_gpus(place, one, name) for one in spec.init_containers or ()]
+    return max((count for count in (total, *before) if count is not None), default=None) if before else total
 
 
-def _container_gpus(place: Place, container: Table, name: str) -> int | None:
-    resources = table(place, container, "resources")
-    own = gpus(place, table(place, resources, "requests"), name)
-    return gpus(place, table(place, resources, "limits"), name) if own is None else own
+def _container_gpus(place: Place, container: Container, name: str) -> int | None:
+    resources = container.resources
+    if resources is None:
+        return None
+    own = gpus(place, resources.requests, name) if resources.requests else None
+    return gpus(place, resources.limits, name) if own is None and resources.limits else own

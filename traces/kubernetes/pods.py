@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple
 
-from gpusched_env.traces.kubernetes.objects import Table, labels, table, tables, template_gpus, text, when, whole
-from gpusched_env.traces.parsing.fields import Place
+import msgspec
+
+from gpusched_env.traces.kubernetes.objects import REPAIR, PodSpec, Table, name_of, seconds, template_gpus, text, typed
+from gpusched_env.traces.parsing.fields import MAX_WHOLE, Place
 
 # Annotation, and label, by which a pod names its group
 GROUPS: Final = ("scheduling.k8s.io/group-name", "scheduling.x-k8s.io/pod-group")
@@ -15,6 +17,49 @@ SERVICES: Final = ("ReplicaSet", "DaemonSet", "StatefulSet")  # owners whose pod
 ENDED: Final = ("Succeeded", "Failed")
 POD: Final = "Pod"
 GROUP: Final = "PodGroup"
+
+
+class _Owner(msgspec.Struct, gc=False):
+    kind: str | None = None
+    name: str | None = None
+
+
+class _Metadata(msgspec.Struct, gc=False, rename="camel"):
+    name: str | None = None
+    namespace: str | None = None
+    creation_timestamp: str | None = None
+    annotations: Table | None = None
+    labels: Table | None = None
+    owner_references: list[_Owner] | None = None
+
+
+class _Terminated(msgspec.Struct, gc=False, rename="camel"):
+    finished_at: str | None = None
+
+
+class _State(msgspec.Struct, gc=False):
+    terminated: _Terminated | None = None
+
+
+class _ContainerStatus(msgspec.Struct, gc=False):
+    state: _State | None = None
+
+
+class _Status(msgspec.Struct, gc=False, rename="camel"):
+    phase: str | None = None
+    start_time: str | None = None
+    container_statuses: list[_ContainerStatus] | None = None
+
+
+class _Object(msgspec.Struct, gc=False):
+    """The fields of a pod and of a PodGroup that are read; all names are those of Kubernetes."""
+
+    metadata: _Metadata | None = None
+    spec: PodSpec | None = None
+    status: _Status | None = None
+
+
+_METADATA, _SPEC, _STATUS = _Metadata(), PodSpec(), _Status()  # of objects that have none
 
 
 class Words(NamedTuple):
@@ -58,44 +103,46 @@ def pod_of(place: Place, record: Table, gpu_resource: str) -> Pod:
     ------
     TraceError : a malformed field
     """
-    name, namespace, metadata = labels(place, record)
-    spec, status = table(place, record, "spec"), table(place, record, "status")
-    annotations, marks = table(place, metadata, "annotations"), table(place, metadata, "labels")
-    phase = text(place, status, "phase")
-    ends = [_end_s(place, one) for one in tables(place, status, "containerStatuses")]
-    arrival, start = when(place, metadata, "creationTimestamp"), when(place, status, "startTime")
-    gpu_type = text(place, table(place, spec, "nodeSelector"), "nvidia.com/gpu.product")
+    found = typed(place, record, _Object)
+    metadata, spec, status = found.metadata or _METADATA, found.spec or _SPEC, found.status or _STATUS
+    name, namespace, phase = name_of(place, metadata.name), metadata.namespace or "", status.phase or ""
+    queue = text(place, metadata.labels, QUEUE) if metadata.labels else ""
+    gpu_type = text(place, spec.node_selector, "nvidia.com/gpu.product") if spec.node_selector else ""
+    priority = spec.priority or 0
+    if abs(priority) > MAX_WHOLE:
+        place.refuse("priority", priority, f"expected a whole number; {REPAIR}")
+    ends = [_end_s(place, one) for one in status.container_statuses or ()]
     return Pod(
         f"{namespace}/{name}",
-        _job(place, namespace, name, (annotations, marks), tables(place, metadata, "ownerReferences")),
-        Words(namespace, text(place, marks, QUEUE), gpu_type, phase),
+        _job(place, namespace, name, metadata),
+        Words(namespace, queue, gpu_type, phase),
         (
-            math.inf if arrival is None else arrival,
-            math.inf if start is None else start,
+            seconds(place, "creationTimestamp", metadata.creation_timestamp),
+            seconds(place, "startTime", status.start_time),
             max(ends, default=math.inf) if phase in ENDED else math.inf,
         ),
         template_gpus(place, spec, gpu_resource) or 0,
-        whole(place, spec, "priority", 0),
+        priority,
     )
 
 
-def _job(place: Place, namespace: str, name: str, marks: tuple[Table, Table], owners: list[Table]) -> str:
+def _job(place: Place, namespace: str, name: str, metadata: _Metadata) -> str:
     """Return the job of a pod. The kind keeps a group, an owner and a pod of one name apart."""
-    for key in GROUPS if any(marks) else ():
-        for mark in marks:
-            if found := text(place, mark, key):
+    for key in GROUPS:
+        for mark in (metadata.annotations, metadata.labels):
+            if mark and (found := text(place, mark, key)):
                 return f"{GROUP}/{namespace}/{found}"
-    for owner in owners:
-        if owner.get("kind") not in SERVICES:
-            if found := text(place, owner, "name"):
-                return f"{text(place, owner, 'kind').replace('/', '.')}/{namespace}/{found}"
+    for owner in metadata.owner_references or ():
+        if owner.kind not in SERVICES:
+            if owner.name:
+                return f"{(owner.kind or '').replace('/', '.')}/{namespace}/{owner.name}"
             break
     return f"{POD}/{namespace}/{name}"
 
 
-def _end_s(place: Place, container: Table) -> float:
-    end = when(place, table(place, container, "state", "terminated"), "finishedAt")
-    return math.inf if end is None else end
+def _end_s(place: Place, container: _ContainerStatus) -> float:
+    ended = container.state and container.state.terminated
+    return seconds(place, "finishedAt", ended.finished_at) if ended else math.inf
 
 
 def pod_group_of(place: Place, record: Table) -> PodGroup:
@@ -105,8 +152,8 @@ def pod_group_of(place: Place, record: Table) -> PodGroup:
     ------
     TraceError : a malformed field
     """
-    name, namespace, metadata = labels(place, record)
-    arrival = when(place, metadata, "creationTimestamp")
-    queue = text(place, table(place, record, "spec"), "queue")
-    name = f"{namespace}/{name}"
-    return PodGroup(name, f"{GROUP}/{name}", queue, math.inf if arrival is None else arrival)
+    found = typed(place, record, _Object)
+    metadata = found.metadata or _METADATA
+    arrival_s = seconds(place, "creationTimestamp", metadata.creation_timestamp)
+    name = f"{metadata.namespace or ''}/{name_of(place, metadata.name)}"
+    return PodGroup(name, f"{GROUP}/{name}", (found.spec or _SPEC).queue or "", arrival_s)

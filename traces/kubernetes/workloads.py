@@ -5,7 +5,19 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple
 
-from gpusched_env.traces.kubernetes.objects import Table, gpus, labels, table, tables, template_gpus, text, when, whole
+from gpusched_env.traces.kubernetes.objects import (
+    PodSpec,
+    Table,
+    gpus,
+    labels,
+    table,
+    tables,
+    template_gpus,
+    text,
+    typed,
+    when,
+    whole,
+)
 from gpusched_env.traces.parsing.fields import Place
 
 WORKLOAD: Final = "Workload"
@@ -105,6 +117,6 @@ def _requested(place: Place, pod_sets: list[Table], gpu_resource: str) -> int | 
     """Return the GPUs that pod sets request; None = there are no pod sets."""
     found: int | None = None
     for pod_set in pod_sets:
-        own = template_gpus(place, table(place, pod_set, "template", "spec"), gpu_resource) or 0
+        own = template_gpus(place, typed(place, table(place, pod_set, "template", "spec"), PodSpec), gpu_resource) or 0
         found = (found or 0) + own * max(whole(place, pod_set, "count", 1), 0)
     return found

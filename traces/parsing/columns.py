@@ -15,7 +15,7 @@ from gpusched_env.errors import TraceError
 from gpusched_env.traces.parsing.bad_rows import skipped_rows
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
-from gpusched_env.traces.parsing.texts import LONGEST, Ids, Texts, check_text
+from gpusched_env.traces.parsing.texts import LONGEST, PIECE, Ids, Texts, check_text
 from gpusched_env.workload import Profiles, Workload
 
 EPOCH: Final = datetime(1970, 1, 1)
@@ -39,6 +39,7 @@ class JobColumns:
         self.work = array("d")
         self.estimate = array("d")
         self.attributes = {name: Texts() for name in attributes}
+        self.recent: list[tuple[str, ...]] = []  # texts of the last jobs, which are not in the columns yet
         self.numbers: dict[str, array[Any]] = {name: array(kind) for name, kind in (numbers or {}).items()}
         self.originals = Ids()
         self.skipped = skipped_rows()  # None = bad rows raise an error
@@ -102,9 +103,10 @@ class JobColumns:
         elif work == 0:
             self.drop(place, "zero run time")
         else:
-            for name, value in zip(self.attributes, attributes, strict=True):
-                # Everything is checked before the first append, because the row may be skipped.
-                if len(value) > LONGEST or "\0" in value:
+            # Everything is checked before the first append, because the row may be skipped.
+            together = "".join(attributes)
+            if len(together) > LONGEST or "\0" in together:
+                for name, value in zip(self.attributes, attributes, strict=True):
                     check_text(place, name, value)
             self.ids.append(self.row if job_id is None else job_id)
             self.report.rows += 1
@@ -112,10 +114,23 @@ class JobColumns:
             self.gpus.append(gpus)
             self.work.append(work)
             self.estimate.append(estimate_s)
-            for column, value in zip(self.attributes.values(), attributes, strict=True):
-                column.add(value)
+            self.recent.append(attributes)
+            if len(self.recent) == PIECE:
+                self._pack()
             for name, values in self.numbers.items():
                 values.append(numbers[name])
+
+    def _pack(self) -> None:
+        """Move the texts of the recent jobs into their columns; column by column is faster than job by job."""
+        if self.recent:
+            for column, values in zip(self.attributes.values(), zip(*self.recent, strict=True), strict=True):
+                column.extend(values)
+            self.recent.clear()
+
+    def texts(self, name: str) -> list[str]:
+        """Return the texts of an attribute of all jobs; no job may be added afterwards."""
+        self._pack()
+        return list(self.attributes[name])
 
     def drop(self, place: Place, reason: str) -> None:
         """Count a row that is dropped: it is well-formed, but has no usable job."""
@@ -142,6 +157,7 @@ class JobColumns:
         TraceError : no job was kept, or an id occurs twice
         """
         self.check_ids()
+        self._pack()
         report = self.report
         if self.skipped is not None:
             report.take(self.skipped)

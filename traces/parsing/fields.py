@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import math
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NoReturn
+
+import msgspec
 
 from gpusched_env.traces.parsing.bad_rows import BadRowError
 
@@ -16,9 +17,11 @@ UNITS_S: Final = {"seconds": 1.0, "minutes": 60.0}
 NO_TIME: Final = frozenset({"", "None", "null"})  # the texts by which logs mark an unknown time
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Place of a value in a file; ``unit`` is "line" or "record", counted from 1."""
+class Place(msgspec.Struct, frozen=True, gc=False):
+    """Place of a value in a file; ``unit`` is "line" or "record", counted from 1.
+
+    Every row makes one; a Struct takes a tenth of the time of a frozen dataclass.
+    """
 
     path: str
     number: int

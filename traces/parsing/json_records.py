@@ -54,11 +54,11 @@ def json_objects(path: Path) -> Iterator[tuple[Place, Any]]:
 
 
 def _records(path: Path, read: Callable[[_Json], Iterator[Any]], wanted: str) -> Iterator[tuple[Place, Any]]:
-    number = 0
+    number, name = 0, str(path)
     with open_trace(path) as stream:
         try:
             for number, record in enumerate(read(_Json(stream)), 1):
-                yield Place(str(path), number, "record"), record
+                yield Place(name, number, "record"), record
         except TraceError:
             raise
         except (ValueError, RecursionError) as error:

@@ -5,11 +5,11 @@ As Python strings, a million ids would take more memory than all other columns o
 
 from __future__ import annotations
 
-import dataclasses
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from gpusched_env.traces.parsing.fields import Place
@@ -43,6 +43,12 @@ class Texts:
     def add(self, text: str) -> None:
         """Add a text that :func:`check_text` has accepted."""
         self.recent.append(text)
+        if len(self.recent) == PIECE:
+            self._pack()
+
+    def extend(self, texts: Sequence[str]) -> None:
+        """Add up to PIECE texts that :func:`check_text` has accepted to a column that is filled by this method only."""
+        self.recent.extend(texts)
         if len(self.recent) == PIECE:
             self._pack()
 
@@ -106,7 +112,7 @@ class Ids:
         for row in np.flatnonzero(np.isin(hashes, shared)).tolist() if len(shared) else []:
             text, number = self.texts[row], self.numbers[row]
             if text in first:
-                place = dataclasses.replace(self.last[0], number=number)
+                place = msgspec.structs.replace(self.last[0], number=number)
                 remedy = f"this id occurs twice, first in {place.unit} {first[text]}; remove one of the two"
                 place.refuse(self.last[1], text, remedy)
             first[text] = number
