@@ -56,7 +56,7 @@ class KnownOrder(IndexPolicy):
     """An index policy that knows run times: least remaining GPU time first; the rest is as in the rule.
 
     Patience, moves, and the time before a gang may be preempted are those of the rule. Nothing else protects a running
-    job. Run times are known to a fifth, since they are levels.
+    job. Run times are known in steps of at most a quarter, since they are levels.
     """
 
     def plan_of(self, instance: Instance) -> IndexState:
