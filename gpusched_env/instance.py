@@ -329,10 +329,9 @@ class Instance:
             raise ScenarioError(
                 "semantics.kill_at_limit: jobs with several sizes have no time limit; give each one size"
             )
-        if self.sizes.elastic and (self.semantics.max_copies > 1 or sharing is not None):
+        if self.sizes.elastic and sharing is not None:
             raise ScenarioError(
-                "workload: elastic jobs can neither run in copies nor share GPUs; leave out semantics.max_copies and "
-                "sharing, or give every job one size"
+                "workload: elastic jobs cannot share GPUs; leave out sharing, or give each job one size"
             )
         ideal_iteration = self.ideal_iteration_s[self.job_class]
         if self.node_sets is not None and len(self.choice_class):

@@ -1,7 +1,8 @@
-"""Pollux's published simulator in plain Python, for its Tiresias, which draws no random numbers.
+"""Pollux's published simulator in plain Python, for its Tiresias and Optimus, which draw no random numbers.
 
-``python tests/pollux_simulator.py`` prints the mean JCT of the first workload at each load, with the measured times of
-each placement, and with those of the fewest machines that hold the gang.
+``python tests/pollux_simulator.py`` prints the mean JCT of the first workload at each load under Tiresias, with the
+measured times of each placement, and with those of the fewest machines that hold the gang. Then it prints the mean JCT
+of the first and the third workload under Optimus, as published, and with the exact remaining work.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import csv
 import math
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ NODES, NODE_GPUS = 16, 4
 QUEUE_GPU_S = 57_600  # [GPU s] attained by a job that moves to the second queue
 MOST_NODES = 16  # a gang of more nodes is looked up as one of 16
 LARGEST = {"yolov3": 8}  # [samples] in a pass on one GPU, where it is not the largest measured batch
+LEAST = {"bert": 4, "cifar10": 32, "deepspeech2": 10, "imagenet": 20, "ncf": 32, "yolov3": 4}  # [samples] in a pass
 EPOCHS = {"bert": 2, "cifar10": 100, "deepspeech2": 80, "imagenet": 90, "ncf": 10, "yolov3": 50}
 Placement = tuple[int, ...]  # GPUs on each node of a gang
 
@@ -41,6 +43,7 @@ class Application:
         self.trained = dict(sorted(rows.items()))  # batch of the gang -> a row for each epoch
         self.first, self.last = min(self.trained), max(self.trained)
         self.epochs = EPOCHS[name]
+        self.name = name
         self.placed: dict[str, dict[int, tuple[float, float]]] = defaultdict(dict)
         means: dict[tuple[int, int, int], list[tuple[float, float]]] = defaultdict(list)
         for row in read(folder / "placements.csv"):
@@ -82,6 +85,15 @@ class Application:
         return (variance + square) / (variance * self.first / batch + square)
 
     @cache  # noqa: B019
+    def iteration(self, batch: int, epoch: int) -> float:
+        """Iterations until the end of an epoch at a batch, linear between trained batches."""
+        low = max(known for known in self.trained if known <= batch)
+        high = min(known for known in self.trained if known >= batch)
+        share = (batch - low) / (high - low) if high > low else 0.0
+        ends = [float(self.trained[known][epoch]["iteration"]) for known in (low, high)]
+        return share * ends[1] + (1 - share) * ends[0]
+
+    @cache  # noqa: B019
     def progress(self, epoch: int) -> float:
         """Progress at the beginning of an epoch."""
         return min(float(rows[epoch - 1]["progress"]) for rows in self.trained.values()) if epoch else 0.0
@@ -102,23 +114,27 @@ class Job:
     epoch: int = 0
     held_s: float = 0.0
 
-    def pass_of(self) -> tuple[int, int]:
-        """Return the samples of a pass on each GPU, and the number of passes of an iteration."""
-        share = math.ceil(self.batch / self.gpus - 1e-8)
+    def pass_of(self, gpus: int) -> tuple[int, int]:
+        """Return the samples of a pass on each of ``gpus`` GPUs, and the number of passes of an iteration."""
+        share = math.ceil(self.batch / gpus - 1e-8)
         passes = math.ceil(share / self.trains.most - 1e-8)
-        if self.gpus == 1 and self.batch > self.trains.first:
+        if gpus == 1 and self.batch > self.trains.first:
             passes = max(passes, 2)
-        return min(math.ceil(share / passes - 1e-8), self.trains.last // (self.gpus * passes)), passes
+        return min(math.ceil(share / passes - 1e-8), self.trains.last // (gpus * passes)), passes
+
+    def iteration_s(self, placement: Placement) -> float:
+        """Time of an iteration on a placement."""
+        samples, passes = self.pass_of(sum(placement))
+        step, sync = self.trains.step_s(placement, samples)
+        return step + (step - sync) * (passes - 1)
 
     def play(self, now_s: float, fewest: bool) -> None:
         """Play one tick."""
         paused = min(self.restart_s, TICK_S)
         self.restart_s -= paused
         at, left = now_s + paused, TICK_S - paused
-        samples, passes = self.pass_of()
-        placement = fewest_nodes(self.gpus) if fewest else self.placement
-        step, sync = self.trains.step_s(placement, samples)
-        iteration_s = step + (step - sync) * (passes - 1)
+        samples, passes = self.pass_of(self.gpus)
+        iteration_s = self.iteration_s(fewest_nodes(self.gpus) if fewest else self.placement)
         while left > 0 and math.isinf(self.finish_s):
             rate = self.trains.gain(self.gpus * samples * passes, self.epoch) / iteration_s
             end = self.trains.progress(self.epoch + 1)
@@ -177,6 +193,65 @@ class Tiresias:
                 jobs[job].restart_s = RESTART_S
 
 
+@dataclass
+class Optimus:
+    """GPUs one by one to the largest gain in time; small gangs choose their nodes first.
+
+    ``exact`` False = as published: the remaining iterations are those after the epoch that a job is in, 1 in the last.
+    """
+
+    exact: bool = False
+    nodes: dict[int, list[int]] = field(default_factory=dict)  # job -> the node of each GPU
+
+    def left(self, job: Job) -> float:
+        """Iterations that a job has left."""
+        trains, epoch = job.trains, job.epoch
+        last, end = trains.iteration(job.batch, trains.epochs - 1), trains.iteration(job.batch, epoch)
+        if not self.exact:
+            return max(last - end, 1.0)
+        begin = trains.iteration(job.batch, epoch - 1) if epoch else 0.0
+        first, following = trains.progress(epoch), trains.progress(epoch + 1)
+        return last - begin - (end - begin) * (job.progress - first) / (following - first)
+
+    def decide(self, jobs: list[Job], active: list[int]) -> None:
+        """Allocate the GPUs, and restart the jobs whose GPUs change."""
+        total = NODES * NODE_GPUS
+        counts = {job: 1 if at < total else 0 for at, job in enumerate(active)}
+        free = total - sum(counts.values())
+        left = {job: self.left(jobs[job]) for job in active}
+
+        def gain(job: int) -> float:
+            trains, count = jobs[job].trains, counts[job]
+            most = 1 if trains.name == "ncf" else min(jobs[job].batch // LEAST[trains.name], total)
+            if count in (0, max(most, 1)):
+                return 0.0
+            return left[job] * (
+                jobs[job].iteration_s(fewest_nodes(count)) - jobs[job].iteration_s(fewest_nodes(count + 1))
+            )
+
+        gains = {job: gain(job) for job in active}
+        while free > 0 and max(gains.values(), default=0.0) > 0:
+            best = max(gains, key=lambda job: gains[job])
+            counts[best] += 1
+            free -= 1
+            gains[best] = gain(best)
+        before = {job: nodes for job, nodes in self.nodes.items() if job in active}
+        self.nodes = {job: nodes for job, nodes in before.items() if counts[job] == len(nodes)}
+        room = [NODE_GPUS] * NODES
+        for nodes in self.nodes.values():
+            for node in nodes:
+                room[node] -= 1
+        for job in sorted(active, key=lambda job: counts[job]):
+            if counts[job] and job not in self.nodes:
+                self.nodes[job] = place(room, counts[job])
+        for job in active:
+            if self.nodes.get(job) != before.get(job):
+                nodes = self.nodes.get(job, [])
+                jobs[job].gpus = max(len(nodes), 1)
+                jobs[job].placement = tuple(nodes.count(node) for node in dict.fromkeys(nodes))
+                jobs[job].restart_s = RESTART_S
+
+
 def place(free: list[int], gpus: int) -> list[int]:
     """Take GPUs from the node with the most free ones, again and again."""
     nodes: list[int] = []
@@ -188,8 +263,8 @@ def place(free: list[int], gpus: int) -> list[int]:
     return nodes
 
 
-def mean_jct_s(workload: Path, fewest: bool = False) -> float:
-    """Return the mean JCT of a published workload under Tiresias [s].
+def mean_jct_s(workload: Path, fewest: bool = False, policy: Tiresias | Optimus | None = None) -> float:
+    """Return the mean JCT of a published workload under a policy, by default Tiresias [s].
 
     Parameters
     ----------
@@ -202,7 +277,7 @@ def mean_jct_s(workload: Path, fewest: bool = False) -> float:
         name = cells["application"]
         application = of_name.setdefault(name, of_name.get(name) or Application(name))
         jobs.append(Job(application, float(cells["time"]), int(cells["num_replicas"]), int(cells["batch_size"])))
-    policy, now_s = Tiresias(), 0
+    policy, now_s = policy or Tiresias(), 0
     while any(math.isinf(job.finish_s) for job in jobs):
         for job in jobs:
             if job.placement and math.isinf(job.finish_s):
@@ -212,12 +287,15 @@ def mean_jct_s(workload: Path, fewest: bool = False) -> float:
     return math.fsum(job.finish_s - job.arrival_s for job in jobs) / len(jobs)
 
 
-def workload_at(load: float) -> Path:
-    """Return the path of the first published workload at a load."""
-    return TRACES / "pollux" / ("workloads" if load == 1 else f"workloads-{load}") / "workload-1.csv"
+def workload_at(load: float, number: int = 1) -> Path:
+    """Return the path of a published workload at a load."""
+    return TRACES / "pollux" / ("workloads" if load == 1 else f"workloads-{load}") / f"workload-{number}.csv"
 
 
 if __name__ == "__main__":
     for load in (0.5, 1.0, 1.5, 2.0):
         times = [mean_jct_s(workload_at(load), fewest) for fewest in (False, True)]
         print(f"load {load}: {times[0]:,.1f} s, with the times of the fewest machines {times[1]:,.1f} s")
+    for number in (1, 3):
+        times = [mean_jct_s(workload_at(1, number), policy=Optimus(exact)) for exact in (False, True)]
+        print(f"Optimus, workload {number}: {times[0]:,.1f} s, with the exact remaining work {times[1]:,.1f} s")

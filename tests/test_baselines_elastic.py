@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
@@ -11,13 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpusched_env.baselines import list_baselines, make_scheduler
+from gpusched_env.baselines.elastic.afs import Afs
+from gpusched_env.baselines.elastic.max_min import ElasticMaxMin
+from gpusched_env.baselines.elastic.optimus import Optimus
+from gpusched_env.baselines.elastic.sizes import SizingScheduler
+from gpusched_env.baselines.elastic.speed_model import fit_seconds
+from gpusched_env.baselines.elastic.tiresias import ElasticTiresias
 from gpusched_env.cluster import Cluster
 from gpusched_env.event_log import RESIZE
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.metrics import job_times, validate
 from gpusched_env.network import Network
 from gpusched_env.scenarios import get_scenario
-from gpusched_env.simulator import simulate
+from gpusched_env.simulator import ClusterView, Decision, simulate
 from gpusched_env.sizes import Sizes
 from gpusched_env.traces.elastic import amdahl, make_elastic
 from gpusched_env.workload import MEASURED_DTYPE, Profiles, Workload
@@ -73,6 +80,47 @@ def test_optimus_grants_no_gpus_that_slow_a_job_down() -> None:
     assert first_sizes(with_rates([[10, 9, 8]], [100], "1x3"), "optimus") == {0: 1}
 
 
+@given(
+    terms=st.tuples(*[st.sampled_from([0.0, 0.01, 0.3, 2.0])] * 3).filter(any),
+    gpus=st.sets(st.integers(1, 64), min_size=3, max_size=8),
+)
+def test_fitted_times_are_those_of_a_true_model(terms: tuple[float, float, float], gpus: set[int]) -> None:
+    a, b, c = terms
+    measured = sorted(gpus)
+    found = fit_seconds(measured, [a / r + b + c * r for r in measured])
+    for r in measured:
+        assert found[0] / r + found[1] + found[2] * r == pytest.approx(a / r + b + c * r, rel=1e-6)
+
+
+def test_fitted_times_on_worked_numbers() -> None:
+    """One measurement: linear speed. Amdahl: two suffice. Rates that fall need no negative term."""
+    assert fit_seconds([4], [3.0]) == pytest.approx((12.0, 0.0, 0.0))
+    assert fit_seconds([1, 2], [1.0, 0.55]) == pytest.approx((0.9, 0.1, 0.0))
+    assert fit_seconds([1, 2, 4], [1.0, 2.0, 4.0]) == pytest.approx((0.0, 0.0, 1.0))
+    assert min(fit_seconds([1, 2, 4, 8], [1.0, 0.6, 0.2, 0.3])) >= 0.0
+
+
+def test_optimus_that_fits_speeds_learns_amdahls_law_from_two_sizes() -> None:
+    jobs = random_workload(np.random.default_rng(3), 20, 8, spacing_s=60.0)
+    instance = Instance(Cluster.parse("2x4"), make_elastic(jobs, amdahl(0.2), 1, 8), Network("none"))
+    logs = {spec: simulate(instance, make_scheduler(spec)) for spec in ("optimus", "optimus:fit=2", "optimus:fit=1")}
+    assert logs["optimus:fit=2"].digest() == logs["optimus"].digest()
+    assert logs["optimus:fit=1"].digest() != logs["optimus"].digest()
+    validate(instance, logs["optimus:fit=1"])
+
+
+def test_small_gangs_may_choose_their_nodes_first() -> None:
+    """Job 0 gets two GPUs, job 1 one. Whoever chooses first takes the node of two GPUs."""
+    instance = with_rates([[10, 18], [10]], [600, 600], "1x2,1x1")
+    nodes = {}
+    for spec in ("optimus", "optimus:smallest_first=true"):
+        log = simulate(instance, make_scheduler(spec))
+        start = log.events[(log.events["gpu_count"] == 2) & (log.events["time_s"] == 0)][0]
+        held = log.gpus[start["gpu_at"] :][:2]
+        nodes[spec] = sorted(instance.cluster.node_of_gpu[held].tolist())
+    assert nodes == {"optimus": [0, 0], "optimus:smallest_first=true": [0, 1]}
+
+
 def test_max_min_divides_equally() -> None:
     rates = [[1.0, 2.0], [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0]]
     assert first_sizes(with_rates(rates, [10, 10, 10], "1x8"), "max-min") == {0: 2, 1: 3, 2: 3}
@@ -93,6 +141,25 @@ def test_jobs_shrink_for_an_arrival_and_grow_after_a_completion() -> None:
     validate(instance, log)
     assert job_times(instance, log)["finish_s"].tolist() == [30.0, 20.0]
     assert (log.events["kind"] == RESIZE).sum() == 2
+
+
+@settings(max_examples=10)
+@given(seed=st.integers(0, 2**32), step=st.integers(0, 3))
+@pytest.mark.parametrize("kind", [ElasticMaxMin, ElasticTiresias, Optimus, Afs])
+def test_no_gpu_idles_that_some_job_could_use(kind: type[SizingScheduler], seed: int, step: int) -> None:
+    """With linear speeds, every GPU helps: those that are left are too few for the next size of each job."""
+
+    class Watched(kind):  # type: ignore[misc, valid-type]
+        def decide(self, view: ClusterView) -> Iterable[Decision]:
+            yield from super().decide(view)
+            for job in [*view.running.tolist(), *view.waiting.tolist()]:
+                larger = view.sizes(job)[view.sizes(job) > view.held_gpus(np.array([job]))[0]]
+                assert not len(larger) or larger[0] - view.held_gpus(np.array([job]))[0] > view.free_gpus
+
+    jobs = make_elastic(
+        random_workload(np.random.default_rng(seed), 12, 8), float, least=1 + step % 2, most=9, step=step
+    )
+    simulate(Instance(Cluster.parse("3x4"), jobs, Network("none"), Semantics(**FREE)), Watched())
 
 
 @pytest.mark.parametrize("name", NAMES)

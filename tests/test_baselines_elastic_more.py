@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from test_baselines_elastic import NAMES, with_rates
 
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.baselines.elastic.pollux.search import OFFSET, SEARCH_DTYPE, Search, assess, repair
+from gpusched_env.baselines.elastic.pollux.scheduler import OFFSET, cost_terms
+from gpusched_env.baselines.elastic.pollux.search import SEARCH_DTYPE, Search, assess, repair
 from gpusched_env.cluster import Cluster
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import RESIZE, START
@@ -25,7 +26,7 @@ from gpusched_env.traces.elastic import amdahl, make_elastic
 LINEAR = [1.0, 2.0, 3.0, 4.0]
 
 
-def task(states: list[list[int]], speed_up: list[float], avoids: bool = True) -> Search:
+def task(states: list[list[int]], speed_up: list[float], avoids: bool = True, power: float = -1.0) -> Search:
     """A search over two nodes of four GPUs; each job has the same speed-up on every placement with GPUs."""
     jobs = len(states)
     control = np.zeros((), SEARCH_DTYPE)
@@ -37,8 +38,8 @@ def task(states: list[list[int]], speed_up: list[float], avoids: bool = True) ->
         capacity=np.full(2, 4, np.int32),
         present=np.array(states, np.int32),
         most=np.full(jobs, 8, np.int32),
-        changed=np.full(jobs, 0.81818),
         speed_up=table,
+        term=cost_terms(np.stack([table, 0.81818 * table], axis=1), power),
         states=np.array([states], np.int32),
         cost=np.zeros(1),
         waste=np.zeros(1),
@@ -60,6 +61,17 @@ def test_fitness_on_worked_numbers() -> None:
     found.present[0] = (0, 0)  # the first job's row has changed
     assess(found, 0)
     assert 1 / found.cost[0] == pytest.approx(2 / (1 / (0.125 * 0.81818 + OFFSET) + 1 / (0.375 + OFFSET)))
+
+
+@pytest.mark.parametrize(("power", "mean"), [(-2.0, 0.168957), (-1.0, 0.188749), (0.0, 0.217660), (1.0, 0.251)])
+def test_the_cost_orders_allocations_by_their_power_mean(power: float, mean: float) -> None:
+    """Power means of .126 and .376; an allocation of two equal speed-ups with this mean, less a bit, is worse."""
+    found = task([[4, 0], [0, 4]], [0.125, 0.375], power=power)
+    assess(found, 0)
+    for factor in (0.999, 1.001):
+        other = task([[4, 0], [0, 4]], [factor * mean - OFFSET] * 2, power=power)
+        assess(other, 0)
+        assert (other.cost[0] < found.cost[0]) == (factor > 1)
 
 
 def test_a_node_hosts_one_spread_gang_unless_avoidance_is_off() -> None:

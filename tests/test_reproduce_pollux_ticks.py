@@ -1,9 +1,9 @@
-"""The reference of Pollux's simulator gives the published mean JCT of Tiresias; it says why ours differ at load 2."""
+"""The reference of Pollux's simulator gives the published mean JCT of Tiresias and Optimus; it says why ours differ."""
 
 from __future__ import annotations
 
 import pytest
-from pollux_simulator import fewest_nodes, mean_jct_s, place, workload_at
+from pollux_simulator import Optimus, fewest_nodes, mean_jct_s, place, workload_at
 from published import here
 
 from gpusched_env.reproduce.pollux.published import AT_LOAD_S, LOADS, MEAN_JCT_S
@@ -20,6 +20,13 @@ def test_the_reference_gives_the_published_mean_jct(load: float) -> None:
 @here
 def test_times_of_the_fewest_machines_make_tiresias_faster_at_load_2() -> None:
     assert mean_jct_s(workload_at(2.0), fewest=True) == pytest.approx(9_712, abs=1)
+
+
+@here
+def test_the_reference_gives_the_published_mean_jct_of_optimus() -> None:
+    """The published simulator draws nothing for Optimus."""
+    found = mean_jct_s(workload_at(1, 3), policy=Optimus())
+    assert found == pytest.approx(MEAN_JCT_S["optimus"][2], rel=1e-3)
 
 
 def test_placements_by_hand() -> None:

@@ -20,6 +20,7 @@ from gpusched_env.instance import Instance, Semantics
 from gpusched_env.metrics import job_times, lower_bounds, summarise, validate
 from gpusched_env.metrics.segments import segments
 from gpusched_env.network import Network
+from gpusched_env.sharing import Sharing
 from gpusched_env.simulator import ClusterView, Lease, Outcome, Preempt, Resize, Simulation, Start, simulate
 from gpusched_env.sizes import Sizes, size_range
 from gpusched_env.traces.elastic import amdahl, make_elastic
@@ -165,8 +166,8 @@ def test_a_resize_ends_the_lease_of_a_gang() -> None:
 def test_what_is_refused_when_a_workload_is_made() -> None:
     rigid = Workload.from_columns([0.0, 0.0], [2, 3], iterations=[1.0, 1.0])
     elastic = make_elastic(rigid, linear, 1, 8)
-    with pytest.raises(ScenarioError, match="copies"):
-        Instance(Cluster.parse("1x4"), elastic, semantics=Semantics(max_copies=2))
+    with pytest.raises(ScenarioError, match="cannot share GPUs"):
+        Instance(Cluster.parse("1x4"), elastic, sharing=Sharing())
     with pytest.raises(WorkloadError, match="not one of its sizes"):
         dataclasses.replace(elastic, jobs=rigid.select(np.array([1, 0])).jobs)
     with pytest.raises(WorkloadError, match="elastic already"):
@@ -220,6 +221,28 @@ def test_schedulers_that_choose_no_sizes_play_the_requested_ones(scheduler: str)
     assert ours["mean_jct_s"] == theirs["mean_jct_s"]
 
 
+def test_hadare_forks_rigid_jobs_beside_elastic_ones() -> None:
+    """Job 0 has one size and gets a copy on each idle node; job 1 has several sizes and runs as one gang."""
+    both = make_elastic(Workload.from_columns([0.0, 0.0], [4, 4], iterations=[4e3, 4e3]), linear, 4, 8)
+    assert both.sizes is not None
+    rigid_first = Sizes(np.array([-1, both.sizes.group[1]], np.int32), both.sizes.options)
+    jobs = dataclasses.replace(both, sizes=rigid_first)
+    instance = Instance(Cluster.parse("3x4"), jobs, Network("none"), Semantics(max_copies=3))
+    log = simulate(instance, make_scheduler("hadare"))
+    validate(instance, log)
+    table = segments(instance, log)
+    assert set(table["gpus"][table["job"] == 0].tolist()) == {8}
+    assert set(table["gpus"][table["job"] == 1].tolist()) == {4}
+    simulation = Simulation(instance)
+    simulation.advance()
+    assert simulation.apply(Start(1, gpus=tuple(range(12)))) == REFUSALS[BAD_SIZE]
+    assert simulation.apply(Start(1, gpus=tuple(range(8)), size=4)) == REFUSALS[BAD_SIZE]  # no two copies of four
+    assert simulation.apply(Start(0, gpus=tuple(range(8)))) == ""
+    simulation.wake_at(10.0)
+    simulation.advance()
+    assert simulation.apply(Resize(0, 4)) == REFUSALS[BAD_SIZE]  # a job of one size never resizes
+
+
 def draw_elastic(rng: np.random.Generator) -> Instance:
     cluster = CLUSTERS[rng.integers(len(CLUSTERS))]
     rules = Semantics(
@@ -229,12 +252,15 @@ def draw_elastic(rng: np.random.Generator) -> Instance:
         resize_s=None if rng.random() < 0.5 else float(rng.choice([0, 7.5])),
         time_limit_s=float(rng.choice([np.inf, np.inf, 2_000])),
     )
+    network = draw_network(rng)
+    if network.topology is None:  # topologies cannot price copies
+        rules = dataclasses.replace(rules, max_copies=int(rng.choice([1, 3])))
     workload = random_workload(rng, int(rng.integers(1, 15)), cluster.gpus, cluster.gpu_types, 60.0)
     elastic = make_elastic(workload, amdahl(float(rng.choice([0.0, 0.1, 1.0]))), 1, None, int(rng.integers(0, 3)))
     assert elastic.sizes is not None
-    group = np.where(rng.random(len(workload)) < 0.2, -1, elastic.sizes.group).astype(np.int32)  # some are rigid
+    group = np.where(rng.random(len(workload)) < 0.3, -1, elastic.sizes.group).astype(np.int32)  # some are rigid
     elastic = dataclasses.replace(elastic, sizes=Sizes(group, elastic.sizes.options))
-    return Instance(cluster, elastic, draw_network(rng), rules)
+    return Instance(cluster, elastic, network, rules)
 
 
 def draw_sized(rng: np.random.Generator, simulation: Simulation) -> object:
@@ -254,6 +280,13 @@ def draw_sized(rng: np.random.Generator, simulation: Simulation) -> object:
     if kind < 0.8:
         return Resize(job, gpus, rule)
     known = np.arange(simulation.instance.cluster.gpus)
+    if kind < 0.9:
+        rigid = [row for row in view.waiting.tolist() if len(view.sizes(row)) == 1]
+        job = int(rng.choice(rigid)) if rigid else job
+        gang = int(view.gpus[job]) if job < view.arrived else 1
+        free = rng.permutation(known[simulation.arrays.holder[known] == -1])
+        copies = max(1, min(len(free) // gang, int(rng.integers(2, 4))))
+        return Start(job, gpus=tuple(free[: gang * copies].tolist()))
     mine = simulation.arrays.holder[known] == max(simulation.arrays.jobs["replica"][job], -1)
     allowed = rng.permutation(known[mine | (simulation.arrays.holder[known] == -1)])[:gpus]
     return Resize(job, len(allowed), gpus=tuple(allowed.tolist()))
@@ -289,7 +322,8 @@ def test_random_play_conserves_work_and_obeys_the_sizes(seed: int) -> None:
     held = log.events["gpu_count"] > 0
     demand = instance.workload.jobs["gpus"]
     of_rigid = held & rigid[log.events["job"]]
-    assert (log.events["gpu_count"][of_rigid] == demand[log.events["job"][of_rigid]]).all()
+    copies = log.events["gpu_count"][of_rigid] / demand[log.events["job"][of_rigid]]
+    assert np.isin(copies, np.arange(1, instance.semantics.max_copies + 1)).all()
     times = job_times(instance, log, end_s=simulation.now_s)
     inside = times["arrival_s"] <= simulation.now_s
     life = np.where(np.isnan(times["jct_s"]), simulation.now_s - times["arrival_s"], times["jct_s"])
@@ -301,13 +335,13 @@ def test_random_play_conserves_work_and_obeys_the_sizes(seed: int) -> None:
         assert figures["mean_jct_s"] >= bounds["mean_jct_s"] * (1 - 1e-9)
         assert figures["makespan_s"] >= bounds["makespan_s"] * (1 - 1e-9)
     view = ClusterView(simulation)
-    rows = np.arange(view.arrived)
+    rows = np.arange(view.arrived) if instance.semantics.max_copies == 1 else np.flatnonzero(~rigid[: view.arrived])
     np.testing.assert_allclose(view.attained_gpu_s(rows), times["service_gpu_s"][rows], rtol=1e-9, atol=1e-6)
 
 
 def test_random_play_meets_resizes() -> None:
-    """The property above would be vacuous if no gang were resized."""
-    grown = shrunk = moved = 0
+    """The property above would be vacuous if no gang were resized, or no rigid job ran in copies."""
+    grown = shrunk = moved = forked = 0
     for seed in range(80):
         rng = np.random.default_rng(seed)
         simulation = Simulation(draw_elastic(rng), seed)
@@ -322,7 +356,10 @@ def test_random_play_meets_resizes() -> None:
         at = at[table["job"][at] == table["job"][at + 1]]  # a complete event ends the last segment of a job
         change = table["gpus"][at + 1].astype(int) - table["gpus"][at]
         grown, shrunk, moved = grown + (change > 0).sum(), shrunk + (change < 0).sum(), moved + (change == 0).sum()
+        gang, _ = simulation.instance.gangs(table["job"], table["gpus"])
+        forked += (table["gpus"] > gang).sum()
     assert min(grown, shrunk, moved) > 20
+    assert forked > 5
 
 
 @pytest.mark.parametrize(

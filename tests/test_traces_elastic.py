@@ -99,6 +99,29 @@ def test_an_adaptive_batch_is_at_least_as_good_as_the_tuned_one() -> None:
         assert work[0] / rates[0] <= work[1] / rates[1] * 1.05
 
 
+@pytest.mark.parametrize("speeds", ["fitted", "measured"])
+def test_a_scaled_batch_keeps_the_batch_of_each_gpu(speeds: str) -> None:
+    """ResNet-18 that asks for 4 GPUs and a batch of 512: 128 samples on each of 1 to 32 GPUs, 4,096 being the most.
+
+    The best batch is never much worse: its 50 candidates need not contain this one.
+    """
+    attributes = {"model": np.array(["cifar10"]), "batch_size": np.array([512])}
+    plain = Workload.from_columns([0.0], [4], duration_s=[1.0], attributes=attributes)
+    views = {rule: view_of(elastic_jobs(plain, f"{rule}-batch", speeds=speeds)) for rule in ("scaled", "adaptive")}
+    scaled = views["scaled"]
+    assert scaled.sizes(0).tolist() == list(range(1, 33))
+    best = views["adaptive"].size_rates(0)[: len(scaled.sizes(0))]
+    assert (scaled.size_rates(0) <= best * 1.05).all()
+    if speeds == "fitted":
+        table = load_fitted("pollux")
+        fit, application = table.fits["T4"]["cifar10"].throughput, table.applications["cifar10"]
+        shares, worths = application.worths()
+        for gpus, machines in ((1, 1), (4, 1), (8, 2)):
+            step_s = float(fit.iteration_s(gpus, machines, np.array([128.0]))[0])
+            worth = [float(each(np.array([128.0 * gpus]))[0]) for each in worths]
+            assert scaled.size_rates(0)[gpus - 1] == pytest.approx(1 / sum(shares / worth * step_s))
+
+
 def test_goodput_of_one_gpu_by_hand() -> None:
     """ResNet-18 on one GPU: one of the candidates, priced step by step."""
     table = load_fitted("pollux")
@@ -144,7 +167,7 @@ def test_bad_rules_are_refused(elastic: dict[str, object], message: str) -> None
 
 def test_rules_of_applications_refuse_other_jobs() -> None:
     workload = Workload.from_columns([0.0], [2], duration_s=[5.0])
-    for rule in ("adaptive-batch", "fixed-batch"):
+    for rule in ("adaptive-batch", "fixed-batch", "scaled-batch"):
         with pytest.raises(GpuschedError, match=r"has no attribute|names no models"):
             elastic_jobs(workload, rule)
     unknown = Workload.from_columns([0.0], [2], duration_s=[5.0], attributes={"model": np.array(["gpt"])})

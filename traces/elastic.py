@@ -11,7 +11,7 @@ import numpy as np
 
 from gpusched_env.errors import WorkloadError, unknown_name
 from gpusched_env.sizes import DOUBLING, Sizes, size_range
-from gpusched_env.traces.elastic_applications import SPEEDS, adaptive_jobs, fixed_batch_jobs
+from gpusched_env.traces.elastic_applications import SPEEDS, adaptive_jobs, fixed_batch_jobs, scaled_batch_jobs
 from gpusched_env.traces.elastic_measured import measured_jobs
 from gpusched_env.workload import PROFILE_DTYPE, Profiles, Workload
 
@@ -99,6 +99,7 @@ ELASTIC_RULES: Final[dict[str, Callable[..., Workload]]] = {
     "amdahl": _amdahl_jobs,
     "adaptive-batch": adaptive_jobs,
     "fixed-batch": fixed_batch_jobs,
+    "scaled-batch": scaled_batch_jobs,
     "elasticflow": measured_jobs,
 }
 
@@ -110,7 +111,8 @@ def elastic_jobs(workload: Workload, rule: str, **parameters: Any) -> Workload:
     ----------
     rule : "amdahl" = :func:`make_elastic` with Amdahl's speed-up; "adaptive-batch" = Pollux's applications, with the
         batch of the largest goodput at each size; "fixed-batch" = the same, with the batch that each job requests;
-        "elasticflow" = ElasticFlow's measured speeds, for jobs with profiles of the table elasticflow
+        "scaled-batch" = the same, with the batch on each GPU that each job requests; "elasticflow" = ElasticFlow's
+        measured speeds, for jobs with profiles of the table elasticflow
     parameters : for "amdahl": ``serial`` (default 0.05), ``least``, ``most`` and ``step``; for "elasticflow": ``most``;
         for the others: ``speeds``, "fitted" (default) or "measured"
 

@@ -14,7 +14,7 @@ from gpusched_env.portable.arrays import total
 from gpusched_env.sizes import Sizes
 from gpusched_env.traces.profile_tables import FittedTable, load_fitted, load_steps
 from gpusched_env.traces.profile_tables.application import Application
-from gpusched_env.traces.profile_tables.goodput import Limits, Timing, best_batches
+from gpusched_env.traces.profile_tables.goodput import Limits, Timing, best_batches, kept_batch
 from gpusched_env.traces.profile_tables.pollux_steps import placement_of
 from gpusched_env.workload import MEASURED_DTYPE, Profiles, Workload
 
@@ -28,6 +28,7 @@ ONE_GPU: Final = ("ncf",)  # applications that the same code trains on one GPU o
 Job = tuple[
     str, int, int
 ]  # application, batch of the whole gang, and a size that the job has beside those of this batch
+Kind = tuple[str, float | None]  # application, and samples on each GPU; None = those of the largest goodput
 
 
 def limits_of(application: str, gpu_type: str = GPU_TYPE) -> Limits:
@@ -76,41 +77,61 @@ def adaptive_jobs(workload: Workload, speeds: str = "fitted") -> Workload:
     WorkloadError : a job without a known application, one that requests a size that its application does not have, or
         measured speeds for other GPU types than T4
     """
-    models = _models(workload)
-    names, types = sorted(set(models)), workload.profiles.gpu_types
+    return _worth_jobs(workload, speeds, [(model, None) for model in _models(workload)])
+
+
+def scaled_batch_jobs(workload: Workload, speeds: str = "fitted") -> Workload:
+    """Let every job run on 1 to 64 GPUs with the batch on each GPU that it requests (weak scaling).
+
+    The batch of the whole gang is in proportion to its GPUs. A job has the sizes at which this batch is between the
+    initial and the largest one of its application. The rest is as for :func:`adaptive_jobs`, except that no GPUs idle
+    at measured speeds.
+
+    Raises
+    ------
+    WorkloadError : as for :func:`adaptive_jobs`, or a job without a batch
+    """
+    asked = np.where(np.isin(_models(workload), ONE_GPU), 1, workload.jobs["gpus"])
+    shares = _batches(workload) / asked
+    return _worth_jobs(workload, speeds, list(zip(_models(workload), shares.tolist(), strict=True)))
+
+
+def _worth_jobs(workload: Workload, speeds: str, jobs: list[Kind]) -> Workload:
+    """Give jobs the sizes and speeds of their kinds; the work is counted in iterations at the initial batch."""
+    kinds, types = sorted(set(jobs), key=str), workload.profiles.gpu_types
     if workload.profiles.is_unit and not set(types) <= load_fitted("sia").fits.keys():
         types = (GPU_TYPE,)  # jobs of unknown models have one profile, whose GPU type means nothing
     if speeds == "measured" and types != (GPU_TYPE,):
         raise WorkloadError(f"speeds 'measured' are of {GPU_TYPE} only, not of {', '.join(types)}; use 'fitted'")
     trained = _applications(speeds, *types)
-    measured, options = [], []
-    for row, name in enumerate(names):
-        on_types = [_adaptive_speeds(name, speeds, gpu_type) for gpu_type in types]
+    measured, options, plain = [], [], []
+    for row, (name, share) in enumerate(kinds):
+        on_types = [_adaptive_speeds(name, speeds, gpu_type, share) for gpu_type in types]
         gangs = {gpus for times in on_types for gpus, *_ in times}
+        if not gangs:
+            raise WorkloadError(f"model {name!r}: no gang may have {share:g} samples on each GPU; change the batch")
         for column, times in enumerate(on_types):
             measured += [(row, column, gpus, tier, own_s, seconds - own_s) for gpus, tier, own_s, seconds in times]
             lost = gangs - {gpus for gpus, *_ in times}
             measured += [(row, column, gpus, MACHINE, np.inf, 0.0) for gpus in sorted(lost)]
         options.append([(gpus, row) for gpus in sorted(gangs)])
-    plain = [
-        dict(
-            name=f"{name} (adaptive batch)",
-            batch=limits_of(name).least,
-            gradient_bytes=trained[name].gradient_bytes,
-            memory_bytes=0.0,
-            skew=trained[name].skew,
-            overlap=1.0,
-            compute_s=[_adaptive_speeds(name, speeds, gpu_type)[0][2] for gpu_type in types],
+        plain.append(
+            dict(
+                name=f"{name} (adaptive batch)" if share is None else f"{name} ({share:g} samples on each GPU)",
+                batch=limits_of(name).least,
+                gradient_bytes=trained[name].gradient_bytes,
+                memory_bytes=0.0,
+                skew=trained[name].skew,
+                overlap=1.0,
+                compute_s=[times[0][2] if times else np.inf for times in on_types],
+            )
         )
-        for name in names
-    ]
     base = Profiles.from_rows(plain, types)
     profiles = Profiles(base.rows, base.compute_s, base.gpu_types, np.array(measured, MEASURED_DTYPE))
-    group = np.array([names.index(model) for model in models], np.int32)
-    work = {name: trained[name].iterations_at(limits_of(name).initial) for name in names}
-    sizes, of_each = Sizes.of_groups(group, options), [work[model] for model in models]
-    gpus = np.where(np.isin(models, ONE_GPU), 1, workload.jobs["gpus"])
-    return _rebuilt(workload, group, profiles, sizes, of_each, gpus)
+    group = np.array([kinds.index(job) for job in jobs], np.int32)
+    work = [trained[model].iterations_at(limits_of(model).initial) for model, _ in jobs]
+    gpus = np.where(np.isin([model for model, _ in jobs], ONE_GPU), 1, workload.jobs["gpus"])
+    return _rebuilt(workload, group, profiles, Sizes.of_groups(group, options), work, gpus)
 
 
 def fixed_batch_jobs(workload: Workload, speeds: str = "fitted") -> Workload:
@@ -130,9 +151,7 @@ def fixed_batch_jobs(workload: Workload, speeds: str = "fitted") -> Workload:
     WorkloadError : a job without a known application or batch, or one that requests a size at which a GPU would have
         too few samples
     """
-    if "batch_size" not in workload.attributes:
-        raise WorkloadError(f"workload {workload.name!r} has no attribute 'batch_size'; use a workload of Pollux")
-    batches = [int(batch) for batch in workload.attributes["batch_size"]]
+    batches = _batches(workload).tolist()
     gpus = workload.jobs["gpus"].tolist()
     asked = [count if model in ONE_GPU else 1 for model, count in zip(_models(workload), gpus, strict=True)]
     jobs = list(zip(_models(workload), batches, asked, strict=True))
@@ -169,6 +188,13 @@ def _models(workload: Workload) -> list[str]:
     for model in set(models):
         limits_of(model)
     return models
+
+
+def _batches(workload: Workload) -> np.ndarray:
+    """int64: the batch that each job requests for the whole gang [samples]."""
+    if "batch_size" not in workload.attributes:
+        raise WorkloadError(f"workload {workload.name!r} has no attribute 'batch_size'; use a workload of Pollux")
+    return np.array([int(batch) for batch in workload.attributes["batch_size"]])
 
 
 def _applications(speeds: str, *gpu_types: str) -> Mapping[str, Application]:
@@ -244,15 +270,22 @@ def _tiers(gpus: int) -> tuple[tuple[int, int], ...]:
 
 
 @cache
-def _adaptive_speeds(application: str, speeds: str, gpu_type: str) -> list[tuple[int, int, float, float]]:
-    """Return a tuple (GPUs, tier, compute [s], total [s]) per iteration at the initial batch, of each size and tier."""
+def _adaptive_speeds(
+    application: str, speeds: str, gpu_type: str, share: float | None = None
+) -> list[tuple[int, int, float, float]]:
+    """Return a tuple (GPUs, tier, compute [s], total [s]) per iteration at the initial batch, of each size and tier.
+
+    Parameters
+    ----------
+    share : samples on each GPU; None = those of the largest goodput
+    """
     found: list[tuple[int, int, float, float]] = []
     for gpus in _sizes(application, limits_of(application, gpu_type).largest):
         for tier, machines in _tiers(gpus):
-            times = _adaptive_times(application, speeds, gpu_type, gpus, machines)
+            times = _adaptive_times(application, speeds, gpu_type, gpus, machines, share)
             if times is not None:
                 found.append((gpus, tier, *times))
-            elif speeds == "measured" and tier == MACHINE and found:
+            elif speeds == "measured" and share is None and tier == MACHINE and found:
                 found.append((gpus, tier, *_extrapolated(application, gpus)))
     return found
 
@@ -274,14 +307,14 @@ def _extrapolated(application: str, gpus: int) -> tuple[float, float]:
 
 
 def _adaptive_times(
-    application: str, speeds: str, gpu_type: str, gpus: int, machines: int
+    application: str, speeds: str, gpu_type: str, gpus: int, machines: int, share: float | None = None
 ) -> tuple[float, float] | None:
     """Return the compute and the total time of a gang per iteration at the initial batch [s]; None = no batch fits."""
     shares, _ = _applications(speeds, gpu_type)[application].worths()
     times = (
         _fastest_parts(application, gpus, machines)
-        if speeds == "measured"
-        else _part_times(application, speeds, gpu_type, gpus, machines)
+        if speeds == "measured" and share is None
+        else _part_times(application, speeds, gpu_type, gpus, machines, share)
     )
     return None if times is None else (total(shares * times[:, 0]), total(shares * times[:, 1]))
 
@@ -303,7 +336,9 @@ def _fastest_parts(application: str, gpus: int, machines: int) -> np.ndarray | N
 
 
 @cache
-def _part_times(application: str, speeds: str, gpu_type: str, gpus: int, machines: int) -> np.ndarray | None:
+def _part_times(
+    application: str, speeds: str, gpu_type: str, gpus: int, machines: int, share: float | None = None
+) -> np.ndarray | None:
     """Return the compute and the total time of a gang per iteration at the initial batch [s]; None = no batch fits.
 
     Returns
@@ -314,7 +349,12 @@ def _part_times(application: str, speeds: str, gpu_type: str, gpus: int, machine
     timing: Timing = _table(gpu_type, speeds=speeds).fits[gpu_type][application].throughput
     if speeds == "measured":
         timing = load_steps(STEPS).timing(application, gpus, machines)
-    choices = best_batches(timing, gpus, machines, limits_of(application, gpu_type), worths)
+    limits = limits_of(application, gpu_type)
+    choices = (
+        best_batches(timing, gpus, machines, limits, worths)
+        if share is None
+        else kept_batch(timing, gpus, machines, limits, share, worths)
+    )
     return np.array([(choice.compute_s, choice.seconds) for choice in choices]) if choices else None
 
 

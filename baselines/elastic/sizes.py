@@ -18,8 +18,10 @@ FIRST_JOBS: Final = 64  # jobs for which a table of sizes has room at first
 class SizingScheduler(Scheduler):
     """A scheduler that decides on the number of GPUs of each job; a rule of its own places the jobs.
 
-    Jobs whose size stays keep their GPUs. The others take the nodes with the most free GPUs.
+    Jobs whose size stays keep their GPUs. The others take the nodes with the most free GPUs, in the order of ``rows``.
     """
+
+    smallest_first = False  # True = small gangs choose their nodes before large ones
 
     def reset(self, view: ClusterView) -> None:
         """Forget the jobs of an earlier run."""
@@ -40,6 +42,9 @@ class SizingScheduler(Scheduler):
         self.divide(view, grants, count, int(supply(view).sum()))
         order = grants.rows[:count]
         sizes = grants.sizes[order, grants.step[:count]]
+        if self.smallest_first:
+            turns = np.argsort(sizes, kind="stable")
+            order, sizes = order[turns], sizes[turns]
         if not np.array_equal(sizes, view.held_gpus(order)):
             yield from reallocate(view, on_most_free(view, dict(zip(order.tolist(), sizes.tolist(), strict=True))))
 

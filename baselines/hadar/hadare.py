@@ -149,7 +149,9 @@ class HadarE(Scheduler):
 
     def _planned(self, view: ClairvoyantView, rows: np.ndarray, held: np.ndarray | None) -> np.ndarray:
         rates = self._node_rates(view, rows)
-        return plan_slot(view.iterations_left(rows), rates, self._limit, self.spare_order, self.order, held)
+        one_size = np.array([len(view.sizes(job)) == 1 for job in rows.tolist()])
+        limits = np.where(one_size, self._limit, 1)
+        return plan_slot(view.iterations_left(rows), rates, limits, self.spare_order, self.order, held)
 
     def _grown(self, view: ClairvoyantView, rows: np.ndarray, held: np.ndarray) -> np.ndarray:
         """Assign idle nodes to jobs, but not to a running job that would lose more by a restart than it gains."""

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.baselines.gang_plans import GangPlan, unfinished
+from gpusched_env.baselines.hadar.elastic import grant_sizes
 from gpusched_env.baselines.hadar.prices import (
     ASKING_DTYPE,
     UTILITIES,
@@ -58,6 +59,8 @@ class Hadar(Scheduler):
     spread_guard : a gang is not placed on several nodes if its rate there is less than this fraction of its rate on the
         empty cluster, default 0.5; 0 = no such rule
     guard_patience_s : time after which a waiting job is exempt from ``spread_guard`` [s], default 3,600
+    elastic : True = a job of several sizes buys the size with the largest payoff, too, always greedily. The price range
+        is that of jobs on their smallest sizes. Default False = it runs on the size that it requests
 
     Notes
     -----
@@ -87,6 +90,7 @@ class Hadar(Scheduler):
     work_conserving: bool = True
     spread_guard: float = 0.5
     guard_patience_s: float = 3_600.0
+    elastic: bool = False
 
     clairvoyant = True
     knows_partitions = False  # it chooses machines itself
@@ -109,7 +113,7 @@ class Hadar(Scheduler):
     @property
     def name(self) -> str:
         """Name in tables, which contains the utility because results depend on it."""
-        return f"hadar-{UTILITIES[self.utility]}"
+        return f"hadar-{'elastic-' * self.elastic}{UTILITIES[self.utility]}"
 
     def reset(self, view: ClusterView) -> None:
         """Read the machines and the rates."""
@@ -137,25 +141,53 @@ class Hadar(Scheduler):
 
     def _begin_round(self, view: ClairvoyantView, rows: np.ndarray) -> Iterator[Decision]:
         question = self._question(view, rows)
-        if len(rows) > self.dp_max:
+        if self.elastic:
+            grant_sizes(question, self._options(view, question.jobs), self.work_conserving)
+        else:
+            self._grant_gangs(question)
+        jobs = question.jobs
+        slow = jobs["rate"] < self.spread_guard * self._best_rate[jobs["job_class"]]
+        self._excused = jobs["row"][slow & ((question.counts > 0).sum(axis=1) > 1)]
+        yield from self._plan.carry_out(view, jobs["row"], question.counts, self._next_round_s)
+
+    def _grant_gangs(self, question: Round) -> None:
+        """Grant gangs of the sizes that jobs request: the best set of jobs, or greedily."""
+        if len(question.jobs) > self.dp_max:
             question.greedy()
         elif not question.exact(self.dp_states):
             self.truncations += 1
             question.greedy()
         if self.work_conserving:
             question.greedy(priced=False)
-        jobs = question.jobs
-        slow = jobs["rate"] < self.spread_guard * self._best_rate[jobs["job_class"]]
-        self._excused = jobs["row"][slow & ((question.counts > 0).sum(axis=1) > 1)]
-        yield from self._plan.carry_out(view, jobs["row"], question.counts, self._next_round_s)
+
+    def _options(self, view: ClairvoyantView, jobs: np.ndarray) -> list[np.ndarray]:
+        """Return, for each job, ASKING_DTYPE [sizes]: how it asks for each of its sizes."""
+        options = []
+        for i, row in enumerate(jobs["row"].tolist()):
+            sizes = view.sizes(row)
+            each = np.repeat(jobs[i : i + 1], len(sizes))
+            each["gpus"], each["job_class"] = sizes, view.size_classes(row)
+            each["tier"] = self._tiers(view, sizes)
+            if jobs["least_rate"][i] > 0:
+                for k in range(len(each)):
+                    each["least_rate"][k] = self.spread_guard * self._alone(view, each[k : k + 1])
+            options.append(each)
+        return options
+
+    def _tiers(self, view: ClairvoyantView, gpus: np.ndarray) -> np.ndarray:
+        """Return the tightest tier of each gang; prices are per node, so a slot counts as a machine."""
+        tier = view.cluster.tightest_tier(gpus)
+        return np.where(tier == SLOT, MACHINE, tier)
 
     def _question(self, view: ClairvoyantView, rows: np.ndarray) -> Round:
         """Sort the jobs and price the GPUs."""
         now_s, round_s = view.now_s, self.round_s
         jobs = np.zeros(len(rows), ASKING_DTYPE)
         jobs["row"], jobs["gpus"], jobs["job_class"] = rows, view.gpus[rows], view.job_class[rows]
-        tier = view.cluster.tightest_tier(jobs["gpus"])
-        jobs["tier"] = np.where(tier == SLOT, MACHINE, tier)  # prices are per node, so a slot counts as a machine
+        if self.elastic:
+            jobs["gpus"] = [view.sizes(row)[0] for row in rows.tolist()]
+            jobs["job_class"] = [view.size_classes(row)[0] for row in rows.tolist()]
+        jobs["tier"] = self._tiers(view, jobs["gpus"])
         jobs["remaining"] = view.iterations_left(rows)
         rates = self._rates[jobs["job_class"], jobs["tier"]]
         fastest, slowest = rates.max(axis=1), np.where(rates > 0, rates, np.inf).min(axis=1)
@@ -174,18 +206,25 @@ class Hadar(Scheduler):
 
     def _set_least_rates(self, view: ClairvoyantView, jobs: np.ndarray) -> None:
         """Set the rate below which a job is not spread over nodes; 0 for jobs that have waited long enough."""
-        classes, first = np.unique(jobs["job_class"], return_index=True)
-        for job_class, i in zip(classes.tolist(), first.tolist(), strict=True):
-            if self._best_rate[job_class] == 0.0:
-                self._best_rate[job_class] = self._rate_alone(view, jobs[i : i + 1])
+        _, first = np.unique(jobs["job_class"], return_index=True)
+        for i in first.tolist():
+            self._alone(view, jobs[i : i + 1])
         waiting = np.isin(jobs["row"], view.waiting)
         patient = waiting & (view.now_s - view.last_stop_s[jobs["row"]] >= self.guard_patience_s)
         patient |= ~waiting & np.isin(jobs["row"], self._excused)
         jobs["least_rate"] = np.where(patient, 0.0, self.spread_guard * self._best_rate[jobs["job_class"]])
 
+    def _alone(self, view: ClairvoyantView, job: np.ndarray) -> float:
+        """Return :meth:`_rate_alone`, computed once for each job class."""
+        job_class = int(job["job_class"][0])
+        if self._best_rate[job_class] == 0.0:
+            self._best_rate[job_class] = self._rate_alone(view, job)
+        return float(self._best_rate[job_class])
+
     def _rate_alone(self, view: ClairvoyantView, job: np.ndarray) -> float:
         """Return the rate that FIND_ALLOC finds for a job (ASKING_DTYPE [1]) on the empty cluster at price 0 [1/s]."""
         alone = job.copy()
+        alone["least_rate"] = 0.0
         alone["since_s"], alone["worth"] = view.now_s, 1.0  # utility 1 / (end - now), for work that takes days
         alone["remaining"] = 1e6 * self._rates[alone["job_class"]].max()
         nothing = np.zeros((len(self._nodes), int(self._nodes["gpus"].max()) + 1))

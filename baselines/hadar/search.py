@@ -55,9 +55,13 @@ class Round:
         self._asked = Asking(round=times, free=self._free, **shared)
         self._granting = Asking(round=times.copy(), free=self.free, **shared)
 
-    def find(self, i: int, free: np.ndarray) -> tuple[float, np.ndarray]:
-        """FIND_ALLOC: payoff of job ``i`` with these free GPUs, 0 = no placement, and its GPUs of each node."""
+    def find(self, i: int, free: np.ndarray, priced: bool = True) -> tuple[float, np.ndarray]:
+        """FIND_ALLOC: payoff of job ``i`` with these free GPUs, 0 = no placement, and its GPUs of each node.
+
+        ``priced`` False = all prices are 0.
+        """
         self._free[:] = free
+        self._asked.round["priced"] = priced
         payoff: float = find_alloc(self._asked, i)
         return payoff, self.counts[i].copy()
 

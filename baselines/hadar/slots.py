@@ -67,7 +67,7 @@ def whole_steps(remaining: int, rates: np.ndarray, train_s: float) -> np.ndarray
 def plan_slot(
     remaining: Sequence[float] | np.ndarray,
     rates: np.ndarray,
-    most_copies: int | None = None,
+    most_copies: int | np.ndarray | None = None,
     spare_order: str = "latest-finish",
     order: str = "longest",
     held: np.ndarray | None = None,
@@ -78,7 +78,7 @@ def plan_slot(
     ----------
     remaining : remaining steps of J jobs, 0 = finished
     rates : float64 [J, n], steps/s of a copy on each node; 0 = it cannot run there
-    most_copies : maximum number of copies of a job; None = the number of nodes
+    most_copies : maximum number of copies of a job, or int64 [J], of each job; None = the number of nodes
     spare_order : job that gets a spare node: "latest-finish" = the job that would end last with its present copies;
         "scheduler" = the jobs in turn, in the order of the first pass
     order : order of the first pass: "longest" or "shortest" = by run time on the fastest node; "arrival" = by row;
@@ -106,7 +106,7 @@ def plan_slot(
     left = np.asarray(remaining, float)
     table = np.asarray(rates, float)
     jobs, nodes = table.shape
-    limit = nodes if most_copies is None else min(most_copies, nodes)
+    limit = np.broadcast_to(nodes if most_copies is None else most_copies, jobs)
     given = np.full(nodes, -1) if held is None else np.array(held)
     fastest = table.max(axis=1, initial=0.0)
     able = np.flatnonzero((left > 0) & (fastest > 0))
@@ -122,7 +122,7 @@ def plan_slot(
         """Give the job its fastest free node."""
         free = np.where(given < 0, table[job], 0.0)
         node = int(free.argmax())
-        if limit == copies[job] or free[node] == 0.0:
+        if copies[job] == limit[job] or free[node] == 0.0:
             return False
         given[node] = job
         speed[job] += table[job, node]

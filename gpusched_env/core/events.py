@@ -15,7 +15,7 @@ from gpusched_env.core.network.changes import change_links, next_change_s
 from gpusched_env.core.network.flows import begin_flow, end_flow, micro_s
 from gpusched_env.core.network.settling import beside_company, finish_time, settle, whole_iterations
 from gpusched_env.core.placement.placing import reserve
-from gpusched_env.core.placement.taking import FREE
+from gpusched_env.core.placement.taking import FREE, unreserve
 from gpusched_env.core.refusals import (
     APPLIED,
     BAD_GANG,
@@ -350,6 +350,9 @@ def start(sim: Run, row: int, rule: int, explicit: int, share: bool, sub_steps: 
         sub_steps = chosen_steps if sub_steps == 0 else sub_steps
     else:
         taken = reserve(sim, 0, kind, gang, rule, w["free_gpus"])
+        if taken > gang and job["sizes"] > 1:  # a job of several sizes runs in one copy
+            unreserve(sim, gang, taken)
+            taken = gang
     if taken == 0:
         return NO_PLACE
     option = 0

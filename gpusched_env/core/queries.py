@@ -62,7 +62,8 @@ def find_place(sim: Run, row: int, rule: int) -> int:
     if sim.rules[rule]["shares"] > 0 and sim.world["gpu_jobs"] > 1:
         found, _ = find_shared(sim, row, sim.rules[rule]["shares"])
         return found
-    return look_for(sim, kind, gang, rule)
+    found = look_for(sim, kind, gang, rule)
+    return gang if found > gang and sim.jobs[row]["sizes"] > 1 else found
 
 
 @kernel

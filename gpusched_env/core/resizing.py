@@ -78,9 +78,10 @@ def resize(sim: Run, row: int, size: int, rule: int, explicit: int) -> int:
     if refusal != APPLIED:
         return refusal
     chosen = size_row(sim, row, size)
-    if chosen < 0 or (rule == EXPLICIT and explicit != size):
-        return BAD_SIZE
     number = sim.jobs[row]["replica"]
+    copies = sim.replicas[number]["gpus"] > sim.replicas[number]["gang"]
+    if chosen < 0 or copies or (rule == EXPLICIT and explicit != size):
+        return BAD_SIZE
     if size == sim.replicas[number]["gpus"] and (rule != EXPLICIT or holds_chosen(sim, number, size)):
         return APPLIED
     # Room for all that ``start`` asks for below, which must not refuse

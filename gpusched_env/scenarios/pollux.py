@@ -13,7 +13,7 @@ from gpusched_env.scenarios.scenario import Scenario
 from gpusched_env.scenarios.workload_spec import WorkloadSpec
 from gpusched_env.traces.generators.pollux_jobs import JOBS
 
-BATCHES: Final = ("adaptive", "fixed")
+BATCHES: Final = ("adaptive", "fixed", "scaled")
 SPEEDS: Final = ("fitted", "measured")
 
 
@@ -34,7 +34,7 @@ def pollux(
     jobs : number of jobs
     load : arrival rate in units of 160 jobs per eight hours; None = ``jobs`` jobs arrive in eight hours
     batch : "adaptive" = at each size, a job has the batch with the largest goodput, as under Pollux; "fixed" = a job
-        keeps the batch that its user tuned, as under Optimus and Tiresias
+        keeps the batch that its user tuned, as under Optimus and Tiresias; "scaled" = it keeps the batch on each GPU
     round_s : time between decisions [s]
     restart_s : time for which a gang makes no progress after it gets its GPUs [s]
     workload : path of one of Pollux's workload files, whose first ``jobs`` jobs are used; None = draw similar jobs
@@ -79,7 +79,12 @@ POLLUX: Final = ScenarioFamily(
     (
         Parameter("jobs", JOBS, "jobs of an episode of eight hours", least=1, most=1_000_000, whole=True),
         Parameter("load", None, "arrival rate / 160 jobs in 8 h; default: all jobs in 8 h", least=0.01, most=100),
-        Parameter("batch", "adaptive", "batch of a job: of the largest goodput at each size, or fixed", values=BATCHES),
+        Parameter(
+            "batch",
+            "adaptive",
+            "batch of a job: of the largest goodput at each size; fixed; or fixed on a GPU",
+            values=BATCHES,
+        ),
         Parameter("round_s", 60.0, "seconds between decisions", least=1, most=86_400),
         Parameter("restart_s", 30.0, "seconds without progress after a gang gets its GPUs", least=0, most=86_400),
         Parameter("speeds", "fitted", "step times: of Pollux's fitted model, or measured", values=SPEEDS),

@@ -249,7 +249,9 @@ class Simulation:
             size = _whole(decision, "size", decision.size)
             if size < 1:
                 return refusals.REFUSALS[refusals.BAD_SIZE]
-        elif explicit and row >= 0 and self.instance.sizes.count[row] > 1:
+        if explicit and row >= 0 and self.instance.sizes.count[row] > 1:  # such a job runs in one copy
+            if decision.size is not None and size != explicit:
+                return refusals.REFUSALS[refusals.BAD_SIZE]
             size = explicit
         return refusals.REFUSALS[self.start(row, rule, explicit, bool(decision.share), steps, size)]
 

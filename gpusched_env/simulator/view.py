@@ -291,6 +291,12 @@ class ClusterView:
         first = instance.sizes.first[self._known([job])[0]]
         return 1.0 / instance.ideal_iteration_s[instance.sizes.job_class[first : first + instance.sizes.count[job]]]
 
+    def size_classes(self, job: int) -> np.ndarray:
+        """int32: class of a job at each of its :meth:`sizes`, a row of ``ClairvoyantView.rates_per_s``."""
+        sizes = self._simulation.instance.sizes
+        first = sizes.first[self._known([job])[0]]
+        return sizes.job_class[first : first + sizes.count[job]]
+
     def placed_rates(self, job: int) -> np.ndarray:
         """float64 [sizes, tiers, T]: iterations per second of a job at each of its sizes, by tier and GPU type."""
         instance = self._simulation.instance

@@ -101,15 +101,38 @@ def best_batches(throughput: Timing, gpus: int, machines: int, limits: Limits, w
     petuum/adaptdl, branch osdi21-artifact, ``simulator/goodput.py``.
     """
     first, last = max(limits.initial, limits.least * gpus), limits.largest
-    allowed = []
+    allowed: list[tuple[int, int]] = []
     for i in range(CANDIDATES if first <= last else 0):
-        share = first * power(last / first, i / (CANDIDATES - 1)) / gpus
-        passes = max(math.ceil(share / limits.most - SLACK), 1)
-        if gpus == 1 and share > limits.initial + SLACK:
-            passes = max(passes, 2)
-        batch = math.ceil(share / passes - SLACK)
-        if limits.least <= batch <= limits.most:
-            allowed.append((batch, passes))
+        allowed += _passes(first * power(last / first, i / (CANDIDATES - 1)) / gpus, gpus, limits)
+    return _choose(throughput, gpus, machines, limits, allowed, worths)
+
+
+def kept_batch(
+    throughput: Timing, gpus: int, machines: int, limits: Limits, share: float, worths: Sequence[Worth]
+) -> list[Choice]:
+    """Return the choices of :func:`best_batches` if each GPU has ``share`` samples; empty = this is not allowed."""
+    fits = limits.initial <= gpus * share + SLACK and gpus * share - SLACK <= limits.largest
+    return _choose(throughput, gpus, machines, limits, _passes(share, gpus, limits) if fits else [], worths)
+
+
+def _passes(share: float, gpus: int, limits: Limits) -> list[tuple[int, int]]:
+    """Return the samples of a pass and the number of passes for ``share`` samples on each GPU; empty = not allowed."""
+    passes = max(math.ceil(share / limits.most - SLACK), 1)
+    if gpus == 1 and share > limits.initial + SLACK:
+        passes = max(passes, 2)
+    batch = math.ceil(share / passes - SLACK)
+    return [(batch, passes)] if limits.least <= batch <= limits.most else []
+
+
+def _choose(
+    throughput: Timing,
+    gpus: int,
+    machines: int,
+    limits: Limits,
+    allowed: list[tuple[int, int]],
+    worths: Sequence[Worth],
+) -> list[Choice]:
+    """Return the batch with the largest goodput among ``allowed``, see :func:`best_batches`, for each of ``worths``."""
     if not allowed:
         return []
     batches, passes_of = np.array(allowed, float).T

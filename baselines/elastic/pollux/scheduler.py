@@ -11,15 +11,18 @@ from gpusched_env.baselines.elastic.pollux.search import SEARCH_DTYPE, Search, s
 from gpusched_env.baselines.elastic.reallocation import Counts, held_counts, movable, on_most_free, reallocate, supply
 from gpusched_env.cluster import MACHINE, NETWORK
 from gpusched_env.errors import SchedulerError
+from gpusched_env.portable.arrays import log, power
 from gpusched_env.simulator import ClusterView, Decision, Scheduler
 
 LARGEST: int = 64  # [GPU]
+OFFSET: float = 1e-3  # added to each speed-up, so that a waiting job has a finite term
+MOST_POWER: int = 10  # with larger exponents, the terms of waiting jobs overflow in sums
 PRIOR: float = 1.1  # communication time across nodes / on one node, as Pollux's model assumes before it has measured it
 
 
 @dataclass
 class Pollux(Scheduler):
-    """Search for the allocation with the largest harmonic mean of speed-ups, by a genetic algorithm.
+    """Search for the allocation with the largest power mean of speed-ups, by a genetic algorithm.
 
     The speed-up of a job is its rate relative to the rate on its equal share of the cluster, on one node. If an
     allocation changes the GPUs of a job, the speed-up is multiplied by (age - restarts x penalty) / (age + penalty), so
@@ -40,6 +43,8 @@ class Pollux(Scheduler):
         ``explores``, a job that has run on several GPUs of one node counts as communicating 1.1 times as long across
         nodes, and a job that has not counts as if it communicated there in no time. Default False = survivors are
         chosen by fitness alone
+    power : exponent p of the mean of the speed-ups, (mean of speed-up ** p) ** (1 / p). The smaller p, the more the
+        slowest jobs count: 1 = arithmetic mean, 0 = geometric, default -1 = harmonic
 
     Notes
     -----
@@ -63,6 +68,7 @@ class Pollux(Scheduler):
     explores: bool = False
     avoidance: bool = True
     published: bool = False
+    power: float = -1.0
 
     def __post_init__(self) -> None:
         """Check the parameters."""
@@ -70,6 +76,8 @@ class Pollux(Scheduler):
             raise SchedulerError("pollux: generations must be at least 1, and population an even number of at least 2")
         if not self.penalty_s > 0:
             raise SchedulerError(f"pollux: penalty_s is {self.penalty_s!r}: it must be a number of seconds > 0")
+        if not -MOST_POWER <= self.power <= MOST_POWER:
+            raise SchedulerError(f"pollux: power is {self.power!r}: give a number from {-MOST_POWER} to {MOST_POWER}")
 
     knows_partitions = False  # it chooses machines itself
 
@@ -122,6 +130,8 @@ class Pollux(Scheduler):
             self._states.get(job, np.broadcast_to(present[i] if not self._searches else none, (begun, nodes)))
             for i, job in enumerate(jobs)
         ]
+        changed = np.maximum(ages - self.penalty_s * restarts, 0.0) / (ages + self.penalty_s)
+        speed_up = self._speed_ups(view, jobs, sizes) * (nodes / gpus)
         states = np.zeros((2 * count, len(jobs), nodes), np.int32)
         states[:begun] = np.stack(kept, axis=1)
         control = np.zeros((), SEARCH_DTYPE)
@@ -133,8 +143,8 @@ class Pollux(Scheduler):
             capacity=capacity,
             present=present,
             most=np.array(most, np.int32),
-            changed=np.maximum(ages - self.penalty_s * restarts, 0.0) / (ages + self.penalty_s),
-            speed_up=self._speed_ups(view, jobs, sizes) * (nodes / gpus),
+            speed_up=speed_up,
+            term=cost_terms(np.stack([speed_up, speed_up * changed[:, None, None]], axis=1), self.power),
             states=states,
             cost=np.zeros(2 * count),
             waste=np.zeros(2 * count),
@@ -199,6 +209,16 @@ class Pollux(Scheduler):
         if job not in self._local:
             local = assumed = 1.0 / (1.0 / local - communication_s)
         return local, spread if job in self._spread else assumed
+
+
+def cost_terms(speed_up: np.ndarray, exponent: float) -> np.ndarray:
+    """Return terms whose mean is the smaller, the larger the power mean of the speed-ups is."""
+    above = speed_up + OFFSET
+    if exponent == -1.0:
+        return 1.0 / above
+    if exponent == 0.0:
+        return -log(above)
+    return power(above, exponent) * (1.0 if exponent < 0 else -1.0)
 
 
 def _cut(counts: np.ndarray, sizes: np.ndarray) -> np.ndarray:

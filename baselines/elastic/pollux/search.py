@@ -11,7 +11,6 @@ from gpusched_env.core.handle import Handle, array, kernel
 KEEP: Final = 0.1  # probability that a mutation resets a row to the present allocation
 CLEAR: Final = 0.1  # probability that a mutation picks a row, and then that it clears one of its entries
 CROSS: Final = 0.9  # probability that two parents are crossed, in NSGA-II
-OFFSET: Final = 1e-3  # added to each speed-up, so that a waiting job has a finite term
 MOST_NODES: Final = 16  # largest number of nodes of a gang
 WORD: Final = 0xFFFFFFFF
 
@@ -39,10 +38,11 @@ class Search(Handle):
     capacity = array(np.int32, "nodes")  # [GPU]
     present = array(np.int32, "jobs", "nodes")  # [GPU] the present allocation
     most = array(np.int32, "jobs")  # [GPU] largest size that a job may have now
-    changed = array(np.float64, "jobs")  # factor on the speed-up of a job whose row differs from ``present``
     speed_up = array(np.float64, "jobs", "spread", "sizes")  # by spread (1 = several nodes) and number of GPUs
+    # cost of a job; changed 1 = its row differs from ``present``
+    term = array(np.float64, "jobs", "changed", "spread", "sizes")
     states = array(np.int32, "states", "jobs", "nodes")  # [GPU]
-    cost = array(np.float64, "states")  # mean of 1 / (speed-up + OFFSET): the smaller, the better
+    cost = array(np.float64, "states")  # mean of the terms: the smaller, the better
     waste = array(
         np.float64, "states"
     )  # - speed-ups / GPUs of the used nodes: the smaller, the better; if ``published``
@@ -174,9 +174,9 @@ def assess(s: Search, k: int) -> None:
             spread += 1 if count > 0 else 0
             same = same and count == s.present[j, n]
             mark = (mark * 31 + int(count)) & 0xFFFFFFFFFFFF
-        speed = s.speed_up[j, 1 if spread > 1 else 0, gpus]
-        sum_of_speeds += speed
-        total += 1.0 / ((speed if same else speed * s.changed[j]) + OFFSET)
+        spreads = 1 if spread > 1 else 0
+        sum_of_speeds += s.speed_up[j, spreads, gpus]
+        total += s.term[j, 0 if same else 1, spreads, gpus]
     s.cost[k] = total / jobs
     s.mark[k] = mark
     used_gpus = 0

@@ -15,7 +15,7 @@ MOST_JOBS: Final = 1_000
 INTERFERENCE: Final = 0.5
 SCHEDULERS: Final = {
     "pollux": "pollux:explores=true,published=true",
-    "optimus": "optimus",
+    "optimus": "optimus:smallest_first=true",
     "tiresias": "tiresias:policy=entry,demote_on=held,thresholds=57600,packlimit=inf,placement=most-free",
     CROWDED: "pollux:explores=true,published=true,avoidance=false",
 }

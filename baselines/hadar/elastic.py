@@ -1,0 +1,73 @@
+"""Elastic Hadar: in a round, each job buys the number of GPUs with the largest payoff at the prices of the round."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from gpusched_env.baselines.hadar.search import Round
+
+
+def grant_sizes(question: Round, options: Sequence[np.ndarray], work_conserving: bool) -> None:
+    """Grant each job, in order, the size and placement with the largest positive payoff.
+
+    Parameters
+    ----------
+    question : the round; its jobs and counts are written
+    options : for each job, ASKING_DTYPE [sizes]: the job as it would ask for each of its sizes, ascending
+    work_conserving : True = afterwards, GPUs that nobody buys are given for nothing, in the same order: a job without
+        GPUs gets its smallest size that fits, then jobs with several sizes get those with which they end first
+
+    Notes
+    -----
+    The prices are those of gangs of one size, which rise with the GPUs that are granted on a node. A gang of one size
+    pays for all its GPUs on a node what the first of them costs. A job with several sizes pays for each GPU its own
+    price; otherwise whole nodes would be as cheap as single GPUs, and the first jobs would buy them. Ties: the smaller
+    size.
+    """
+    jobs = range(len(question.jobs))
+    for i in jobs:
+        _grant(question, i, options[i], priced=True)
+    if not work_conserving:
+        return
+    for i in jobs:
+        for option in options[i]:
+            if question.counts[i].any():
+                break
+            _grant(question, i, np.array([option]), priced=False)
+    for i in jobs:
+        if question.free.any() and len(options[i]) > 1 and question.counts[i].any():
+            question.free += question.counts[i]
+            larger = options[i][options[i]["gpus"] >= question.counts[i].sum()]
+            _grant(question, i, larger, priced=False)
+
+
+def _grant(question: Round, i: int, options: np.ndarray, priced: bool) -> None:
+    """Grant a job without GPUs the best of some options; none if no payoff is positive."""
+    best, granted, job = 0.0, np.zeros_like(question.free), options[0]
+    for option in options:
+        if option["gpus"] > question.free.sum():
+            break
+        question.jobs[i] = option
+        payoff, counts = question.find(i, question.free, priced)
+        if priced and len(options) > 1 and payoff > 0:
+            payoff -= _extra_price(question, i, counts)
+        if payoff > best:
+            best, granted, job = payoff, counts, question.jobs[i].copy()
+    question.jobs[i] = job
+    question.jobs["payoff"][i] = best
+    question.counts[i] = granted
+    question.free -= granted
+
+
+def _extra_price(question: Round, i: int, counts: np.ndarray) -> float:
+    """Return what a job pays until its end if each GPU has its own price, beyond that of the first one on each node."""
+    rounds = math.ceil(question.jobs["remaining"][i] / question.jobs["rate"][i] / question.round_s)
+    extra = 0.0
+    for node in np.flatnonzero(counts).tolist():
+        granted = int(question.nodes["gpus"][node] - question.free[node])
+        prices = question.prices[node, granted : granted + int(counts[node])].tolist()
+        extra += math.fsum(prices) - len(prices) * prices[0]
+    return rounds * extra
