@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import random_instance
+from helpers import play, random_instance, unit_instance
 
+from gpusched_env.agents.unseen_logs.oracles import AGENT, ORACLES, KnownOrder, known_order
 from gpusched_env.agents.unseen_logs.rivals import RIVALS, spec_of, tuned_rivals
 from gpusched_env.agents.unseen_logs.scores import Score, ratio
 from gpusched_env.agents.unseen_logs.timing import decision_points, one_of_each_log
 from gpusched_env.agents.unseen_logs.windows import (
     BURST_JOBS,
+    FREE,
     LOGS,
     PARTS,
     TEST,
@@ -24,6 +27,7 @@ from gpusched_env.agents.unseen_logs.windows import (
 )
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.errors import ScenarioError
+from gpusched_env.metrics import job_times
 from gpusched_env.simulator import ClusterView, Decision, Simulation
 
 NOWHERE = Path("no-logs")  # windows of generators need no logs
@@ -135,3 +139,34 @@ def test_one_window_of_each_log_is_timed() -> None:
     chosen = one_of_each_log(32)
     assert set(chosen) == set(LOGS.values())
     assert all(LOGS[window.part] == log and window.nodes <= 32 for log, window in chosen.items())
+
+
+def test_the_oracle_of_order_plays_the_least_remaining_gpu_time_first() -> None:
+    """Three gangs fill one machine in turn; the longest arrives first, the shortest last."""
+    instance = unit_instance([0.0, 1.0, 2.0], [4, 4, 4], [5_000.0, 1_200.0, 300.0], "1x4")
+    finish_s = job_times(instance, play(instance, known_order()))["finish_s"]
+    least_run_s = make_scheduler(AGENT).rule.least_run_s  # a gang keeps its GPUs for so long
+    assert finish_s[2] == pytest.approx(least_run_s + 300.0)
+    assert finish_s[1] == pytest.approx(least_run_s + 300.0 + 1_200.0)
+    assert finish_s[0] == pytest.approx(5_000.0 + 1_200.0 + 300.0)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_oracle_of_order_decides_as_its_compiled_loop(seed: int) -> None:
+    class Decided(KnownOrder):
+        """Without the compiled loop."""
+
+        def player(self, simulation: Simulation) -> None:  # type: ignore[override]
+            return None
+
+    oracle = known_order()
+    slow = Decided.playing(oracle.rule)
+    instance = random_instance(seed, jobs=30)
+    assert play(instance, oracle).digest() == play(instance, slow).digest()
+
+
+def test_on_a_free_network_every_placement_is_ideal() -> None:
+    instance = dataclasses.replace(drawn(), network=FREE).instance(NOWHERE)
+    assert (instance.iteration_s == instance.iteration_s[:, :1]).all()
+    np.testing.assert_allclose(instance.ideal_s, drawn().instance(NOWHERE).ideal_s)
+    assert [free for _, free in ORACLES.values()] == [False, True, True]

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.agents.index_policy.rule import THRESHOLDS_S, IndexRule
+from gpusched_env.agents.index_policy.rule import IndexRule
 from gpusched_env.agents.index_policy.state import MEMORY_DTYPE, IndexState
 from gpusched_env.core.placement.rules import rule_number
 from gpusched_env.instance import Instance
@@ -24,7 +24,7 @@ def allocate_index(instance: Instance, rule: IndexRule) -> IndexState:
     earlier, later = neighbours(instance.workload.jobs["gpus"])
     return IndexState(
         memory=memory,
-        thresholds_s=np.array(THRESHOLDS_S),
+        thresholds_s=tables.thresholds_s,
         scores=tables.scores,
         aging=tables.aging,
         widths=np.array([rule_number(name) for name in WIDTHS], np.int32),

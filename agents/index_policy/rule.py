@@ -39,12 +39,14 @@ class Tables(NamedTuple):
     aging : float64 [LEVELS], subtracted from the score of a waiting job, by level of its wait
     patience_s : float64 [classes, 2], for how long a waiting job accepts only the fewest machines, and only one rack
     ideal_s : float64 [classes], seconds of one iteration on the tightest placement
+    thresholds_s : float64 [LEVELS - 1], ends of the levels [s]
     """
 
     scores: np.ndarray
     aging: np.ndarray
     patience_s: np.ndarray
     ideal_s: np.ndarray
+    thresholds_s: np.ndarray
 
 
 def _empty(*shape: int) -> np.ndarray:
@@ -113,7 +115,11 @@ class IndexRule:
         share = gang - log2(np.array([float(instance.cluster.gpus)]))
         aging = self.aging * np.arange(LEVELS) / 2.0
         return Tables(
-            self._scores(gang, share)[of_class], aging, self._patience_s(instance), instance.ideal_iteration_s
+            self._scores(gang, share)[of_class],
+            aging,
+            self._patience_s(instance),
+            instance.ideal_iteration_s,
+            np.array(THRESHOLDS_S),
         )
 
     def _scores(self, gang: np.ndarray, share: np.ndarray) -> np.ndarray:

@@ -17,6 +17,7 @@ from gpusched_env.agents.index_policy.rule import IndexRule
 from gpusched_env.agents.index_policy.state import IndexState
 from gpusched_env.baselines.compiled_loop import CompiledLoop
 from gpusched_env.core.planning import Walk
+from gpusched_env.instance import Instance
 from gpusched_env.simulator import ClusterView, Decision, Preempt, Scheduler, Simulation, Start, Wait
 
 
@@ -71,13 +72,19 @@ class IndexPolicy(Scheduler):
 
     def reset(self, view: ClusterView) -> None:
         """Make the table of scores for the job classes of a new simulation."""
-        self._plan = allocate_index(view.simulation.instance, self.rule)
+        self._plan = self.plan_of(view.simulation.instance)
+
+    def plan_of(self, instance: Instance) -> IndexState:
+        """Return the arrays of a run before its first event."""
+        return allocate_index(instance, self.rule)
 
     def player(self, simulation: Simulation) -> CompiledLoop | None:
         """Return the compiled loop."""
-        if type(self) is not IndexPolicy:
-            return None
-        plan = allocate_index(simulation.instance, self.rule)
+        return self.compiled(simulation) if type(self) is IndexPolicy else None
+
+    def compiled(self, simulation: Simulation) -> CompiledLoop:
+        """Return the compiled loop, also for a subclass that decides in the same way."""
+        plan = self.plan_of(simulation.instance)
         walk = Walk(order=plan.order, rules=plan.rules, verdicts=plan.verdicts)
         return CompiledLoop(simulation, loop.play_index, plan.memory, plan, walk)
 

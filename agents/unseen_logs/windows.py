@@ -35,6 +35,7 @@ NETWORKS: Final = {
     "tiers": Network(),
     "leaf-spine": Network("topology", topology=NETWORK_PRESETS["oversub4"].topology, contention=Contention("maxmin")),
 }
+FREE: Final = "free"  # a network on which no placement costs anything, for oracles; windows.json does not use it
 NODE_GPUS: Final = 8
 RACK_NODES: Final = 8
 # Nodes of the clusters of a log's windows, in turn.
@@ -152,7 +153,7 @@ class Window:
     start_s : arrival of its first job, from the first arrival of the log [s]; 0 for a generator
     jobs : number of jobs that arrive from ``start_s`` on
     nodes : number of nodes of NODE_GPUS GPUs
-    network : a key of NETWORKS
+    network : a key of NETWORKS, or FREE
     load : offered load to which the arrivals are scaled
     seed : seed of the models of the jobs, and of a generator
     """
@@ -197,7 +198,7 @@ class Window:
             description="A window of the study of unseen logs.",
             groups=(NodeGroup(self.nodes * change.nodes, NODE_GPUS, nodes_per_rack=RACK_NODES),),
             workload=spec,
-            network=NETWORKS[self.network],
+            network=Network("none") if self.network == FREE else NETWORKS[self.network],
             semantics=Semantics(
                 checkpoint_s=change.cost * Semantics.checkpoint_s, restore_s=change.cost * Semantics.restore_s
             ),
