@@ -214,4 +214,6 @@ def save_weights(
     names: tuple[str, ...] = NAMES,
 ) -> None:
     """Write weights, in the order of ``names``, with ``about`` as metadata; ``kind`` is the format."""
-    write_checkpoint(path, {"format": kind, "weights": list(names), "about": dict(about)}, {"weights": np.array(weights)})
+    write_checkpoint(
+        path, {"format": kind, "weights": list(names), "about": dict(about)}, {"weights": np.array(weights)}
+    )

@@ -56,8 +56,8 @@ def end_of_orders_s(weights: tuple[float, ...], instance: Instance, rival_s: flo
 
 def main() -> None:
     """Search, and save the weights."""
-    options = read_options("a search of orders and types", generations=5, problems=24, output="type_order_search.npz")
-    settings = Settings(options.seed, options.generations, population=6, batch=4, sigma=0.7)
+    options = read_options("a search of orders and types", generations=4, problems=12, output="type_order_search.npz")
+    settings = Settings(options.seed, options.generations, population=6, batch=3, sigma=0.7)
     every = training_problems(SCENARIO, options.problems)
     ends_s = {id(one): end_of_rival_s(one) for one in every}
     problems = [one for one in every if ends_s[id(one)] > 1.001 * float(one.ideal_s.max())]
