@@ -15,9 +15,9 @@ from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Start
 
 FORMAT: Final = "gpusched-type-order-search-1"
 RIVAL: Final = "gavel-makespan"
-# Of a fresh order: standard deviation of ln(price), mean and standard deviation of the weight of ln(gang size), standard
-# deviation of the noise of each job, scale of the patience, least share of the longest run time at which a job comes
-# first. Of a changed order: standard deviation of the change of a job.
+# Of a fresh order: standard deviation of ln(price), mean and standard deviation of the weight of ln(gang size),
+# standard deviation of the noise of each job, scale of the patience, least share of the longest run time at which a job
+# comes first. Of a changed order: standard deviation of the change of a job.
 NAMES: Final = ("price", "gang", "gang_spread", "noise", "patience", "first", "jump")
 DEFAULTS: Final = (0.1, 2.0, 1.0, 0.1, 0.3, 0.5, 0.3)
 BALANCING: Final = 100  # steps in which prices are found that balance the work of the types

@@ -5,7 +5,7 @@ python -m gpusched_env.agents.type_order_search_training --seed 0 --output type-
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -21,7 +21,8 @@ from gpusched_env.portable.elementary import log
 from gpusched_env.simulator import ClairvoyantView, Simulation
 
 SCENARIO: Final = "hadar-60gpu-v1"
-REHEARSALS: Final = 16  # of a play in the training
+REHEARSALS: Final = 12  # of a play in the training
+HARD: Final = 1.001  # makespan of the rival / longest run time above which orders can be better
 WORST: Final = 1.02  # an order that is worse than so many times the rival counts as much as one that is as bad
 
 
@@ -54,13 +55,17 @@ def end_of_orders_s(weights: tuple[float, ...], instance: Instance, rival_s: flo
     return policy.search_orders(view, rival_s).end_s
 
 
-def main() -> None:
-    """Search, and save the weights."""
-    options = read_options("a search of orders and types", generations=4, problems=12, output="type_order_search.npz")
-    settings = Settings(options.seed, options.generations, population=6, batch=3, sigma=0.7)
-    every = training_problems(SCENARIO, options.problems)
+def hard_problems(count: int) -> tuple[list[Instance], dict[int, float]]:
+    """Return the training problems on which the rival is not perfect, and when it ends on each of them [s], by id."""
+    every = training_problems(SCENARIO, count)
     ends_s = {id(one): end_of_rival_s(one) for one in every}
-    problems = [one for one in every if ends_s[id(one)] > 1.001 * float(one.ideal_s.max())]
+    return [one for one in every if ends_s[id(one)] > HARD * float(one.ideal_s.max())], ends_s
+
+
+def search_weights(
+    problems: Sequence[Instance], ends_s: Mapping[int, float], settings: Settings
+) -> tuple[tuple[float, ...], dict[str, Any]]:
+    """Return the weights that a search finds, and the metadata of their file."""
 
     def score(vector: np.ndarray, instances: Sequence[Instance]) -> float:
         logs = []
@@ -72,8 +77,16 @@ def main() -> None:
     best, spent = search(np.zeros(len(NAMES)), score, problems, settings)
     spent["simulated_jobs"] *= REHEARSALS  # at most: a rehearsal ends as soon as it cannot be the best
     about: dict[str, Any] = {"version": __version__, "scenario": SCENARIO, "problems": len(problems)}
-    save_weights(options.output, weights_of(best), about | {"settings": vars(settings)} | spent, FORMAT, NAMES)
-    print(f"saved {options.output}: {spent}, {weights_of(best)}")
+    return weights_of(best), about | {"settings": vars(settings)} | spent
+
+
+def main() -> None:
+    """Search, and save the weights."""
+    options = read_options("a search of orders and types", generations=4, problems=12, output="type_order_search.npz")
+    settings = Settings(options.seed, options.generations, population=6, batch=3, sigma=0.7)
+    weights, about = search_weights(*hard_problems(options.problems), settings)
+    save_weights(options.output, weights, about, FORMAT, NAMES)
+    print(f"saved {options.output}: {about}, {weights}")
 
 
 if __name__ == "__main__":
