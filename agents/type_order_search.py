@@ -154,8 +154,7 @@ class TypeOrderSearch(OrderSearch):
     def search(self, view: ClairvoyantView) -> Rehearsed:
         """Return the best of the rehearsed plans."""
         self._read(view)
-        rival = self._rehearse(view, Rival(RIVAL), np.inf)
-        assert rival is not None, "a rehearsal without a limit ends"
+        rival = self._rehearse_whole(view, Rival(RIVAL))
         if not rival.waits:
             return rival
         found = self.search_orders(view, rival.end_s)
