@@ -147,7 +147,7 @@ RULES: Final = {
         summary="small makespan on several GPU types: it rehearses gavel-makespan, and orders of jobs with types",
         intended_use="Batches of jobs with known run times on clusters of several GPU types, all there at the "
         "beginning: hadar-60gpu-v1.",
-        limits="It knows run times, and simulates up to 101 schedules at the beginning: several seconds for 480 jobs. "
+        limits="It knows run times, and simulates up to 102 schedules at the beginning: seconds for 480 jobs. "
         "Where jobs arrive later, it plays gavel-makespan from then on. It minimises the makespan: mean JCTs are "
         "large.",
     ),
