@@ -21,6 +21,7 @@ PLAYED_BY: Final = {
     "packing-index": "gpusched_env.agents.packing_index.scheduler:PackingIndex",
     "sharing-index": "gpusched_env.agents.sharing_index.scheduler:SharingIndex",
     "size-index": "gpusched_env.agents.size_index.scheduler:SizeIndex",
+    "type-order-search": "gpusched_env.agents.type_order_search:TypeOrderSearch",
     "type-index": "gpusched_env.agents.type_index:TypeIndex",
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -24,6 +24,13 @@ DEFAULTS: Final = (0.04, 0.08, 0.05, 0.5, 0.25, 0.3)
 FRESH: Final = 4  # one in so many orders is fresh, and all of the first ones; the others change the best one so far
 LAST: Final = 8  # jobs whose mean finish ranks orders of equal makespan
 ROUNDING: Final = 1e-9  # relative difference below which times are equal
+
+
+class Plan(Protocol):
+    """What can be rehearsed."""
+
+    def starts(self, view: ClusterView) -> Iterable[Decision]:
+        """Return the decisions of now."""
 
 
 class Order(NamedTuple):
@@ -53,14 +60,14 @@ class Rehearsed(NamedTuple):
 
     Attributes
     ----------
-    order : the order
+    order : the order, or another plan
     end_s : when the last job finishes [s]
     late_s : mean finish of the LAST jobs that finish last [s]
     finish_s : float64 [arrived jobs], finish of each job [s]
     waits : whether the job that finishes last waits; if not, no order is better, apart from the placement
     """
 
-    order: Order
+    order: Plan
     end_s: float
     late_s: float
     finish_s: np.ndarray
@@ -96,16 +103,17 @@ class OrderSearch(Scheduler):
     clairvoyant: bool = field(init=False, default=True)
     weights: tuple[float, ...] = field(init=False, repr=False)
     _copy: Simulation | None = field(init=False, repr=False, default=None)
+    format: ClassVar = FORMAT
 
     def __post_init__(self) -> None:
         """Read the weights."""
         if self.rehearsals < 1:
             raise SchedulerError(f"order search: rehearsals is {self.rehearsals}: it must be at least 1")
         file = file_of("order search", self.agent, self.path)
-        self.weights = tuple(read_checkpoint(file, FORMAT, "an order search")[1]["weights"].tolist())
+        self.weights = tuple(read_checkpoint(file, self.format, "an order search")[1]["weights"].tolist())
 
     @classmethod
-    def playing(cls, weights: tuple[float, ...], rehearsals: int = 100) -> OrderSearch:
+    def playing(cls, weights: tuple[float, ...], rehearsals: int = 100) -> Self:
         """Return a scheduler that plays weights, in the order of NAMES, that are in no file."""
         policy = cls.__new__(cls)
         policy.agent, policy.path, policy.rehearsals, policy.seed = "", "", rehearsals, 0
@@ -132,42 +140,53 @@ class OrderSearch(Scheduler):
 
     def search(self, view: ClairvoyantView) -> Rehearsed:
         """Return the best of the rehearsed orders."""
-        rows = np.arange(view.arrived)
-        logs = arrays.log(np.maximum(view.remaining_s(rows), 1.0))
-        sizes = arrays.log(view.gpus[rows].astype(float))
-        best = self._rehearse(view, Order(-logs, "consolidate", True), np.inf)
-        assert best is not None, "a rehearsal without a limit ends"
+        best = self._rehearse_whole(view, self._first(view))
         for number in range(1, self.rehearsals):
             if not best.waits:
                 break
             fresh = number < self.rehearsals // FRESH or self._generator.random() < 1.0 / FRESH
-            order = self._fresh(logs, sizes) if fresh else self._changed(best)
+            order = self._fresh(best) if fresh else self._changed(best)
             tried = self._rehearse(view, order, best.end_s)
             if tried is not None and (tried.end_s, tried.late_s) <= (best.end_s, best.late_s):
                 best = tried
         return best
 
-    def _fresh(self, logs: np.ndarray, sizes: np.ndarray) -> Order:
+    def _first(self, view: ClairvoyantView) -> Plan:
+        rows = np.arange(view.arrived)
+        self._logs = arrays.log(np.maximum(view.remaining_s(rows), 1.0))
+        self._sizes = arrays.log(view.gpus[rows].astype(float))
+        return Order(-self._logs, "consolidate", True)
+
+    def _fresh(self, best: Rehearsed) -> Plan:
         gang, spread, noise, pack, skip, _ = self.weights
         weight = gang + spread * float(draws.normal(self._generator, 1)[0])
-        keys = -(logs + weight * sizes + noise * draws.normal(self._generator, len(logs)))
+        keys = -(self._logs + weight * self._sizes + noise * draws.normal(self._generator, len(self._logs)))
         rule = "pack" if self._generator.random() < pack else "consolidate"
         return Order(keys, rule, bool(self._generator.random() >= skip))
 
-    def _changed(self, best: Rehearsed) -> Order:
+    def _changed(self, best: Rehearsed) -> Plan:
+        assert isinstance(best.order, Order)
+        return best.order._replace(keys=self._moved(best.order.keys, best, self.weights[-1]))
+
+    def _moved(self, keys: np.ndarray, best: Rehearsed, jump: float) -> np.ndarray:
         """Move one of the jobs that finish last forward, or three jobs anywhere."""
-        keys, jump = best.order.keys.copy(), self.weights[-1]
+        keys = keys.copy()
         if self._generator.random() < 0.5:
             late = np.argsort(-best.finish_s, kind="stable")[:LAST]
             keys[late[self._generator.integers(len(late))]] -= jump * abs(float(draws.normal(self._generator, 1)[0]))
         else:
             keys[self._generator.integers(len(keys), size=3)] += jump * draws.normal(self._generator, 3)
-        return best.order._replace(keys=keys)
+        return keys
 
-    def _rehearse(self, view: ClairvoyantView, order: Order, limit_s: float) -> Rehearsed | None:
+    def _rehearse_whole(self, view: ClairvoyantView, order: Plan) -> Rehearsed:
+        """Play an order to the end; if the time limit of the scenario ends it, no other order is tried."""
+        nobody = np.empty(0)
+        return self._rehearse(view, order, np.inf) or Rehearsed(order, np.inf, np.inf, nobody, waits=False)
+
+    def _rehearse(self, view: ClairvoyantView, order: Plan, limit_s: float) -> Rehearsed | None:
         """Play an order in a copy of the run; None = some job finishes after ``limit_s``."""
         self._copy = view.simulation.rehearsal(limit_s * (1.0 + ROUNDING), self._copy)
-        ahead = ClusterView(self._copy)
+        ahead = self._copy.view_for(self)
         while True:
             for start in order.starts(ahead):
                 self._copy.apply(start)
@@ -179,15 +198,26 @@ class OrderSearch(Scheduler):
         finish_s = jobs["finish_s"].copy()
         last = int(np.argmax(finish_s))
         late_s = arrays.mean(np.sort(finish_s)[-LAST:])
-        return Rehearsed(order, float(finish_s[last]), late_s, finish_s, bool(jobs["first_start_s"][last] > view.now_s))
+        return Rehearsed(order, float(finish_s[last]), late_s, finish_s, self._waits(view, last))
+
+    def _waits(self, view: ClairvoyantView, last: int) -> bool:
+        """Return whether the job that finished last in the rehearsal waited there."""
+        assert self._copy is not None
+        return bool(self._copy.arrays.jobs["first_start_s"][last] > view.now_s)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the copy of a run."""
         return self.__dict__ | {"_copy": None}
 
 
-def save_weights(path: Path, weights: tuple[float, ...], about: Mapping[str, Any]) -> None:
-    """Write weights, in the order of NAMES, with ``about`` as metadata."""
+def save_weights(
+    path: Path,
+    weights: tuple[float, ...],
+    about: Mapping[str, Any],
+    kind: str = FORMAT,
+    names: tuple[str, ...] = NAMES,
+) -> None:
+    """Write weights, in the order of ``names``, with ``about`` as metadata; ``kind`` is the format."""
     write_checkpoint(
-        path, {"format": FORMAT, "weights": list(NAMES), "about": dict(about)}, {"weights": np.array(weights)}
+        path, {"format": kind, "weights": list(names), "about": dict(about)}, {"weights": np.array(weights)}
     )

@@ -137,6 +137,20 @@ RULES: Final = {
         "beaten, and it plays lpt. Where jobs arrive one by one, it simulates as many at each arrival. It minimises "
         "the makespan: mean JCTs are large.",
     ),
+    "heterogeneous-orders": Rule(
+        environment="gpusched/Heterogeneous-v0",
+        scenario="hadar-60gpu-v1",
+        clairvoyant=True,
+        metric="makespan_s",
+        rivals=("gavel-makespan", "gavel-makespan:round_s=720", "hadar"),
+        made_by="python -m gpusched_env.agents.type_order_search_training --seed {seed}",
+        summary="small makespan on several GPU types: it rehearses gavel-makespan, and orders of jobs with types",
+        intended_use="Batches of jobs with known run times on clusters of several GPU types, all there at the "
+        "beginning: hadar-60gpu-v1.",
+        limits="It knows run times, and simulates up to 102 schedules at the beginning: seconds for 480 jobs. "
+        "Where jobs arrive later, it plays gavel-makespan from then on. It minimises the makespan: mean JCTs are "
+        "large.",
+    ),
 }
 
 
