@@ -135,10 +135,10 @@ def small_scenario(jobs: int = 60, **changes: Any) -> Any:
     return scenario.with_workload(spec.source, jobs=jobs, parameters=spec.parameters, load=spec.load).replace(**changes)
 
 
-def few_jobs(name: str, jobs: int = 30) -> Scenario:
-    """A registered scenario with fewer jobs."""
+def thirty_jobs(name: str) -> Scenario:
+    """A registered scenario with thirty jobs."""
     whole = get_scenario(name)
-    return whole.replace(workload=dataclasses.replace(whole.workload, jobs=jobs))
+    return whole.replace(workload=dataclasses.replace(whole.workload, jobs=30))
 
 
 def linked_scenario(contention: str = "maxmin", jobs: int = 40, **fields: Any) -> Scenario:

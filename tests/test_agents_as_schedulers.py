@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from helpers import few_jobs, linked_scenario, small_scenario
+from helpers import linked_scenario, small_scenario, thirty_jobs
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.cluster import NodeGroup
@@ -71,7 +71,7 @@ def check_equal(
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_every_environment_equals_its_scheduler(name: str, skips: bool) -> None:
     options = dict(gym.spec(name).kwargs)
-    events = check_equal(few_jobs(options.pop("scenario", "philly-64-v1")), skips, **options)
+    events = check_equal(thirty_jobs(options.pop("scenario", "philly-64-v1")), skips, **options)
     assert (events["kind"] == LEASE_END).any() == ("lease_s" in options)
 
 
@@ -80,7 +80,7 @@ def test_every_environment_equals_its_scheduler(name: str, skips: bool) -> None:
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_every_environment_equals_its_scheduler_beyond_the_step_limit(name: str, limit: int, skips: bool) -> None:
     options = dict(gym.spec(name).kwargs)
-    scenario = few_jobs(options.pop("scenario", "philly-64-v1"))
+    scenario = thirty_jobs(options.pop("scenario", "philly-64-v1"))
     check_equal(scenario, skips, least_calls=limit, step_limit=limit, **options)
 
 
@@ -127,15 +127,15 @@ FIELDS = [field.name for field in dataclasses.fields(Windows)]
 def test_every_option_plays_the_same_as_a_scheduler(name: str, skips: bool) -> None:
     options = {"pair_benefit": {"partner_window": 2}, "limits": {"tenant_window": 3}}.get(name, {})
     scenario = "bsbf-sim-240-v1" if name in SHARING else SCENARIOS.get(name, "philly-64-v1")
-    check_equal(few_jobs(scenario), skips, **options, **{name: OTHER[name]})
+    check_equal(thirty_jobs(scenario), skips, **options, **{name: OTHER[name]})
 
 
 @pytest.mark.parametrize("skips", [True, False])
 def test_all_options_together_play_the_same_as_a_scheduler(skips: bool) -> None:
     every = {name: OTHER[name] for name in FIELDS} | {"clairvoyant": True}
     sharing = {name: value for name, value in every.items() if name != "sizes"}
-    check_equal(few_jobs("bsbf-sim-240-v1").replace(tenants=TENANTS), skips, **sharing)
-    elastic = few_jobs("philly-64-v1").replace(tenants=TENANTS)
+    check_equal(thirty_jobs("bsbf-sim-240-v1").replace(tenants=TENANTS), skips, **sharing)
+    elastic = thirty_jobs("philly-64-v1").replace(tenants=TENANTS)
     elastic = elastic.replace(workload=dataclasses.replace(elastic.workload, elastic={"rule": "amdahl"}))
     sizes = {name: value for name, value in every.items() if name not in SHARING}
     events = check_equal(elastic, skips, **sizes | {"sizes": (1, 2, 4, 8, 16, 32)})
@@ -147,7 +147,7 @@ def test_all_options_together_play_the_same_as_a_scheduler(skips: bool) -> None:
     [
         small_scenario(30, groups=(NodeGroup(4, 8),)),
         linked_scenario(jobs=30),
-        few_jobs("hadare-lab-v0"),
+        thirty_jobs("hadare-lab-v0"),
     ],
     ids=lambda scenario: scenario.name,
 )
@@ -173,7 +173,7 @@ def test_only_migration_preempts_while_the_queue_is_empty(migration: bool) -> No
             return action
 
     agent = Watching(Windows(migration=migration))
-    simulate(few_jobs("philly-64-v1").instance(SEED), PolicyScheduler(agent, agent.windows), seed=SEED)
+    simulate(thirty_jobs("philly-64-v1").instance(SEED), PolicyScheduler(agent, agent.windows), seed=SEED)
     assert (alone > 0) == migration
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import gymnasium as gym
 import pytest
 import torch
-from helpers import few_jobs
+from helpers import thirty_jobs
 from test_agents_policy import trained
 
 from gpusched_env.agents.evaluation import evaluate_policy
@@ -27,7 +27,7 @@ SLOTS = {"queue": "queue_window", "running": "running_window", "partners": "part
 def setting(name: str) -> tuple[ClusterEnv, TokenNetwork, dict[str, torch.Tensor]]:
     """An environment at the begin of an episode, a network with random weights, and a random observation."""
     options = dict(gym.spec(name).kwargs)
-    scenario = few_jobs(options.pop("scenario", "philly-64-v1"))
+    scenario = thirty_jobs(options.pop("scenario", "philly-64-v1"))
     env = ClusterEnv(scenario, **(options | {"queue_window": 6, "running_window": 5}))
     observation, _ = env.reset(seed=1)
     torch.manual_seed(0)
@@ -153,7 +153,7 @@ def test_a_saved_network_is_the_same_network(tmp_path: Path) -> None:
 def test_one_agent_plays_on_every_size(tmp_path: Path) -> None:
     """An agent of 64 GPUs and six slots plays 256 GPUs with 64 slots, alone as in a batch."""
     agent, _, _ = trained("gpusched/Cluster-v0", tmp_path, queue_window=6, running_window=3)
-    other = few_jobs("philly-256-v1")
+    other = thirty_jobs("philly-256-v1")
     wide = LearnedScheduler(agent.path, queue_window=64, running_window=16)
     assert (wide.windows.queue_window, wide.windows.running_window) == (64, 16)
     for player in (agent, wide):
@@ -171,14 +171,14 @@ def test_arrays_that_a_scenario_does_not_show_are_empty(tmp_path: Path) -> None:
 def test_tiers_do_not_take_the_place_of_a_topology(tmp_path: Path) -> None:
     agent, _, _ = trained("gpusched/Cluster-v0", tmp_path)
     with pytest.raises(SchedulerError, match=r"priced by tiers, but this one is a topology"):
-        simulate(few_jobs("leaf-spine-256-v1").instance(0), agent)
+        simulate(thirty_jobs("leaf-spine-256-v1").instance(0), agent)
 
 
 def test_an_agent_has_no_actions_that_it_was_not_trained_with(tmp_path: Path) -> None:
     agent, _, _ = trained("gpusched/Cluster-v0", tmp_path, running_window=0)
     wide = LearnedScheduler(agent.path, running_window=4)
     with pytest.raises(SchedulerError, match=r"without actions about running, but running_window is not 0 here"):
-        simulate(few_jobs("philly-64-v1").instance(0), wide)
+        simulate(thirty_jobs("philly-64-v1").instance(0), wide)
 
 
 def test_other_columns_are_refused() -> None:
@@ -194,7 +194,7 @@ def test_other_columns_are_refused() -> None:
 def test_weights_do_not_depend_on_the_number_of_sizes() -> None:
     """Actions on the sizes that both environments name have equal logits if the job's best size is the same."""
     _, network, _ = setting("gpusched/Elastic-v0")
-    env = ClusterEnv(few_jobs("pollux-64-v0"), queue_window=6, running_window=5, sizes=(1, 2, 4))
+    env = ClusterEnv(thirty_jobs("pollux-64-v0"), queue_window=6, running_window=5, sizes=(1, 2, 4))
     observation, _ = env.reset(seed=1)
     shapes = {name: array.shape for name, array in observation.items()}
     assert network.refusal(shapes, env.windows) == ""
@@ -213,7 +213,7 @@ def test_weights_do_not_depend_on_the_number_of_sizes() -> None:
 def test_a_network_without_actions_about_sizes_refuses_them_and_the_other_way_round() -> None:
     _, with_sizes, seen = setting("gpusched/Elastic-v0")
     env, without, plain = setting("gpusched/Cluster-v0")
-    sized = ClusterEnv(few_jobs("pollux-64-v0"), sizes=(1, 2)).windows
+    sized = ClusterEnv(thirty_jobs("pollux-64-v0"), sizes=(1, 2)).windows
     assert "actions choose sizes" in without.refusal({name: array.shape[1:] for name, array in seen.items()}, sized)
     plain_shapes = {name: array.shape[1:] for name, array in plain.items()}
     assert "jobs keep the sizes" in with_sizes.refusal(plain_shapes, env.windows)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
-from helpers import few_jobs
+from helpers import thirty_jobs
 
 from gpusched_env.agents.evaluation import evaluate_policy
 from gpusched_env.agents.learned import LearnedScheduler
@@ -30,8 +30,7 @@ SEEDS = range(200_000, 200_003)
 def scenario_of(name: str) -> tuple[Scenario, dict[str, Any]]:
     """A small scenario of an environment, and its other options."""
     options = dict(gym.spec(name).kwargs)
-    jobs = 8 if name == "gpusched/Elastic-v0" else 30  # an elastic job is resized again and again
-    return few_jobs(options.pop("scenario", "philly-64-v1"), jobs), options
+    return thirty_jobs(options.pop("scenario", "philly-64-v1")), options
 
 
 def trained(name: str, folder: Path, **changes: Any) -> tuple[LearnedScheduler, Scenario, TrainingConfig]:
@@ -138,7 +137,7 @@ def test_logits_follow_the_numbers_of_the_actions() -> None:
 def test_an_agent_of_maskable_ppo_does_not_play_on_other_gpu_types(tmp_path: Path) -> None:
     agent, scenario, _ = trained("gpusched/Heterogeneous-v0", tmp_path, learner="stable-baselines3")
     with pytest.raises(SchedulerError, match=r"trained with the observations .*queue_types"):
-        simulate(few_jobs("philly-64-v1").instance(0), agent)
+        simulate(thirty_jobs("philly-64-v1").instance(0), agent)
     two = scenario.replace(groups=scenario.groups[:2])
     with pytest.raises(SchedulerError, match=r"trained with \w+ of shape .*, but here it is"):
         simulate(two.instance(0), agent)

@@ -13,7 +13,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from helpers import few_jobs, linked_scenario
+from helpers import linked_scenario, thirty_jobs
 
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.cluster_vector_env import ClusterVectorEnv
@@ -25,7 +25,7 @@ STEPS = 12  # before the snapshot
 
 def made(name: str, **changes: Any) -> ClusterEnv:
     options = dict(gym.spec(name).kwargs)
-    return ClusterEnv(few_jobs(options.pop("scenario", "philly-64-v1")), **(options | changes))
+    return ClusterEnv(thirty_jobs(options.pop("scenario", "philly-64-v1")), **(options | changes))
 
 
 def played(env: ClusterEnv, mask: np.ndarray, rng: np.random.Generator, steps: int | None = None) -> list[Any]:
@@ -151,7 +151,7 @@ def test_a_snapshot_of_another_environment_is_refused() -> None:
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_a_copied_environment_of_a_batch_has_the_same_future(name: str) -> None:
     options = dict(gym.spec(name).kwargs)
-    scenario = few_jobs(options.pop("scenario", "philly-64-v1"))
+    scenario = thirty_jobs(options.pop("scenario", "philly-64-v1"))
     envs = ClusterVectorEnv(3, scenario, keep_logs=True, autoreset_mode="Disabled", **options)
     _, infos = envs.reset(seed=[3, 4, 5])
     rng = np.random.default_rng(0)
