@@ -169,7 +169,7 @@ def test_wrong_sources() -> None:
 @pytest.mark.parametrize(("name", "number"), LAYOUTS)
 def test_reading_takes_at_most_300_bytes_a_job_beside_the_workload(tmp_path: Path, name: str, number: int) -> None:
     """benchmarks/traces.py measures the same bound on a million jobs."""
-    rows = 1_500
+    rows = 3_000
     source = f"{name}:{write(tmp_path / 'log', WRITERS[name][number](rows))}"
     read_trace(source)  # imports and tables that are loaded once
     tracemalloc.start()
