@@ -267,18 +267,7 @@ class Instance:
         self.network = network or Network()
         self.semantics = semantics or Semantics()
         self.sharing = sharing
-        jobs = workload.jobs
-        if jobs["gpus"].max() > cluster.gpus:
-            bad = jobs[int(np.argmax(jobs["gpus"]))]
-            raise WorkloadError(
-                f"workload {workload.name!r}, job {bad['id']}: demands {bad['gpus']} GPUs but the cluster has "
-                f"{cluster.gpus}: enlarge the cluster or drop such jobs (max_gpus in the scenario's workload)"
-            )
-        keys = [jobs["id"], jobs["arrival_s"]]
-        if self.semantics.tie_order == "arrival-smallest":
-            keys.insert(1, jobs["gpus"])
-        self.workload = workload.reordered(np.lexsort(keys))
-        jobs = self.workload.jobs
+        self.workload = self._in_order(workload)
         self.holds = holds_of(self.workload)
         self.node_sets = self._node_sets()
         of_job = None if self.node_sets is None else self.node_sets.of_job
@@ -295,22 +284,7 @@ class Instance:
         own = Room(len(cluster.nodes), len(self.links), len(cluster.gpu_types))
         self.room = own if room is None else room.holding(own)
         self.ratios = contention_ratios(self.network.contention, workload.profiles)
-        self.shapes: ShapePaces | None = None
-        if self.network.model == "dimensions":
-            paces, self.shapes = shape_paces(self.classes, self.workload, cluster)
-            self.ideal_iteration_s = ideal_iteration_seconds(self.classes[:, 1], paces.iteration_s, cluster)
-        else:
-            table = table or ClassTable(cluster, self.network)
-            if table.cluster is not cluster or table.network != self.network:
-                raise ScenarioError("table: it is of another cluster or network")
-            paces, self.ideal_iteration_s = table.times(self.classes, self.workload, self.topology)
-        self.iteration_s, self.compute_s, self.communication_s, self.measured = paces
-        if self.node_sets is not None:
-            for number, usable in enumerate(self.node_sets.belongs):
-                of_set = self.class_set == number
-                self.ideal_iteration_s[of_set] = ideal_iteration_seconds(
-                    self.classes[of_set, 1], self.iteration_s[of_set], cluster, usable
-                )
+        self._set_times(table)
         self.sharing_tables: SharingTables | None = None
         if sharing is not None:
             if self.semantics.max_copies > 1:
@@ -320,19 +294,61 @@ class Instance:
         refuse_unable(self.ideal_iteration_s[asked], self.classes[asked], self.workload, cluster)
         able = np.isfinite(self.ideal_iteration_s)
         self.sizes = size_table(self.workload.sizes, self.job_class, of_option, self.classes[:, 1], able)
-        if self.semantics.kill_at_limit and not self.limit_s.min() > 0:
+        self._refuse_limits_and_sizes_that_exclude_others()
+        self._set_work()
+
+    def _in_order(self, workload: Workload) -> Workload:
+        """The jobs by arrival, then as ``semantics.tie_order`` says; refuses gangs larger than the cluster."""
+        jobs = workload.jobs
+        if jobs["gpus"].max() > self.cluster.gpus:
+            bad = jobs[int(np.argmax(jobs["gpus"]))]
             raise WorkloadError(
-                f"workload {workload.name!r}, job {jobs['id'][int(np.argmin(self.limit_s))]}: its time limit is 0, and "
+                f"workload {workload.name!r}, job {bad['id']}: demands {bad['gpus']} GPUs but the cluster has "
+                f"{self.cluster.gpus}: enlarge the cluster or drop such jobs (max_gpus in the scenario's workload)"
+            )
+        keys = [jobs["id"], jobs["arrival_s"]]
+        if self.semantics.tie_order == "arrival-smallest":
+            keys.insert(1, jobs["gpus"])
+        return workload.reordered(np.lexsort(keys))
+
+    def _set_times(self, table: ClassTable | None) -> None:
+        """Times of an iteration of each class on each placement, and on its best one."""
+        self.shapes: ShapePaces | None = None
+        if self.network.model == "dimensions":
+            paces, self.shapes = shape_paces(self.classes, self.workload, self.cluster)
+            self.ideal_iteration_s = ideal_iteration_seconds(self.classes[:, 1], paces.iteration_s, self.cluster)
+        else:
+            table = table or ClassTable(self.cluster, self.network)
+            if table.cluster is not self.cluster or table.network != self.network:
+                raise ScenarioError("table: it is of another cluster or network")
+            paces, self.ideal_iteration_s = table.times(self.classes, self.workload, self.topology)
+        self.iteration_s, self.compute_s, self.communication_s, self.measured = paces
+        if self.node_sets is not None:
+            for number, usable in enumerate(self.node_sets.belongs):
+                of_set = self.class_set == number
+                self.ideal_iteration_s[of_set] = ideal_iteration_seconds(
+                    self.classes[of_set, 1], self.iteration_s[of_set], self.cluster, usable
+                )
+
+    def _refuse_limits_and_sizes_that_exclude_others(self) -> None:
+        if self.semantics.kill_at_limit and not self.limit_s.min() > 0:
+            job = self.workload.jobs["id"][int(np.argmin(self.limit_s))]
+            raise WorkloadError(
+                f"workload {self.workload.name!r}, job {job}: its time limit is 0, and "
                 "jobs are killed at their limits; give it a limit > 0, or none"
             )
         if self.sizes.elastic and self.semantics.kill_at_limit:
             raise ScenarioError(
                 "semantics.kill_at_limit: jobs with several sizes have no time limit; give each one size"
             )
-        if self.sizes.elastic and sharing is not None:
+        if self.sizes.elastic and self.sharing is not None:
             raise ScenarioError(
                 "workload: elastic jobs cannot share GPUs; leave out sharing, or give each job one size"
             )
+
+    def _set_work(self) -> None:
+        """Iterations of each job, and its ideal run time: on the best placement, alone."""
+        jobs = self.workload.jobs
         ideal_iteration = self.ideal_iteration_s[self.job_class]
         if self.node_sets is not None and len(self.choice_class):
             choices = self.node_sets.choices
@@ -340,8 +356,9 @@ class Instance:
         if 0 < self.semantics.slot_s < ideal_iteration.max():
             bad = int(np.argmax(ideal_iteration))
             raise WorkloadError(
-                f"workload {workload.name!r}, job {jobs['id'][bad]}: an iteration takes {ideal_iteration[bad]:g} s, "
-                f"and a slot {self.semantics.slot_s:g} s, so that no whole iteration fits; make slot_s larger"
+                f"workload {self.workload.name!r}, job {jobs['id'][bad]}: an iteration takes "
+                f"{ideal_iteration[bad]:g} s, and a slot {self.semantics.slot_s:g} s, so that no whole iteration fits; "
+                "make slot_s larger"
             )
         by_iterations = np.isfinite(jobs["iterations"])
         self.iterations = np.where(by_iterations, jobs["iterations"], jobs["duration_s"] / ideal_iteration)

@@ -248,12 +248,6 @@ class NodeSets(NamedTuple):
             times = np.where(rounds * rules.round_s > times, rounds - 1, rounds) * rules.round_s
         return times
 
-    def open_at(self, time_s: float) -> np.ndarray:
-        """Boolean [S, N]: whether jobs of each set may hold each node at a time [s]."""
-        now = (self.start_s <= time_s) & (time_s < self.end_s)
-        shut: np.ndarray = (self.barred[now][:, :, None] & self.reserved[now][:, None, :]).any(axis=0)
-        return self.belongs & ~shut
-
 
 def node_sets(
     rules: Partitions, cluster: Cluster, workload: Workload, leaves: np.ndarray, known: Sequence[str]

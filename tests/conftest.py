@@ -1,6 +1,11 @@
-"""Settings of hypothesis for all tests."""
+"""Settings of hypothesis for all tests, and of threads for all processes."""
+
+import os
 
 from hypothesis import HealthCheck, settings
+
+# One process a core runs tests: a second thread of torch or of a linear algebra library would only wait, at full speed.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # Tests must pass on slow and busy machines: no example has a deadline, and slow generation of examples is no error.
 settings.register_profile(

@@ -76,10 +76,12 @@ def test_training_twice_gives_equal_files(tmp_path: Path) -> None:
     assert first.with_name("learning.csv").read_bytes() == second.with_name("learning.csv").read_bytes()
 
 
-@pytest.mark.parametrize("learner", ["ppo", "stable-baselines3"])
-def test_both_learners_improve_the_network(learner: Literal["ppo", "stable-baselines3"], tmp_path: Path) -> None:
-    """Validation mean JCT of the kept network against that of the initial one, on the default scenario."""
-    config = TrainingConfig(learner=learner, steps=60_000, workloads=4, batch=1024, validations=4)
+def test_the_other_learner_improves_the_network_too(tmp_path: Path) -> None:
+    """Validation mean JCT of the kept network against that of the initial one, on the default scenario.
+
+    test_agents_training.py holds our own learner to more.
+    """
+    config = TrainingConfig(learner="stable-baselines3", steps=60_000, workloads=4, batch=1024, validations=4)
     rows = [line.split(",") for line in train(config, tmp_path).with_name("learning.csv").read_text().splitlines()[1:]]
     assert min(float(row[1]) for row in rows[1:]) < float(rows[0][1])
 

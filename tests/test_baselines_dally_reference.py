@@ -187,13 +187,13 @@ def compare(case: Case, folder: Path) -> tuple[DallySimulator, DelayRun]:
     return reference, run
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(case=cases())
 def test_every_grant_is_that_of_the_reference(case: Case, tmp_path_factory: pytest.TempPathFactory) -> None:
     compare(case, tmp_path_factory.mktemp("order"))
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(case=cases(rebid=True))
 def test_the_leak_is_that_of_the_reference(case: Case, tmp_path_factory: pytest.TempPathFactory) -> None:
     compare(case, tmp_path_factory.mktemp("order"))

@@ -76,6 +76,6 @@ def test_every_job_ends_as_published_where_the_solver_searches_for_the_makespan(
 @pytest.mark.parametrize(("cluster", "demand"), [(TRACE, "one"), ("1x8@V100,2x4@P100,1x8@K80", "mixed")])
 def test_generated_jobs_end_as_in_the_published_simulator(policy: str, cluster: str, demand: str) -> None:
     gangs = ",gangs=mixed" if demand == "mixed" else ""
-    workload = get_scenario(f"gavel-continuous-v1:rate=12,jobs=100{gangs}").instance(1).workload
+    workload = get_scenario(f"gavel-continuous-v1:rate=12,jobs=60{gangs}").instance(1).workload
     ours, theirs = both(workload, cluster, policy)
     assert ours == pytest.approx(theirs, abs=SAME_S)

@@ -305,7 +305,7 @@ PREEMPTING = (
 
 
 @pytest.mark.parametrize("spec", PREEMPTING)
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(instance=costly_runs())
 def test_every_run_ends_though_preemption_costs_time(spec: str, instance: Instance) -> None:
     """No job is preempted twice between two arrivals or completions, so each run ends."""

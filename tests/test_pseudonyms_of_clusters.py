@@ -26,7 +26,7 @@ from gpusched_env.twin.table_pseudonyms import pseudonymise_table
 from gpusched_env.twin.usage import read_sshare
 
 KEY: Final = b"a secret of more than sixteen bytes"
-EXAMPLES: Final = int(os.environ.get("GPUSCHED_FUZZ", "40"))  # damages of each file; GPUSCHED_FUZZ=2000 tries 10,000
+EXAMPLES: Final = int(os.environ.get("GPUSCHED_FUZZ", "15"))  # damages of each file; GPUSCHED_FUZZ=2000 tries 10,000
 FILES: Final = {
     "slurm.conf": """\
 # written by xenia

@@ -149,7 +149,7 @@ PACKED: Final = {pack(b"x")[:2] for pack in PACK.values()}
 
 
 @pytest.mark.parametrize("name", FILES)
-@settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data(), skip=st.booleans())
 def test_damage_gives_a_workload_or_a_trace_error(tmp_path: Path, name: str, data: st.DataObject, skip: bool) -> None:
     path = tmp_path / "damaged"

@@ -104,7 +104,7 @@ def test_a_configuration_is_a_cluster_with_partitions(tmp_path: Path) -> None:
     assert len(slurm.others) == 10
     assert (slurm.others[0].name, slurm.others[0].weight, slurm.nodes[0].weight) == ("c001", 1, 10)
     gpu, everything = slurm.partitions
-    assert slurm.default_partition is gpu
+    assert gpu.default
     assert (gpu.name, gpu.max_time_s, gpu.default_time_s, gpu.limit_s) == ("gpu", 259_200, 14_400, 14_400)
     assert (gpu.priority_tier, gpu.preempt_mode, gpu.grace_s) == (2, "REQUEUE", 60)
     assert gpu.settings["tresbillingweights"] == "CPU=1,Mem=0.25G, GRES/gpu=8"

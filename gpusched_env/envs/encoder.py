@@ -320,11 +320,6 @@ class Encoder:
         self.partner_slots = self.batch.partner_slots[0]
 
     @property
-    def observation_names(self) -> tuple[str, ...]:
-        """Names of the arrays of an observation."""
-        return tuple(self.batch.nonempty_observations())
-
-    @property
     def is_over_limit(self) -> bool:
         """Whether the step limit was reached, so that the rest of the run was played without the agent."""
         return bool(self._episode["playing_out"])

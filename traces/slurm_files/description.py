@@ -160,11 +160,6 @@ class SlurmCluster:
         return sum(self.nodes[row].gpus for row in self.rows_of(partition))
 
     @property
-    def default_partition(self) -> SlurmPartition | None:
-        """The partition of jobs that name none; None = there is no default."""
-        return next((partition for partition in self.partitions if partition.default), None)
-
-    @property
     def conditions(self) -> dict[str, int]:
         """Condition -> number of nodes of ``cluster`` in it, in the order of CONDITIONS; without zeros."""
         found = [node.condition for node in self.nodes]
