@@ -22,7 +22,7 @@ NO_MODES: Final = {  # Slurm's other modes, and why they are refused
     "cancel": "no decision ends a running job; take requeue",
     "suspend": "a gang without GPUs cannot stay in their memory; take requeue",
     "gang": "gangs do not take turns on GPUs; take requeue",
-    "within": "jobs of one partition do not preempt each other; take off or requeue",
+    "within": "jobs of one partition or QOS do not preempt each other; take off or requeue",
 }
 PARTITION: Final = "partition"  # attribute: name of the partition to which each job is submitted
 
@@ -207,14 +207,10 @@ class NodeSets(NamedTuple):
     planned: np.ndarray  # Boolean [R], whether schedulers know the reservation before it begins
     choices: Choices
 
-    def limits_s(self, claimed_s: np.ndarray, partition: np.ndarray | None = None) -> np.ndarray:
-        """float64 [J] [s]: time limit of each job: its own, else that of its partition; inf = none.
-
-        ``partition``: partition of each entry of ``claimed_s``; None = the first of each job.
-        """
+    def limits_s(self, claimed_s: np.ndarray, partition: np.ndarray) -> np.ndarray:
+        """float64 [n] [s]: time limits of jobs: what they claim, else that of their partitions; inf = none."""
         default = [p.max_time_s if p.default_time_s is None else p.default_time_s for p in self.partitions]
-        where = self.partition if partition is None else partition
-        return np.where(np.isnan(claimed_s), np.array(default)[where], claimed_s)
+        return np.where(np.isnan(claimed_s), np.array(default)[partition], claimed_s)
 
     def choice_of(self, job: np.ndarray, gang: np.ndarray, node: np.ndarray) -> np.ndarray:
         """int64 [G]: the first pair of each gang's job whose partition has all nodes of the gang, else its first pair.

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from gpusched_env.errors import ScenarioError, unknown_name
+from gpusched_env.qos import QOS, Qos, ranks_of
 from gpusched_env.workload import TENANT, Workload
 
 ROOT: Final = ""  # name of the root, which stands for the whole cluster
@@ -76,24 +77,30 @@ class Tenants:
     ----------
     tree : the tenants below the root, in any order; empty = one tenant for each name that occurs in the jobs
     by : attribute of the workload that names the leaf of each job, such as ``virtual_cluster`` or ``user``
-    priority : attribute of the workload that is the priority class of each job, a number; empty = none
+    priority : attribute of the workload that is the priority class of each job, a number; empty = that of its QOS
     burst : mean number of jobs that arrive one after another from the same tenant, if tenants are drawn; >= 1
+    qos : qualities of service, in any order; empty = jobs have none
+    qos_by : attribute of the workload that names the QOS of each job; jobs with an empty name have none
 
     Raises
     ------
-    ScenarioError : a burst below 1, two tenants of one name, an unknown parent, or a cycle
+    ScenarioError : a burst below 1, two tenants or two QOS of one name, an unknown parent, a cycle of parents, an
+        unknown QOS, or a QOS that may preempt itself
     """
 
     tree: tuple[Tenant, ...] = ()
     by: str = TENANT
     priority: str = ""
     burst: float = 1.0
+    qos: tuple[Qos, ...] = ()
+    qos_by: str = QOS
 
     def __post_init__(self) -> None:
         """Check that the tenants form a tree."""
         if not (self.burst >= 1 and math.isfinite(self.burst)):
             raise ScenarioError(f"tenants.burst is {self.burst}: give a finite number of jobs >= 1")
         _in_order(self.tree)
+        ranks_of(self.qos)
 
     def assign(self, workload: Workload, seed: int) -> Workload:
         """Return the workload with the attributes TENANT and PRIORITY, which schedulers see.
@@ -120,6 +127,10 @@ class Tenants:
                     f"tenants.priority: {unknown_name('attribute', self.priority, workload.attributes)}"
                 )
             found[PRIORITY] = workload.attributes[self.priority]
+        elif self.qos and self.qos_by in workload.attributes:
+            names, of_job = np.unique(workload.attributes[self.qos_by].astype(str), return_inverse=True)
+            classes = {one.name: one.priority for one in self.qos}
+            found[PRIORITY] = np.array([classes.get(name, 0.0) for name in names.tolist()])[of_job]
         tree_of(self, found[TENANT])  # refuses unknown names
         attributes = {**workload.attributes, **found}
         if self.priority:
@@ -138,12 +149,15 @@ class Tenants:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain data for JSON; fields with their default values are left out of tenants."""
-        default = Tenant("default")
-        rows = [
-            {name: value for name, value in vars(tenant).items() if name == "name" or value != getattr(default, name)}
-            for tenant in self.tree
-        ]
-        return {"tree": rows, "by": self.by, "priority": self.priority, "burst": self.burst}
+        rows = [_told(tenant, Tenant("default")) for tenant in self.tree]
+        data: dict[str, Any] = {"tree": rows, "by": self.by, "priority": self.priority, "burst": self.burst}
+        if self.qos:
+            data |= {"qos": [_told(one, Qos("plain")) for one in self.qos], "qos_by": self.qos_by}
+        return data
+
+
+def _told(item: Tenant | Qos, default: Tenant | Qos) -> dict[str, Any]:
+    return {name: value for name, value in vars(item).items() if name == "name" or value != getattr(default, name)}
 
 
 class TenantTree(NamedTuple):

@@ -20,7 +20,7 @@ CHOICES: Final = {
     "backfill": tuple(BACKFILL),
     "fair_share": ("tree", "classic"),
     "size_factor": SIZE_FACTORS,
-    "preempt": ("off", "class", "tier"),
+    "preempt": ("off", "class", "tier", "qos"),
     "limits": ("user", "oracle"),
 }
 POSITIVE: Final = ("max_age_s", "calc_period_s", "damping", "default_limit_s", "bf_window_s", "bf_resolution_s")

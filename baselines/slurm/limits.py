@@ -1,0 +1,96 @@
+"""The limits on what runs at a time: of accounts and users (GrpTRES, GrpJobs, MaxJobs), and of QOS.
+
+A *counter* counts the running jobs of a tenant's subtree, of a QOS, or of one user in a QOS, and their GPUs. Jobs of the
+same tenant, QOS and user are a *group*: they add to the same counters, and must keep the same limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+
+import numpy as np
+
+from gpusched_env.errors import SchedulerError
+from gpusched_env.instance import Instance
+from gpusched_env.qos import Qos
+from gpusched_env.tenants import UNLIMITED, TenantTree
+
+
+def limits_of(instance: Instance) -> dict[str, np.ndarray]:
+    """Return the arrays of SlurmState about limits; they have no entries if nothing is limited.
+
+    Raises
+    ------
+    SchedulerError : a gang that the limits of its tenant never admit
+    """
+    tree, leaf = instance.tenancy
+    table = instance.qos
+    listed: tuple[Qos | None, ...] = (None,)
+    quality = user = np.zeros(len(leaf), np.int64)
+    if table is not None:
+        listed, quality = (*table.listed, None), table.of_job
+        each = [one is not None and (one.most_per_user or one.jobs_per_user) for one in listed]
+        user = np.where(np.array(each, bool)[quality], table.user, 0)
+    groups, of_job = np.unique(np.stack([leaf, quality, user]), axis=1, return_inverse=True)
+    counters: dict[Hashable, int] = {}
+    rows: list[tuple[int, int, int]] = []
+    first = [0]
+    for own_leaf, own_quality, own_user in groups.T.tolist():
+        for key, most, jobs in _limits(tree, own_leaf, listed[own_quality], own_user):
+            rows.append((counters.setdefault(key, len(counters)), most, jobs))
+        first.append(len(rows))
+    counter, most, most_jobs = np.array(rows, np.int64).reshape(-1, 3).T
+    found = {
+        "group": of_job.reshape(-1).astype(np.int32),
+        "first_limit": np.array(first, np.int32),
+        "counter": counter.astype(np.int32),
+        "most": most.copy(),
+        "most_jobs": most_jobs.copy(),
+        **{name: np.zeros(len(counters), np.int64) for name in ("holds", "runs")},
+    }
+    _refuse_large(instance, found)
+    return found
+
+
+def _limits(tree: TenantTree, leaf: int, qos: Qos | None, user: int) -> Iterator[tuple[Hashable, int, int]]:
+    """Yield a name for each counter of a group, and its limits of GPUs and of jobs for this group.
+
+    A limit of the QOS replaces those of the same kind of the tenants; these still count the job.
+    """
+    replaces_most = qos is not None and qos.most is not None
+    replaces_jobs = qos is not None and qos.jobs is not None
+    node = leaf
+    while node >= 0:
+        most, jobs = int(tree.most[node]), int(tree.jobs[node])
+        if most != UNLIMITED or jobs != UNLIMITED:
+            of_user = node == leaf and qos is not None and qos.jobs_per_user is not None
+            yield node, UNLIMITED if replaces_most else most, UNLIMITED if replaces_jobs or of_user else jobs
+        node = int(tree.parent[node])
+    if qos is None:
+        return
+    for key, told in (
+        (qos.name, (qos.most, qos.jobs)),
+        ((qos.name, user), (qos.most_per_user, qos.jobs_per_user)),
+    ):  # fmt: skip
+        if told != (None, None):
+            most, jobs = (UNLIMITED if value is None else value for value in told)
+            yield key, most, jobs
+
+
+def _refuse_large(instance: Instance, limits: dict[str, np.ndarray]) -> None:
+    """Raise an error about the first gang that a limit of GPUs never admits."""
+    first, most = limits["first_limit"], limits["most"]
+    if not len(most):
+        return
+    least = np.full(len(first), np.iinfo(np.int64).max)
+    group = np.repeat(np.arange(len(first) - 1), np.diff(first))
+    capped = most != UNLIMITED
+    np.minimum.at(least, group[capped], most[capped])
+    jobs = instance.workload.jobs
+    limit = least[limits["group"]]
+    if (jobs["gpus"] > limit).any():
+        row = int(np.argmax(jobs["gpus"] > limit))
+        raise SchedulerError(
+            f"slurm: workload {instance.workload.name!r}, job {jobs['id'][row]}: it wants {jobs['gpus'][row]} GPUs, and "
+            f"the limit of its tenant or QOS is {limit[row]}; raise it, or leave out such jobs"
+        )
