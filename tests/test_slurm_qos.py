@@ -157,14 +157,6 @@ def test_a_job_over_a_limit_of_its_qos_is_refused_before_the_run(limited: Qos, m
         qos_instance([0], [3], [10], ["q"], (limited,))
 
 
-def test_a_gang_that_the_limit_of_its_tenant_never_admits_is_refused_before_the_run() -> None:
-    case = qos_instance([0], [3], [10], ["q"], (Qos("q"),), tree=(Tenant("u", most=2),))
-    with pytest.raises(
-        GpuschedError, match="slurm: .* job 0: it wants 3 GPUs, and the limit of its tenant or QOS is 2"
-    ):
-        simulate(case, make_scheduler("slurm"))
-
-
 def test_jobs_without_a_time_limit_have_that_of_their_qos_or_partition_if_that_is_less() -> None:
     rules = Semantics(checkpoint_s=0.0, restore_s=0.0, kill_at_limit=True)
     nan = float("nan")
@@ -173,8 +165,8 @@ def test_jobs_without_a_time_limit_have_that_of_their_qos_or_partition_if_that_i
         (Partition("all", max_time_s=35.0, default=True), [35.0, 35.0, 30.0]),
     ):
         case = qos_instance(
-            [0] * 3, [1] * 3, [100] * 3, ["short", "", "short"], (Qos("short", max_time_s=40.0),), limits=[nan, nan, 30.0],
-            rules=rules, partitions=None if partition is None else Partitions((partition,)),
+            [0] * 3, [1] * 3, [100] * 3, ["short", "", "short"], (Qos("short", max_time_s=40.0),),
+            limits=[nan, nan, 30.0], rules=rules, partitions=None if partition is None else Partitions((partition,)),
         )  # fmt: skip
         for spec in ("slurm", "fifo"):
             log = play(case, spec)

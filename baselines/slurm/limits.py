@@ -10,19 +10,13 @@ from collections.abc import Hashable, Iterator
 
 import numpy as np
 
-from gpusched_env.errors import SchedulerError
 from gpusched_env.instance import Instance
 from gpusched_env.qos import Qos
 from gpusched_env.tenants import UNLIMITED, TenantTree
 
 
 def limits_of(instance: Instance) -> dict[str, np.ndarray]:
-    """Return the arrays of SlurmState about limits; they have no entries if nothing is limited.
-
-    Raises
-    ------
-    SchedulerError : a gang that the limits of its tenant never admit
-    """
+    """Return the arrays of SlurmState about limits; they have no entries if nothing is limited."""
     tree, leaf = instance.tenancy
     table = instance.qos
     listed: tuple[Qos | None, ...] = (None,)
@@ -40,7 +34,7 @@ def limits_of(instance: Instance) -> dict[str, np.ndarray]:
             rows.append((counters.setdefault(key, len(counters)), most, jobs))
         first.append(len(rows))
     counter, most, most_jobs = np.array(rows, np.int64).reshape(-1, 3).T
-    found = {
+    return {
         "group": of_job.reshape(-1).astype(np.int32),
         "first_limit": np.array(first, np.int32),
         "counter": counter.astype(np.int32),
@@ -48,8 +42,6 @@ def limits_of(instance: Instance) -> dict[str, np.ndarray]:
         "most_jobs": most_jobs.copy(),
         **{name: np.zeros(len(counters), np.int64) for name in ("holds", "runs")},
     }
-    _refuse_large(instance, found)
-    return found
 
 
 def _limits(tree: TenantTree, leaf: int, qos: Qos | None, user: int) -> Iterator[tuple[Hashable, int, int]]:
@@ -75,22 +67,3 @@ def _limits(tree: TenantTree, leaf: int, qos: Qos | None, user: int) -> Iterator
         if told != (None, None):
             most, jobs = (UNLIMITED if value is None else value for value in told)
             yield key, most, jobs
-
-
-def _refuse_large(instance: Instance, limits: dict[str, np.ndarray]) -> None:
-    """Raise an error about the first gang that a limit of GPUs never admits."""
-    first, most = limits["first_limit"], limits["most"]
-    if not len(most):
-        return
-    least = np.full(len(first), np.iinfo(np.int64).max)
-    group = np.repeat(np.arange(len(first) - 1), np.diff(first))
-    capped = most != UNLIMITED
-    np.minimum.at(least, group[capped], most[capped])
-    jobs = instance.workload.jobs
-    limit = least[limits["group"]]
-    if (jobs["gpus"] > limit).any():
-        row = int(np.argmax(jobs["gpus"] > limit))
-        raise SchedulerError(
-            f"slurm: workload {instance.workload.name!r}, job {jobs['id'][row]}: it wants {jobs['gpus'][row]} GPUs, and "
-            f"the limit of its tenant or QOS is {limit[row]}; raise it, or leave out such jobs"
-        )

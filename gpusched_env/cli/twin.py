@@ -76,6 +76,9 @@ def fit(
         Path | None,
         typer.Option(metavar="FILE", help="Nodes that were down or drained, as sacctmgr list event printed them."),
     ] = None,
+    qos: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="QOS and their limits, as sacctmgr show qos printed them.")
+    ] = None,
     fit_part: Annotated[
         float, typer.Option(min=0.05, max=1.0, help="Part of the log that is fitted; the rest gives the score.")
     ] = 0.6,
@@ -102,6 +105,7 @@ def fit(
     from gpusched_env.twin.configuration import known_policy, pools_of, pools_of_texts, weights_told
     from gpusched_env.twin.configuration import slurm_conf as fragment
     from gpusched_env.twin.fitting import fit_twin, tells
+    from gpusched_env.twin.qualities import read_qos
 
     check_output("--out", out, (".json",))
     if slurm_conf is not None:
@@ -131,8 +135,11 @@ def fit(
         raise GpuschedError("--assoc: its tenants are accounts and users; leave out --tenants")
     if assoc is not None and (untold := [name for name in ("account", "user") if not tells(workload, name)]):
         raise GpuschedError(f"--assoc: the log tells no {untold[0]} of a job; export it with this column")
+    if qos is not None and not tells(workload, "qos"):
+        raise GpuschedError("--qos: the log tells no QOS of a job; export it with this column")
     shares = None if assoc is None else read_associations(assoc)
-    twin = fit_twin(workload, pools, log, columns, fit_part, shares, start, seed, tell=print)
+    limits = () if qos is None else read_qos(qos)
+    twin = fit_twin(workload, pools, log, columns, fit_part, shares, start, seed, tell=print, qos=limits)
     twin = dataclasses.replace(twin, reading=reading)
     write_twin(twin, out)
     print(f"policy: {twin.scheduler}")
