@@ -222,6 +222,7 @@ class Instance:
     classes : int64 [C, 2], profile row and gang size of each class
     node_sets : nodes that jobs may use; None = all
     qos : the qualities of service of the jobs; None = jobs have none
+    needs : int64 [J, R], what each job needs of each of ``tenants.resources``
     class_set : int32 [C], row of ``node_sets.belongs`` for each class
     choice_class : int32 [O], class of each pair of a job and a partition of ``node_sets.choices``; empty unless some
         job has several partitions
@@ -284,6 +285,7 @@ class Instance:
         self.holds = holds_of(self.workload)
         self.node_sets = self._node_sets()
         self.qos = self._qos()
+        self.needs = (tenants or Tenants()).needs(self.workload)
         of_job = None if self.node_sets is None else self.node_sets.of_job
         further = self._further_sets()
         self.classes, self.job_class, of_option, self.class_set = job_classes(self.workload, of_job, further)
@@ -489,6 +491,7 @@ class Instance:
         if self.qos is not None:
             for array in (self.qos.of_job, self.qos.user):
                 digest.update(np.ascontiguousarray(array).tobytes())
+        digest.update(self.needs.tobytes())
         return digest.hexdigest()
 
 
