@@ -57,6 +57,7 @@ QUEUES_DTYPE: Final = np.dtype(
         ("targets", "<i8"),
         ("at", "<i8"),
         ("borrowers", "<i8"),  # leaves that borrow
+        ("highest", "<f8"),  # highest share of a tenant under fair sharing; -1 = not computed
         ("spared", "<i8"),  # 1 = the last search has met jobs that may be preempted at the next decision point
         ("search", "<i8"),  # number of searches for victims so far
     ]
