@@ -20,22 +20,27 @@ def limits_of(instance: Instance) -> dict[str, np.ndarray]:
     tree, leaf = instance.tenancy
     table = instance.qos
     listed: tuple[Qos | None, ...] = (None,)
-    quality = user = np.zeros(len(leaf), np.int64)
+    quality = user = np.zeros(1, np.int64)
+    if table is None and (tree.most == UNLIMITED).all() and (tree.jobs == UNLIMITED).all():
+        leaf = np.zeros_like(leaf)  # one group, which is found faster
     if table is not None:
         listed, quality = (*table.listed, None), table.of_job
         each = [one is not None and (one.most_per_user or one.jobs_per_user) for one in listed]
         user = np.where(np.array(each, bool)[quality], table.user, 0)
-    groups, of_job = np.unique(np.stack([leaf, quality, user]), axis=1, return_inverse=True)
+    users = int(user.max(initial=0)) + 1
+    groups, of_job = np.unique((leaf.astype(np.int64) * len(listed) + quality) * users + user, return_inverse=True)
     counters: dict[Hashable, int] = {}
     rows: list[tuple[int, int, int]] = []
     first = [0]
-    for own_leaf, own_quality, own_user in groups.T.tolist():
+    for number in groups.tolist():
+        rest, own_user = divmod(number, users)
+        own_leaf, own_quality = divmod(rest, len(listed))
         for key, most, jobs in _limits(tree, own_leaf, listed[own_quality], own_user):
             rows.append((counters.setdefault(key, len(counters)), most, jobs))
         first.append(len(rows))
     counter, most, most_jobs = np.array(rows, np.int64).reshape(-1, 3).T
     return {
-        "group": of_job.reshape(-1).astype(np.int32),
+        "group": of_job.astype(np.int32),
         "first_limit": np.array(first, np.int32),
         "counter": counter.astype(np.int32),
         "most": most.copy(),
