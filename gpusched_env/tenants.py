@@ -201,8 +201,8 @@ class Tenants:
             if bad.any():
                 row = int(np.argmax(bad))
                 raise WorkloadError(
-                    f"workload {workload.name!r}, job {workload.jobs['id'][row]}: {one.name} is {amounts[row]:g}: give a "
-                    f"whole number from 0 to {one.amount}, the amount of the cluster"
+                    f"workload {workload.name!r}, job {workload.jobs['id'][row]}: {one.name} is {amounts[row]:g}: give "
+                    f"a whole number from 0 to {one.amount}, the amount of the cluster"
                 )
             found[:, column] = amounts
         return found

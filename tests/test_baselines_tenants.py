@@ -519,7 +519,7 @@ def test_dominant_shares_of_two_resources_equal_a_linear_program(
 def test_resources_that_jobs_do_not_tell_or_that_are_too_small_are_refused() -> None:
     tree = [Tenant("A")]
     plain = shared(tree, [(0.0, "A", 1, 10.0, 0.0)], "1x4")
-    with pytest.raises(ScenarioError, match="tenants.resources: unknown attribute 'memory_gb'"):
+    with pytest.raises(ScenarioError, match=r"tenants\.resources: unknown attribute 'memory_gb'"):
         Instance(plain.cluster, plain.workload, tenants=Tenants(tuple(tree), resources=(Resource("memory_gb", 4),)))
     for bad in (5, -1, 1.5):
         with pytest.raises(WorkloadError, match=f"job 0: memory_gb is {bad}: give a whole number from 0 to 4"):

@@ -20,7 +20,7 @@ from gpusched_env.metrics import job_times, summarise
 from gpusched_env.network import Network
 from gpusched_env.partitions import Partition, Partitions
 from gpusched_env.qos import Qos
-from gpusched_env.simulator import Simulation, simulate
+from gpusched_env.simulator import Simulation
 from gpusched_env.tenants import PRIORITY, Tenant, Tenants
 from gpusched_env.workload import Workload
 

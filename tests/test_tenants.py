@@ -96,8 +96,8 @@ def test_tenants_are_part_of_the_scenario_file_and_of_fingerprints() -> None:
     assert other.instance(0).fingerprint() != scenario.instance(0).fingerprint()
     assert other.instance(0).workload.jobs.tobytes() == scenario.instance(0).workload.jobs.tobytes()
     tree = dataclasses.replace(
-        scenario.tenants, qos=(Qos("low", most=4), Qos("high", 2.0, preempts=("low",), max_time_s=60.0)), qos_by="class",
-        resources=(Resource("memory_gb", 64),),
+        scenario.tenants, qos=(Qos("low", most=4), Qos("high", 2.0, preempts=("low",), max_time_s=60.0)),
+        qos_by="class", resources=(Resource("memory_gb", 64),),
     )  # fmt: skip
     further = scenario.replace(tenants=tree)
     assert scenario_from_dict(json.loads(json.dumps(further.as_dict()))) == further

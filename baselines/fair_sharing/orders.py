@@ -14,9 +14,9 @@ from gpusched_env.core.state import Run
 def set_key(q: Queues, node: int) -> None:
     """Compute the key of a tenant; the lowest comes first, those below their minimum before all others.
 
-    DRF: dominant share / weight, times the GPUs of the cluster. FAIR: of tenants below min(quota, demand) GPUs held / that, of the others GPUs held /
-    weight. CAPACITY: GPUs held / quota; tenants without quota come last, by GPUs held / weight. VOLCANO, KAI: GPUs held
-    / GPUs deserved; 1 if it deserves none but holds some.
+    DRF: dominant share / weight, times the GPUs of the cluster. FAIR: of tenants below min(quota, demand) GPUs held /
+    that, of the others GPUs held / weight. CAPACITY: GPUs held / quota; tenants without quota come last, by GPUs held /
+    weight. VOLCANO, KAI: GPUs held / GPUs deserved; 1 if it deserves none but holds some.
     """
     t = q.tenants[node]
     held = float(t["held"])

@@ -104,7 +104,7 @@ def spend(q: Queues, line: int, jobs: int) -> None:
 @kernel
 def has_resources(q: Queues, line: int) -> bool:
     """Return whether the cluster has what a job of a line needs besides GPUs."""
-    for r in range(len(q.amounts)):
+    for r in range(len(q.amounts)):  # noqa: SIM110 - generators are not compiled
         if q.spent[0, r] + q.needs[line, r] > q.amounts[r]:
             return False
     return True
@@ -112,7 +112,7 @@ def has_resources(q: Queues, line: int) -> bool:
 
 @kernel
 def dominant(q: Queues, node: int) -> float:
-    """Return the dominant share of a tenant x GPUs of the cluster: its GPUs, or its part of another resource if more."""
+    """Return the dominant share of a tenant, times the GPUs of the cluster."""
     most = float(q.tenants[node]["held"])
     for r in range(len(q.amounts)):
         most = max(most, q.spent[node, r] * q.memory["gpus"] / q.amounts[r])

@@ -1,7 +1,8 @@
 """The waiting jobs of each leaf.
 
-A leaf has a line for each gang size, and, if other resources count, for each of their needs. If the first job of a line finds no place, no other job of the line does, as it
-is of lower priority or newer. The line is then parked until GPUs come free or another job becomes its first.
+A leaf has a line for each gang size, and, if other resources count, for each of their needs. If the first job of a line
+finds no place, no other job of the line does, as it is of lower priority or newer. The line is then parked until GPUs
+come free or another job becomes its first.
 
 A job whose victims are in a checkpoint claims their GPUs. At each decision point the jobs with claims are served first,
 until their victims have gone; otherwise others could take the GPUs, and jobs could preempt each other in circles.

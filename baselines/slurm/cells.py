@@ -89,8 +89,8 @@ def list_cells(sim: Run, plan: SlurmState, request: int) -> int:
 def room_in_cells(sim: Run, plan: SlurmState, request: int, count: int, begin: int, end: int) -> int:
     """Write the GPUs of each of ``mine[:count]`` that a job may hold in all slots [begin, end) to ``room``.
 
-    Returns their sum; 0 if those of the first slot are too few, which is quickly seen. Reservations count up to the time
-    limit of the job, even behind the window of the plan.
+    Returns their sum; 0 if those of the first slot are too few, which is seen quickly. Reservations count up to the
+    time limit of the job, even behind the window of the plan.
     """
     total = 0
     at_first = 0

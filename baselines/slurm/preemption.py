@@ -56,8 +56,8 @@ def choose_victims(sim: Run, plan: SlurmState, request: int) -> int:
     """Write the requests of the jobs that are preempted for a waiting job to ``victims``; return their number.
 
     There are none if GPUs in checkpoints or in grace times suffice, if all jobs that it may preempt hold too few GPUs
-    together, or if numbers of GPUs do not tell whether the job can start. Victims are the first jobs of the order that hold
-    enough GPUs; those that are not needed, the last of the order first, are left out again.
+    together, or if numbers of GPUs do not tell whether the job can start. Victims are the first jobs of the order that
+    hold enough GPUs; those that are not needed, the last of the order first, are left out again.
     """
     w = sim.world
     m = plan.memory

@@ -15,7 +15,6 @@ from gpusched_env.units import Unit, unit_for
 from pages.markdown import table
 from pages.markdown import write as write_page
 
-
 TENANT_TITLES = {
     "worst_tenant_jct_s": "worst tenant's mean JCT",
     "tenant_distance": "distance from fair shares",
@@ -143,7 +142,8 @@ def write(folder: Path, results: list[Result]) -> None:
         "These are the entries that the package ships, one for each scheduler that fits a track. Each number is the\n"
         "mean over the track's report seeds with its 95 % interval. A score of 0 is that of FIFO, and 1 is the lower\n"
         "bound.\n"
-        "A scheduler with * reads true run times. [Metrics](../metrics.md) defines the columns. `gpusched leaderboard verify` replays an entry and checks every\n"
+        "A scheduler with * reads true run times. [Metrics](../metrics.md) defines the columns.\n"
+        "`gpusched leaderboard verify` replays an entry and checks every\n"
         "number; [the leaderboard](../leaderboard.md) explains how to enter.\n"
     )
     write_page(folder / "baselines.md", "\n".join([introduction, *parts]))

@@ -173,7 +173,12 @@ def fit_twin(
         fitted,
         score=score_replay(fitted, workload, start_s, split_s if fit_part < 1 else 0.0),
         remainders=find_remainders(fitted, workload, start_s),
-        notes=(told, *_raised("tenants", raised), *_raised("QOS", raised_qos), *_notes(fitted, workload, placed, fit_part, shares is not None)),
+        notes=(
+            told,
+            *_raised("tenants", raised),
+            *_raised("QOS", raised_qos),
+            *_notes(fitted, workload, placed, fit_part, shares is not None),
+        ),
     )
 
 
