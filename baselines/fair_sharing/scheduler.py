@@ -34,8 +34,9 @@ class FairSharing(OrderedQueues):
     -----
     If the tenants list no other resource, GPUs are the dominant one, and DRF is weighted max-min fairness of GPUs. With
     other resources, ``drf`` skips jobs for which the cluster has too little of one. The field ``most`` of a tenant caps
-    its GPUs (YARN's maximum-capacity); jobs above the cap are skipped in every order. Quotas cap nothing. Ties: the tenant that the scenario lists first. Preemption, which YARN has off by default, user limits
-    and delay scheduling are left out. The field ``queue`` of a scenario overrides ``strict``.
+    its GPUs (YARN's maximum-capacity); jobs above the cap are skipped in every order. Quotas cap nothing. Ties: the
+    tenant that the scenario lists first. Preemption, which YARN has off by default, user limits and delay scheduling
+    are left out. The field ``queue`` of a scenario overrides ``strict``.
 
     References
     ----------
