@@ -366,7 +366,8 @@ def _unable(
     """Boolean [O]: whether the partition of a pair has too few GPUs of the types on which the job's model runs."""
     runs = np.isfinite(workload.profiles.compute_s[:, known_types(workload, cluster)])
     kinds = range(len(cluster.gpu_types))
-    gpus = np.array([(inside & (cluster.nodes["gpu_type"] == kind)) @ cluster.nodes["gpus"] for kind in kinds])
+    nodes = cluster.nodes
+    gpus = np.array([(inside * (nodes["gpu_type"] == kind) * nodes["gpus"]).sum(axis=1) for kind in kinds])
     room = (runs[workload.jobs["profile"][job]] * gpus.T[partition]).sum(axis=1)
     lacks: np.ndarray = room < workload.jobs["gpus"][job]
     return lacks
