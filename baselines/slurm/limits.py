@@ -38,13 +38,13 @@ def limits_of(instance: Instance) -> dict[str, np.ndarray]:
         for key, most, jobs in _limits(tree, own_leaf, listed[own_quality], own_user):
             rows.append((counters.setdefault(key, len(counters)), most, jobs))
         first.append(len(rows))
-    counter, most, most_jobs = np.array(rows, np.int64).reshape(-1, 3).T
+    limits = np.array(rows, np.int64).reshape(-1, 3)
     return {
         "group": of_job.astype(np.int32),
         "first_limit": np.array(first, np.int32),
-        "counter": counter.astype(np.int32),
-        "most": most.copy(),
-        "most_jobs": most_jobs.copy(),
+        "counter": limits[:, 0].astype(np.int32),
+        "most": limits[:, 1].copy(),
+        "most_jobs": limits[:, 2].copy(),
         **{name: np.zeros(len(counters), np.int64) for name in ("holds", "runs")},
     }
 
