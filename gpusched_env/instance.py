@@ -18,6 +18,7 @@ from gpusched_env.holds import holds_of
 from gpusched_env.network import Network, compiled_links, contention_ratios, network_identity
 from gpusched_env.partitions import NodeSets, Partitions, node_sets
 from gpusched_env.performance import ClassTable, ideal_iteration_seconds, job_classes, refuse_unable
+from gpusched_env.qos import QosTable, qos_table
 from gpusched_env.shape_paces import ShapePaces, shape_paces
 from gpusched_env.sharing import Sharing, SharingTables, sharing_tables
 from gpusched_env.sizes import size_table
@@ -220,6 +221,8 @@ class Instance:
     sizes : the sizes on which each job can run on this cluster, and their classes; a rigid job has one
     classes : int64 [C, 2], profile row and gang size of each class
     node_sets : nodes that jobs may use; None = all
+    qos : the qualities of service of the jobs; None = jobs have none
+    needs : int64 [J, R], what each job needs of each of ``tenants.resources``
     class_set : int32 [C], row of ``node_sets.belongs`` for each class
     choice_class : int32 [O], class of each pair of a job and a partition of ``node_sets.choices``; empty unless some
         job has several partitions
@@ -270,6 +273,8 @@ class Instance:
         self.workload = self._in_order(workload)
         self.holds = holds_of(self.workload)
         self.node_sets = self._node_sets()
+        self.qos = self._qos()
+        self.needs = np.zeros((len(jobs), 0), np.int64) if tenants is None else tenants.needs(self.workload)
         of_job = None if self.node_sets is None else self.node_sets.of_job
         further = self._further_sets()
         self.classes, self.job_class, of_option, self.class_set = job_classes(self.workload, of_job, further)
@@ -377,6 +382,12 @@ class Instance:
         names = np.array(tree.names)
         return node_sets(self.partitions, self.cluster, self.workload, names[leaf], names[tree.leaves].tolist())
 
+    def _qos(self) -> QosTable | None:
+        """The qualities of service of the jobs; None = the scenario lists none."""
+        if self.tenants is None or not self.tenants.qos:
+            return None
+        return qos_table(self.tenants.qos, self.tenants.qos_by, self.workload, self.tenancy[1])
+
     def _further_sets(self) -> tuple[np.ndarray, np.ndarray] | None:
         """The rows of jobs that name several partitions, and the node set of each partition but their first."""
         if self.node_sets is None or not self.node_sets.choices.several:
@@ -405,11 +416,21 @@ class Instance:
 
     @cached_property
     def limit_s(self) -> np.ndarray:
-        """float64 [J] [s]: time limit of each job: ``estimate_s``, else that of its first partition; inf = none."""
-        claimed_s = self.workload.jobs["estimate_s"]
-        if self.node_sets is not None:
-            return self.node_sets.limits_s(claimed_s)
-        return np.where(np.isnan(claimed_s), np.inf, claimed_s)
+        """float64 [J] [s]: time limit of each job: ``estimate_s``, else the least of its first partition and its QOS.
+
+        inf = none.
+        """
+        sets, rows = self.node_sets, np.arange(len(self.workload))
+        return self.limits_in(rows, np.zeros_like(rows) if sets is None else sets.partition)
+
+    def limits_in(self, job: np.ndarray, partition: np.ndarray) -> np.ndarray:
+        """float64 [n] [s]: time limit of job ``job[i]`` in ``partition[i]``; inf = none."""
+        claimed_s = self.workload.jobs["estimate_s"][job]
+        if self.node_sets is None:
+            limits = np.where(np.isnan(claimed_s), np.inf, claimed_s)
+        else:
+            limits = self.node_sets.limits_s(claimed_s, partition)
+        return limits if self.qos is None else np.minimum(limits, self.qos.longest_s[job])
 
     @property
     def shortest_s(self) -> np.ndarray:
@@ -419,7 +440,7 @@ class Instance:
         limit_s = self.limit_s
         if self.node_sets is not None and self.node_sets.choices.several:
             choices = self.node_sets.choices
-            of_pair = self.node_sets.limits_s(self.workload.jobs["estimate_s"][choices.job], choices.partition)
+            of_pair = self.limits_in(choices.job, choices.partition)
             limit_s = np.minimum.reduceat(of_pair, choices.first[:-1])
         shortest: np.ndarray = np.minimum(self.ideal_s, limit_s)
         return shortest
@@ -483,6 +504,10 @@ class Instance:
             digest.update(json.dumps(self.partitions.as_dict(), sort_keys=True).encode())
         if self.tenants is not None:
             digest.update(json.dumps(self.tenants.as_dict(), sort_keys=True).encode())
+        if self.qos is not None:
+            for array in (self.qos.of_job, self.qos.user):
+                digest.update(np.ascontiguousarray(array).tobytes())
+        digest.update(self.needs.tobytes())
         return digest.hexdigest()
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from gpusched_env.cluster import Cluster
 from gpusched_env.errors import ScenarioError, WorkloadError, unknown_name
+from gpusched_env.performance import known_types
 from gpusched_env.workload import Workload
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ NO_MODES: Final = {  # Slurm's other modes, and why they are refused
     "cancel": "no decision ends a running job; take requeue",
     "suspend": "a gang without GPUs cannot stay in their memory; take requeue",
     "gang": "gangs do not take turns on GPUs; take requeue",
-    "within": "jobs of one partition do not preempt each other; take off or requeue",
+    "within": "jobs of one partition or QOS do not preempt each other; take off or requeue",
 }
 PARTITION: Final = "partition"  # attribute: name of the partition to which each job is submitted
 
@@ -207,14 +208,10 @@ class NodeSets(NamedTuple):
     planned: np.ndarray  # Boolean [R], whether schedulers know the reservation before it begins
     choices: Choices
 
-    def limits_s(self, claimed_s: np.ndarray, partition: np.ndarray | None = None) -> np.ndarray:
-        """float64 [J] [s]: time limit of each job: its own, else that of its partition; inf = none.
-
-        ``partition``: partition of each entry of ``claimed_s``; None = the first of each job.
-        """
+    def limits_s(self, claimed_s: np.ndarray, partition: np.ndarray) -> np.ndarray:
+        """float64 [n] [s]: time limits of jobs: what they claim, else that of their partitions; inf = none."""
         default = [p.max_time_s if p.default_time_s is None else p.default_time_s for p in self.partitions]
-        where = self.partition if partition is None else partition
-        return np.where(np.isnan(claimed_s), np.array(default)[where], claimed_s)
+        return np.where(np.isnan(claimed_s), np.array(default)[partition], claimed_s)
 
     def choice_of(self, job: np.ndarray, gang: np.ndarray, node: np.ndarray) -> np.ndarray:
         """int64 [G]: the first pair of each gang's job whose partition has all nodes of the gang, else its first pair.
@@ -269,6 +266,8 @@ def node_sets(
     inside = np.array([nodes_of(item, cluster) for item in partitions])
     job, partition = _partitions_of(rules, partitions, workload)
     limits = [limit for limit, _, _ in _limits(partitions, inside, cluster, workload, job, partition)]
+    if len(job) > len(workload):
+        limits.append(_unable(inside, cluster, workload, job, partition))
     kept = _kept(job, np.logical_or.reduce(limits))
     job, partition = job[kept], partition[kept]
     for item in rules.reservations:
@@ -355,6 +354,19 @@ def _limits(
     return [(gpus > room, gpus, room), (gpus > most, gpus, most), (claimed_s > longest, claimed_s, longest)]
 
 
+def _unable(
+    inside: np.ndarray, cluster: Cluster, workload: Workload, job: np.ndarray, partition: np.ndarray
+) -> np.ndarray:
+    """Boolean [O]: whether the partition of a pair has too few GPUs of the types on which the job's model runs."""
+    runs = np.isfinite(workload.profiles.compute_s[:, known_types(workload, cluster)])
+    kinds = range(len(cluster.gpu_types))
+    nodes = cluster.nodes
+    gpus = np.array([(inside * (nodes["gpu_type"] == kind) * nodes["gpus"]).sum(axis=1) for kind in kinds])
+    room = (runs[workload.jobs["profile"][job]] * gpus.T[partition]).sum(axis=1)
+    lacks: np.ndarray = room < workload.jobs["gpus"][job]
+    return lacks
+
+
 def _refuse_over_limits(sets: NodeSets, inside: np.ndarray, cluster: Cluster, workload: Workload) -> None:
     """Raise an error about the first job that exceeds a limit of its partition, and so could never start."""
     rows = np.arange(len(workload), dtype=np.int32)
@@ -378,11 +390,11 @@ def check_mode(where: str, mode: str, grace_s: float) -> None:
     ------
     ScenarioError : such a mode or time; ``where`` begins the message
     """
-    for word in mode.lower().split(","):  # Slurm writes capitals, and lists such as SUSPEND,GANG
+    for word in str(mode).lower().split(","):  # Slurm writes capitals, and lists such as SUSPEND,GANG
         if word.strip() in NO_MODES:
             raise ScenarioError(f"{where}: preempt_mode {mode!r} is not supported: {NO_MODES[word.strip()]}")
     if mode not in PREEMPT_MODES:
-        raise ScenarioError(f"{where}: {unknown_name('preempt_mode', mode, PREEMPT_MODES)}")
+        raise ScenarioError(f"{where}: {unknown_name('preempt_mode', str(mode), PREEMPT_MODES)}")
     if not 0 <= grace_s < math.inf:
         raise ScenarioError(f"{where}: grace_s is {grace_s}: give a finite number of seconds >= 0")
 

@@ -10,7 +10,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from gpusched_env.errors import ScenarioError, unknown_name
+from gpusched_env.errors import ScenarioError, WorkloadError, unknown_name
+from gpusched_env.qos import QOS, Qos, ranks_of
 from gpusched_env.workload import TENANT, Workload
 
 ROOT: Final = ""  # name of the root, which stands for the whole cluster
@@ -69,6 +70,31 @@ class Tenant:
 
 
 @dataclass(frozen=True)
+class Resource:
+    """A resource besides GPUs. ``drf`` counts it for the whole cluster; it lies on no particular machine.
+
+    Parameters
+    ----------
+    name : attribute of the workload with what each job needs of it while it runs, a whole number >= 0
+    amount : what the cluster has of it, a whole number >= 1 in the same unit
+
+    Raises
+    ------
+    ScenarioError : an empty name, or an amount below 1
+    """
+
+    name: str
+    amount: int
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        if not self.name:
+            raise ScenarioError("resource: the name is empty; name an attribute of the workload")
+        if self.amount < 1:
+            raise ScenarioError(f"resource {self.name!r}: amount is {self.amount}: give a whole number >= 1")
+
+
+@dataclass(frozen=True)
 class Tenants:
     """The tenants of a scenario.
 
@@ -76,24 +102,32 @@ class Tenants:
     ----------
     tree : the tenants below the root, in any order; empty = one tenant for each name that occurs in the jobs
     by : attribute of the workload that names the leaf of each job, such as ``virtual_cluster`` or ``user``
-    priority : attribute of the workload that is the priority class of each job, a number; empty = none
+    priority : attribute of the workload that is the priority class of each job, a number; empty = that of its QOS
     burst : mean number of jobs that arrive one after another from the same tenant, if tenants are drawn; >= 1
+    qos : qualities of service, in any order; empty = jobs have none
+    qos_by : attribute of the workload that names the QOS of each job; jobs with an empty name have none
+    resources : resources besides GPUs that count in the shares of ``drf``
 
     Raises
     ------
-    ScenarioError : a burst below 1, two tenants of one name, an unknown parent, or a cycle
+    ScenarioError : a burst below 1, two tenants or two QOS of one name, an unknown parent, a cycle of parents, an
+        unknown QOS, or a QOS that may preempt itself
     """
 
     tree: tuple[Tenant, ...] = ()
     by: str = TENANT
     priority: str = ""
     burst: float = 1.0
+    qos: tuple[Qos, ...] = ()
+    qos_by: str = QOS
+    resources: tuple[Resource, ...] = ()
 
     def __post_init__(self) -> None:
         """Check that the tenants form a tree."""
         if not (self.burst >= 1 and math.isfinite(self.burst)):
             raise ScenarioError(f"tenants.burst is {self.burst}: give a finite number of jobs >= 1")
         _in_order(self.tree)
+        ranks_of(self.qos)
 
     def assign(self, workload: Workload, seed: int) -> Workload:
         """Return the workload with the attributes TENANT and PRIORITY, which schedulers see.
@@ -120,6 +154,10 @@ class Tenants:
                     f"tenants.priority: {unknown_name('attribute', self.priority, workload.attributes)}"
                 )
             found[PRIORITY] = workload.attributes[self.priority]
+        elif self.qos and self.qos_by in workload.attributes:
+            names, of_job = np.unique(workload.attributes[self.qos_by].astype(str), return_inverse=True)
+            classes = {one.name: one.priority for one in self.qos}
+            found[PRIORITY] = np.array([classes.get(name, 0.0) for name in names.tolist()])[of_job]
         tree_of(self, found[TENANT])  # refuses unknown names
         attributes = {**workload.attributes, **found}
         if self.priority:
@@ -138,12 +176,40 @@ class Tenants:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain data for JSON; fields with their default values are left out of tenants."""
-        default = Tenant("default")
-        rows = [
-            {name: value for name, value in vars(tenant).items() if name == "name" or value != getattr(default, name)}
-            for tenant in self.tree
-        ]
-        return {"tree": rows, "by": self.by, "priority": self.priority, "burst": self.burst}
+        rows = [_told(tenant, Tenant("default")) for tenant in self.tree]
+        data: dict[str, Any] = {"tree": rows, "by": self.by, "priority": self.priority, "burst": self.burst}
+        if self.qos:
+            data |= {"qos": [_told(one, Qos("plain")) for one in self.qos], "qos_by": self.qos_by}
+        if self.resources:
+            data["resources"] = [dataclasses.asdict(one) for one in self.resources]
+        return data
+
+    def needs(self, workload: Workload) -> np.ndarray:
+        """int64 [J, R]: what each job needs of each of the resources.
+
+        Raises
+        ------
+        ScenarioError : the workload lacks an attribute
+        WorkloadError : a number is not whole, is negative, or is more than there is
+        """
+        found = np.zeros((len(workload), len(self.resources)), np.int64)
+        for column, one in enumerate(self.resources):
+            if one.name not in workload.attributes:
+                raise ScenarioError(f"tenants.resources: {unknown_name('attribute', one.name, workload.attributes)}")
+            amounts = workload.told(one.name)
+            bad = ~((amounts >= 0) & (amounts <= one.amount) & (amounts == np.floor(amounts)))
+            if bad.any():
+                row = int(np.argmax(bad))
+                raise WorkloadError(
+                    f"workload {workload.name!r}, job {workload.jobs['id'][row]}: {one.name} is {amounts[row]:g}: give "
+                    f"a whole number from 0 to {one.amount}, the amount of the cluster"
+                )
+            found[:, column] = amounts
+        return found
+
+
+def _told(item: Tenant | Qos, default: Tenant | Qos) -> dict[str, Any]:
+    return {name: value for name, value in vars(item).items() if name == "name" or value != getattr(default, name)}
 
 
 class TenantTree(NamedTuple):

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
@@ -34,7 +35,7 @@ from gpusched_env.event_log import COMPLETE, RESIZE
 from gpusched_env.leaderboard.claims import check_player
 from gpusched_env.leaderboard.entry import About, Player
 from gpusched_env.leaderboard.tracks import TrackProblem, get_track
-from gpusched_env.metrics import paired_ratio, validate
+from gpusched_env.metrics import paired_ratio, tenant_summary, validate
 from gpusched_env.scenarios import Scenario, get_scenario, save_scenario
 from gpusched_env.simulator import simulate
 
@@ -175,6 +176,42 @@ def test_an_elastic_agent_trains_and_plays_resizes(tmp_path: Path) -> None:
     log = simulate(instance, agent)
     validate(instance, log)
     assert (log.events["kind"] == RESIZE).any()
+
+
+def test_a_network_of_tokens_learns_among_tenants_and_keeps_their_limits_in_the_environment_and_as_a_scheduler(
+    tmp_path: Path,
+) -> None:
+    """Each tenant may hold 32 of 256 GPUs; without the mask, the agent exceeds this."""
+    scenario = get_scenario("cohort-256-v0:jobs=60,load=3")
+    assert scenario.tenants is not None
+    tree = tuple(dataclasses.replace(one, most=32) for one in scenario.tenants.tree)
+    tight = scenario.replace(tenants=dataclasses.replace(scenario.tenants, tree=tree))
+    save_scenario(tight, tmp_path / "scenario.json")
+    shown = {name: value for name, value in gym.spec("gpusched/Tenants-v0").kwargs.items() if name != "scenario"}
+    config = TrainingConfig(
+        scenario=str(tmp_path / "scenario.json"), steps=1_000, workloads=1, copies=2, validations=1,
+        validation_seeds=1, **shown,
+    )  # fmt: skip
+    model = train(config, tmp_path)
+    weights = [np.load(path)["tokens.around.tenants.weight"] for path in (model, model.with_name("initial.npz"))]
+    assert (weights[0] != weights[1]).any()
+    agent, generator = LearnedScheduler(str(model)), np.random.default_rng(0)
+    instance = tight.instance(HELD_OUT[0])
+    log = simulate(instance, agent)
+    env = gym.make("gpusched/Tenants-v0", scenario=tight).unwrapped
+    observation, info = env.reset(seed=HELD_OUT[0])
+    over = False
+    while not over:
+        batch = {name: array[None] for name, array in observation.items()}
+        [action] = agent.choose(batch, info["action_mask"][None].astype(bool), [generator])
+        observation, _, terminated, truncated, info = env.step(action)
+        over = terminated or truncated
+    assert env.event_log().digest() == log.digest()
+    [result] = evaluate_policy(model, tight, HELD_OUT[:1])
+    assert result.digest == log.digest()
+    assert tenant_summary(instance, log)["tenant_violation"] == 0.0
+    agent.windows = dataclasses.replace(agent.windows, limits=False)
+    assert tenant_summary(instance, simulate(instance, agent))["tenant_violation"] > 0.0
 
 
 WINDOWS: dict[str, Any] = dict(

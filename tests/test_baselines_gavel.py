@@ -22,12 +22,13 @@ from gpusched_env.errors import SchedulerError
 from gpusched_env.evaluation import evaluate
 from gpusched_env.event_log import PREEMPT, START, EventLog
 from gpusched_env.instance import Instance, Semantics
-from gpusched_env.metrics import job_times
+from gpusched_env.metrics import job_times, tenant_times, validate
 from gpusched_env.network import Network
 from gpusched_env.reproduce import Results, load_card
 from gpusched_env.reproduce.gavel.published import MEAN_JCT_H, published
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import ClairvoyantView, Outcome, Simulation, simulate
+from gpusched_env.tenants import Tenant, Tenants
 from gpusched_env.workload import Profiles, Workload
 
 FREE = {"checkpoint_s": 0.0, "restore_s": 0.0}
@@ -396,3 +397,20 @@ def test_the_card_lists_the_cells_near_the_published_ones() -> None:
     assert not verdicts["idle cluster", "fifo_perf"].holds
     [table] = card.tables(results)
     assert table.row_count == 3 * len(MEAN_JCT_H)
+
+
+@pytest.mark.parametrize(
+    ("policy", "part"),
+    [("max_min_fairness_perf", 0.25), ("max_min_fairness_water_filling_tenants_perf", 0.6),
+     ("max_min_fairness_water_filling_tenants_fifo_perf", 0.6)],
+)  # fmt: skip
+def test_hierarchical_policies_divide_gpu_time_by_the_weights_of_tenants(policy: str, part: float) -> None:
+    """a has weight 3 and 6 of the 24 jobs, b and c share weight 2: by jobs a gets 6 / 24, by tenants 3 / 5."""
+    names = np.array(["a"] * 6 + ["b"] * 9 + ["c"] * 9)
+    workload = Workload.from_columns([0.0] * 24, [1] * 24, [1e5] * 24, attributes={"tenant": names})
+    tree = (Tenant("a", weight=3.0), Tenant("rest", weight=2.0), Tenant("b", "rest"), Tenant("c", "rest"))
+    rules = Semantics(checkpoint_s=0.0, restore_s=0.0, time_limit_s=72_000.0)
+    instance = Instance(Cluster.parse("1x4"), workload, semantics=rules, tenants=Tenants(tree))
+    log = simulate(instance, make_scheduler("gavel", policy=policy))
+    validate(instance, log)
+    assert tenant_times(instance, log)["share"][0] == pytest.approx(part, abs=0.02)

@@ -21,6 +21,7 @@ from gpusched_env.instance import Instance, Semantics
 from gpusched_env.metrics import job_times
 from gpusched_env.network import Network
 from gpusched_env.partitions import Partition, Partitions
+from gpusched_env.qos import Qos
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import Outcome, Simulation, simulate
 from gpusched_env.tenants import PRIORITY, TENANT, Tenant, Tenants
@@ -412,14 +413,27 @@ def cases() -> list[Instance]:
     ]
 
 
+def with_qos(case: Instance) -> Instance:
+    """Let the jobs name one of two QOS or none, and limit what runs of them."""
+    told = np.array(["low", "high", "low", ""])[np.arange(len(case.workload)) % 4]
+    workload = case.workload.unchecked_replace(attributes={**case.workload.attributes, "qos": told})
+    listed = Qos("low", most=8, jobs_per_user=2), Qos("high", jobs=3, preempts=("low",))
+    return Instance(case.cluster, workload, case.network, case.semantics, tenants=Tenants(qos=listed))
+
+
+def runs() -> list[tuple[Instance, str]]:
+    by_list = "slurm-multifactor:preempt=qos,bf_interval_s=0"
+    return [(case, spec) for spec in SPECS for case in cases()] + [(with_qos(crowded(4, 40)), by_list)]
+
+
 def digests() -> list[str]:
     """Digests of runs; printed by the subprocess."""
-    return [simulate(case, make_scheduler(spec)).digest() for spec in SPECS for case in cases()]
+    return [simulate(case, make_scheduler(spec)).digest() for case, spec in runs()]
 
 
 def test_the_compiled_loop_decide_and_plain_python_give_equal_logs() -> None:
     compiled = digests()
-    assert compiled == [simulate(case, asked(spec)).digest() for spec in SPECS for case in cases()]
+    assert compiled == [simulate(case, asked(spec)).digest() for case, spec in runs()]
     assert compiled == plain_python_digests("test_baselines_slurm")
 
 
@@ -439,7 +453,7 @@ def test_many_jobs_fill_the_log_and_stops_change_nothing() -> None:
     [
         ("slurm:backfill=eazy", "slurm: unknown backfill 'eazy': did you mean 'easy'"),
         ("slurm:fair_share=fair", "unknown fair_share 'fair'"),
-        ("slurm:preempt=qos", "unknown preempt 'qos'"),
+        ("slurm:preempt=quality", "unknown preempt 'quality'"),
         ("slurm:bf_resolution_s=0", "bf_resolution_s is 0.0: it must be a finite number > 0"),
         ("slurm:age_weight=-1", "age_weight is -1.0: it must be a finite number >= 0"),
         ("slurm:queue_depth=0", "queue_depth is 0: it must be a finite number >= 1"),

@@ -22,13 +22,13 @@ from gpusched_env.baselines.kueue.shares import share_of
 from gpusched_env.baselines.queues.state import DRF, KAI, KUEUE, VOLCANO, build
 from gpusched_env.baselines.queues.usage import available, give, hold, take
 from gpusched_env.cluster import Cluster
-from gpusched_env.errors import SchedulerError
+from gpusched_env.errors import ScenarioError, SchedulerError, WorkloadError
 from gpusched_env.event_log import ARRIVAL, COMPLETE, PREEMPT, RELEASE, EventLog
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.metrics import job_times, validate
 from gpusched_env.network import Network
 from gpusched_env.simulator import Scheduler, Simulation, simulate
-from gpusched_env.tenants import PRIORITY, Tenant, Tenants
+from gpusched_env.tenants import PRIORITY, Resource, Tenant, Tenants
 from gpusched_env.workload import TENANT, Workload
 
 NAMES = sorted(set(list_baselines(tenants=True)) - set(list_baselines()))
@@ -443,6 +443,89 @@ def test_dominant_shares_are_those_of_linear_programs(demand: list[int], weights
     lag = len(demand) / weight[lacking].sum() if lacking.any() else 0.0
     assert (held < exact + 1 + 1e-6).all()
     assert (held > exact - weight * lag - 1e-6).all()
+
+
+def with_resource(instance: Instance, tree: Sequence[Tenant], needs: Sequence[int], amount: int) -> Instance:
+    """The same jobs; each needs ``needs[i]`` of ``amount`` GB of memory."""
+    attributes = {**instance.workload.attributes, "memory_gb": np.array(needs)}
+    workload = instance.workload.unchecked_replace(attributes=attributes)
+    tenants = Tenants(tuple(tree), resources=(Resource("memory_gb", amount),))
+    return Instance(instance.cluster, workload, instance.network, instance.semantics, tenants=tenants)
+
+
+def begun(instance: Instance, spec: str, time_s: float = 0.0) -> dict[str, int]:
+    """Jobs of each tenant that have started by a time, by the compiled loop and by ``decide``."""
+    log = simulate(instance, make_scheduler(spec))
+    validate(instance, log)
+    assert simulate(instance, asked(make_scheduler(spec))).digest() == log.digest()
+    rows = log.events["job"][(log.events["gpu_count"] > 0) & (log.events["time_s"] <= time_s)]
+    names, counts = np.unique(instance.workload.attributes[TENANT][rows], return_counts=True)
+    return dict(zip(names.tolist(), counts.tolist(), strict=True))
+
+
+def test_the_example_of_two_users_of_drf() -> None:
+    """9 GPUs (the paper's CPUs), 18 GB: jobs of A need <1, 4>, those of B <3, 1>; by hand 3 and 2 jobs run.
+
+    A's dominant share is that of the memory, 3 x 4 / 18, B's that of the GPUs, 2 x 3 / 9: both are 2/3. Without the
+    memory, A would get 6 GPUs.
+    """
+    tree = Tenant("A"), Tenant("B")
+    jobs = [(0.0, name, gpus, 10.0, 0.0) for name, gpus in (("A", 1), ("B", 3)) for _ in range(9)]
+    plain = shared(tree, jobs, "1x9")
+    assert begun(plain, "drf") == {"A": 6, "B": 1}
+    both = with_resource(plain, tree, [4] * 9 + [1] * 9, 18)
+    assert begun(both, "drf") == {"A": 3, "B": 2}
+    assert begun(both, "fair") == begun(plain, "fair")
+    scarce = with_resource(plain, tree, [4] * 9 + [1] * 9, 12)  # 12 GB: 2 x 4 + 2 leave too little for a third A
+    assert begun(scarce, "drf") == {"A": 2, "B": 2}
+    heavy = Tenant("A", weight=9.0), Tenant("B")
+    assert begun(with_resource(plain, heavy, [4] * 9 + [1] * 9, 18), "drf") == {"A": 4, "B": 1}
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    needs=st.lists(st.tuples(st.integers(1, 3), st.integers(0, 9)), min_size=2, max_size=4),
+    weights=st.lists(st.integers(1, 4), min_size=4, max_size=4),
+    memory=st.integers(20, 200),
+)
+def test_dominant_shares_of_two_resources_equal_a_linear_program(
+    needs: list[tuple[int, int]], weights: list[int], memory: int
+) -> None:
+    """max t, x_i s_i = w_i t, sum of x_i d_ir <= C_r: whole jobs reach this level up to one job of each tenant."""
+    gpus = 40
+    names = [f"t{i}" for i in range(len(needs))]
+    tree = [Tenant(name, weight=float(w)) for name, w in zip(names, weights, strict=False)]
+    jobs = [(0.0, name, gang, 10.0, 0.0) for name, (gang, _) in zip(names, needs, strict=True) for _ in range(gpus)]
+    each = [gb for _, gb in needs for _ in range(gpus)]
+    found = begun(with_resource(shared(tree, jobs, f"1x{gpus}"), tree, each, memory), "drf")
+    demand, total = np.array(needs, float), np.array([gpus, memory], float)
+    weight = np.array(weights[: len(needs)], float)
+    per_job = (demand / total).max(axis=1) / weight  # dominant share / weight of one job
+    count = len(needs)
+    equal = np.hstack([np.diag(per_job), -np.ones((count, 1))])
+    best = linprog(
+        [0.0] * count + [-1.0], np.hstack([demand.T, np.zeros((2, 1))]), total, equal, np.zeros(count),
+        bounds=[(0, None)] * (count + 1),
+    )  # fmt: skip
+    level = best.x[-1]
+    held = np.array([found.get(name, 0) for name in names])
+    assert (demand.T @ held <= total + 1e-9).all()
+    assert (held * per_job).min() <= level + 1e-9
+    speed = (demand / per_job[:, None]).sum(axis=0)  # use of each resource at level 1
+    lag = per_job.max() + (demand.max(axis=0) / np.where(speed > 0, speed, np.inf)).max()
+    assert (held * per_job).min() >= level - lag - 1e-9
+
+
+def test_resources_that_jobs_do_not_tell_or_that_are_too_small_are_refused() -> None:
+    tree = [Tenant("A")]
+    plain = shared(tree, [(0.0, "A", 1, 10.0, 0.0)], "1x4")
+    with pytest.raises(ScenarioError, match=r"tenants\.resources: unknown attribute 'memory_gb'"):
+        Instance(plain.cluster, plain.workload, tenants=Tenants(tuple(tree), resources=(Resource("memory_gb", 4),)))
+    for bad in (5, -1, 1.5):
+        with pytest.raises(WorkloadError, match=f"job 0: memory_gb is {bad}: give a whole number from 0 to 4"):
+            with_resource(plain, tree, [bad], 4)  # type: ignore[list-item]
+    with pytest.raises(ScenarioError, match="amount is 0"):
+        Resource("memory_gb", 0)
 
 
 def test_orders_of_the_fair_and_the_capacity_scheduler() -> None:

@@ -20,6 +20,7 @@ from gpusched_env.traces.pseudonyms.names import Pseudonyms
 from gpusched_env.traces.pseudonyms.writing import pseudonymise
 from gpusched_env.twin.associations import read_associations
 from gpusched_env.twin.outages import read_outages
+from gpusched_env.twin.qualities import read_qos
 from gpusched_env.twin.squeue import read_squeue
 from gpusched_env.twin.squeue_pseudonyms import pseudonymise_squeue
 from gpusched_env.twin.table_pseudonyms import pseudonymise_table
@@ -290,6 +291,14 @@ TABLES: Final = {  # file -> source, text
             "fairq|nodeqx|2025-03-03T08:00:00|Unknown|MIXED+DRAIN|zebra|xenia\n"
         ),
     ),
+    "qos.txt": (
+        "sacctmgr",
+        (
+            "Name|Priority|GraceTime|Preempt|PreemptMode|Flags|GrpTRES|MaxWall|MaxTRESPU|MaxJobsPU|Description\n"
+            "low|5|00:02:00||requeue|||||4|xenia's\n"
+            "high|70|00:00:00|low|cluster||cpu=9,gres/gpu=8,license/zebrasoft=5|1-00:00:00|gres/gpu=4||zebra\n"
+        ),
+    ),
 }
 
 
@@ -336,6 +345,7 @@ def test_tables_of_sshare_and_sacctmgr_say_the_same_without_names(tmp_path: Path
         account("chemy"): (account("astro"), 1.0, None, None),
         f"{account('astro')}/{user('xenia')}": (account("astro"), 5.0, 2, 4),
     }
+    assert read_qos(public["qos.txt"]) == read_qos(tmp_path / "qos.txt")
     before, after = (read_outages(path) for path in (tmp_path / "events.txt", public["events.txt"]))
     assert after == tuple(one._replace(node=names.name("node", one.node)) for one in before)
     assert len(after) == 2
@@ -355,6 +365,7 @@ def test_a_name_where_squeue_has_a_number_is_refused(tmp_path: Path, column: str
         ("sshare.txt", "|1000|", "|xenia|", "line 4, field 'rawusage'"),
         ("assoc.txt", "|3|", "|xenia|", "line 3, field 'share'"),
         ("assoc.txt", "Share", "Shares", "no column share; write the file with sacctmgr"),
+        ("qos.txt", "00:02:00", "xenia", "line 2, field 'gracetime'"),
         ("events.txt", "DOWN*", "xenia's fault", "line 2, field 'state'"),
         ("events.txt", "2025-03-03T10:00:00", "xenia", "line 2, field 'timeend'"),
     ],

@@ -21,6 +21,7 @@ from gpusched_env.partitions import Partition, Partitions, Reservation
 from gpusched_env.simulator import Simulation, Until, simulate
 from gpusched_env.traces import read_trace
 from gpusched_env.twin.model import Pool, Twin
+from gpusched_env.workload import Profiles
 
 FREE = Semantics(checkpoint_s=0.0, restore_s=0.0)
 MINUTE_S = 60.0
@@ -232,17 +233,36 @@ def test_an_empty_name_in_a_list_is_refused(names: str) -> None:
         problem(2, [(names, 1, 60.0)], *parts)
 
 
-def test_a_csv_holds_lists_and_sacct_tells_the_partition_in_which_a_job_ran(tmp_path: Path) -> None:
+def test_partitions_without_gpus_that_run_the_model_do_not_count() -> None:
+    """The model runs on V100 only, so a job that names the K80 first starts on the V100, whatever the scheduler."""
+    unit = Profiles.unit("V100").rows[0]
+    rows = [{name: unit[name] for name in unit.dtype.names} | {"compute_s": [np.inf, 1.0]}]
+    workload = Workload.from_columns(
+        [0.0, 0.0], [1, 1], [60.0, 60.0], profiles=Profiles.from_rows(rows, ("K80", "V100")),
+        attributes={"partition": np.array(["slow,fast", "fast"])},
+    )  # fmt: skip
+    parts = Partitions((Partition("slow", gpu_type="K80"), Partition("fast", gpu_type="V100")))
+    instance = Instance(Cluster.parse("1x2@K80,1x2@V100"), workload, semantics=FREE, partitions=parts)
+    for name in ("fifo", "slurm"):
+        log = simulate(instance, make_scheduler(name))
+        assert [nodes for _, _, nodes in nodes_of_starts(instance, log)] == [[1], [1]]
+    alone = workload.unchecked_replace(attributes={"partition": np.array(["slow", "fast"])})
+    with pytest.raises(WorkloadError, match="cannot run on the cluster's GPU types"):
+        Instance(instance.cluster, alone, semantics=FREE, partitions=parts)
+
+
+@pytest.mark.parametrize("by", ["partition", "queue"])
+def test_a_csv_holds_lists_and_sacct_tells_the_partition_in_which_a_job_ran(by: str, tmp_path: Path) -> None:
     workload = Workload.from_columns(
         [0.0, 0.0, 0.0], [1, 1, 1], [60.0, 60.0, 60.0], estimate_s=[60.0] * 3,
-        attributes={"queue": np.array(["a", "a,b", "b,a"])},
+        attributes={by: np.array(["a", "a,b", "b,a"])},
     )  # fmt: skip
-    rules = Partitions(TWO, by="queue")
+    rules = Partitions(TWO, by=by)
     instance = Instance(Cluster.homogeneous(2, 1), workload, semantics=FREE, partitions=rules)
     log = simulate(instance, make_scheduler("slurm"))
     export_run(instance, log, "csv", tmp_path / "jobs.csv")
     again, _ = read_trace(f"csv:{tmp_path / 'jobs.csv'}")
-    assert again.attributes["queue"].tolist() == ["a", "a,b", "b,a"]
+    assert again.attributes[by].tolist() == ["a", "a,b", "b,a"]
     replay = Instance(instance.cluster, again, semantics=FREE, partitions=rules)
     assert simulate(replay, make_scheduler("slurm")).digest() == log.digest()
     export_run(instance, log, "sacct", tmp_path / "sacct.txt")

@@ -107,6 +107,7 @@ def test_classes_have_a_grace_time_and_jobs_run_for_a_time_before_they_are_preem
         ({"preempt_mode": "cancel"}, "'cancel' is not supported: no decision ends a running job"),
         ({"preempt_mode": "CANCEL"}, "'CANCEL' is not supported: no decision ends a running job"),
         ({"preempt_mode": "SUSPEND,GANG"}, "'SUSPEND,GANG' is not supported: .*take requeue"),
+        ({"preempt_mode": 3}, "unknown preempt_mode '?3'?"),
         ({"preempt_mode": "of"}, "unknown preempt_mode 'of': did you mean 'off'"),
         ({"grace_s": -1.0}, "grace_s is -1.0: give a finite number of seconds >= 0"),
     ],

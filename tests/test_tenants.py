@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -19,9 +20,10 @@ from gpusched_env.evaluation.partitions import partitions, pooling
 from gpusched_env.instance import Semantics
 from gpusched_env.metrics import TENANT_COLUMNS, jain_index, max_min_distance, tenant_summary, tenant_times
 from gpusched_env.metrics.tenants import entitlements, max_min_shares, usage
+from gpusched_env.qos import Qos
 from gpusched_env.scenarios import get_scenario, scenario_from_dict
 from gpusched_env.simulator import simulate
-from gpusched_env.tenants import UNLIMITED, Tenant, Tenants, tree_of
+from gpusched_env.tenants import UNLIMITED, Resource, Tenant, Tenants, tree_of
 
 
 def jobs_of(leaves: list[str], arrival_s: list[float], gpus: list[int], duration_s: list[float]) -> Workload:
@@ -93,6 +95,13 @@ def test_tenants_are_part_of_the_scenario_file_and_of_fingerprints() -> None:
     assert other.fingerprint() != scenario.fingerprint()
     assert other.instance(0).fingerprint() != scenario.instance(0).fingerprint()
     assert other.instance(0).workload.jobs.tobytes() == scenario.instance(0).workload.jobs.tobytes()
+    tree = dataclasses.replace(
+        scenario.tenants, qos=(Qos("low", most=4), Qos("high", 2.0, preempts=("low",), max_time_s=60.0)),
+        qos_by="class", resources=(Resource("memory_gb", 64),),
+    )  # fmt: skip
+    further = scenario.replace(tenants=tree)
+    assert scenario_from_dict(json.loads(json.dumps(further.as_dict()))) == further
+    assert further.fingerprint() != scenario.fingerprint()
 
 
 def test_drawn_tenants_follow_their_demands_and_bursts_have_the_given_mean() -> None:

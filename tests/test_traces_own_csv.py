@@ -35,14 +35,14 @@ def test_common_column_names_are_guessed_and_reported(tmp_path: Path) -> None:
     assert {name: column.tolist() for name, column in workload.attributes.items()} == {
         "original_id": ["a", "b"],
         "user": ["u1", "u2"],
-        "queue": ["q", "q"],
+        "partition": ["q", "q"],
     }
     assert report.origin == "2024-01-01T00:00:00"
     assert report.columns == [
         (
             "columns guessed: arrival = submit_time [timestamps with a zone]; gpus = n_gpus; "
             "duration = run_time_min [minutes]; estimate = estimate_h [hours]; "
-            "id = JobID; user = User; queue = partition"
+            "id = JobID; user = User; partition = partition"
         ),
         "columns not read: note",
         "first job (line 2): arrival 2024-01-01T00:00:00Z, 2 GPUs, run time 600 s, claimed run time 3600 s",
@@ -114,7 +114,7 @@ def test_start_and_end_give_the_run_time(tmp_path: Path) -> None:
         ("submit,gpus,start", {}, "no column looks like the end"),
         ("submit;gpus;duration", {}, "columns must be separated by commas"),
         ("submit,gpus,duration", {"gpus": "gpu"}, "map gpus=gpu: unknown column 'gpu': did you mean 'gpus'?"),
-        ("submit,gpus,duration", {"arival": "submit"}, "unknown role 'arival': did you mean 'arrival'?"),
+        ("submit,gpus,duration", {"arival": "submit"}, "unknown role 'arival': did you mean 'arrival'"),
         (
             "submit,gpus,wall_min",
             {"duration": "wall_min"},

@@ -10,6 +10,7 @@ from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.errors import GpuschedError, ScenarioError, TraceError
 from gpusched_env.metrics import job_times
 from gpusched_env.partitions import Reservation
+from gpusched_env.qos import Qos
 from gpusched_env.simulator import simulate
 from gpusched_env.tenants import Tenant, Tenants
 from gpusched_env.traces import read_workload
@@ -21,6 +22,7 @@ from gpusched_env.twin.example import CLUSTER, POLICY, QOS_CLASSES, example_jobs
 from gpusched_env.twin.fitting import Policy, fit_twin
 from gpusched_env.twin.model import leaf_names
 from gpusched_env.twin.outages import read_outages, with_outages
+from gpusched_env.twin.qualities import read_qos
 from gpusched_env.twin.recorded import Recorded
 from gpusched_env.twin.remaining import find_remainders
 from gpusched_env.twin.replay import replayed_starts
@@ -160,6 +162,58 @@ def test_limits_of_users_explain_waits():
     assert replayed_starts(limited, log).tolist() == [0.0, 7200.0, 0.0]
     assert not any("within 10 minutes: holds" in one.what for one in limited.remainders)
     assert any("within 10 minutes: holds" in one.what and one.jobs == 1 for one in free.remainders)
+
+
+QOS_TABLE = """Name|Priority|GraceTime|Preempt|PreemptMode|GrpTRES|GrpJobs|MaxTRES|MaxWall|MaxTRESPU|MaxJobsPU
+normal|0|00:00:00||cluster|||||gres/gpu=4|2
+high|100|00:01:30|normal,low|off|cpu=9,gres/gpu=8,gres/gpu:a100=8|3|gres/gpu=4|1-12:00:00|cpu=3|0
+low|0|||||||||
+"""
+
+
+def test_qos_are_read_with_their_limits(tmp_path):
+    (tmp_path / "qos.txt").write_text(QOS_TABLE)
+    assert read_qos(tmp_path / "qos.txt") == (
+        Qos("normal", most_per_user=4, jobs_per_user=2),
+        Qos(
+            "high", 100.0, most=8, jobs=3, most_per_job=4, max_time_s=129_600.0, preempts=("normal", "low"),
+            preempt_mode="off", grace_s=90.0,
+        ),
+        Qos("low"),
+    )  # fmt: skip
+    for old, new, told in (
+        ("normal|0", "normal|much", "line 2, field 'Priority': 'much'"),
+        ("|2\n", "|two\n", "line 2, field 'maxjobspu': 'two'"),
+        ("1-12", "noon", "line 3, field 'MaxWall'"),
+        ("low|0", "high|0", "'high' is listed twice"),
+        ("normal,low", "normal,lower", "unknown QOS 'lower'"),
+        ("Priority", "Weight", "no column priority; write the file with sacctmgr"),
+    ):
+        (tmp_path / "bad.txt").write_text(QOS_TABLE.replace(old, new, 1))
+        with pytest.raises(TraceError, match=told):
+            read_qos(tmp_path / "bad.txt")
+
+
+def test_limits_of_qos_explain_waits_and_are_kept_in_the_file(tmp_path):
+    """ana may run one job at a time in the QOS low; her third job, of 3 GPUs, raises the limit of GPUs of its QOS."""
+    log = log_of(
+        [0, 0, 0, 10_000], [2, 2, 4, 3], [7200, 600, 60, 60], [0, 7200, 0, 0], user=["ana", "ana", "bo", "ana"],
+        qos=["low", "low", "low", "high"],
+    )  # fmt: skip
+    listed = Qos("low", jobs_per_user=1), Qos("high", most=2)
+    pools = one_pool("1x8").pools
+    limited, free = (fit_twin(log, pools, fit_part=1, qos=qos) for qos in (listed, ()))
+    assert replayed_starts(limited, log).tolist() == [0, 7200, 0, 10_000]
+    assert replayed_starts(free, log).tolist() == [0, 0, 0, 10_000]
+    assert limited.tenants is not None
+    assert limited.tenants.qos == (listed[0], Qos("high", most=3))
+    assert "limits of 1 QOS were raised, because a larger job of theirs ran: high" in limited.notes
+    write_twin(limited, tmp_path / "twin.json")
+    assert read_twin(tmp_path / "twin.json") == limited
+    other = dataclasses.replace(log, attributes={**log.attributes, "qos": np.array(["low", "low", "new", "new"])})
+    assert replayed_starts(limited, other).tolist() == [0, 7200, 0, 10_000]  # QOS that the twin does not know
+    untold = dataclasses.replace(log, attributes={name: told for name, told in log.attributes.items() if name != "qos"})
+    assert replayed_starts(limited, untold).tolist() == [0, 0, 0, 10_000]
 
 
 EVENTS = """Cluster|Cluster Nodes|NodeName|TimeStart|TimeEnd|State|Reason|User

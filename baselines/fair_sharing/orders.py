@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpusched_env.baselines.deserved.shares import is_overused
 from gpusched_env.baselines.queues.state import CAPACITY, FAIR, KAI, NO_LIMIT, NOTHING, START, VOLCANO, Queues
-from gpusched_env.baselines.queues.usage import below_caps
+from gpusched_env.baselines.queues.usage import below_caps, dominant, has_resources
 from gpusched_env.baselines.queues.waiting import first_of, park, unclaimed_gpus
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.state import Run
@@ -14,14 +14,14 @@ from gpusched_env.core.state import Run
 def set_key(q: Queues, node: int) -> None:
     """Compute the key of a tenant; the lowest comes first, those below their minimum before all others.
 
-    DRF: GPUs held / weight. FAIR: of tenants below min(quota, demand) GPUs held / that, of the others GPUs held /
-    weight. CAPACITY: GPUs held / quota; tenants without quota come last, by GPUs held / weight. VOLCANO, KAI: GPUs held
-    / GPUs deserved; 1 if it deserves none but holds some.
+    DRF: dominant share / weight, times the GPUs of the cluster. FAIR: of tenants below min(quota, demand) GPUs held /
+    that, of the others GPUs held / weight. CAPACITY: GPUs held / quota; tenants without quota come last, by GPUs held /
+    weight. VOLCANO, KAI: GPUs held / GPUs deserved; 1 if it deserves none but holds some.
     """
     t = q.tenants[node]
     held = float(t["held"])
     t["needy"] = 0
-    t["key"] = held / t["weight"]
+    t["key"] = dominant(q, node) / t["weight"]
     if q.memory["policy"] == FAIR:
         least = min(t["quota"], t["held"] + t["asks"])
         if t["held"] < least:
@@ -58,10 +58,10 @@ def first_tenant(q: Queues) -> int:
 
 @kernel
 def find_job(sim: Run, q: Queues, leaf: int, most: int) -> int:
-    """Return the line of the next job of a leaf that its caps admit; -1 = none."""
+    """Return the line of the next job of a leaf that its caps and the other resources admit; -1 = none."""
     while True:
         line = first_of(sim, q, leaf, most)
-        if line < 0 or below_caps(q, leaf, q.lines[line]["gpus"]):
+        if line < 0 or (below_caps(q, leaf, q.lines[line]["gpus"]) and has_resources(q, line)):
             return line
         park(sim, q, line)
 

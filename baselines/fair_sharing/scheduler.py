@@ -18,7 +18,7 @@ class FairSharing(OrderedQueues):
     At each level of the tree, from the root down, the tenant with the lowest ratio comes first. Its first job starts:
     the one of the highest priority class, then the oldest.
 
-    * ``drf``: ratio = GPUs held / weight, the dominant share.
+    * ``drf``: ratio = dominant share / weight: the part of the GPUs, or of another resource if that is more.
     * ``fair``: tenants below their minimum first, by GPUs held / minimum; then the others, by GPUs held / weight. The
       minimum is the quota, or the demand if that is less.
     * ``capacity``: ratio = GPUs held / quota; tenants without quota come last, by GPUs held / weight.
@@ -32,10 +32,11 @@ class FairSharing(OrderedQueues):
 
     Notes
     -----
-    GPUs are the only resource, so they are the dominant one, and DRF is weighted max-min fairness of GPUs. The field
-    ``most`` of a tenant caps its GPUs (YARN's maximum-capacity); jobs above the cap are skipped in every order. Quotas
-    cap nothing. Ties: the tenant that the scenario lists first. Preemption, which YARN has off by default, user limits
-    and delay scheduling are left out. The field ``queue`` of a scenario overrides ``strict``.
+    If the tenants list no other resource, GPUs are the dominant one, and DRF is weighted max-min fairness of GPUs. With
+    other resources, ``drf`` skips jobs for which the cluster has too little of one. The field ``most`` of a tenant caps
+    its GPUs (YARN's maximum-capacity); jobs above the cap are skipped in every order. Quotas cap nothing. Ties: the
+    tenant that the scenario lists first. Preemption, which YARN has off by default, user limits and delay scheduling
+    are left out. The field ``queue`` of a scenario overrides ``strict``.
 
     References
     ----------

@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from gpusched_env.baselines.gavel import objectives
+from gpusched_env.baselines.gavel.entities import Entity, fill_by_entity
 from gpusched_env.baselines.gavel.packing import Gandiva, fifo_packed, padded
 from gpusched_env.baselines.gavel.pairs import solve_packed
 from gpusched_env.baselines.gavel.problem import Problem
@@ -39,6 +40,8 @@ class Settings:
     bisect : whether "min_total_duration" uses the published search
     equal_share : see :class:`FinishTime`
     alpha : see :class:`AlloX`
+    leaf : int [J], row of each job's tenant; None = one tenant
+    tenant_weights : float64 [tenants], weight of the jobs of each of them together
     everywhere : True = policies that ignore types plan time for a job also on types where the job cannot run, and the
         shares of such types are variables of interior solutions
     """
@@ -50,6 +53,8 @@ class Settings:
     equal_share: str = "steps"
     alpha: float = 1.0
     everywhere: bool = False
+    leaf: np.ndarray | None = None
+    tenant_weights: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -138,6 +143,19 @@ def _solved(
     return allocate
 
 
+def _by_tenant(rule: str, settings: Settings) -> Allocate:
+    def allocate(problem: Problem) -> np.ndarray | None:
+        leaf = np.zeros(len(problem.gangs), np.int64) if settings.leaf is None else settings.leaf[problem.rows]
+        weights = np.ones(1) if settings.tenant_weights is None else settings.tenant_weights
+        entities = [
+            Entity(np.flatnonzero(leaf == row).tolist(), float(weights[row]), rule) for row in np.unique(leaf).tolist()
+        ]
+        found = fill_by_entity(problem, entities)
+        return None if found is None else found.shares
+
+    return allocate
+
+
 def _everything(settings: Settings, problem: Problem) -> Program | None:
     """Return the program of the published solver; None = any program with the same optimum."""
     return Program(problem, everywhere=True) if settings.everywhere and settings.tie_break == INTERIOR else None
@@ -189,6 +207,12 @@ POLICIES: Final[Mapping[str, Policy]] = {
     ),
     "max_min_fairness_water_filling_perf": Policy(
         partial(_solved, _filled, _aware), "LAS beyond the first bottleneck", aware=True
+    ),
+    "max_min_fairness_water_filling_tenants_perf": Policy(
+        partial(_by_tenant, "fairness"), "by weights of tenants, among the jobs of each by their weights", aware=True
+    ),
+    "max_min_fairness_water_filling_tenants_fifo_perf": Policy(
+        partial(_by_tenant, "fifo"), "by weights of tenants, to the first job of each", aware=True
     ),
     "max_min_fairness_packed": Policy(
         partial(_packed, _las), "LAS, aware of GPU types, pairs of jobs share GPUs", aware=True, packed=True

@@ -53,6 +53,7 @@ def gather(sim: Run, q: Queues) -> None:
     m = q.memory
     m["entries"] = 0
     m["borrowers"] = 0
+    m["highest"] = -1.0
     for leaf in range(1, len(q.tenants)):
         t = q.tenants[leaf]
         m["borrowers"] += t["lines"] > 0 and t["use"] > t["sub"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from gpusched_env.baselines.queues.state import Queues
+from gpusched_env.baselines.queues.usage import give, take
 from gpusched_env.core.handle import kernel
 
 
@@ -17,6 +18,28 @@ def share_of(q: Queues, node: int) -> float:
         return 0.0
     lendable = max(1, q.tenants[t["parent"]]["sub"])
     return math.floor((1000 * borrowed // lendable) / t["weight"])
+
+
+@kernel
+def highest_share_of_all(q: Queues) -> float:
+    """Return the highest share of a tenant."""
+    highest = 0.0
+    for node in range(1, len(q.tenants)):
+        highest = max(highest, share_of(q, node))
+    return highest
+
+
+@kernel
+def lowest_share_with(q: Queues, leaf: int, gpus: int) -> float:
+    """Return the lowest share that ``leaf`` or a tenant above it, below the root, would have with a job of it."""
+    take(q, leaf, gpus)
+    lowest = math.inf
+    node = leaf
+    while node > 0:
+        lowest = min(lowest, share_of(q, node))
+        node = q.tenants[node]["parent"]
+    give(q, leaf, gpus)
+    return lowest
 
 
 @kernel

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from gpusched_env.baselines.kueue.shares import borrows_from
+from gpusched_env.baselines.kueue.shares import borrows_from, highest_share_of_all, lowest_share_with
 from gpusched_env.baselines.listed.lines import before
 from gpusched_env.baselines.queues.state import ANY, NEVER, NEWER, Queues
 from gpusched_env.baselines.queues.usage import admits, hold
@@ -247,5 +247,12 @@ def could_preempt(q: Queues, leaf: int, row: int) -> bool:
     if not (m["borrows"] or m["by_share"]) and t["use"] >= t["sub"]:
         return False
     borrows: int = t["use"] > t["sub"]
-    others: bool = m["borrowers"] > borrows
-    return others
+    if m["borrowers"] <= borrows:
+        return False
+    if not m["by_share"] or m["stopping"] > 0:
+        return True
+    # Jobs of a tenant are preempted only if its share is at least that of the preemptor. Most searches end here.
+    if m["highest"] < 0.0:
+        m["highest"] = highest_share_of_all(q)
+    fair: bool = lowest_share_with(q, leaf, gang_of(q, row)) <= m["highest"]
+    return fair

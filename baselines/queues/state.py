@@ -34,6 +34,7 @@ QUEUES_DTYPE: Final = np.dtype(
         ("by_share", "<i8"),  # 1 = Kueue's fair sharing
         ("initial", "<i8"),  # 1 = its second strategy (LessThanInitialShare) is on
         ("preempts", "<i8"),  # 1 = jobs may preempt others; computed by :func:`build`
+        ("gpus", "<i8"),  # [GPU] of the cluster; computed by :func:`build`
         # state of the loop
         ("phase", "<i8"),
         ("idle", "<i8"),
@@ -56,6 +57,7 @@ QUEUES_DTYPE: Final = np.dtype(
         ("targets", "<i8"),
         ("at", "<i8"),
         ("borrowers", "<i8"),  # leaves that borrow
+        ("highest", "<f8"),  # highest share of a tenant under fair sharing; -1 = not computed
         ("spared", "<i8"),  # 1 = the last search has met jobs that may be preempted at the next decision point
         ("search", "<i8"),  # number of searches for victims so far
     ]
@@ -71,7 +73,7 @@ TENANT_DTYPE: Final = np.dtype(
         ("borrow", "<i8"),  # [GPU] beyond ``sub``
         ("most", "<i8"),  # [GPU] cap of ``held``
         ("begin", "<i8"),  # first of its lines
-        ("lines", "<i8"),  # number of its lines: one for each gang size of its jobs; inner tenants have none
+        ("lines", "<i8"),  # number of its lines: one for each gang size and needs of its jobs; inner tenants have none
         ("runners", "<i8"),  # first of its entries of ``runners``
         # present state
         ("use", "<i8"),  # [GPU] used of ``sub``; of inner tenants without what the tenants below use of their ``guar``
@@ -110,10 +112,14 @@ class Queues(Handle):
 
     memory = array(QUEUES_DTYPE)
     tenants = array(TENANT_DTYPE, "tenants")
-    lines = array(LINE_DTYPE, "lines")  # the waiting jobs of one leaf and one gang size (listed/lines.py)
+    lines = array(LINE_DTYPE, "lines")  # the waiting jobs of one leaf and equal needs (listed/lines.py)
     parked = array(PARKED_DTYPE, "lines")
     owner = array(np.int32, "lines")  # leaf of each line
     line_of = array(np.int32, "jobs")
+    # other resources than GPUs, which only DRF counts
+    amounts = array(np.int64, "resources")  # that the cluster has
+    needs = array(np.int64, "lines", "resources")  # of a job of the line
+    spent = array(np.int64, "tenants", "resources")  # of the running jobs of a tenant
     waiters = array(np.int32, "jobs")
     keys = array(np.float64, "jobs")  # - priority
     ranks = array(np.float64, "jobs")  # 0: jobs of one priority are served in the order of their rows
@@ -180,21 +186,24 @@ def build(instance: Instance, replicas: int, rules: dict[str, int | float]) -> Q
     for name, column in subtree_quotas(tree.parent, tree.quota, tree.lend, instance.cluster.gpus).items():
         tenants[name] = column
 
+    needs = instance.needs if rules["policy"] == DRF else np.zeros((jobs, 0), np.int64)
     kinds, line_of, counts = np.unique(
-        np.stack([of_job.astype(np.int64), gangs]), axis=1, return_inverse=True, return_counts=True
+        np.stack([of_job.astype(np.int64), gangs, *needs.T]), axis=1, return_inverse=True, return_counts=True
     )
     lines = np.zeros(kinds.shape[1], LINE_DTYPE)
     lines["gpus"], lines["begin"] = kinds[1], np.cumsum(counts) - counts
     leaves, first, widths = np.unique(kinds[0], return_index=True, return_counts=True)
     tenants["begin"][leaves], tenants["lines"][leaves] = first, widths
     tenants["runners"][leaves] = lines["begin"][first]  # a leaf never runs more jobs than it has
-    _check_sizes(instance, tenants, kinds, rules["policy"] == KUEUE)
+    _check_sizes(instance, tenants, kinds[:2], rules["policy"] == KUEUE)
 
     priorities = workload.told(PRIORITY) if PRIORITY in workload.attributes else np.zeros(jobs)
     memory = np.zeros((), QUEUES_DTYPE)
     for name, value in rules.items():
         memory[name] = value
     memory["preempts"] = memory["within"] != NEVER or memory["reclaim"] != NEVER
+    memory["gpus"] = instance.cluster.gpus
+    amounts = [one.amount for one in instance.tenants.resources] if instance.tenants and needs.shape[1] else []
     parked = np.zeros(len(lines), PARKED_DTYPE)
     parked["row"] = -1
     stopping, targets = (np.zeros(replicas, np.int32) for _ in range(2))
@@ -205,6 +214,9 @@ def build(instance: Instance, replicas: int, rules: dict[str, int | float]) -> Q
         parked=parked,
         owner=kinds[0].astype(np.int32),
         line_of=line_of.reshape(-1).astype(np.int32),
+        amounts=np.array(amounts, np.int64),
+        needs=np.ascontiguousarray(kinds[2:].T),
+        spent=np.zeros((len(tenants), len(amounts)), np.int64),
         waiters=np.zeros(jobs, np.int32),
         keys=-priorities,
         ranks=np.zeros(jobs),

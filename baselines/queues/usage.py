@@ -89,3 +89,31 @@ def ask(q: Queues, leaf: int, jobs: int, gpus: int) -> None:
         q.tenants[node]["waiting"] += jobs
         q.tenants[node]["asks"] += gpus
         node = q.tenants[node]["parent"]
+
+
+@kernel
+def spend(q: Queues, line: int, jobs: int) -> None:
+    """Count the other resources that jobs of a line get, or give back if ``jobs`` < 0."""
+    for r in range(len(q.amounts)):
+        node = q.owner[line]
+        while node >= 0:
+            q.spent[node, r] += jobs * q.needs[line, r]
+            node = q.tenants[node]["parent"]
+
+
+@kernel
+def has_resources(q: Queues, line: int) -> bool:
+    """Return whether the cluster has what a job of a line needs besides GPUs."""
+    for r in range(len(q.amounts)):  # noqa: SIM110 - generators are not compiled
+        if q.spent[0, r] + q.needs[line, r] > q.amounts[r]:
+            return False
+    return True
+
+
+@kernel
+def dominant(q: Queues, node: int) -> float:
+    """Return the dominant share of a tenant, times the GPUs of the cluster."""
+    most = float(q.tenants[node]["held"])
+    for r in range(len(q.amounts)):
+        most = max(most, q.spent[node, r] * q.memory["gpus"] / q.amounts[r])
+    return most

@@ -1,7 +1,8 @@
 """The waiting jobs of each leaf.
 
-A leaf has a line for each gang size. If the first job of a line finds no place, no other job of the line does, as it
-is of lower priority or newer. The line is then parked until GPUs come free or another job becomes its first.
+A leaf has a line for each gang size, and, if other resources count, for each of their needs. If the first job of a line
+finds no place, no other job of the line does, as it is of lower priority or newer. The line is then parked until GPUs
+come free or another job becomes its first.
 
 A job whose victims are in a checkpoint claims their GPUs. At each decision point the jobs with claims are served first,
 until their victims have gone; otherwise others could take the GPUs, and jobs could preempt each other in circles.
@@ -12,7 +13,7 @@ from __future__ import annotations
 from gpusched_env.baselines.listed.lines import before, join_line, leave_line
 from gpusched_env.baselines.queues.runners import add_runner, add_stopping, drop_runner, drop_stopping, forget_runners
 from gpusched_env.baselines.queues.state import KUEUE, NOTHING, START, Queues
-from gpusched_env.baselines.queues.usage import ask, hold
+from gpusched_env.baselines.queues.usage import ask, hold, spend
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.state import CHECKPOINTING, REFUSED, WAITING, Run
 from gpusched_env.event_log import ARRIVAL, COMPLETE, PREEMPT, RELEASE, RESUME
@@ -49,6 +50,7 @@ def follow(sim: Run, q: Queues) -> None:
             leave_line(q.lines, q.waiters, q.keys, q.ranks, line)
             ask(q, leaf, -1, -gpus)
             hold(q, leaf, gpus)
+            spend(q, line, 1)
             if m["preempts"]:
                 add_runner(sim, q, row)
         elif kind == PREEMPT:
@@ -56,10 +58,12 @@ def follow(sim: Run, q: Queues) -> None:
             add_stopping(q, row)
         elif kind == COMPLETE:
             hold(q, leaf, -gpus)
+            spend(q, line, -1)
             if m["preempts"]:
                 drop_runner(q, row)
         elif kind == RELEASE:
             hold(q, leaf, -gpus)
+            spend(q, line, -1)
             drop_stopping(q, row)
             join(q, row)
     m["read"] = sim.world["events"]
@@ -74,6 +78,8 @@ def recount(sim: Run, q: Queues) -> None:
         t["held"] = 0
         t["asks"] = 0
         t["waiting"] = 0
+        for r in range(len(q.amounts)):
+            q.spent[node, r] = 0
     forget_runners(q)
     for line in range(len(q.lines)):
         q.lines[line]["count"] = 0
@@ -84,6 +90,7 @@ def recount(sim: Run, q: Queues) -> None:
         r = sim.replicas[sim.running[i]]
         line = q.line_of[r["job"]]
         hold(q, q.owner[line], q.lines[line]["gpus"])
+        spend(q, line, 1)
         if r["phase"] == CHECKPOINTING:
             add_stopping(q, r["job"])
         elif q.memory["preempts"]:

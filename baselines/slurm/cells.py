@@ -89,14 +89,23 @@ def list_cells(sim: Run, plan: SlurmState, request: int) -> int:
 def room_in_cells(sim: Run, plan: SlurmState, request: int, count: int, begin: int, end: int) -> int:
     """Write the GPUs of each of ``mine[:count]`` that a job may hold in all slots [begin, end) to ``room``.
 
-    Returns their sum. Reservations count up to the time limit of the job, even behind the window of the plan.
+    Returns their sum; 0 if those of the first slot are too few, which is seen quickly. Reservations count up to the
+    time limit of the job, even behind the window of the plan.
     """
     total = 0
+    at_first = 0
     last = end_slot(sim, plan, request, begin)
     for i in range(count):
         cell = plan.mine[i]
         plan.room[cell] = 0
         if not is_shut(sim, plan, request, cell, begin, last):
+            plan.room[cell] = max(plan.cells[cell, begin], 0)
+            at_first += plan.room[cell]
+    if at_first < sim.jobs[plan.row_of[request]]["gpus"]:
+        return 0
+    for i in range(count):
+        cell = plan.mine[i]
+        if plan.room[cell] > 0:
             least = plan.cells[cell, begin]
             for at in range(begin + 1, end):
                 least = min(least, plan.cells[cell, at])
@@ -161,13 +170,16 @@ def first_room_in_cells(sim: Run, plan: SlurmState, request: int, begin: int, le
     """
     slots = plan.cells.shape[1]
     count = list_cells(sim, plan, request)
+    seen = begin  # the slots from ``begin`` until before this one have enough free GPUs
     while begin < slots:
         if len(plan.closes_s) > 0 and not some_open(sim, plan, request, count, begin):
             begin += 1
             continue
         end = min(begin + (length_now if begin == 0 else length), slots)
-        at = last_without_room(sim, plan, request, count, begin, end)
-        if at >= begin:
+        first = max(begin, min(seen, end))
+        at = last_without_room(sim, plan, request, count, first, end)
+        seen = max(seen, end)
+        if at >= first:
             begin = at + 1
         elif room_in_cells(sim, plan, request, count, begin, end) >= sim.jobs[plan.row_of[request]]["gpus"]:
             return begin

@@ -1,10 +1,10 @@
-"""Kernel that chooses running jobs to preempt for a waiting job of a higher class."""
+"""Kernels that choose running jobs to preempt for a waiting job of a higher class, or of a QOS that may do so."""
 
 from __future__ import annotations
 
 from gpusched_env.baselines.slurm.cells import in_grace, needed, useful_gpus
 from gpusched_env.baselines.slurm.state import SlurmState
-from gpusched_env.core.handle import kernel
+from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.placement.placing import goes_anywhere_now
 from gpusched_env.core.state import ACTIVE, Run
 
@@ -41,13 +41,23 @@ def graced_gpus(sim: Run) -> int:
     return count
 
 
+@helper
+def may_preempt(plan: SlurmState, request: int, victim: int) -> bool:
+    """Return whether a waiting job may preempt a running one, which are named by their requests."""
+    if plan.spared[victim] != 0:
+        return False
+    if plan.memory["by_list"] == 1:
+        return plan.preys[plan.quality[request], plan.quality[victim]] != 0
+    return plan.ladder[victim] > plan.ladder[request]
+
+
 @kernel
 def choose_victims(sim: Run, plan: SlurmState, request: int) -> int:
     """Write the requests of the jobs that are preempted for a waiting job to ``victims``; return their number.
 
-    There are none if GPUs in checkpoints or in grace times suffice, if all jobs of lower classes together hold too few
-    GPUs, or if numbers of GPUs do not tell whether the job can start. Victims are the first jobs of the order that hold
-    enough GPUs; those that are not needed, the last of the order first, are left out again.
+    There are none if GPUs in checkpoints or in grace times suffice, if all jobs that it may preempt hold too few GPUs
+    together, or if numbers of GPUs do not tell whether the job can start. Victims are the first jobs of the order that
+    hold enough GPUs; those that are not needed, the last of the order first, are left out again.
     """
     w = sim.world
     m = plan.memory
@@ -67,12 +77,8 @@ def choose_victims(sim: Run, plan: SlurmState, request: int) -> int:
         r = sim.replicas[sim.running[i]]
         victim = plan.runs_as[r["job"]]
         ran_s = w["clock_s"] - r["start_s"]
-        lower = (
-            plan.ladder[victim] > plan.ladder[request]
-            and plan.spared[victim] == 0
-            and not in_grace(sim, sim.running[i])
-        )
-        if r["phase"] == ACTIVE and ran_s > 0.0 and ran_s >= m["exempt_s"] and lower:
+        ready = r["phase"] == ACTIVE and ran_s > 0.0 and ran_s >= m["exempt_s"]
+        if ready and may_preempt(plan, request, victim) and not in_grace(sim, sim.running[i]):
             frees = freed_by(sim, plan, request, victim)
             if frees > 0:
                 plan.victims[count] = victim

@@ -13,6 +13,7 @@ from gpusched_env.baselines.loop_kernels import PAUSED
 from gpusched_env.baselines.slurm import passes as slurm_passes
 from gpusched_env.baselines.slurm import priority
 from gpusched_env.baselines.slurm.fair_share import FairTree, decay
+from gpusched_env.baselines.slurm.limits import limits_of
 from gpusched_env.baselines.slurm.past_usage import PastUsage
 from gpusched_env.baselines.slurm.profile import BLOCK
 from gpusched_env.baselines.slurm.state import CONSERVATIVE, EASY, NONE, RULES_DTYPE, SlurmState
@@ -20,6 +21,7 @@ from gpusched_env.core import events
 from gpusched_env.core.placement.rules import rule_number
 from gpusched_env.errors import SchedulerError
 from gpusched_env.instance import Instance
+from gpusched_env.qos import ranks_of
 from gpusched_env.simulator import Outcome, Simulation
 from gpusched_env.tenants import PRIORITY
 
@@ -56,7 +58,7 @@ class SlurmRun:
         runs_as = running_requests(simulation, requests)
         slots = math.ceil(rules.bf_window_s / rules.bf_resolution_s)
         order, scratch = np.zeros(len(row_of), np.int32), np.zeros(len(row_of), np.int32)
-        holds, rate, tests = (np.zeros(tenants, np.int64) for _ in range(3))
+        rate, tests = (np.zeros(tenants, np.int64) for _ in range(2))
         recent, usage, factor = (np.zeros(tenants) for _ in range(3))
         self.state = SlurmState(
             memory=self.memory,
@@ -69,22 +71,18 @@ class SlurmRun:
             booked=np.zeros(jobs if several else 0, np.int64),
             stopped=np.zeros(int(partition.max()) + 1, np.int64),
             planned=np.zeros(int(partition.max()) + 1, np.int64),
-            ladder=-tiers if rules.preempt == "tier" else -classes,
-            **modes_of(instance, rules.preempt, rules.grace_s, partition),
+            **ladder_of(instance, rules.preempt, classes, tiers, row_of),
+            **modes_of(instance, rules.preempt, rules.grace_s, row_of, partition),
             order=order,
             scratch=scratch,
-            keys=sort_keys(classes if rules.preempt == "class" else np.zeros(len(row_of)), tiers),
+            keys=sort_keys(ranks_by(instance, rules.preempt, classes, row_of), tiers),
             ranks=np.zeros(len(row_of)),
             fixed=self._fixed(instance, limits, classes, row_of, partition),
             limit_s=limits,
             tenant=np.ascontiguousarray(of_job, np.int32),
             planned_s=np.full(len(row_of), math.inf),
             victims=np.zeros(instance.cluster.gpus * instance.gpu_jobs + 1, np.int32),
-            parent=self.tree.parent,
-            most=self.tree.most,
-            most_jobs=self.tree.jobs,
-            runs=np.zeros(tenants, np.int64),
-            holds=holds,
+            **limits_of(instance),
             rate=rate,
             recent=recent,
             usage=usage,
@@ -109,7 +107,7 @@ class SlurmRun:
         m["age_weight"], m["share_weight"] = rules.age_weight, rules.fair_share_weight
         m["max_age_s"], m["period_s"] = rules.max_age_s, rules.calc_period_s
         m["decay"] = decay(rules.calc_period_s, rules.decay_half_life_s)
-        m["capped"] = bool((self.tree.most >= 0).any() or (self.tree.jobs >= 0).any())
+        m["capped"] = len(self.state.counter) > 0
         m["rule"] = rule_number(rules.placement)
         m["depth"], m["backfill"] = rules.queue_depth, BACKFILL[rules.backfill]
         m["interval_s"], m["slot_s"] = rules.bf_interval_s, rules.bf_resolution_s
@@ -117,6 +115,7 @@ class SlurmRun:
         m["cycle_starts"], m["least_reserve"] = rules.bf_max_job_start, rules.bf_min_prio_reserve
         m["one_plan"] = rules.bf_one_resv_per_job and len(self.state.booked) > 0
         m["preempts"], m["youngest"] = rules.preempt != "off", rules.youngest_first
+        m["by_list"] = rules.preempt == "qos"
         m["exempt_s"] = rules.preempt_exempt_s
         m["cycle_s"], m["blocked"] = -math.inf, -1
         m["divided"] = self._divided
@@ -203,13 +202,53 @@ def tiers_of(instance: Instance, partition: np.ndarray) -> np.ndarray:
     return np.array([one.tier for one in sets.partitions], float)[partition]
 
 
-def modes_of(instance: Instance, preempt: str, grace_s: float, partition: np.ndarray) -> dict[str, np.ndarray]:
+def ladder_of(
+    instance: Instance, preempt: str, classes: np.ndarray, tiers: np.ndarray, row_of: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Return the arrays of SlurmState that tell which jobs preempt which.
+
+    Raises
+    ------
+    SchedulerError : QOS decide, and the scenario has none
+    """
+    table = instance.qos
+    if preempt != "qos":
+        ladder = -tiers if preempt == "tier" else -classes
+        return {"ladder": ladder, "quality": np.zeros(len(row_of), np.int32), "preys": np.zeros((1, 1), np.int8)}
+    if table is None:
+        raise SchedulerError("slurm: preempt is 'qos', and the scenario has no QOS; list them in its tenants")
+    names = [one.name for one in table.listed]
+    preys = np.zeros((len(names) + 1, len(names) + 1), np.int8)
+    for row, one in enumerate(table.listed):
+        preys[row, [names.index(name) for name in one.preempts]] = 1
+    priorities = np.array([*(one.priority for one in table.listed), 0.0])
+    quality = table.of_job[row_of]
+    return {"ladder": -priorities[quality], "quality": quality, "preys": preys}
+
+
+def ranks_by(instance: Instance, preempt: str, classes: np.ndarray, row_of: np.ndarray) -> np.ndarray:
+    """float64: jobs of higher numbers come first in the queue, because they may preempt those of lower ones."""
+    if preempt == "qos" and instance.qos is not None:
+        return np.array([*ranks_of(instance.qos.listed), 0.0])[instance.qos.of_job[row_of]]
+    return classes if preempt == "class" else np.zeros(len(row_of))
+
+
+def modes_of(
+    instance: Instance, preempt: str, grace_s: float, row_of: np.ndarray, partition: np.ndarray
+) -> dict[str, np.ndarray]:
     """Return the arrays of SlurmState about the victims of preemption: those that are spared, and grace times."""
-    sets = instance.node_sets
-    if preempt != "tier" or sets is None:
+    sets, table = instance.node_sets, instance.qos
+    if preempt == "tier" and sets is not None:
+        modes, of_request = [(one.preempt_mode, one.grace_s) for one in sets.partitions], partition
+    elif preempt == "qos" and table is not None:
+        modes, of_request = (
+            [*((one.preempt_mode, one.grace_s) for one in table.listed), ("off", 0.0)],
+            table.of_job[row_of],
+        )
+    else:
         return {"spared": np.zeros(len(partition), np.int8), "grace_s": np.full(len(partition), grace_s)}
-    spared = np.array([one.preempt_mode == "off" for one in sets.partitions], np.int8)
-    return {"spared": spared[partition], "grace_s": np.array([one.grace_s for one in sets.partitions])[partition]}
+    spared = np.array([mode == "off" for mode, _ in modes], np.int8)
+    return {"spared": spared[of_request], "grace_s": np.array([seconds for _, seconds in modes])[of_request]}
 
 
 def limits_s(
@@ -219,16 +258,13 @@ def limits_s(
 
     Parameters
     ----------
-    source : "user" = the job's ``estimate_s``, else the limit of its partition, else ``default_s``; "oracle" = its run
-        time on the slowest placement
+    source : "user" = the job's ``estimate_s``, else the limit of its partition or QOS, else ``default_s``; "oracle" =
+        its run time on the slowest placement
     """
     if source == "user":
         claims = instance.workload.jobs["estimate_s"][row_of]
-        if (sets := instance.node_sets) is not None:
-            by_partition = sets.limits_s(np.full(len(claims), np.nan), partition)
-            default = np.where(np.isinf(by_partition), default_s, by_partition)
-            return np.where(np.isnan(claims), default, claims)
-        return np.where(np.isnan(claims), default_s, claims)
+        told = instance.limits_in(row_of, partition)
+        return np.where(np.isnan(claims), np.where(np.isinf(told), default_s, told), claims)
     paces = instance.iteration_s if instance.shapes is None else instance.shapes.iteration_s
     slowest: np.ndarray = np.where(np.isfinite(paces), paces, 0.0).max(axis=(1, 2))[instance.job_class]
     oracle_s: np.ndarray = instance.iterations * slowest

@@ -20,7 +20,7 @@ CHOICES: Final = {
     "backfill": tuple(BACKFILL),
     "fair_share": ("tree", "classic"),
     "size_factor": SIZE_FACTORS,
-    "preempt": ("off", "class", "tier"),
+    "preempt": ("off", "class", "tier", "qos"),
     "limits": ("user", "oracle"),
 }
 POSITIVE: Final = ("max_age_s", "calc_period_s", "damping", "default_limit_s", "bf_window_s", "bf_resolution_s")
@@ -73,7 +73,8 @@ class Slurm(Scheduler):
     bf_min_prio_reserve : jobs of lower priority get no plan, default 0
     preempt : "off" (default); "class" = a job that is first in the queue and does not fit preempts jobs of lower
         priority classes, and jobs of higher classes come first in the queue; "tier" = likewise for jobs of partitions
-        of lower tiers (PreemptType=partition_prio)
+        of lower tiers (PreemptType=partition_prio); "qos" = likewise for jobs of the QOS that its own QOS lists
+        (PreemptType=qos)
     youngest_first : False (default) = jobs of the lowest class are preempted first; True = the latest starts
     preempt_exempt_s : time [s] for which a job runs before it may be preempted (PreemptExemptTime), default 0
     placement : placement rule of all jobs; default best fit
@@ -82,14 +83,15 @@ class Slurm(Scheduler):
     bf_one_resv_per_job : False (default) = a job that names several partitions may have a plan in each of them; True =
         only in the first that gets one
     grace_s : with preempt=class, time [s] for which a victim runs on before it is preempted (GraceTime), default 0.
-        With preempt=tier, partitions have their own
+        With preempt=tier, partitions have their own, and with preempt=qos, QOS
 
     Notes
     -----
     Ties of priority: the earliest arrival, then the lowest id. Plans are numbers of GPUs, not particular ones. Where a
     placement rule or GPU types refuse a job for which enough GPUs are free, the job is planned for a later slot. The
     slots are those of absolute time, so that a plan keeps its slots in later cycles. A tenant's limits ``most`` and
-    ``jobs`` are those of an association (GrpTRES, GrpJobs): jobs over them wait and block no others. Quotas have no
+    ``jobs`` are those of an association (GrpTRES, GrpJobs): jobs over them wait and block no others. So are limits of
+    QOS (:class:`gpusched_env.qos.Qos`). Quotas have no
     counterpart and are ignored.
 
     A job that names several partitions is in the queue once for each, with the tier and the priority of each, and

@@ -24,7 +24,7 @@ RULES_DTYPE: Final = np.dtype(
         ("max_age_s", "<f8"),  # [s]
         ("period_s", "<f8"),  # [s] between two computations of all priorities
         ("decay", "<f8"),  # factor of the usage in one period
-        ("capped", "<i8"),  # 1 = some tenant has a limit of GPUs or jobs
+        ("capped", "<i8"),  # 1 = GPUs or jobs of some tenant or QOS are limited
         ("rule", "<i8"),  # placement rule
         ("divided", "<i8"),  # 1 = there are partitions or reservations
         # passes
@@ -38,7 +38,8 @@ RULES_DTYPE: Final = np.dtype(
         ("one_plan", "<i8"),  # 1 = a job of several partitions has at most one plan
         ("least_reserve", "<f8"),  # least priority with a plan
         # preemption
-        ("preempts", "<i8"),  # 1 = a job may preempt jobs of a lower class
+        ("preempts", "<i8"),  # 1 = a job may preempt others
+        ("by_list", "<i8"),  # 1 = those that ``preys`` tells; 0 = those of a higher ``ladder``
         ("youngest", "<i8"),  # 1 = the latest starts are preempted first
         ("exempt_s", "<f8"),  # [s] for which a gang runs before it may be preempted
         ("grace_end_s", "<f8"),  # [s] end of the grace time of the job ``row``
@@ -107,7 +108,9 @@ class SlurmState(Handle):
     order = array(np.int32, "requests")  # requests of waiting jobs, highest priority first
     scratch = array(np.int32, "requests")
     keys = array(np.float64, "requests")  # lower keys go first: higher class if it may preempt, higher tier
-    ladder = array(np.float64, "requests")  # jobs may preempt those of higher numbers: -class or -tier
+    ladder = array(np.float64, "requests")  # -class or -tier: jobs preempt those of higher numbers, the highest first
+    quality = array(np.int32, "requests")  # QOS of the job
+    preys = array(np.int8, "qualities", "qualities")  # 1 = jobs of the first QOS may preempt those of the second
     spared = array(np.int8, "requests")  # 1 = the job is never preempted
     grace_s = array(np.float64, "requests")  # [s] for which the job runs on before it is preempted
     ranks = array(np.float64, "requests")  # -priority, a whole number
@@ -119,11 +122,14 @@ class SlurmState(Handle):
     tenant = array(np.int32, "jobs")
     planned_s = array(np.float64, "requests")  # [s] start that the last cycle planned; inf = none
     victims = array(np.int32, "replicas")
-    parent = array(np.int32, "tenants")
-    most = array(np.int64, "tenants")  # [GPU] -1 = no limit
-    most_jobs = array(np.int64, "tenants")  # -1 = no limit
-    holds = array(np.int64, "tenants")  # [GPU] that the jobs of the subtree hold
-    runs = array(np.int64, "tenants")  # jobs of the subtree that hold GPUs
+    # limits, see limits.py
+    group = array(np.int32, "jobs")  # group of each job
+    first_limit = array(np.int32, "groups_and_end")  # first limit of each group, and the end
+    counter = array(np.int32, "limits")
+    most = array(np.int64, "limits")  # [GPU] -1 = no limit
+    most_jobs = array(np.int64, "limits")  # -1 = no limit
+    holds = array(np.int64, "counters")  # [GPU] that the jobs of the counter hold
+    runs = array(np.int64, "counters")  # jobs of the counter that hold GPUs
     rate = array(np.int64, "tenants")  # [GPU] that the jobs of a leaf have held since ``time_s``
     recent = array(np.float64, "tenants")  # [GPU s] usage since the last period
     usage = array(np.float64, "tenants")  # [GPU s] decayed usage up to the last period

@@ -44,10 +44,10 @@ def count_rates(sim: Run, plan: SlurmState) -> None:
 
 @kernel
 def count_held(sim: Run, plan: SlurmState) -> None:
-    """Count the jobs of each subtree that hold GPUs now, and these GPUs."""
-    for t in range(len(plan.holds)):
-        plan.holds[t] = 0
-        plan.runs[t] = 0
+    """Count the jobs that hold GPUs now, and these GPUs, by the counters that limits need."""
+    for c in range(len(plan.holds)):
+        plan.holds[c] = 0
+        plan.runs[c] = 0
     for i in range(sim.world["running"]):
         r = sim.replicas[sim.running[i]]
         add_held(plan, r["job"], r["gpus"])
@@ -55,22 +55,20 @@ def count_held(sim: Run, plan: SlurmState) -> None:
 
 @kernel
 def add_held(plan: SlurmState, row: int, gpus: int) -> None:
-    """Add a job and its GPUs to the subtrees that contain it."""
-    t = plan.tenant[row]
-    while t >= 0:
-        plan.holds[t] += gpus
-        plan.runs[t] += 1
-        t = plan.parent[t]
+    """Add a job and its GPUs to its counters."""
+    group = plan.group[row]
+    for i in range(plan.first_limit[group], plan.first_limit[group + 1]):
+        plan.holds[plan.counter[i]] += gpus
+        plan.runs[plan.counter[i]] += 1
 
 
 @kernel
 def is_over(plan: SlurmState, row: int, gpus: int) -> bool:
-    """Return whether a start would exceed the limit of a tenant on the path of a job."""
-    t = plan.tenant[row]
-    while t >= 0:
-        if plan.most[t] >= 0 and plan.holds[t] + gpus > plan.most[t]:
+    """Return whether a start would exceed a limit of the job's tenants or QOS."""
+    group = plan.group[row]
+    for i in range(plan.first_limit[group], plan.first_limit[group + 1]):
+        if plan.most[i] >= 0 and plan.holds[plan.counter[i]] + gpus > plan.most[i]:
             return True
-        if plan.most_jobs[t] >= 0 and plan.runs[t] >= plan.most_jobs[t]:
+        if plan.most_jobs[i] >= 0 and plan.runs[plan.counter[i]] >= plan.most_jobs[i]:
             return True
-        t = plan.parent[t]
     return False

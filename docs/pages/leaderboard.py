@@ -10,10 +10,17 @@ from gpusched_env.leaderboard.baseline_entries import shipped_entries
 from gpusched_env.leaderboard.entry_files import read_entry
 from gpusched_env.leaderboard.scoring import score
 from gpusched_env.leaderboard.tracks import TRACKS, Track
-from gpusched_env.metrics import COLUMN_OF, Interval, mean_interval
+from gpusched_env.metrics import COLUMN_OF, TENANT_COLUMNS, Column, Interval, mean_interval
 from gpusched_env.units import Unit, unit_for
 from pages.markdown import table
 from pages.markdown import write as write_page
+
+TENANT_TITLES = {
+    "worst_tenant_jct_s": "worst tenant's mean JCT",
+    "tenant_distance": "distance from fair shares",
+    "tenant_jain": "Jain's index",
+    "tenant_violation": "beyond limits",
+}
 
 
 class Result(NamedTuple):
@@ -27,6 +34,7 @@ class Result(NamedTuple):
     score : 0 = FIFO, 1 = the lower bound
     p99 : 99th percentile of the JCT [s]
     preemptions : a job
+    tenants : the columns of TENANT_COLUMNS; empty if the track has no tenants
     rank, of : its place on the track, and how many entries there are
     """
 
@@ -37,6 +45,7 @@ class Result(NamedTuple):
     score: Interval
     p99: Interval
     preemptions: Interval
+    tenants: tuple[Interval, ...]
     rank: int
     of: int
 
@@ -58,6 +67,11 @@ def _results(track: Track) -> Iterator[Result]:
             score(entry.runs, fifo.runs, track.metric),
             mean_interval([run.metrics["p99_jct_s"] for run in entry.runs]),
             mean_interval([run.metrics["preemptions_per_job"] for run in entry.runs]),
+            tuple(
+                mean_interval([run.metrics[column.name] for run in entry.runs])
+                for column in TENANT_COLUMNS
+                if column.name in entry.runs[0].metrics
+            ),
             0,
             len(entries),
         )
@@ -80,11 +94,20 @@ def page_of(result: Result) -> str:
     return name
 
 
+def _tenant_column(column: Column, unit: Unit) -> tuple[str, float]:
+    """Return the head of a column about tenants, and the size of its unit; ``unit`` is that of times."""
+    title = TENANT_TITLES[column.name]
+    if column.unit == "s":
+        return f"{title} [{unit.sign}]", unit.seconds
+    return (f"{title} [%]", 0.01) if column.unit == "share" else (title, 1.0)
+
+
 def write_track(track: Track, results: list[Result]) -> str:
     """Give the section of one track."""
     column = COLUMN_OF[track.metric]
     unit = unit_for([(results[0].value if column.unit == "s" else results[0].p99).mean])
     scored = unit if column.unit == "s" else Unit("%", 0.01)
+    by_tenant = [_tenant_column(one, unit) for one in TENANT_COLUMNS[: len(results[0].tenants)]]
     rows = [
         [
             str(result.rank),
@@ -93,6 +116,7 @@ def write_track(track: Track, results: list[Result]) -> str:
             number(result.score),
             number(result.p99, unit.seconds),
             number(result.preemptions),
+            *(number(value, size) for value, (_, size) in zip(result.tenants, by_tenant, strict=True)),
         ]
         for result in results
     ]
@@ -103,6 +127,7 @@ def write_track(track: Track, results: list[Result]) -> str:
         "score",
         f"p99 JCT [{unit.sign}]",
         "preemptions a job",
+        *(title for title, _ in by_tenant),
     ]
     where = f"Scenario `{track.scenario_name}`, {track.reports} seeds."
     return f"## {track.title}: `{track.name}`\n\n{track.parts} {where}\n\n{table(head, rows)}\n"
@@ -117,7 +142,8 @@ def write(folder: Path, results: list[Result]) -> None:
         "These are the entries that the package ships, one for each scheduler that fits a track. Each number is the\n"
         "mean over the track's report seeds with its 95 % interval. A score of 0 is that of FIFO, and 1 is the lower\n"
         "bound.\n"
-        "A scheduler with * reads true run times. `gpusched leaderboard verify` replays an entry and checks every\n"
+        "A scheduler with * reads true run times. [Metrics](../metrics.md) defines the columns.\n"
+        "`gpusched leaderboard verify` replays an entry and checks every\n"
         "number; [the leaderboard](../leaderboard.md) explains how to enter.\n"
     )
     write_page(folder / "baselines.md", "\n".join([introduction, *parts]))

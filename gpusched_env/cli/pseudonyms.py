@@ -24,7 +24,7 @@ def pseudonymise(
 ) -> None:
     """Write a log with pseudonyms for users, accounts, jobs and nodes, so that it can leave your machine.
 
-    Formats: csv, kubernetes, kueue, sacctmgr (associations, events), slurm (sacct, slurm.conf, gres.conf,
+    Formats: csv, kubernetes, kueue, sacctmgr (associations, events, qos), slurm (sacct, slurm.conf, gres.conf,
     topology.conf, sinfo, scontrol show), squeue, sshare, volcano. Under one key a name has one pseudonym in all files.
     Columns and fields that no reader needs are left out. Keep the key, and keep it secret.
 

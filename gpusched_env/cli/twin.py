@@ -75,6 +75,9 @@ def fit(
         Path | None,
         typer.Option(metavar="FILE", help="Nodes that were down or drained, as sacctmgr list event printed them."),
     ] = None,
+    qos: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="QOS and their limits, as sacctmgr show qos printed them.")
+    ] = None,
     fit_part: Annotated[
         float, typer.Option(min=0.05, max=1.0, help="Part of the log that is fitted; the rest gives the score.")
     ] = 0.6,
@@ -90,13 +93,15 @@ def fit(
     import dataclasses
 
     from gpusched_env.cli.outputs import check_output
+    from gpusched_env.errors import GpuschedError
     from gpusched_env.files import write_whole
     from gpusched_env.traces import read_trace
     from gpusched_env.twin import write_twin
     from gpusched_env.twin.associations import read_associations
     from gpusched_env.twin.configuration import known_policy, weights_told
     from gpusched_env.twin.configuration import slurm_conf as fragment
-    from gpusched_env.twin.fitting import fit_twin
+    from gpusched_env.twin.fitting import fit_twin, tells
+    from gpusched_env.twin.qualities import read_qos
 
     check_output("--out", out, (".json",))
     if slurm_conf is not None:
@@ -109,8 +114,11 @@ def fit(
     if outages is not None:
         pools = _with_outages(pools, files, outages, report.origin, workload)
     columns = _tenant_columns(tenants, workload, assoc is not None)
+    if qos is not None and not tells(workload, "qos"):
+        raise GpuschedError("--qos: the log tells no QOS of a job; export it with this column")
     shares = None if assoc is None else read_associations(assoc)
-    twin = fit_twin(workload, pools, log, columns, fit_part, shares, start, seed, tell=print)
+    limits = () if qos is None else read_qos(qos)
+    twin = fit_twin(workload, pools, log, columns, fit_part, shares, start, seed, tell=print, qos=limits)
     twin = dataclasses.replace(twin, reading=reading)
     write_twin(twin, out)
     _show_policy(twin, {} if files is None else weights_told(files))

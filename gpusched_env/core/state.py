@@ -586,12 +586,12 @@ def _fill_sets(state: State, b: int, instance: Instance) -> None:
     reservations = len(sets.start_s)
     world["node_sets"], world["closings"] = count, 2 * reservations
     if pairs := len(instance.choice_class):
-        choices, claimed_s = sets.choices, instance.workload.jobs["estimate_s"]
+        choices = sets.choices
         world["choices"] = pairs
         state.first_choice[b, : len(choices.first)] = choices.first
         rows = state.choices[b, :pairs]
         rows["job_class"] = instance.choice_class
-        limits = sets.limits_s(claimed_s[choices.job], choices.partition)
+        limits = instance.limits_in(choices.job, choices.partition)
         rows["limit_s"] = limits if instance.semantics.kill_at_limit else np.inf
     state.class_set[b, : len(instance.classes)] = instance.class_set
     state.closed[b, :count, :nodes] = ~sets.belongs

@@ -32,7 +32,7 @@ SACCT: Final = (
     "JobID|JobIDRaw|User|Account|Partition|QOS|Submit|Eligible|Start|End|Elapsed|Suspended|State|Timelimit|ReqTRES|"
     "AllocTRES|NNodes|NodeList"
 )
-LABELS: Final = ("model", "user", "queue", "virtual_cluster", "priority")  # attributes in a CSV
+LABELS: Final = ("model", "user", "queue", PARTITION, "virtual_cluster", "priority")  # attributes in a CSV
 
 
 @dataclass(frozen=True)

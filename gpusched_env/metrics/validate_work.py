@@ -96,8 +96,7 @@ def _check_limits(instance: Instance, log: EventLog, table: np.ndarray, complete
         starts, pair = chosen_pairs(instance, sets, log)
         row = log.events["job"][starts]
         limit_s = limit_s.copy()
-        claimed_s = instance.workload.jobs["estimate_s"][row]
-        limit_s[row] = sets.limits_s(claimed_s, sets.choices.partition[pair])  # later starts overwrite earlier ones
+        limit_s[row] = instance.limits_in(row, sets.choices.partition[pair])  # later starts overwrite earlier ones
         last_s = np.zeros(jobs)
         last_s[table["job"]] = productive_s(table)
         limit_s = np.maximum(limit_s, service_s - last_s)  # a job that comes from a partition of a longer limit

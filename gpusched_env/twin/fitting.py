@@ -10,10 +10,12 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.errors import GpuschedError
+from gpusched_env.qos import QOS, Qos
 from gpusched_env.tenants import Tenants
 from gpusched_env.twin.associations import with_room
-from gpusched_env.twin.model import QOS, Pool, Twin, grown_tree, leaf_names, partitions_of
+from gpusched_env.twin.model import Pool, Twin, grown_tree, leaf_names, partitions_of
 from gpusched_env.twin.policies import with_parameters
+from gpusched_env.twin.qualities import qos_for
 from gpusched_env.twin.recorded import Recorded
 from gpusched_env.twin.remaining import find_remainders
 from gpusched_env.twin.replay import replayed_starts
@@ -115,6 +117,7 @@ def fit_twin(
     start: Policy | None = None,
     seed: int = 0,
     tell: Tell | None = None,
+    qos: Sequence[Qos] = (),
 ) -> Twin:
     """Fit the policy of a cluster to the first part of a log, and score it on the rest.
 
@@ -134,6 +137,7 @@ def fit_twin(
     start : parameters that are known, such as those of a slurm.conf; its weights are ignored
     seed : seed of the sample of compared starts
     tell : called with a line of text after each phase
+    qos : QOS whose limits are known
 
     Raises
     ------
@@ -149,6 +153,9 @@ def fit_twin(
         tree, raised = with_room(tree, leaf_names(workload, columns), workload)
     elif columns:
         tree = Tenants(tree=grown_tree(np.unique(leaf_names(workload, columns)).tolist(), set()))
+    qos, raised_qos = qos_for(qos, workload) if qos else ((), ())
+    if qos:
+        tree = dataclasses.replace(tree or Tenants(), qos=qos)
     split_s = float(recorded.arrival_s.max()) * fit_part
     twin = Twin(source, "slurm", tuple(pools), tree, columns, split_s=split_s)
     placed = twin.pool_of(workload) >= 0
@@ -167,7 +174,12 @@ def fit_twin(
         fitted,
         score=score_replay(fitted, workload, start_s, split_s if fit_part < 1 else 0.0),
         remainders=find_remainders(fitted, workload, start_s),
-        notes=(told, *_raised(raised), *_notes(fitted, workload, placed, fit_part, shares is not None)),
+        notes=(
+            told,
+            *_raised("tenants", raised),
+            *_raised("QOS", raised_qos),
+            *_notes(fitted, workload, placed, fit_part, shares is not None),
+        ),
     )
 
 
@@ -297,12 +309,12 @@ def _backfills_told(chosen: str, errors: dict[str, float]) -> str:
     return sentence
 
 
-def _raised(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Tell which limits of tenants are not those that were given."""
+def _raised(what: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Tell which limits of tenants or QOS are not those that were given."""
     if not names:
         return ()
     shown = ", ".join(names[:5]) + (" ..." if len(names) > 5 else "")
-    return (f"limits of {len(names):,} tenants were raised, because a larger job of theirs ran: {shown}",)
+    return (f"limits of {len(names):,} {what} were raised, because a larger job of theirs ran: {shown}",)
 
 
 def _notes(twin: Twin, workload: Workload, placed: np.ndarray, fit_part: float, given: bool) -> tuple[str, ...]:

@@ -18,13 +18,14 @@ from gpusched_env.files import write_whole
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.partitions import PARTITION as SET
 from gpusched_env.partitions import Partition, Partitions, Reservation, nodes_of
+from gpusched_env.qos import QOS
 from gpusched_env.tenants import PRIORITY, ROOT, Tenant, Tenants
 from gpusched_env.twin.files import read_json
+from gpusched_env.twin.qualities import qos_for
 from gpusched_env.workload import TENANT, Profiles, Workload
 
 VERSION: Final = 1  # of the file
 PARTITION: Final = "virtual_cluster"  # attribute: partition of each job
-QOS: Final = "qos"  # attribute: name of the quality of service of each job
 WAIT: Final = "wait_s"  # attribute: recorded wait [s]
 ALL: Final = "all"  # partition, size or tenant in a row about all jobs; leaf of jobs that name no tenant
 NOBODY: Final = "/"  # leaf of jobs that name no tenant, where an account is named ALL
@@ -275,13 +276,18 @@ class Twin:
         return leaf_names(workload, self.tenant_columns)
 
     def tree_of(self, workload: Workload) -> Tenants | None:
-        """Return the tenants, with leaves of weight 1 for names that the twin does not know."""
-        if self.tenants is None or not self.tenants.tree:
-            return self.tenants
-        known = {tenant.name for tenant in self.tenants.tree}
+        """Return the tenants and the QOS, with names that the twin does not know; these are not limited."""
+        if self.tenants is None:
+            return None
+        tenants = self.tenants
+        if tenants.qos:
+            told = qos_for(tenants.qos, workload)[0] if QOS in workload.attributes else ()
+            tenants = dataclasses.replace(tenants, qos=told)
+        if not tenants.tree:
+            return tenants
+        known = {tenant.name for tenant in tenants.tree}
         new = [name for name in dict.fromkeys(workload.attributes[TENANT].tolist()) if name not in known]
-        tree = self.tenants.tree + grown_tree(new, known)
-        return dataclasses.replace(self.tenants, tree=tree)
+        return dataclasses.replace(tenants, tree=tenants.tree + grown_tree(new, known))
 
     def class_of(self, workload: Workload) -> np.ndarray:
         """float64 [J]: class of each job."""

@@ -8,8 +8,10 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from gpusched_env.baselines.slurm.fair_share import FairTree, decay
+from gpusched_env.baselines.slurm.limits import limits_of
 from gpusched_env.instance import Instance
 from gpusched_env.portable import arrays
+from gpusched_env.tenants import UNLIMITED
 from gpusched_env.twin.recorded import Recorded
 from gpusched_env.twin.usage import decayed
 
@@ -120,22 +122,25 @@ def find_pairs(
 
 
 def without_limited(instance: Instance, recorded: Recorded, pairs: Pairs) -> Pairs:
-    """Leave out pairs whose waiting job a limit of its tenants held back, by what they held then."""
-    tree, leaf = instance.tenancy
+    """Leave out pairs whose waiting job a limit of its tenants or QOS held back, by what was held then."""
+    limits = limits_of(instance)
+    group, first = limits["group"], limits["first_limit"]
+    limited = np.repeat(np.arange(len(first) - 1), np.diff(first))  # the group of each limit
     kept = np.ones(len(pairs), bool)
-    for row in np.flatnonzero((tree.most >= 0) | (tree.jobs >= 0)).tolist():
-        below = np.zeros(len(tree.names), bool)  # the tenant and those below it; parents come before their children
-        below[row] = True
-        for other in range(row + 1, len(below)):
-            below[other] = below[tree.parent[other]]
-        own = below[leaf]
-        theirs = Recorded(*(column[own] for column in recorded))
-        if tree.most[row] >= 0:
-            held = theirs.held().at(pairs.time_s)
-            kept &= ~(own[pairs.loser] & (held + recorded.gpus[pairs.loser] > tree.most[row]))
-        if tree.jobs[row] >= 0:
-            runs = theirs._replace(gpus=np.ones_like(theirs.gpus)).held().at(pairs.time_s)
-            kept &= ~(own[pairs.loser] & (runs + 1 > tree.jobs[row]))
+    for counter in range(len(limits["holds"])):
+        at = np.flatnonzero(limits["counter"] == counter)
+        counted = np.zeros(len(first) - 1, bool)
+        counted[limited[at]] = True
+        theirs = Recorded(*(column[counted[group]] for column in recorded))
+        for kind, what, wanted in (
+            ("most", theirs, recorded.gpus[pairs.loser]),
+            ("most_jobs", theirs._replace(gpus=np.ones_like(theirs.gpus)), 1),
+        ):
+            limit = np.full(len(first) - 1, UNLIMITED)
+            limit[limited[at]] = limits[kind][at]
+            of_loser = limit[group[pairs.loser]]
+            if (of_loser != UNLIMITED).any():
+                kept &= (of_loser == UNLIMITED) | (what.held().at(pairs.time_s) + wanted <= of_loser)
     return Pairs(*(column[kept] for column in pairs))
 
 

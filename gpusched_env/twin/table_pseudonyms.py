@@ -14,7 +14,7 @@ from gpusched_env.traces.parsing.slurm_fields import Stamps
 from gpusched_env.traces.pseudonyms.names import Pseudonyms
 from gpusched_env.traces.pseudonyms.slurm_files import known_resources
 from gpusched_env.traces.slurm_files.hostlists import names_in
-from gpusched_env.twin import associations, outages, usage
+from gpusched_env.twin import associations, outages, qualities, usage
 from gpusched_env.twin.squeue import COLUMNS as SQUEUE_COLUMNS
 from gpusched_env.twin.tables import table_rows
 
@@ -30,17 +30,23 @@ NUMBERS: Final = (
     "levelfs",
     "grpjobs",
     "maxjobs",
+    "priority",
+    "maxjobspu",
 )
+SPANS: Final = ("gracetime", "maxwall")
+RESOURCES: Final = ("grptres", "maxtres", "maxtrespu")
+PLAIN: Final = ("partition", "name", "preempt")  # partitions and QOS keep their names, as in a log
 TIMES: Final = ("timestart", "timeend")
-# Other columns that are kept; partitions keep their names, as in a log
-KEPT: Final = (*NAMES, *NUMBERS, *TIMES, "partition", "grptres", "nodename", "state")
+STATES: Final = ("state", "preemptmode")
+KEPT: Final = (*NAMES, *NUMBERS, *SPANS, *RESOURCES, *PLAIN, *TIMES, *STATES, "nodename")
 _NUMBER: Final = re.compile(r"[0-9.eE+-]*|inf|nan|parent")
-_STATE: Final = re.compile(r"[A-Za-z+*_]*")
+_STATE: Final = re.compile(r"[A-Za-z+*_,]*")
+_SPAN: Final = re.compile(r"[0-9:.-]*|UNLIMITED")
 KINDS: Final = {  # what a source is called -> columns of which it needs all of a list, and what prints such a table
     "sshare": ((usage.COLUMNS,), usage.COMMAND),
     "sacctmgr": (
-        (("account", "user", "share"), ("nodename", "timestart", "state")),
-        f"{associations.COMMAND}, or {outages.COMMAND}",
+        (("account", "user", "share"), ("nodename", "timestart", "state"), ("name", "priority")),
+        f"{associations.COMMAND}, {outages.COMMAND}, or {qualities.COMMAND}",
     ),
 }
 
@@ -57,7 +63,7 @@ def pseudonymise_table(kind: str, path: Path, out: Path, names: Pseudonyms) -> s
     Parameters
     ----------
     kind : one of KINDS
-    path : associations or events of nodes, for ``sacctmgr``
+    path : associations, events of nodes or QOS, for ``sacctmgr``
 
     Raises
     ------
@@ -90,12 +96,12 @@ def _value(place: Place, names: Pseudonyms, stamps: Stamps, name: str, text: str
         return names.name(NAMES[name], text)
     if name == "nodename":
         return ",".join(names.name("node", one) for one in names_in(place, "NodeName", text))
-    if name == "grptres":
+    if name in RESOURCES:
         return known_resources(text)
     if name in TIMES:
         stamps.read(place, name, text)
-    elif name != "partition":
-        form = _STATE if name == "state" else _NUMBER
+    elif name not in PLAIN:
+        form = _STATE if name in STATES else _SPAN if name in SPANS else _NUMBER
         if not form.fullmatch(text):
             place.refuse(name, text, "a text of another form, which could be a name; correct or remove the row")
     return text

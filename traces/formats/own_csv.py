@@ -20,7 +20,9 @@ from gpusched_env.traces.parsing.roles import UNIT_WORDS, UNITS_S, Found, assign
 from gpusched_env.traces.parsing.streams import csv_header, csv_rows
 from gpusched_env.workload import Workload
 
-LABELS: Final = ("model", "batch_size", "user", "account", "qos", "queue", "virtual_cluster", "status", "priority")
+LABELS: Final = (
+    "model", "batch_size", "user", "account", "qos", "queue", "partition", "virtual_cluster", "status", "priority"
+)  # fmt: skip
 WAIT: Final = "wait_s"
 EARLY: Final = "jobs that started before they arrived; their wait counts as 0"
 CLOCKS: Final[tuple[str, ...]] = ("arrival", "start", "end")
