@@ -25,7 +25,7 @@ from gpusched_env.baselines import make_scheduler
 from gpusched_env.errors import SchedulerError
 from gpusched_env.instance import Instance
 from gpusched_env.scenarios import get_scenario
-from gpusched_env.simulator import ClairvoyantView, Simulation, simulate
+from gpusched_env.simulator import ClairvoyantView, Simulation, Start, simulate
 
 SMALL = "hadar-60gpu-v1:nodes=2,jobs=100"
 
