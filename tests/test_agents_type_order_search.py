@@ -25,7 +25,7 @@ from gpusched_env.baselines import make_scheduler
 from gpusched_env.errors import SchedulerError
 from gpusched_env.instance import Instance
 from gpusched_env.scenarios import get_scenario
-from gpusched_env.simulator import ClairvoyantView, Simulation, simulate
+from gpusched_env.simulator import ClairvoyantView, Simulation, Start, simulate
 
 SMALL = "hadar-60gpu-v1:nodes=2,jobs=100"
 
@@ -91,6 +91,7 @@ def test_jobs_choose_cheap_types_in_time_and_gangs_whole_machines() -> None:
     assert isinstance(order, TypeOrder)
     nodes = view.cluster.node_of_gpu
     for start in order.starts(view):
+        assert isinstance(start, Start)
         assert start.gpus is not None
         used = set(nodes[list(start.gpus)].tolist())
         assert len({view.cluster.nodes["gpu_type"][node] for node in used}) == 1
