@@ -274,7 +274,8 @@ class Instance:
         self.holds = holds_of(self.workload)
         self.node_sets = self._node_sets()
         self.qos = self._qos()
-        self.needs = np.zeros((len(self.workload.jobs), 0), np.int64) if tenants is None else tenants.needs(self.workload)
+        none = np.zeros((len(self.workload), 0), np.int64)
+        self.needs = none if tenants is None else tenants.needs(self.workload)
         of_job = None if self.node_sets is None else self.node_sets.of_job
         further = self._further_sets()
         self.classes, self.job_class, of_option, self.class_set = job_classes(self.workload, of_job, further)
