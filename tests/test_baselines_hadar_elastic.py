@@ -47,6 +47,14 @@ def test_gpus_are_bought_while_their_price_is_below_what_they_are_worth() -> Non
     assert sum(first_sizes(gifts, "hadar:elastic=true", "4x4").values()) == 16
 
 
+def test_sizes_for_which_no_single_gpu_type_has_room_are_left_out_without_mixed() -> None:
+    jobs = random_workload(np.random.default_rng(0), 1, 1, ("V100", "T4"))
+    elastic = make_elastic(jobs, amdahl(0.0), most=8)
+    instance = Instance(Cluster.parse("1x4@V100,1x4@T4"), elastic, Network("none"))
+    log = simulate(instance, make_scheduler("hadar:elastic=true,mixed=false"))
+    assert log.events["gpu_count"].max() == 4
+
+
 @pytest.mark.parametrize("order", ["density", "arrival"])
 def test_jobs_of_one_size_are_played_as_by_the_greedy_walk(order: str) -> None:
     jobs = random_workload(np.random.default_rng(11), 30, 8, ("V100", "T4"))

@@ -123,7 +123,7 @@ class Hadar(Scheduler):
         self._next_round_s = 0.0
         self._nodes = view.cluster.nodes
         self._rates = view.rates_per_s
-        self._best_rate = np.zeros(len(self._rates))  # [1/s] on the empty cluster; 0 = not computed yet
+        self._best_rate = np.full(len(self._rates), np.nan)  # [1/s] on the empty cluster; nan = not computed yet
         self._excused = np.empty(0, np.int64)  # rows that run on several nodes, slower than the guard allows
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
@@ -161,17 +161,17 @@ class Hadar(Scheduler):
             question.greedy(priced=False)
 
     def _options(self, view: ClairvoyantView, jobs: np.ndarray) -> list[np.ndarray]:
-        """Return, for each job, ASKING_DTYPE [sizes]: how it asks for each of its sizes."""
+        """Return, for each job, ASKING_DTYPE [sizes]: how it asks for each of its sizes that the cluster can run."""
         options = []
         for i, row in enumerate(jobs["row"].tolist()):
             sizes = view.sizes(row)
             each = np.repeat(jobs[i : i + 1], len(sizes))
             each["gpus"], each["job_class"] = sizes, view.size_classes(row)
             each["tier"] = self._tiers(view, sizes)
+            best = np.array([self._alone(view, each[k : k + 1]) for k in range(len(each))])
             if jobs["least_rate"][i] > 0:
-                for k in range(len(each)):
-                    each["least_rate"][k] = self.spread_guard * self._alone(view, each[k : k + 1])
-            options.append(each)
+                each["least_rate"] = self.spread_guard * best
+            options.append(each[best > 0])
         return options
 
     def _tiers(self, view: ClairvoyantView, gpus: np.ndarray) -> np.ndarray:
@@ -208,7 +208,12 @@ class Hadar(Scheduler):
         """Set the rate below which a job is not spread over nodes; 0 for jobs that have waited long enough."""
         _, first = np.unique(jobs["job_class"], return_index=True)
         for i in first.tolist():
-            self._alone(view, jobs[i : i + 1])
+            if self._alone(view, jobs[i : i + 1]) == 0.0:
+                kinds = "of all GPU types together" if self.mixed else "of any one GPU type, and mixed is off"
+                raise SchedulerError(
+                    f"hadar: job {view.job_id[jobs['row'][i]]} needs {jobs['gpus'][i]} GPUs that run it; the cluster "
+                    f"has fewer {kinds}; leave the job out, or enlarge the cluster"
+                )
         waiting = np.isin(jobs["row"], view.waiting)
         patient = waiting & (view.now_s - view.last_stop_s[jobs["row"]] >= self.guard_patience_s)
         patient |= ~waiting & np.isin(jobs["row"], self._excused)
@@ -217,12 +222,15 @@ class Hadar(Scheduler):
     def _alone(self, view: ClairvoyantView, job: np.ndarray) -> float:
         """Return :meth:`_rate_alone`, computed once for each job class."""
         job_class = int(job["job_class"][0])
-        if self._best_rate[job_class] == 0.0:
+        if np.isnan(self._best_rate[job_class]):
             self._best_rate[job_class] = self._rate_alone(view, job)
         return float(self._best_rate[job_class])
 
     def _rate_alone(self, view: ClairvoyantView, job: np.ndarray) -> float:
-        """Return the rate that FIND_ALLOC finds for a job (ASKING_DTYPE [1]) on the empty cluster at price 0 [1/s]."""
+        """Return the rate that FIND_ALLOC finds for a job (ASKING_DTYPE [1]) on the empty cluster at price 0 [1/s].
+
+        0 = it has no placement.
+        """
         alone = job.copy()
         alone["least_rate"] = 0.0
         alone["since_s"], alone["worth"] = view.now_s, 1.0  # utility 1 / (end - now), for work that takes days
@@ -230,10 +238,4 @@ class Hadar(Scheduler):
         nothing = np.zeros((len(self._nodes), int(self._nodes["gpus"].max()) + 1))
         question = Round(alone, self._rates, self._nodes, nothing, view.now_s, self.round_s, self.mixed)
         question.greedy(priced=False)
-        if not alone["rate"][0] > 0:
-            kinds = "of all GPU types together" if self.mixed else "of any one GPU type, and mixed is off"
-            raise SchedulerError(
-                f"hadar: job {view.job_id[alone['row'][0]]} needs {alone['gpus'][0]} GPUs that run it; the cluster has "
-                f"fewer {kinds}; leave the job out, or enlarge the cluster"
-            )
         return float(alone["rate"][0])
