@@ -80,7 +80,7 @@ class Resource:
 
     Raises
     ------
-    ScenarioError : an empty name, or an amount below 1
+    ScenarioError : an empty name, or an amount that is below 1 or not whole
     """
 
     name: str
@@ -90,7 +90,7 @@ class Resource:
         """Check the values."""
         if not self.name:
             raise ScenarioError("resource: the name is empty; name an attribute of the workload")
-        if self.amount < 1:
+        if not self.amount >= 1 or self.amount % 1:
             raise ScenarioError(f"resource {self.name!r}: amount is {self.amount}: give a whole number >= 1")
 
 

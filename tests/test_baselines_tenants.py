@@ -524,8 +524,9 @@ def test_resources_that_jobs_do_not_tell_or_that_are_too_small_are_refused() -> 
     for bad in (5, -1, 1.5):
         with pytest.raises(WorkloadError, match=f"job 0: memory_gb is {bad}: give a whole number from 0 to 4"):
             with_resource(plain, tree, [bad], 4)  # type: ignore[list-item]
-    with pytest.raises(ScenarioError, match="amount is 0"):
-        Resource("memory_gb", 0)
+    for amount in (0, 1.5, float("nan")):
+        with pytest.raises(ScenarioError, match=f"amount is {amount}: give a whole number >= 1"):
+            Resource("memory_gb", amount)  # type: ignore[arg-type]
 
 
 def test_orders_of_the_fair_and_the_capacity_scheduler() -> None:
