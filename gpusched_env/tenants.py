@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from gpusched_env.errors import ScenarioError, WorkloadError, unknown_name
+from gpusched_env.portable.arrays import total
 from gpusched_env.qos import QOS, Qos, ranks_of
 from gpusched_env.workload import TENANT, Workload
 
@@ -231,6 +232,15 @@ class TenantTree(NamedTuple):
     def leaves(self) -> np.ndarray:
         """int64: rows without children."""
         return np.setdiff1d(np.arange(len(self.names)), self.parent)
+
+    @property
+    def shares(self) -> np.ndarray:
+        """float64: part of the cluster for each tenant if each one divides its part by weight among those below it."""
+        share = np.ones(len(self.names))
+        for parent in np.unique(self.parent[1:]).tolist():  # parents come first
+            below = self.parent == parent
+            share[below] = share[parent] * self.weight[below] / total(self.weight[below])
+        return share
 
     @property
     def limits(self) -> np.ndarray:

@@ -12,7 +12,6 @@ from gpusched_env.baselines.gavel.objectives import Feasible
 from gpusched_env.baselines.gavel.problem import Problem
 from gpusched_env.baselines.gavel.program import Optimum, program_of
 from gpusched_env.errors import SchedulerError, unknown_name
-from gpusched_env.instance import Instance
 
 RULES: Final = ("fairness", "fifo")
 
@@ -53,19 +52,6 @@ class Entity:
             return dict.fromkeys(left[:1], self.weight)
         total = float(weights[left].sum())
         return {job: self.weight * float(weights[job]) / total for job in left}
-
-
-def weighted_leaves(instance: Instance) -> tuple[np.ndarray, np.ndarray]:
-    """Return int [J], the row of each job's tenant, and float64: weight of each tenant.
-
-    It is the product along its path of weight / weights of the siblings.
-    """
-    tree, leaf = instance.tenancy
-    weights = np.ones(len(tree.names))
-    for row in range(1, len(weights)):
-        siblings = tree.parent == tree.parent[row]
-        weights[row] = weights[tree.parent[row]] * (tree.weight[row] / tree.weight[siblings].sum())
-    return leaf, weights
 
 
 def fill_by_entity(problem: Problem, entities: Sequence[Entity], feasible: Feasible = None) -> Optimum | None:

@@ -10,7 +10,6 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.baselines.gavel import interior as gavel_interior
-from gpusched_env.baselines.gavel.entities import weighted_leaves
 from gpusched_env.baselines.gavel.pair_rounds import PairRounds
 from gpusched_env.baselines.gavel.policies import EQUAL_SHARES, POLICIES, Settings
 from gpusched_env.baselines.gavel.problem import Problem
@@ -154,9 +153,10 @@ class Gavel(Scheduler):
         self._prices = np.array(self.prices or [PRICES.get(name, 1.0) for name in types])
         self._reference = types.index(REFERENCE) if REFERENCE in types else 0
         self._gpus = np.bincount(view.cluster.nodes["gpu_type"], weights=view.cluster.nodes["gpus"]).astype(np.int64)
+        tree, leaf = view.simulation.instance.tenancy
         settings = Settings(
             types, self.seed, self.tie_break, self.bisect, self.equal_share, self.alpha, self.gavel_compat,
-            *weighted_leaves(view.simulation.instance),
+            leaf, tree.shares,
         )  # fmt: skip
         self._allocate = policy.build(settings)
         self._rounds: Rounds | PairRounds

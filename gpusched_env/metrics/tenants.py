@@ -53,11 +53,7 @@ def entitlements(instance: Instance) -> np.ndarray:
     leaves = tree.leaves
     if (tree.quota[leaves] > 0).any():
         return tree.quota[leaves] / tree.quota[leaves].sum()
-    share = np.ones(len(tree.names))
-    for row in range(1, len(tree.names)):  # parents come first
-        siblings = tree.parent == tree.parent[row]
-        share[row] = share[tree.parent[row]] * tree.weight[row] / total(tree.weight[siblings])
-    return share[leaves]
+    return tree.shares[leaves]
 
 
 def tenant_times(instance: Instance, log: EventLog) -> np.ndarray:
