@@ -126,9 +126,7 @@ def pool(rows: Any, weight: Any, token: Any, mean: Any, largest: Any) -> None:
 
 
 @helper
-def embed(
-    rows: Any, first: Any, context: Any, second: Any, bias: Any, hidden: Any, tokens: Any, largest: Any
-) -> None:
+def embed(rows: Any, first: Any, context: Any, second: Any, bias: Any, hidden: Any, tokens: Any, largest: Any) -> None:
     """Write the tokens of a kind, and their maximum; the tokens of empty rows are not written."""
     width = len(hidden)
     for j in range(width):
@@ -158,9 +156,7 @@ def layer(inputs: Any, weight: Any, bias: Any, results: Any) -> None:
 
 
 @helper
-def act(
-    token: Any, own: Any, message: Any, after: Any, head: Any, bias: Any, masks: Any, logits: Any
-) -> None:
+def act(token: Any, own: Any, message: Any, after: Any, head: Any, bias: Any, masks: Any, logits: Any) -> None:
     """Write the logits of the actions about a token, if one of them is feasible."""
     actions = len(bias)
     feasible = False

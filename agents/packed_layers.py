@@ -165,9 +165,7 @@ def is_packable(network: TokenNetwork, inputs: Mapping[str, torch.Tensor]) -> bo
     return fits and torch.is_grad_enabled() and not network.layout.pairs
 
 
-def packed_logits(
-    network: TokenNetwork, inputs: Mapping[str, torch.Tensor], masks: torch.Tensor
-) -> torch.Tensor:
+def packed_logits(network: TokenNetwork, inputs: Mapping[str, torch.Tensor], masks: torch.Tensor) -> torch.Tensor:
     """Return the logits of all feasible actions, [B, actions]; those of others may be anything.
 
     Parameters
