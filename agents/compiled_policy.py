@@ -7,7 +7,7 @@ the CPU. Empty tokens and actions that are not feasible take no time.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import torch
@@ -19,9 +19,9 @@ from gpusched_env.core.handle import INTERPRETED, Handle, array, helper, kernel
 if TYPE_CHECKING:
     from gpusched_env.agents.network import TokenNetwork
 
-LogitsOf = Callable[[Mapping[str, torch.Tensor], torch.Tensor], torch.Tensor]  # of inputs and masks
-_AROUND = ("nodes", "links", "tenants")
-_ACTING = ("queue", "running")
+LogitsOf: TypeAlias = Callable[[Mapping[str, torch.Tensor], torch.Tensor], torch.Tensor]  # of inputs and masks
+_AROUND: Final = ("nodes", "links", "tenants")
+_ACTING: Final = ("queue", "running")
 
 
 class Policy(Handle):
@@ -72,7 +72,7 @@ class Policy(Handle):
 
 @helper
 def add_product(inputs: Any, weight: Any, results: Any) -> None:
-    """Add inputs [C] x weight [C, W] to results [W]; four rows of the weight at once, to write the results less often."""
+    """Add inputs [C] x weight [C, W] to results [W]; four inputs at once, so that results are written less often."""
     count, width = weight.shape
     c = 0
     while c + 4 <= count:
@@ -97,7 +97,7 @@ def cut(values: Any) -> None:
 @helper
 def is_empty(row: Any) -> bool:
     """Return whether all columns of a row are 0."""
-    for c in range(len(row)):
+    for c in range(len(row)):  # noqa: SIM110 - kernels have no all()
         if row[c] != 0:
             return False
     return True
@@ -246,7 +246,8 @@ class CompiledPolicy:
 
     def __init__(self, network: TokenNetwork, inputs: Mapping[str, torch.Tensor]) -> None:
         width, empty = network.width, torch.empty(0)
-        tokens, arrays = network.tokens, {}
+        tokens = network.tokens
+        arrays: dict[str, torch.Tensor] = {}
 
         def keep(name: str, layer: Any, outputs: int = width) -> None:
             weight = torch.empty(outputs, 0) if layer is None else layer.weight.detach()
@@ -254,20 +255,18 @@ class CompiledPolicy:
             if f"{name}_bias" in Policy.fields:
                 arrays[f"{name}_bias"] = torch.zeros(outputs) if layer is None else layer.bias.detach()
 
-        for kind in _AROUND:
-            keep(f"around_{kind}", tokens.around[kind] if kind in tokens.around else None)
-        for kind in _ACTING:
-            for part in ("first", "context", "second"):
-                of_kind = getattr(tokens, part)
-                keep(f"{part}_{kind}", of_kind[kind] if kind in of_kind else None)
+        for part, kinds in (("around", _AROUND), *((part, _ACTING) for part in ("first", "context", "second"))):
+            layers = dict(getattr(tokens, part).items())
+            for kind in kinds:
+                keep(f"{part}_{kind}", layers.get(kind))
         for name, one in (("cluster_first", tokens.cluster[0]), ("cluster_second", tokens.cluster[2]),
                           ("message", tokens.message), ("own", tokens.own)):  # fmt: skip
             keep(name, one)
         keep("start", network.start, network.start.out_features)
         keep("preempt", getattr(network, "preempt", None), 1)
         keep("wait", network.wait, network.wait.out_features)
-        arrays["seen"] = torch.zeros(tokens.cluster[0].in_features)
-        arrays["told"] = torch.zeros(tokens.message.in_features)
+        arrays["seen"] = torch.zeros(len(arrays["cluster_first"]))
+        arrays["told"] = torch.zeros(len(arrays["message"]))
         arrays["vectors"] = torch.empty(4, width)
         for kind in _ACTING:
             arrays[f"{kind}_tokens"] = torch.empty(inputs[kind].shape[1] if kind in inputs else 0, width)

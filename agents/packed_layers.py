@@ -180,7 +180,7 @@ def packed_logits(network: TokenNetwork, inputs: Mapping[str, torch.Tensor], mas
     for kind, embed in tokens.around.items():
         if kind in inputs:
             places, begins = _places(inputs[presence(kind)].flatten(1) > 0)
-            _, largest, total = _layer(_rows(inputs[kind], places), embed.weight, nothing, begins)
+            _, largest, total = _layer(_rows(inputs[kind], places), embed.get_parameter("weight"), nothing, begins)
             seen += [total / (begins[1:] - begins[:-1]).clamp(min=1).unsqueeze(1), largest]
         else:
             seen += [nothing.expand(steps, -1)] * 2
@@ -190,14 +190,18 @@ def packed_logits(network: TokenNetwork, inputs: Mapping[str, torch.Tensor], mas
         present = inputs[presence(kind)].flatten(1) > 0
         places, begins = _places(present)
         second = tokens.second[kind]
-        hidden, _, _ = _layer(_rows(inputs[kind], places), first.weight, tokens.context[kind](cluster), begins)
-        values, largest, _ = _layer(hidden, second.weight, second.bias.unsqueeze(0), begins)
+        hidden, _, _ = _layer(
+            _rows(inputs[kind], places), first.get_parameter("weight"), tokens.context[kind](cluster), begins
+        )
+        values, largest, _ = _layer(
+            hidden, second.get_parameter("weight"), second.get_parameter("bias").unsqueeze(0), begins
+        )
         told.append(largest)
         packed[kind] = present, values
     message = tokens.message(torch.cat(told, dim=1)) + tokens.own.bias
     logits, first_action = [], 0
     for kind, head in (("queue", network.start), ("running", getattr(network, "preempt", None))):
-        if kind not in packed:
+        if head is None or kind not in packed:
             continue
         present, values = packed[kind]
         slots, actions = inputs[kind].shape[1], head.out_features
