@@ -53,8 +53,10 @@ class Holds(NamedTuple):
 
 def holds_of(workload: Workload) -> Holds | None:
     """What holds the jobs of a workload; None = no job is ever held."""
-    begin_s = workload.told(BEGIN) if BEGIN in workload.attributes else np.zeros(len(workload))
+    if not workload.attributes:
+        return None
     edges = workload.edges
+    begin_s = workload.told(BEGIN) if BEGIN in workload.attributes else np.zeros(len(workload))
     if not len(edges) and not begin_s.any():
         return None
     return Holds(workload.jobs["arrival_s"] + begin_s, edges, fails_of(workload.attributes, len(workload)))

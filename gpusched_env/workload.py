@@ -349,6 +349,10 @@ class Workload:
                 raise WorkloadError(
                     f"workload {self.name!r}: attribute {key!r} has {len(values)} values for {len(jobs)} jobs"
                 )
+        if self.attributes:
+            self._check_attributes()
+
+    def _check_attributes(self) -> None:
         self._check_told("deadline_s", "a number of seconds after the arrival; inf = no deadline", -math.inf)
         self._check_told("value", "a finite number >= 0", 0.0, math.inf)
         self._check_told("priority_class", "a finite number", -math.inf, math.inf)

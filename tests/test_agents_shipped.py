@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 import subprocess
 import sys
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 from helpers import instance_i
 from typer.testing import CliRunner
 
+import gpusched_env
 from gpusched_env.agents import cards
-from gpusched_env.agents.cards import Card, read_card, shipped_agents
+from gpusched_env.agents.cards import NETWORK_KIND, Card, read_card, shipped_agents
 from gpusched_env.agents.checkpoints import LARGEST_BYTES
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.cli import app
@@ -57,18 +61,37 @@ def test_a_card_tells_the_truth(name: str) -> None:
         make_scheduler(rival)
 
 
-@pytest.mark.parametrize("name", shipped_agents())
-def test_recipes_hold_the_settings_of_their_agents(name: str) -> None:
+def parsed(command: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The settings of a command ``python train.py ...``."""
+    script = spec_from_file_location("train_script", Path(gpusched_env.__file__).parents[1] / "train.py")
+    assert script is not None
+    assert script.loader is not None
+    module = module_from_spec(script)
+    monkeypatch.setitem(sys.modules, "train_script", module)  # tyro looks names up there
+    script.loader.exec_module(module)
+    monkeypatch.setattr(sys, "argv", shlex.split(command)[1:])
+    return module.parsed()
+
+
+@pytest.mark.parametrize("name", [name for name in shipped_agents() if read_card(name).kind == NETWORK_KIND])
+def test_the_command_of_a_network_has_the_settings_of_its_card(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     recipes = pytest.importorskip("gpusched_env.agents.recipes", exc_type=ImportError).RECIPES
     card = read_card(name)
-    if card.made_by == [f"python train.py --recipe {name}"]:
+    [command] = card.made_by
+    written = msgspec.json.encode(dataclasses.asdict(parsed(command, monkeypatch).training))
+    # newer than some agents, with the values that they had without them
+    later = {"sizes": [], "tenant_window": 0, "limits": False, "greedy": False}
+    assert msgspec.json.decode(written) == later | card.training
+    if name in recipes:
         recipe = recipes[name]
-        written = msgspec.json.encode(dataclasses.asdict(recipe.training))
-        # newer than some agents, with the values that they had without them
-        later = {"sizes": [], "tenant_window": 0, "limits": False, "greedy": False}
-        assert msgspec.json.decode(written) == later | card.training
+        assert command == f"python train.py --recipe {name}"
         assert (recipe.environment, list(recipe.rivals)) == (card.environment, list(card.ratios))
         assert (recipe.summary, recipe.intended_use, recipe.limits) == (card.summary, card.intended_use, card.limits)
+
+
+def test_the_agent_of_every_recipe_ships() -> None:
+    recipes = pytest.importorskip("gpusched_env.agents.recipes", exc_type=ImportError).RECIPES
+    assert recipes.keys() <= set(shipped_agents())
 
 
 def test_learned_without_a_name_is_the_general_agent() -> None:

@@ -29,12 +29,22 @@ def offered_load(workload: Workload, cluster_gpus: int) -> float:
     ------
     WorkloadError : a job is given by iterations
     """
+    first_s, last_s = _span(workload)
+    return _load(workload, cluster_gpus, last_s - first_s)
+
+
+def _span(workload: Workload) -> tuple[float, float]:
+    """Return the first and the last arrival [s]."""
+    arrival_s = workload.jobs["arrival_s"]
+    return float(arrival_s.min()), float(arrival_s.max())
+
+
+def _load(workload: Workload, cluster_gpus: int, span_s: float) -> float:
     jobs = workload.jobs
     if np.isnan(jobs["duration_s"]).any():
         raise WorkloadError(f"workload {workload.name!r}: its jobs give iterations, not run times; leave out the load")
-    span = float(jobs["arrival_s"].max() - jobs["arrival_s"].min())
     work = total(jobs["gpus"] * jobs["duration_s"])
-    return work / (cluster_gpus * span) if span > 0 else math.inf
+    return work / (cluster_gpus * span_s) if span_s > 0 else math.inf
 
 
 def scale_to_load(workload: Workload, load: float, cluster_gpus: int) -> Workload:
@@ -50,14 +60,14 @@ def scale_to_load(workload: Workload, load: float, cluster_gpus: int) -> Workloa
     """
     if not load > 0 or not math.isfinite(load):
         raise WorkloadError(f"load is {load!r}: it must be a finite number > 0")
-    now = offered_load(workload, cluster_gpus)
+    first_s, last_s = _span(workload)
+    now = _load(workload, cluster_gpus, last_s - first_s)
     if math.isinf(now):
         raise WorkloadError(f"workload {workload.name!r}: all jobs arrive at once, so no load can be set; leave it out")
-    arrival_s = workload.jobs["arrival_s"]
-    factor, first_s, last_s = now / load, float(arrival_s.min()), float(arrival_s.max())
+    factor = now / load
     if not factor * (last_s - first_s) <= MAX_AMOUNT or math.isinf(factor * last_s):  # "not <=" also catches NaN
         raise WorkloadError(f"load is {load!r}: jobs would arrive over more than {MAX_AMOUNT:g} s; raise it")
-    return _at(workload, arrival_s * factor)
+    return _at(workload, workload.jobs["arrival_s"] * factor)
 
 
 def clip_gpus(workload: Workload, max_gpus: int) -> Workload:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timedelta
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Final
 
 from gpusched_env.errors import ScenarioError, WorkloadError, unknown_name
@@ -18,7 +18,6 @@ from gpusched_env.traces import (
     assign_profiles,
     clip_gpus,
     first_jobs,
-    generate_workload,
     ignore_placement,
     read_trace,
     sample,
@@ -30,7 +29,7 @@ from gpusched_env.traces import (
 from gpusched_env.traces.deadlines import check_deadlines, draw_deadlines
 from gpusched_env.traces.elastic import ELASTIC_RULES, check_rule, elastic_jobs
 from gpusched_env.traces.filters import check_amount, split_condition
-from gpusched_env.traces.generators.synthetic import check_parameters, random_stream
+from gpusched_env.traces.generators.synthetic import check_parameters, draw_jobs, random_stream
 from gpusched_env.traces.read_options import OPTIONS
 from gpusched_env.traces.reading import resolve_source, source_files, split_source
 from gpusched_env.workload import Workload, refuse_too_many_jobs
@@ -143,13 +142,18 @@ class WorkloadSpec:
             for name in OPTIONS:
                 if name in self.parameters:
                     raise ScenarioError(f"workload {self.source}: {name} applies to logs only; leave it out")
-            check_parameters(self.source.removeprefix(SYNTHETIC), self.parameters)
+            _ = self._given  # checks the parameters
             cuts = {"a window": self.start_s or self.stop_s is not None, "where": self.where, "sample": self.sample}
             for name, given in cuts.items():
                 if given:
                     raise ScenarioError(f"workload {self.source}: {name} applies to logs only; leave it out")
         else:
             ReadOptions.of(self.source, split_source(self.source)[0], self.parameters)
+
+    @cached_property
+    def _given(self) -> dict[str, Any]:
+        """The parameters of a generator, checked once for all draws."""
+        return check_parameters(self.source.removeprefix(SYNTHETIC), self.parameters)
 
     @property
     def synthetic(self) -> bool:
@@ -212,7 +216,7 @@ class WorkloadSpec:
         """
         if log is None:
             name, largest = self.source.removeprefix(SYNTHETIC), None if self.clip else self.max_gpus
-            workload = generate_workload(name, seed, self.jobs or DEFAULT_JOBS, largest, **self.parameters)
+            workload = draw_jobs(name, seed, self.jobs or DEFAULT_JOBS, largest, self._given)
         else:
             workload = log
         if self.clip and self.max_gpus is not None:

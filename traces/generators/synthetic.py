@@ -215,6 +215,11 @@ def generate_workload(name: str, seed: int, jobs: int, max_gpus: int | None = No
     if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
         raise WorkloadError(f"synthetic:{name}: jobs is {jobs!r}: it must be a whole number of at least 1")
     refuse_too_many_jobs(jobs, f"synthetic:{name}")
+    return draw_jobs(name, seed, jobs, max_gpus, given)
+
+
+def draw_jobs(name: str, seed: int, jobs: int, max_gpus: int | None, given: Mapping[str, Any]) -> Workload:
+    """Draw as :func:`generate_workload`; ``given`` is what :func:`check_parameters` has returned."""
     drawn = GENERATORS[name](seed if name in SEEDED else random_stream(seed, 0), jobs, max_gpus, **given)
     return drawn.unchecked_replace(name=name, source=f"synthetic:{name}")
 
