@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.agents.cma import cma_es
+from gpusched_env.errors import GpuschedError
 from gpusched_env.instance import Instance
 from gpusched_env.portable import arrays
 from gpusched_env.portable.elementary import log
@@ -49,8 +50,10 @@ def search(
 
     Raises
     ------
-    GpuschedError : the package cmaes is not installed
+    GpuschedError : there are no problems, or the package cmaes is not installed
     """
+    if not problems:
+        raise GpuschedError("a search needs training problems from which it can learn: give more with --problems")
     begun, jobs = time.process_time(), 0
     rng = np.random.default_rng(settings.seed)
     optimiser = cma_es(start, settings.sigma, settings.population, settings.seed)

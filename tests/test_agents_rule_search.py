@@ -10,6 +10,7 @@ import pytest
 from gpusched_env.agents.intervals import ratio_over_agents
 from gpusched_env.agents.measuring import print_ratios
 from gpusched_env.agents.rule_search import Settings, search, training_problems
+from gpusched_env.errors import GpuschedError
 from gpusched_env.instance import Instance
 from gpusched_env.scenarios import get_scenario
 
@@ -31,6 +32,11 @@ def test_a_search_finds_the_minimum_and_counts_the_jobs_that_it_simulates() -> N
     assert calls.count(3) == 3  # every ten generations
     jobs = len(problems[0].workload)  # tiny-v1 draws equally many for every seed
     assert spent["simulated_jobs"] == jobs * sum(calls)
+
+
+def test_a_search_without_problems_is_refused() -> None:
+    with pytest.raises(GpuschedError, match="give more with --problems"):
+        search(np.zeros(2), lambda vector, chosen: 0.0, [], Settings())
 
 
 def test_training_problems_are_those_of_the_training_seeds() -> None:
