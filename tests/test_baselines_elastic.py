@@ -110,7 +110,7 @@ def test_optimus_that_fits_speeds_learns_amdahls_law_from_two_sizes() -> None:
 
 
 def test_small_gangs_may_choose_their_nodes_first() -> None:
-    """Job 0 gets two GPUs, job 1 one. Whoever chooses first takes the node of two GPUs."""
+    """Job 0 gets two GPUs, job 1 one. The job that chooses first takes the node of two GPUs."""
     instance = with_rates([[10, 18], [10]], [600, 600], "1x2,1x1")
     nodes = {}
     for spec in ("optimus", "optimus:smallest_first=true"):
