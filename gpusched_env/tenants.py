@@ -14,6 +14,7 @@ from gpusched_env.errors import ScenarioError, WorkloadError, unknown_name
 from gpusched_env.qos import QOS, Qos, ranks_of
 from gpusched_env.workload import TENANT, Workload
 
+MOST: Final = 2**53  # of a resource; up to it, every whole number is a float
 ROOT: Final = ""  # name of the root, which stands for the whole cluster
 PRIORITY: Final = "priority_class"  # one of workload.REQUESTED
 UNLIMITED: Final = -1
@@ -76,11 +77,11 @@ class Resource:
     Parameters
     ----------
     name : attribute of the workload with what each job needs of it while it runs, a whole number >= 0
-    amount : what the cluster has of it, a whole number >= 1 in the same unit
+    amount : what the cluster has of it, a whole number from 1 to 2**53 in the same unit
 
     Raises
     ------
-    ScenarioError : an empty name, or an amount below 1
+    ScenarioError : an empty name, or an amount that is out of range
     """
 
     name: str
@@ -90,8 +91,8 @@ class Resource:
         """Check the values."""
         if not self.name:
             raise ScenarioError("resource: the name is empty; name an attribute of the workload")
-        if self.amount < 1:
-            raise ScenarioError(f"resource {self.name!r}: amount is {self.amount}: give a whole number >= 1")
+        if not 1 <= self.amount <= MOST:
+            raise ScenarioError(f"resource {self.name!r}: amount is {self.amount}: give a whole number from 1 to {MOST}")
 
 
 @dataclass(frozen=True)
