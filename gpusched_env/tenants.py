@@ -92,7 +92,8 @@ class Resource:
         if not self.name:
             raise ScenarioError("resource: the name is empty; name an attribute of the workload")
         if not 1 <= self.amount <= MOST:
-            raise ScenarioError(f"resource {self.name!r}: amount is {self.amount}: give a whole number from 1 to {MOST}")
+            where = f"resource {self.name!r}: amount is {self.amount}"
+            raise ScenarioError(f"{where}: give a whole number from 1 to {MOST}, in a larger unit if need be")
 
 
 @dataclass(frozen=True)
