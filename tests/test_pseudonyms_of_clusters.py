@@ -296,7 +296,7 @@ TABLES: Final = {  # file -> source, text
         (
             "Name|Priority|GraceTime|Preempt|PreemptMode|Flags|GrpTRES|MaxWall|MaxTRESPU|MaxJobsPU|Description\n"
             "low|5|00:02:00||requeue|||||4|xenia's\n"
-            "high|70|00:00:00|low|cluster||cpu=9,gres/gpu=8,license/zebrasoft=5|1-00:00:00|gres/gpu=4||zebra\n"
+            "high|70|00:00:00|low|cluster||cpu=9,gres/gpu=8,license/zebrasoft=5,mem=zebra|1-00:00:00|gres/gpu=4||zebra\n"
         ),
     ),
 }
