@@ -12,6 +12,7 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 from gpusched_env.agents.checkpoints import read_checkpoint, write_checkpoint
+from gpusched_env.agents.packed_layers import is_packable, packed_logits
 from gpusched_env.agents.tokens import CLUSTER, PAIRS, SIZES, Layout, presence
 from gpusched_env.envs.encoder import Windows
 
@@ -263,4 +264,10 @@ class TokenNetwork(nn.Module):
 
 def feasible_log_probabilities(network: TokenNetwork, inputs: Tensors, masks: torch.Tensor) -> torch.Tensor:
     """Return the logarithms of the probabilities of all actions, [N, actions]; infeasible ones have probability 0."""
-    return torch.log_softmax(network(inputs).masked_fill(~masks, INFEASIBLE), dim=1)
+    logits = packed_logits(network, inputs, masks) if is_packable(network, inputs) else network(inputs)
+    return masked_log_softmax(logits, masks)
+
+
+def masked_log_softmax(logits: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
+    """Return the logarithms of the probabilities of all actions, [N, actions], from their logits and the masks."""
+    return torch.log_softmax(logits.masked_fill(~masks, INFEASIBLE), dim=1)

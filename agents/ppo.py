@@ -27,8 +27,9 @@ from torch import nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from gpusched_env.agents.cloning import imitate
+from gpusched_env.agents.compiled_policy import LogitsOf, logits_for_play
 from gpusched_env.agents.episodes import Episodes
-from gpusched_env.agents.network import TokenNetwork, feasible_log_probabilities
+from gpusched_env.agents.network import TokenNetwork, feasible_log_probabilities, masked_log_softmax
 from gpusched_env.agents.run_folder import STATE_FILE
 from gpusched_env.agents.tokens import Layout
 from gpusched_env.agents.values import Values, generalised_advantages
@@ -219,12 +220,16 @@ def play(network: TokenNetwork, environment: ClusterEnv, seeds: Sequence[int]) -
     episodes = Episodes(environment, seeds)
     clock_s = episodes.clock_s()
     parts: list[Steps] = []
+    logits_of: LogitsOf | None = None
     while len(rows := episodes.waiting()):
         observations, masks = episodes.seen(rows)
         with torch.inference_mode():
             inputs, feasible = network.seen(observations, masks)
-            log_probabilities = feasible_log_probabilities(network, inputs, feasible)
-            actions = torch.multinomial(torch.softmax(log_probabilities, 1), 1)
+            logits_of = logits_of or logits_for_play(network, inputs)
+            log_probabilities = masked_log_softmax(logits_of(inputs, feasible), feasible)
+            shares = torch.softmax(log_probabilities, 1)
+            # torch.multinomial without its checks: the largest of shares divided by exponentials is such a draw
+            actions = (shares / torch.empty_like(shares).exponential_()).argmax(1, keepdim=True)
             log_probabilities = log_probabilities.gather(1, actions)
         results = episodes.play(rows, actions[:, 0].cpu().numpy())
         begins_s = clock_s[rows]

@@ -1,0 +1,288 @@
+"""The logits of a token network as one kernel, for play: few steps at once, where torch mostly prepares its calls.
+
+It computes what :class:`~gpusched_env.agents.network.TokenNetwork` computes, to rounding, for networks without pairs on
+the CPU. Empty tokens and actions that are not feasible take no time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import numpy as np
+import torch
+
+from gpusched_env.agents.tokens import CLUSTER
+from gpusched_env.core import arithmetic  # noqa: F401 - kernels may call the functions
+from gpusched_env.core.handle import INTERPRETED, Handle, array, helper, kernel
+
+if TYPE_CHECKING:
+    from gpusched_env.agents.network import TokenNetwork
+
+LogitsOf: TypeAlias = Callable[[Mapping[str, torch.Tensor], torch.Tensor], torch.Tensor]  # of inputs and masks
+_AROUND: Final = ("nodes", "links", "tenants")
+_ACTING: Final = ("queue", "running")
+
+
+class Policy(Handle):
+    """Inputs, weights and logits. Weights are [inputs, outputs]; kinds that the network lacks have no columns."""
+
+    cluster = array(np.float32, "steps", "cluster columns")
+    nodes = array(np.float32, "steps", "nodes", "node columns")
+    links = array(np.float32, "steps", "links", "link columns")
+    tenants = array(np.float32, "steps", "tenants", "tenant columns")
+    queue = array(np.float32, "steps", "queue", "queue columns")
+    running = array(np.float32, "steps", "running", "running columns")
+    masks = array(np.bool_, "steps", "actions")
+    logits = array(np.float32, "steps", "actions")
+    around_nodes = array(np.float32, "node columns", "width")
+    around_links = array(np.float32, "link columns", "width")
+    around_tenants = array(np.float32, "tenant columns", "width")
+    cluster_first = array(np.float32, "seen", "width")
+    cluster_first_bias = array(np.float32, "width")
+    cluster_second = array(np.float32, "width", "width")
+    cluster_second_bias = array(np.float32, "width")
+    first_queue = array(np.float32, "queue columns", "width")
+    context_queue = array(np.float32, "width", "width")
+    context_queue_bias = array(np.float32, "width")
+    second_queue = array(np.float32, "width", "width")
+    second_queue_bias = array(np.float32, "width")
+    first_running = array(np.float32, "running columns", "width")
+    context_running = array(np.float32, "width", "width")
+    context_running_bias = array(np.float32, "width")
+    second_running = array(np.float32, "width", "width")
+    second_running_bias = array(np.float32, "width")
+    message = array(np.float32, "told", "width")
+    message_bias = array(np.float32, "width")
+    own = array(np.float32, "width", "width")
+    own_bias = array(np.float32, "width")
+    start = array(np.float32, "width", "starts of a job")
+    start_bias = array(np.float32, "starts of a job")
+    preempt = array(np.float32, "width", "1")
+    preempt_bias = array(np.float32, "1")
+    wait = array(np.float32, "width", "waits")
+    wait_bias = array(np.float32, "waits")
+    # for intermediate results
+    seen = array(np.float32, "seen")
+    told = array(np.float32, "told")
+    vectors = array(np.float32, "4", "width")
+    queue_tokens = array(np.float32, "queue", "width")
+    running_tokens = array(np.float32, "running", "width")
+
+
+@helper
+def add_product(inputs: Any, weight: Any, results: Any) -> None:
+    """Add inputs [C] x weight [C, W] to results [W]; four inputs at once, so that results are written less often."""
+    count, width = weight.shape
+    c = 0
+    while c + 4 <= count:
+        a, b, d, e = inputs[c], inputs[c + 1], inputs[c + 2], inputs[c + 3]
+        for j in range(width):
+            results[j] += (a * weight[c, j] + b * weight[c + 1, j]) + (d * weight[c + 2, j] + e * weight[c + 3, j])
+        c += 4
+    while c < count:
+        a = inputs[c]
+        for j in range(width):
+            results[j] += a * weight[c, j]
+        c += 1
+
+
+@helper
+def cut(values: Any) -> None:
+    """Replace negative values by 0."""
+    for j in range(len(values)):
+        values[j] = values[j] if values[j] > 0 else np.float32(0)
+
+
+@helper
+def is_empty(row: Any) -> bool:
+    """Return whether all columns of a row are 0."""
+    for c in range(len(row)):  # noqa: SIM110 - kernels have no all()
+        if row[c] != 0:
+            return False
+    return True
+
+
+@helper
+def pool(rows: Any, weight: Any, token: Any, mean: Any, largest: Any) -> None:
+    """Write mean and maximum of the embedded rows that are not empty."""
+    width, count = len(token), 0
+    for j in range(width):
+        mean[j] = 0
+        largest[j] = 0
+    for t in range(len(rows)):
+        if is_empty(rows[t]):
+            continue
+        count += 1
+        for j in range(width):
+            token[j] = 0
+        add_product(rows[t], weight, token)
+        cut(token)
+        for j in range(width):
+            mean[j] += token[j]
+            largest[j] = token[j] if token[j] > largest[j] else largest[j]
+    for j in range(width):
+        mean[j] = mean[j] / np.float32(max(count, 1))
+
+
+@helper
+def embed(rows: Any, first: Any, context: Any, second: Any, bias: Any, hidden: Any, tokens: Any, largest: Any) -> None:
+    """Write the tokens of a kind, and their maximum; the tokens of empty rows are not written."""
+    width = len(hidden)
+    for j in range(width):
+        largest[j] = 0
+    for t in range(len(rows)):
+        if is_empty(rows[t]):
+            continue
+        for j in range(width):
+            hidden[j] = context[j]
+        add_product(rows[t], first, hidden)
+        cut(hidden)
+        token = tokens[t]
+        for j in range(width):
+            token[j] = bias[j]
+        add_product(hidden, second, token)
+        cut(token)
+        for j in range(width):
+            largest[j] = token[j] if token[j] > largest[j] else largest[j]
+
+
+@helper
+def layer(inputs: Any, weight: Any, bias: Any, results: Any) -> None:
+    """Write bias + inputs x weight."""
+    for j in range(len(bias)):
+        results[j] = bias[j]
+    add_product(inputs, weight, results)
+
+
+@helper
+def act(token: Any, own: Any, message: Any, after: Any, head: Any, bias: Any, masks: Any, logits: Any) -> None:
+    """Write the logits of the actions about a token, if one of them is feasible."""
+    actions = len(bias)
+    feasible = False
+    for a in range(actions):
+        feasible = feasible or masks[a]
+    if not feasible:
+        return
+    for j in range(len(after)):
+        after[j] = message[j]
+    add_product(token, own, after)
+    cut(after)
+    for a in range(actions):
+        value = bias[a]
+        for j in range(len(after)):
+            value += after[j] * head[j, a]
+        logits[a] = value
+
+
+@kernel(lazy=True)
+def find_logits(net: Policy) -> None:
+    """Write the logits of all feasible actions."""
+    width = len(net.own_bias)
+    seen, told, token, message = net.seen, net.told, net.vectors[0], net.vectors[1]
+    hidden, after = net.vectors[2], net.vectors[3]
+    starts, queue, running = len(net.start_bias), net.queue.shape[1], net.running.shape[1]
+    for b in range(len(net.cluster)):
+        at = net.cluster.shape[1]
+        for c in range(at):
+            seen[c] = net.cluster[b, c]
+        if len(net.around_nodes) > 0:
+            pool(net.nodes[b], net.around_nodes, token, seen[at : at + width], seen[at + width : at + 2 * width])
+            at += 2 * width
+        if len(net.around_links) > 0:
+            pool(net.links[b], net.around_links, token, seen[at : at + width], seen[at + width : at + 2 * width])
+            at += 2 * width
+        if len(net.around_tenants) > 0:
+            pool(net.tenants[b], net.around_tenants, token, seen[at : at + width], seen[at + width : at + 2 * width])
+        layer(seen, net.cluster_first, net.cluster_first_bias, hidden)
+        cut(hidden)
+        cluster = told[:width]
+        layer(hidden, net.cluster_second, net.cluster_second_bias, cluster)
+        cut(cluster)
+        layer(cluster, net.context_queue, net.context_queue_bias, token)
+        embed(net.queue[b], net.first_queue, token, net.second_queue, net.second_queue_bias, hidden,
+              net.queue_tokens, told[width : 2 * width])  # fmt: skip
+        if len(net.first_running) > 0:
+            layer(cluster, net.context_running, net.context_running_bias, token)
+            embed(net.running[b], net.first_running, token, net.second_running, net.second_running_bias, hidden,
+                  net.running_tokens, told[2 * width : 3 * width])  # fmt: skip
+        layer(told, net.message, net.message_bias, message)
+        for j in range(width):
+            message[j] += net.own_bias[j]
+        masks, logits = net.masks[b], net.logits[b]
+        a = 0
+        for t in range(queue):
+            act(net.queue_tokens[t], net.own, message, after, net.start, net.start_bias,
+                masks[a : a + starts], logits[a : a + starts])  # fmt: skip
+            a += starts
+        for t in range(running):
+            act(net.running_tokens[t], net.own, message, after, net.preempt, net.preempt_bias,
+                masks[a : a + 1], logits[a : a + 1])  # fmt: skip
+            a += 1
+        act(cluster, net.own, message, after, net.wait, net.wait_bias, masks[a:], logits[a:])
+
+
+def logits_for_play(network: TokenNetwork, inputs: Mapping[str, torch.Tensor]) -> LogitsOf:
+    """Return a function that computes the logits of feasible actions with the weights of now.
+
+    Parameters
+    ----------
+    inputs : of :meth:`Layout.inputs`, for any steps of the environment that is played
+    """
+    weight, known = network.start.weight, {CLUSTER, *_AROUND, *_ACTING}
+    fits = weight.dtype == torch.float32 and weight.device.type == "cpu" and not INTERPRETED
+    if fits and not network.layout.pairs and set(network.layout.kinds) <= known:
+        return CompiledPolicy(network, inputs).logits
+    return lambda inputs, masks: network(inputs)
+
+
+class CompiledPolicy:
+    """The logits of a network with its weights of now.
+
+    Parameters
+    ----------
+    inputs : of :meth:`Layout.inputs`, for any steps of the environment
+    """
+
+    def __init__(self, network: TokenNetwork, inputs: Mapping[str, torch.Tensor]) -> None:
+        width, empty = network.width, torch.empty(0)
+        tokens = network.tokens
+        arrays: dict[str, torch.Tensor] = {}
+
+        def keep(name: str, layer: Any, outputs: int = width) -> None:
+            weight = torch.empty(outputs, 0) if layer is None else layer.weight.detach()
+            arrays[name] = weight.t().contiguous()
+            if f"{name}_bias" in Policy.fields:
+                arrays[f"{name}_bias"] = torch.zeros(outputs) if layer is None else layer.bias.detach()
+
+        for part, kinds in (("around", _AROUND), *((part, _ACTING) for part in ("first", "context", "second"))):
+            layers = dict(getattr(tokens, part).items())
+            for kind in kinds:
+                keep(f"{part}_{kind}", layers.get(kind))
+        for name, one in (("cluster_first", tokens.cluster[0]), ("cluster_second", tokens.cluster[2]),
+                          ("message", tokens.message), ("own", tokens.own)):  # fmt: skip
+            keep(name, one)
+        keep("start", network.start, network.start.out_features)
+        keep("preempt", getattr(network, "preempt", None), 1)
+        keep("wait", network.wait, network.wait.out_features)
+        arrays["seen"] = torch.zeros(len(arrays["cluster_first"]))
+        arrays["told"] = torch.zeros(len(arrays["message"]))
+        arrays["vectors"] = torch.empty(4, width)
+        for kind in _ACTING:
+            arrays[f"{kind}_tokens"] = torch.empty(inputs[kind].shape[1] if kind in inputs else 0, width)
+        self._shown = [name for name in (CLUSTER, *_AROUND, *_ACTING) if name in inputs]
+        for name in (*_AROUND, *_ACTING):
+            arrays[name] = empty.view(0, 0, 0)
+        arrays |= {name: inputs[name].contiguous() for name in self._shown}
+        arrays["masks"], arrays["logits"] = torch.empty(0, 0, dtype=torch.bool), torch.empty(0, 0)
+        self._handle = Policy(**{name: value.numpy() for name, value in arrays.items()})
+
+    def logits(self, inputs: Mapping[str, torch.Tensor], masks: torch.Tensor) -> torch.Tensor:
+        """Return the logits of feasible actions, [B, actions]; those of others may be anything."""
+        logits = torch.empty(masks.shape)
+        for name in self._shown:
+            self._handle.replace(name, inputs[name].contiguous().numpy())
+        self._handle.replace("masks", masks.numpy())
+        self._handle.replace("logits", logits.numpy())
+        find_logits(self._handle)
+        return logits

@@ -1,0 +1,227 @@
+"""Logits of a token network in updates on the CPU: only tokens that are there, and one pass over memory per layer.
+
+On average, half of the rows for waiting jobs are empty, and few of the jobs can be started. So the rows of tokens are
+packed: those of the first step, those of the second one, and so on, without the empty ones. The last layer reads only
+tokens with a feasible action. Additions, negative values, maxima and sums after a product of matrices are the work of
+one kernel, and their gradients that of another: torch would go through memory for each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import torch
+from torch.nn import functional as F  # noqa: N812
+
+from gpusched_env.agents.tokens import CLUSTER, presence
+from gpusched_env.core import arithmetic  # noqa: F401 - kernels may call the functions
+from gpusched_env.core.handle import INTERPRETED, Handle, array, kernel
+
+if TYPE_CHECKING:
+    from gpusched_env.agents.network import TokenNetwork
+
+_NOTHING: Final = np.empty((0, 0), np.float32)  # a gradient that counts as 0
+
+
+class Forward(Handle):
+    """What :func:`activate` reads and writes. The tokens of step b are the rows from ``begins[b]``."""
+
+    values = array(np.float32, "tokens", "width")  # read: products; written: max(product + added, 0)
+    begins = array(np.int64, "steps + 1")
+    added = array(np.float32, "steps or 1", "width")
+    largest = array(np.float32, "steps", "width")  # written: the largest value of the tokens of a step, at least 0
+    total = array(np.float32, "steps", "width")  # written: their sum
+
+
+class Backward(Handle):
+    """What :func:`deactivate` reads and writes; gradients without rows count as 0."""
+
+    values = array(np.float32, "tokens", "width")
+    begins = array(np.int64, "steps + 1")
+    largest = array(np.float32, "steps", "width")
+    to_values = array(np.float32, "tokens", "width")  # gradients
+    to_largest = array(np.float32, "steps", "width")
+    to_total = array(np.float32, "steps", "width")
+    share = array(np.float32, "width")  # of each token with the largest value, for intermediate results
+    to_products = array(np.float32, "tokens", "width")  # written
+    to_added = array(np.float32, "steps", "width")  # written
+
+
+@kernel(lazy=True)
+def activate(layer: Forward) -> None:
+    """Add, replace negative values by 0, and find the largest values and the sums."""
+    values, begins, added = layer.values, layer.begins, layer.added
+    width = values.shape[1]
+    for b in range(len(begins) - 1):
+        largest, total, of_step = layer.largest[b], layer.total[b], added[b if len(added) > 1 else 0]
+        for j in range(width):
+            largest[j] = 0
+            total[j] = 0
+        for row in range(begins[b], begins[b + 1]):
+            token = values[row]
+            for j in range(width):
+                value = token[j] + of_step[j]
+                value = value if value > 0 else np.float32(0)
+                token[j] = value
+                total[j] += value
+                largest[j] = value if value > largest[j] else largest[j]
+
+
+@kernel(lazy=True)
+def deactivate(layer: Backward) -> None:
+    """Find the gradients of the products and of what was added. Equal values share the gradient of the largest."""
+    values, begins, share = layer.values, layer.begins, layer.share
+    width = values.shape[1]
+    for b in range(len(begins) - 1):
+        largest, to_added = layer.largest[b], layer.to_added[b]
+        for j in range(width):
+            share[j] = 0
+            to_added[j] = 0
+        if len(layer.to_largest) > 0:
+            for row in range(begins[b], begins[b + 1]):
+                token = values[row]
+                for j in range(width):
+                    share[j] += np.float32(1) if token[j] == largest[j] else np.float32(0)
+            for j in range(width):
+                share[j] = layer.to_largest[b, j] / share[j] if share[j] > 0 else np.float32(0)
+        for row in range(begins[b], begins[b + 1]):
+            token, to_product = values[row], layer.to_products[row]
+            for j in range(width):
+                to_product[j] = share[j] if token[j] == largest[j] else np.float32(0)
+            if len(layer.to_values) > 0:
+                to_token = layer.to_values[row]
+                for j in range(width):
+                    to_product[j] += to_token[j]
+            if len(layer.to_total) > 0:
+                to_total = layer.to_total[b]
+                for j in range(width):
+                    to_product[j] += to_total[j]
+            for j in range(width):
+                to_product[j] = to_product[j] if token[j] > 0 else np.float32(0)
+                to_added[j] += to_product[j]
+
+
+class _Layer(torch.autograd.Function):
+    """A linear layer and what follows it: values [R, W], and their maxima and sums over the tokens of a step, [B, W].
+
+    The arguments are rows [R, C], a weight [W, C], what is added to the products of a step, [B, W] or [1, W], and int64
+    [B + 1], the first row of each step and the number of rows.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, rows: torch.Tensor, weight: torch.Tensor, added: torch.Tensor, begins: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        values = torch.mm(rows, weight.t())
+        largest, total = values.new_empty(2, len(begins) - 1, len(weight))
+        activate(
+            Forward(
+                values=values.numpy(),
+                begins=begins.numpy(),
+                added=added.numpy(),
+                largest=largest.numpy(),
+                total=total.numpy(),
+            )
+        )
+        ctx.save_for_backward(rows, weight, added, begins, values, largest)
+        ctx.set_materialize_grads(False)
+        return values, largest, total
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+        rows, weight, added, begins, values, largest = ctx.saved_tensors
+        to_products, to_added = torch.empty_like(values), torch.empty_like(largest)
+        to_values, to_largest, to_total = (_NOTHING if one is None else one.contiguous().numpy() for one in gradients)
+        deactivate(
+            Backward(
+                values=values.numpy(),
+                begins=begins.numpy(),
+                largest=largest.numpy(),
+                to_values=to_values,
+                to_largest=to_largest,
+                to_total=to_total,
+                share=np.empty(len(weight), np.float32),
+                to_products=to_products.numpy(),
+                to_added=to_added.numpy(),
+            )
+        )
+        if len(added) == 1:
+            to_added = to_added.sum(0, keepdim=True)
+        to_rows = torch.mm(to_products, weight) if ctx.needs_input_grad[0] else None
+        return to_rows, torch.mm(rows.t(), to_products).t(), to_added, None
+
+
+def _layer(rows: torch.Tensor, weight: torch.Tensor, added: torch.Tensor, begins: torch.Tensor) -> list[torch.Tensor]:
+    values: list[torch.Tensor] = _Layer.apply(rows, weight, added, begins)  # type: ignore[no-untyped-call]
+    return values
+
+
+def is_packable(network: TokenNetwork, inputs: Mapping[str, torch.Tensor]) -> bool:
+    """Return whether :func:`packed_logits` computes these logits: where gradients are wanted and nothing has pairs."""
+    cluster = inputs[CLUSTER]
+    fits = cluster.dtype == torch.float32 and cluster.device.type == "cpu" and not INTERPRETED
+    return fits and torch.is_grad_enabled() and not network.layout.pairs
+
+
+def packed_logits(network: TokenNetwork, inputs: Mapping[str, torch.Tensor], masks: torch.Tensor) -> torch.Tensor:
+    """Return the logits of all feasible actions, [B, actions]; those of others may be anything.
+
+    Parameters
+    ----------
+    inputs : of :meth:`Layout.inputs`
+    masks : bool [B, actions], feasible actions
+    """
+    tokens, steps = network.tokens, len(masks)
+    cluster = inputs[CLUSTER]
+    nothing = cluster.new_zeros(1, network.width)
+    seen = [cluster]
+    for kind, embed in tokens.around.items():
+        if kind in inputs:
+            places, begins = _places(inputs[presence(kind)].flatten(1) > 0)
+            _, largest, total = _layer(_rows(inputs[kind], places), embed.get_parameter("weight"), nothing, begins)
+            seen += [total / (begins[1:] - begins[:-1]).clamp(min=1).unsqueeze(1), largest]
+        else:
+            seen += [nothing.expand(steps, -1)] * 2
+    cluster = tokens.cluster(torch.cat(seen, dim=1))
+    told, packed = [cluster], {}
+    for kind, first in tokens.first.items():
+        present = inputs[presence(kind)].flatten(1) > 0
+        places, begins = _places(present)
+        second = tokens.second[kind]
+        hidden, _, _ = _layer(
+            _rows(inputs[kind], places), first.get_parameter("weight"), tokens.context[kind](cluster), begins
+        )
+        values, largest, _ = _layer(
+            hidden, second.get_parameter("weight"), second.get_parameter("bias").unsqueeze(0), begins
+        )
+        told.append(largest)
+        packed[kind] = present, values
+    message = tokens.message(torch.cat(told, dim=1)) + tokens.own.bias
+    logits, first_action = [], 0
+    for kind, head in (("queue", network.start), ("running", getattr(network, "preempt", None))):
+        if head is None or kind not in packed:
+            continue
+        present, values = packed[kind]
+        slots, actions = inputs[kind].shape[1], head.out_features
+        feasible = masks[:, first_action : first_action + slots * actions].view(steps, slots, actions).any(2)
+        first_action += slots * actions
+        wanted, begins = _places(feasible)
+        among = present.flatten().cumsum(0).index_select(0, wanted) - 1  # a feasible action is about a present token
+        after, _, _ = _layer(values.index_select(0, among), tokens.own.weight, message, begins)
+        of_kind = nothing.new_zeros(steps * slots, actions)
+        logits.append(of_kind.index_copy(0, wanted, head(after)).view(steps, -1))
+    after = F.relu(F.linear(cluster, tokens.own.weight) + message)
+    return torch.cat([*logits, network.wait(after)], dim=1)
+
+
+def _places(present: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the places of the tokens that are there among all rows, [R], and at which of them each step begins."""
+    counts = present.sum(1)
+    return present.flatten().nonzero()[:, 0], F.pad(counts.cumsum(0), (1, 0))
+
+
+def _rows(rows: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+    """Return the rows at some places, [R, columns], of [B, tokens, columns]."""
+    return rows.flatten(0, 1).index_select(0, places)
