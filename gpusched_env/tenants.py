@@ -14,7 +14,7 @@ from gpusched_env.errors import ScenarioError, WorkloadError, unknown_name
 from gpusched_env.qos import QOS, Qos, ranks_of
 from gpusched_env.workload import TENANT, Workload
 
-MOST: Final = 2**53  # of a resource; up to it, every whole number is a float
+LARGEST: Final = 2**53  # of a resource; up to it, every whole number is a float
 ROOT: Final = ""  # name of the root, which stands for the whole cluster
 PRIORITY: Final = "priority_class"  # one of workload.REQUESTED
 UNLIMITED: Final = -1
@@ -91,9 +91,9 @@ class Resource:
         """Check the values."""
         if not self.name:
             raise ScenarioError("resource: the name is empty; name an attribute of the workload")
-        if not 1 <= self.amount <= MOST:
+        if not 1 <= self.amount <= LARGEST:
             where = f"resource {self.name!r}: amount is {self.amount}"
-            raise ScenarioError(f"{where}: give a whole number from 1 to {MOST}, in a larger unit if need be")
+            raise ScenarioError(f"{where}: give a whole number from 1 to {LARGEST}, in a larger unit if need be")
 
 
 @dataclass(frozen=True)
