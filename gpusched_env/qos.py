@@ -130,7 +130,8 @@ def qos_table(listed: tuple[Qos, ...], by: str, workload: Workload, leaves: np.n
     names, of_job = np.unique(workload.attributes[by].astype(str), return_inverse=True)
     for name in names.tolist():
         if name not in rows:
-            raise ScenarioError(f"tenants.qos: a job names an {unknown_name('QOS', name, rows)}; list it")
+            known = unknown_name("QOS", name, [one.name for one in listed])
+            raise ScenarioError(f"tenants.qos: a job names an {known}; list it")
     users = workload.attributes[USER].astype(str) if USER in workload.attributes else leaves
     user = np.unique(users, return_inverse=True)[1].astype(np.int32)
     table = QosTable(listed, np.array([rows[name] for name in names.tolist()], np.int32)[of_job], user)

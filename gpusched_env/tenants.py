@@ -15,6 +15,7 @@ from gpusched_env.portable.arrays import total
 from gpusched_env.qos import QOS, Qos, ranks_of
 from gpusched_env.workload import TENANT, Workload
 
+LARGEST: Final = 2**53  # of a resource; up to it, every whole number is a float
 ROOT: Final = ""  # name of the root, which stands for the whole cluster
 PRIORITY: Final = "priority_class"  # one of workload.REQUESTED
 UNLIMITED: Final = -1
@@ -77,11 +78,13 @@ class Resource:
     Parameters
     ----------
     name : attribute of the workload with what each job needs of it while it runs, a whole number >= 0
-    amount : what the cluster has of it, a whole number >= 1 in the same unit
+    amount : what the cluster has of it, a whole number from 1 to 2**53 in the same unit
 
     Raises
     ------
-    ScenarioError : an empty name, or an amount that is below 1 or not whole
+        if not 1 <= self.amount <= LARGEST or self.amount % 1:
+            where = f"resource {self.name!r}: amount is {self.amount}"
+            raise ScenarioError(f"{where}: give a whole number from 1 to {LARGEST}, in a larger unit if need be")
     """
 
     name: str
@@ -91,8 +94,9 @@ class Resource:
         """Check the values."""
         if not self.name:
             raise ScenarioError("resource: the name is empty; name an attribute of the workload")
-        if not self.amount >= 1 or self.amount % 1:
-            raise ScenarioError(f"resource {self.name!r}: amount is {self.amount}: give a whole number >= 1")
+        if not 1 <= self.amount <= LARGEST or self.amount % 1:
+            where = f"resource {self.name!r}: amount is {self.amount}"
+            raise ScenarioError(f"{where}: give a whole number from 1 to {LARGEST}, in a larger unit if need be")
 
 
 @dataclass(frozen=True)

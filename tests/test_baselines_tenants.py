@@ -524,9 +524,20 @@ def test_resources_that_jobs_do_not_tell_or_that_are_too_small_are_refused() -> 
     for bad in (5, -1, 1.5):
         with pytest.raises(WorkloadError, match=f"job 0: memory_gb is {bad}: give a whole number from 0 to 4"):
             with_resource(plain, tree, [bad], 4)  # type: ignore[list-item]
-    for amount in (0, 1.5, float("nan")):
-        with pytest.raises(ScenarioError, match=f"amount is {amount}: give a whole number >= 1"):
+    for amount in (0, 1.5, float("nan"), 2**53 + 1):
+        with pytest.raises(ScenarioError, match=f"amount is {amount}: give a whole number from 1 to 9007199254740992"):
             Resource("memory_gb", amount)  # type: ignore[arg-type]
+
+
+def test_bytes_count_like_gigabytes() -> None:
+    """2**53 bytes on 16,384 GPUs: bytes x GPUs are more than 64 bits hold."""
+    tree = Tenant("A"), Tenant("B")
+    plain = shared(tree, [(0.0, name, 1024, 10.0, 0.0) for name in "A" * 16 + "B" * 16], "1x16384")
+    few, many = (
+        begun(with_resource(plain, tree, [100 * unit] * 16 + [10 * unit] * 16, 1024 * unit), "drf")
+        for unit in (1, 2**43)
+    )
+    assert few == many == {"A": 6, "B": 10}
 
 
 def test_orders_of_the_fair_and_the_capacity_scheduler() -> None:

@@ -296,7 +296,7 @@ TABLES: Final = {  # file -> source, text
         (
             "Name|Priority|GraceTime|Preempt|PreemptMode|Flags|GrpTRES|MaxWall|MaxTRESPU|MaxJobsPU|Description\n"
             "low|5|00:02:00||requeue|||||4|xenia's\n"
-            "high|70|00:00:00|low|cluster||cpu=9,gres/gpu=8,license/zebrasoft=5|1-00:00:00|gres/gpu=4||zebra\n"
+            "high|70|00:00:00|low|cluster||cpu=9,gres/gpu=8,license/zebrasoft=5,mem=zebra|1-00:00:00|gres/gpu=4||zebra\n"
         ),
     ),
 }
@@ -318,13 +318,20 @@ def table_pseudonyms(folder: Path) -> dict[str, Path]:
 def test_the_kinds_of_tables_are_recognised(tmp_path: Path) -> None:
     """A table of squeue has the columns by which one of sacct is recognised, and more."""
     (tmp_path / "key").write_bytes(KEY)
-    queue = "JOBID|USER|STATE|TIME|NODES|TRES_PER_NODE\n7|xenia|RUNNING|5:00|1|gres/gpu:2\n"
+    queue = "JOBID|NAME|PRIORITY|USER|STATE|TIME|NODES|TRES_PER_NODE\n7|xenia's|9|xenia|RUNNING|5:00|1|gres/gpu:2\n"
     for name, (kind, text) in {**TABLES, "queue.txt": ("squeue", queue)}.items():
         (tmp_path / name).write_text(text)
         command = ["pseudonymise", str(tmp_path / name), "--key", str(tmp_path / "key"), "--out", str(tmp_path / "out")]
         shown = CliRunner().invoke(app, command)
         assert f"out: {kind}, with pseudonyms" in shown.output
         assert "xenia" not in (tmp_path / "out").read_text()
+
+
+@pytest.mark.parametrize("header", ["Account|User|Share|Name|Preempt", "Account|User|Share|Name|Preempt|Priority"])
+def test_only_a_table_of_qos_keeps_a_column_of_names(tmp_path: Path, header: str) -> None:
+    (tmp_path / "table.txt").write_text(f"{header}\nastro|xenia|1|xenia|xenia{'|2' * header.endswith('ty')}\n")
+    pseudonymise_table("sacctmgr", tmp_path / "table.txt", tmp_path / "out", Pseudonyms(KEY))
+    assert "xenia" not in (tmp_path / "out").read_text()
 
 
 def test_tables_of_sshare_and_sacctmgr_say_the_same_without_names(tmp_path: Path) -> None:

@@ -220,7 +220,7 @@ def test_what_is_no_qos_is_refused_with_the_remedy() -> None:
         (lambda: Tenants(qos=(Qos("q"), Qos("q"))), "'q' is listed twice"),
         (lambda: Tenants(qos=(Qos("q", preempts=("p",)),)), "preempts: unknown QOS 'p'"),
         (lambda: Tenants(qos=(Qos("p", preempts=("q",)), Qos("q", preempts=("p",)))), "preempt each other for ever"),
-        (lambda: qos_instance([0], [1], [1], ["p"], (Qos("q"),)), "a job names an unknown QOS 'p'"),
+        (lambda: qos_instance([0], [1], [1], ["p"], (Qos("q"),)), "a job names an unknown QOS 'p': known: q; list it"),
     ):
         with pytest.raises(ScenarioError, match=message):
             bad()

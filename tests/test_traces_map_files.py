@@ -137,6 +137,8 @@ def test_several_options_are_one_map_and_a_role_given_twice_is_refused(tmp_path:
     told = CliRunner().invoke(app, [*command, "gpus=c"])
     assert told.exit_code == 0
     assert "columns as mapped: arrival = a [seconds]; duration = b [seconds]; gpus = c" in told.output
+    (tmp_path / "map.toml").write_text('gpus = "c"\n')
+    assert CliRunner().invoke(app, [*command, str(tmp_path / "map.toml")]).output == told.output
     told = CliRunner().invoke(app, [*command, "gpus=c,arrival=c"])
     assert told.exit_code != 0
     assert "arrival is given twice" in " ".join(told.output.split())

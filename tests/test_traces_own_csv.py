@@ -217,3 +217,11 @@ def test_waits_between_times_of_two_kinds_are_not_known(tmp_path: Path) -> None:
     assert report.columns[-1] == (
         "waits are not known: 'submit_time' has timestamps without a zone, and 'start' has numbers; write both alike"
     )
+
+
+def test_a_column_of_starts_without_a_time_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text("submit_time,start,duration,gpus\n0,,60,4\n")
+    workload, report = read_trace(f"csv:{path}")
+    assert "wait_s" not in workload.attributes
+    assert report.columns[-1] == "waits are not known: 'start' is empty"

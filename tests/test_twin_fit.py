@@ -158,7 +158,7 @@ def test_limits_of_users_explain_waits():
     tree = Tenants(tree=(Tenant("v"), Tenant("v/ana", "v", most=1), Tenant("v/bo", "v")))
     pools = one_pool("1x8").pools
     limited, free = (fit_twin(log, pools, fit_part=1, shares=shares) for shares in (tree, None))
-    assert limited.notes[1] == "limits of 1 tenants were raised, because a larger job of theirs ran: v/ana"
+    assert limited.notes[1] == "limits of 1 tenants were raised, because a job of theirs exceeds them: v/ana"
     assert replayed_starts(limited, log).tolist() == [0.0, 7200.0, 0.0]
     assert not any("within 10 minutes: holds" in one.what for one in limited.remainders)
     assert any("within 10 minutes: holds" in one.what and one.jobs == 1 for one in free.remainders)
@@ -207,7 +207,7 @@ def test_limits_of_qos_explain_waits_and_are_kept_in_the_file(tmp_path):
     assert replayed_starts(free, log).tolist() == [0, 0, 0, 10_000]
     assert limited.tenants is not None
     assert limited.tenants.qos == (listed[0], Qos("high", most=3))
-    assert "limits of 1 QOS were raised, because a larger job of theirs ran: high" in limited.notes
+    assert "limits of 1 QOS were raised, because a job of theirs exceeds them: high" in limited.notes
     write_twin(limited, tmp_path / "twin.json")
     assert read_twin(tmp_path / "twin.json") == limited
     other = dataclasses.replace(log, attributes={**log.attributes, "qos": np.array(["low", "low", "new", "new"])})

@@ -115,5 +115,5 @@ def dominant(q: Queues, node: int) -> float:
     """Return the dominant share of a tenant, times the GPUs of the cluster."""
     most = float(q.tenants[node]["held"])
     for r in range(len(q.amounts)):
-        most = max(most, q.spent[node, r] * q.memory["gpus"] / q.amounts[r])
+        most = max(most, float(q.spent[node, r]) * q.memory["gpus"] / q.amounts[r])  # bytes x GPUs exceed int64
     return most

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from gpusched_env.errors import GpuschedError
+from gpusched_env.errors import GpuschedError, TraceError
 
 PANEL: Final = "Which jobs"
 
@@ -102,12 +102,18 @@ def read_options(
 
     Raises
     ------
-    TraceError : a malformed mapping
+    TraceError : a malformed mapping, or a role that two of them give
     """
     from gpusched_env.traces.read_options import parse_map
 
+    columns: dict[str, str] = {}
+    for one in mapping or ():
+        told = parse_map(one)
+        if twice := next((role for role in told if role in columns), ""):
+            raise TraceError(f"--map: {twice} is given twice; keep one")
+        columns |= told
     options = {
-        "map": parse_map(",".join(mapping)) if mapping else None,
+        "map": columns or None,
         "skip_bad_rows": skip_bad_rows or None,
         "estimate": estimate,
         "gpu_resource": gpu_resource,

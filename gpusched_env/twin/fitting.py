@@ -314,7 +314,7 @@ def _raised(what: str, names: tuple[str, ...]) -> tuple[str, ...]:
     if not names:
         return ()
     shown = ", ".join(names[:5]) + (" ..." if len(names) > 5 else "")
-    return (f"limits of {len(names):,} {what} were raised, because a larger job of theirs ran: {shown}",)
+    return (f"limits of {len(names):,} {what} were raised, because a job of theirs exceeds them: {shown}",)
 
 
 def _notes(twin: Twin, workload: Workload, placed: np.ndarray, fit_part: float, given: bool) -> tuple[str, ...]:

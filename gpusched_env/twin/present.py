@@ -62,9 +62,8 @@ def snapshot_of(
     if not colon or Path(source).exists():
         kind, path = JSON, source
     if kind == AUTO:
-        kind = recognise(
-            Path(path), {name: SQUEUE_COLUMNS if name == SQUEUE else SIGNATURES[name] for name in FORMATS[1:]}
-        )
+        known = {name: SQUEUE_COLUMNS if name == SQUEUE else SIGNATURES[name] for name in FORMATS[1:]}
+        kind = recognise(Path(path), known, or_csv=False)
     if kind not in FORMATS:
         names = unknown_name("format of a snapshot", kind, FORMATS)
         raise GpuschedError(f"--snapshot {source!r}: {names}; give FILE.json, or FORMAT:FILE")

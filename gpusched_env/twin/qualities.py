@@ -67,7 +67,7 @@ def _qos_of(place: Place, row: Mapping[str, str]) -> Qos:
 def qos_for(listed: Sequence[Qos], workload: Workload) -> tuple[tuple[Qos, ...], tuple[str, ...]]:
     """Return the QOS with those that only the jobs name, and with room for each job; and the names of changed ones.
 
-    Limits of single jobs below the largest job are raised to it, because limits may have changed.
+    Limits below the largest job, or below its time limit, are raised to it, because limits may have changed.
     """
     names, of_job = np.unique(workload.attributes[QOS].astype(str), return_inverse=True)
     own = {name: workload.jobs[of_job == at] for at, name in enumerate(names.tolist())}

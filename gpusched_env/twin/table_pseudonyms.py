@@ -35,7 +35,8 @@ NUMBERS: Final = (
 )
 SPANS: Final = ("gracetime", "maxwall")
 RESOURCES: Final = ("grptres", "maxtres", "maxtrespu")
-PLAIN: Final = ("partition", "name", "preempt")  # partitions and QOS keep their names, as in a log
+QOS_NAMES: Final = ("name", "preempt")  # in a table of QOS; elsewhere, a name could be anyone's, and is left out
+PLAIN: Final = ("partition", *QOS_NAMES)  # partitions and QOS keep their names, as in a log
 TIMES: Final = ("timestart", "timeend")
 STATES: Final = ("state", "preemptmode")
 KEPT: Final = (*NAMES, *NUMBERS, *SPANS, *RESOURCES, *PLAIN, *TIMES, *STATES, "nodename")
@@ -45,7 +46,7 @@ _SPAN: Final = re.compile(r"[0-9:.-]*|UNLIMITED")
 KINDS: Final = {  # what a source is called -> columns of which it needs all of a list, and what prints such a table
     "sshare": ((usage.COLUMNS,), usage.COMMAND),
     "sacctmgr": (
-        (("account", "user", "share"), ("nodename", "timestart", "state"), ("name", "priority")),
+        (("account", "user", "share"), ("nodename", "timestart", "state"), ("name", "priority", "preempt")),
         f"{associations.COMMAND}, {outages.COMMAND}, or {qualities.COMMAND}",
     ),
 }
@@ -85,8 +86,9 @@ def _lines(kind: str, path: Path, names: Pseudonyms, lost: dict[str, None]) -> I
             missing = [next((name for name in one if name not in row), "") for one in choices]
             if all(missing):
                 place.refuse("header", ", ".join(row), f"no column {missing[0]}; write the file with {command}")
-            header = [name for name in row if name in KEPT]
-            lost |= dict.fromkeys(name for name in row if name not in KEPT)
+            hidden = () if NAMES.keys().isdisjoint(row) else QOS_NAMES
+            header = [name for name in row if name in KEPT and name not in hidden]
+            lost |= dict.fromkeys(name for name in row if name not in header)
             yield "|".join(header) + "\n"
         yield "|".join(_value(place, names, stamps, name, row[name]) for name in header) + "\n"
 

@@ -95,8 +95,9 @@ def read_csv(path: Path, mapping: Mapping[str, str] | None = None) -> tuple[Work
     jobs.report.columns = [*_told(header, found, clocks), *first]
     workload, report = jobs.workload("csv", dated=clocks["arrival"].kind not in ("", SECONDS))
     if WAIT in workload.attributes and not _alike(clocks):
-        kinds = (f"{clocks[role].column!r} has {clocks[role].kind}" for role in ("arrival", "start"))
-        report.columns.append(f"waits are not known: {', and '.join(kinds)}; write both alike")
+        start, arrival = clocks["start"], clocks["arrival"]
+        kinds = f"{arrival.column!r} has {arrival.kind}, and {start.column!r} has {start.kind}; write both alike"
+        report.columns.append(f"waits are not known: {kinds if start.kind else f'{start.column!r} is empty'}")
         told_of = {name: values for name, values in workload.attributes.items() if name != WAIT}
         workload = dataclasses.replace(workload, attributes=told_of)
     if depends:

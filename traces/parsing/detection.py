@@ -64,10 +64,11 @@ def arrays(*names: str) -> Signature:
     return frozenset(f"array {name}" for name in names)
 
 
-def recognise(path: Path, signatures: Mapping[str, Iterable[Signature]]) -> str:
+def recognise(path: Path, signatures: Mapping[str, Iterable[Signature]], or_csv: bool = True) -> str:
     """Return the format whose signature fits the file.
 
-    If two signatures fit and one is a subset of the other, only the larger one counts.
+    If two signatures fit and one is a subset of the other, only the larger one counts. If none does, the error also
+    proposes to read a CSV, unless ``or_csv`` is False.
 
     Raises
     ------
@@ -81,10 +82,10 @@ def recognise(path: Path, signatures: Mapping[str, Iterable[Signature]]) -> str:
     if names:
         choices = " or ".join(f"{name}:{path}" for name in names)
         raise TraceError(f"{path}: could be {' or '.join(names)}, which share this layout: write {choices}")
+    own = f"; a CSV of your own: csv:{path}, with --map arrival=COLUMN,... for columns that have other names than usual"
     raise TraceError(
         f"{path}: no format fits: found {beginning.shown}; if it is a trace, write FORMAT:PATH; "
-        f"formats: {', '.join(sorted(signatures))}; a CSV of your own: csv:{path}, with --map arrival=COLUMN,... for "
-        "columns that have other names than usual"
+        f"formats: {', '.join(sorted(signatures))}{own if or_csv else ''}"
     )
 
 

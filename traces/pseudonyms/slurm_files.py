@@ -61,8 +61,10 @@ COLUMNS: Final = ("partition", "avail", "timelimit", "nodes", "state", "statecom
 _PLAIN: Final = re.compile(r"[0-9TZ:. +-]*", re.ASCII)  # numbers, times and lengths of time
 _GPU: Final = re.compile(r"(?:gres[:/])?gpu(?:[:=(]|$)", re.I)
 _RESOURCE: Final = re.compile(
-    r"\s*(?:cpu|mem|node|billing|energy|pages|vmem|gpu|gres/(?:gpu|mps|shard)(?::[^=]*)?)\s*(?:=|$)", re.I
-)
+    r"\s*(?:cpu|mem|node|billing|energy|pages|vmem|gpu|gres/(?:gpu|mps|shard)(?::[^=]*)?)\s*"
+    r"(?:=\s*[0-9.-]*[kmgtpe]?[nc]?\s*)?",
+    re.I,
+)  # a number with the unit of an amount, such as 4Gn, follows
 
 
 class Rewriter:
@@ -181,5 +183,5 @@ def plain(place: Place, field: str, text: str) -> str:
 
 
 def known_resources(text: str) -> str:
-    """Return the entries of trackable resources that every site has; licences, for example, are left out."""
-    return ",".join(entry.strip() for entry in text.split(",") if _RESOURCE.match(entry))
+    """Return the entries, with numbers, of resources that every site has; licences, for example, are left out."""
+    return ",".join(entry.strip() for entry in text.split(",") if _RESOURCE.fullmatch(entry))
