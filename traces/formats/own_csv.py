@@ -95,9 +95,9 @@ def read_csv(path: Path, mapping: Mapping[str, str] | None = None) -> tuple[Work
     jobs.report.columns = [*_told(header, found, clocks), *first]
     workload, report = jobs.workload("csv", dated=clocks["arrival"].kind not in ("", SECONDS))
     if WAIT in workload.attributes and not _alike(clocks):
-        start, arrival = clocks["start"], clocks["arrival"]
-        kinds = f"{arrival.column!r} has {arrival.kind}, and {start.column!r} has {start.kind}; write both alike"
-        report.columns.append(f"waits are not known: {kinds if start.kind else f'{start.column!r} is empty'}")
+        sent, started = clocks["arrival"], clocks["start"]
+        kinds = f"{sent.column!r} has {sent.kind}, and {started.column!r} has {started.kind}; write both alike"
+        report.columns.append(f"waits are not known: {kinds if started.kind else f'{started.column!r} is empty'}")
         told_of = {name: values for name, values in workload.attributes.items() if name != WAIT}
         workload = dataclasses.replace(workload, attributes=told_of)
     if depends:
