@@ -175,6 +175,7 @@ class TypeOrderSearch(OrderSearch):
         rates, left_s = view.type_rates(rows).T, view.remaining_s(rows)
         slowdowns = np.divide(rates.max(axis=0), rates, out=np.full_like(rates, np.inf), where=rates > 0.0)
         self._run_s = np.minimum(left_s * slowdowns, NEVER_S)
+        self._logs = np.array([arrays.log(own) for own in self._run_s])
         self._gangs = view.gpus[rows]
         nodes = view.cluster.nodes
         self._gpus = np.bincount(nodes["gpu_type"], nodes["gpus"], len(rates))
@@ -214,7 +215,7 @@ class TypeOrderSearch(OrderSearch):
         return (self._least_s + (end_s - self._least_s) * share) * (1.0 + ROUNDING)
 
     def _costs(self, prices: np.ndarray) -> np.ndarray:
-        return np.round(np.array([arrays.log(own) for own in self._run_s]) + prices[:, None], DECIMALS)
+        return np.round(self._logs + prices[:, None], DECIMALS)
 
     def _balanced(self, limit_s: float) -> np.ndarray:
         """float64 [types]: ln(price) at which jobs that take their cheapest type bring each type about equal work."""
