@@ -52,11 +52,9 @@ def gather(sim: Run, q: Queues) -> None:
     """Let the first job of each queue ask, or only jobs with claims; park jobs that neither fit nor can preempt."""
     m = q.memory
     m["entries"] = 0
-    m["borrowers"] = 0
+    m["borrowers"] = -1
     m["highest"] = -1.0
-    for leaf in range(1, len(q.tenants)):
-        t = q.tenants[leaf]
-        m["borrowers"] += t["lines"] > 0 and t["use"] > t["sub"]
+    m["searched"] = -1
     most = sim.world["gpus"] if m["preempts"] else sim.world["free_gpus"]
     for leaf in range(1, len(q.tenants)):
         t = q.tenants[leaf]
@@ -73,6 +71,8 @@ def gather(sim: Run, q: Queues) -> None:
                 m["spared"] = 0
                 if m["claiming"] or (m["preempts"] and could_preempt(q, leaf, row)):
                     found = find_victims(sim, q, leaf, row)
+                    m["targets"] = found
+                    m["searched"] = leaf
                 if found < 0 or (found == 0 and not m["claiming"]):
                     if m["spared"]:  # its chances may change without a release
                         park_for_now(q, line)
@@ -138,6 +138,7 @@ def evict(sim: Run, q: Queues) -> bool:
         return False
     m["job"] = q.targets[m["at"]]
     q.evicted[m["job"]] = changes(sim)
+    q.tenants[q.owner[q.line_of[m["job"]]]]["evicted"] = changes(sim)
     m["at"] += 1
     return True
 
@@ -168,10 +169,13 @@ def admit(sim: Run, q: Queues) -> int:
             row = q.waiters[q.lines[line]["begin"]]
             if t["mode"] == FITS:
                 if fits_now(sim, q, leaf, q.lines[line]["gpus"]):
+                    m["searched"] = -1
                     m["job"] = row
                     return START
             else:
-                m["targets"] = find_victims(sim, q, leaf, row)
+                if m["searched"] != leaf:
+                    m["targets"] = find_victims(sim, q, leaf, row)
+                m["searched"] = -1
                 if m["targets"] > 0 or (m["targets"] == 0 and m["claiming"]):
                     m["at"] = 0
                     t["cursor"] = line

@@ -11,6 +11,7 @@ from gpusched_env.baselines.kueue.shares import borrows_from, branch, is_above, 
 from gpusched_env.baselines.kueue.victims import (
     gang_of,
     is_spared,
+    may_spare,
     next_own,
     put_back,
     restart_search,
@@ -79,6 +80,26 @@ def put_off(q: Queues, leaf: int, owner: int, left: int) -> int:
             q.candidates[kept] = node
             kept += 1
     return kept
+
+
+@kernel
+def is_too_low_without(q: Queues, owner: int, leaf: int, gpus: int, mine: float) -> bool:
+    """Return whether the share of ``owner`` without ``gpus`` GPUs is less than ``mine``, the share of ``leaf``."""
+    give(q, owner, gpus)
+    too_low: bool = mine > share_of(q, branch(q, owner, leaf))
+    take(q, owner, gpus)
+    return too_low
+
+
+@kernel
+def smallest_gang(q: Queues, owner: int) -> int:
+    """Return the GPUs of the smallest running job of a leaf; 0 = none."""
+    begin = q.tenants[owner]["begin"]
+    for line in range(begin, begin + q.tenants[owner]["lines"]):  # ascending sizes
+        if q.running[line] > 0:
+            gpus: int = q.lines[line]["gpus"]
+            return gpus
+    return 0
 
 
 @kernel
@@ -154,6 +175,13 @@ def fair_victims(sim: Run, q: Queues, leaf: int, row: int) -> int:
                     left = put_off(q, leaf, owner, left)
                     at = -1
                     continue
+                if strategy == 0 and least == NO_LIMIT and not may_spare(sim, q, owner):
+                    smallest = smallest_gang(q, owner)
+                    if smallest > 0 and is_too_low_without(q, owner, leaf, smallest, mine):
+                        t["later"] = 1  # no job of it is small enough
+                        left = drop_leaf(q, at, left)
+                        at = -1
+                        continue
             victim = next_of(sim, q, leaf, row, owner)
             if victim < 0:
                 left = drop_leaf(q, at, left)
@@ -161,11 +189,8 @@ def fair_victims(sim: Run, q: Queues, leaf: int, row: int) -> int:
                 continue
             if owner != leaf and strategy == 0:
                 size = gang_of(q, victim)
-                if size < least:
-                    give(q, owner, size)
-                    if mine > share_of(q, branch(q, owner, leaf)):
-                        least = size
-                    take(q, owner, size)
+                if size < least and is_too_low_without(q, owner, leaf, size, mine):
+                    least = size
                 if size >= least:
                     t["later"] = 1
                     continue

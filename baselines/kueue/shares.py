@@ -16,8 +16,12 @@ def share_of(q: Queues, node: int) -> float:
     borrowed = max(0, t["use"] - t["sub"])
     if t["parent"] < 0 or borrowed == 0:
         return 0.0
-    lendable = max(1, q.tenants[t["parent"]]["sub"])
-    return math.floor((1000 * borrowed // lendable) / t["weight"])
+    if t["share_use"] != t["use"]:
+        lendable = max(1, q.tenants[t["parent"]]["sub"])
+        t["share"] = math.floor((1000 * borrowed // lendable) / t["weight"])
+        t["share_use"] = t["use"]
+    share: float = t["share"]
+    return share
 
 
 @kernel

@@ -43,6 +43,14 @@ def changes(sim: Run) -> int:
 
 
 @kernel
+def may_spare(sim: Run, q: Queues, leaf: int) -> bool:
+    """Return quickly False if no job of ``leaf`` is spared now."""
+    t = q.tenants[leaf]
+    spares: bool = t["started_s"] == sim.world["clock_s"] or t["evicted"] == changes(sim)
+    return spares
+
+
+@kernel
 def is_spared(sim: Run, q: Queues, row: int) -> bool:
     """Return whether a job must not be preempted now.
 
@@ -234,6 +242,15 @@ def classic_victims(sim: Run, q: Queues, leaf: int, row: int) -> int:
 
 
 @kernel
+def count_borrowers(q: Queues) -> int:
+    """Return the number of leaves that use more than their quota."""
+    borrowers = 0
+    for leaf in range(1, len(q.tenants)):
+        borrowers += q.tenants[leaf]["lines"] > 0 and q.tenants[leaf]["use"] > q.tenants[leaf]["sub"]
+    return borrowers
+
+
+@kernel
 def could_preempt(q: Queues, leaf: int, row: int) -> bool:
     """Return quickly False if a job of ``leaf`` can have no victim."""
     m = q.memory
@@ -247,6 +264,8 @@ def could_preempt(q: Queues, leaf: int, row: int) -> bool:
     if not (m["borrows"] or m["by_share"]) and t["use"] >= t["sub"]:
         return False
     borrows: int = t["use"] > t["sub"]
+    if m["borrowers"] < 0:
+        m["borrowers"] = count_borrowers(q)
     if m["borrowers"] <= borrows:
         return False
     if not m["by_share"] or m["stopping"] > 0:

@@ -29,9 +29,13 @@ def place_of(q: Queues, leaf: int, row: int) -> int:
 @kernel
 def add_runner(sim: Run, q: Queues, row: int) -> None:
     """Insert a job that has started."""
-    leaf = q.owner[q.line_of[row]]
+    line = q.line_of[row]
+    leaf = q.owner[line]
     t = q.tenants[leaf]
-    q.latest[row] = -sim.replicas[sim.jobs[row]["replica"]]["sequence"]
+    r = sim.replicas[sim.jobs[row]["replica"]]
+    q.latest[row] = -r["sequence"]
+    q.running[line] += 1
+    t["started_s"] = max(t["started_s"], r["start_s"])
     at = place_of(q, leaf, row)
     for i in range(t["runners"] + t["running"], at, -1):
         q.runners[i] = q.runners[i - 1]
@@ -42,9 +46,11 @@ def add_runner(sim: Run, q: Queues, row: int) -> None:
 @kernel
 def drop_runner(q: Queues, row: int) -> None:
     """Remove a job that completes or goes into a checkpoint."""
-    leaf = q.owner[q.line_of[row]]
+    line = q.line_of[row]
+    leaf = q.owner[line]
     t = q.tenants[leaf]
     at = place_of(q, leaf, row)
+    q.running[line] -= 1
     t["running"] -= 1
     for i in range(at, t["runners"] + t["running"]):
         q.runners[i] = q.runners[i + 1]
@@ -74,3 +80,5 @@ def forget_runners(q: Queues) -> None:
     q.memory["stopping"] = 0
     for node in range(len(q.tenants)):
         q.tenants[node]["running"] = 0
+    for line in range(len(q.lines)):
+        q.running[line] = 0

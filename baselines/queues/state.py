@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import numpy as np
@@ -56,7 +57,8 @@ QUEUES_DTYPE: Final = np.dtype(
         ("leaf", "<i8"),
         ("targets", "<i8"),
         ("at", "<i8"),
-        ("borrowers", "<i8"),  # leaves that borrow
+        ("borrowers", "<i8"),  # leaves that borrow; -1 = not counted
+        ("searched", "<i8"),  # leaf whose victims ``targets`` holds, as nothing has changed since the search; -1 = none
         ("highest", "<f8"),  # highest share of a tenant under fair sharing; -1 = not computed
         ("spared", "<i8"),  # 1 = the last search has met jobs that may be preempted at the next decision point
         ("search", "<i8"),  # number of searches for victims so far
@@ -85,6 +87,10 @@ TENANT_DTYPE: Final = np.dtype(
         ("request", "<f8"),  # [GPU] of Volcano and KAI
         ("deserved", "<f8"),  # [GPU]
         ("running", "<i8"),  # jobs of this leaf that run and are in no checkpoint
+        ("started_s", "<f8"),  # [s] latest start of one of its jobs
+        ("evicted", "<i8"),  # arrivals and completions up to the latest preemption of one of its jobs; -1 = none
+        ("share", "<f8"),  # of Kueue's fair sharing, with ``share_use``; sub, weight and cohort are fixed
+        ("share_use", "<i8"),  # [GPU]; -1 = not computed
         # scratch
         ("line", "<i8"),  # line of the job that asks in this cycle; -1 = none
         ("mode", "<i8"),
@@ -130,6 +136,7 @@ class Queues(Handle):
     candidates = array(np.int32, "tenants")  # leaves that a search under fair sharing has not yet tried
     priorities = array(np.float64, "jobs")
     latest = array(np.float64, "jobs")  # - number of the latest start
+    running = array(np.int32, "lines")  # jobs of the line that run and are in no checkpoint
     evicted = array(np.int64, "jobs")  # arrivals and completions up to the latest preemption; -1 = none
     found_in = array(np.int64, "jobs")  # the latest search that has chosen the job as a victim
 
@@ -180,6 +187,8 @@ def build(instance: Instance, replicas: int, rules: dict[str, int | float]) -> Q
     jobs, gangs = len(workload), workload.jobs["gpus"]
     tenants = np.zeros(len(tree.names), TENANT_DTYPE)
     tenants["parent"], tenants["weight"], tenants["line"] = tree.parent, tree.weight, -1
+    tenants["evicted"] = tenants["share_use"] = -1
+    tenants["started_s"] = -math.inf
     for name in ("borrow", "most"):
         values = getattr(tree, name)
         tenants[name] = np.where(values == UNLIMITED, NO_LIMIT, values)
@@ -226,6 +235,7 @@ def build(instance: Instance, replicas: int, rules: dict[str, int | float]) -> Q
         candidates=np.zeros(len(tenants), np.int32),
         priorities=priorities,
         latest=np.zeros(jobs),
+        running=np.zeros(len(lines), np.int32),
         evicted=np.full(jobs, -1),
         found_in=np.zeros(jobs, np.int64),
     )
