@@ -59,7 +59,7 @@ def gather(sim: Run, q: Queues) -> None:
     for leaf in range(1, len(q.tenants)):
         t = q.tenants[leaf]
         t["line"] = -1
-        while t["open"] and t["line"] < 0:
+        while t["open"] and t["waiting"] > 0 and t["line"] < 0:
             line = first_claim(q, leaf) if m["claiming"] else first_of(sim, q, leaf, most)
             if line < 0:
                 t["open"] = m["claiming"]
@@ -106,6 +106,8 @@ def first_entry(q: Queues) -> int:
 @kernel
 def fairest_entry(q: Queues) -> int:
     """Return the leaf whose entry wins from the root down: lowest share with its job, then priority, then age."""
+    if q.memory["entries"] == 1:
+        return first_entry(q)
     for node in range(len(q.tenants)):
         q.tenants[node]["best"] = node if q.tenants[node]["line"] >= 0 else -1
     for node in range(len(q.tenants) - 1, 0, -1):

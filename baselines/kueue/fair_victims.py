@@ -20,7 +20,7 @@ from gpusched_env.baselines.kueue.victims import (
 )
 from gpusched_env.baselines.queues.state import ANY, NEVER, NO_LIMIT, Queues
 from gpusched_env.baselines.queues.usage import give, take
-from gpusched_env.core.handle import kernel
+from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.state import Run
 
 
@@ -33,7 +33,7 @@ def compute_shares(q: Queues, leaf: int) -> None:
         node = q.tenants[node]["parent"]
 
 
-@kernel
+@helper
 def is_higher(q: Queues, one: int, other: int) -> bool:
     """Return whether a walk from the root along the highest shares finds leaf ``one`` before ``other``."""
     if q.tenants[one]["parent"] != q.tenants[other]["parent"]:
@@ -175,7 +175,7 @@ def fair_victims(sim: Run, q: Queues, leaf: int, row: int) -> int:
                     left = put_off(q, leaf, owner, left)
                     at = -1
                     continue
-                if strategy == 0 and least == NO_LIMIT and not may_spare(sim, q, owner):
+                if strategy == 0 and least == NO_LIMIT and (m["spared"] or not may_spare(sim, q, owner)):
                     smallest = smallest_gang(q, owner)
                     if smallest > 0 and is_too_low_without(q, owner, leaf, smallest, mine):
                         t["later"] = 1  # no job of it is small enough

@@ -6,10 +6,10 @@ import math
 
 from gpusched_env.baselines.queues.state import Queues
 from gpusched_env.baselines.queues.usage import give, take
-from gpusched_env.core.handle import kernel
+from gpusched_env.core.handle import helper, kernel
 
 
-@kernel
+@helper
 def share_of(q: Queues, node: int) -> float:
     """Return floor(floor(1000 x borrowed / lendable) / weight); lendable = ``sub`` of the tenant above."""
     t = q.tenants[node]
