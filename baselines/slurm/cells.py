@@ -331,12 +331,15 @@ def needed(sim: Run, plan: SlurmState, request: int) -> int:
 
 @kernel(lazy=True)
 def keep_cells(sim: Run, plan: SlurmState, request: int) -> None:
-    """If a job waits for victims to end their grace times, keep the free GPUs of its partition for it.
+    """If a job waits for victims to end their grace times or checkpoints, keep the free GPUs of its partition for it.
 
-    Otherwise, later jobs of other partitions would take the GPUs of the first victims before the last ones end theirs.
+    Otherwise, later jobs of other partitions would take the GPUs of the first victims before the last ones go, and two
+    victims could take turns for ever.
     """
     for i in range(sim.world["running"]):
-        if in_grace(sim, sim.running[i]) and useful_gpus(sim, plan, request, sim.running[i]) > 0:
+        number = sim.running[i]
+        leaves = sim.replicas[number]["phase"] == CHECKPOINTING or in_grace(sim, number)
+        if leaves and useful_gpus(sim, plan, request, number) > 0:
             for cell in range(len(plan.kept)):
                 if may_use(sim, plan, request, cell):
                     plan.kept[cell] = 1
