@@ -7,8 +7,10 @@ import math
 from gpusched_env.baselines.slurm.cells import (
     add_end,
     begin_cells,
+    count_free,
     failed_gpus,
     first_room_in_cells,
+    free_in_partition,
     place_parts,
     share_out,
     sum_cells,
@@ -42,6 +44,8 @@ def begin_cycle(sim: Run, plan: SlurmState) -> None:
     m["last"] = m["end"] - 1
     if m["capped"] == 0 and m["tenant_tests"] == 0:  # otherwise some entries do not count as tests
         m["last"] = min(m["last"], m["begin"] + m["tests"] - 1)
+    if m["divided"]:
+        count_free(sim, plan)
     drop_large(sim, plan)
     if m["last"] < m["begin"]:
         plan.planned_s[plan.order[m["begin"]]] = math.inf
@@ -76,7 +80,7 @@ def begin_cycle(sim: Run, plan: SlurmState) -> None:
 
 @kernel
 def drop_large(sim: Run, plan: SlurmState) -> None:
-    """Move ``last`` back to the last entry whose gang is not larger than the free GPUs; note how long it runs.
+    """Move ``last`` back to the last entry whose gang is not larger than the GPUs free for it; note how long it runs.
 
     Later entries cannot start, so the cycle ends there. If there is none, ``last`` is the entry before the queue.
     """
@@ -84,7 +88,8 @@ def drop_large(sim: Run, plan: SlurmState) -> None:
     while m["last"] >= m["at"]:
         request = plan.order[m["last"]]
         row = job_of(plan, request)
-        if sim.jobs[row]["gpus"] <= sim.world["free_gpus"]:
+        free = free_in_partition(sim, plan, request) if m["divided"] else sim.world["free_gpus"]
+        if sim.jobs[row]["gpus"] <= free:
             m["last_slots"] = slots_now(sim, plan, time_left_s(sim, plan, request, row))
             return
         m["last"] -= 1

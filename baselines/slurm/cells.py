@@ -42,8 +42,7 @@ def failed_gpus(sim: Run) -> int:
 
 @kernel(lazy=True)
 def begin_cells(sim: Run, plan: SlurmState) -> None:
-    """Begin the profiles with the GPUs that are free now, and write the slots in which reservations close nodes."""
-    count_free(sim, plan)
+    """Begin the profiles with the GPUs ``unused``, and write the slots in which reservations close nodes."""
     for cell in range(len(plan.unused)):
         for at in range(plan.cells.shape[1]):
             plan.cells[cell, at] = 0
@@ -64,24 +63,43 @@ def may_use(sim: Run, plan: SlurmState, request: int, cell: int) -> bool:
 
 
 @kernel(lazy=True)
-def is_shut(sim: Run, plan: SlurmState, request: int, cell: int, begin: int, end: int) -> bool:
-    """Return whether a reservation closes a cell to a job in one of the slots from ``begin`` until before ``end``."""
-    group = sim.class_set[plan.kind[request]]
-    for r in range(len(plan.closes_s)):
-        if plan.holds_cell[r, cell] and sim.barred[r, group] and plan.shut_from[r] < end and plan.shut_until[r] > begin:
+def free_in_partition(sim: Run, plan: SlurmState, request: int) -> int:
+    """Count the GPUs ``unused`` of the cells that a job may use, reservations aside."""
+    count = 0
+    for cell in range(len(plan.unused)):
+        if plan.unused[cell] > 0 and may_use(sim, plan, request, cell):
+            count += plan.unused[cell]
+    return count
+
+
+@kernel(lazy=True)
+def is_shut(plan: SlurmState, cell: int, begin: int, end: int) -> bool:
+    """Return whether one of the ``closers`` closes a cell in one of the slots from ``begin`` until before ``end``."""
+    for i in range(plan.closings[cell]):
+        r = plan.closers[cell, i]
+        if plan.shut_from[r] < end and plan.shut_until[r] > begin:
             return True
     return False
 
 
 @kernel(lazy=True)
 def list_cells(sim: Run, plan: SlurmState, request: int) -> int:
-    """Write the cells that a job may use to ``mine``; return their number."""
+    """Write the cells that a job may use to ``mine``, and the reservations that close them to it to ``closers``.
+
+    Returns the number of cells.
+    """
     count = 0
+    group = sim.class_set[plan.kind[request]]
     for cell in range(len(plan.room)):
         plan.room[cell] = 0
         if may_use(sim, plan, request, cell):
             plan.mine[count] = cell
             count += 1
+            plan.closings[cell] = 0
+            for r in range(len(plan.closes_s)):
+                if plan.holds_cell[r, cell] and sim.barred[r, group] and plan.shut_until[r] > 0:
+                    plan.closers[cell, plan.closings[cell]] = r
+                    plan.closings[cell] += 1
     return count
 
 
@@ -98,7 +116,7 @@ def room_in_cells(sim: Run, plan: SlurmState, request: int, count: int, begin: i
     for i in range(count):
         cell = plan.mine[i]
         plan.room[cell] = 0
-        if not is_shut(sim, plan, request, cell, begin, last):
+        if not is_shut(plan, cell, begin, last):
             plan.room[cell] = max(plan.cells[cell, begin], 0)
             at_first += plan.room[cell]
     if at_first < sim.jobs[plan.row_of[request]]["gpus"]:
@@ -130,7 +148,7 @@ def some_open(sim: Run, plan: SlurmState, request: int, count: int, begin: int) 
     """Return whether no reservation closes some cell of ``mine[:count]`` to a job that begins in a slot."""
     last = end_slot(sim, plan, request, begin)
     for i in range(count):  # noqa: SIM110 - generators are not compiled
-        if not is_shut(sim, plan, request, plan.mine[i], begin, last):
+        if not is_shut(plan, plan.mine[i], begin, last):
             return True
     return False
 
@@ -153,7 +171,7 @@ def last_without_room(sim: Run, plan: SlurmState, request: int, count: int, begi
         together = 0
         for i in range(count):
             cell = plan.mine[i]
-            if plan.cells[cell, at] > 0 and not (reserved and is_shut(sim, plan, request, cell, at, at + 1)):
+            if plan.cells[cell, at] > 0 and not (reserved and is_shut(plan, cell, at, at + 1)):
                 together += plan.cells[cell, at]
         if together < gang:
             return at
@@ -269,8 +287,9 @@ def place_parts(sim: Run, plan: SlurmState, request: int) -> bool:
 def take_parts(plan: SlurmState, begin: int, end: int) -> None:
     """Take the GPUs of ``parts`` from slot ``begin`` until before slot ``end``."""
     for cell in range(len(plan.parts)):
-        for at in range(begin, min(end, plan.cells.shape[1])):
-            plan.cells[cell, at] -= plan.parts[cell]
+        if plan.parts[cell] > 0:
+            for at in range(begin, min(end, plan.cells.shape[1])):
+                plan.cells[cell, at] -= plan.parts[cell]
 
 
 @kernel(lazy=True)

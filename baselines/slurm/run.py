@@ -307,7 +307,8 @@ def cells_of(instance: Instance, slots: int) -> dict[str, np.ndarray]:
         "kept": np.zeros(cells, np.int8),
         "closes_s": np.array(closes_s, float),
         "opens_s": np.array(opens_s, float),
-        **{name: np.zeros(cells, np.int64) for name in ("unused", "room", "mine", "parts")},
+        **{name: np.zeros(cells, np.int64) for name in ("unused", "room", "mine", "closings", "parts")},
+        "closers": np.zeros((cells, len(closes_s)), np.int32),
         **{name: np.zeros(len(closes_s), np.int64) for name in ("shut_from", "shut_until")},
     }
 

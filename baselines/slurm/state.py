@@ -91,6 +91,8 @@ class SlurmState(Handle):
     kept = array(np.int8, "cells")  # 1 = free GPUs are kept for a job until grace times are over
     room = array(np.int64, "cells")  # [GPU] that the job may take, scratch
     mine = array(np.int64, "cells")  # cells that the job may use, scratch
+    closers = array(np.int32, "cells", "reservations")  # that close the cell to the job, scratch
+    closings = array(np.int64, "cells")  # entries in use of ``closers``
     parts = array(np.int64, "cells")  # [GPU] that the job takes, scratch
     holds_cell = array(np.int8, "reservations", "cells")  # 1 = the cell is reserved
     closes_s = array(np.float64, "reservations")  # [s]
