@@ -26,6 +26,7 @@ NO_MODES: Final = {  # Slurm's other modes, and why they are refused
     "within": "jobs of one partition or QOS do not preempt each other; take off or requeue",
 }
 PARTITION: Final = "partition"  # attribute: name of the partition to which each job is submitted
+QUEUE: Final = "queue"  # attribute: name of the queue of each job
 
 
 @dataclass(frozen=True)
@@ -296,6 +297,11 @@ def node_sets(
     return sets
 
 
+def only_partition(by: str) -> str:
+    """Tell that jobs have the attribute PARTITION and not ``by``; a column of that name used to be read as QUEUE."""
+    return f"the jobs have no attribute {by!r}, but {PARTITION!r}: set by = {PARTITION!r}, or leave out that column"
+
+
 def _kept(job: np.ndarray, bad: np.ndarray) -> np.ndarray:
     """Boolean [O]: the pairs that remain: those that are not bad; of a job that has no other ones, the first."""
     begins = np.ones(len(job), bool)
@@ -311,6 +317,8 @@ def _partitions_of(
     rows = {item.name: row for row, item in enumerate(partitions)}
     default = next((row for row, item in enumerate(partitions) if item.default), -1)
     if rules.by not in workload.attributes:
+        if rules.by == QUEUE and PARTITION in workload.attributes:
+            raise ScenarioError(f"partitions.by: {only_partition(rules.by)}")
         if default < 0:
             known = unknown_name("attribute", rules.by, workload.attributes)
             raise ScenarioError(f"partitions.by: {known}; choose one of them, or make one partition the default")

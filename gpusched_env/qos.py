@@ -15,6 +15,7 @@ from gpusched_env.workload import Workload
 
 QOS: Final = "qos"  # attribute: name of the QOS of each job
 USER: Final = "user"  # attribute: name of the user of each job
+LARGEST: Final = 2**53  # of a limit; up to it, every whole number is a float
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,8 @@ class Qos:
             raise ScenarioError(f"{where}: priority is {self.priority}: give a finite number >= 0")
         for field in ("most", "jobs", "most_per_user", "jobs_per_user", "most_per_job"):
             value = getattr(self, field)
-            if value is not None and value < 1:
-                raise ScenarioError(f"{where}: {field} is {value}: give a whole number >= 1, or leave it out")
+            if value is not None and not 1 <= value <= LARGEST:
+                raise ScenarioError(f"{where}: {field} is {value}: give a whole number from 1 to 2**53, or leave it out")
         if not self.max_time_s > 0:
             raise ScenarioError(f"{where}: max_time_s is {self.max_time_s}: give a number of seconds > 0")
 

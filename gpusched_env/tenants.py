@@ -11,11 +11,12 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from gpusched_env.errors import ScenarioError, WorkloadError, unknown_name
+from gpusched_env.partitions import PARTITION, QUEUE, only_partition
 from gpusched_env.portable.arrays import total
 from gpusched_env.qos import QOS, Qos, ranks_of
 from gpusched_env.workload import TENANT, Workload
 
-LARGEST: Final = 2**53  # of a resource; up to it, every whole number is a float
+LARGEST: Final = 2**53  # of a resource or a limit; up to it, every whole number is a float
 ROOT: Final = ""  # name of the root, which stands for the whole cluster
 PRIORITY: Final = "priority_class"  # one of workload.REQUESTED
 UNLIMITED: Final = -1
@@ -63,10 +64,10 @@ class Tenant:
             raise ScenarioError(f"tenant {self.name!r}: weight is {self.weight}: give a finite number > 0")
         for field in ("quota", "borrow", "lend", "most"):
             value = getattr(self, field)
-            if value is not None and value < 0:
-                raise ScenarioError(f"tenant {self.name!r}: {field} is {value}: give a number of GPUs >= 0")
-        if self.jobs is not None and self.jobs < 1:
-            raise ScenarioError(f"tenant {self.name!r}: jobs is {self.jobs}: give a number of jobs >= 1")
+            if value is not None and not 0 <= value <= LARGEST:
+                raise ScenarioError(f"tenant {self.name!r}: {field} is {value}: give a number of GPUs from 0 to 2**53")
+        if self.jobs is not None and not 1 <= self.jobs <= LARGEST:
+            raise ScenarioError(f"tenant {self.name!r}: jobs is {self.jobs}: give a number of jobs from 1 to 2**53")
         if not (self.demand >= 0 and math.isfinite(self.demand)):
             raise ScenarioError(f"tenant {self.name!r}: demand is {self.demand}: give a finite number >= 0")
 
@@ -148,6 +149,8 @@ class Tenants:
         found: dict[str, np.ndarray] = {}
         if self.by in workload.attributes:
             found[TENANT] = workload.attributes[self.by].astype(str)
+        elif self.by == QUEUE and PARTITION in workload.attributes:
+            raise ScenarioError(f"tenants.by: {only_partition(self.by)}")
         elif any(tenant.demand for tenant in self.tree):
             found[TENANT] = self._drawn(len(workload), seed)
         else:

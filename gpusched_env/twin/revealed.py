@@ -126,22 +126,33 @@ def without_limited(instance: Instance, recorded: Recorded, pairs: Pairs) -> Pai
     limits = limits_of(instance)
     group, first = limits["group"], limits["first_limit"]
     limited = np.repeat(np.arange(len(first) - 1), np.diff(first))  # the group of each limit
+    jobs_of, pairs_of = _rows_of(group, len(first) - 1), _rows_of(group[pairs.loser], len(first) - 1)
     kept = np.ones(len(pairs), bool)
-    for counter in range(len(limits["holds"])):
-        at = np.flatnonzero(limits["counter"] == counter)
-        counted = np.zeros(len(first) - 1, bool)
-        counted[limited[at]] = True
-        theirs = Recorded(*(column[counted[group]] for column in recorded))
-        for kind, what, wanted in (
-            ("most", theirs, recorded.gpus[pairs.loser]),
-            ("most_jobs", theirs._replace(gpus=np.ones_like(theirs.gpus)), 1),
-        ):
-            limit = np.full(len(first) - 1, UNLIMITED)
-            limit[limited[at]] = limits[kind][at]
-            of_loser = limit[group[pairs.loser]]
-            if (of_loser != UNLIMITED).any():
-                kept &= (of_loser == UNLIMITED) | (what.held().at(pairs.time_s) + wanted <= of_loser)
+    for at in _rows_of(limits["counter"], len(limits["holds"])):
+        rows = np.sort(_joined([jobs_of[one] for one in limited[at]]))
+        for kind in ("most", "most_jobs"):
+            bound = at[limits[kind][at] != UNLIMITED]
+            asked = [pairs_of[one] for one in limited[bound]]
+            pair = _joined(asked)
+            if not len(pair):
+                continue
+            held = Recorded(*(column[rows] for column in recorded))
+            wanted = recorded.gpus[pairs.loser[pair]]
+            if kind == "most_jobs":
+                held, wanted = held._replace(gpus=np.ones_like(held.gpus)), np.ones_like(wanted)
+            limit = np.repeat(limits[kind][bound], [len(one) for one in asked])
+            kept[pair] &= held.held().at(pairs.time_s[pair]) + wanted <= limit
     return Pairs(*(column[kept] for column in pairs))
+
+
+def _joined(rows: list[np.ndarray]) -> np.ndarray:
+    return np.concatenate([np.empty(0, np.int64), *rows])
+
+
+def _rows_of(group: np.ndarray, groups: int) -> list[np.ndarray]:
+    """List the rows of each group, ascending."""
+    ends = np.cumsum(np.bincount(group, minlength=groups))
+    return np.split(np.argsort(group, kind="stable"), ends[:-1])
 
 
 def age_factor(arrival_s: np.ndarray, time_s: np.ndarray, aging: Aging) -> np.ndarray:
