@@ -299,7 +299,7 @@ def node_sets(
 
 def only_partition(by: str) -> str:
     """Tell that jobs have the attribute PARTITION and not ``by``; a column of that name used to be read as QUEUE."""
-    return f"the jobs have no attribute {by!r}, but {PARTITION!r}: set by = {PARTITION!r}, or leave out that column"
+    return f"unknown attribute {by!r}; the jobs have {PARTITION!r}: set by = {PARTITION!r}, or leave out that column"
 
 
 def _kept(job: np.ndarray, bad: np.ndarray) -> np.ndarray:

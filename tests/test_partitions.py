@@ -236,6 +236,10 @@ def test_impossible_partitions_are_refused(make: object, told: str) -> None:
         (Partitions((Partition("a", gpu_type="A100"), Partition("b"))), "unknown GPU type 'A100'"),
         (Partitions((Partition("a"), Partition("bb"))), "a job names unknown partition 'b'"),
         (Partitions((Partition("a"), Partition("b")), by="queue"), "unknown attribute 'queue'"),
+        (
+            Partitions((Partition("a", default=True), Partition("b")), by="queue"),
+            "partitions.by: unknown attribute 'queue'; the jobs have 'partition': set by = 'partition'",
+        ),
         (Partitions((Partition("a"), Partition("b", max_gpus=3))), "job 1: it wants 4 GPUs.*max_gpus 3"),
         (Partitions((Partition("a", max_time_s=9.0), Partition("b"))), "job 0: it wants 60 s.*max_time_s 9"),
         (Partitions(TWO, (Reservation("r", 0.0, 1.0, tenants=("lab",)),)), "unknown tenant 'lab'"),

@@ -113,6 +113,26 @@ def test_with_preempt_tier_a_job_preempts_those_of_lower_tiers_on_its_nodes(pree
     assert log.events["job"][log.events["kind"] == PREEMPT].tolist() == ([0] if preempt == "tier" else [])
 
 
+@pytest.mark.parametrize("options", ["", ",bf_interval_s=0", ",backfill=none"])
+def test_gpus_are_kept_while_victims_write_checkpoints(options: str) -> None:
+    """At 30 s, job 2 asks for both nodes, of which job 0 has one; job 1 of another partition may not take the other.
+
+    Otherwise jobs 0 and 1 would take turns on the two nodes for ever, as each is preempted when the other one has gone.
+    """
+    names = np.array(["wide", "wide", "small"])
+    workload = Workload.from_columns(
+        [0, 30, 30], [1, 1, 2], [100, 100, 50], estimate_s=[100, 100, 50],
+        attributes={"partition": names, "priority_class": np.array([0.0, 0.0, 1.0])},
+    )  # fmt: skip
+    rules = Partitions((Partition("small", nodes="0-1"), Partition("wide", nodes="0-1")))
+    semantics = Semantics(checkpoint_s=10.0, restore_s=30.0, time_limit_s=1_000.0)
+    case = Instance(Cluster.homogeneous(2, 1), workload, semantics=semantics, partitions=rules)
+    log = simulate(case, make_scheduler("slurm:preempt=class" + options))
+    validate(case, log)
+    assert job_times(case, log)["first_start_s"].tolist() == [0.0, 90.0, 40.0]
+    assert (log.events["kind"] == PREEMPT).sum() == 1
+
+
 def test_a_job_that_cannot_start_before_a_reservation_preempts_nobody() -> None:
     """Job 1 may run for 200 s, so it cannot begin before the reservation from 100 s to 150 s."""
     parts = (Partition("low"), Partition("high", tier=2))

@@ -215,7 +215,8 @@ def test_the_priority_of_a_qos_is_a_factor_and_the_class_of_its_jobs() -> None:
 def test_what_is_no_qos_is_refused_with_the_remedy() -> None:
     for bad, message in (
         (lambda: Qos(""), "the name is empty"),
-        (lambda: Qos("q", jobs=0), "QOS 'q': jobs is 0: give a whole number >= 1"),
+        (lambda: Qos("q", jobs=0), "QOS 'q': jobs is 0: give a whole number from 1 to 2"),
+        (lambda: Qos("q", most=2**63), "QOS 'q': most is 9223372036854775808: give a whole number from 1 to 2"),
         (lambda: Qos("q", preempt_mode="CANCEL"), "'CANCEL' is not supported: no decision ends a running job"),
         (lambda: Tenants(qos=(Qos("q"), Qos("q"))), "'q' is listed twice"),
         (lambda: Tenants(qos=(Qos("q", preempts=("p",)),)), "preempts: unknown QOS 'p'"),

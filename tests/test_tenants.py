@@ -68,6 +68,8 @@ def test_without_a_tree_each_name_is_a_tenant_and_without_names_all_jobs_belong_
         (lambda: Tenants((Tenant("a", "labb"), Tenant("lab"))), "did you mean 'lab'"),
         (lambda: Tenant("a", weight=0.0), "weight is 0.0"),
         (lambda: Tenant("a", quota=-1), "quota is -1"),
+        (lambda: Tenant("a", most=2**63), "'a': most is 9223372036854775808: give a number of GPUs from 0 to 2"),
+        (lambda: Tenant("a", jobs=2**63), "jobs is 9223372036854775808: give a number of jobs from 1 to 2"),
         (lambda: Tenant(""), "name is empty"),
         (lambda: Tenants(burst=0.5), "burst is 0.5"),
     ],
@@ -83,6 +85,9 @@ def test_a_job_of_an_unknown_tenant_and_a_workload_without_tenants_are_refused_w
         Tenants(TREE).assign(workload, 0)
     with pytest.raises(ScenarioError, match=r"unknown attribute 'user'.*known: tenant"):
         Tenants(TREE, by="user").assign(workload, 0)
+    named = workload.unchecked_replace(attributes={"partition": np.array(["vis", "viz"])})
+    with pytest.raises(ScenarioError, match=r"tenants\.by: unknown attribute 'queue'; the jobs have 'partition'"):
+        Tenants((Tenant("vis", demand=1.0),), by="queue").assign(named, 0)
     with pytest.raises(ScenarioError, match=r"tenants\.priority: unknown attribute 'qos'"):
         Tenants(TREE, priority="qos").assign(workload.select(np.array([0])), 0)
 

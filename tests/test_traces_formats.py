@@ -55,7 +55,7 @@ def swf(
 def pod(
     name: str, gpus: int, milli: object, created: object, scheduled: object, deleted: object, spec: str = ""
 ) -> str:
-    return f"{name},1,1,{gpus},{milli},{spec},LS,Running,{created},{deleted},{scheduled}\n"
+    return f"{name},4000,512,{gpus},{milli},{spec},LS,Running,{created},{deleted},{scheduled}\n"
 
 
 def test_duration_has_the_queue_in_kalos_and_not_in_seren(tmp_path: Path) -> None:
@@ -158,6 +158,8 @@ def test_openb(tmp_path: Path) -> None:
     assert workload.jobs[["arrival_s", "gpus", "duration_s"]].tolist() == [(0.0, 1, 7.0), (5.0, 8, 20.0)]
     assert workload.attributes["gpu_spec"].tolist() == ["V100M16|V100M32", ""]
     assert workload.attributes["gpu_milli"].tolist() == [460, 1000]
+    assert workload.attributes["cpu_milli"].tolist() == [4000, 4000]
+    assert workload.attributes["memory_mib"].tolist() == [512, 512]
     assert report.notes == {"pods with a share of a GPU, rounded up to one GPU": 1}
     assert report.dropped == {
         CPU: 1,

@@ -19,7 +19,7 @@ from gpusched_env.tenants import Tenants
 from gpusched_env.traces.slurm_files.reading import read_slurm_cluster
 from gpusched_env.twin import Pool, Twin, read_twin, write_twin
 from gpusched_env.twin.comparing import compare_policies, play_policy, settings_of, wait_ratio, with_nodes
-from gpusched_env.twin.configuration import known_policy, node_list, pools_of, pools_of_texts, slurm_conf
+from gpusched_env.twin.configuration import known_policy, not_played, node_list, pools_of, pools_of_texts, slurm_conf
 from gpusched_env.twin.recorded import Recorded
 from gpusched_env.twin.revealed import Rights, find_pairs
 from gpusched_env.twin.summary import comparison_csv, comparison_rows, sentences, tenants_of
@@ -189,6 +189,15 @@ def test_slurm_conf_tells_who_is_preempted_and_after_which_grace(tmp_path):
     assert 60.0 <= played.wait_s[2] <= 100.0
     assert played.wait_s[0] >= 50.0
     assert played.wait_s[1] == 0.0
+
+
+def test_settings_of_partitions_that_are_not_played_are_noted(tmp_path):
+    (tmp_path / "slurm.conf").write_text(MODES.replace("high Nodes", "high QOS=gold Nodes"))
+    slurm, _ = read_slurm_cluster(tmp_path / "slurm.conf")
+    assert not_played(slurm) == (
+        "partition 'held' has PreemptMode=SUSPEND,GANG; its jobs are not preempted in the twin",
+        "partition 'high' has the QOS 'gold'; the limits of a partition's QOS are not played",
+    )
 
 
 def test_jobs_run_on_the_nodes_of_their_partition(tmp_path):

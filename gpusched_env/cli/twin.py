@@ -98,7 +98,7 @@ def fit(
     from gpusched_env.traces import read_trace
     from gpusched_env.twin import write_twin
     from gpusched_env.twin.associations import read_associations
-    from gpusched_env.twin.configuration import known_policy, weights_told
+    from gpusched_env.twin.configuration import known_policy, not_played, weights_told
     from gpusched_env.twin.configuration import slurm_conf as fragment
     from gpusched_env.twin.fitting import fit_twin, tells
     from gpusched_env.twin.qualities import read_qos
@@ -119,7 +119,8 @@ def fit(
     shares = None if assoc is None else read_associations(assoc)
     limits = () if qos is None else read_qos(qos)
     twin = fit_twin(workload, pools, log, columns, fit_part, shares, start, seed, tell=print, qos=limits)
-    twin = dataclasses.replace(twin, reading=reading)
+    notes = twin.notes if files is None else (*twin.notes, *not_played(files))
+    twin = dataclasses.replace(twin, reading=reading, notes=notes)
     write_twin(twin, out)
     _show_policy(twin, {} if files is None else weights_told(files))
     _show_score(twin, log, held_back=fit_part < 1)

@@ -66,6 +66,20 @@ def _mode(slurm: SlurmCluster, name: str) -> str:
     return "requeue" if "REQUEUE" in modes else "off"
 
 
+def not_played(slurm: SlurmCluster) -> tuple[str, ...]:
+    """Tell in sentences which settings of the partitions change when jobs start, and are not played."""
+    found = []
+    for name in sorted(one.name for one in slurm.partitions):
+        if (qos := _partition(slurm, name).settings.get("qos", "")) not in ("", "N/A"):
+            found.append(f"partition {name!r} has the QOS {qos!r}; the limits of a partition's QOS are not played")
+        if slurm.scheduling.preempt_type.lower() != "preempt/partition_prio":
+            continue
+        mode = _partition(slurm, name).preempt_mode or slurm.scheduling.preempt_mode
+        if _mode(slurm, name) == "off" and mode.upper() not in ("", "OFF"):
+            found.append(f"partition {name!r} has PreemptMode={mode}; its jobs are not preempted in the twin")
+    return tuple(found)
+
+
 def node_numbers(slurm: SlurmCluster, pools: Sequence[Pool]) -> list[dict[str, list[int]]]:
     """Return for each pool of :func:`pools_of`: name of a node -> its numbers in the pool."""
     found = []
