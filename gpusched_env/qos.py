@@ -64,7 +64,9 @@ class Qos:
         for field in ("most", "jobs", "most_per_user", "jobs_per_user", "most_per_job"):
             value = getattr(self, field)
             if value is not None and not 1 <= value <= LARGEST:
-                raise ScenarioError(f"{where}: {field} is {value}: give a whole number from 1 to 2**53, or leave it out")
+                raise ScenarioError(
+                    f"{where}: {field} is {value}: give a whole number from 1 to 2**53, or leave it out"
+                )
         if not self.max_time_s > 0:
             raise ScenarioError(f"{where}: max_time_s is {self.max_time_s}: give a number of seconds > 0")
 

@@ -19,7 +19,7 @@ from gpusched_env.tenants import Tenants
 from gpusched_env.traces.slurm_files.reading import read_slurm_cluster
 from gpusched_env.twin import Pool, Twin, read_twin, write_twin
 from gpusched_env.twin.comparing import compare_policies, play_policy, settings_of, wait_ratio, with_nodes
-from gpusched_env.twin.configuration import known_policy, not_played, node_list, pools_of, pools_of_texts, slurm_conf
+from gpusched_env.twin.configuration import known_policy, node_list, not_played, pools_of, pools_of_texts, slurm_conf
 from gpusched_env.twin.recorded import Recorded
 from gpusched_env.twin.revealed import Rights, find_pairs
 from gpusched_env.twin.summary import comparison_csv, comparison_rows, sentences, tenants_of

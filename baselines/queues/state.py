@@ -258,9 +258,7 @@ def _kinds(*columns: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return examples, kind_of, counts
 
 
-def _check_sizes(
-    instance: Instance, tenants: np.ndarray, owner: np.ndarray, gangs: np.ndarray, by_quota: bool
-) -> None:
+def _check_sizes(instance: Instance, tenants: np.ndarray, owner: np.ndarray, gangs: np.ndarray, by_quota: bool) -> None:
     """Refuse gangs that the limits of their tenants never admit; they would wait for ever."""
     names = instance.tenancy[0].names
     most = np.minimum(tenants["most"], instance.cluster.gpus)

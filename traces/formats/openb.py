@@ -23,15 +23,17 @@ def read_openb(path: Path) -> tuple[Workload, ReadReport]:
 
     A pod that demands a share of a GPU (``gpu_milli`` below 1000) gets one whole GPU, and the report notes it. Creation
     times are very uneven and a few pods run for months, so pod lists suit tests of packing better than tests with
-    realistic arrivals. The job id is the row number from 0. Attributes: original_id, gpu_milli, cpu_milli and memory_mib
-    (numbers), gpu_spec (allowed GPU types joined by ``|``, empty = any), qos, status.
+    realistic arrivals. The job id is the row number from 0. Attributes: original_id; the numbers gpu_milli, cpu_milli
+    and memory_mib; gpu_spec (allowed GPU types joined by ``|``, empty = any), qos, status.
 
     Raises
     ------
     TraceError : a missing column, or a malformed row
     """
     report = ReadReport("openb", str(path))
-    jobs = JobColumns(report, "original_id", "gpu_spec", "qos", "status", numbers=dict.fromkeys(("gpu_milli", *NEEDS), "q"))
+    jobs = JobColumns(
+        report, "original_id", "gpu_spec", "qos", "status", numbers=dict.fromkeys(("gpu_milli", *NEEDS), "q")
+    )
     for place, (name, gpus, share, cpus, memory, *row) in csv_rows(path, COLUMNS):
         with skippable:
             jobs.refuse_duplicate(place, "name", name)
@@ -39,7 +41,10 @@ def read_openb(path: Path) -> tuple[Workload, ReadReport]:
             if size == 1 and not 0 < milli <= WHOLE:
                 place.refuse("gpu_milli", share, f"expected 1 to {WHOLE} for one GPU; correct or remove the row")
             labels = name, *row[3:]
-            amounts = {column: place.whole(column, text, NEEDS[column]) for column, text in zip(NEEDS, (cpus, memory), strict=True)}
+            amounts = {
+                column: place.whole(column, text, NEEDS[column])
+                for column, text in zip(NEEDS, (cpus, memory), strict=True)
+            }
             created = place.seconds(TIMES[0], row[0])
             scheduled, deleted = (place.seconds_or_none(TIMES[i], row[i]) for i in (1, 2))
             if size == 0:
