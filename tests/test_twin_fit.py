@@ -348,6 +348,24 @@ def test_waits_that_the_twin_does_not_explain_are_counted():
     assert any("no pool" in one.what and one.jobs == 1 for one in small)
 
 
+def test_unexplained_waits_are_told_apart_by_their_reasons():
+    # 4 of 8 GPUs stay free, so jobs 1 to 4 wait for something else: an hour each, job 4 two hours
+    reasons = ["None", "JobHeldUser", "JobHeldAdmin", "QOSMaxGRESPerUser", "JobHeldUser"]
+    log = log_of(
+        [0, 0, 0, 0, 0], [4, 1, 1, 1, 1], [7200, 60, 60, 60, 60], [0, 3600, 3600, 3600, 7200],
+        reason=reasons, ineligible_s=[0.0, 0.0, 1800.0, 0.0, 0.0],
+    )  # fmt: skip
+    twin = one_pool("1x8")
+    told = find_remainders(twin, log, replayed_starts(twin, log))
+    found = {one.what.rpartition(": ")[2]: (one.jobs, one.hours) for one in told if "within 10 minutes: " in one.what}
+    assert found == {
+        "held by a user": (2, 3.0),
+        "held by an administrator or by Slurm": (1, 1.0),
+        "a limit of users, accounts, QOS, partitions or arrays": (1, 1.0),
+    }
+    assert [(one.jobs, one.hours) for one in told if "not eligible" in one.what] == [(1, 0.5)]
+
+
 def test_a_twin_is_read_as_it_was_written(tmp_path):
     tenants = Tenants(tree=(Tenant("vis", weight=2.0), Tenant("vis/ana", parent="vis")))
     twin = Twin(

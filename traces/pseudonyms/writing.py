@@ -34,7 +34,7 @@ RESOURCES: Final = ("reqtres", "alloctres")
 PLAIN_COLUMNS: Final = (
     *("submit", "eligible", "start", "end", "elapsed", "elapsedraw", "timelimit", "timelimitraw", "restarts"),
 )
-KEPT: Final = frozenset({"partition", "qos", "state", "nodelist", *NAMES, *IDS, *RESOURCES, *PLAIN_COLUMNS})
+KEPT: Final = frozenset({"partition", "qos", "state", "reason", "nodelist", *NAMES, *IDS, *RESOURCES, *PLAIN_COLUMNS})
 OWN_NAMES: Final = {
     "id": "job",
     "user": "user",
@@ -153,6 +153,8 @@ def _slurm(path: Path, names: Pseudonyms) -> tuple[Iterator[str], Callable[[], s
                     text = names.number("job", text)
                 elif column == "state":
                     text = text.partition(" ")[0]  # CANCELLED is followed by the number of a user
+                elif column == "reason":
+                    text = text if _WORD.fullmatch(text) else ""
                 elif column == "nodelist" and text not in ("None assigned", "Unknown"):
                     text = ",".join(names.name("node", one) for one in names_in(place, "NodeList", text))
                 elif column in RESOURCES:
