@@ -75,6 +75,7 @@ AFRESH: Final = "jobs that ran several times; the last run is used, and the firs
 LOST: Final = "jobs that were requeued and whose earlier runs are not in the file (sacct --duplicates lists them)"
 LATER: Final = "jobs that were eligible later than submitted (dependency, begin time, limits), taken as their arrival"
 INELIGIBLE: Final = "ineligible_s"  # attribute
+REPEATED_S: Final = 3600.0  # [s] repeated by local clocks in autumn, so that a job may end before it started
 CLOCK: Final = "jobs whose Elapsed is not End - Start (suspended, or the clock was changed); Elapsed is used"
 _JOB: Final = re.compile(r"(\d+)(?:_(?:\d+|\[[^\]]*\]?(?:\.\.\.)?))?(?:\+(\d+))?", re.ASCII)
 _STEP: Final = re.compile(r"\d+(?:_\d+)?(?:\+\d+)?\.\w+(?:\+\d+)?", re.ASCII)
@@ -263,7 +264,7 @@ class _Table:
             unusable = "still running at the end of the log"
         elif arrival is None:
             unusable = "no submission time"
-        elif between < 0:
+        elif between < 0 and seconds != between + REPEATED_S:
             unusable = "ended before it started"
         elif start < arrival:
             unusable = "started before it was submitted"
