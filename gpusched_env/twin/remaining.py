@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 import numpy as np
 
 from gpusched_env.metrics import StepFunction
-from gpusched_env.traces.parsing.slurm_fields import UNTOLD
+from gpusched_env.traces.parsing.slurm_fields import cause_of
 from gpusched_env.twin.model import Remainder, Twin, partitions_of
 from gpusched_env.twin.outages import closed_gpus
 from gpusched_env.twin.recorded import Recorded, steps
@@ -17,15 +16,7 @@ from gpusched_env.workload import Workload
 HOUR_S: Final = 3600.0
 LONG_S: Final = 600.0  # shorter waits are those of the scheduler's own cycles
 RESERVATION, REASON, INELIGIBLE = "reservation", "reason", "ineligible_s"  # attributes
-# What kept a job from starting, and the words of Slurm's column Reason that say so
-CAUSES: Final = {
-    "held by a user": r"JobHeldUser",
-    "held by an administrator or by Slurm": r"JobHeld\w*|JobHoldMaxRequeue|SpecialExit|\w*RequeuedHeld",
-    "a dependency or a begin time": r"Dependency\w*|BeginTime",
-    "a limit of users, accounts, QOS, partitions or arrays": r"Assoc\w*|QOS\w*|Max\w*Per\w*|\w*Limit|Account\w*",
-    "a reservation": r"Reservation\w*|\w*Maintenance",
-    "nodes or a partition that were not available": r"NodeDown|Req\w*NotAvail|Partition(Down|Inactive)",
-}
+OTHER: Final = "another reason"
 UNKNOWN: Final = (
     "holds, reservations, limits of users, or down nodes; the log does not tell them apart (sacct's column Reason does)"
 )
@@ -114,19 +105,13 @@ def _by_cause(what: str, workload: Workload, chosen: np.ndarray, waited_s: np.nd
         causes = np.full(len(workload), UNKNOWN)
     else:
         reasons, at = np.unique(workload.attributes[REASON], return_inverse=True)
-        causes = np.array([_cause(reason) for reason in reasons.tolist()])[at]
+        causes = np.array([cause_of(reason) or OTHER for reason in reasons.tolist()])[at]
     found = [
         Remainder(f"{what}: {cause}", int(rows.sum()), float(waited_s[rows].sum()) / HOUR_S)
         for cause in dict.fromkeys(causes[chosen].tolist())
         for rows in [chosen & (causes == cause)]
     ]
     return sorted(found, key=lambda one: -one.hours)
-
-
-def _cause(reason: str) -> str:
-    """Return what kept a job from starting, as the column Reason says."""
-    named = next((cause for cause, words in CAUSES.items() if re.fullmatch(words, reason)), "")
-    return named or ("no reason told" if reason in UNTOLD else "another reason")
 
 
 def _fitted_throughout(own: Recorded, held: StepFunction, room: np.ndarray) -> np.ndarray:

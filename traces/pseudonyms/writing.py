@@ -22,6 +22,7 @@ from gpusched_env.traces.parsing.dependencies import read_dependency, rename_job
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.json_records import json_objects
 from gpusched_env.traces.parsing.roles import assign_roles
+from gpusched_env.traces.parsing.slurm_fields import cause_of
 from gpusched_env.traces.parsing.streams import bar_header, bar_rows, csv_header, csv_rows
 from gpusched_env.traces.pseudonyms.names import Pseudonyms
 from gpusched_env.traces.pseudonyms.slurm_files import Rewriter, known_resources, plain
@@ -154,7 +155,7 @@ def _slurm(path: Path, names: Pseudonyms) -> tuple[Iterator[str], Callable[[], s
                 elif column == "state":
                     text = text.partition(" ")[0]  # CANCELLED is followed by the number of a user
                 elif column == "reason":
-                    text = text if _WORD.fullmatch(text) else ""
+                    text = text if cause_of(text) else ""  # others may be texts of people
                 elif column == "nodelist" and text not in ("None assigned", "Unknown"):
                     text = ",".join(names.name("node", one) for one in names_in(place, "NodeList", text))
                 elif column in RESOURCES:
