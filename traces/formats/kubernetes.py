@@ -8,7 +8,7 @@ from typing import Final
 from gpusched_env.traces.kubernetes.gangs import Gangs, add_gang
 from gpusched_env.traces.kubernetes.objects import GPU_RESOURCE, kind_of, kubernetes_objects
 from gpusched_env.traces.kubernetes.pods import POD, PodObject, pod_of
-from gpusched_env.traces.parsing.bad_rows import skippable
+from gpusched_env.traces.parsing.bad_rows import BadRowError, refuse_row
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.workload import Workload
@@ -41,13 +41,15 @@ def read_kubernetes(path: Path, gpu_resource: str = GPU_RESOURCE) -> tuple[Workl
     )
     gangs = Gangs()
     for place, record in kubernetes_objects(path, PodObject):
-        with skippable:
+        try:
             if kind_of(place, record) != POD:
                 jobs.drop(place, OTHER)
                 continue
             pod = pod_of(place, record, gpu_resource)
             jobs.refuse_duplicate(place, "metadata.name", pod.name)
             gangs.add(place, pod)
+        except BadRowError as error:
+            refuse_row(error)
     jobs.check_ids()
     for gang in gangs:
         add_gang(jobs, gang, gang.arrival_s, gang.first.queue)

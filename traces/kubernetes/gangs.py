@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from gpusched_env.traces.kubernetes.pods import Pod, PodGroup, Words
-from gpusched_env.traces.parsing.bad_rows import skippable
+from gpusched_env.traces.parsing.bad_rows import BadRowError, refuse_row
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.texts import PIECE, Texts
@@ -74,6 +74,7 @@ class Gangs:
         self._groups = bytearray(), array("i"), array("i"), array("d")  # digests, numbers, queues, arrivals
         self._known: dict[Words, int] = {}
         self._queues: dict[str, int] = {}
+        self._kinds: set[str] = set()
 
     def add(self, place: Place, pod: Pod) -> None:
         """Add a pod.
@@ -84,6 +85,7 @@ class Gangs:
         """
         self._jobs.append(place, "name of the job", pod.job)
         self._digests += _digest(pod.job)
+        self._kinds.add(pod.job[: pod.job.find("/")])
         self._numbers.append(place.number)
         self._words.append(self._known.setdefault(pod.words, len(self._known)))
         for column, time_s in zip((self._arrivals, self._starts, self._ends), pod.times_s, strict=True):
@@ -110,7 +112,7 @@ class Gangs:
         is_first[firsts] = True
         del firsts
         words, queues = list(self._known), list(self._queues)
-        shared = self._shared_names(is_first[:pods])
+        shared = self._shared_names(is_first[:pods]) if len(self._kinds) > 1 else set()
         jobs = chain(compress(self._jobs, is_first[:pods]), repeat("", int(is_first[pods:].sum())))
         for job, begin, end in zip(jobs, _items(begins, by_first), _items(ends, by_first), strict=True):
             members = order[begin:end].tolist()
@@ -192,8 +194,10 @@ def add_gang(jobs: JobColumns, gang: Gang, arrival_s: float, queue: str, remark:
     place = Place(jobs.report.path, gang.pods[0], jobs.report.unit)
     for number in gang.pods[1:]:
         jobs.drop(Place(place.path, number, place.unit), FURTHER)
-    with skippable:
+    try:
         _add(jobs, place, gang, arrival_s, queue, remark)
+    except BadRowError as error:
+        refuse_row(error)
 
 
 def _add(jobs: JobColumns, place: Place, gang: Gang, arrival_s: float, queue: str, remark: str) -> None:
