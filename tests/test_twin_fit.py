@@ -130,6 +130,12 @@ def test_associations_are_a_tree_of_tenants(tmp_path):
             read_associations(tmp_path / "bad.txt")
 
 
+def test_an_association_without_an_account_is_refused_with_its_line(tmp_path):
+    (tmp_path / "assoc.txt").write_text("Account|User|ParentName|Share\nvis||root|1\n|||1\n")
+    with pytest.raises(TraceError, match=r"assoc\.txt, line 3, field 'Account': '': name is empty"):
+        read_associations(tmp_path / "assoc.txt")
+
+
 def test_the_jobs_of_a_user_are_limited_by_the_nearest_account_that_says_so(tmp_path):
     (tmp_path / "assoc.txt").write_text(
         "Account|User|ParentName|Share|GrpJobs|MaxJobs\n"
