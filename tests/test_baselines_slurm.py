@@ -331,7 +331,7 @@ def test_a_tenant_runs_so_many_jobs_at_a_time_and_blocks_no_others() -> None:
     )  # fmt: skip
     assert finish(case, "slurm:backfill=none") == [10, 10, 20, 10]
     assert finish(case, "slurm:queue_depth=1") == [10, 10, 20, 10]  # by backfill, which passes over the third job
-    with pytest.raises(ScenarioError, match="tenant 'a': jobs is 0: give a number of jobs >= 1"):
+    with pytest.raises(ScenarioError, match="tenant 'a': jobs is 0: give a number of jobs from 1 to 2"):
         Tenant("a", jobs=0)
 
 
