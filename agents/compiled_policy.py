@@ -6,7 +6,7 @@ the CPU. Empty tokens and actions that are not feasible take no time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
@@ -18,8 +18,9 @@ from gpusched_env.core.handle import INTERPRETED, Handle, array, helper, kernel
 
 if TYPE_CHECKING:
     from gpusched_env.agents.network import TokenNetwork
+    from gpusched_env.agents.step_storage import StepStorage
 
-LogitsOf: TypeAlias = Callable[[Mapping[str, torch.Tensor], torch.Tensor], torch.Tensor]  # of inputs and masks
+LogitsOf: TypeAlias = Callable[[slice], torch.Tensor]  # of some steps in a storage
 _AROUND: Final = ("nodes", "links", "tenants")
 _ACTING: Final = ("queue", "running")
 
@@ -34,7 +35,7 @@ class Policy(Handle):
     queue = array(np.float32, "steps", "queue", "queue columns")
     running = array(np.float32, "steps", "running", "running columns")
     masks = array(np.bool_, "steps", "actions")
-    logits = array(np.float32, "steps", "actions")
+    logits = array(np.float32, "steps at once", "actions")
     around_nodes = array(np.float32, "node columns", "width")
     around_links = array(np.float32, "link columns", "width")
     around_tenants = array(np.float32, "tenant columns", "width")
@@ -176,13 +177,13 @@ def act(token: Any, own: Any, message: Any, after: Any, head: Any, bias: Any, ma
 
 
 @kernel(lazy=True)
-def find_logits(net: Policy) -> None:
-    """Write the logits of all feasible actions."""
+def find_logits(net: Policy, first: int, end: int) -> None:
+    """Write the logits of all feasible actions at the steps from ``first`` to before ``end``."""
     width = len(net.own_bias)
     seen, told, token, message = net.seen, net.told, net.vectors[0], net.vectors[1]
     hidden, after = net.vectors[2], net.vectors[3]
     starts, queue, running = len(net.start_bias), net.queue.shape[1], net.running.shape[1]
-    for b in range(len(net.cluster)):
+    for b in range(first, end):
         at = net.cluster.shape[1]
         for c in range(at):
             seen[c] = net.cluster[b, c]
@@ -209,7 +210,7 @@ def find_logits(net: Policy) -> None:
         layer(told, net.message, net.message_bias, message)
         for j in range(width):
             message[j] += net.own_bias[j]
-        masks, logits = net.masks[b], net.logits[b]
+        masks, logits = net.masks[b], net.logits[b - first]
         a = 0
         for t in range(queue):
             act(net.queue_tokens[t], net.own, message, after, net.start, net.start_bias,
@@ -222,67 +223,70 @@ def find_logits(net: Policy) -> None:
         act(cluster, net.own, message, after, net.wait, net.wait_bias, masks[a:], logits[a:])
 
 
-def logits_for_play(network: TokenNetwork, inputs: Mapping[str, torch.Tensor]) -> LogitsOf:
+def logits_for_play(network: TokenNetwork, storage: StepStorage, most: int) -> LogitsOf:
     """Return a function that computes the logits of feasible actions with the weights of now.
 
     Parameters
     ----------
-    inputs : of :meth:`Layout.inputs`, for any steps of the environment that is played
+    storage : where the steps are
+    most : number of steps that are asked for at once, at most
     """
     weight, known = network.start.weight, {CLUSTER, *_AROUND, *_ACTING}
     fits = weight.dtype == torch.float32 and weight.device.type == "cpu" and not INTERPRETED
     if fits and not network.layout.pairs and set(network.layout.kinds) <= known:
-        return CompiledPolicy(network, inputs).logits
-    return lambda inputs, masks: network(inputs)
+        return CompiledPolicy(network, storage, most).logits
+    return lambda steps: network({name: array[steps].to(weight.device) for name, array in storage.inputs.items()})
 
 
 class CompiledPolicy:
-    """The logits of a network with its weights of now.
+    """The logits of a network with its weights of now; the parameters are those of :func:`logits_for_play`."""
 
-    Parameters
-    ----------
-    inputs : of :meth:`Layout.inputs`, for any steps of the environment
-    """
-
-    def __init__(self, network: TokenNetwork, inputs: Mapping[str, torch.Tensor]) -> None:
-        width, empty = network.width, torch.empty(0)
-        tokens = network.tokens
-        arrays: dict[str, torch.Tensor] = {}
-
-        def keep(name: str, layer: Any, outputs: int = width) -> None:
-            weight = torch.empty(outputs, 0) if layer is None else layer.weight.detach()
-            arrays[name] = weight.t().contiguous()
-            if f"{name}_bias" in Policy.fields:
-                arrays[f"{name}_bias"] = torch.zeros(outputs) if layer is None else layer.bias.detach()
-
-        for part, kinds in (("around", _AROUND), *((part, _ACTING) for part in ("first", "context", "second"))):
-            layers = dict(getattr(tokens, part).items())
-            for kind in kinds:
-                keep(f"{part}_{kind}", layers.get(kind))
-        for name, one in (("cluster_first", tokens.cluster[0]), ("cluster_second", tokens.cluster[2]),
-                          ("message", tokens.message), ("own", tokens.own)):  # fmt: skip
-            keep(name, one)
-        keep("start", network.start, network.start.out_features)
-        keep("preempt", getattr(network, "preempt", None), 1)
-        keep("wait", network.wait, network.wait.out_features)
-        arrays["seen"] = torch.zeros(len(arrays["cluster_first"]))
-        arrays["told"] = torch.zeros(len(arrays["message"]))
-        arrays["vectors"] = torch.empty(4, width)
+    def __init__(self, network: TokenNetwork, storage: StepStorage, most: int) -> None:
+        self._storage = storage
+        self._logits = torch.empty(most, storage.masks.shape[1])
+        arrays = self._seen() | {"logits": self._logits} | _weights(network)
         for kind in _ACTING:
-            arrays[f"{kind}_tokens"] = torch.empty(inputs[kind].shape[1] if kind in inputs else 0, width)
-        self._shown = [name for name in (CLUSTER, *_AROUND, *_ACTING) if name in inputs]
-        for name in (*_AROUND, *_ACTING):
-            arrays[name] = empty.view(0, 0, 0)
-        arrays |= {name: inputs[name].contiguous() for name in self._shown}
-        arrays["masks"], arrays["logits"] = torch.empty(0, 0, dtype=torch.bool), torch.empty(0, 0)
+            arrays[f"{kind}_tokens"] = torch.empty(arrays[kind].shape[1], network.width)
         self._handle = Policy(**{name: value.numpy() for name, value in arrays.items()})
 
-    def logits(self, inputs: Mapping[str, torch.Tensor], masks: torch.Tensor) -> torch.Tensor:
-        """Return the logits of feasible actions, [B, actions]; those of others may be anything."""
-        logits = torch.empty(masks.shape)
-        for name in self._shown:
-            self._handle.replace(name, inputs[name].contiguous().numpy())
-        self._handle.replace("masks", masks.numpy())
-        self._handle.replace("logits", logits.numpy())
-        find_logits(self._handle)
-        return logits
+    def _seen(self) -> dict[str, torch.Tensor]:
+        """Return inputs and masks of all steps; kinds that are not shown have no columns."""
+        self._inputs = self._storage.inputs
+        nothing = torch.empty(0, 0, 0)
+        inputs = {name: self._inputs.get(name, nothing) for name in (CLUSTER, *_AROUND, *_ACTING)}
+        return inputs | {"masks": self._storage.masks}
+
+    def logits(self, steps: slice) -> torch.Tensor:
+        """Return the logits of feasible actions, [steps, actions], until the next call; others may be anything."""
+        if self._inputs is not self._storage.inputs:  # it has grown
+            for name, array in self._seen().items():
+                self._handle.replace(name, array.numpy())
+        find_logits(self._handle, steps.start, steps.stop)
+        return self._logits[: steps.stop - steps.start]
+
+
+def _weights(network: TokenNetwork) -> dict[str, torch.Tensor]:
+    """Return the weights of a network, and room for intermediate results."""
+    width, tokens = network.width, network.tokens
+    arrays: dict[str, torch.Tensor] = {}
+
+    def keep(name: str, layer: Any, outputs: int = width) -> None:
+        weight = torch.empty(outputs, 0) if layer is None else layer.weight.detach()
+        arrays[name] = weight.t().contiguous()
+        if f"{name}_bias" in Policy.fields:
+            arrays[f"{name}_bias"] = torch.zeros(outputs) if layer is None else layer.bias.detach()
+
+    for part, kinds in (("around", _AROUND), *((part, _ACTING) for part in ("first", "context", "second"))):
+        layers = dict(getattr(tokens, part).items())
+        for kind in kinds:
+            keep(f"{part}_{kind}", layers.get(kind))
+    for name, one in (("cluster_first", tokens.cluster[0]), ("cluster_second", tokens.cluster[2]),
+                      ("message", tokens.message), ("own", tokens.own)):  # fmt: skip
+        keep(name, one)
+    keep("start", network.start, network.start.out_features)
+    keep("preempt", getattr(network, "preempt", None), 1)
+    keep("wait", network.wait, network.wait.out_features)
+    arrays["seen"] = torch.zeros(len(arrays["cluster_first"]))
+    arrays["told"] = torch.zeros(len(arrays["message"]))
+    arrays["vectors"] = torch.empty(4, width)
+    return arrays

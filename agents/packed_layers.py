@@ -15,7 +15,8 @@ import numpy as np
 import torch
 from torch.nn import functional as F  # noqa: N812
 
-from gpusched_env.agents.tokens import CLUSTER, presence
+from gpusched_env.agents.compiled_policy import is_empty
+from gpusched_env.agents.tokens import CLUSTER
 from gpusched_env.core import arithmetic  # noqa: F401 - kernels may call the functions
 from gpusched_env.core.handle import INTERPRETED, Handle, array, kernel
 
@@ -23,6 +24,44 @@ if TYPE_CHECKING:
     from gpusched_env.agents.network import TokenNetwork
 
 _NOTHING: Final = np.empty((0, 0), np.float32)  # a gradient that counts as 0
+
+
+class Packing(Handle):
+    """What :func:`pack` reads and writes: the tokens of a kind at some steps, without the empty ones."""
+
+    tokens = array(np.float32, "all steps", "slots", "columns")
+    masks = array(np.bool_, "all steps", "actions")
+    steps = array(np.int64, "steps")
+    packed = array(np.float32, "most tokens", "columns")  # written
+    begins = array(np.int64, "steps + 1")  # written: where the tokens of each step begin, and their number
+    acting = array(np.int64, "2", "most tokens")  # written, of tokens with a feasible action: their rows, and slots
+    acting_begins = array(np.int64, "steps + 1")  # written, as ``begins``
+
+
+@kernel(lazy=True)
+def pack(kind: Packing, first_action: int, actions: int) -> None:
+    """Copy the tokens that are there, and find those with a feasible action; each slot has so many actions."""
+    slots, columns = kind.tokens.shape[1], kind.tokens.shape[2]
+    count, acting = 0, 0
+    for b in range(len(kind.steps)):
+        step = kind.steps[b]
+        tokens, masks = kind.tokens[step], kind.masks[step]
+        for slot in range(slots):
+            token = tokens[slot]
+            if is_empty(token):
+                continue
+            for c in range(columns):
+                kind.packed[count, c] = token[c]
+            feasible = False
+            for a in range(first_action + slot * actions, first_action + (slot + 1) * actions):
+                feasible = feasible or masks[a]
+            if feasible:
+                kind.acting[0, acting] = count
+                kind.acting[1, acting] = b * slots + slot
+                acting += 1
+            count += 1
+        kind.begins[b + 1] = count
+        kind.acting_begins[b + 1] = acting
 
 
 class Forward(Handle):
@@ -165,63 +204,82 @@ def is_packable(network: TokenNetwork, inputs: Mapping[str, torch.Tensor]) -> bo
     return fits and torch.is_grad_enabled() and not network.layout.pairs
 
 
-def packed_logits(network: TokenNetwork, inputs: Mapping[str, torch.Tensor], masks: torch.Tensor) -> torch.Tensor:
-    """Return the logits of all feasible actions, [B, actions]; those of others may be anything.
+def packed_logits(
+    network: TokenNetwork, inputs: Mapping[str, torch.Tensor], masks: torch.Tensor, steps: torch.Tensor
+) -> torch.Tensor:
+    """Return the logits of all feasible actions at some steps, [B, actions]; those of others may be anything.
 
     Parameters
     ----------
-    inputs : of :meth:`Layout.inputs`
-    masks : bool [B, actions], feasible actions
+    inputs : of :meth:`Layout.inputs`, for N steps
+    masks : bool [N, actions], feasible actions, which are about tokens that are there
+    steps : int64 [B], indices into the rows of inputs and masks
     """
-    tokens, steps = network.tokens, len(masks)
-    cluster = inputs[CLUSTER]
+    tokens = network.tokens
+    cluster = inputs[CLUSTER].index_select(0, steps)
     nothing = cluster.new_zeros(1, network.width)
     seen = [cluster]
     for kind, embed in tokens.around.items():
         if kind in inputs:
-            places, begins = _places(inputs[presence(kind)].flatten(1) > 0)
-            _, largest, total = _layer(_rows(inputs[kind], places), embed.get_parameter("weight"), nothing, begins)
+            rows, begins, *_ = _packed(inputs[kind], masks, steps)
+            _, largest, total = _layer(rows, embed.get_parameter("weight"), nothing, begins)
             seen += [total / (begins[1:] - begins[:-1]).clamp(min=1).unsqueeze(1), largest]
         else:
-            seen += [nothing.expand(steps, -1)] * 2
+            seen += [nothing.expand(len(steps), -1)] * 2
     cluster = tokens.cluster(torch.cat(seen, dim=1))
-    told, packed = [cluster], {}
+    told, acting, first_action = [cluster], [], 0
     for kind, first in tokens.first.items():
-        present = inputs[presence(kind)].flatten(1) > 0
-        places, begins = _places(present)
+        head = network.start if kind == "queue" else network.preempt
+        rows, begins, *among = _packed(inputs[kind], masks, steps, first_action, head.out_features)
+        first_action += inputs[kind].shape[1] * head.out_features
         second = tokens.second[kind]
-        hidden, _, _ = _layer(
-            _rows(inputs[kind], places), first.get_parameter("weight"), tokens.context[kind](cluster), begins
-        )
+        hidden, *_ = _layer(rows, first.get_parameter("weight"), tokens.context[kind](cluster), begins)
         values, largest, _ = _layer(
             hidden, second.get_parameter("weight"), second.get_parameter("bias").unsqueeze(0), begins
         )
         told.append(largest)
-        packed[kind] = present, values
+        acting.append((head, len(steps) * inputs[kind].shape[1], values, *among))
     message = tokens.message(torch.cat(told, dim=1)) + tokens.own.bias
-    logits, first_action = [], 0
-    for kind, head in (("queue", network.start), ("running", getattr(network, "preempt", None))):
-        if head is None or kind not in packed:
-            continue
-        present, values = packed[kind]
-        slots, actions = inputs[kind].shape[1], head.out_features
-        feasible = masks[:, first_action : first_action + slots * actions].view(steps, slots, actions).any(2)
-        first_action += slots * actions
-        wanted, begins = _places(feasible)
-        among = present.flatten().cumsum(0).index_select(0, wanted) - 1  # a feasible action is about a present token
-        after, _, _ = _layer(values.index_select(0, among), tokens.own.weight, message, begins)
-        of_kind = nothing.new_zeros(steps * slots, actions)
-        logits.append(of_kind.index_copy(0, wanted, head(after)).view(steps, -1))
+    logits = []
+    for head, slots, values, rows, places, begins in acting:
+        after, *_ = _layer(values.index_select(0, rows), tokens.own.weight, message, begins)
+        of_kind = nothing.new_zeros(slots, head.out_features)
+        logits.append(of_kind.index_copy(0, places, head(after)).view(len(steps), -1))
     after = F.relu(F.linear(cluster, tokens.own.weight) + message)
     return torch.cat([*logits, network.wait(after)], dim=1)
 
 
-def _places(present: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the places of the tokens that are there among all rows, [R], and at which of them each step begins."""
-    counts = present.sum(1)
-    return present.flatten().nonzero()[:, 0], F.pad(counts.cumsum(0), (1, 0))
+def _packed(
+    rows: torch.Tensor, masks: torch.Tensor, steps: torch.Tensor, first_action: int = 0, actions: int = 0
+) -> tuple[torch.Tensor, ...]:
+    """Return the tokens of a kind that are there at some steps.
 
+    Parameters
+    ----------
+    rows : [N, slots, columns]
+    first_action, actions : the first action about the first slot, and the number of actions about each slot
 
-def _rows(rows: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-    """Return the rows at some places, [R, columns], of [B, tokens, columns]."""
-    return rows.flatten(0, 1).index_select(0, places)
+    Returns
+    -------
+    tuple : tokens [R, columns], and int64 [B + 1], the first token of each step and the number of tokens; then, of the
+        A tokens with a feasible action, int64: their indices [A], their slots among those of all steps [A], and the
+        first one of each step and their number [B + 1]
+    """
+    most = len(steps) * rows.shape[1]
+    packed, acting = rows.new_empty(most, rows.shape[2]), steps.new_empty(2, most)
+    begins, acting_begins = torch.zeros(2, len(steps) + 1, dtype=torch.int64)
+    pack(
+        Packing(
+            tokens=rows.numpy(),
+            masks=masks.numpy(),
+            steps=steps.numpy(),
+            packed=packed.numpy(),
+            begins=begins.numpy(),
+            acting=acting.numpy(),
+            acting_begins=acting_begins.numpy(),
+        ),
+        first_action,
+        actions,
+    )
+    indices, slots = acting[:, : int(acting_begins[-1])]
+    return packed[: int(begins[-1])], begins, indices, slots, acting_begins
