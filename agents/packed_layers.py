@@ -1,18 +1,19 @@
 """Logits of a token network in updates on the CPU: only tokens that are there, and one pass over memory per layer.
 
-On average, half of the rows for waiting jobs are empty, and few of the jobs can be started. So the rows of tokens are
-packed: those of the first step, those of the second one, and so on, without the empty ones. The last layer reads only
-tokens with a feasible action. Additions, negative values, maxima and sums after a product of matrices are the work of
-one kernel, and their gradients that of another: torch would go through memory for each of them.
+On average, half of the rows for waiting jobs are empty, and few of the jobs can be started. So one kernel packs the
+rows of a minibatch: those of its first step, those of its second one, and so on, without the empty ones. The last layer
+reads only tokens with a feasible action. Additions, negative values, maxima and sums after a product of matrices are the
+work of one kernel, and their gradients that of another: torch would go through memory for each of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import torch
+from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 from gpusched_env.agents.compiled_policy import is_empty
@@ -33,9 +34,8 @@ class Packing(Handle):
     masks = array(np.bool_, "all steps", "actions")
     steps = array(np.int64, "steps")
     packed = array(np.float32, "most tokens", "columns")  # written
-    begins = array(np.int64, "steps + 1")  # written: where the tokens of each step begin, and their number
     acting = array(np.int64, "2", "most tokens")  # written, of tokens with a feasible action: their rows, and slots
-    acting_begins = array(np.int64, "steps + 1")  # written, as ``begins``
+    begins = array(np.int64, "2", "steps + 1")  # written: where each step begins, among all tokens and among those
 
 
 @kernel(lazy=True)
@@ -60,8 +60,8 @@ def pack(kind: Packing, first_action: int, actions: int) -> None:
                 kind.acting[1, acting] = b * slots + slot
                 acting += 1
             count += 1
-        kind.begins[b + 1] = count
-        kind.acting_begins[b + 1] = acting
+        kind.begins[0, b + 1] = count
+        kind.begins[1, b + 1] = acting
 
 
 class Forward(Handle):
@@ -221,65 +221,78 @@ def packed_logits(
     seen = [cluster]
     for kind, embed in tokens.around.items():
         if kind in inputs:
-            rows, begins, *_ = _packed(inputs[kind], masks, steps)
-            _, largest, total = _layer(rows, embed.get_parameter("weight"), nothing, begins)
-            seen += [total / (begins[1:] - begins[:-1]).clamp(min=1).unsqueeze(1), largest]
+            packed = _packed(inputs[kind], masks, steps)
+            _, largest, total = _layer(packed.tokens, embed.get_parameter("weight"), nothing, packed.begins)
+            seen += [total / (packed.begins[1:] - packed.begins[:-1]).clamp(min=1).unsqueeze(1), largest]
         else:
             seen += [nothing.expand(len(steps), -1)] * 2
     cluster = tokens.cluster(torch.cat(seen, dim=1))
-    told, acting, first_action = [cluster], [], 0
+    told, first_action = [cluster], 0
+    acting: list[tuple[Packed, torch.Tensor, int, nn.Linear]] = []
     for kind, first in tokens.first.items():
         head = network.start if kind == "queue" else network.preempt
-        rows, begins, *among = _packed(inputs[kind], masks, steps, first_action, head.out_features)
-        first_action += inputs[kind].shape[1] * head.out_features
-        second = tokens.second[kind]
-        hidden, *_ = _layer(rows, first.get_parameter("weight"), tokens.context[kind](cluster), begins)
-        values, largest, _ = _layer(
-            hidden, second.get_parameter("weight"), second.get_parameter("bias").unsqueeze(0), begins
-        )
+        second, slots = tokens.second[kind], inputs[kind].shape[1]
+        packed = _packed(inputs[kind], masks, steps, first_action, head.out_features)
+        first_action += slots * head.out_features
+        context = tokens.context[kind](cluster)
+        hidden, *_ = _layer(packed.tokens, first.get_parameter("weight"), context, packed.begins)
+        bias = second.get_parameter("bias").unsqueeze(0)
+        values, largest, _ = _layer(hidden, second.get_parameter("weight"), bias, packed.begins)
         told.append(largest)
-        acting.append((head, len(steps) * inputs[kind].shape[1], values, *among))
+        acting.append((packed, values, slots, head))
     message = tokens.message(torch.cat(told, dim=1)) + tokens.own.bias
     logits = []
-    for head, slots, values, rows, places, begins in acting:
-        after, *_ = _layer(values.index_select(0, rows), tokens.own.weight, message, begins)
-        of_kind = nothing.new_zeros(slots, head.out_features)
-        logits.append(of_kind.index_copy(0, places, head(after)).view(len(steps), -1))
+    for packed, values, slots, head in acting:
+        after, *_ = _layer(values.index_select(0, packed.acting), tokens.own.weight, message, packed.acting_begins)
+        of_kind = nothing.new_zeros(len(steps) * slots, head.out_features)
+        logits.append(of_kind.index_copy(0, packed.slots, head(after)).view(len(steps), -1))
     after = F.relu(F.linear(cluster, tokens.own.weight) + message)
     return torch.cat([*logits, network.wait(after)], dim=1)
 
 
-def _packed(
-    rows: torch.Tensor, masks: torch.Tensor, steps: torch.Tensor, first_action: int = 0, actions: int = 0
-) -> tuple[torch.Tensor, ...]:
-    """Return the tokens of a kind that are there at some steps.
+class Packed(NamedTuple):
+    """The tokens of a kind that are there at B steps, those of the first step first.
 
     Parameters
     ----------
-    rows : [N, slots, columns]
-    first_action, actions : the first action about the first slot, and the number of actions about each slot
+    tokens : float32 [R, columns]
+    begins : int64 [B + 1], the first token of each step, and the number of tokens
+    acting : int64 [A], indices of the tokens with a feasible action
+    slots : int64 [A], the place of each of them among the slots of all steps
+    acting_begins : int64 [B + 1], the first of them of each step, and their number
+    """
 
-    Returns
-    -------
-    tuple : tokens [R, columns], and int64 [B + 1], the first token of each step and the number of tokens; then, of the
-        A tokens with a feasible action, int64: their indices [A], their slots among those of all steps [A], and the
-        first one of each step and their number [B + 1]
+    tokens: torch.Tensor
+    begins: torch.Tensor
+    acting: torch.Tensor
+    slots: torch.Tensor
+    acting_begins: torch.Tensor
+
+
+def _packed(
+    rows: torch.Tensor, masks: torch.Tensor, steps: torch.Tensor, first_action: int = 0, actions: int = 0
+) -> Packed:
+    """Pack the tokens of a kind.
+
+    Parameters
+    ----------
+    rows : float32 [N, slots, columns], the tokens of all steps, empty ones included
+    first_action, actions : the first action about the first slot, and the number of actions about each slot
     """
     most = len(steps) * rows.shape[1]
     packed, acting = rows.new_empty(most, rows.shape[2]), steps.new_empty(2, most)
-    begins, acting_begins = torch.zeros(2, len(steps) + 1, dtype=torch.int64)
+    begins = torch.zeros(2, len(steps) + 1, dtype=torch.int64)
     pack(
         Packing(
             tokens=rows.numpy(),
             masks=masks.numpy(),
             steps=steps.numpy(),
             packed=packed.numpy(),
-            begins=begins.numpy(),
             acting=acting.numpy(),
-            acting_begins=acting_begins.numpy(),
+            begins=begins.numpy(),
         ),
         first_action,
         actions,
     )
-    indices, slots = acting[:, : int(acting_begins[-1])]
-    return packed[: int(begins[-1])], begins, indices, slots, acting_begins
+    (tokens, acting_tokens), (indices, slots) = begins[:, -1].tolist(), acting
+    return Packed(packed[:tokens], begins[0], indices[:acting_tokens], slots[:acting_tokens], begins[1])

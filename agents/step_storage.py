@@ -16,9 +16,9 @@ _FIRST: Final = 4096  # [step] capacity at first
 class StepStorage:
     """Inputs and masks of the steps of an update, in the order in which they were played.
 
-    Each step is written once, from the buffers into which the environments write. The policy and the update read it
-    where it lies. The next update uses the same memory. Steps are copied only while the memory grows, which it does in
-    an update with more steps than all updates before.
+    Zero-copy: each step is written once, from the buffers into which the environments write, and the policy and the
+    update read it where it lies. Arrays that share an input pass through a small buffer. The next update uses the same
+    memory; it grows, and steps are copied, only in an update with more steps than all updates before.
 
     Attributes
     ----------
