@@ -2,8 +2,8 @@
 
 On average, half of the rows for waiting jobs are empty, and few of the jobs can be started. So one kernel packs the
 rows of a minibatch: those of its first step, those of its second one, and so on, without the empty ones. The last layer
-reads only tokens with a feasible action. Additions, negative values, maxima and sums after a product of matrices are the
-work of one kernel, and their gradients that of another: torch would go through memory for each of them.
+reads only tokens with a feasible action. Additions, negative values, maxima and sums after a product of matrices are
+the work of one kernel, and their gradients that of another: torch would go through memory for each of them.
 """
 
 from __future__ import annotations
