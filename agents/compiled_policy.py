@@ -26,7 +26,10 @@ _ACTING: Final = ("queue", "running")
 
 
 class Policy(Handle):
-    """Inputs, weights and logits. Weights are [inputs, outputs]; kinds that the network lacks have no columns."""
+    """Inputs, weights and logits; kinds that the network lacks have no columns and no weights.
+
+    Weights are [inputs, outputs]; the last row of [inputs + 1, outputs] has the biases.
+    """
 
     cluster = array(np.float32, "steps", "cluster columns")
     nodes = array(np.float32, "steps", "nodes", "node columns")
@@ -39,30 +42,19 @@ class Policy(Handle):
     around_nodes = array(np.float32, "node columns", "width")
     around_links = array(np.float32, "link columns", "width")
     around_tenants = array(np.float32, "tenant columns", "width")
-    cluster_first = array(np.float32, "seen", "width")
-    cluster_first_bias = array(np.float32, "width")
-    cluster_second = array(np.float32, "width", "width")
-    cluster_second_bias = array(np.float32, "width")
+    cluster_first = array(np.float32, "seen + 1", "width")
+    cluster_second = array(np.float32, "width + 1", "width")
     first_queue = array(np.float32, "queue columns", "width")
-    context_queue = array(np.float32, "width", "width")
-    context_queue_bias = array(np.float32, "width")
-    second_queue = array(np.float32, "width", "width")
-    second_queue_bias = array(np.float32, "width")
+    context_queue = array(np.float32, "width + 1", "width")
+    second_queue = array(np.float32, "width + 1", "width")
     first_running = array(np.float32, "running columns", "width")
-    context_running = array(np.float32, "width", "width")
-    context_running_bias = array(np.float32, "width")
-    second_running = array(np.float32, "width", "width")
-    second_running_bias = array(np.float32, "width")
-    message = array(np.float32, "told", "width")
-    message_bias = array(np.float32, "width")
-    own = array(np.float32, "width", "width")
-    own_bias = array(np.float32, "width")
-    start = array(np.float32, "width", "starts of a job")
-    start_bias = array(np.float32, "starts of a job")
-    preempt = array(np.float32, "width", "1")
-    preempt_bias = array(np.float32, "1")
-    wait = array(np.float32, "width", "waits")
-    wait_bias = array(np.float32, "waits")
+    context_running = array(np.float32, "width + 1", "width")
+    second_running = array(np.float32, "width + 1", "width")
+    message = array(np.float32, "told + 1", "width")
+    own = array(np.float32, "width + 1", "width")
+    start = array(np.float32, "width + 1", "starts of a job")
+    preempt = array(np.float32, "width + 1", "1")
+    wait = array(np.float32, "width + 1", "waits")
     # for intermediate results
     seen = array(np.float32, "seen")
     told = array(np.float32, "told")
@@ -73,8 +65,11 @@ class Policy(Handle):
 
 @helper
 def add_product(inputs: Any, weight: Any, results: Any) -> None:
-    """Add inputs [C] x weight [C, W] to results [W]; four inputs at once, so that results are written less often."""
-    count, width = weight.shape
+    """Add inputs [C] x weight to results [W]; four inputs at once, so that results are written less often.
+
+    The first C rows of the weight count.
+    """
+    count, width = len(inputs), len(results)
     c = 0
     while c + 4 <= count:
         a, b, d, e = inputs[c], inputs[c + 1], inputs[c + 2], inputs[c + 3]
@@ -93,6 +88,14 @@ def cut(values: Any) -> None:
     """Replace negative values by 0."""
     for j in range(len(values)):
         values[j] = values[j] if values[j] > 0 else np.float32(0)
+
+
+@helper
+def layer(inputs: Any, weight: Any, results: Any) -> None:
+    """Write inputs [C] x weight [C + 1, W], biases included, to results [W]."""
+    for j in range(len(results)):
+        results[j] = weight[len(inputs), j]
+    add_product(inputs, weight, results)
 
 
 @helper
@@ -127,7 +130,7 @@ def pool(rows: Any, weight: Any, token: Any, mean: Any, largest: Any) -> None:
 
 
 @helper
-def embed(rows: Any, first: Any, context: Any, second: Any, bias: Any, hidden: Any, tokens: Any, largest: Any) -> None:
+def embed(rows: Any, first: Any, context: Any, second: Any, hidden: Any, tokens: Any, largest: Any) -> None:
     """Write the tokens of a kind, and their maximum; the tokens of empty rows are not written."""
     width = len(hidden)
     for j in range(width):
@@ -140,26 +143,16 @@ def embed(rows: Any, first: Any, context: Any, second: Any, bias: Any, hidden: A
         add_product(rows[t], first, hidden)
         cut(hidden)
         token = tokens[t]
-        for j in range(width):
-            token[j] = bias[j]
-        add_product(hidden, second, token)
+        layer(hidden, second, token)
         cut(token)
         for j in range(width):
             largest[j] = token[j] if token[j] > largest[j] else largest[j]
 
 
 @helper
-def layer(inputs: Any, weight: Any, bias: Any, results: Any) -> None:
-    """Write bias + inputs x weight."""
-    for j in range(len(bias)):
-        results[j] = bias[j]
-    add_product(inputs, weight, results)
-
-
-@helper
-def act(token: Any, own: Any, message: Any, after: Any, head: Any, bias: Any, masks: Any, logits: Any) -> None:
+def act(token: Any, own: Any, message: Any, after: Any, head: Any, masks: Any, logits: Any) -> None:
     """Write the logits of the actions about a token, if one of them is feasible."""
-    actions = len(bias)
+    actions = head.shape[1]
     feasible = False
     for a in range(actions):
         feasible = feasible or masks[a]
@@ -170,7 +163,7 @@ def act(token: Any, own: Any, message: Any, after: Any, head: Any, bias: Any, ma
     add_product(token, own, after)
     cut(after)
     for a in range(actions):
-        value = bias[a]
+        value = head[len(after), a]
         for j in range(len(after)):
             value += after[j] * head[j, a]
         logits[a] = value
@@ -179,10 +172,10 @@ def act(token: Any, own: Any, message: Any, after: Any, head: Any, bias: Any, ma
 @kernel(lazy=True)
 def find_logits(net: Policy, first: int, end: int) -> None:
     """Write the logits of all feasible actions at the steps from ``first`` to before ``end``."""
-    width = len(net.own_bias)
+    width = net.own.shape[1]
     seen, told, token, message = net.seen, net.told, net.vectors[0], net.vectors[1]
     hidden, after = net.vectors[2], net.vectors[3]
-    starts, queue, running = len(net.start_bias), net.queue.shape[1], net.running.shape[1]
+    starts, queue, running = net.start.shape[1], net.queue.shape[1], net.running.shape[1]
     for b in range(first, end):
         at = net.cluster.shape[1]
         for c in range(at):
@@ -195,32 +188,32 @@ def find_logits(net: Policy, first: int, end: int) -> None:
             at += 2 * width
         if len(net.around_tenants) > 0:
             pool(net.tenants[b], net.around_tenants, token, seen[at : at + width], seen[at + width : at + 2 * width])
-        layer(seen, net.cluster_first, net.cluster_first_bias, hidden)
+        layer(seen, net.cluster_first, hidden)
         cut(hidden)
         cluster = told[:width]
-        layer(hidden, net.cluster_second, net.cluster_second_bias, cluster)
+        layer(hidden, net.cluster_second, cluster)
         cut(cluster)
-        layer(cluster, net.context_queue, net.context_queue_bias, token)
-        embed(net.queue[b], net.first_queue, token, net.second_queue, net.second_queue_bias, hidden,
+        layer(cluster, net.context_queue, token)
+        embed(net.queue[b], net.first_queue, token, net.second_queue, hidden,
               net.queue_tokens, told[width : 2 * width])  # fmt: skip
         if len(net.first_running) > 0:
-            layer(cluster, net.context_running, net.context_running_bias, token)
-            embed(net.running[b], net.first_running, token, net.second_running, net.second_running_bias, hidden,
+            layer(cluster, net.context_running, token)
+            embed(net.running[b], net.first_running, token, net.second_running, hidden,
                   net.running_tokens, told[2 * width : 3 * width])  # fmt: skip
-        layer(told, net.message, net.message_bias, message)
+        layer(told, net.message, message)
         for j in range(width):
-            message[j] += net.own_bias[j]
+            message[j] += net.own[width, j]
         masks, logits = net.masks[b], net.logits[b - first]
         a = 0
         for t in range(queue):
-            act(net.queue_tokens[t], net.own, message, after, net.start, net.start_bias,
+            act(net.queue_tokens[t], net.own, message, after, net.start,
                 masks[a : a + starts], logits[a : a + starts])  # fmt: skip
             a += starts
         for t in range(running):
-            act(net.running_tokens[t], net.own, message, after, net.preempt, net.preempt_bias,
+            act(net.running_tokens[t], net.own, message, after, net.preempt,
                 masks[a : a + 1], logits[a : a + 1])  # fmt: skip
             a += 1
-        act(cluster, net.own, message, after, net.wait, net.wait_bias, masks[a:], logits[a:])
+        act(cluster, net.own, message, after, net.wait, masks[a:], logits[a:])
 
 
 def logits_for_play(network: TokenNetwork, storage: StepStorage, most: int) -> LogitsOf:
@@ -271,10 +264,10 @@ def _weights(network: TokenNetwork) -> dict[str, torch.Tensor]:
     arrays: dict[str, torch.Tensor] = {}
 
     def keep(name: str, layer: Any, outputs: int = width) -> None:
-        weight = torch.empty(outputs, 0) if layer is None else layer.weight.detach()
-        arrays[name] = weight.t().contiguous()
-        if f"{name}_bias" in Policy.fields:
-            arrays[f"{name}_bias"] = torch.zeros(outputs) if layer is None else layer.bias.detach()
+        rows = [] if layer is None else [layer.weight.detach().t()]
+        if getattr(layer, "bias", None) is not None:
+            rows.append(layer.bias.detach().unsqueeze(0))
+        arrays[name] = torch.cat(rows) if rows else torch.empty(0, outputs)
 
     for part, kinds in (("around", _AROUND), *((part, _ACTING) for part in ("first", "context", "second"))):
         layers = dict(getattr(tokens, part).items())
@@ -286,7 +279,7 @@ def _weights(network: TokenNetwork) -> dict[str, torch.Tensor]:
     keep("start", network.start, network.start.out_features)
     keep("preempt", getattr(network, "preempt", None), 1)
     keep("wait", network.wait, network.wait.out_features)
-    arrays["seen"] = torch.zeros(len(arrays["cluster_first"]))
-    arrays["told"] = torch.zeros(len(arrays["message"]))
+    arrays["seen"] = torch.zeros(len(arrays["cluster_first"]) - 1)
+    arrays["told"] = torch.zeros(len(arrays["message"]) - 1)
     arrays["vectors"] = torch.empty(4, width)
     return arrays
