@@ -84,7 +84,7 @@ def test_the_command_of_a_module_ends_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["makespan_headroom", "nowhere", "fifo"])
-    with pytest.raises(SystemExit, match="^error: unknown scenario 'nowhere'"):
+    with pytest.raises(SystemExit, match=r"^error: unknown scenario 'nowhere'"):
         run_command(main)
 
     def stopped() -> None:
