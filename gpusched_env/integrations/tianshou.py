@@ -54,7 +54,7 @@ class Masked(gym.Wrapper[dict[str, np.ndarray], Any, dict[str, np.ndarray], Any]
 
     def _seen(self, observation: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return float32 [numbers] and bool [actions]."""
-        flat: np.ndarray = spaces.flatten(self._numbers, {name: observation[name] for name in self._numbers})
+        flat: Any = spaces.flatten(self._numbers, {name: observation[name] for name in self._numbers})
         return {"obs": flat, "mask": observation[MASK].astype(bool)}
 
 
