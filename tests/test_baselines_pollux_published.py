@@ -35,16 +35,16 @@ def ranked(costs: list[float], wastes: list[float]) -> Search:
         most=np.zeros(1, np.int32),
         speed_up=np.zeros((1, 2, 1)),
         term=np.zeros((1, 2, 2, 1)),
-        states=np.zeros((count, 1, 1), np.int32),
+        states=np.arange(count, dtype=np.int32).reshape(count, 1, 1),
         cost=np.array(costs, float),
         waste=np.array(wastes, float),
         front=np.zeros(count, np.int32),
         gap=np.zeros(count),
         last=np.zeros(count, np.int32),
-        mark=np.arange(count),
         order=np.arange(count, dtype=np.int32),
         shuffled=np.zeros(1, np.int32),
         used=np.zeros(1, np.int32),
+        there=np.zeros(1, np.int32),
     )
     spread_fronts(found, sort(found, count))
     return found
