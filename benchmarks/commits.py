@@ -1,6 +1,6 @@
 """Speed of one commit beside another: CPU seconds of the same runs, measured alternately.
 
-    python benchmarks/commits.py OLD NEW [--pairs 15] [--processes 3] [--only replay]
+    python benchmarks/commits.py OLD NEW [--pairs 8] [--processes 2] [--only replay]
 
 Each commit is unpacked into a folder of its own, and measured by its own benchmarks, in processes that live side by
 side. A pair is one run by the old code and one by the new code, directly one after the other, so that other processes
@@ -27,21 +27,23 @@ from rich.console import Console
 from rich.table import Table
 
 SERVE: Final = "--serve"
-STEPS: Final = 100  # of the batch of 256 environments
+ENVIRONMENTS: Final = 64
+STEPS: Final = 200  # of the batch
+RESET_STEPS: Final = 602  # two episodes of philly-64-v1 without preemption
 
 
 def batch(scenario: str) -> Callable[[], float]:
-    """Steps of a batch of 256 environments, random feasible actions [CPU s]."""
+    """Steps of a batch, random feasible actions [CPU s]."""
     from vector import batch_rate
 
-    return lambda: 256 * STEPS / batch_rate(scenario, 256, STEPS)
+    return lambda: ENVIRONMENTS * STEPS / batch_rate(scenario, ENVIRONMENTS, STEPS)
 
 
 def resets() -> float:
-    """Steps of a batch of 256 environments without preemption, with the resets of their episodes [CPU s]."""
+    """Steps of a batch without preemption, with the resets of its episodes [CPU s]."""
     from vector import first_feasible_rate
 
-    return 256 * 602 / first_feasible_rate(256, 602, running_window=0)[1]
+    return ENVIRONMENTS * RESET_STEPS / first_feasible_rate(ENVIRONMENTS, RESET_STEPS, running_window=0)[1]
 
 
 def replay(scheduler: str, jobs: int, gpus: int) -> Callable[[], float]:
@@ -78,9 +80,9 @@ class Settings:
     """Commit, branch or tag."""
     new: Annotated[str, tyro.conf.Positional]
     """Commit, branch or tag."""
-    pairs: int = 5
+    pairs: int = 8
     """Pairs of each run and each pair of processes."""
-    processes: int = 3
+    processes: int = 2
     """Pairs of processes."""
     only: str = ""
     """Measure only runs whose name begins with this text."""
@@ -132,7 +134,7 @@ def unpack(commit: str, folder: Path) -> Path:
 
 
 def ratios(old: Path, new: Path, names: list[str], pairs: int, processes: int) -> dict[str, list[float]]:
-    """Measure pairs; return new / old of each run."""
+    """Measure pairs, and print their medians as they come; return new / old of each run."""
     found: dict[str, list[float]] = {name: [] for name in names}
     for _ in range(processes):
         with worker(old) as before, worker(new) as after:
@@ -142,6 +144,7 @@ def ratios(old: Path, new: Path, names: list[str], pairs: int, processes: int) -
                     seconds = [first(name), second(name)]
                     old_s, new_s = seconds if pair % 2 == 0 else seconds[::-1]
                     found[name].append(new_s / old_s)
+                print(f"{name}: {statistics.median(found[name][-pairs:]):.3f}", file=sys.stderr, flush=True)
     return found
 
 
