@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -63,12 +64,12 @@ def replay(scheduler: str, jobs: int, gpus: int) -> Callable[[], float]:
 
 
 SCHEDULERS: Final = ("fifo:placement=consolidate", "srtf", "tiresias", "dally")
-RUNS: Final[dict[str, Callable[[], Callable[[], float]]]] = {
-    "batch philly-256-v1": lambda: batch("philly-256-v1"),
-    "batch leaf-spine-256-v1": lambda: batch("leaf-spine-256-v1"),
+RUNS: Final[dict[str, Callable[[], Callable[[], float]]]] = {  # what prepares a run, by its name
+    "batch philly-256-v1": partial(batch, "philly-256-v1"),
+    "batch leaf-spine-256-v1": partial(batch, "leaf-spine-256-v1"),
     "batch with resets": lambda: resets,
-    **{f"replay 10,000 {name}": lambda name=name: replay(name, 10_000, 64) for name in SCHEDULERS},  # type: ignore[misc]
-    **{f"replay 100,000 {name}": lambda name=name: replay(name, 100_000, 2_000) for name in SCHEDULERS},  # type: ignore[misc]
+    **{f"replay 10,000 {name}": partial(replay, name, 10_000, 64) for name in SCHEDULERS},
+    **{f"replay 100,000 {name}": partial(replay, name, 100_000, 2_000) for name in SCHEDULERS},
 }
 
 
