@@ -48,35 +48,4 @@ RECIPES: Final = {
         limits="It knows run times. It places gangs by one rule, consolidate. It learned 64 GPUs in 8 machines at "
         "load 1.2 only; on other clusters, measure it first. It does not play where the network is a topology.",
     ),
-    "network-sensitive": Recipe(
-        training=TrainingConfig(
-            scenario="dally-poisson-v1",
-            teacher="srsf:placement=consolidate",
-            teacher_episodes=12,
-            steps=2_000_000,
-            learning_rate=1e-3,
-            horizon=0.5,
-            workloads=4,
-            queue_window=24,
-            running_window=12,
-            rules=("consolidate", "pack"),
-            delays_s=(600.0, 3_600.0),
-            lease_s=3_600.0,
-            validations=8,
-            validation_seeds=12,
-        ),
-        environment="gpusched/NetworkSensitive-v0",
-        rivals=(
-            "dally",
-            "delay-zaharia",
-            "ada-srsf",
-            "srsf:placement=consolidate",
-            "srtf:placement=consolidate",
-        ),
-        summary="small mean JCT where gangs contend for uplinks: which job, which placement, how long to wait",
-        intended_use="Leaf-spine clusters with oversubscribed uplinks, jobs that arrive one by one and whose run times "
-        "are known, such as dally-poisson-v1.",
-        limits="It knows run times; the environment hides them by default. It learned 256 GPUs in 32 machines at load "
-        "0.9 only; on other clusters, measure it first. It does not play where the network has tiers only.",
-    ),
 }

@@ -199,6 +199,11 @@ LAYOUTS: Final[dict[str, tuple[str, str, Callable[[Draw], str]]]] = {
             f"{d.run}|{d.state}|{d.run // 60 + 60}|billing=8,cpu=8,gres/gpu:h100={d.gpus},gres/gpu={d.gpus},node=1"
         ),
     ),
+    "csv": (
+        "csv",
+        "job,user,group,submit_time,start_time,end_time,gpus,state",
+        lambda d: f"{d.i},{d.user},{d.vc},{d.clock()},{d.clock(9)},{d.clock(9 + d.run)},{d.gpus},{d.state}",
+    ),
     "swf": (
         "swf",
         "; UnixStartTime: 0",

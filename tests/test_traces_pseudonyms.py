@@ -297,17 +297,19 @@ def test_dependencies_of_a_csv_name_the_same_jobs_and_no_ids(tmp_path: Path, ids
 def test_texts_in_odd_places_of_sacct_are_no_names(tmp_path: Path) -> None:
     """A step with a name, licences, and a state with the name of who cancelled the job."""
     (tmp_path / "log").write_text(
-        "JobID|User|Account|Start|End|Submit|State|AllocTRES|ReqTRES|Flags|ReqMem\n"
-        "90017_xenia@x.org|xenia|root|@|@|@|cancelled by xenia|gres/gpu=4,license/xenia=1|gres/xenia=2,cpu=1|Xenia|4X\n"
-        "90018.batch|xenia|root|@|@|@|COMPLETED|cpu=1||| \n".replace("@", "2025-03-03T09:00:00")
+        "JobID|User|Account|Start|End|Submit|State|AllocTRES|ReqTRES|Flags|ReqMem|Reason\n"
+        "90017_xenia@x.org|xenia|root|@|@|@|cancelled by xenia|gres/gpu=4,license/xenia=1|gres/xenia=2,cpu=1|Xenia|4X|"
+        "Xenia\n"
+        "90018.batch|xenia|root|@|@|@|COMPLETED|cpu=1||| |JobHeldUser\n".replace("@", "2025-03-03T09:00:00")
     )
     pseudonymise("slurm", tmp_path / "log", tmp_path / "out", Pseudonyms(KEY))
     text = (tmp_path / "out").read_text()
     assert "xenia" not in text.lower()
     row = text.splitlines()[1].split("|")
     assert row[2] == "root"  # the name of Slurm's own account
-    assert row[6:] == ["cancelled", "gres/gpu=4", "cpu=1"]
+    assert row[6:] == ["cancelled", "gres/gpu=4", "cpu=1", ""]
     assert ".batch|" in text
+    assert text.endswith("|JobHeldUser\n")
 
 
 @pytest.mark.parametrize("column", ["Start", "End", "Submit", "Elapsed", "Restarts"])

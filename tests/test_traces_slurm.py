@@ -165,6 +165,7 @@ def test_a_job_arrives_when_it_becomes_eligible(tmp_path: Path) -> None:
     workload, report = read(tmp_path, SHORT_HEADER + rows)
     assert workload.jobs["arrival_s"].tolist() == [0.0, 3_600.0]
     assert workload.attributes["wait_s"].tolist() == [0.0, 1_800.0]
+    assert workload.attributes["ineligible_s"].tolist() == [0.0, 3_600.0]
     assert report.notes == {slurm.LATER: 1}
 
 
@@ -174,6 +175,16 @@ def test_elapsed_is_right_where_the_clock_was_changed(tmp_path: Path) -> None:
     workload, report = read(tmp_path, SHORT_HEADER + row("1", *times, elapsed="01:00:00"))
     assert workload.jobs["duration_s"].tolist() == [3_600.0]
     assert report.notes == {slurm.CLOCK: 1}
+
+
+def test_a_job_may_end_before_it_started_in_the_hour_that_repeats(tmp_path: Path) -> None:
+    """In the night of 26 October 2025 the clock went from 3 to 2 h in Europe: 02:50 to 02:10 is 20 minutes."""
+    times = ("2025-10-26T02:40:00", "2025-10-26T02:50:00", "2025-10-26T02:10:00")
+    rows = row("1", *times, elapsed="00:20:00") + row("2", *times, elapsed="00:30:00")
+    workload, report = read(tmp_path, SHORT_HEADER + rows)
+    assert workload.jobs["duration_s"].tolist() == [1_200.0]
+    assert report.notes == {slurm.CLOCK: 1}
+    assert report.dropped == {"ended before it started": 1}
 
 
 def test_times_with_a_zone_and_seconds_since_1970_need_no_correction(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from gpusched_env.metrics import job_times, validate
 from gpusched_env.partitions import Reservation
 from gpusched_env.simulator import simulate
 from gpusched_env.tenants import Tenants
+from gpusched_env.traces.pseudonyms.names import Pseudonyms
 from gpusched_env.traces.slurm_files.reading import read_slurm_cluster
 from gpusched_env.twin import Pool, Twin, read_twin, write_twin
 from gpusched_env.twin.comparing import compare_policies, play_policy, settings_of, wait_ratio, with_nodes
@@ -330,3 +331,9 @@ def test_reports_name_tenants_as_the_log_does_and_tell_no_other_names(tmp_path):
         assert "pseudonym-7" in text
         assert "job-of-eve" not in text
         assert "eves-account" not in text
+    names = Pseudonyms(b"a key of 16 bytes")
+    hidden = dataclasses.replace(found, names=names)
+    write_twin_report(hidden, tmp_path / "out.html")
+    for text in ((tmp_path / "out.html").read_text(encoding="utf-8"), comparison_csv(hidden)):
+        assert names.name("user", "pseudonym-7") in text
+        assert "pseudonym-7" not in text

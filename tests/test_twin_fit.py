@@ -130,6 +130,12 @@ def test_associations_are_a_tree_of_tenants(tmp_path):
             read_associations(tmp_path / "bad.txt")
 
 
+def test_an_association_without_an_account_is_refused_with_its_line(tmp_path):
+    (tmp_path / "assoc.txt").write_text("Account|User|ParentName|Share\nvis||root|1\n|||1\n")
+    with pytest.raises(TraceError, match=r"assoc\.txt, line 3, field 'Account': '': name is empty"):
+        read_associations(tmp_path / "assoc.txt")
+
+
 def test_the_jobs_of_a_user_are_limited_by_the_nearest_account_that_says_so(tmp_path):
     (tmp_path / "assoc.txt").write_text(
         "Account|User|ParentName|Share|GrpJobs|MaxJobs\n"
@@ -346,6 +352,24 @@ def test_waits_that_the_twin_does_not_explain_are_counted():
     assert reserved.jobs == 1
     small = find_remainders(one_pool("1x6"), log, start_s)
     assert any("no pool" in one.what and one.jobs == 1 for one in small)
+
+
+def test_unexplained_waits_are_told_apart_by_their_reasons():
+    # 4 of 8 GPUs stay free, so jobs 1 to 4 wait for something else: an hour each, job 4 two hours
+    reasons = ["None", "JobHeldUser", "JobHeldAdmin", "QOSMaxGRESPerUser", "JobHeldUser"]
+    log = log_of(
+        [0, 0, 0, 0, 0], [4, 1, 1, 1, 1], [7200, 60, 60, 60, 60], [0, 3600, 3600, 3600, 7200],
+        reason=reasons, ineligible_s=[0.0, 0.0, 1800.0, 0.0, 0.0],
+    )  # fmt: skip
+    twin = one_pool("1x8")
+    told = find_remainders(twin, log, replayed_starts(twin, log))
+    found = {one.what.rpartition(": ")[2]: (one.jobs, one.hours) for one in told if "within 10 minutes: " in one.what}
+    assert found == {
+        "held by a user": (2, 3.0),
+        "held by an administrator or by Slurm": (1, 1.0),
+        "a limit of users, accounts, QOS, partitions or arrays": (1, 1.0),
+    }
+    assert [(one.jobs, one.hours) for one in told if "not eligible" in one.what] == [(1, 0.5)]
 
 
 def test_a_twin_is_read_as_it_was_written(tmp_path):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from gpusched_env.twin.history import History
-    from gpusched_env.twin.quantiles import Calibration
+    from gpusched_env.twin.quantiles import Quantiles
     from gpusched_env.twin.settings import Setting
     from gpusched_env.twin.snapshot import Snapshot
     from gpusched_env.workload import Workload
@@ -60,10 +60,6 @@ def forecast(
     twin: TwinOption = None,
     cluster: ClusterOption = None,
     policy: PolicyOption = None,
-    calibration: Annotated[
-        Path | None,
-        typer.Option(help="Widths of the intervals, as gpusched twin calibration wrote them.", metavar="FILE"),
-    ] = None,
     usage: Annotated[
         Path | None,
         typer.Option(help="What sshare printed: usage for fair shares; else that of the history.", metavar="FILE"),
@@ -93,7 +89,7 @@ def forecast(
     from gpusched_env.traces.kubernetes.objects import GPU_RESOURCE
     from gpusched_env.twin.futures import Options, sampled_starts
     from gpusched_env.twin.present import named_by, snapshot_of
-    from gpusched_env.twin.quantiles import Calibration, Quantiles, read_calibration
+    from gpusched_env.twin.quantiles import Quantiles
     from gpusched_env.twin.usage import read_sshare
 
     setting = _setting(twin, cluster, policy)
@@ -102,14 +98,10 @@ def forecast(
         present = named_by(cluster, present)
     print(present.describe())
     past = _history(history, present.time_s, read_options(mapping, skip_bad_rows, None, gpu_resource))
-    widths = Calibration() if calibration is None else read_calibration(calibration)
     options = Options(futures, seed, horizon * DAY_S, arrivals, cycle, threads)
     starts = sampled_starts(present, setting, past, options, shares=None if usage is None else read_sshare(usage))
-    _tell(present, Quantiles.of(starts), starts, widths, output)
-    if calibration is None:
-        print(
-            "note: the intervals are as sampled; gpusched twin calibration tells how many past starts such ones contain"
-        )
+    _tell(present, Quantiles.of(starts), starts, output)
+    print("note: gpusched twin calibration tells how many starts such intervals contained in past weeks")
 
 
 def calibration(
@@ -118,15 +110,13 @@ def calibration(
     cluster: ClusterOption = None,
     policy: PolicyOption = None,
     first: Annotated[int, typer.Option(help="Weeks of history before the first forecast.", min=1)] = 4,
-    fit: Annotated[int, typer.Option(help="Weeks of forecasts from which the widths are found.", min=1)] = 3,
-    held: Annotated[int, typer.Option(help="Weeks held back, on which the coverage is measured once.", min=1)] = 3,
+    held: Annotated[int, typer.Option(help="Weeks after them, in which forecasts are made.", min=1)] = 3,
     every: Annotated[
         float, typer.Option(help="Hours between forecasts; not a divisor of 24.", min=0.1, max=168.0)
     ] = 5.0,
     draw_limits: Annotated[
         bool, typer.Option("--draw-limits", help="Draw time limits as users give them, for a log without limits.")
     ] = False,
-    output: Annotated[Path | None, typer.Option(help="Write the widths to this JSON.", metavar="FILE")] = None,
     futures: FuturesOption = 100,
     horizon: HorizonOption = 7.0,
     arrivals: ArrivalsOption = True,
@@ -134,17 +124,17 @@ def calibration(
     threads: ThreadsOption = 2,
     seed: SeedOption = 0,
 ) -> None:
-    """Forecast the past: find how wide intervals must be, and how often they then cover the truth on held-back weeks.
+    """Forecast the past: how many starts the intervals contain, and how often the probabilities come true.
 
     The log is replayed under the policy, which gives the true starts. Each forecast sees only jobs that have ended.
 
-    Example: gpusched twin calibration slurm:jobs.txt --twin twin.json --output calibration.json
+    Example: gpusched twin calibration slurm:jobs.txt --twin twin.json --first 4 --held 3
     """
     from gpusched_env.errors import GpuschedError
     from gpusched_env.traces import read_trace
     from gpusched_env.twin.backtest import WEEK_S, Scored, backtest, played, with_limits
     from gpusched_env.twin.futures import Options
-    from gpusched_env.twin.quantiles import write_calibration
+    from gpusched_env.twin.quantiles import HOURS
 
     setting = _setting(twin, cluster, policy)
     workload, report = read_trace(log)
@@ -158,25 +148,16 @@ def calibration(
     def tell(one: Scored) -> None:
         print(f"week {one.time_s / WEEK_S:.2f}: {one.queued:,} queued jobs")
 
-    begin_s = first * WEEK_S
-    split_s, end_s = begin_s + fit * WEEK_S, begin_s + (fit + held) * WEEK_S
-    found = backtest(run, setting, begin_s, split_s, end_s, every * HOUR_S, options, tell)
-    if not found.fitted or not found.held:
+    found = backtest(run, setting, first * WEEK_S, (first + held) * WEEK_S, every * HOUR_S, options, tell)
+    if not found.jobs:
         last = float(workload.jobs["arrival_s"].max()) / WEEK_S
         raise GpuschedError(
-            f"{log}: {found.fitted:,} queued jobs in the weeks of --fit and {found.held:,} in those of --held, and "
-            f"both need some. Jobs arrive for {last:.1f} weeks: choose --first, --fit, --held and --every to suit"
+            f"{log}: no job is queued at the times of the forecasts. Jobs arrive for {last:.1f} weeks: choose --first, "
+            "--held and --every to suit"
         )
-    if math.isfinite(found.earlier):
-        print(f"weeks of --fit, calibrated on those before them: {found.earlier:.1%} covered")
-    print(
-        f"80 % intervals on {found.held:,} jobs of {found.snapshots} held-back snapshots: cover {found.raw:.1%} as "
-        f"sampled, {found.calibrated:.1%} calibrated (factors {found.calibration.above:.2f} above and "
-        f"{found.calibration.below:.2f} below the median, from {found.fitted:,} jobs)"
-    )
-    if output is not None:
-        write_calibration(found.calibration, output)
-        print(f"{output}: widths for gpusched twin forecast --calibration")
+    print(f"80 % intervals of {found.jobs:,} jobs in {found.snapshots} snapshots: cover {found.covered:.1%}")
+    for hours, chance, part in zip(HOURS, found.forecast, found.happened, strict=True):
+        print(f"start within {hours} h: {chance:.1%} of the jobs as forecast, {part:.1%} in truth")
 
 
 def _setting(twin: Path | None, cluster: str | None, policy: str | None) -> Setting:
@@ -232,17 +213,16 @@ def _need_limits(workload: Workload) -> None:
         print("note: the log has no time limits, so the policy assumes its default limit; see --draw-limits")
 
 
-def _tell(present: Snapshot, quantiles: object, starts: np.ndarray, widths: Calibration, output: Path | None) -> None:
+def _tell(present: Snapshot, quantiles: Quantiles, starts: np.ndarray, output: Path | None) -> None:
     """Print the table of the first queued jobs, and write all."""
     import numpy as np
 
     from gpusched_env.cli.console import plain_table, show
     from gpusched_env.files import whole
-    from gpusched_env.twin.quantiles import HOURS, Quantiles
+    from gpusched_env.twin.quantiles import HOURS
 
-    assert isinstance(quantiles, Quantiles)
-    low, middle, high = quantiles.interval(widths)
-    chances = [quantiles.probability(hours * HOUR_S, widths) for hours in HOURS]
+    low, middle, high = quantiles.interval
+    chances = [quantiles.probability(hours * HOUR_S) for hours in HOURS]
     order = np.argsort(middle, kind="stable")
     able = ~np.isnan(starts).any(axis=0) if len(starts) else np.ones(0, bool)
     table = plain_table("job", "user", "GPUs", *(f"within {hours} h" for hours in HOURS), "80 % interval", "median")

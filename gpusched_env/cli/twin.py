@@ -272,6 +272,10 @@ def compare(
     skip_bad_rows: SkipBadRowsOption = False,
     report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page, .html.")] = None,
     csv: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write all numbers, .csv.")] = None,
+    pseudonymise: Annotated[
+        Path | None,
+        typer.Option(metavar="KEY", help="Pseudonyms of tenants in page and CSV, under the key in this file."),
+    ] = None,
     workers: Annotated[int, typer.Option(help="Processes; -1 = one per core.")] = -1,
 ) -> None:
     """Play policies on the twin, today and with more machines or load, and report who waits how long.
@@ -286,6 +290,7 @@ def compare(
     from gpusched_env.errors import GpuschedError, unknown_name
     from gpusched_env.files import write_whole
     from gpusched_env.traces import read_workload
+    from gpusched_env.traces.pseudonyms.names import Pseudonyms
     from gpusched_env.twin import read_twin
     from gpusched_env.twin.comparing import CURRENT, compare_policies, settings_of
     from gpusched_env.twin.summary import comparison_csv, comparison_rows, sentences
@@ -305,7 +310,8 @@ def compare(
     for name in _speeds(speed or []):
         if name not in known:
             raise GpuschedError(f"--speed: {unknown_name('GPU type', name, sorted(known))}")
-    found = compare_policies(settings, specs, workers)
+    names = None if pseudonymise is None else Pseudonyms.from_file(pseudonymise)
+    found = dataclasses.replace(compare_policies(settings, specs, workers), names=names)
     from gpusched_env.cli.console import plain_table
 
     header, *rows = comparison_rows(found)

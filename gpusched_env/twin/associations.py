@@ -57,7 +57,10 @@ def read_associations(path: str | Path) -> Tenants:
         gpus = tres_gpus(place, "grptres", row.get("grptres", ""))
         most = None if gpus is None or "gres/gpu" not in row.get("grptres", "") else gpus.number
         above, jobs = ROOT if above in ("", TOP) else above, _jobs(place, "grpjobs", row)
-        tree[name] = Tenant(name, above, max(weight, LEAST_SHARE), most=most, jobs=jobs)
+        try:
+            tree[name] = Tenant(name, above, max(weight, LEAST_SHARE), most=most, jobs=jobs)
+        except ScenarioError as error:
+            place.refuse("Account", name, f"{error}; correct or remove the row")
     try:
         tenants = Tenants(tree=tuple(tree.values()))
         return dataclasses.replace(tenants, tree=tuple(_with_own_jobs(tenant, tree, each) for tenant in tenants.tree))

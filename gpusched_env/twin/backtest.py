@@ -18,7 +18,7 @@ from gpusched_env.simulator import simulate
 from gpusched_env.twin.futures import NAMES, Options, sampled_starts
 from gpusched_env.twin.history import DAY_S, WEEK, History
 from gpusched_env.twin.model import WAIT
-from gpusched_env.twin.quantiles import Calibration, Quantiles, calibrated, covered, scores
+from gpusched_env.twin.quantiles import HOURS, Quantiles
 from gpusched_env.twin.settings import Setting
 from gpusched_env.twin.snapshot import PresentJob, Snapshot
 from gpusched_env.workload import Workload
@@ -31,42 +31,54 @@ MOST_QUEUED: Final = 500  # of one snapshot; of longer queues, every n-th job is
 
 @dataclass(frozen=True)
 class Scored:
-    """Forecasts of one snapshot.
+    """Forecasts of the jobs that are queued at one time, and the truth; of long queues, of every n-th job.
 
     Parameters
     ----------
     time_s : the snapshot, in the time of the log [s]
     queued : number of queued jobs
-    above, below : float64 [jobs], scores of quantiles.py
+    inside : bool [jobs], whether the true start lies in the 80 % interval
+    chances : float64 [len(HOURS), jobs], forecast probability to start within each of HOURS
+    started : bool [len(HOURS), jobs], whether it did
     """
 
     time_s: float
     queued: int
-    above: Array
-    below: Array
+    inside: Array
+    chances: Array
+    started: Array
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """Part of the true starts that lie in their 80 % intervals.
+    """How well forecasts agree with what happened.
 
     Parameters
     ----------
-    calibration : factors from the first part of the snapshots
-    fitted, held : numbers of jobs of the first part and of the rest
-    snapshots : number of snapshots of the rest with queued jobs
-    raw, calibrated : coverage of the rest with the sampled intervals, and with calibrated ones; NaN = no jobs
-    earlier : the same of the weeks of the first part after its first one, each calibrated on the weeks before it; NaN =
-        there is one week only
+    jobs : number of forecasts
+    snapshots : number of snapshots with queued jobs
+    covered : part of the true starts that lie in their 80 % intervals; NaN = no jobs
+    forecast, happened : for each of HOURS, the mean probability to start within it, and the part of the jobs that did
     """
 
-    calibration: Calibration
-    fitted: int
-    held: int
+    jobs: int
     snapshots: int
-    raw: float
-    calibrated: float
-    earlier: float = math.nan
+    covered: float
+    forecast: tuple[float, ...]
+    happened: tuple[float, ...]
+
+    @classmethod
+    def of(cls, found: Sequence[Scored]) -> Coverage:
+        """Return that of forecasts, in which every job counts equally."""
+        found = [one for one in found if one.queued]
+        if not found:
+            return cls(0, 0, math.nan, (), ())
+        inside = np.concatenate([one.inside for one in found])
+        forecast, happened = (
+            tuple(np.concatenate(parts, axis=1).mean(axis=1).tolist())
+            for parts in ([one.chances for one in found], [one.started for one in found])
+        )
+        return cls(len(inside), len(found), float(inside.mean()), forecast, happened)
 
 
 def with_limits(workload: Workload, seed: int = 0) -> Workload:
@@ -161,31 +173,32 @@ def scored(run: Played, setting: Setting, time_s: float, options: Options) -> Sc
     """Forecast the starts of the jobs queued at a time [s], and compare them with the true ones."""
     snapshot, rows = run.snapshot(time_s)
     if not len(rows):
-        return Scored(time_s, 0, np.empty(0), np.empty(0))
+        return Scored(time_s, 0, np.empty(0, bool), np.empty((len(HOURS), 0)), np.empty((len(HOURS), 0), bool))
     starts = sampled_starts(snapshot, setting, run.history(time_s), options)
-    truth_s = np.where(run.start_s[rows] - time_s > options.horizon_s, math.inf, run.start_s[rows] - time_s)
     each = slice(None, None, -(-len(rows) // MOST_QUEUED))
-    above, below = scores(Quantiles.of(starts[:, each]), truth_s[each])
-    return Scored(time_s, len(rows), above, below)
+    wait_s = run.start_s[rows][each] - time_s
+    found = Quantiles.of(starts[:, each])
+    inside = found.contain(np.where(wait_s > options.horizon_s, math.inf, wait_s))
+    within_s = [hours * 3600.0 for hours in HOURS]
+    chances = np.array([found.probability(one) for one in within_s])
+    return Scored(time_s, len(rows), inside, chances, np.array([wait_s <= one for one in within_s]))
 
 
 def backtest(
     run: Played,
     setting: Setting,
     first_s: float,
-    split_s: float,
     end_s: float,
     every_s: float,
     options: Options,
     tell: Callable[[Scored], None] | None = None,
 ) -> Coverage:
-    """Forecast at regular times, calibrate on those before ``split_s``, and score the rest once.
+    """Forecast at regular times, and compare with what happened.
 
     Parameters
     ----------
     run, setting : the log as played, and the setting that played it
     first_s, end_s : time of the first snapshot, and the end of all [s]
-    split_s : the first snapshot that is held back [s]
     every_s : time between snapshots [s]; one that does not divide a day visits all hours
     tell : called after each snapshot
 
@@ -193,45 +206,11 @@ def backtest(
     ------
     GpuschedError : no snapshot
     """
-    if not (first_s < split_s < end_s and every_s > 0):
-        raise GpuschedError("backtest: give a first snapshot before the split, and an end after it")
-
-    def forecasts(from_s: float, to_s: float) -> list[Scored]:
-        found = []
-        for number in range(math.ceil((to_s - from_s) / every_s)):
-            found.append(scored(run, setting, from_s + number * every_s, options))
-            if tell is not None:
-                tell(found[-1])
-        return found
-
-    return coverage(forecasts(first_s, split_s), forecasts(split_s, end_s))
-
-
-def coverage(fit: Sequence[Scored], rest: Sequence[Scored]) -> Coverage:
-    """Calibrate on the first forecasts, and score the rest."""
-    calibration = calibrated(*_joined(fit))
-    above, below = _joined(rest)
-    raw, better = (
-        float(covered(above, below, choice).mean()) if len(above) else math.nan
-        for choice in (Calibration(), calibration)
-    )
-    snapshots = sum(one.queued > 0 for one in rest)
-    return Coverage(calibration, calibration.jobs, len(above), snapshots, raw, better, rolling(fit))
-
-
-def rolling(fit: Sequence[Scored]) -> float:
-    """Return the coverage of each week after the first, calibrated on the weeks before it; NaN = there are no jobs."""
-    weeks = [math.floor((one.time_s - fit[0].time_s) / WEEK_S) for one in fit]
-    inside = []
-    for week in sorted(set(weeks))[1:]:
-        before = [one for one, at in zip(fit, weeks, strict=True) if at < week]
-        now = [one for one, at in zip(fit, weeks, strict=True) if at == week]
-        inside.append(covered(*_joined(now), calibrated(*_joined(before))))
-    jobs = np.concatenate([np.empty(0, bool), *inside])
-    return float(jobs.mean()) if len(jobs) else math.nan
-
-
-def _joined(found: Sequence[Scored]) -> tuple[Array, Array]:
-    if not found:
-        return np.empty(0), np.empty(0)
-    return np.concatenate([one.above for one in found]), np.concatenate([one.below for one in found])
+    if not (first_s < end_s and every_s > 0):
+        raise GpuschedError("backtest: give an end after the first snapshot, and a time between snapshots above 0")
+    found = []
+    for number in range(math.ceil((end_s - first_s) / every_s)):
+        found.append(scored(run, setting, first_s + number * every_s, options))
+        if tell is not None:
+            tell(found[-1])
+    return Coverage.of(found)

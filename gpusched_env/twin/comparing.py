@@ -19,6 +19,7 @@ from gpusched_env.instance import Instance
 from gpusched_env.metrics import Interval, bootstrap_ratio, job_times
 from gpusched_env.portable import arrays
 from gpusched_env.simulator import simulate
+from gpusched_env.traces.pseudonyms.names import Pseudonyms
 from gpusched_env.twin.model import Problem, Twin, partitions_of
 from gpusched_env.twin.scoring import size_names
 from gpusched_env.workload import Workload
@@ -26,6 +27,7 @@ from gpusched_env.workload import Workload
 CURRENT: Final = "current"  # name of the twin's own policy
 TODAY: Final = "today"  # name of the setting without changes
 WEEK_S: Final = 7 * 86_400.0
+ROLES: Final = {"cluster_queue": "account", "virtual_cluster": "account"}  # attributes, as pseudonymise names them
 
 
 @dataclass(frozen=True)
@@ -60,15 +62,34 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """All outcomes, the first of which is the twin's policy in the setting of today."""
+    """All outcomes, the first of which is the twin's policy in the setting of today.
+
+    Parameters
+    ----------
+    settings : today's first
+    outcomes : each policy in each setting
+    names : pseudonyms for tenants in tables and pages; None = they have the names of the log
+    """
 
     settings: tuple[Setting, ...]
     outcomes: tuple[Outcome, ...]
+    names: Pseudonyms | None = None
 
     @property
     def reference(self) -> Outcome:
         """The twin's policy today."""
         return self.outcomes[0]
+
+    def tenants(self) -> np.ndarray:
+        """Str [J]: the tenant of each job as tables and pages name it."""
+        today = self.settings[0]
+        attributes = dict(today.workload.attributes)
+        if self.names is not None:
+            for column in (one for one in today.twin.tenant_columns if one in attributes):
+                texts, at = np.unique(attributes[column].astype(str), return_inverse=True)
+                role = ROLES.get(column, column)
+                attributes[column] = np.array([self.names.name(role, text) for text in texts.tolist()])[at]
+        return today.twin.leaves(today.workload.unchecked_replace(attributes=attributes))
 
     def setting(self, name: str) -> Setting:
         """Return the setting of this name."""

@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.metrics import StepFunction
+from gpusched_env.traces.parsing.slurm_fields import cause_of
 from gpusched_env.twin.model import Remainder, Twin, partitions_of
 from gpusched_env.twin.outages import closed_gpus
 from gpusched_env.twin.recorded import Recorded, steps
@@ -14,7 +15,11 @@ from gpusched_env.workload import Workload
 
 HOUR_S: Final = 3600.0
 LONG_S: Final = 600.0  # shorter waits are those of the scheduler's own cycles
-RESERVATION: Final = "reservation"  # attribute
+RESERVATION, REASON, INELIGIBLE = "reservation", "reason", "ineligible_s"  # attributes
+OTHER: Final = "another reason"
+UNKNOWN: Final = (
+    "holds, reservations, limits of users, or down nodes; the log does not tell them apart (sacct's column Reason does)"
+)
 
 
 def find_remainders(twin: Twin, workload: Workload, start_s: np.ndarray) -> tuple[Remainder, ...]:
@@ -46,10 +51,9 @@ def find_remainders(twin: Twin, workload: Workload, start_s: np.ndarray) -> tupl
     unexplained = fitted & (twin_wait_s < LONG_S)
     planned = fitted & ~unexplained
     found = [
-        Remainder(
-            "jobs waited, although their gang fitted all the time, and the twin starts them within 10 minutes: holds, "
-            "reservations, limits of users, or down nodes",
-            int(unexplained.sum()), float((wait_s - np.nan_to_num(twin_wait_s))[unexplained].sum()) / HOUR_S,
+        *_by_cause(
+            "jobs waited, although their gang fitted all the time, and the twin starts them within 10 minutes",
+            workload, unexplained, wait_s - np.nan_to_num(twin_wait_s),
         ),
         Remainder(
             "jobs waited, although their gang fitted all the time, and wait in the twin too: their GPUs are kept for "
@@ -61,6 +65,11 @@ def find_remainders(twin: Twin, workload: Workload, start_s: np.ndarray) -> tupl
             0, idle_gpu_s / HOUR_S, "GPU h",
         ),
     ]  # fmt: skip
+    if INELIGIBLE in workload.attributes:
+        before_s = workload.attributes[INELIGIBLE]
+        found += _by_cause(
+            "jobs were not eligible when they were submitted; their waits begin later", workload, before_s > 0, before_s
+        )
     if RESERVATION in workload.attributes:
         reserved = workload.attributes[RESERVATION].astype(str) != ""
         found.append(
@@ -82,6 +91,27 @@ def find_remainders(twin: Twin, workload: Workload, start_s: np.ndarray) -> tupl
             )
         )
     return tuple(one for one in found if one.jobs or one.hours)
+
+
+def _by_cause(what: str, workload: Workload, chosen: np.ndarray, waited_s: np.ndarray) -> list[Remainder]:
+    """Return how many of the chosen jobs waited for each of CAUSES, and how long.
+
+    Parameters
+    ----------
+    chosen : bool [J]
+    waited_s : time of each job that counts [s]
+    """
+    if REASON not in workload.attributes:
+        causes = np.full(len(workload), UNKNOWN)
+    else:
+        reasons, at = np.unique(workload.attributes[REASON], return_inverse=True)
+        causes = np.array([cause_of(reason) or OTHER for reason in reasons.tolist()])[at]
+    found = [
+        Remainder(f"{what}: {cause}", int(rows.sum()), float(waited_s[rows].sum()) / HOUR_S)
+        for cause in dict.fromkeys(causes[chosen].tolist())
+        for rows in [chosen & (causes == cause)]
+    ]
+    return sorted(found, key=lambda one: -one.hours)
 
 
 def _fitted_throughout(own: Recorded, held: StepFunction, room: np.ndarray) -> np.ndarray:

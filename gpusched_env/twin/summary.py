@@ -43,8 +43,7 @@ class Tenant(NamedTuple):
 
 def tenants_of(found: Comparison, outcome: Outcome) -> list[Tenant]:
     """Return the mean waits of each tenant, most jobs first."""
-    leaves = found.settings[0].twin.leaves(found.settings[0].workload)
-    names, of_job, counts = np.unique(leaves, return_inverse=True, return_counts=True)
+    names, of_job, counts = np.unique(found.tenants(), return_inverse=True, return_counts=True)
     sums = [np.bincount(of_job, values, minlength=len(names)) for values in (found.reference.wait_s, outcome.wait_s)]
     rows = [
         Tenant(str(names[i]), int(counts[i]), sums[0][i] / counts[i], sums[1][i] / counts[i]) for i in range(len(names))
@@ -145,7 +144,7 @@ def comparison_csv(found: Comparison) -> str:
         "held", "preemptions",
     ))  # fmt: skip
     everyone = np.ones(len(found.reference.wait_s), bool)
-    leaves = found.settings[0].twin.leaves(found.settings[0].workload)
+    leaves = found.tenants()
     groups = groups_of(found.settings[0])
     for outcome in found.outcomes:
         totals = (outcome.gpu_hours, outcome.useful_gpu_hours, outcome.busy, outcome.preemptions)

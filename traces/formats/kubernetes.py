@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Final
 
 from gpusched_env.traces.kubernetes.gangs import Gangs, add_gang
-from gpusched_env.traces.kubernetes.objects import GPU_RESOURCE, kubernetes_objects, table
-from gpusched_env.traces.kubernetes.pods import POD, pod_of
-from gpusched_env.traces.parsing.bad_rows import skippable
+from gpusched_env.traces.kubernetes.objects import GPU_RESOURCE, kind_of, kubernetes_objects
+from gpusched_env.traces.kubernetes.pods import POD, PodObject, pod_of
+from gpusched_env.traces.parsing.bad_rows import BadRowError, refuse_row
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.workload import Workload
@@ -40,14 +40,16 @@ def read_kubernetes(path: Path, gpu_resource: str = GPU_RESOURCE) -> tuple[Workl
         ReadReport("kubernetes", str(path), unit="record"), *NAMES, numbers={"priority": "q", "wait_s": "d"}
     )
     gangs = Gangs()
-    for place, record in kubernetes_objects(path):
-        with skippable:
-            if table(place, record).get("kind") != POD:
+    for place, record in kubernetes_objects(path, PodObject):
+        try:
+            if kind_of(place, record) != POD:
                 jobs.drop(place, OTHER)
                 continue
             pod = pod_of(place, record, gpu_resource)
             jobs.refuse_duplicate(place, "metadata.name", pod.name)
             gangs.add(place, pod)
+        except BadRowError as error:
+            refuse_row(error)
     jobs.check_ids()
     for gang in gangs:
         add_gang(jobs, gang, gang.arrival_s, gang.first.queue)

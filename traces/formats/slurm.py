@@ -33,6 +33,7 @@ LABELS: Final = {  # column -> attribute
     "QOS": "qos",
     "Reservation": "reservation",
     "Cluster": "cluster",
+    "Reason": "reason",
 }
 COLUMNS: Final = (
     *(name for names in NEEDED for name in names),
@@ -73,6 +74,8 @@ SHORT: Final = "jobs that were cut short (cancelled, time limit, fault or preemp
 AFRESH: Final = "jobs that ran several times; the last run is used, and the first submission"
 LOST: Final = "jobs that were requeued and whose earlier runs are not in the file (sacct --duplicates lists them)"
 LATER: Final = "jobs that were eligible later than submitted (dependency, begin time, limits), taken as their arrival"
+INELIGIBLE: Final = "ineligible_s"  # attribute
+REPEATED_S: Final = 3600.0  # [s] repeated by local clocks in autumn, so that a job may end before it started
 CLOCK: Final = "jobs whose Elapsed is not End - Start (suspended, or the clock was changed); Elapsed is used"
 _JOB: Final = re.compile(r"(\d+)(?:_(?:\d+|\[[^\]]*\]?(?:\.\.\.)?))?(?:\+(\d+))?", re.ASCII)
 _STEP: Final = re.compile(r"\d+(?:_\d+)?(?:\+\d+)?\.\w+(?:\+\d+)?", re.ASCII)
@@ -93,6 +96,7 @@ class Run(NamedTuple):
     unusable: str  # why it is no job; "" = it is one
     remarks: tuple[str, ...]
     labels: tuple[str, ...]
+    ineligible_s: float  # [s] from its submission until it was eligible
 
 
 def read_slurm(path: Path) -> tuple[Workload, ReadReport]:
@@ -105,7 +109,8 @@ def read_slurm(path: Path) -> tuple[Workload, ReadReport]:
     heterogeneous job (``7+0``, ``7+1`` of ``JobID``) are one job. If a job ran several times (``--duplicates``), the
     job is its last run, and it arrives when it was first submitted. Times are local, have an offset, or are seconds
     since 1970 (``SLURM_TIME_FORMAT``). The job id is the row number from 0. Attributes: original_id, status, gpu_type
-    (types joined by ``|``), wait_s (a number: first start minus arrival), and those of LABELS that have a column.
+    (types joined by ``|``), wait_s (a number: first start minus arrival), ineligible_s (a number: arrival minus first
+    submission, if the file has both columns), and those of LABELS that have a column.
 
     Raises
     ------
@@ -115,7 +120,8 @@ def read_slurm(path: Path) -> tuple[Workload, ReadReport]:
     at = sacct_columns(path, header)
     labels = [name for name in LABELS if name in at]
     told = ("original_id", "status", "gpu_type", *(LABELS[name] for name in labels))
-    jobs = JobColumns(ReadReport("slurm", str(path)), *told, numbers={"wait_s": "d"})
+    numbers = {"wait_s": "d"} | ({INELIGIBLE: "d"} if "Submit" in at and "Eligible" in at else {})
+    jobs = JobColumns(ReadReport("slurm", str(path)), *told, numbers=numbers)
     table = _Table(jobs, at, labels)
     for place, fields in bar_rows(path, len(header)):
         with skippable:
@@ -213,7 +219,8 @@ class _Table:
         if reason:
             jobs.drop(first.place, reason)
             return
-        arrival_s = min(run.arrival_s for run in runs)
+        earliest = min(runs, key=lambda run: run.arrival_s)
+        arrival_s = earliest.arrival_s
         if gpus and seconds:
             several = len(last) < len(runs)
             remarks = {remark: True for run in last for remark in run.remarks if not (several and remark == LOST)}
@@ -230,6 +237,7 @@ class _Table:
             estimate_s=last[0].estimate_s,
             job_id=first.row,
             wait_s=max(min(run.start_s for run in runs) - arrival_s, 0.0),
+            ineligible_s=earliest.ineligible_s,
         )
 
     def _run(self, place: Place, fields: list[str], original: str, part: int) -> Run:
@@ -256,7 +264,7 @@ class _Table:
             unusable = "still running at the end of the log"
         elif arrival is None:
             unusable = "no submission time"
-        elif between < 0:
+        elif between < 0 and seconds != between + REPEATED_S:
             unusable = "ended before it started"
         elif start < arrival:
             unusable = "started before it was submitted"
@@ -285,6 +293,7 @@ class _Table:
             unusable,
             tuple(remarks),
             (original, state, "|".join(gpus.types) if gpus else "", *[fields[i] for i in self.labels]),
+            0.0 if submit is None or arrival is None else max(arrival - submit, 0.0),
         )
 
     def _state(self, place: Place, text: str) -> tuple[str, int]:

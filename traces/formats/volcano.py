@@ -7,9 +7,9 @@ from typing import Final
 
 from gpusched_env.traces.formats.kubernetes import NAMES
 from gpusched_env.traces.kubernetes.gangs import Gangs, add_gang
-from gpusched_env.traces.kubernetes.objects import GPU_RESOURCE, kubernetes_objects, table
-from gpusched_env.traces.kubernetes.pods import GROUP, POD, pod_group_of, pod_of
-from gpusched_env.traces.parsing.bad_rows import skippable
+from gpusched_env.traces.kubernetes.objects import GPU_RESOURCE, kind_of, kubernetes_objects
+from gpusched_env.traces.kubernetes.pods import GROUP, POD, PodObject, pod_group_of, pod_of
+from gpusched_env.traces.parsing.bad_rows import BadRowError, refuse_row
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
@@ -40,9 +40,9 @@ def read_volcano(path: Path, gpu_resource: str = GPU_RESOURCE) -> tuple[Workload
     report = ReadReport("volcano", str(path), unit="record")
     jobs = JobColumns(report, *NAMES, numbers={"priority": "q", "wait_s": "d"})
     gangs = Gangs()
-    for place, record in kubernetes_objects(path):
-        with skippable:
-            kind = table(place, record).get("kind")
+    for place, record in kubernetes_objects(path, PodObject):
+        try:
+            kind = kind_of(place, record)
             if kind == GROUP:
                 group = pod_group_of(place, record)
                 jobs.refuse_duplicate(place, "metadata.name", f"{GROUP} {group.name}")
@@ -56,6 +56,8 @@ def read_volcano(path: Path, gpu_resource: str = GPU_RESOURCE) -> tuple[Workload
                     jobs.drop(place, ALONE)
             else:
                 jobs.drop(place, OTHER)
+        except BadRowError as error:
+            refuse_row(error)
     jobs.check_ids()
     for gang in gangs:
         if gang.group:

@@ -81,7 +81,8 @@ def bursty_jobs(
     gpus, duration = _repeated_draws(rng, size, gangs, calibration)
     order = np.argsort(arrival, kind="stable")[:jobs]
     arrival = arrival[order]
-    return arrival - arrival[0], gpus[order], np.clip(duration[order], max(min_duration_s, 1e-3), max_duration_s)
+    duration = np.minimum(np.maximum(duration[order], max(min_duration_s, 1e-3)), max_duration_s)
+    return arrival - arrival[0], gpus[order], duration
 
 
 @lru_cache(maxsize=64)

@@ -8,15 +8,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from itertools import chain, compress, repeat
-from typing import Final, NamedTuple
+from typing import Final
 
+import msgspec
 import numpy as np
 
 from gpusched_env.traces.kubernetes.pods import Pod, PodGroup, Words
-from gpusched_env.traces.parsing.bad_rows import skippable
+from gpusched_env.traces.parsing.bad_rows import BadRowError, refuse_row
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.fields import Place
-from gpusched_env.traces.parsing.texts import Texts, check_text
+from gpusched_env.traces.parsing.texts import PIECE, Texts
 
 Array = np.ndarray
 FURTHER: Final = "further pod of a job, which is one job together with its first pod"
@@ -24,7 +25,7 @@ REPLACED: Final = "jobs with pods that replaced others; the gang is the largest 
 DIGEST: Final = 16  # [byte] two different jobs have equal digests with a probability below 1e-24 in a log of 1e7 pods
 
 
-class Gang(NamedTuple):
+class Gang(msgspec.Struct, gc=False):
     """A job; times are in seconds since 1970, inf = not yet."""
 
     name: str  # namespace/name, or KIND/namespace/name if jobs of several kinds have the name
@@ -73,6 +74,7 @@ class Gangs:
         self._groups = bytearray(), array("i"), array("i"), array("d")  # digests, numbers, queues, arrivals
         self._known: dict[Words, int] = {}
         self._queues: dict[str, int] = {}
+        self._kinds: set[str] = set()
 
     def add(self, place: Place, pod: Pod) -> None:
         """Add a pod.
@@ -81,17 +83,15 @@ class Gangs:
         ------
         TraceError : a name that is too long or has a NUL character
         """
-        _, job, words, times, gpus, priority = pod
-        check_text(place, "name of the job", job)
-        self._jobs.add(job)
-        self._digests += _digest(job)
+        self._jobs.append(place, "name of the job", pod.job)
+        self._digests += _digest(pod.job)
+        self._kinds.add(pod.job[: pod.job.find("/")])
         self._numbers.append(place.number)
-        self._words.append(self._known.setdefault(words, len(self._known)))
-        self._arrivals.append(times[0])
-        self._starts.append(times[1])
-        self._ends.append(times[2])
-        self._gpus.append(gpus)
-        self._priorities.append(priority)
+        self._words.append(self._known.setdefault(pod.words, len(self._known)))
+        for column, time_s in zip((self._arrivals, self._starts, self._ends), pod.times_s, strict=True):
+            column.append(time_s)
+        self._gpus.append(pod.gpus)
+        self._priorities.append(pod.priority)
 
     def add_group(self, place: Place, group: PodGroup) -> None:
         """Add a PodGroup."""
@@ -112,10 +112,10 @@ class Gangs:
         is_first[firsts] = True
         del firsts
         words, queues = list(self._known), list(self._queues)
-        shared = self._shared_names(is_first[:pods])
+        shared = self._shared_names(is_first[:pods]) if len(self._kinds) > 1 else set()
         jobs = chain(compress(self._jobs, is_first[:pods]), repeat("", int(is_first[pods:].sum())))
-        for job, at in zip(jobs, by_first, strict=True):
-            members = order[begins[at] : ends[at]].tolist()
+        for job, begin, end in zip(jobs, _items(begins, by_first), _items(ends, by_first), strict=True):
+            members = order[begin:end].tolist()
             group, queue, arrival_s = 0, "", math.inf
             if members[-1] >= pods:
                 i = members.pop() - pods
@@ -179,17 +179,25 @@ class Gangs:
         )  # fmt: skip
 
 
+def _items(values: Array, order: Array) -> Iterator[int]:
+    """Yield the values in this order, as numbers of Python; few at a time, because they take more memory."""
+    for i in range(0, len(order), PIECE):
+        yield from values[order[i : i + PIECE]].tolist()
+
+
 def _digest(job: str) -> bytes:
     return blake2b(job.encode("utf-8", "surrogatepass"), digest_size=DIGEST).digest()
 
 
 def add_gang(jobs: JobColumns, gang: Gang, arrival_s: float, queue: str, remark: str = "") -> None:
     """Add the job of a gang with a remark, or drop it with a reason; its further pods are dropped."""
-    place, *further = (Place(jobs.report.path, number, jobs.report.unit) for number in gang.pods)
-    for one in further:
-        jobs.drop(one, FURTHER)
-    with skippable:
+    place = Place(jobs.report.path, gang.pods[0], jobs.report.unit)
+    for number in gang.pods[1:]:
+        jobs.drop(Place(place.path, number, place.unit), FURTHER)
+    try:
         _add(jobs, place, gang, arrival_s, queue, remark)
+    except BadRowError as error:
+        refuse_row(error)
 
 
 def _add(jobs: JobColumns, place: Place, gang: Gang, arrival_s: float, queue: str, remark: str) -> None:
@@ -198,9 +206,10 @@ def _add(jobs: JobColumns, place: Place, gang: Gang, arrival_s: float, queue: st
         jobs.drop(place, reason)
         return
     if gang.end_s > gang.start_s and gang.gpus:
-        replaced = REPLACED if gang.gpus < gang.requested else ""
-        for one in filter(None, (remark, replaced)):
-            jobs.note(place, one)
+        if remark:
+            jobs.note(place, remark)
+        if gang.gpus < gang.requested:
+            jobs.note(place, REPLACED)
     jobs.add(
         place,
         arrival_s,

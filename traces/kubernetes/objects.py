@@ -35,18 +35,33 @@ _TYPES: Final = {
 }
 
 
-def kubernetes_objects(path: Path) -> Iterator[tuple[Place, Any]]:
-    """Yield the place and the value of every object; what is no JSON object is left to :func:`table`."""
-    return json_objects(path)
+def kubernetes_objects(path: Path, fields: type[Any] = Table) -> Iterator[tuple[Place, Any]]:
+    """Yield the place and the value of every object; what is no JSON object is left to :func:`table`.
+
+    An object that is a line and fits ``fields`` is of this type; :func:`typed` makes the others so.
+    """
+    return json_objects(path, fields)
+
+
+def kind_of(place: Place, record: object) -> object:
+    """Return the kind of an object, which may be typed; None if it tells none.
+
+    Raises
+    ------
+    TraceError : it is no JSON object
+    """
+    return getattr(record, "kind", None) if isinstance(record, msgspec.Struct) else table(place, record).get("kind")
 
 
 def typed(place: Place, record: object, fields: type[Fields]) -> Fields:
-    """Return the fields of an object, of the types that ``fields`` declares; msgspec checks them, which is fast.
+    """Return an object as ``fields``, of the types that it declares; msgspec checks them, which is fast.
 
     Raises
     ------
     TraceError : a value of another type
     """
+    if type(record) is fields:
+        return record
     try:
         return msgspec.convert(record, fields)
     except msgspec.ValidationError as error:
@@ -169,7 +184,7 @@ def gpus(place: Place, resources: Table, name: str) -> int | None:
     found = resources.get(name)
     if found is None:
         return None
-    amount = quantity(found) if isinstance(found, str | int | float) and not isinstance(found, bool) else math.nan
+    amount = quantity(found) if type(found) in (str, int, float) else math.nan
     if not 0 <= amount <= MAX_WHOLE or amount != int(amount):
         place.refuse(name, found, f"expected a whole number of GPUs >= 0; {REPAIR}")
     return int(amount)

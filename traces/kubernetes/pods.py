@@ -51,9 +51,10 @@ class _Status(msgspec.Struct, gc=False, rename="camel"):
     container_statuses: list[_ContainerStatus] | None = None
 
 
-class _Object(msgspec.Struct, gc=False):
+class PodObject(msgspec.Struct, gc=False):
     """The fields of a pod and of a PodGroup that are read; all names are those of Kubernetes."""
 
+    kind: object = None
     metadata: _Metadata | None = None
     spec: PodSpec | None = None
     status: _Status | None = None
@@ -71,7 +72,7 @@ class Words(NamedTuple):
     phase: str
 
 
-class Pod(NamedTuple):
+class Pod(msgspec.Struct, gc=False):
     """A pod; times are in seconds since 1970, inf = not yet."""
 
     name: str  # namespace/name
@@ -87,7 +88,7 @@ class Pod(NamedTuple):
         return self.job.startswith(f"{GROUP}/")
 
 
-class PodGroup(NamedTuple):
+class PodGroup(msgspec.Struct, gc=False):
     """A PodGroup; ``arrival_s`` is its creation in seconds since 1970, inf = not told."""
 
     name: str  # namespace/name
@@ -96,14 +97,14 @@ class PodGroup(NamedTuple):
     arrival_s: float
 
 
-def pod_of(place: Place, record: Table, gpu_resource: str) -> Pod:
+def pod_of(place: Place, record: Table | PodObject, gpu_resource: str) -> Pod:
     """Return a pod; it starts with ``startTime``, and ends when its last container finishes.
 
     Raises
     ------
     TraceError : a malformed field
     """
-    found = typed(place, record, _Object)
+    found = typed(place, record, PodObject)
     metadata, spec, status = found.metadata or _METADATA, found.spec or _SPEC, found.status or _STATUS
     name, namespace, phase = name_of(place, metadata.name), metadata.namespace or "", status.phase or ""
     queue = text(place, metadata.labels, QUEUE) if metadata.labels else ""
@@ -145,14 +146,14 @@ def _end_s(place: Place, container: _ContainerStatus) -> float:
     return seconds(place, "finishedAt", ended.finished_at) if ended else math.inf
 
 
-def pod_group_of(place: Place, record: Table) -> PodGroup:
+def pod_group_of(place: Place, record: Table | PodObject) -> PodGroup:
     """Return a PodGroup.
 
     Raises
     ------
     TraceError : a malformed field
     """
-    found = typed(place, record, _Object)
+    found = typed(place, record, PodObject)
     metadata = found.metadata or _METADATA
     arrival_s = seconds(place, "creationTimestamp", metadata.creation_timestamp)
     name = f"{metadata.namespace or ''}/{name_of(place, metadata.name)}"

@@ -28,7 +28,6 @@ _ITEMS: Final = re.compile(
 
 
 Table = dict[str, Any]
-_LINE: Final = msgspec.json.Decoder(Table)
 
 
 def json_records(path: Path) -> Iterator[tuple[Place, Any]]:
@@ -41,16 +40,19 @@ def json_records(path: Path) -> Iterator[tuple[Place, Any]]:
     return _records(path, _Json.values, "expected a JSON list of jobs")
 
 
-def json_objects(path: Path) -> Iterator[tuple[Place, Any]]:
+def json_objects(path: Path, fields: type[Any] = Table) -> Iterator[tuple[Place, Any]]:
     """Yield the place and the value of every object: of JSON lines, of a list, or of a Kubernetes List with ``items``.
 
-    A file may hold several of these, one after another. Memory holds one object and a chunk of text.
+    A file may hold several of these, one after another. Memory holds one object and a chunk of text. An object that is
+    a line is of the type ``fields``, which may be a Struct of msgspec. An object that is not a line, or that does not
+    fit this type, is a dictionary.
 
     Raises
     ------
     TraceError : there are no objects, the JSON is cut or damaged, or the text is not UTF-8
     """
-    return _records(path, _Json.objects, "expected JSON objects, one a line or in a List")
+    decode = msgspec.json.Decoder(fields).decode
+    return _records(path, lambda json: json.objects(decode), "expected JSON objects, one a line or in a List")
 
 
 def _records(path: Path, read: Callable[[_Json], Iterator[Any]], wanted: str) -> Iterator[tuple[Place, Any]]:
@@ -92,9 +94,9 @@ class _Json:
         if self._next():
             raise ValueError("text after the end of the list")
 
-    def objects(self) -> Iterator[Any]:
+    def objects(self, decode: Callable[[str], Any]) -> Iterator[Any]:
         while (first := self._next()) != "":
-            if first == "{" and (found := self._line()) is not None:
+            if first == "{" and (found := self._line(decode)) is not None:
                 yield found
                 continue
             while len(self.text) - self.at < BEFORE_ITEMS and self._read():
@@ -109,8 +111,8 @@ class _Json:
                 yield from self._elements()
                 self._end_object()
 
-    def _line(self) -> Table | None:
-        """Return the object if it is the rest of the line; None = it is not, or it has items.
+    def _line(self, decode: Callable[[str], Any]) -> Any:
+        """Return the object if it is the rest of the line; None = it is not, or it may have items.
 
         msgspec decodes it in a third of the time. What it refuses is left to the standard library, whose errors tell
         the place.
@@ -118,11 +120,12 @@ class _Json:
         end = self.text.find("\n", self.at, self.at + LONGEST_LINE)
         if end < 0:
             return None
-        try:
-            found = _LINE.decode(self.text[self.at : end])
-        except (msgspec.MsgspecError, ValueError, RecursionError):
+        line = self.text[self.at : end]
+        if '"items"' in line:
             return None
-        if "items" in found:
+        try:
+            found = decode(line)
+        except (msgspec.MsgspecError, ValueError, RecursionError):
             return None
         self.at = end + 1
         return found

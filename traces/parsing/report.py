@@ -55,7 +55,7 @@ class ReadReport:
 
     def drop(self, reason: str, place: int) -> None:
         """Count a row that is dropped, and remember its place."""
-        self.drop_many(reason, 1)
+        self.dropped[reason] = self.dropped.get(reason, 0) + 1
         _remember(self.dropped_at, reason, place)
 
     def drop_many(self, reason: str, count: int) -> None:

@@ -16,6 +16,16 @@ from gpusched_env.traces.parsing.fields import MAX_WHOLE, Place
 
 UNTOLD: Final = frozenset({"", "Unknown", "None", "N/A", "(null)", "INVALID"})  # texts of an unknown value
 UNLIMITED: Final = frozenset({"UNLIMITED", "PARTITION_LIMIT", "NOT_SET", "INFINITE"})  # no limit of the job itself
+# What kept a job from starting, and the words of Slurm's column Reason that say so
+CAUSES: Final = {
+    "held by a user": r"JobHeldUser",
+    "held by an administrator or by Slurm": r"JobHeld\w*|JobHoldMaxRequeue|SpecialExit|\w*RequeuedHeld",
+    "a dependency or a begin time": r"Dependency\w*|BeginTime",
+    "a limit of users, accounts, QOS, partitions or arrays": r"Assoc\w*|QOS\w*|Max\w*Per\w*|\w*Limit|Account\w*",
+    "a reservation": r"Reservation\w*|\w*Maintenance",
+    "nodes or a partition that were not available": r"NodeDown|Req\w*NotAvail|Partition(Down|Inactive)",
+    "no reason told": "|".join(map(re.escape, sorted(UNTOLD))),
+}
 SLICE: Final = re.compile(r"(.*[:_-])?\d+g\.\d+gb", re.I)  # profile of a MIG slice, such as 1g.10gb
 _SPAN: Final = re.compile(r"(?:(\d{1,9})-)?(\d{1,9})(?::(\d{1,9}))?(?::(\d{1,9}))?(\.\d{1,9})?", re.ASCII)
 _UTC: Final = EPOCH.replace(tzinfo=UTC)
@@ -149,3 +159,8 @@ def _tres_gpus(text: str) -> Gpus | str:
     if shares and not count:
         return Gpus(1, sliced=True)
     return Gpus(count, tuple(types), any(SLICE.fullmatch(name) for name in types)) if parts <= MAX_WHOLE else text
+
+
+def cause_of(reason: str) -> str:
+    """Return what kept a job from starting, a key of CAUSES, as a word of the column Reason says; "" = another one."""
+    return next((cause for cause, words in CAUSES.items() if re.fullmatch(words, reason)), "")

@@ -37,11 +37,8 @@ class Texts:
 
     def append(self, place: Place, field: str, text: str) -> None:
         """Check a text with :func:`check_text`, and add it."""
-        check_text(place, field, text)
-        self.add(text)
-
-    def add(self, text: str) -> None:
-        """Add a text that :func:`check_text` has accepted."""
+        if len(text) > LONGEST or "\0" in text:
+            check_text(place, field, text)
         self.recent.append(text)
         if len(self.recent) == PIECE:
             self._pack()

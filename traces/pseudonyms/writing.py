@@ -22,6 +22,7 @@ from gpusched_env.traces.parsing.dependencies import read_dependency, rename_job
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.json_records import json_objects
 from gpusched_env.traces.parsing.roles import assign_roles
+from gpusched_env.traces.parsing.slurm_fields import cause_of
 from gpusched_env.traces.parsing.streams import bar_header, bar_rows, csv_header, csv_rows
 from gpusched_env.traces.pseudonyms.names import Pseudonyms
 from gpusched_env.traces.pseudonyms.slurm_files import Rewriter, known_resources, plain
@@ -34,7 +35,7 @@ RESOURCES: Final = ("reqtres", "alloctres")
 PLAIN_COLUMNS: Final = (
     *("submit", "eligible", "start", "end", "elapsed", "elapsedraw", "timelimit", "timelimitraw", "restarts"),
 )
-KEPT: Final = frozenset({"partition", "qos", "state", "nodelist", *NAMES, *IDS, *RESOURCES, *PLAIN_COLUMNS})
+KEPT: Final = frozenset({"partition", "qos", "state", "reason", "nodelist", *NAMES, *IDS, *RESOURCES, *PLAIN_COLUMNS})
 OWN_NAMES: Final = {
     "id": "job",
     "user": "user",
@@ -153,6 +154,8 @@ def _slurm(path: Path, names: Pseudonyms) -> tuple[Iterator[str], Callable[[], s
                     text = names.number("job", text)
                 elif column == "state":
                     text = text.partition(" ")[0]  # CANCELLED is followed by the number of a user
+                elif column == "reason":
+                    text = text if cause_of(text) else ""  # others may be texts of people
                 elif column == "nodelist" and text not in ("None assigned", "Unknown"):
                     text = ",".join(names.name("node", one) for one in names_in(place, "NodeList", text))
                 elif column in RESOURCES:

@@ -65,7 +65,8 @@ def write_queue(sim: Run, env: EnvArrays, filled: int, same_time: bool) -> None:
             continue
         job = sim.jobs[row]
         out[k, 3] = scaled_time(w["clock_s"] - job["last_stop_s"])
-        out[k, 4] = scaled_time(w["clock_s"] - job["arrival_s"])
+        never_ran = job["last_stop_s"] == job["arrival_s"]
+        out[k, 4] = out[k, 3] if never_ran else scaled_time(w["clock_s"] - job["arrival_s"])
         key = slot_key(row, job["preemptions"])
         if env.seen_queue[k] == key:  # the job has only waited: nothing else has changed
             continue
