@@ -115,16 +115,20 @@ def run(settings: Settings) -> None:
 
 
 def trained(config: TrainingConfig, output: Path, resume: bool, console: Console) -> Path:
-    """Train one network and show a bar."""
+    """Train one network, show a bar, and tell how long it took."""
+    begin, begin_cpu = time.perf_counter(), time.process_time()
     columns = (TextColumn("training"), BarColumn(), MofNCompleteColumn(), TextColumn("steps"), TimeRemainingColumn())
     with Progress(*columns, TextColumn("{task.fields[said]}"), console=console) as bar:
         task = bar.add_task("training", total=config.steps, said="")
-        return trained_or_resumed(
+        model = trained_or_resumed(
             config,
             output,
             resume,
             lambda done, total, said: bar.update(task, completed=done, total=total, said=said),
         )
+    seconds, cpu = time.perf_counter() - begin, time.process_time() - begin_cpu
+    console.print(f"Learning took {seconds:.0f} s, {cpu:.0f} s of them on a processor: imitation, updates, validation")
+    return model
 
 
 def trained_apart(settings: Settings, output: Path, console: Console) -> Sequence[Path]:

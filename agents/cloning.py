@@ -20,7 +20,7 @@ import torch
 
 from gpusched_env.agents.datasets import read_dataset
 from gpusched_env.agents.episodes import Episodes
-from gpusched_env.agents.network import TokenNetwork, feasible_log_probabilities
+from gpusched_env.agents.network import TokenNetwork, feasible_log_probabilities, masked_log_softmax
 from gpusched_env.agents.teachers import Teachers
 from gpusched_env.envs.cluster_env import ClusterEnv
 
@@ -88,7 +88,7 @@ def ask(
             inputs, feasible = network.seen(observations, masks)
             part = Answers(inputs, feasible, torch.from_numpy(right).to(network.device))
             if network_plays:
-                likely = feasible_log_probabilities(network, inputs, part.masks).exp()
+                likely = masked_log_softmax(network(inputs), feasible).exp()
                 first = torch.multinomial(likely, 1)[:, 0].cpu().numpy()
         episodes.play(rows, first)
         parts.append(part)
@@ -122,8 +122,7 @@ def fit(network: TokenNetwork, answers: Answers, batch: int, passes: int = EPOCH
     decay = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, minibatches)
     for _ in range(passes):
         for rows in torch.split(torch.randperm(len(answers.right), device=network.device), batch):
-            inputs = {name: array.index_select(0, rows) for name, array in answers.inputs.items()}
-            likely = feasible_log_probabilities(network, inputs, answers.masks[rows])
+            likely = feasible_log_probabilities(network, answers.inputs, answers.masks, rows)
             loss = -torch.logsumexp(likely.masked_fill(~answers.right[rows], -torch.inf), dim=1).mean()
             optimizer.zero_grad()
             torch.autograd.backward(loss)

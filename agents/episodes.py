@@ -26,6 +26,8 @@ class Episodes:
     Attributes
     ----------
     instances : instance of each episode
+    observations : buffers into which the environments write what they show, float32 [B, ...] by name
+    masks : bool [B, actions], the same for feasible actions
     shapes : shape of each observation array of a single environment, by name
     """
 
@@ -36,8 +38,9 @@ class Episodes:
         self._runs = VectorRuns([environment] * len(seeds), self.instances, nodes, threads=1, keep_logs=keep_logs)
         for b, (instance, seed) in enumerate(zip(self.instances, seeds, strict=True)):
             self._runs.begin(b, instance, seed)
-        self._observations = self._runs.batch.nonempty_observations()
-        self.shapes = {name: array.shape[1:] for name, array in self._observations.items()}
+        self.observations = self._runs.batch.nonempty_observations()
+        self.masks = self._runs.batch.mask.view(np.bool_)
+        self.shapes = {name: array.shape[1:] for name, array in self.observations.items()}
         self._runs.play()
 
     @property
@@ -58,14 +61,13 @@ class Episodes:
         """
         batch = self._runs.batch
         rows = np.flatnonzero(batch.episodes["outcome"] == DECIDE)
-        if not batch.mask[rows].any(axis=1).all():
+        if not self.masks[rows].any(axis=1).all():
             raise SchedulerError("an episode stalls: nothing runs, and the placement rules can start no waiting job")
         return rows
 
     def seen(self, rows: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Return copies of the observations and of the masks, bool [rows, actions], of these episodes."""
-        observations = {name: array[rows] for name, array in self._observations.items()}
-        return observations, self._runs.batch.mask[rows].astype(bool)
+        return {name: array[rows] for name, array in self.observations.items()}, self.masks[rows]
 
     def slots(self, b: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the jobs in the queue slots and in the running slots of an episode; -1 = empty."""

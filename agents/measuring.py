@@ -16,6 +16,7 @@ import numpy as np
 from gpusched_env.agents.intervals import ratio_over_agents
 from gpusched_env.agents.learned import LearnedScheduler
 from gpusched_env.baselines import make_scheduler
+from gpusched_env.consoles import run_command
 from gpusched_env.evaluation import RunResult, evaluate
 from gpusched_env.metrics import paired_ratio
 from gpusched_env.portable.arrays import log, mean
@@ -93,4 +94,4 @@ def _played(agent: str, scenario: Scenario, seeds: Sequence[int], workers: int) 
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

@@ -13,7 +13,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from gpusched_env.agents.checkpoints import read_checkpoint, write_checkpoint
 from gpusched_env.agents.packed_layers import is_packable, packed_logits
-from gpusched_env.agents.tokens import CLUSTER, PAIRS, SIZES, Layout, presence
+from gpusched_env.agents.tokens import CLUSTER, PAIRS, SIZES, Layout
 from gpusched_env.envs.encoder import Windows
 
 WIDTH: Final = 32  # of all embeddings: twice the width learns as well, in twice the time
@@ -64,6 +64,11 @@ def _embedded(layer: nn.Module, rows: torch.Tensor) -> torch.Tensor:
         embedded: torch.Tensor = layer(rows)
         return embedded
     return torch.matmul(rows, layer.get_parameter("weight").t().contiguous())
+
+
+def _present(rows: torch.Tensor) -> torch.Tensor:
+    """Return 0 for each empty row of tokens and 1 for each other one, [B, tokens, columns] to [B, tokens, 1]."""
+    return rows.any(2, keepdim=True).to(rows.dtype)
 
 
 class Tokens(nn.Module):
@@ -121,7 +126,7 @@ class Tokens(nn.Module):
         for kind, embed in self.around.items():
             if kind in inputs:
                 tokens[kind] = _embedded(embed, inputs[kind]).relu_()
-                rows = inputs[presence(kind)].sum(1).clamp(min=1.0)
+                rows = _present(inputs[kind]).sum(1).clamp(min=1.0)
                 seen += [tokens[kind].sum(1) / rows, _largest(tokens[kind])]
             else:
                 seen += [nothing, nothing]
@@ -141,7 +146,7 @@ class Tokens(nn.Module):
                         pair = pair + self.other[name](tokens[other]).unsqueeze(1)
                     pairs[name] = pair.relu_()
                     embedded = embedded + self.best[name](_largest(pairs[name]))
-            tokens[kind] = (self.second[kind](embedded.relu_()) * inputs[presence(kind)]).relu_()
+            tokens[kind] = (self.second[kind](embedded.relu_()) * _present(inputs[kind])).relu_()
             told.append(_largest(tokens[kind]))
         message = self.message(torch.cat(told, dim=1))
         after = {kind: (self.own(tokens[kind]) + message.unsqueeze(1)).relu_() for kind in self.first if kind in tokens}
@@ -262,12 +267,28 @@ class TokenNetwork(nn.Module):
         return network
 
 
-def feasible_log_probabilities(network: TokenNetwork, inputs: Tensors, masks: torch.Tensor) -> torch.Tensor:
-    """Return the logarithms of the probabilities of all actions, [N, actions]; infeasible ones have probability 0."""
-    logits = packed_logits(network, inputs, masks) if is_packable(network, inputs) else network(inputs)
-    return masked_log_softmax(logits, masks)
+def feasible_log_probabilities(
+    network: TokenNetwork, inputs: Tensors, masks: torch.Tensor, steps: torch.Tensor
+) -> torch.Tensor:
+    """Return the logarithms of the probabilities of all actions at some steps; infeasible ones have probability 0.
+
+    Parameters
+    ----------
+    inputs : of the network, float32 [N, ...] by name
+    masks : bool [N, actions], feasible actions
+    steps : int64 [B], indices into the rows of inputs and masks
+
+    Returns
+    -------
+    tensor : float32 [B, actions]
+    """
+    if is_packable(network, inputs):
+        logits = packed_logits(network, inputs, masks, steps)
+    else:
+        logits = network({name: array.index_select(0, steps) for name, array in inputs.items()})
+    return masked_log_softmax(logits, masks.index_select(0, steps))
 
 
 def masked_log_softmax(logits: torch.Tensor, masks: torch.Tensor) -> torch.Tensor:
-    """Return the logarithms of the probabilities of all actions, [N, actions], from their logits and the masks."""
+    """Return the logarithms of the probabilities of all actions, [B, actions], from their logits and the masks."""
     return torch.log_softmax(logits.masked_fill(~masks, INFEASIBLE), dim=1)

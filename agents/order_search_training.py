@@ -13,6 +13,7 @@ import numpy as np
 from gpusched_env import __version__
 from gpusched_env.agents.order_search import DEFAULTS, OrderSearch, save_weights
 from gpusched_env.agents.rule_search import Settings, read_options, search, training_problems
+from gpusched_env.consoles import run_command
 from gpusched_env.instance import Instance
 from gpusched_env.portable import arrays
 from gpusched_env.portable.elementary import log
@@ -63,4 +64,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

@@ -1,21 +1,23 @@
 """Logits of a token network in updates on the CPU: only tokens that are there, and one pass over memory per layer.
 
-On average, half of the rows for waiting jobs are empty, and few of the jobs can be started. So the rows of tokens are
-packed: those of the first step, those of the second one, and so on, without the empty ones. The last layer reads only
-tokens with a feasible action. Additions, negative values, maxima and sums after a product of matrices are the work of
-one kernel, and their gradients that of another: torch would go through memory for each of them.
+On average, half of the rows for waiting jobs are empty, and few of the jobs can be started. So one kernel packs the
+rows of a minibatch: those of its first step, those of its second one, and so on, without the empty ones. The last layer
+reads only tokens with a feasible action. Additions, negative values, maxima and sums after a product of matrices are
+the work of one kernel, and their gradients that of another: torch would go through memory for each of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import torch
+from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
-from gpusched_env.agents.tokens import CLUSTER, presence
+from gpusched_env.agents.compiled_policy import is_empty
+from gpusched_env.agents.tokens import CLUSTER
 from gpusched_env.core import arithmetic  # noqa: F401 - kernels may call the functions
 from gpusched_env.core.handle import INTERPRETED, Handle, array, kernel
 
@@ -23,6 +25,43 @@ if TYPE_CHECKING:
     from gpusched_env.agents.network import TokenNetwork
 
 _NOTHING: Final = np.empty((0, 0), np.float32)  # a gradient that counts as 0
+
+
+class Packing(Handle):
+    """What :func:`pack` reads and writes: the tokens of a kind at some steps, without the empty ones."""
+
+    tokens = array(np.float32, "all steps", "slots", "columns")
+    masks = array(np.bool_, "all steps", "actions")
+    steps = array(np.int64, "steps")
+    packed = array(np.float32, "most tokens", "columns")  # written
+    acting = array(np.int64, "2", "most tokens")  # written, of tokens with a feasible action: their rows, and slots
+    begins = array(np.int64, "2", "steps + 1")  # written: where each step begins, among all tokens and among those
+
+
+@kernel(lazy=True)
+def pack(kind: Packing, first_action: int, actions: int) -> None:
+    """Copy the tokens that are there, and find those with a feasible action; each slot has so many actions."""
+    slots, columns = kind.tokens.shape[1], kind.tokens.shape[2]
+    count, acting = 0, 0
+    for b in range(len(kind.steps)):
+        step = kind.steps[b]
+        tokens, masks = kind.tokens[step], kind.masks[step]
+        for slot in range(slots):
+            token = tokens[slot]
+            if is_empty(token):
+                continue
+            for c in range(columns):
+                kind.packed[count, c] = token[c]
+            feasible = False
+            for a in range(first_action + slot * actions, first_action + (slot + 1) * actions):
+                feasible = feasible or masks[a]
+            if feasible:
+                kind.acting[0, acting] = count
+                kind.acting[1, acting] = b * slots + slot
+                acting += 1
+            count += 1
+        kind.begins[0, b + 1] = count
+        kind.begins[1, b + 1] = acting
 
 
 class Forward(Handle):
@@ -165,63 +204,95 @@ def is_packable(network: TokenNetwork, inputs: Mapping[str, torch.Tensor]) -> bo
     return fits and torch.is_grad_enabled() and not network.layout.pairs
 
 
-def packed_logits(network: TokenNetwork, inputs: Mapping[str, torch.Tensor], masks: torch.Tensor) -> torch.Tensor:
-    """Return the logits of all feasible actions, [B, actions]; those of others may be anything.
+def packed_logits(
+    network: TokenNetwork, inputs: Mapping[str, torch.Tensor], masks: torch.Tensor, steps: torch.Tensor
+) -> torch.Tensor:
+    """Return the logits of all feasible actions at some steps, [B, actions]; those of others may be anything.
 
     Parameters
     ----------
-    inputs : of :meth:`Layout.inputs`
-    masks : bool [B, actions], feasible actions
+    inputs : of :meth:`Layout.inputs`, for N steps
+    masks : bool [N, actions], feasible actions, which are about tokens that are there
+    steps : int64 [B], indices into the rows of inputs and masks
     """
-    tokens, steps = network.tokens, len(masks)
-    cluster = inputs[CLUSTER]
+    tokens = network.tokens
+    cluster = inputs[CLUSTER].index_select(0, steps)
     nothing = cluster.new_zeros(1, network.width)
     seen = [cluster]
     for kind, embed in tokens.around.items():
         if kind in inputs:
-            places, begins = _places(inputs[presence(kind)].flatten(1) > 0)
-            _, largest, total = _layer(_rows(inputs[kind], places), embed.get_parameter("weight"), nothing, begins)
-            seen += [total / (begins[1:] - begins[:-1]).clamp(min=1).unsqueeze(1), largest]
+            packed = _packed(inputs[kind], masks, steps)
+            _, largest, total = _layer(packed.tokens, embed.get_parameter("weight"), nothing, packed.begins)
+            seen += [total / (packed.begins[1:] - packed.begins[:-1]).clamp(min=1).unsqueeze(1), largest]
         else:
-            seen += [nothing.expand(steps, -1)] * 2
+            seen += [nothing.expand(len(steps), -1)] * 2
     cluster = tokens.cluster(torch.cat(seen, dim=1))
-    told, packed = [cluster], {}
+    told, first_action = [cluster], 0
+    acting: list[tuple[Packed, torch.Tensor, int, nn.Linear]] = []
     for kind, first in tokens.first.items():
-        present = inputs[presence(kind)].flatten(1) > 0
-        places, begins = _places(present)
-        second = tokens.second[kind]
-        hidden, _, _ = _layer(
-            _rows(inputs[kind], places), first.get_parameter("weight"), tokens.context[kind](cluster), begins
-        )
-        values, largest, _ = _layer(
-            hidden, second.get_parameter("weight"), second.get_parameter("bias").unsqueeze(0), begins
-        )
+        head = network.start if kind == "queue" else network.preempt
+        second, slots = tokens.second[kind], inputs[kind].shape[1]
+        packed = _packed(inputs[kind], masks, steps, first_action, head.out_features)
+        first_action += slots * head.out_features
+        context = tokens.context[kind](cluster)
+        hidden, *_ = _layer(packed.tokens, first.get_parameter("weight"), context, packed.begins)
+        bias = second.get_parameter("bias").unsqueeze(0)
+        values, largest, _ = _layer(hidden, second.get_parameter("weight"), bias, packed.begins)
         told.append(largest)
-        packed[kind] = present, values
+        acting.append((packed, values, slots, head))
     message = tokens.message(torch.cat(told, dim=1)) + tokens.own.bias
-    logits, first_action = [], 0
-    for kind, head in (("queue", network.start), ("running", getattr(network, "preempt", None))):
-        if head is None or kind not in packed:
-            continue
-        present, values = packed[kind]
-        slots, actions = inputs[kind].shape[1], head.out_features
-        feasible = masks[:, first_action : first_action + slots * actions].view(steps, slots, actions).any(2)
-        first_action += slots * actions
-        wanted, begins = _places(feasible)
-        among = present.flatten().cumsum(0).index_select(0, wanted) - 1  # a feasible action is about a present token
-        after, _, _ = _layer(values.index_select(0, among), tokens.own.weight, message, begins)
-        of_kind = nothing.new_zeros(steps * slots, actions)
-        logits.append(of_kind.index_copy(0, wanted, head(after)).view(steps, -1))
+    logits = []
+    for packed, values, slots, head in acting:
+        after, *_ = _layer(values.index_select(0, packed.acting), tokens.own.weight, message, packed.acting_begins)
+        of_kind = nothing.new_zeros(len(steps) * slots, head.out_features)
+        logits.append(of_kind.index_copy(0, packed.slots, head(after)).view(len(steps), -1))
     after = F.relu(F.linear(cluster, tokens.own.weight) + message)
     return torch.cat([*logits, network.wait(after)], dim=1)
 
 
-def _places(present: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the places of the tokens that are there among all rows, [R], and at which of them each step begins."""
-    counts = present.sum(1)
-    return present.flatten().nonzero()[:, 0], F.pad(counts.cumsum(0), (1, 0))
+class Packed(NamedTuple):
+    """The tokens of a kind that are there at B steps, those of the first step first.
+
+    Parameters
+    ----------
+    tokens : float32 [R, columns]
+    begins : int64 [B + 1], the first token of each step, and the number of tokens
+    acting : int64 [A], indices of the tokens with a feasible action
+    slots : int64 [A], the place of each of them among the slots of all steps
+    acting_begins : int64 [B + 1], the first of them of each step, and their number
+    """
+
+    tokens: torch.Tensor
+    begins: torch.Tensor
+    acting: torch.Tensor
+    slots: torch.Tensor
+    acting_begins: torch.Tensor
 
 
-def _rows(rows: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-    """Return the rows at some places, [R, columns], of [B, tokens, columns]."""
-    return rows.flatten(0, 1).index_select(0, places)
+def _packed(
+    rows: torch.Tensor, masks: torch.Tensor, steps: torch.Tensor, first_action: int = 0, actions: int = 0
+) -> Packed:
+    """Pack the tokens of a kind.
+
+    Parameters
+    ----------
+    rows : float32 [N, slots, columns], the tokens of all steps, empty ones included
+    first_action, actions : the first action about the first slot, and the number of actions about each slot
+    """
+    most = len(steps) * rows.shape[1]
+    packed, acting = rows.new_empty(most, rows.shape[2]), steps.new_empty(2, most)
+    begins = torch.zeros(2, len(steps) + 1, dtype=torch.int64)
+    pack(
+        Packing(
+            tokens=rows.numpy(),
+            masks=masks.numpy(),
+            steps=steps.numpy(),
+            packed=packed.numpy(),
+            acting=acting.numpy(),
+            begins=begins.numpy(),
+        ),
+        first_action,
+        actions,
+    )
+    (tokens, acting_tokens), (indices, slots) = begins[:, -1].tolist(), acting
+    return Packed(packed[:tokens], begins[0], indices[:acting_tokens], slots[:acting_tokens], begins[1])

@@ -27,10 +27,11 @@ from torch import nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from gpusched_env.agents.cloning import imitate
-from gpusched_env.agents.compiled_policy import LogitsOf, logits_for_play
+from gpusched_env.agents.compiled_policy import logits_for_play
 from gpusched_env.agents.episodes import Episodes
 from gpusched_env.agents.network import TokenNetwork, feasible_log_probabilities, masked_log_softmax
 from gpusched_env.agents.run_folder import STATE_FILE
+from gpusched_env.agents.step_storage import StepStorage
 from gpusched_env.agents.tokens import Layout
 from gpusched_env.agents.values import Values, generalised_advantages
 from gpusched_env.envs.cluster_env import ClusterEnv
@@ -83,6 +84,7 @@ class Learner:
     Attributes
     ----------
     network, optimizer : the policy, and RAdam
+    storage : the memory of the steps of an update
     values : the value network, if returns are compared with one
     rng : draws the workloads
     workloads : seeds of the workloads of the next update
@@ -101,6 +103,7 @@ class Learner:
         # RAdam: the first steps of Adam are as long as all others, which can destroy what imitation has learned.
         self.weights = weights_of(self.network)
         self.optimizer = torch.optim.RAdam([self.weights], lr=config.learning_rate, eps=1e-5)
+        self.storage = StepStorage()
         self.values: Values | None = None
         if config.baseline == "values":
             self.values = Values(layout, config.width, config.learning_rate).to(config.device)
@@ -117,7 +120,8 @@ class Learner:
         for optimizer in (self.optimizer, *([] if self.values is None else [self.values.optimizer])):
             for group in optimizer.param_groups:
                 group["lr"] = rate
-        steps = play(self.network, self.environment, np.repeat(self.workloads, self.config.copies).tolist())
+        seeds = np.repeat(self.workloads, self.config.copies).tolist()
+        steps = play(self.network, self.environment, seeds, self.storage)
         gains, fitted = self._gains(steps)
         numbers = improve(self.network, self.weights, self.optimizer, self.config, steps, gains)
         self.done += len(steps.rewards)
@@ -215,37 +219,41 @@ def learn(config: TrainingConfig, environment: ClusterEnv, validation: Validatio
     validation.end()
 
 
-def play(network: TokenNetwork, environment: ClusterEnv, seeds: Sequence[int]) -> Steps:
-    """Play an episode of each workload to its end, with actions drawn from the policy."""
+def play(network: TokenNetwork, environment: ClusterEnv, seeds: Sequence[int], storage: StepStorage) -> Steps:
+    """Play an episode of each workload to its end, with actions drawn from the policy.
+
+    Observations are not copied between environments and policy: they are written once, to the storage, and both the
+    policy and the update read them there.
+
+    Parameters
+    ----------
+    storage : memory for the steps, which are valid until it is used again
+    """
     episodes = Episodes(environment, seeds)
+    storage.begin(network.layout, episodes)
+    logits_of, device = logits_for_play(network, storage, len(seeds)), network.device
     clock_s = episodes.clock_s()
-    parts: list[Steps] = []
-    logits_of: LogitsOf | None = None
+    drawn: list[tuple[torch.Tensor, torch.Tensor]] = []
+    played: list[tuple[np.ndarray, ...]] = []
     while len(rows := episodes.waiting()):
-        observations, masks = episodes.seen(rows)
+        steps = storage.write(rows)
         with torch.inference_mode():
-            inputs, feasible = network.seen(observations, masks)
-            logits_of = logits_of or logits_for_play(network, inputs)
-            log_probabilities = masked_log_softmax(logits_of(inputs, feasible), feasible)
+            log_probabilities = masked_log_softmax(logits_of(steps), storage.masks[steps].to(device))
             shares = torch.softmax(log_probabilities, 1)
             # torch.multinomial without its checks: the largest of shares divided by exponentials is such a draw
             actions = (shares / torch.empty_like(shares).exponential_()).argmax(1, keepdim=True)
-            log_probabilities = log_probabilities.gather(1, actions)
+            drawn.append((actions, log_probabilities.gather(1, actions)))
         results = episodes.play(rows, actions[:, 0].cpu().numpy())
         begins_s = clock_s[rows]
         clock_s[rows] += results[:, DT]
-        parts.append(
-            Steps(inputs, feasible, actions, log_probabilities, rows, begins_s, clock_s[rows], results[:, REWARD])
-        )
+        played.append((rows, begins_s, clock_s[rows], results[:, REWARD]))
+    actions, log_probabilities = (torch.cat(parts) for parts in zip(*drawn, strict=True))
     return Steps(
-        {name: torch.cat([part.inputs[name] for part in parts]) for name in parts[0].inputs},
-        torch.cat([part.masks for part in parts]),
-        torch.cat([part.actions for part in parts]),
-        torch.cat([part.log_probabilities for part in parts]),
-        *(
-            np.concatenate([getattr(part, name) for part in parts])
-            for name in ("episodes", "begins_s", "ends_s", "rewards")
-        ),
+        {name: array[: storage.count].to(device) for name, array in storage.inputs.items()},
+        storage.masks[: storage.count].to(device),
+        actions,
+        log_probabilities,
+        *(np.concatenate(parts) for parts in zip(*played, strict=True)),
     )
 
 
@@ -262,23 +270,19 @@ def advantages(steps: Steps, copies: int, horizon_s: float) -> np.ndarray:
     horizon_s : time after which an effect counts 1/e [s]; infinity = no discount
     """
     parts = steps.by_episode()
-    ends_s = [np.append(steps.begins_s[rows[0]], steps.ends_s[rows]) for rows in parts]
+    times_s = [np.append(steps.begins_s[rows[0]], steps.ends_s[rows]) for rows in parts]
     paid = [np.append(0.0, np.cumsum(steps.rewards[rows])) for rows in parts]
     found = np.zeros(len(steps.rewards))
     for episode, rows in enumerate(parts):
         first = episode // copies * copies
         group = range(first, first + copies)
-        others = np.mean(
-            [paid_until(steps.ends_s[rows], ends_s[g], paid[g]) - paid_until(steps.begins_s[rows], ends_s[g], paid[g])
-             for g in group],
-            axis=0,
-        )  # fmt: skip
-        gains = steps.rewards[rows] - others
+        others = np.mean([np.diff(paid_until(times_s[episode], times_s[g], paid[g])) for g in group], axis=0)
         kept = arrays.exp((steps.begins_s[rows] - steps.ends_s[rows]) / horizon_s)
-        later = 0.0
-        for k in range(len(rows) - 1, -1, -1):
-            later = gains[k] + kept[k] * later
-            found[rows[k]] = later
+        later, sums = 0.0, []
+        for gain, share in zip((steps.rewards[rows] - others)[::-1].tolist(), kept[::-1].tolist(), strict=True):
+            later = gain + share * later
+            sums.append(later)
+        found[rows[::-1]] = sums
     return found
 
 
@@ -316,15 +320,15 @@ def improve(
     parameters, improved = list(network.parameters()), 0
     scaled = torch.from_numpy((gains - gains.mean()) / (gains.std() + 1e-8)).float().unsqueeze(1).to(network.device)
     for rows in minibatches(len(scaled), config, network.device):
-        inputs = {name: array.index_select(0, rows) for name, array in steps.inputs.items()}
-        log_probabilities = feasible_log_probabilities(network, inputs, steps.masks.index_select(0, rows))
+        log_probabilities = feasible_log_probabilities(network, steps.inputs, steps.masks, rows)
         log_ratio = log_probabilities.gather(1, steps.actions[rows]) - steps.log_probabilities[rows]
         ratio = log_ratio.exp()
         divergence = float((ratio.detach() - 1.0 - log_ratio.detach()).mean())
         if divergence > config.target_kl:
             break
         clipped = ratio.clamp(1.0 - config.clip, 1.0 + config.clip)
-        loss = -torch.min(ratio * scaled[rows], clipped * scaled[rows]).mean()
+        gain = scaled[rows]
+        loss = -torch.min(ratio * gain, clipped * gain).mean()
         if config.entropy:
             loss = loss - config.entropy * entropy_of(log_probabilities)
         gradients = torch.autograd.grad(loss, parameters, materialize_grads=True)

@@ -18,6 +18,7 @@ from gpusched_env.agents.cards import Card, kind_of_file, put
 from gpusched_env.agents.checkpoints import format_of, read_checkpoint
 from gpusched_env.agents.measuring import measured_ratios
 from gpusched_env.baselines.registry import GENERAL_AGENT
+from gpusched_env.consoles import run_command
 from gpusched_env.files import sha256_of
 from gpusched_env.scenarios import get_scenario
 
@@ -197,4 +198,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

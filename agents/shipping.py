@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import json
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from gpusched_env.agents.learned import CONFIG_FILE, MODEL
 from gpusched_env.agents.measuring import measured_ratios
 from gpusched_env.agents.recipes import DEFAULT, RECIPES
 from gpusched_env.agents.run_folder import UPDATES_FILE
-from gpusched_env.errors import GpuschedError
+from gpusched_env.consoles import run_command
 from gpusched_env.files import sha256_of
 from gpusched_env.scenarios import get_scenario
 
@@ -92,7 +91,4 @@ def simulated_episodes(folder: Path, training: dict[str, int]) -> int:
 
 
 if __name__ == "__main__":
-    try:
-        print(ship(tyro.cli(Settings)))
-    except GpuschedError as error:
-        sys.exit(f"error: {error}")
+    run_command(lambda: print(ship(tyro.cli(Settings))))

@@ -12,7 +12,6 @@ import dataclasses
 import itertools
 import json
 import math
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ import numpy as np
 
 from gpusched_env import __version__
 from gpusched_env.agents.timer_problems import TESTED, TRAINING_SEEDS, drawn, play_static, problem, static_waits
+from gpusched_env.consoles import run_command
 from gpusched_env.envs.delay_timers.actions import DEMAND_CLASSES, timer_action
 from gpusched_env.errors import GpuschedError
 from gpusched_env.files import write_whole
@@ -206,7 +206,4 @@ def search(config: SearchConfig, told: Told = print) -> dict[str, Any]:
 if __name__ == "__main__":
     import tyro
 
-    try:
-        search(tyro.cli(SearchConfig))
-    except GpuschedError as error:
-        sys.exit(f"error: {error}")
+    run_command(lambda: search(tyro.cli(SearchConfig)))

@@ -37,11 +37,6 @@ PAIRS: Final = {
 }
 
 
-def presence(kind: str) -> str:
-    """Return the name of the input that tells which rows of a kind are not empty."""
-    return f"{kind} present"
-
-
 def _kind_of(name: str, columns: int) -> str:
     """Return the kind of token that an array has rows for.
 
@@ -129,25 +124,31 @@ class Layout:
 
         Returns
         -------
-        dict : "cluster" [B, columns]; for each kind [B, tokens, columns], and under :func:`presence` [B, tokens, 1],
-            which is 0 for an empty row and otherwise 1; each array of pairs [B, tokens, others, columns]. Kinds and
-            pairs that are not shown are left out
+        dict : "cluster" [B, columns]; for each kind [B, tokens, columns]; each array of pairs [B, tokens, others,
+            columns]. Kinds and pairs that are not shown are left out
         """
-        inputs: dict[str, torch.Tensor] = {}
+        return {
+            name: torch.cat(parts, dim=-1) if len(parts) > 1 else parts[0]
+            for name, parts in self.parts(observations).items()
+        }
+
+    def parts(self, observations: Mapping[str, torch.Tensor]) -> dict[str, list[torch.Tensor]]:
+        """Return what the columns of each input consist of: views of the observations, and zeros for those not shown.
+
+        The parameter is that of :meth:`inputs`.
+        """
+        parts: dict[str, list[torch.Tensor]] = {}
         for kind, arrays in self.kinds.items():
             main = observations.get(CLUSTER if kind == CLUSTER else _ARRAYS[kind][0])
             if main is None:
                 continue
             rows = main.shape[:1] if kind == CLUSTER else main.shape[:2]
-            parts = [
+            parts[kind] = [
                 observations[name].reshape(*rows, count) if name in observations else main.new_zeros(*rows, count)
                 for name, count in arrays.items()
             ]
-            inputs[kind] = rows_of_kind = torch.cat(parts, dim=-1) if len(parts) > 1 else parts[0]
-            if kind != CLUSTER:
-                inputs[presence(kind)] = rows_of_kind.any(2, keepdim=True).to(main.dtype)
         for name, columns in self.pairs.items():
             if name in observations:
                 one, _ = PAIRS[name]
-                inputs[name] = observations[name].reshape(*inputs[one].shape[:2], -1, columns)
-        return inputs
+                parts[name] = [observations[name].reshape(*parts[one][0].shape[:2], -1, columns)]
+        return parts

@@ -15,6 +15,7 @@ from gpusched_env.agents.order_search import save_weights
 from gpusched_env.agents.rule_search import Settings, read_options, search, training_problems
 from gpusched_env.agents.type_order_search import DEFAULTS, FORMAT, NAMES, RIVAL, TypeOrderSearch
 from gpusched_env.baselines.registry import make_scheduler
+from gpusched_env.consoles import run_command
 from gpusched_env.instance import Instance
 from gpusched_env.portable import arrays
 from gpusched_env.portable.elementary import log
@@ -90,4 +91,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

@@ -1,22 +1,23 @@
 """Decisions per second of a learned agent in evaluation, in one process, on clusters of 64 and of 2,048 GPUs.
 
-    python benchmarks/decisions.py [--runs 20] [--output FILE.json]
+    python benchmarks/decisions.py [--runs 20] [--clock cpu] [--output FILE.json]
 
 The token network has its initial weights: what it decides does not change what a decision costs. Each measurement plays
 the first 20,000 decisions of all runs, side by side as in evaluate_policy: simulation, observation, network and draw.
+It takes one process and one thread.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import tempfile
-import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import tyro
-from machine import save_figures
+from machine import CLOCKS, save_figures
 
 from gpusched_env.agents.episodes import Episodes
 from gpusched_env.agents.evaluation import decisions_of
@@ -35,6 +36,8 @@ class Settings:
 
     runs: int = 20
     """Runs that are played side by side."""
+    clock: Literal["wall", "cpu"] = "wall"
+    """Seconds of which clock: wall, or cpu for a machine that does other work, too."""
     output: Path | None = None
     """JSON file for the results."""
 
@@ -50,27 +53,27 @@ def agent_of(scenario: str, folder: Path) -> LearnedScheduler:
     return LearnedScheduler(str(train(config, folder)), initial=True)
 
 
-def rate(scenario: str, runs: int) -> float:
-    """Measure decisions per second."""
+def rate(scenario: str, runs: int, clock: Callable[[], float]) -> float:
+    """Measure decisions per second of a clock."""
     with tempfile.TemporaryDirectory() as folder:
         player = agent_of(scenario, Path(folder))
         chosen = get_scenario(scenario)
         seeds = range(chosen.seeds.validation[0], chosen.seeds.validation[0] + runs)
         episodes = Episodes(ClusterEnv(chosen, **dataclasses.asdict(player.windows)), seeds)
         player.prepare(episodes.shapes)  # loads the network
-        done, begin = 0, time.perf_counter()
+        done, begin = 0, clock()
         for decisions in decisions_of(player, episodes):
             done += decisions
             if done >= DECISIONS:
                 break
-        return done / (time.perf_counter() - begin)
+        return done / (clock() - begin)
 
 
 def main(settings: Settings) -> None:
     """Measure, print and save."""
     figures = {}
     for name, scenario in SCENARIOS.items():
-        figures[name] = rate(scenario, settings.runs)
+        figures[name] = rate(scenario, settings.runs, CLOCKS[settings.clock])
         print(f"{name}: {figures[name]:,.0f} decisions per second")
     save_figures(figures, settings.output)
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,7 @@ from typing import Any, Literal
 import torch
 import tyro
 from gymnasium import spaces
-from machine import save_figures
+from machine import CLOCKS, save_figures
 from sb3_contrib.common.maskable.policies import MaskableMultiInputActorCriticPolicy
 from stable_baselines3.common.type_aliases import Schedule
 from torch import nn
@@ -38,7 +37,6 @@ from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.encoder import Windows
 from gpusched_env.scenarios import get_scenario
 
-CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 POLICIES: dict[str, Callable[[], tuple[Any, dict[str, Any]]]] = {
     "slots": lambda: (SlotPolicy, {"waits": 1}),
     "tokens": lambda: (TokenPolicy, {}),

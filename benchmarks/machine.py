@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import re
+import time
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -16,6 +17,7 @@ import gpusched_env
 # Environment variables with which glibc keeps freed memory in the process, so that large arrays cost no more than small
 # ones; by default malloc keeps only arrays of up to 32 MB. Without effect on other C libraries.
 KEEPS_MEMORY: Final = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}
+CLOCKS: Final = {"wall": time.perf_counter, "cpu": time.process_time}
 PACKAGES: Final = ("numpy", "numba", "gymnasium", "torch", "stable-baselines3", "sb3-contrib")
 
 

@@ -12,7 +12,11 @@ import io
 import logging
 import re
 import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, cast
+
+from gpusched_env.errors import GpuschedError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -95,6 +99,17 @@ def tell_interrupt(program: str, stop: KeyboardInterrupt) -> int:
     atexit.register(setattr, sys, "unraisablehook", lambda _: None)
     print(": ".join([program, "interrupted", *map(str, stop.args)]), file=sys.stderr)
     return INTERRUPTED
+
+
+def run_command(main: Callable[[], object]) -> None:
+    """Run the command of a module: invalid input and Ctrl-C end it with one line instead of a traceback."""
+    prepare_output()
+    try:
+        main()
+    except GpuschedError as error:
+        sys.exit(f"error: {error}")
+    except KeyboardInterrupt as stop:
+        sys.exit(tell_interrupt(Path(sys.argv[0]).name, stop))
 
 
 _told = False

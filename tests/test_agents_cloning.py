@@ -108,8 +108,8 @@ def test_a_cloned_network_takes_the_actions_of_its_teacher() -> None:
 
 def test_training_keeps_the_cloned_network_as_its_first_candidate(tmp_path: Path) -> None:
     config = TrainingConfig(
-        teacher="sjf:placement=consolidate", teacher_episodes=6, running_window=0, steps=2_000, workloads=1, copies=2,
-        validations=1, validation_seeds=2, learning_rate=1e-5,
+        teacher="sjf:placement=consolidate", teacher_episodes=4, running_window=0, steps=1_000, workloads=1, copies=2,
+        validations=1, validation_seeds=2, learning_rate=1e-5, greedy=True,
     )  # fmt: skip
     model = train(config, tmp_path)
     header, initial, cloned, _ = (line.split(",") for line in (tmp_path / "learning.csv").read_text().split())

@@ -57,16 +57,16 @@ def test_a_dataset_holds_the_schedule_of_its_scheduler(folder: Path) -> None:
 
 
 def test_a_network_learns_from_a_dataset_alone(folder: Path) -> None:
-    """It takes the scenario and the windows of the dataset, and comes close to the scheduler on report seeds."""
+    """It takes the scenario and the windows of the dataset, and comes within 2 % of the scheduler on report seeds."""
     write_dataset("sjf", "tiny-v1", range(40), WINDOWS, NAME)
-    config = TrainingConfig(dataset=NAME, steps=0, batch=64, validation_seeds=4)
+    config = TrainingConfig(dataset=NAME, steps=0, batch=64, validation_seeds=1, greedy=True)
     assert (config.scenario, config.windows) == ("tiny-v1", WINDOWS)
     model = train(config, folder / "run")
-    seeds = range(200_000, 200_010)
+    seeds = range(200_000, 200_020)
     ours = np.mean([result.metrics["mean_jct_s"] for result in evaluate_policy(model, "tiny-v1", seeds)])
     direct = evaluate("tiny-v1", ["sjf", "fifo"], seeds, progress=False)
     sjf, fifo = np.array([result.metrics["mean_jct_s"] for result in direct]).reshape(2, -1).mean(axis=1)
-    assert ours < sjf + 0.2 * (fifo - sjf)
+    assert ours < 1.02 * sjf < 0.9 * fifo
 
 
 def test_dally_has_a_dataset_from_which_a_network_learns(folder: Path) -> None:

@@ -11,6 +11,7 @@ from helpers import random_instance, two_types, unit_instance
 from gpusched_env.agents.makespan_headroom import main, makespan_bound_of_types
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.cluster import Cluster
+from gpusched_env.consoles import run_command
 from gpusched_env.errors import GpuschedError
 from gpusched_env.instance import Instance
 from gpusched_env.metrics import job_times, lower_bounds
@@ -77,3 +78,19 @@ def test_the_command_prints_the_ratio(monkeypatch: pytest.MonkeyPatch, capsys: p
     heading, line = capsys.readouterr().out.splitlines()
     assert heading == "makespan of lpt / lower bound, tiny-v1, seeds 200000:200002"
     assert 1.0 <= float(line.split()[1].rstrip(",")) < 3.0
+
+
+def test_the_command_of_a_module_ends_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["makespan_headroom", "nowhere", "fifo"])
+    with pytest.raises(SystemExit, match=r"^error: unknown scenario 'nowhere'"):
+        run_command(main)
+
+    def stopped() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(SystemExit) as ended:
+        run_command(stopped)
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "makespan_headroom: interrupted\n"

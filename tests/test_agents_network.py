@@ -136,7 +136,7 @@ def test_infeasible_actions_have_probability_0() -> None:
     env, network, seen = setting("gpusched/Cluster-v0")
     mask = torch.from_numpy(env.mask.astype(bool))[None]
     assert (~mask).any()
-    shares = feasible_log_probabilities(network, network.layout.inputs(seen), mask).exp()
+    shares = feasible_log_probabilities(network, network.layout.inputs(seen), mask, torch.arange(1)).exp()
     assert (shares[~mask] == 0.0).all()
     assert shares.sum().item() == pytest.approx(1.0)
     assert INFEASIBLE < -1e6

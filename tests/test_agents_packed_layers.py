@@ -15,7 +15,7 @@ from test_agents_network import setting
 from gpusched_env.agents.compiled_policy import logits_for_play
 from gpusched_env.agents.network import TokenNetwork, feasible_log_probabilities
 from gpusched_env.agents.packed_layers import is_packable
-from gpusched_env.agents.tokens import presence
+from gpusched_env.agents.step_storage import StepStorage
 from gpusched_env.core.handle import INTERPRETED
 from gpusched_env.envs.registration import ENVIRONMENTS
 
@@ -38,11 +38,16 @@ def steps_of(name: str) -> tuple[TokenNetwork, dict[str, torch.Tensor], torch.Te
         there = torch.arange(rows) <= torch.arange(STEPS).unsqueeze(1)  # one in the first step, one more in the next
         inputs[kind][:, 1] = inputs[kind][:, 0]  # equal rows share the gradient of a maximum
         inputs[kind] *= there.unsqueeze(2)
-        inputs[presence(kind)] *= there.unsqueeze(2)
         actions = rows * head.out_features
         masks[:, first : first + actions] &= there.repeat_interleave(head.out_features, 1)
         first += actions
     return network.float(), inputs, masks
+
+
+def storage_of(inputs: dict[str, torch.Tensor], masks: torch.Tensor) -> StepStorage:
+    storage = StepStorage()
+    storage.inputs, storage.masks = inputs, masks
+    return storage
 
 
 def without_pairs() -> list[str]:
@@ -54,12 +59,13 @@ def test_packed_layers_have_the_gradients_of_the_network(name: str) -> None:
     network, inputs, masks = steps_of(name)
     assert is_packable(network, inputs)
     exact = copy.deepcopy(network).double()
-    weights = torch.rand(masks.shape) * masks
+    steps = torch.tensor([3, 0, 4, 2])  # the order of a minibatch, which leaves a step out
+    weights = torch.rand(len(steps), masks.shape[1]) * masks[steps]
     found, wanted = (
-        feasible_log_probabilities(one, {key: array.to(one.wait.weight) for key, array in inputs.items()}, masks)
+        feasible_log_probabilities(one, {key: array.to(one.wait.weight) for key, array in inputs.items()}, masks, steps)
         for one in (network, exact)
     )
-    assert torch.allclose(found[masks].double(), wanted[masks], atol=1e-4)
+    assert torch.allclose(found[masks[steps]].double(), wanted[masks[steps]], atol=1e-4)
     gradients = (
         torch.autograd.grad((logs * weights).sum(), list(one.parameters()))
         for one, logs in ((network, found), (exact, wanted))
@@ -71,12 +77,14 @@ def test_packed_layers_have_the_gradients_of_the_network(name: str) -> None:
 @pytest.mark.parametrize("name", without_pairs())
 def test_the_compiled_policy_has_the_logits_of_the_network(name: str) -> None:
     network, inputs, masks = steps_of(name)
+    some = slice(1, 4)
     with torch.inference_mode():
-        few = {key: array[:1] for key, array in inputs.items()}
-        logits_of = logits_for_play(network, few)
+        storage = storage_of({key: array[:1] for key, array in inputs.items()}, masks[:1])
+        logits_of = logits_for_play(network, storage, 3)
         assert inspect.ismethod(logits_of)  # of a CompiledPolicy
-        wanted = copy.deepcopy(network).double()({key: array.double() for key, array in inputs.items()})
-        assert torch.allclose(logits_of(inputs, masks)[masks].double(), wanted[masks], atol=1e-4)
+        storage.inputs, storage.masks = inputs, masks  # as if it had grown
+        wanted = copy.deepcopy(network).double()({key: array[some].double() for key, array in inputs.items()})
+        assert torch.allclose(logits_of(some)[masks[some]].double(), wanted[masks[some]], atol=1e-4)
 
 
 def test_networks_with_pairs_are_computed_step_by_step() -> None:
@@ -84,4 +92,5 @@ def test_networks_with_pairs_are_computed_step_by_step() -> None:
     network, inputs, masks = steps_of(name)
     assert not is_packable(network, inputs)
     with torch.inference_mode():
-        assert torch.equal(logits_for_play(network, inputs)(inputs, masks), network(inputs))
+        logits_of = logits_for_play(network, storage_of(inputs, masks), STEPS)
+        assert torch.equal(logits_of(slice(0, STEPS)), network(inputs))

@@ -150,6 +150,22 @@ def test_every_update_is_logged_for_spreadsheets_and_tensorboard(tmp_path: Path)
         assert f"updates/{name}".encode() in content
 
 
+def test_the_learning_rate_decreases_and_large_steps_end_an_update(tmp_path: Path) -> None:
+    """Without the bound on the divergence, an update has as many minibatches as three passes take."""
+    config = TrainingConfig(
+        scenario="tiny-v1", steps=600, workloads=2, copies=2, batch=16, validations=1, validation_seeds=1,
+        learning_rate=0.1, target_kl=1e-5,
+    )  # fmt: skip
+    train(config, tmp_path)
+    rows = list(csv.DictReader((tmp_path / "updates.csv").read_text(encoding="utf-8").splitlines()))
+    done = [0, *(int(row["steps"]) for row in rows)]
+    assert [float(row["learning_rate"]) for row in rows] == pytest.approx([0.1 * (1 - k / 600) for k in done[:-1]])
+    ended = [float(row["kl_divergence"]) > 1e-5 for row in rows]
+    assert any(ended)
+    for row, count, early in zip(rows, np.diff(done), ended, strict=True):
+        assert (float(row["minibatches"]) < 3 * np.ceil(count / 16)) == early
+
+
 def test_resuming_several_networks_trains_only_what_is_left(tmp_path: Path) -> None:
     """The first is finished, the second was killed, the third has not begun."""
     configs = [

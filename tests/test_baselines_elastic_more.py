@@ -46,10 +46,10 @@ def task(states: list[list[int]], speed_up: list[float], avoids: bool = True, po
         front=np.zeros(1, np.int32),
         gap=np.zeros(1),
         last=np.zeros(1, np.int32),
-        mark=np.zeros(1, np.int64),
         order=np.zeros(1, np.int32),
         shuffled=np.zeros(2, np.int32),
         used=np.zeros(2, np.int32),
+        there=np.zeros(2, np.int32),
     )
 
 

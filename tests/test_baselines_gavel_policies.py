@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 from functools import partial
 from itertools import permutations
 
@@ -476,3 +477,9 @@ def test_entities_are_checked() -> None:
         Entity([0], rule="lifo")
     with pytest.raises(SchedulerError, match="weight > 0"):
         Entity([0], 0.0)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_policy_can_be_pickled(name: str) -> None:
+    """So a scheduler that has played can be sent to another process."""
+    pickle.loads(pickle.dumps(POLICIES[name].build(Settings(TYPES))))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
+import runpy
 import subprocess
 import sys
 from collections.abc import Callable
@@ -188,3 +190,12 @@ def test_only_environments_of_one_scenario_are_copied() -> None:
         envs.copy_environment(0, 1)
     with pytest.raises(GpuschedError, match="there is no environment 2, only 0 to 1"):
         envs.copy_environment(0, 2)
+
+
+def test_the_search_of_the_example_beats_the_rule_that_it_plays(capsys: pytest.CaptureFixture[str]) -> None:
+    """It tries the rule's own future, too, so it is never worse."""
+    runpy.run_path(str(Path(__file__).parents[1] / "examples" / "short" / "plot_search.py"), run_name="__main__")
+    returns = np.array([re.findall(r"-\d+\.\d+", line) for line in capsys.readouterr().out.splitlines()], float)
+    rule, search = returns.T
+    assert (search >= rule).all()
+    assert (search > rule).sum() >= 2

@@ -22,6 +22,7 @@ from published import digests, here, published_digests
 import gpusched_env
 
 ROOT = Path(__file__).parents[1]
+APART = {"rllib": "gymnasium", "tianshou": "filelock"}  # extras that want another version of this package
 FOLDERS = ("agents", "baselines", "traces")
 BACKEND = "import hatchling.build as b, sys; print(getattr(b, 'build_' + sys.argv[1])(sys.argv[2]))"
 
@@ -137,21 +138,19 @@ def _site(code: str) -> str:
 def test_pins_cover_every_dependency() -> None:
     pinned = _pins()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = [
-        *project["dependencies"],
-        *(item for extra in project["optional-dependencies"].values() for item in extra),
-    ]
+    extras = {name: items for name, items in project["optional-dependencies"].items() if name not in APART}
+    wanted = [*project["dependencies"], *(item for extra in extras.values() for item in extra)]
     names = {_normal(re.split(r"[\[<>=]", item)[0]) for item in wanted}
     assert names - {"gpusched-env"} <= pinned
 
 
-def test_the_pins_of_rllib_are_ours_but_for_gymnasium() -> None:
-    """RLlib pins Gymnasium; every other package that both files pin has the same version."""
-    ours, theirs = _versions("constraints.txt"), _versions("constraints-rllib.txt")
+@pytest.mark.parametrize(("extra", "other"), APART.items())
+def test_the_pins_of_a_library_with_pins_of_its_own_are_ours_but_for_one(extra: str, other: str) -> None:
+    ours, theirs = _versions("constraints.txt"), _versions(f"constraints-{extra}.txt")
     assert len(ours.keys() & theirs.keys()) > 50
-    assert {name for name in ours.keys() & theirs.keys() if ours[name] != theirs[name]} == {"gymnasium"}
+    assert {name for name in ours.keys() & theirs.keys() if ours[name] != theirs[name]} == {other}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = [*project["dependencies"], *project["optional-dependencies"]["rllib"]]
+    wanted = [*project["dependencies"], *project["optional-dependencies"][extra]]
     assert {_normal(Requirement(item).name) for item in wanted} <= theirs.keys()
 
 

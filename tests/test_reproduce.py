@@ -24,7 +24,7 @@ from gpusched_env.event_log import START
 from gpusched_env.instance import Instance
 from gpusched_env.metrics import Interval, job_times, mean_interval
 from gpusched_env.network.kway import effective_contenders, straddle_counts
-from gpusched_env.reproduce import Card, Finding, Results, Run, load_card, play_card
+from gpusched_env.reproduce import CARDS, Card, Finding, Results, Run, load_card, play_card
 from gpusched_env.reproduce.drawing import legend_above, new_figure
 from gpusched_env.reproduce.gavel.published import MEAN_JCT_H
 from gpusched_env.reproduce.report import (
@@ -395,3 +395,8 @@ def test_the_card_of_gavel_draws_every_policy(tmp_path: Path, monkeypatch: pytes
     assert len({(line.get_color(), line.get_marker()) for line in ours}) == len(MEAN_JCT_H)
     dotted = [line.get_ydata().tolist() for line in axes.lines if line.get_linestyle() == ":"]
     assert dotted == [list(values) for values in MEAN_JCT_H.values()]
+
+
+def test_the_help_names_every_card() -> None:
+    told = CliRunner().invoke(app, ["reproduce", "--help"]).output
+    assert [name for name in CARDS if name not in told.replace("\n", " ")] == []

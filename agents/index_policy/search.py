@@ -18,6 +18,7 @@ from gpusched_env.agents.index_policy.rule import INPUTS, TERMS, IndexRule
 from gpusched_env.agents.index_policy.scheduler import IndexPolicy
 from gpusched_env.agents.rule_search import Settings, search, training_problems
 from gpusched_env.agents.unseen_logs.windows import TRAINING, list_windows
+from gpusched_env.consoles import run_command
 from gpusched_env.instance import Instance
 from gpusched_env.portable import arrays
 from gpusched_env.portable.elementary import log
@@ -128,4 +129,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

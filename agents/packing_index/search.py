@@ -14,6 +14,7 @@ import numpy as np
 from gpusched_env import __version__
 from gpusched_env.agents.packing_index.scheduler import DEFAULTS, NAMES, PackingIndex, save_weights
 from gpusched_env.agents.rule_search import Settings, mean_log_jct, read_options, search, training_problems
+from gpusched_env.consoles import run_command
 from gpusched_env.instance import Instance
 
 SCENARIO: Final = "bsbf-sim-240-v1"
@@ -45,4 +46,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

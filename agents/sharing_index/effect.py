@@ -15,6 +15,7 @@ import numpy as np
 from gpusched_env.agents.sharing_index.rule import SharingRule
 from gpusched_env.agents.sharing_index.scheduler import SharingIndex
 from gpusched_env.agents.sharing_index.search import SCENARIO
+from gpusched_env.consoles import run_command
 from gpusched_env.event_log import COMPLETE, START, EventLog
 from gpusched_env.metrics import job_times, paired_ratio
 from gpusched_env.scenarios import get_scenario
@@ -61,4 +62,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

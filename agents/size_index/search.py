@@ -8,7 +8,6 @@ The score of weights is the mean over seeds of ln(mean JCT). All samples of a ge
 from __future__ import annotations
 
 import dataclasses
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ import tyro
 
 from gpusched_env.agents.cma import cma_es
 from gpusched_env.agents.size_index.scheduler import SizeIndex, SizeWeights
-from gpusched_env.errors import GpuschedError
+from gpusched_env.consoles import run_command
 from gpusched_env.instance import Instance
 from gpusched_env.portable import arrays, elementary
 from gpusched_env.scenarios import get_scenario
@@ -107,7 +106,4 @@ def search(settings: Settings) -> Path:
 
 
 if __name__ == "__main__":
-    try:
-        search(tyro.cli(Settings))
-    except GpuschedError as error:
-        sys.exit(f"error: {error}")
+    run_command(lambda: search(tyro.cli(Settings)))

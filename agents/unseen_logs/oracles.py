@@ -25,7 +25,7 @@ from gpusched_env.agents.unseen_logs.scores import Score, by_log, ratio, score
 from gpusched_env.agents.unseen_logs.windows import FREE, TEST, TRAINING, Window, list_windows
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.compiled_loop import CompiledLoop
-from gpusched_env.consoles import console
+from gpusched_env.consoles import console, run_command
 from gpusched_env.instance import Instance
 from gpusched_env.portable.arrays import log2
 from gpusched_env.simulator import Scheduler, Simulation
@@ -117,4 +117,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

@@ -19,6 +19,7 @@ from gpusched_env.agents.rule_search import training_problems
 from gpusched_env.agents.search import optuna_library
 from gpusched_env.agents.unseen_logs.windows import TRAINING, list_windows
 from gpusched_env.baselines import make_scheduler
+from gpusched_env.consoles import run_command
 from gpusched_env.files import whole
 from gpusched_env.instance import Instance
 from gpusched_env.portable.arrays import mean
@@ -187,4 +188,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

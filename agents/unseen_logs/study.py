@@ -21,7 +21,7 @@ from gpusched_env.agents.unseen_logs.rivals import tuned_rivals
 from gpusched_env.agents.unseen_logs.scores import Score, by_log, ratio, score
 from gpusched_env.agents.unseen_logs.windows import TEST, TRAINING, UNCHANGED, Change, Window, list_windows
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.consoles import console
+from gpusched_env.consoles import console, run_command
 from gpusched_env.figures import COLOURS, save, tidy
 from gpusched_env.files import write_whole
 from gpusched_env.simulator import Scheduler
@@ -204,4 +204,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

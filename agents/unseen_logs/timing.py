@@ -16,7 +16,7 @@ from rich.table import Table
 from gpusched_env.agents.unseen_logs.rivals import tuned_rivals
 from gpusched_env.agents.unseen_logs.windows import LOGS, TEST, Window, list_windows
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.consoles import console
+from gpusched_env.consoles import console, run_command
 from gpusched_env.instance import Instance
 from gpusched_env.simulator import Outcome, Simulation, Until
 
@@ -77,4 +77,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

@@ -20,6 +20,7 @@ import numpy as np
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.cluster import NodeGroup
+from gpusched_env.consoles import run_command
 from gpusched_env.errors import ScenarioError
 from gpusched_env.files import whole
 from gpusched_env.instance import Instance, Semantics
@@ -313,4 +314,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_command(main)

@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.core.handle import Handle, array, kernel
+from gpusched_env.core.state import ACTIVE, Run
 from gpusched_env.portable.keys import rounded_key
 
 DONE: Final = -1.0  # gain of a job that gets no more GPUs
@@ -25,6 +26,35 @@ class Grants(Handle):
     left = array(np.float64, "known")  # remaining length of each of ``rows``
     step = array(np.int32, "known")  # step that each of ``rows`` has been granted
     gain = array(np.float64, "known")  # scratch
+
+
+@kernel
+def list_jobs(sim: Run, g: Grants) -> int:
+    """Write the jobs that run in no checkpoint, then those that wait, to ``rows``; return their number."""
+    w = sim.world
+    count = 0
+    for i in range(w["running"]):
+        number = sim.running[i]
+        r = sim.replicas[number]
+        if r["phase"] == ACTIVE and sim.jobs[r["job"]]["replica"] == number:  # a job in copies is listed once
+            g.rows[count] = r["job"]
+            count += 1
+    for i in range(w["first_waiting"], w["first_waiting"] + w["waiting"]):
+        g.rows[count] = sim.waiting[i]
+        count += 1
+    return count
+
+
+@kernel
+def all_hold(sim: Run, g: Grants, count: int) -> bool:
+    """Return whether each of ``rows[:count]`` holds as many GPUs as it has been granted."""
+    for i in range(count):
+        row = g.rows[i]
+        number = sim.jobs[row]["replica"]
+        held = sim.replicas[number]["gpus"] if number >= 0 else 0
+        if held != g.sizes[row, g.step[i]]:
+            return False
+    return True
 
 
 @kernel

@@ -19,8 +19,8 @@ def movable(view: ClusterView) -> np.ndarray:
 def supply(view: ClusterView) -> np.ndarray:
     """Return the GPUs of each node that no gang in a checkpoint holds; int64 [N]."""
     counts: np.ndarray = view.cluster.nodes["gpus"].astype(np.int64)
-    if view.checkpointing.any():
-        ending = np.isin(view.holders, view.running[view.checkpointing])
+    if (checkpointing := view.checkpointing).any():
+        ending = np.isin(view.holders, view.running[checkpointing])
         counts -= np.bincount(view.cluster.node_of_gpu[ending], minlength=len(counts))
     return counts
 
@@ -54,14 +54,11 @@ def on_most_free(view: ClusterView, sizes: Mapping[int, int]) -> Counts:
     for job, size in sizes.items():
         if job in placed or size == 0:
             continue
-        nodes, left = np.zeros(len(free), np.int64), size
         room = np.where(able[job], free, 0)
-        while left > 0 and room.any():
-            node = int(np.argmax(room))
-            nodes[node] = min(left, room[node])
-            left -= int(nodes[node])
-            room[node] = 0
-        if left == 0:
+        first = np.argsort(-room, kind="stable")
+        nodes = np.zeros(len(free), np.int64)
+        nodes[first] = np.clip(size - (np.cumsum(room[first]) - room[first]), 0, room[first])
+        if nodes.sum() == size:
             placed[job] = nodes
             free -= nodes
     return placed
@@ -112,7 +109,7 @@ def reallocate(view: ClusterView, wanted: Counts, changed: Iterable[int] | None 
             if view.refusal:
                 todo.remove(victim)
             continue
-        gpus = _choose(holders, node_of_gpu, fitting, wanted[fitting])
+        gpus = _choose(holders, view.cluster.nodes["first_gpu"], fitting, wanted[fitting])
         todo.remove(fitting)
         if (holders == fitting).any():
             yield Resize(fitting, len(gpus), gpus=gpus)
@@ -129,11 +126,14 @@ def _fits(holders: np.ndarray, node_of_gpu: np.ndarray, job: int, wanted: np.nda
     return bool((np.bincount(node_of_gpu[usable], minlength=len(wanted)) >= wanted).all())
 
 
-def _choose(holders: np.ndarray, node_of_gpu: np.ndarray, job: int, wanted: np.ndarray) -> tuple[int, ...]:
+def _choose(holders: np.ndarray, first_gpu: np.ndarray, job: int, wanted: np.ndarray) -> tuple[int, ...]:
     """Choose GPUs of the wanted nodes: those that the job holds first, then free ones, each by ascending id."""
     chosen: list[int] = []
+    ends = [*first_gpu[1:].tolist(), len(holders)]
     for node in np.flatnonzero(wanted).tolist():
-        own = np.flatnonzero((node_of_gpu == node) & (holders == job))
-        free = np.flatnonzero((node_of_gpu == node) & (holders == -1))
-        chosen += np.concatenate([own, free])[: wanted[node]].tolist()
+        begin, end = int(first_gpu[node]), ends[node]
+        of_node = holders[begin:end].tolist()
+        own = [begin + i for i, holder in enumerate(of_node) if holder == job]
+        free = [begin + i for i, holder in enumerate(of_node) if holder == -1]
+        chosen += (own + free)[: wanted[node]]
     return tuple(chosen)

@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.baselines.elastic.granting import Grants
-from gpusched_env.baselines.elastic.reallocation import movable, on_most_free, reallocate, supply
+from gpusched_env.baselines.elastic.granting import Grants, all_hold, list_jobs
+from gpusched_env.baselines.elastic.reallocation import on_most_free, reallocate, supply
 from gpusched_env.simulator import ClusterView, Decision, Scheduler
 
 FIRST_JOBS: Final = 64  # jobs for which a table of sizes has room at first
@@ -34,19 +34,20 @@ class SizingScheduler(Scheduler):
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         """Divide the GPUs of the cluster anew, and carry out what changes."""
-        rows = movable(view)
-        if not len(rows):
+        grants, run = self._of(view), view.simulation.arrays
+        count = list_jobs(run, grants)
+        if not count:
             return
-        grants, count = self._of(view), len(rows)
-        grants.rows[:count] = rows
+        grants.rows[:count].sort()
         self.divide(view, grants, count, int(supply(view).sum()))
+        if all_hold(run, grants, count):
+            return
         order = grants.rows[:count]
         sizes = grants.sizes[order, grants.step[:count]]
         if self.smallest_first:
             turns = np.argsort(sizes, kind="stable")
             order, sizes = order[turns], sizes[turns]
-        if not np.array_equal(sizes, view.held_gpus(order)):
-            yield from reallocate(view, on_most_free(view, dict(zip(order.tolist(), sizes.tolist(), strict=True))))
+        yield from reallocate(view, on_most_free(view, dict(zip(order.tolist(), sizes.tolist(), strict=True))))
 
     def _of(self, view: ClusterView) -> Grants:
         """Return the table of sizes, with those of the jobs that have arrived since the last call."""

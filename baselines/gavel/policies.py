@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -132,28 +133,36 @@ class FinishTime:
         return objectives.finish_time_fairness(problem, isolated_s, rate, entries, self._tie_break)
 
 
+# Policies are partial calls of these functions, not functions inside functions: a scheduler can then be pickled.
+def _solve(
+    objective: Callable[..., Optimum | None],
+    view: Callable[[Settings, Problem], Problem],
+    settings: Settings,
+    problem: Problem,
+) -> np.ndarray | None:
+    seen = view(settings, problem)
+    found = objective(seen, _everything(settings, seen), tie_break=settings.tie_break)
+    return None if found is None else found.shares
+
+
 def _solved(
     objective: Callable[..., Optimum | None], view: Callable[[Settings, Problem], Problem], settings: Settings
 ) -> Allocate:
-    def allocate(problem: Problem) -> np.ndarray | None:
-        seen = view(settings, problem)
-        found = objective(seen, _everything(settings, seen), tie_break=settings.tie_break)
-        return None if found is None else found.shares
+    return partial(_solve, objective, view, settings)
 
-    return allocate
+
+def _fill(rule: str, settings: Settings, problem: Problem) -> np.ndarray | None:
+    leaf = np.zeros(len(problem.gangs), np.int64) if settings.leaf is None else settings.leaf[problem.rows]
+    weights = np.ones(1) if settings.tenant_weights is None else settings.tenant_weights
+    entities = [
+        Entity(np.flatnonzero(leaf == row).tolist(), float(weights[row]), rule) for row in np.unique(leaf).tolist()
+    ]
+    found = fill_by_entity(problem, entities)
+    return None if found is None else found.shares
 
 
 def _by_tenant(rule: str, settings: Settings) -> Allocate:
-    def allocate(problem: Problem) -> np.ndarray | None:
-        leaf = np.zeros(len(problem.gangs), np.int64) if settings.leaf is None else settings.leaf[problem.rows]
-        weights = np.ones(1) if settings.tenant_weights is None else settings.tenant_weights
-        entities = [
-            Entity(np.flatnonzero(leaf == row).tolist(), float(weights[row]), rule) for row in np.unique(leaf).tolist()
-        ]
-        found = fill_by_entity(problem, entities)
-        return None if found is None else found.shares
-
-    return allocate
+    return partial(_fill, rule, settings)
 
 
 def _everything(settings: Settings, problem: Problem) -> Program | None:
@@ -161,12 +170,13 @@ def _everything(settings: Settings, problem: Problem) -> Program | None:
     return Program(problem, everywhere=True) if settings.everywhere and settings.tie_break == INTERIOR else None
 
 
-def _packed(objective: Callable[..., Optimum | None], settings: Settings) -> Allocate:
-    def allocate(problem: Problem) -> np.ndarray | None:
-        chosen = partial(objective, tie_break=settings.tie_break)
-        return solve_packed(problem, chosen, as_published=settings.tie_break == INTERIOR)
+def _solve_packed(objective: Callable[..., Optimum | None], settings: Settings, problem: Problem) -> np.ndarray | None:
+    chosen = partial(objective, tie_break=settings.tie_break)
+    return solve_packed(problem, chosen, as_published=settings.tie_break == INTERIOR)
 
-    return allocate
+
+def _packed(objective: Callable[..., Optimum | None], settings: Settings) -> Allocate:
+    return partial(_solve_packed, objective, settings)
 
 
 def _aware(_: Settings, problem: Problem) -> Problem:
@@ -185,12 +195,13 @@ def _duration(settings: Settings) -> Callable[..., Optimum | None]:
     return objectives.bisected_total_duration if settings.bisect else objectives.min_total_duration
 
 
-def _plain(objective: Callable[[Problem], Optimum | None], _: Settings) -> Allocate:
-    def allocate(problem: Problem) -> np.ndarray | None:
-        found = objective(problem)
-        return None if found is None else found.shares
+def _shares(objective: Callable[[Problem], Optimum | None], problem: Problem) -> np.ndarray | None:
+    found = objective(problem)
+    return None if found is None else found.shares
 
-    return allocate
+
+def _plain(objective: Callable[[Problem], Optimum | None], _: Settings) -> Allocate:
+    return partial(_shares, objective)
 
 
 def _fastest_first(settings: Settings) -> Allocate:
@@ -257,7 +268,7 @@ POLICIES: Final[Mapping[str, Policy]] = {
     "max_sum_throughput_normalized_by_cost_perf_SLOs": Policy(
         partial(_plain, _timely), "most steps for the money, deadlines kept", aware=True, reads_work=True
     ),
-    "isolated": Policy(lambda _: lambda problem: problem.isolated, "an equal share of each type for every job"),
+    "isolated": Policy(lambda _: attrgetter("isolated"), "an equal share of each type for every job"),
     "fifo": Policy(
         lambda settings: FifoAsCoded(settings.gpu_types, settings.seed),
         "first in, first out, as in Gavel's code",

@@ -14,7 +14,8 @@ def reproduce(
     card: Annotated[
         str,
         typer.Argument(
-            metavar="CARD", help="dally, dally-cells, dally-tuner, gavel, hadar, pollux, sjf-bco or sjf-bsbf."
+            metavar="CARD",
+            help="dally, dally-cells, dally-tuner, elasticflow, gavel, hadar, pollux, sjf-bco or sjf-bsbf.",
         ),
     ],
     quick: Annotated[bool, typer.Option("--quick", help="Run only a part, in less than a minute.")] = False,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -86,4 +87,10 @@ def copied(value: np.ndarray) -> np.ndarray:
 
 def as_bytes(value: np.ndarray) -> np.ndarray:
     """View records as bytes."""
-    return value.view(f"V{value.dtype.itemsize}") if value.dtype.names else value
+    return value.view(_raw(value.dtype.itemsize)) if value.dtype.names else value
+
+
+@cache
+def _raw(length: int) -> np.dtype[Any]:
+    """Return the type of records without fields; kept, because NumPy reads its name each time."""
+    return np.dtype(f"V{length}")

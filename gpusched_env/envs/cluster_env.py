@@ -11,16 +11,17 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from gpusched_env import __version__
 from gpusched_env.envs.encoder import STEPS_PER_JOB, Encoder, Observation, Windows, observed_types
 from gpusched_env.envs.reset_options import check_reset_options
 from gpusched_env.envs.rewards import parse_reward
+from gpusched_env.envs.snapshots import Snapshot
 from gpusched_env.envs.step_results import DT, FIRST_COMPONENT, REFUSALS, REWARD, TERMINATED, TRUNCATED
 from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.event_log import EventLog
 
 if TYPE_CHECKING:
     from gpusched_env.cluster import Cluster
-    from gpusched_env.envs.snapshots import Snapshot
     from gpusched_env.instance import Instance
     from gpusched_env.scenarios import Scenario, Variation
     from gpusched_env.simulator import Simulation
@@ -406,9 +407,6 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         ------
         gymnasium.error.ResetNeeded : before the first reset
         """
-        from gpusched_env import __version__
-        from gpusched_env.envs.snapshots import Snapshot
-
         encoder = self.encoder
         return Snapshot(
             __version__, self._fingerprint, self._seed, self.windows, self._settings, encoder.simulation.state(),

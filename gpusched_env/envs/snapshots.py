@@ -9,10 +9,10 @@ import numpy as np
 
 import gpusched_env
 from gpusched_env.errors import GpuschedError
-from gpusched_env.simulator.simulation import RunState
 
 if TYPE_CHECKING:
     from gpusched_env.envs.encoder import Windows
+    from gpusched_env.simulator.simulation import RunState
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,17 @@ class Snapshot:
         ------
         GpuschedError : another version, scenario, windows, or settings
         """
-        for name, own, other in (
-            ("version of gpusched-env", self.version, gpusched_env.__version__),
-            ("scenario", self.fingerprint, fingerprint),
-            ("windows", self.windows, windows),
-            ("reward, refusal cost, step limit or skipping of forced waits", self.settings, settings),
-        ):
+        kept = self.version, self.fingerprint, self.windows, self.settings
+        wanted = gpusched_env.__version__, fingerprint, windows, settings
+        if kept == wanted:  # Python compares the fields of the windows only if they are not the same object
+            return
+        names = (
+            "version of gpusched-env",
+            "scenario",
+            "windows",
+            "reward, refusal cost, step limit or skipping of forced waits",
+        )
+        for name, own, other in zip(names, kept, wanted, strict=True):
             if own != other:
                 raise GpuschedError(
                     f"restore: the snapshot is of another {name} ({own}) than the environment ({other}); make the "

@@ -33,7 +33,18 @@ KINDS: Final = {
 # Variants with arithmetic that the registered schedulers do not use.
 MORE: Final = {
     "links": ("learned",),
-    "sizes": ("max-min", "afs", "afs-p", "optimus", "tiresias-elastic", "pollux:population=6,generations=4"),
+    "sizes": (
+        "max-min",
+        "afs",
+        "afs-p",
+        "optimus",
+        "tiresias-elastic",
+        "pollux:population=6,generations=4",
+        "optimus:fit=2",
+        "pollux:population=6,generations=4,power=0",
+        "pollux:population=6,generations=4,explores=true,published=true",
+        "hadar:elastic=true",
+    ),
     "sizes and types": ("sia",),
     "deadlines": ("elasticflow", "edf", "edf-admission", "chronus"),
     "tiers": (

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from gpusched_env.core.storage import as_bytes
+
 
 class GrowingArray:
     """An array of records in the order in which they were added.
@@ -24,8 +26,8 @@ class GrowingArray:
     @classmethod
     def of(cls, records: np.ndarray) -> GrowingArray:
         """Return an array that begins with these records, which stay as they are."""
-        made = cls(records.dtype)
-        made._array, made._count = records, len(records)
+        made = cls.__new__(cls)
+        made._array, made._room, made._count = records, 0, len(records)
         return made
 
     def __len__(self) -> int:
@@ -68,5 +70,4 @@ def _copy(records: np.ndarray, target: np.ndarray) -> None:
 
     The records are copied as bytes, because numpy copies structured arrays field by field, which is slower.
     """
-    plain = f"V{records.dtype.itemsize}"
-    target[: len(records)].view(plain)[:] = records.view(plain)
+    as_bytes(target[: len(records)])[:] = as_bytes(records)

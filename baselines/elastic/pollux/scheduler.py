@@ -151,10 +151,10 @@ class Pollux(Scheduler):
             front=np.zeros(2 * count, np.int32),
             gap=np.zeros(2 * count),
             last=np.zeros(2 * count, np.int32),
-            mark=np.zeros(2 * count, np.int64),
             order=np.arange(2 * count, dtype=np.int32),
             shuffled=np.zeros(nodes, np.int32),
             used=np.zeros(nodes, np.int32),
+            there=np.zeros(nodes, np.int32),
         )
         search(task, self.generations)
         self._searches += 1

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.core.handle import Handle, array, kernel
+from gpusched_env.core.handle import Handle, array, helper, kernel
 
 KEEP: Final = 0.1  # probability that a mutation resets a row to the present allocation
 CLEAR: Final = 0.1  # probability that a mutation picks a row, and then that it clears one of its entries
@@ -49,13 +49,13 @@ class Search(Handle):
     front = array(np.int32, "states")  # number of the front of Pareto, 0 = not dominated
     gap = array(np.float64, "states")  # crowding distance within the front
     last = array(np.int32, "states")  # scratch: the last allocation of each front
-    mark = array(np.int64, "states")  # hash of the allocation; equal allocations have equal marks
     order = array(np.int32, "states")
     shuffled = array(np.int32, "nodes")  # scratch: a random order of the nodes
     used = array(np.int32, "nodes")  # scratch
+    there = array(np.int32, "nodes")  # scratch
 
 
-@kernel
+@helper
 def draw(s: Search, below: int) -> int:
     """Draw an integer from 0 to ``below`` - 1 by Marsaglia's xorshift32."""
     x = s.search["random"]
@@ -66,7 +66,7 @@ def draw(s: Search, below: int) -> int:
     return (x * below) >> 32
 
 
-@kernel
+@helper
 def happens(s: Search, probability: float) -> bool:
     """Return True with a probability."""
     return draw(s, 1 << 30) < probability * (1 << 30)
@@ -84,21 +84,29 @@ def mutate(s: Search, k: int) -> None:
             for n in range(nodes):
                 if s.states[k, j, n] > 0 and happens(s, CLEAR):
                     s.states[k, j, n] = 0
+    count_uses(s, k)
+    chance = 1.0 / jobs
     for n in range(nodes):
-        taken = 0
-        there = 0
-        for j in range(jobs):
-            taken += s.states[k, j, n]
-            there += 1 if s.states[k, j, n] > 0 else 0
-        if taken >= s.capacity[n]:
+        if s.used[n] >= s.capacity[n]:
             continue
+        there = max(s.there[n], 1)
+        chance_there = chance + (1.0 / there - 1.0 / there / jobs)
         for j in range(jobs):
             now = s.states[k, j, n]
-            probability = 1.0 / jobs
-            if now > 0:
-                probability += 1.0 / there - 1.0 / there / jobs
-            if happens(s, probability):
+            if happens(s, chance_there if now > 0 else chance):
                 s.states[k, j, n] = now + draw(s, s.capacity[n] - now + 1)
+
+
+@helper
+def count_uses(s: Search, k: int) -> None:
+    """Count the GPUs of each node that an allocation uses, and the jobs that are there."""
+    for n in range(s.search["nodes"]):
+        s.used[n] = 0
+        s.there[n] = 0
+    for j in range(s.search["jobs"]):
+        for n in range(s.search["nodes"]):
+            s.used[n] += s.states[k, j, n]
+            s.there[n] += 1 if s.states[k, j, n] > 0 else 0
 
 
 @kernel
@@ -138,51 +146,58 @@ def repair(s: Search, k: int) -> None:
                         s.states[k, j, n] = 0
                     s.used[n] = 1
     for j in range(jobs):
-        left = s.most[j]
-        places = MOST_NODES
-        for i in range(nodes):
-            n = s.shuffled[i]
-            if s.states[k, j, n] > 0:
-                count = min(s.states[k, j, n], left) if places > 0 else 0
-                places -= 1 if count > 0 else 0
-                left -= count
-                s.states[k, j, n] = count
+        wanted = 0
+        for n in range(nodes):
+            wanted += s.states[k, j, n]
+        if wanted > s.most[j] or nodes > MOST_NODES:
+            cut_to_most(s, k, j)
     for n in range(nodes):
-        left = s.capacity[n]
-        for j in range(jobs):
-            s.states[k, j, n] = min(s.states[k, j, n], left)
-            left -= s.states[k, j, n]
+        s.used[n] = s.capacity[n]
+    for j in range(jobs):
+        for n in range(nodes):
+            s.states[k, j, n] = min(s.states[k, j, n], s.used[n])
+            s.used[n] -= s.states[k, j, n]
+
+
+@kernel
+def cut_to_most(s: Search, k: int, j: int) -> None:
+    """Cut a row to the largest size that its job may have, and to ``MOST_NODES`` nodes; the first nodes keep theirs."""
+    left = s.most[j]
+    places = MOST_NODES
+    for i in range(s.search["nodes"]):
+        n = s.shuffled[i]
+        if s.states[k, j, n] > 0:
+            count = min(s.states[k, j, n], left) if places > 0 else 0
+            places -= 1 if count > 0 else 0
+            left -= count
+            s.states[k, j, n] = count
 
 
 @kernel
 def assess(s: Search, k: int) -> None:
-    """Compute the cost and the mark of an allocation."""
+    """Compute the cost of an allocation and, if it counts, its waste."""
     jobs, nodes = s.search["jobs"], s.search["nodes"]
     total = 0.0
     sum_of_speeds = 0.0
-    mark = 0
-    for n in range(nodes):
-        s.used[n] = 0
     for j in range(jobs):
         gpus = 0
         spread = 0
-        same = True
+        changed = 0
         for n in range(nodes):
             count = s.states[k, j, n]
-            s.used[n] += count
             gpus += count
             spread += 1 if count > 0 else 0
-            same = same and count == s.present[j, n]
-            mark = (mark * 31 + int(count)) & 0xFFFFFFFFFFFF
+            changed += 1 if count != s.present[j, n] else 0
         spreads = 1 if spread > 1 else 0
         sum_of_speeds += s.speed_up[j, spreads, gpus]
-        total += s.term[j, 0 if same else 1, spreads, gpus]
+        total += s.term[j, 1 if changed > 0 else 0, spreads, gpus]
     s.cost[k] = total / jobs
-    s.mark[k] = mark
-    used_gpus = 0
-    for n in range(nodes):
-        used_gpus += s.capacity[n] if s.used[n] > 0 else 0
-    s.waste[k] = -sum_of_speeds / used_gpus if used_gpus > 0 else 0.0
+    if s.search["published"]:
+        count_uses(s, k)
+        used_gpus = 0
+        for n in range(nodes):
+            used_gpus += s.capacity[n] if s.used[n] > 0 else 0
+        s.waste[k] = -sum_of_speeds / used_gpus if used_gpus > 0 else 0.0
 
 
 @kernel
@@ -228,7 +243,7 @@ def sort(s: Search, count: int) -> int:
     for i in range(1, count):  # move what differs from its predecessor forward; twins keep their order behind it
         k = s.order[i]
         last = s.order[kept - 1]
-        if s.cost[k] != s.cost[last] or s.mark[k] != s.mark[last]:
+        if differs(s, k, last):
             for at in range(i, kept, -1):
                 s.order[at] = s.order[at - 1]
             s.order[kept] = k
@@ -237,6 +252,20 @@ def sort(s: Search, count: int) -> int:
 
 
 @kernel
+def differs(s: Search, k: int, other: int) -> bool:
+    """Return whether two allocations differ."""
+    if s.cost[k] != s.cost[other]:
+        return True
+    for j in range(s.search["jobs"]):
+        different = 0
+        for n in range(s.search["nodes"]):
+            different += 1 if s.states[k, j, n] != s.states[other, j, n] else 0
+        if different > 0:
+            return True
+    return False
+
+
+@helper
 def comes_first(s: Search, k: int, other: int) -> bool:
     """Return whether an allocation has the smaller cost, or an equal one and, if it counts, the smaller waste."""
     if s.cost[k] != s.cost[other]:
@@ -244,7 +273,7 @@ def comes_first(s: Search, k: int, other: int) -> bool:
     return s.search["published"] == 1 and s.waste[k] < s.waste[other]
 
 
-@kernel
+@helper
 def dominates(s: Search, k: int, other: int) -> bool:
     """Return whether an allocation is better than another in one objective, and not worse in the other one."""
     no_worse = s.cost[k] <= s.cost[other] and s.waste[k] <= s.waste[other]
