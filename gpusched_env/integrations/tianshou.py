@@ -1,6 +1,6 @@
 """Environments in the form that Tianshou reads: its Q-learning then obeys action masks.
 
-Tianshou needs older versions of some packages: install the extra ``tianshou`` into an environment of its own.
+Tianshou wants an older ``filelock``: install the extra ``tianshou`` into an environment of its own.
 """
 
 from __future__ import annotations
