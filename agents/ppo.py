@@ -222,8 +222,8 @@ def learn(config: TrainingConfig, environment: ClusterEnv, validation: Validatio
 def play(network: TokenNetwork, environment: ClusterEnv, seeds: Sequence[int], storage: StepStorage) -> Steps:
     """Play an episode of each workload to its end, with actions drawn from the policy.
 
-    Observations are not copied between environments and policy: they are written once, to the storage, and both the
-    policy and the update read them there.
+    Each observation is copied once, from the buffers of the environments to the storage; both the policy and the update
+    read it there.
 
     Parameters
     ----------

@@ -136,6 +136,10 @@ class Layout:
         """Return what the columns of each input consist of: views of the observations, and zeros for those not shown.
 
         The parameter is that of :meth:`inputs`.
+
+        Raises
+        ------
+        RuntimeError : no view of an array has these columns; a copy would go stale when the observation changes
         """
         parts: dict[str, list[torch.Tensor]] = {}
         for kind, arrays in self.kinds.items():
@@ -144,11 +148,11 @@ class Layout:
                 continue
             rows = main.shape[:1] if kind == CLUSTER else main.shape[:2]
             parts[kind] = [
-                observations[name].reshape(*rows, count) if name in observations else main.new_zeros(*rows, count)
+                observations[name].view(*rows, count) if name in observations else main.new_zeros(*rows, count)
                 for name, count in arrays.items()
             ]
         for name, columns in self.pairs.items():
             if name in observations:
                 one, _ = PAIRS[name]
-                parts[name] = [observations[name].reshape(*parts[one][0].shape[:2], -1, columns)]
+                parts[name] = [observations[name].view(*parts[one][0].shape[:2], -1, columns)]
         return parts
