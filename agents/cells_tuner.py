@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,6 +32,7 @@ from gpusched_env.agents.timer_problems import TRAINING_SEEDS, VALIDATION_SEEDS,
 from gpusched_env.agents.timer_problems import score as score_of
 from gpusched_env.baselines.dally.run import DelayRun
 from gpusched_env.baselines.dally.scheduler import Dally
+from gpusched_env.consoles import run_command
 from gpusched_env.envs.delay_timers.actions import OFF, TimerActions, timer_action
 from gpusched_env.errors import GpuschedError
 from gpusched_env.files import write_whole
@@ -348,8 +348,4 @@ def card(config: CellsConfig, cells: Sequence[TimerCell], chosen: Sequence[Timer
 if __name__ == "__main__":
     import tyro
 
-    try:
-        done = train(tyro.cli(CellsConfig, description=__doc__))
-    except GpuschedError as error:
-        sys.exit(f"error: {error}")
-    print(f"Done; the tuner is {done}")
+    run_command(lambda: print(f"Done; the tuner is {train(tyro.cli(CellsConfig, description=__doc__))}"))

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -39,6 +38,7 @@ from gpusched_env.agents.timer_problems import (
     problem,
     static_waits,
 )
+from gpusched_env.consoles import run_command
 from gpusched_env.errors import GpuschedError
 from gpusched_env.files import write_whole
 from gpusched_env.portable.elementary import log
@@ -243,12 +243,14 @@ def _clone(config: TunerConfig, start: TimerNetwork, ledger: Ledger, validation:
         validation.look(number, network, float("nan"))
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Train a tuner, and print where it is."""
     import tyro
 
     begin = time.perf_counter()
-    try:
-        path = train(tyro.cli(TunerConfig, description=__doc__))
-    except GpuschedError as error:
-        sys.exit(f"error: {error}")
+    path = train(tyro.cli(TunerConfig, description=__doc__))
     print(f"Done in {time.perf_counter() - begin:.0f} s; the tuner is {path}")
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -8,7 +8,6 @@ two seeds is given up.
 
 from __future__ import annotations
 
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from gpusched_env import __version__
 from gpusched_env.agents.cards import Card, put
 from gpusched_env.agents.measuring import measured_ratios
 from gpusched_env.agents.type_index import TypeIndex, save_weights
-from gpusched_env.errors import GpuschedError
+from gpusched_env.consoles import run_command
 from gpusched_env.evaluation import evaluate
 from gpusched_env.files import sha256_of
 from gpusched_env.portable import draws, elementary
@@ -116,12 +115,14 @@ def card_of(file: Path, settings: Settings, hours: float) -> Card:
     )
 
 
+def main() -> None:
+    """Search, and put the weights into the package if wanted."""
+    settings = tyro.cli(Settings)
+    begin = time.perf_counter()
+    file = search(settings)
+    if settings.ship:
+        put(card_of(file, settings, (time.perf_counter() - begin) / 3600), file)
+
+
 if __name__ == "__main__":
-    try:
-        chosen = tyro.cli(Settings)
-        begin = time.perf_counter()
-        found = search(chosen)
-        if chosen.ship:
-            put(card_of(found, chosen, (time.perf_counter() - begin) / 3600), found)
-    except GpuschedError as error:
-        sys.exit(f"error: {error}")
+    run_command(main)

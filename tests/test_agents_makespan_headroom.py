@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers import random_instance, two_types, unit_instance
 
+from gpusched_env.agents import makespan_headroom
 from gpusched_env.agents.makespan_headroom import main, makespan_bound_of_types
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.cluster import Cluster
@@ -94,3 +96,13 @@ def test_the_command_of_a_module_ends_in_one_line(
         run_command(stopped)
     assert ended.value.code == 130
     assert capsys.readouterr().err == "makespan_headroom: interrupted\n"
+
+
+def test_every_command_of_the_agents_ends_so() -> None:
+    main_of = {
+        path.name: path.read_text(encoding="utf-8").partition('if __name__ == "__main__":')[2]
+        for path in Path(makespan_headroom.__file__).parent.rglob("*.py")
+    }
+    commands = {name: text for name, text in main_of.items() if text}
+    assert "makespan_headroom.py" in commands
+    assert [name for name, text in commands.items() if "run_command(" not in text] == []
