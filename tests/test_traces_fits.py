@@ -22,7 +22,7 @@ from gpusched_env.errors import TraceError, WorkloadError
 from gpusched_env.instance import Instance
 from gpusched_env.network import Network, TopologySpec
 from gpusched_env.traces import assign_profiles
-from gpusched_env.traces.profile_tables import FittedTable, load_fitted, read_fitted, write_fitted
+from gpusched_env.traces.profile_tables import FittedTable, load_fitted, pollux, read_fitted, write_fitted
 from gpusched_env.traces.profile_tables.application import Application, Fit
 from gpusched_env.traces.profile_tables.fitting import fit_table
 from gpusched_env.traces.profile_tables.pollux import _measurements
@@ -301,16 +301,19 @@ def close(found: object, expected: object) -> bool:
 
 @here
 @pytest.mark.parametrize("name", ["pollux", "sia", "sia-robust"])
-def test_the_command_makes_the_table_of_the_package(tmp_path: Path, name: str) -> None:
+def test_the_command_makes_the_table_of_the_package(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    shipped = Path(__file__).parents[1] / "traces" / "profile_tables" / f"{name}.json"
+    expected = json.loads(shipped.read_text(encoding="utf-8"))
+    if name == "sia-robust":  # a robust fit takes long: that of the application which most needs one
+        monkeypatch.setattr(pollux, "GRADIENTS", {"yolov3": pollux.GRADIENTS["yolov3"]})
+        expected["fits"] = {gpu_type: {"yolov3": fits["yolov3"]} for gpu_type, fits in expected["fits"].items()}
     output = tmp_path / "made.json"
     source = str(TRACES / name.removesuffix("-robust") / "measured")
     result = CliRunner().invoke(app, ["traces", "fit-profiles", name, source, "--output", str(output)])
     assert result.exit_code == 0, result.output
     for word in ("held out", "yolov3", "across machines", "%"):
         assert word in result.output
-    shipped = Path(__file__).parents[1] / "traces" / "profile_tables" / f"{name}.json"
-    documents = [json.loads(path.read_text(encoding="utf-8")) for path in (output, shipped)]
-    assert close(*documents)
+    assert close(json.loads(output.read_text(encoding="utf-8")), expected)
 
 
 @here
