@@ -16,8 +16,10 @@ MEAN_JCT_S: Final[dict[str, tuple[float, ...]]] = {
     "tiresias": (2473.7, 5145.0, 3876.3, 3280.3, 3501.0, 3469.7),
     CROWDED: (3467.2, 4322.9, 2595.8, 4031.6, 3858.9, 3457.0),
 }
-REALISTIC: Final = "realistic"  # label of runs whose jobs request the GPUs of the log; no published values
+REALISTIC: Final = "realistic"  # label of runs whose jobs request the GPUs of the log
 REALISTIC_WORKLOADS: Final = (1, 6)
+# Mean JCT [h] of workload 6 on the authors' cluster of 64 T4 (Pollux, OSDI 2021, Table 2); they stored no simulation of it
+TESTBED_H: Final[dict[str, float]] = {"pollux": 0.76, "optimus": 2.7, "tiresias": 2.8}
 LOADS: Final = (0.5, 1.5, 2.0)
 # Of the first workload at other loads, by policy
 AT_LOAD_S: Final[dict[str, tuple[float, ...]]] = {
