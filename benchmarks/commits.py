@@ -105,7 +105,7 @@ def worker(tree: Path) -> Iterator[Callable[[str], float]]:
     """Start a process that runs the code in a folder; yield the function that measures a run there."""
     paths = os.pathsep.join([str(tree), str(tree / "benchmarks")])
     process = subprocess.Popen(
-        [sys.executable, __file__, SERVE],
+        [sys.executable, "-P", __file__, SERVE],  # without the folder of this script, whose modules are of this commit
         env=os.environ | {"PYTHONPATH": paths},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -117,16 +117,18 @@ def worker(tree: Path) -> Iterator[Callable[[str], float]]:
 
     def measure(name: str) -> float:
         print(name, file=asked, flush=True)
-        return float(answers.readline())
+        answer = answers.readline()
+        if not answer:
+            sys.exit(f"error: {name!r} failed by the code in {tree.name}; its message is above")
+        return float(answer)
 
     with process:
         yield measure
         asked.close()
 
 
-def unpack(commit: str, folder: Path) -> Path:
-    """Unpack the files of a commit."""
-    tree = folder / commit.replace("/", "-")
+def unpack(commit: str, tree: Path) -> Path:
+    """Unpack the files of a commit into a new folder."""
     tree.mkdir()
     root = Path(__file__).parents[1]
     archive = subprocess.run(["git", "archive", commit], check=True, capture_output=True, cwd=root)
@@ -155,7 +157,7 @@ def main() -> None:
     names = [name for name in RUNS if name.startswith(settings.only)]
     table = Table("run", "new / old", "quarters", "pairs", title=f"CPU seconds, {settings.new} beside {settings.old}")
     with tempfile.TemporaryDirectory() as folder:
-        old, new = unpack(settings.old, Path(folder)), unpack(settings.new, Path(folder))
+        old, new = unpack(settings.old, Path(folder, "old")), unpack(settings.new, Path(folder, "new"))
         for name, values in ratios(old, new, names, settings.pairs, settings.processes).items():
             low, middle, high = statistics.quantiles(values, n=4)
             table.add_row(name, f"{middle:.3f}", f"{low:.3f} to {high:.3f}", f"{len(values)}")

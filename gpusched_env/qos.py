@@ -15,7 +15,7 @@ from gpusched_env.workload import Workload
 
 QOS: Final = "qos"  # attribute: name of the QOS of each job
 USER: Final = "user"  # attribute: name of the user of each job
-LARGEST: Final = 2**53  # of a limit; up to it, every whole number is a float
+LARGEST: Final = 2**53  # of a resource or a limit; up to it, every whole number is a float
 
 
 @dataclass(frozen=True)

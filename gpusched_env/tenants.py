@@ -13,10 +13,9 @@ import numpy as np
 from gpusched_env.errors import ScenarioError, WorkloadError, unknown_name
 from gpusched_env.partitions import PARTITION, QUEUE, only_partition
 from gpusched_env.portable.arrays import total
-from gpusched_env.qos import QOS, Qos, ranks_of
+from gpusched_env.qos import LARGEST, QOS, Qos, ranks_of
 from gpusched_env.workload import TENANT, Workload
 
-LARGEST: Final = 2**53  # of a resource or a limit; up to it, every whole number is a float
 ROOT: Final = ""  # name of the root, which stands for the whole cluster
 PRIORITY: Final = "priority_class"  # one of workload.REQUESTED
 UNLIMITED: Final = -1

@@ -21,8 +21,8 @@ sys.path.append(str(ROOT / "benchmarks"))  # its scripts import each other by th
 
 pytest.importorskip("tyro")
 pytest.importorskip("resource")
-contention, measurements, memory, rows, startup, table = map(
-    importlib.import_module, ("contention", "measurements", "memory", "rows", "startup", "table")
+commits, contention, measurements, memory, rows, startup, table = map(
+    importlib.import_module, ("commits", "contention", "measurements", "memory", "rows", "startup", "table")
 )
 ROWS, RUNS, Row, Run = rows.ROWS, rows.RUNS, rows.Row, rows.Run
 
@@ -93,6 +93,15 @@ def test_the_page_has_the_table_of_the_measured_samples() -> None:
     printed = io.StringIO()
     table.show(data, Console(width=200, file=printed))
     assert all(row.what in printed.getvalue() for row in ROWS)
+
+
+def test_a_commit_is_measured_by_its_own_benchmarks(tmp_path: Path) -> None:
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks" / "vector.py").write_text("def batch_rate(scenario, environments, steps): return 6400.0\n")
+    with commits.worker(tmp_path) as measure:
+        assert measure("batch philly-256-v1") == 2.0  # 64 x 200 steps
+        with pytest.raises(SystemExit, match="'batch with resets' failed"):
+            measure("batch with resets")
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads /proc, as Linux has it")

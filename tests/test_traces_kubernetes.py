@@ -21,7 +21,8 @@ from gpusched_env.errors import TraceError
 from gpusched_env.tenants import Tenant, Tenants
 from gpusched_env.traces import ReadReport, read_cluster, read_kueue_tenants, read_trace
 from gpusched_env.traces.kubernetes.gangs import FURTHER, most_at_once
-from gpusched_env.traces.kubernetes.objects import quantity
+from gpusched_env.traces.kubernetes.objects import kubernetes_objects, quantity
+from gpusched_env.traces.kubernetes.pods import PodObject
 from gpusched_env.workload import Workload
 
 GPU = "nvidia.com/gpu"
@@ -315,6 +316,18 @@ def test_lists_and_lines_are_read_alike(tmp_path: Path) -> None:
         (tmp_path / "o").write_bytes(broken)
         with pytest.raises(TraceError, match=r"the JSON is cut or damaged|no records"):
             read_trace(f"kueue:{tmp_path / 'o'}")
+
+
+def test_a_line_is_decoded_straight_into_its_fields_unless_it_is_a_list(tmp_path: Path) -> None:
+    """The volume with the token of its service account, which Kubernetes adds to every pod, has items."""
+    plain, mounted, listed = pod("a", 2, 3), pod("b", 2, 3), pod("c", 2, 3)
+    certificate = {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}}
+    mounted["spec"]["volumes"] = [{"name": "kube-api-access", "projected": {"sources": [certificate]}}]
+    path = tmp_path / "objects.json"
+    path.write_text("".join(json.dumps(one) + "\n" for one in (plain, mounted, {"items": [listed]})))
+    found = [record for _, record in kubernetes_objects(path, PodObject)]
+    assert [type(one) for one in found] == [PodObject, PodObject, dict]
+    assert read_trace(f"kubernetes:{path}")[0].attributes["original_id"].tolist() == ["n/a", "n/b", "n/c"]
 
 
 @pytest.mark.parametrize(

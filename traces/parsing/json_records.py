@@ -28,6 +28,7 @@ _ITEMS: Final = re.compile(
 
 
 Table = dict[str, Any]
+_KEYS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])  # leaves the values undecoded
 
 
 def json_records(path: Path) -> Iterator[tuple[Place, Any]]:
@@ -112,7 +113,7 @@ class _Json:
                 self._end_object()
 
     def _line(self, decode: Callable[[str], Any]) -> Any:
-        """Return the object if it is the rest of the line; None = it is not, or it may have items.
+        """Return the object if it is the rest of the line; None = it is not, or it has items.
 
         msgspec decodes it in a third of the time. What it refuses is left to the standard library, whose errors tell
         the place.
@@ -121,9 +122,9 @@ class _Json:
         if end < 0:
             return None
         line = self.text[self.at : end]
-        if '"items"' in line:
-            return None
         try:
+            if '"items"' in line and "items" in _KEYS.decode(line):  # the volumes of a pod have items, too
+                return None
             found = decode(line)
         except (msgspec.MsgspecError, ValueError, RecursionError):
             return None
