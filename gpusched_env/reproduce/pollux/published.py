@@ -18,7 +18,7 @@ MEAN_JCT_S: Final[dict[str, tuple[float, ...]]] = {
 }
 REALISTIC: Final = "realistic"  # label of runs whose jobs request the GPUs of the log
 REALISTIC_WORKLOADS: Final = (1, 6)
-# Mean JCT [h] of workload 6 on the authors' cluster of 64 T4 (Pollux, OSDI 2021, Table 2); they stored no simulation of it
+# Mean JCT [h] of workload 6, measured on the authors' cluster of 64 T4 (Pollux, OSDI 2021, Table 2); none is simulated
 TESTBED_H: Final[dict[str, float]] = {"pollux": 0.76, "optimus": 2.7, "tiresias": 2.8}
 LOADS: Final = (0.5, 1.5, 2.0)
 # Of the first workload at other loads, by policy
