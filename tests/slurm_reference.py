@@ -1,8 +1,13 @@
-"""Fair Tree as its manual describes it, and decayed usage from an event log with free preemption; in plain Python."""
+"""Fair Tree as its manual describes it, and decayed usage from an event log with free preemption; in plain Python.
+
+Level factors are exact fractions, so they tie where they tie in theory. Slurm computes them in long double
+(src/plugins/priority/multifactor/fair_tree.c); docs/slurm.md names the differences.
+"""
 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 
@@ -10,33 +15,39 @@ from gpusched_env.event_log import COMPLETE, PREEMPT, RESUME, START, EventLog
 from gpusched_env.instance import Instance
 
 
-def level_factor(row: int, parent: list[int], weight: list[float], total: list[float]) -> float:
+def level_factor(row: int, parent: list[int], weight: list[float], total: list[Fraction]) -> Fraction | float:
+    """Return the part of the shares of the siblings / the part of their usage; infinite without usage (manual)."""
     siblings = [other for other in range(len(parent)) if parent[other] == parent[row]]
     used = sum(total[other] for other in siblings)
     if total[row] == 0:
         return math.inf
-    return weight[row] / sum(weight[other] for other in siblings) / (total[row] / used)
+    return Fraction(weight[row]) / sum(Fraction(weight[other]) for other in siblings) / (total[row] / used)
 
 
 def fair_tree(parent: list[int], weight: list[float], usage: list[float]) -> dict[int, float]:
-    """Walk the tree depth-first, highest level factor first; tied accounts merge their children. Factor by leaf."""
+    """Walk the tree depth-first, highest level factor first; tied accounts merge their children. Factor by leaf.
+
+    The rules of ties are those of the manual (https://slurm.schedmd.com/fair_tree.html) and of the comment above
+    ``_calc_tree_fs`` in fair_tree.c: users of equal level share a rank; accounts of equal level merge their children
+    before these are sorted; a user that ties with an account has the rank of its best user.
+    """
     rows = range(len(parent))
     children = {row: [other for other in rows if parent[other] == row] for row in rows}
     leaves = [row for row in rows if not children[row]]
-    total = list(usage)
+    total = [Fraction(used) for used in usage]
     for row in reversed(rows):
         if children[row]:
-            total[row] = sum(total[child] for child in children[row])
+            total[row] = sum((total[child] for child in children[row]), Fraction(0))
     factors: dict[int, float] = {}
     state = {"rank": 0, "left": len(leaves)}
 
     def walk(group: list[int], tied: bool) -> None:
         levels = {row: level_factor(row, parent, weight, total) for row in group}
-        order = sorted(group, key=lambda row: (-levels[row], bool(children[row])))  # users before equal accounts
+        order = sorted(group, key=lambda row: (-levels[row], bool(children[row])))  # as _cmp_level_fs: users first
         at = 0
         while at < len(order):
             level = levels[order[at]]
-            equal = [row for row in order[at:] if math.isclose(levels[row], level, rel_tol=1e-9)]
+            equal = [row for row in order[at:] if levels[row] == level]
             users = [row for row in equal if not children[row]]
             accounts = [row for row in equal if children[row]]
             for number, row in enumerate(users):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import slurm_whole_cycles
@@ -122,10 +124,22 @@ def test_fair_tree_is_the_walk_of_the_manual(data: st.DataObject) -> None:
     """Few different numbers, so that users and accounts tie."""
     rows = data.draw(st.integers(2, 12))
     parent = [-1] + [data.draw(st.integers(0, row - 1)) for row in range(1, rows)]
-    weight = [1.0] + [float(data.draw(st.integers(1, 2))) for _ in range(rows - 1)]
-    usage = [0.0 if row in parent else float(data.draw(st.integers(0, 2))) for row in range(rows)]
+    weight = [1.0] + [float(data.draw(st.integers(1, 3))) for _ in range(rows - 1)]
+    used = st.sampled_from([0, 1, 2, 3, 11, 22, 33])
+    usage = [0.0 if row in parent else float(data.draw(used)) for row in range(rows)]
     found = FairTree(np.array(parent, np.int32), np.array(weight)).ranked(np.array(usage))
     assert {row: found[row] for row in range(rows) if row not in parent} == fair_tree(parent, weight, usage)
+
+
+@pytest.mark.parametrize("parent", [[-1, 0, 0, 0], [-1, 0, 0, 0, 1, 2, 3, 1]])
+def test_levels_tie_where_they_tie_in_theory(parent: list[int]) -> None:
+    """(1/5) / (1/4) and (3/5) / (3/4) differ in their last bits, and 1/5 : 3/5 = 1/4 : 3/4; users, and accounts."""
+    leaves = [row for row in range(1, len(parent)) if row not in parent]
+    for shares, used in itertools.product(itertools.product((1, 2, 3), repeat=3), itertools.product((0, 1, 3), repeat=3)):
+        weight, usage = np.ones(len(parent)), np.zeros(len(parent))
+        weight[1:4], usage[leaves[:3]] = shares, used
+        found = FairTree(np.array(parent, np.int32), weight).ranked(usage)
+        assert {row: found[row] for row in leaves} == fair_tree(parent, weight.tolist(), usage.tolist())
 
 
 @pytest.mark.parametrize("spec", ["slurm-multifactor", "slurm:fair_share_weight=1e4,fair_share=classic"])

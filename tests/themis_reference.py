@@ -1,17 +1,26 @@
-"""Themis-lite as its rule is written: every decision point ranks all waiting jobs and all ended leases, in NumPy.
+"""Themis-lite as its rule is written: every decision point ranks all waiting jobs and all ended leases.
 
-The package's version ranks in a kernel, and only if a job could get GPUs.
+The package's version ranks in a kernel, and only if a job could get GPUs. The reference shares what happens behind the
+ranking (``_offer``: placement, leases, the auction) and the estimates of run times, which have tests of their own. rho
+(NSDI 2020, section 3) and the order are its own. No code of the authors is public, and the paper has no rule for ties;
+docs/themis.md names ours.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from fractions import Fraction
+from typing import Final
 
 import numpy as np
 
 from gpusched_env.baselines.themis.scheduler import Themis
-from gpusched_env.portable.keys import rounded_keys
 from gpusched_env.simulator import ClusterView, Decision
+
+# Work and waiting times are sums of floats, so jobs that tie in theory differ in the last of 16 digits. Jobs that do not
+# tie differ by far more than this part of rho.
+TIE: Final = Fraction(1, 10**11)
+LEAST_S: Final = 1e-3  # [s] ours, docs/themis.md: least run time and least remaining run time
 
 
 class FullThemis(Themis):
@@ -41,13 +50,13 @@ class FullThemis(Themis):
         candidates = np.sort(np.concatenate([view.waiting, ended]))
         if not len(candidates):
             return
-        ranked = candidates[np.argsort(-rounded_keys(self.fairness(view, candidates)), kind="stable")]
+        ranked = candidates[largest_first(self.fairness(view, candidates))]
         leased = running[~np.isin(running, ended) & ~np.isin(running, stopping)]
         memory["leased"], memory["ranked"] = len(leased), len(ranked)
         yield from self._offer(view, ended.tolist(), np.concatenate([leased, ranked, stopping]))
 
     def fairness(self, view: ClusterView, rows: np.ndarray, later_s: float = 0.0) -> np.ndarray:
-        """float64: rho of each job."""
+        """float64: rho of each job; the term max(1, gang / share) of T_ideal is ours (docs/themis.md)."""
         waited_s = view.now_s - view.arrival_s[rows] + later_s
         there_s = view.now_s - self._seen_s[rows]
         contenders = np.divide(
@@ -56,7 +65,20 @@ class FullThemis(Themis):
             out=np.full(len(rows), self._present, float),
             where=there_s > 0,
         )
-        fair_s = np.maximum(self.ideal_s(view, rows), 1e-3) * np.maximum(
+        fair_s = np.maximum(self.ideal_s(view, rows), LEAST_S) * np.maximum(
             1.0, view.gpus[rows] / (view.cluster.gpus / contenders)
         )
-        return (waited_s + np.maximum(self.remaining_s(view, rows), 1e-3)) / fair_s
+        return (waited_s + np.maximum(self.remaining_s(view, rows), LEAST_S)) / fair_s
+
+
+def largest_first(values: np.ndarray) -> list[int]:
+    """Return the indices of the values, the largest first; those that tie in theory by index (ours, docs/themis.md)."""
+    exact = [Fraction(value) for value in values.tolist()]
+    order: list[int] = []
+    tied: list[int] = []
+    for i in sorted(range(len(exact)), key=lambda i: -exact[i]):
+        if tied and exact[tied[0]] - exact[i] > TIE * exact[tied[0]]:
+            order += sorted(tied)
+            tied = []
+        tied.append(i)
+    return order + sorted(tied)
