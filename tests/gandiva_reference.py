@@ -1,4 +1,9 @@
-"""Gandiva-lite in plain loops: every decision point visits all places, all waiting jobs and all turns."""
+"""Gandiva-lite in plain loops: every decision point visits all places, all waiting jobs and all turns.
+
+The order of the five steps is that of Gandiva (OSDI 2018, section 4), which has no public code. What the paper leaves
+open is ours, and named in the docstring of the scheduler: turns that end at multiples of a slice, gangs of several
+machines, one migration a period, and every tie (by machine, then by age of a set, then by arrival).
+"""
 
 from __future__ import annotations
 
@@ -6,15 +11,91 @@ import math
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from gpusched_env.baselines.gandiva.servers import Servers
+from gpusched_env.cluster import MACHINE, NETWORK, RACK, Cluster
 from gpusched_env.simulator import ClusterView, Decision, Preempt, Scheduler, Start, Wait
 
-# Tolerance, in slices: work that begins so little after a multiple of the slice counts as begun at it.
+# Tolerance, in slices (ours): work that begins so little after a multiple of the slice counts as begun at it. A time
+# that is such a multiple in theory is off by about 1e-13 slices.
 _ROUNDING: Final = 1e-9
+
+
+class PlainServers:
+    """Gangs on each machine, and the choice of GPUs for a gang; Gandiva's steps 1 to 3.
+
+    Parameters
+    ----------
+    cluster : the machines
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.machine = cluster.node_of_gpu.tolist()  # of each GPU
+        self.rack = cluster.nodes["rack"].tolist()  # of each machine
+        self.size = cluster.nodes["gpus"].tolist()
+        self.gangs = [0] * len(self.rack)  # on each machine
+        self.affinity = [0] * len(self.rack)  # size of the first gang since the machine was unassigned
+
+    def of(self, gpus: np.ndarray) -> tuple[int, ...]:
+        """Return the machines of some GPUs."""
+        return tuple(sorted({self.machine[gpu] for gpu in gpus.tolist()}))
+
+    def all_able(self, machines: tuple[int, ...], able: np.ndarray) -> bool:
+        """Return whether a job can run on all GPUs of some machines."""
+        return all(can for can, machine in zip(able.tolist(), self.machine, strict=True) if machine in machines)
+
+    def tier(self, machines: tuple[int, ...], gang: int) -> tuple[int, bool]:
+        """Return the tier of a gang, and whether the empty cluster could hold it on a tighter one."""
+        if len(machines) == 1:
+            return MACHINE, False
+        if len({self.rack[machine] for machine in machines}) == 1:
+            return RACK, gang <= max(self.size)
+        racks = [sum(size for size, at in zip(self.size, self.rack, strict=True) if at == rack) for rack in self.rack]
+        return NETWORK, gang <= max(racks)
+
+    def occupy(self, machines: tuple[int, ...], gang: int) -> None:
+        """Record a gang."""
+        for machine in machines:
+            if not self.gangs[machine]:
+                self.affinity[machine] = gang
+            self.gangs[machine] += 1
+
+    def leave(self, machines: tuple[int, ...]) -> None:
+        """Forget a gang."""
+        for machine in machines:
+            self.gangs[machine] -= 1
+
+    def place(self, free: np.ndarray, gang: int) -> np.ndarray | None:
+        """GPUs of servers of the gang's affinity, else of unassigned servers, else of any; None = too few are free."""
+        widest = NETWORK if gang > max(self.size) else MACHINE
+        same = [bool(hosted) and size == gang for hosted, size in zip(self.gangs, self.affinity, strict=True)]
+        for pool in (same, [not hosted for hosted in self.gangs]):
+            gpus = self.gather([gpu for gpu in np.flatnonzero(free).tolist() if pool[self.machine[gpu]]], gang, widest)
+            if gpus is not None:
+                return gpus
+        return self.gather(np.flatnonzero(free).tolist(), gang, NETWORK)
+
+    def tighter(self, free: np.ndarray, gang: int, tier: int) -> np.ndarray | None:
+        """GPUs for a gang on a tighter tier than ``tier``; None = there are none."""
+        return self.gather(np.flatnonzero(free).tolist(), gang, tier - 1)
+
+    def gather(self, free: list[int], gang: int, widest: int) -> np.ndarray | None:
+        """Take GPUs of the machine with the most free ones; if these are too few, begin with the emptiest rack."""
+        on = {machine: [gpu for gpu in free if self.machine[gpu] == machine] for machine in range(len(self.rack))}
+        in_rack = {
+            rack: sum(len(gpus) for machine, gpus in on.items() if self.rack[machine] == rack) for rack in self.rack
+        }
+        emptiest = max(on, key=lambda machine: (len(on[machine]), -machine))
+        if len(on[emptiest]) >= gang:
+            return np.array(on[emptiest][:gang])
+        if widest == MACHINE or len(free) < gang or (widest == RACK and max(in_rack.values()) < gang):
+            return None
+        order = sorted(
+            on, key=lambda machine: (-in_rack[self.rack[machine]], self.rack[machine], -len(on[machine]), machine)
+        )
+        return np.array([gpu for machine in order for gpu in on[machine]][:gang])
 
 
 @dataclass(eq=False)
@@ -66,6 +147,8 @@ class ServerSet:
 class PlainGandiva(Scheduler):
     """Gandiva-lite that keeps no sorted lists."""
 
+    servers: ClassVar[type[Any]] = PlainServers
+
     quantum_s: float = 60.0
     migrate_s: float = 60.0
     overhead: float = 0.1
@@ -74,7 +157,7 @@ class PlainGandiva(Scheduler):
         """Unassign all servers."""
         rules = view.semantics
         self._slice_s = max(self.quantum_s, (rules.checkpoint_s + rules.restore_s) / self.overhead)
-        self._servers = Servers(view.cluster)
+        self._servers = self.servers(view.cluster)
         self._sets: dict[tuple[tuple[int, ...], int], ServerSet] = {}
         self._waits_in: dict[int, ServerSet] = {}  # the set in which a suspended or new gang waits for its turn
         self._kept: list[Seat] = []  # places of jobs that have not started

@@ -1,4 +1,9 @@
-"""Hadar by brute force: FIND_ALLOC, the best round, the best schedule."""
+"""Hadar by brute force: FIND_ALLOC, the best round, the best schedule.
+
+No code of the authors is public. Utilities, candidates, their order and the guard against slow spreads are those of the
+reconstruction in docs/hadar.md, which names its own choices. Tests compare values, so the order of equal payoffs cannot
+matter. The prices are the question's; tests compute them by hand.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +13,14 @@ from functools import cache
 
 import numpy as np
 
-from gpusched_env.baselines.hadar.prices import utility_at
 from gpusched_env.baselines.hadar.search import Round
 from gpusched_env.cluster import MACHINE, NETWORK, RACK
 from gpusched_env.instance import Instance
+
+
+def utility(job: np.void, end_s: float) -> float:
+    """Worth / time since the arrival; the lower limit of 1 s is ours (docs/hadar.md)."""
+    return float(job["worth"]) / max(end_s - float(job["since_s"]), 1.0)
 
 
 def rate_on(question: Round, i: int, counts: np.ndarray) -> float:
@@ -41,7 +50,7 @@ def find(question: Round, i: int, free: np.ndarray) -> float:
         if rate > 0 and ((counts > 0).sum() == 1 or rate >= job["least_rate"]):
             rounds = math.ceil(job["remaining"] / rate / question.round_s)
             end_s = question.now_s + job["remaining"] / rate
-            best = max(best, float(utility_at(job, end_s)) - rounds * float((price * counts).sum()))
+            best = max(best, utility(job, end_s) - rounds * float((price * counts).sum()))
     return best
 
 
@@ -60,8 +69,10 @@ def best_round(question: Round) -> float:
         for counts in splits(int(question.jobs["gpus"][i]), free):
             rate = rate_on(question, i, np.array(counts))
             if rate > 0:
-                utility = float(utility_at(question.jobs[i], question.now_s + question.jobs["remaining"][i] / rate))
-                value = max(value, utility + best(i + 1, tuple(np.subtract(free, counts).tolist())))
+                end_s = question.now_s + float(question.jobs["remaining"][i]) / rate
+                value = max(
+                    value, utility(question.jobs[i], end_s) + best(i + 1, tuple(np.subtract(free, counts).tolist()))
+                )
         return value
 
     return best(0, tuple(question.nodes["gpus"].tolist()))

@@ -128,6 +128,14 @@ def random_instance(seed: int, jobs: int = 40, cluster: Cluster | None = None, *
     return Instance(machines, random_workload(rng, jobs, machines.gpus, machines.gpu_types), None, Semantics(**rules))
 
 
+def tied_instance(seed: int, jobs: int = 24, cluster: str = "2x4") -> Instance:
+    """Jobs of few sizes and lengths, some of which arrive together; many keys tie but for their last bits."""
+    rng = np.random.default_rng(seed)
+    arrival = np.sort(rng.integers(0, 6, jobs) * 33.1)
+    duration = rng.integers(1, 5, jobs) * rng.choice([33.1, 100.7, 700.3], jobs)
+    return unit_instance(arrival.tolist(), rng.choice([1, 2, 4], jobs).tolist(), duration.tolist(), cluster)
+
+
 def small_scenario(jobs: int = 60, **changes: Any) -> Any:
     """philly-64-v1 with fewer jobs."""
     scenario = get_scenario("philly-64-v1")

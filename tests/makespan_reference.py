@@ -1,6 +1,6 @@
 """Brute force: the least makespan of a few contending gangs, over every choice of servers at every event.
 
-It shares no code with the simulator: rates follow from the straddle counts of gpusched_env.network.kway.
+It shares no code with the package: rates follow from SJF-BCO (MobiHoc 2022), section 4.1.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-
-from gpusched_env.network.kway import effective_contenders, sharing_degradation, straddle_counts
+from network_interference import degradation, straddling
 
 
 @dataclass(frozen=True)
@@ -40,17 +39,17 @@ class Gangs:
     def tau_s(self, placed: dict[int, tuple[int, ...]]) -> dict[int, float]:
         """Seconds of one iteration of each running gang, from its GPUs on each server."""
         rows = sorted(placed)
-        k = effective_contenders(straddle_counts(np.array([placed[job] for job in rows])), "clamp", self.xi1)
         found = {}
-        for job, contenders in zip(rows, k.tolist(), strict=True):
-            alone = sum(count > 0 for count in placed[job]) == 1
-            rate = self.inside_Bps if alone else self.between_Bps / float(sharing_degradation(contenders, self.alpha))
+        for job, contenders in zip(rows, straddling([placed[job] for job in rows]), strict=True):
+            # at least one contender: ours, because with eq. 7 alone a gang could be faster than alone (docs/network.md)
+            loss = degradation(max(1.0, self.xi1 * contenders), self.alpha)
+            rate = self.between_Bps / loss if contenders else self.inside_Bps
             found[job] = self.compute_s[job] + self.wire_bytes[job] / rate
         return found
 
     def bounds_s(self) -> np.ndarray:
         """float64 [2, J]: least and largest seconds of one iteration, tau^l and tau^u."""
-        worst = float(sharing_degradation(max(1.0, self.xi1 * max(self.sizes)), self.alpha))
+        worst = degradation(max(1.0, self.xi1 * max(self.sizes)), self.alpha)
         wire, compute = np.array(self.wire_bytes), np.array(self.compute_s)
         return np.array([compute + wire / self.inside_Bps, compute + wire / self.between_Bps * worst])
 

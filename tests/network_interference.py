@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -60,3 +61,22 @@ def part_time_slowdown(slowdown: Array | float, share: Array | float) -> Array |
     shift.
     """
     return 1.0 + share * (slowdown - 1.0)
+
+
+def straddling(placed: Sequence[Sequence[int]]) -> list[int]:
+    """p_j (SJF-BCO, eq. 6): the most gangs that have a part of their GPUs on one server, over the servers of gang j.
+
+    Gang j counts, too. 0 = the gang is on one server.
+
+    Parameters
+    ----------
+    placed : GPUs of each running gang on each server
+    """
+    parts = [[0 < count < sum(gang) for count in gang] for gang in placed]
+    crowd = [sum(gang[server] for gang in parts) for server in range(len(placed[0]))]
+    return [max((crowd[server] for server, part in enumerate(gang) if part), default=0) for gang in parts]
+
+
+def degradation(contenders: float, alpha: float) -> float:
+    """f(k) = k + alpha (k - 1), the example of SJF-BCO, section 4.1."""
+    return contenders + alpha * (contenders - 1.0)

@@ -135,7 +135,9 @@ def test_fair_tree_is_the_walk_of_the_manual(data: st.DataObject) -> None:
 def test_levels_tie_where_they_tie_in_theory(parent: list[int]) -> None:
     """(1/5) / (1/4) and (3/5) / (3/4) differ in their last bits, and 1/5 : 3/5 = 1/4 : 3/4; users, and accounts."""
     leaves = [row for row in range(1, len(parent)) if row not in parent]
-    for shares, used in itertools.product(itertools.product((1, 2, 3), repeat=3), itertools.product((0, 1, 3), repeat=3)):
+    for shares, used in itertools.product(
+        itertools.product((1, 2, 3), repeat=3), itertools.product((0, 1, 3), repeat=3)
+    ):
         weight, usage = np.ones(len(parent)), np.zeros(len(parent))
         weight[1:4], usage[leaves[:3]] = shares, used
         found = FairTree(np.array(parent, np.int32), weight).ranked(usage)

@@ -9,7 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import finish, linked_scenario, play, random_instance, random_workload, two_types, unit_instance
+from helpers import (
+    finish,
+    linked_scenario,
+    play,
+    random_instance,
+    random_workload,
+    tied_instance,
+    two_types,
+    unit_instance,
+)
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from themis_reference import FullThemis
@@ -234,6 +243,15 @@ def test_skipping_the_ranking_changes_no_log(
     parameters = {"lease_s": lease_s, "placement": placement, **options}
     ours, full = (simulate(instance, policy(**parameters)).digest() for policy in (Themis, FullThemis))
     assert ours == full
+
+
+@pytest.mark.parametrize("maxmin", [False, True])
+def test_jobs_that_tie_in_theory_keep_their_order(maxmin: bool) -> None:
+    """Few lengths, and jobs that arrive together: of equal rho the earlier row goes first, whatever the last bits."""
+    for seed in range(12):
+        instance = tied_instance(seed)
+        ours, full = (simulate(instance, policy(lease_s=60, maxmin=maxmin)).digest() for policy in (Themis, FullThemis))
+        assert ours == full
 
 
 def test_an_auction_needs_leases_that_end() -> None:

@@ -15,10 +15,11 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.baselines.themis.scheduler import Themis
+from gpusched_env.baselines.themis.shares import max_min_shares
 from gpusched_env.simulator import ClusterView, Decision
 
-# Work and waiting times are sums of floats, so jobs that tie in theory differ in the last of 16 digits. Jobs that do not
-# tie differ by far more than this part of rho.
+# Work and waiting times are sums of floats, so jobs that tie in theory differ in the last of 16 digits. Jobs that do
+# not tie differ by far more than this part of rho.
 TIE: Final = Fraction(1, 10**11)
 LEAST_S: Final = 1e-3  # [s] ours, docs/themis.md: least run time and least remaining run time
 
@@ -50,10 +51,24 @@ class FullThemis(Themis):
         candidates = np.sort(np.concatenate([view.waiting, ended]))
         if not len(candidates):
             return
-        ranked = candidates[largest_first(self.fairness(view, candidates))]
+        # equal rho: the lower row, which is ours (docs/themis.md)
+        ranked = candidates[np.argsort(ranks(self.fairness(view, candidates)), kind="stable")]
         leased = running[~np.isin(running, ended) & ~np.isin(running, stopping)]
         memory["leased"], memory["ranked"] = len(leased), len(ranked)
         yield from self._offer(view, ended.tolist(), np.concatenate([leased, ranked, stopping]))
+
+    def _by_share(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
+        """Sort by fair share / time received, then by fair share, then by row; the shares are tested elsewhere."""
+        present = np.concatenate([view.waiting, view.running])
+        self._measure(view, present)
+        due = np.zeros(view.arrived)
+        due[present] = max_min_shares(
+            view.now_s - view.arrival_s[present], self._table.left_s[present], self._table.fair_s[present],
+            view.gpus[present], view.cluster.gpus,
+        )  # fmt: skip
+        had_s = view.service_s(rows)
+        ratio = np.divide(due[rows], had_s, out=np.full(len(rows), np.inf), where=had_s > 0)
+        return rows[np.lexsort((ranks(due[rows]), ranks(ratio)))]
 
     def fairness(self, view: ClusterView, rows: np.ndarray, later_s: float = 0.0) -> np.ndarray:
         """float64: rho of each job; the term max(1, gang / share) of T_ideal is ours (docs/themis.md)."""
@@ -71,14 +86,13 @@ class FullThemis(Themis):
         return (waited_s + np.maximum(self.remaining_s(view, rows), LEAST_S)) / fair_s
 
 
-def largest_first(values: np.ndarray) -> list[int]:
-    """Return the indices of the values, the largest first; those that tie in theory by index (ours, docs/themis.md)."""
-    exact = [Fraction(value) for value in values.tolist()]
-    order: list[int] = []
-    tied: list[int] = []
-    for i in sorted(range(len(exact)), key=lambda i: -exact[i]):
-        if tied and exact[tied[0]] - exact[i] > TIE * exact[tied[0]]:
-            order += sorted(tied)
-            tied = []
-        tied.append(i)
-    return order + sorted(tied)
+def ranks(values: np.ndarray) -> np.ndarray:
+    """int [n]: 0 for the largest value, and so on; values that tie in theory share a rank."""
+    exact = [Fraction(value) if np.isfinite(value) else Fraction(10) ** 400 for value in values.tolist()]
+    found, first = np.zeros(len(exact), int), 0
+    order = sorted(range(len(exact)), key=lambda i: -exact[i])
+    for at, i in enumerate(order):
+        if exact[order[first]] - exact[i] > TIE * exact[order[first]]:
+            first = at
+        found[i] = first
+    return found
