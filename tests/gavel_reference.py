@@ -1,6 +1,8 @@
 """Gavel's programs in another formulation: dense, unscaled, rates as variables, by an interior-point solver.
 
-Water filling by one probe a job, finish-time fairness by plain bisection.
+Water filling by one probe a job (a choice of docs/gavel.md; the published code solves a program with whole numbers),
+finish-time fairness by plain bisection. Programs: Narayanan et al., OSDI 2020. Only optimal values are compared, so the
+solution that a solver chooses, and how its shares are rounded, cannot matter.
 """
 
 from __future__ import annotations

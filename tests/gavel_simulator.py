@@ -1,7 +1,8 @@
 """Gavel's published simulator in plain Python with dictionaries, for jobs that share no GPUs.
 
 stanford-futuredata/gavel, commit c4fa400, scheduler/scheduler.py and policies/{fifo,isolated,min_total_duration}.py. It
-shares no code with our rounds and programs except the call of ECOS, so both can be compared job by job.
+shares no code with our rounds and programs except the call of ECOS, so both can be compared job by job. All constants
+and orders are those of these files. Shares are not rounded, as there; the package rounds them (docs/portability.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Small clusters and jobs with given rates, for the tests of Hadar."""
+"""Small clusters and jobs with given rates, for the tests of Hadar.
+
+``asked`` prices with the package, as the question of a round; tests/test_baselines_hadar.py computes prices by hand.
+"""
 
 from __future__ import annotations
 

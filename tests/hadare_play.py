@@ -1,4 +1,8 @@
-"""HadarE without a simulator: plays slot after slot on the planned copies, in real-valued steps."""
+"""HadarE without a simulator: plays slot after slot on the planned copies, in real-valued steps.
+
+It shares the plan of a slot and the division of steps with the package, which tests/test_baselines_hadare.py computes
+by hand, and is independent of its runs. The method has no public code: orders and overheads are ours (docs/hadar.md).
+"""
 
 from __future__ import annotations
 

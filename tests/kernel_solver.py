@@ -1,4 +1,4 @@
-"""The compiled max-min solver on links and flows, without a cluster."""
+"""The compiled max-min solver on links and flows, without a cluster: what is tested, not a reference."""
 
 from __future__ import annotations
 

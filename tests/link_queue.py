@@ -1,4 +1,8 @@
-"""Store-and-forward links with FIFO queues, after ASTRA-sim's analytical network: an independent reference."""
+"""Store-and-forward links with FIFO queues, after ASTRA-sim's analytical network: an independent reference.
+
+astra-sim/astra-network-analytical, congestion_aware/network/Link.cpp (whole nanoseconds, FIFO, the arrival is scheduled
+before the release), basic-topology/Ring.cpp (the way down only if it is shorter), and congestion_unaware/.
+"""
 
 from __future__ import annotations
 

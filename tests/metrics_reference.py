@@ -1,4 +1,7 @@
-"""A small reference scheduler that makes event logs for tests of metrics, independent of the simulator."""
+"""A small reference scheduler that makes event logs for tests of metrics, independent of the simulator.
+
+It is no published system. Completions come before arrivals, and equal jobs go by row (docs/architecture.md).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Rates of a run, recomputed from its log alone: in NumPy, gang by gang, without code of the simulator."""
+"""Rates of a run, recomputed from its log alone: in NumPy, gang by gang, without code of the simulator.
+
+It shares the formulas of gpusched_env.network (costs of collectives, k-way contention, tables of pairs, the hash of
+paths) with the package, whose compiled kernels have copies of them. Tests compute each by hand:
+test_network_collectives, test_network_contention and test_network_ecmp. The hash is ours (docs/network.md).
+"""
 
 from __future__ import annotations
 

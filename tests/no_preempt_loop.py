@@ -1,7 +1,9 @@
 """The no-preempt loop of SJF-BSBF's prototype without the benefit test (SJF-FFS); docs/sjf_bsbf.md, The algorithm.
 
 Placement ``bsbf``, whole batches, one rack. It shares no code with the simulator: jobs are followed from event to
-event; the largest xi of its co-located jobs slows a job.
+event. From the prototype (Lai-JX/Scheduler, cluster/switch.py, ``merge_alloc_res``): nodes by their number of jobs,
+free GPUs before shared ones, at most two jobs on a GPU. Ours, docs/sjf_bsbf.md: the largest xi of its co-located jobs
+slows a job; equal jobs by arrival, then by id.
 """
 
 from __future__ import annotations

@@ -2,7 +2,12 @@
 
 ``python tests/pollux_simulator.py`` prints the mean JCT of the first workload at each load under Tiresias, with the
 measured times of each placement, and with those of the fewest machines that hold the gang. Then it prints the mean JCT
-of the first and the third workload under Optimus, as published, and with the exact remaining work.
+of the first and the third workload under Optimus, as published, and with the exact remaining work, and how close two
+gains come that are not equal (docs/portability.md, Rounded keys).
+
+petuum/adaptdl, branch osdi21-artifact, simulator/{simulator,applications,tiresias,optimus,utils}.py. All constants,
+orders and rounded numbers are those of that code: the first job or node among equals is that of ``max`` and of
+``Counter.most_common`` there, and a gain is (step time - next step time) x remaining iterations, unrounded.
 """
 
 from __future__ import annotations
@@ -201,6 +206,7 @@ class Optimus:
     """
 
     exact: bool = False
+    closest: float = math.inf  # least relative distance of the largest gain to a smaller one
     nodes: dict[int, list[int]] = field(default_factory=dict)  # job -> the node of each GPU
 
     def left(self, job: Job) -> float:
@@ -232,6 +238,8 @@ class Optimus:
         gains = {job: gain(job) for job in active}
         while free > 0 and max(gains.values(), default=0.0) > 0:
             best = max(gains, key=lambda job: gains[job])
+            below = max((value for value in gains.values() if value < gains[best]), default=0.0)
+            self.closest = min(self.closest, 1 - below / gains[best])
             counts[best] += 1
             free -= 1
             gains[best] = gain(best)
@@ -297,5 +305,7 @@ if __name__ == "__main__":
         times = [mean_jct_s(workload_at(load), fewest) for fewest in (False, True)]
         print(f"load {load}: {times[0]:,.1f} s, with the times of the fewest machines {times[1]:,.1f} s")
     for number in (1, 3):
-        times = [mean_jct_s(workload_at(1, number), policy=Optimus(exact)) for exact in (False, True)]
+        policies = Optimus(), Optimus(exact=True)
+        times = [mean_jct_s(workload_at(1, number), policy=policy) for policy in policies]
         print(f"Optimus, workload {number}: {times[0]:,.1f} s, with the exact remaining work {times[1]:,.1f} s")
+        print(f"  two gains that are not equal differ by at least {policies[0].closest:.1g} of their value")

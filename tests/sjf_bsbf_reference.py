@@ -1,4 +1,10 @@
-"""SJF-BSBF and SJF-FFS in plain Python, after docs/sjf_bsbf.md (The algorithm); tests compare logs."""
+"""SJF-BSBF and SJF-FFS in plain Python, after docs/sjf_bsbf.md (The algorithm); tests compare logs.
+
+The order of the queue, "all free GPUs first" and the order of partners (ascending T_con, stable) are those of the paper
+and of its prototype (Lai-JX/Scheduler, cluster/switch.py). Ours, and named on that page: free GPUs by best fit, the
+sub-batch of several partners, no communication on one GPU, T_seq with the whole batch. Means are followed from event to
+event and compared without a tolerance, as the prototype does; random slowdowns make no ties.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +16,8 @@ from gpusched_env.cluster import MACHINE, RACK
 from gpusched_env.instance import Instance
 from gpusched_env.simulator import ClairvoyantView, Decision, Scheduler, Start
 
-SLACK = 1e-9
+SLACK = 1e-9  # of a job: less work is what rounding leaves of it
+MEMORY_SLACK = 1e-9  # of a GPU, for sums of parts (ours)
 
 
 def pair_means(left: float, new: float, xi_left: float, xi_new: float, delay: float) -> float:
@@ -80,7 +87,7 @@ class Reference(Scheduler):
                 other = int(now[0, gpu])
                 used = self.tables.memory[kinds[other], self.option[other], 0]
                 xi = self.tables.interference[kind, kinds[other], 0], self.tables.interference[kinds[other], kind, 0]
-                return bool(self.tables.memory[kind, option, 0] + used <= 1 + SLACK and np.isfinite(xi).all())
+                return bool(self.tables.memory[kind, option, 0] + used <= 1 + MEMORY_SLACK and np.isfinite(xi).all())
 
             chosen, option = list(free), 0
             if self.benefit:
@@ -96,7 +103,7 @@ class Reference(Scheduler):
                     for k in options:
                         if room(k, own[0]):
                             at_once = pair_means(l_a, left(job) * self.fresh_s(kind, k), *xi, 0.0)
-                            if later - at_once > SLACK * later:
+                            if at_once < later:
                                 judged.append((at_once, own, k))
                                 break
                 for _, own, k in sorted(judged, key=lambda pair: pair[0]):

@@ -1,4 +1,7 @@
-"""Slurm's backfill cycles without the shortcut that ends them behind the last job that can start."""
+"""Slurm's backfill cycles without the shortcut that ends them behind the last job that can start.
+
+Not a reference of Slurm: the package without one shortcut. What its cycles do is tested by hand.
+"""
 
 from __future__ import annotations
 

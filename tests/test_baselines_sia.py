@@ -77,7 +77,7 @@ def programs(draw: st.DrawFn) -> Program:
 
 
 def brute_force(task: Program) -> list[int]:
-    """The optimum by enumeration; the first one in the written order of ties."""
+    """The optimum by enumeration; of several, the first in the order of jobs and choices (ours: CBC chooses in Sia)."""
     options = [[*range(task.first[i], task.first[i + 1]), WAITS] for i in range(task.jobs)]
     best: list[int] = []
     for chosen in map(list, itertools.product(*options)):  # lexicographic, with waiting as the last choice

@@ -389,7 +389,8 @@ def reference(
     """Begin [min] and partition of each job on separate partitions; a job is (arrival, nodes, minutes, partitions).
 
     The pass and the cycle of the documentation, in plain Python: pairs in order, a partition stops in the main pass at
-    its first pair that does not fit, and in the cycle each pair takes the first time with room.
+    its first pair that does not fit, and in the cycle each pair takes the first time with room. Pairs by tier, arrival,
+    job, then the order in which the job lists its partitions, as docs/slurm.md says for equal priorities.
     """
     begun: dict[int, tuple[int, int]] = {}
     now = -1

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sharing_play import pair
 
-from gpusched_env.core.sharing.choices import EXACT_TIE
 from gpusched_env.core.sharing.theorem import mean_in_sequence, mean_sharing
 from gpusched_env.metrics import job_times, validate
 from gpusched_env.simulator import Outcome, Simulation, Start
 
+TIE = 1e-9  # of T_seq: a smaller gain is a tie, and ties do not share (ours, docs/sjf_bsbf.md)
 TIMES = 400  # at which the second job may join
 
 # docs/sjf_bsbf.md, Theorem 1, by hand: L_A, L_B, xi_A, xi_B, T_A, T_B, T_con, T_seq, share
@@ -51,7 +51,7 @@ def ends(left_s, new_s, left_xi, new_xi, joins_s):
 
 def shares(left_s: float, new_s: float, left_xi: float, new_xi: float) -> bool:
     sequence = mean_in_sequence(left_s, new_s)
-    return sequence - mean_sharing(left_s, new_s, left_xi, new_xi) > EXACT_TIE * sequence
+    return sequence - mean_sharing(left_s, new_s, left_xi, new_xi) > TIE * sequence
 
 
 def random_pairs(count: int) -> np.ndarray:

@@ -60,7 +60,9 @@ class Gandiva(Scheduler):
     the scenario (``checkpoint_s`` and ``restore_s``). With 30 s each, slices of 60 s as in the paper would lose half of
     the time of shared GPUs. So a slice is max(quantum_s, (checkpoint_s + restore_s) / overhead), which is 600 s in this
     case. This formula is our choice. If a suspension costs at most 6 s, as in the paper, a slice is ``quantum_s``. A
-    restore does not count as part of a slice. Turns end at times that are multiples of the slice. A decision point
+    restore does not count as part of a slice. Turns end at times that are multiples of the slice, and work that begins
+    less than 1e-9 of a slice behind one counts as begun at it. Ties: the first machine, the oldest set, the earlier
+    arrival. All of this is our choice. A decision point
     takes O((gangs that start or stop) x turns), and array operations over the jobs in the system and the GPUs.
 
     References
