@@ -1,6 +1,7 @@
-"""Max-min fair rates in two independent ways: progressive filling, and a chain of linear programs. Max-min fair rates
-are unique, so there are no ties to break. A flow is a job: it uses ``weights[j, l]`` of link l for each unit of its
-rate, because all edges of a ring have one rate.
+"""Max-min fair rates in two independent ways: progressive filling, and a chain of linear programs.
+
+The rates are unique, so there are no ties to break. A flow is a job: it uses ``weights[j, l]`` of link l for each unit
+of its rate, because all edges of a ring have one rate.
 """
 
 from __future__ import annotations
