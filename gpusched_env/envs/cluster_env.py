@@ -111,7 +111,8 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     ranges. ``reset()`` without a seed draws a training seed, or plays the next one of the range that ``seeds`` names:
     pass ``seeds="validation"`` or ``"report"`` to environments that evaluate, because code of others, such as
     ``evaluate_policy`` of stable-baselines3, resets without a seed. If the scenario varies, as that of
-    ``gpusched/Family-v0`` does, the seed also determines cluster, network and rules, and ``train_on`` narrows the problems of training.
+    ``gpusched/Family-v0`` does, the seed also determines cluster, network and rules, and ``train_on`` narrows the
+    problems of training.
 
     ## Episode End
     After the last step, the mask has one feasible action, the plain wait, because some vector environments ask for an
@@ -127,7 +128,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
        is a truncation only if ``time_limit_s`` ends this play, or if some job can never finish.
 
     The last ``info`` holds ``metrics`` (see ``docs/metrics.md``) and ``digest``, the SHA-256 of the event log. Every
-    ``info`` has the same keys: before the end, ``metrics`` are NaN and ``digest`` is empty.
+    ``info`` has the same keys: before the end, ``metrics`` are infinite and ``digest`` is empty.
 
     ## Arguments
     ```python
@@ -284,7 +285,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         observation, mask = self._encoder.take()
         if self._mask_in_observation:
             observation["action_mask"] = mask.copy()
-        self._no_metrics = dict.fromkeys(metric_names(instance), math.nan)
+        self._no_metrics = dict.fromkeys(metric_names(instance), math.inf)
         return observation, self._info(mask, 0.0, 0, dict.fromkeys(self.reward_weights, 0.0))
 
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:

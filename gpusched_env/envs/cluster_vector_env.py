@@ -48,7 +48,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         ``reset(options={"reset_mask": ...})``)
     threads : number of threads; None = one per core, at most one per 16 environments
     keep_logs : keep event logs, so that the last info of an episode holds ``metrics`` and ``digest`` as for a single
-        environment; this costs milliseconds per episode. False = ``metrics`` are NaN and ``digest`` is empty
+        environment; this costs milliseconds per episode. False = ``metrics`` are infinite and ``digest`` is empty
     max_episode_steps : number of steps after which an episode is truncated, as by the wrapper ``TimeLimit`` of a single
         environment: the remaining jobs are dropped. ``step_limit`` plays them
     options : the other arguments of ClusterEnv. With ``seeds`` other than "train", the environments play the range
@@ -288,7 +288,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         self._over[marked] = False
         if not self._unfinished:  # of the first reset, which begins an episode in every environment
             for b, instance in instances.items():
-                nothing = dict.fromkeys(metric_names(instance), math.nan)
+                nothing = dict.fromkeys(metric_names(instance), math.inf)
                 self._unfinished = self._add_info(self._unfinished, {"metrics": nothing, "digest": ""}, b)
 
     def _checked(self, actions: Any) -> np.ndarray:
@@ -372,7 +372,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
                 "refusals": int(results[REFUSALS]),
                 "rewards": dict(zip(batch.names, results[FIRST_COMPONENT:], strict=True)),
                 "seed": int(self._seeds[b]),
-                "metrics": {name: math.nan for name in metrics if f"_{name}" in metrics and metrics[f"_{name}"][b]},
+                "metrics": {name: math.inf for name in metrics if f"_{name}" in metrics and metrics[f"_{name}"][b]},
                 "digest": "",
             }
             info = self._add_info(info, of_one, b)

@@ -74,7 +74,7 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
 
     Every ``info`` holds ``seed``, ``jobs_left`` and ``mean_time_in_system_s``, the mean over all arrived jobs, which is
     a lower bound on their mean JCT. The last one holds ``digest`` and, if every job has finished, ``metrics``; before,
-    ``digest`` is empty and ``metrics`` are NaN.
+    ``digest`` is empty and ``metrics`` are infinite.
 
     ## Arguments
     ```python
@@ -144,7 +144,7 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
         self._finished_jobs = 0  # over all episodes
         self._in_order = seeds_in_order(seeds, self.scenario.seeds)
         if self._in_order is not None and train_seeds is not None:
-            raise ScenarioError(f"train_seeds: nothing is drawn from them, because seeds is {seeds!r}; give one of both")
+            raise ScenarioError(f"train_seeds: nothing is drawn from them, because seeds is {seeds!r}; give one")
         self.turn = 0, 1  # number of this environment, and of all that play ``seeds`` together
         self.render_mode = checked_render_mode(render_mode)
         self._seed: int | None = None  # of the last episode
@@ -170,7 +170,7 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
         drawn = self._next_seed() if seed is None else seed
         instance = self.scenario.instance(drawn)
         self._run, self._seed = self._new_run(instance, drawn), drawn
-        self._no_metrics = dict.fromkeys(metric_names(instance), math.nan)
+        self._no_metrics = dict.fromkeys(metric_names(instance), math.inf)
         self._scale = COMPONENTS["jct"].scale(instance) if self.scale is None else float(self.scale)
         self._limit_s = min(instance.semantics.time_limit_s, self.horizon_s)
         self._observer = TimerObserver(self.simulation, self.timers, self.interval_s, self.costs)
@@ -263,7 +263,7 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
             "seed": self._seed,
             "dt": dt,
             "jobs_left": int(world["jobs"] - world["finished"]),
-            "mean_time_in_system_s": self._paid_s / arrived if arrived else math.nan,
+            "mean_time_in_system_s": self._paid_s / max(arrived, 1),
             "metrics": self._no_metrics.copy(),
             "digest": "",
         }
