@@ -127,8 +127,8 @@ def refuse_to_overwrite(output: Path) -> None:
     found = [str(folder / name) for folder in folders for name in names if (folder / name).exists()]
     if found:
         raise GpuschedError(
-            f"{output} holds a training, whose files would be overwritten: {', '.join(found)}. Give --overwrite, another "
-            "--output, or --resume to continue it"
+            f"{output} holds a training, whose files would be overwritten: {', '.join(found)}. Give --overwrite, "
+            "another --output, or --resume to continue it"
         )
 
 
