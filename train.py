@@ -30,7 +30,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from gpusched_env.agents.evaluation import chosen_seeds, evaluate_agents
+from gpusched_env.agents.learned import CONFIG_FILE, MODEL
 from gpusched_env.agents.recipes import DEFAULT, RECIPES
+from gpusched_env.agents.run_folder import STATE_FILE
 from gpusched_env.agents.search import search
 from gpusched_env.agents.training import TrainingConfig, trained_or_resumed
 from gpusched_env.cli.parsing import chosen_schedulers
@@ -63,6 +65,8 @@ class Settings:
     """Number of trials of a search for settings by Optuna, before the training; 0 = no search."""
     resume: bool = False
     """Continue the interrupted training in the folder of the results."""
+    overwrite: bool = False
+    """Train anew in a folder that holds a training, and replace its files."""
     output: Path | None = None
     """Folder of the results; by default runs/<recipe>, or runs/<scenario> with a scenario of your own."""
     report_seeds: int = 10
@@ -94,6 +98,8 @@ def run(settings: Settings) -> None:
     is_own = config.scenario != recipe.training.scenario
     baselines = chosen_schedulers([settings.baselines]) if settings.baselines else None
     output = settings.output or Path("runs") / (file_name(scenario.name) if is_own else settings.recipe)
+    if not (settings.resume or settings.overwrite):
+        refuse_to_overwrite(output)
     console.print(": ".join(filter(None, [f"Training on [bold]{scenario.name}[/bold]", scenario.description])))
     if settings.search:
         trials = 0 if settings.resume else settings.search
@@ -112,6 +118,18 @@ def run(settings: Settings) -> None:
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(f"{models[0]} is trained; the comparison was not finished") from stop
     console.print(f"Done in {time.perf_counter() - begin:.0f} s; everything is in {output}")
+
+
+def refuse_to_overwrite(output: Path) -> None:
+    """Raise an error that names the files of an earlier training, if the folder holds one."""
+    names = (CONFIG_FILE, STATE_FILE, f"{MODEL}.npz", f"{MODEL}.zip")
+    folders = (output, *output.glob("seed-*"))
+    found = [str(folder / name) for folder in folders for name in names if (folder / name).exists()]
+    if found:
+        raise GpuschedError(
+            f"{output} holds a training, whose files would be overwritten: {', '.join(found)}. Give --overwrite, "
+            "another --output, or --resume to continue it"
+        )
 
 
 def trained(config: TrainingConfig, output: Path, resume: bool, console: Console) -> Path:

@@ -15,6 +15,7 @@ import gymnasium as gym
 import numpy as np
 
 import gpusched_env
+from gpusched_env.agents.checkpoints import DAMAGED
 from gpusched_env.agents.episodes import Episodes
 from gpusched_env.agents.own_play import OwnPlay
 from gpusched_env.agents.teachers import Teachers
@@ -28,6 +29,7 @@ from gpusched_env.scenarios import get_scenario
 if TYPE_CHECKING:
     from minari import MinariDataset
 
+ENVIRONMENT: Final = "gpusched/Cluster-v0"
 ROOT: Final = "MINARI_DATASETS_PATH"  # environment variable: where Minari keeps its datasets
 _NAME: Final = re.compile(r"([\w-]+/)*[\w-]+-v\d+")
 TOGETHER: Final = 32  # episodes that are played side by side
@@ -139,7 +141,7 @@ def write_dataset(
         if name in minari.list_local_datasets():
             raise GpuschedError(f"dataset {name} exists; delete it (minari delete {name}) or give another name")
         options = dataclasses.asdict(windows or Windows())
-        env = gym.make("gpusched/Cluster-v0", scenario=scenario, mask_in_observation=True, **options)
+        env = _environment({"scenario": scenario, **options})
         base: Any = env.unwrapped
         buffers: list[Any] = []
         metadata = []
@@ -178,19 +180,25 @@ def read_dataset(name: str) -> MinariDataset:
     try:
         dataset: MinariDataset = minari.load_dataset(name)
         spec = dataset.spec.env_spec
-    except (FileNotFoundError, ValueError) as error:
-        known = ", ".join(minari.list_local_datasets()) or "none"
+    except (AssertionError, *DAMAGED) as error:
+        with warnings.catch_warnings():  # Minari warns of each damaged one
+            warnings.simplefilter("ignore", UserWarning)
+            known = ", ".join(minari.list_local_datasets()) or "none"
         raise GpuschedError(
             f"dataset {name!r} cannot be read ({error}); known: {known}. The variable {ROOT} names another folder"
         ) from error
-    if spec is None or spec.id != "gpusched/Cluster-v0":
-        raise GpuschedError(f"dataset {name!r} is not of gpusched/Cluster-v0; write one by gpusched dataset")
+    if spec is None or spec.id != ENVIRONMENT or "scenario" not in spec.kwargs:
+        raise GpuschedError(f"dataset {name!r} is not of {ENVIRONMENT}; write one by gpusched dataset")
     return dataset
 
 
 def settings_of(name: str) -> dict[str, Any]:
     """Return the scenario of a dataset, and the fields of its windows."""
-    spec = read_dataset(name).spec.env_spec
+    return _settings(read_dataset(name))
+
+
+def _settings(dataset: MinariDataset) -> dict[str, Any]:
+    spec = dataset.spec.env_spec
     assert spec is not None
     fields = ["scenario", *(field.name for field in dataclasses.fields(Windows))]
     return {name: spec.kwargs[name] for name in fields if name in spec.kwargs}
@@ -203,13 +211,14 @@ def mean_jct_s(dataset: MinariDataset) -> float:
 
 
 def verify(dataset: MinariDataset) -> None:
-    """Play the actions of every episode again.
+    """Play the actions of every episode again, in the environment of this package.
 
     Raises
     ------
     GpuschedError : an observation, a reward or the event log of the replay differs
     """
-    env = dataset.recover_environment()
+    # Not dataset.recover_environment(): it imports the module that the dataset names as its environment.
+    env = _environment(_settings(dataset))
     indices = dataset.episode_indices
     for episode, metadata in zip(dataset, dataset.storage.get_episode_metadata(indices), strict=True):
         seed = int(metadata["workload_seed"])
@@ -222,6 +231,10 @@ def verify(dataset: MinariDataset) -> None:
         _same(observation, episode.observations, len(episode.actions), seed)
         if info["digest"] != str(metadata["digest"]):
             raise GpuschedError(f"dataset: seed {seed}: the replay's event log differs")
+
+
+def _environment(settings: Mapping[str, Any]) -> gym.Env[Any, Any]:
+    return gym.make(ENVIRONMENT, mask_in_observation=True, **settings)
 
 
 def _same(observation: Mapping[str, np.ndarray], stored: Any, t: int, seed: int) -> None:
@@ -263,7 +276,7 @@ def _kept_in(folder: Path | None) -> Iterator[None]:
     """Let Minari keep its datasets in a folder; None = in its own."""
     before = os.environ.get(ROOT)
     if folder is not None:
-        os.environ[ROOT] = str(folder)
+        os.environ[ROOT] = str(folder.resolve())
     try:
         yield
     finally:

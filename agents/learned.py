@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.agents.cards import read_card
+from gpusched_env.agents.checkpoints import DAMAGED
 from gpusched_env.envs.encoder import Observation, Windows
 from gpusched_env.envs.policy_scheduler import PolicyScheduler
 from gpusched_env.errors import SchedulerError
@@ -102,7 +103,7 @@ class LearnedScheduler(Scheduler):
             raise SchedulerError(
                 f"{source}: cannot be read ({error.strerror}); it stands beside the model, so check the model's path"
             ) from error
-        except (ValueError, KeyError, TypeError) as error:
+        except DAMAGED as error:
             raise SchedulerError(f"{source}: not a configuration written by train.py ({error!r})") from error
         self.greedy = self.greedy or training.get("greedy", False)
         windows = ("queue_window", "running_window", "partner_window", "tenant_window")

@@ -74,6 +74,7 @@ def make_environments(config: TrainingConfig, scenario: Scenario) -> ClusterVecE
         scenario=scenario,
         reward=config.reward,
         autoreset_mode="SameStep",
+        keep_logs=False,
         **dataclasses.asdict(config.windows),
     )
     environments = ClusterVecEnv(batch)

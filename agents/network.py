@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
-from gpusched_env.agents.checkpoints import read_checkpoint, write_checkpoint
+from gpusched_env.agents.checkpoints import checkpoint, write_checkpoint
 from gpusched_env.agents.packed_layers import is_packable, packed_logits
 from gpusched_env.agents.tokens import CLUSTER, PAIRS, SIZES, Layout
 from gpusched_env.envs.encoder import Windows
@@ -261,10 +261,15 @@ class TokenNetwork(nn.Module):
         ------
         SchedulerError : the file is missing, damaged, or of another format
         """
-        metadata, arrays = read_checkpoint(path, FORMAT, "an agent")
-        network = cls(Layout(**metadata["layout"]), metadata["width"])
-        network.load_state_dict({name: torch.from_numpy(np.array(array)) for name, array in arrays.items()})
-        return network
+        with checkpoint(path, FORMAT, "an agent") as (metadata, arrays):
+            layout, width = Layout(**metadata["layout"]), metadata["width"]
+            with torch.device("meta"):  # shapes alone: a file that says a width of a million takes no memory
+                shapes = {name: tuple(value.shape) for name, value in cls(layout, width).state_dict().items()}
+            if shapes != {name: array.shape for name, array in arrays.items()}:
+                raise ValueError("the shapes of its weights are not those of its layout")
+            network = cls(layout, width)
+            network.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
+            return network
 
 
 def feasible_log_probabilities(

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Protocol, Self
 import numpy as np
 
 from gpusched_env.agents.cards import file_of
-from gpusched_env.agents.checkpoints import read_checkpoint, write_checkpoint
+from gpusched_env.agents.checkpoints import checkpoint, weights_of, write_checkpoint
 from gpusched_env.errors import SchedulerError
 from gpusched_env.portable import arrays, draws
 from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Outcome, Scheduler, Simulation
@@ -104,13 +104,15 @@ class OrderSearch(Scheduler):
     weights: tuple[float, ...] = field(init=False, repr=False)
     _copy: Simulation | None = field(init=False, repr=False, default=None)
     format: ClassVar = FORMAT
+    names: ClassVar[tuple[str, ...]] = NAMES
 
     def __post_init__(self) -> None:
         """Read the weights."""
         if self.rehearsals < 1:
             raise SchedulerError(f"order search: rehearsals is {self.rehearsals}: it must be at least 1")
         file = file_of("order search", self.agent, self.path)
-        self.weights = tuple(read_checkpoint(file, self.format, "an order search")[1]["weights"].tolist())
+        with checkpoint(file, self.format, "an order search") as (_, stored):
+            self.weights = weights_of(stored, self.names)
 
     @classmethod
     def playing(cls, weights: tuple[float, ...], rehearsals: int = 100) -> Self:

@@ -15,7 +15,7 @@ from typing import Final
 
 from gpusched_env import __version__
 from gpusched_env.agents.cards import Card, kind_of_file, put
-from gpusched_env.agents.checkpoints import format_of, read_checkpoint
+from gpusched_env.agents.checkpoints import checkpoint, format_of
 from gpusched_env.agents.measuring import measured_ratios
 from gpusched_env.baselines.registry import GENERAL_AGENT
 from gpusched_env.consoles import run_command
@@ -158,7 +158,8 @@ RULES: Final = {
 def card_of(name: str, model: Path) -> Card:
     """Measure an agent on report seeds of its scenario, and return its card."""
     rule = RULES[name]
-    about = read_checkpoint(model, format_of(model), "an agent")[0]["about"]
+    with checkpoint(model, format_of(model), "an agent") as (stored, _):
+        about = stored["about"]
     scenario = get_scenario(rule.scenario)
     ratios = measured_ratios(f"learned:path={model}", rule.rivals, rule.scenario, rule.metric, SEEDS, 1)
     uses = ("report",) if rule.data else ("train", "validation", "report")

@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from gpusched_env.agents.checkpoints import read_checkpoint, write_checkpoint
+from gpusched_env.agents.checkpoints import checkpoint, write_checkpoint
 from gpusched_env.envs.delay_timers.actions import DEMAND_CLASSES
 from gpusched_env.envs.delay_timers.columns import CLASS_COLUMNS, CLUSTER_COLUMNS, COST_COLUMNS
 from gpusched_env.errors import GpuschedError, SchedulerError
@@ -131,15 +131,16 @@ class TimerNetwork:
         ------
         SchedulerError : the file is missing, damaged, or made for other observations
         """
-        metadata, arrays = read_checkpoint(path, FORMAT, "a delay tuner")
-        numbers = range(len(arrays) // 2)
-        layers = [(arrays[f"weights_{number}"], arrays[f"biases_{number}"]) for number in numbers]
-        costs = "cost_columns" in metadata
-        known = {"class_columns": CLASS_COLUMNS, "cluster_columns": CLUSTER_COLUMNS}
-        known |= {"cost_columns": COST_COLUMNS} if costs else {}
-        if any(metadata[name] != [column.name for column in columns] for name, columns in known.items()):
-            raise SchedulerError(f"{path}: it was trained on other observations; train it again with this version")
-        return cls(layers, metadata["classes"], metadata["residual"], metadata["interval_s"], metadata["about"], costs)
+        with checkpoint(path, FORMAT, "a delay tuner") as (metadata, arrays):
+            numbers = range(len(arrays) // 2)
+            layers = [(arrays[f"weights_{number}"], arrays[f"biases_{number}"]) for number in numbers]
+            costs = "cost_columns" in metadata
+            known = {"class_columns": CLASS_COLUMNS, "cluster_columns": CLUSTER_COLUMNS}
+            known |= {"cost_columns": COST_COLUMNS} if costs else {}
+            if any(metadata[name] != [column.name for column in columns] for name, columns in known.items()):
+                raise SchedulerError(f"{path}: it was trained on other observations; train it again with this version")
+            about = metadata["about"]
+            return cls(layers, metadata["classes"], metadata["residual"], metadata["interval_s"], about, costs)
 
     def digest(self) -> str:
         """Return the SHA-256 of the weights."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.agents.cards import file_of
-from gpusched_env.agents.checkpoints import read_checkpoint, write_checkpoint
+from gpusched_env.agents.checkpoints import checkpoint, write_checkpoint
 from gpusched_env.errors import SchedulerError
 from gpusched_env.portable import arrays
 from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Scheduler, Start
@@ -55,9 +55,9 @@ class TypeIndex(Scheduler):
     def __post_init__(self) -> None:
         """Read the weights."""
         file = file_of("type index", self.agent, self.path)
-        metadata, stored = read_checkpoint(file, FORMAT, "the weights of a type index")
-        self.weights = dict(zip(metadata["weights"], stored["weights"].tolist(), strict=True))
-        self.prices = dict(zip(metadata["types"], stored["prices"].tolist(), strict=True))
+        with checkpoint(file, FORMAT, "the weights of a type index") as (metadata, stored):
+            self.weights = dict(zip(metadata["weights"], stored["weights"].tolist(), strict=True))
+            self.prices = dict(zip(metadata["types"], stored["prices"].tolist(), strict=True))
 
     @property
     def name(self) -> str:

@@ -140,6 +140,7 @@ class TypeOrderSearch(OrderSearch):
     """
 
     format: ClassVar = FORMAT
+    names: ClassVar[tuple[str, ...]] = NAMES
     knows_partitions = False  # it chooses machines itself
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:

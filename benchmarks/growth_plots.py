@@ -146,7 +146,7 @@ def event_us(instance: Instance, scheduler: str, repeats: int) -> float:
 def step_us(scenario: Scenario, settings: Settings) -> float:
     """CPU microseconds per step of one environment of a batch, including the resets at the beginnings of episodes."""
     envs = gymnasium.make_vec(
-        "gpusched/Cluster-v0", num_envs=settings.environments, scenario=scenario, copy=False, threads=1
+        "gpusched/Cluster-v0", num_envs=settings.environments, scenario=scenario, copy=False, threads=1, keep_logs=False
     )
     rng, infos, taken = np.random.default_rng(0), envs.reset(seed=0)[1], []
     for _ in range(settings.repeats):

@@ -53,7 +53,13 @@ def random_actions(mask: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 def batch_rate(scenario: str, environments: int, steps: int) -> float:
     """Measure one batch [steps of environments per CPU second]."""
     envs = gymnasium.make_vec(
-        "gpusched/Cluster-v0", num_envs=environments, scenario=scenario, queue_window=32, copy=False, threads=1
+        "gpusched/Cluster-v0",
+        num_envs=environments,
+        scenario=scenario,
+        queue_window=32,
+        copy=False,
+        threads=1,
+        keep_logs=False,
     )
     _, infos = envs.reset(seed=0)
     rng = np.random.default_rng(0)
@@ -78,7 +84,13 @@ def first_feasible_rate(
     rate : steps of environments per CPU second of ``step``
     """
     envs = gymnasium.make_vec(
-        "gpusched/Cluster-v0", num_envs=environments, scenario=scenario, copy=False, threads=1, **options
+        "gpusched/Cluster-v0",
+        num_envs=environments,
+        scenario=scenario,
+        copy=False,
+        threads=1,
+        keep_logs=False,
+        **options,
     )
     envs.reset(seed=0)  # allocates the batch
     begin = time.process_time()

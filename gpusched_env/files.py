@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
+import math
 import re
 import secrets
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
 
 from gpusched_env.errors import GpuschedError
 
@@ -65,3 +71,35 @@ def file_digest(path: Path, error: type[GpuschedError]) -> str:
         return sha256_of(path)
     except (OSError, ValueError) as reason:  # ValueError: the path contains a null character
         raise error(f"{path}: cannot be read ({getattr(reason, 'strerror', None) or reason})") from reason
+
+
+def read_arrays(stream: BinaryIO, most_bytes: int) -> dict[str, np.ndarray]:
+    """Read the arrays of an ``.npz`` file by name; nothing in the file can run code, or take more memory than allowed.
+
+    Parameters
+    ----------
+    most_bytes : limit of all arrays together, after decompression [byte]
+
+    Raises
+    ------
+    ValueError : the file is no ``.npz``, has more than ``most_bytes``, or an array is no plain array of its size.
+        Damaged files raise other errors as well: those of ``zipfile`` and ``zlib``
+    """
+    if stream.read(4) != b"PK\x03\x04":
+        raise ValueError("it is no .npz")
+    arrays = {}
+    with zipfile.ZipFile(stream) as archive:
+        parts = archive.infolist()
+        if (size := sum(part.file_size for part in parts)) > most_bytes:
+            raise ValueError(f"{size:,} bytes after decompression are more than {most_bytes:,}")
+        for part in parts:
+            data = archive.read(part)
+            content = io.BytesIO(data)
+            read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+            shape, is_fortran, dtype = read_header[np.lib.format.read_magic(content)](content)
+            begin = content.tell()
+            if dtype.hasobject or math.prod(shape) * dtype.itemsize != len(data) - begin:
+                raise ValueError(f"{part.filename} is not an array of {shape} {dtype}")
+            array = np.frombuffer(data, dtype, offset=begin).reshape(shape, order="F" if is_fortran else "C")
+            arrays[part.filename.removesuffix(".npy")] = array.copy(order="K")
+    return arrays

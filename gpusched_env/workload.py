@@ -15,11 +15,12 @@ import numpy as np
 
 from gpusched_env.cluster import TIERS
 from gpusched_env.errors import WorkloadError
-from gpusched_env.files import whole
+from gpusched_env.files import read_arrays, whole
 from gpusched_env.holds import BEGIN, DEPENDENCY, FAILS, fails_of, find_edges, without_lost
 from gpusched_env.sizes import Sizes
 
 MOST_JOBS: Final = 50_000_000  # [job] maximum per workload; a larger number is a typing error or does not fit in memory
+MOST_BYTES: Final = 16_000_000_000  # [byte] maximum of a saved workload, after decompression
 # Attributes that users submit with their jobs. Schedulers may see these. The values are numbers, or numbers as text.
 REQUESTED: Final = (
     "priority_weight",  # share of the cluster to which the job is entitled, relative to the other jobs
@@ -540,17 +541,14 @@ class Workload:
 
     @classmethod
     def _unpacked(cls, file: BinaryIO) -> Workload:
-        if file.read(4) != b"PK\x03\x04":
-            raise WorkloadError("it is no .npz")  # numpy's message would suggest allow_pickle=True, which is unsafe
-        file.seek(0)
-        with np.load(file, allow_pickle=False) as data:
-            header = json.loads(str(data["header"]))
-            # Older files lack some arrays.
-            measured = data["measured"] if "measured" in data.files else no_measurements()
-            shaped = data["shaped"] if "shaped" in data.files else no_shapes()
-            accumulation = data["accumulation"] if "accumulation" in data.files else no_accumulation()
-            types = tuple(header["gpu_types"])
-            profiles = Profiles(data["profiles"], data["compute_s"], types, measured, shaped, accumulation)
-            attributes = {k.removeprefix("attribute:"): data[k] for k in data.files if k.startswith("attribute:")}
-            sizes = Sizes(data["size_group"], data["size_options"]) if "size_group" in data.files else None
-            return cls(data["jobs"], profiles, header["name"], header["source"], attributes, sizes)
+        data = read_arrays(file, MOST_BYTES)
+        header = json.loads(str(data["header"]))
+        # Older files lack some arrays.
+        measured = data["measured"] if "measured" in data else no_measurements()
+        shaped = data["shaped"] if "shaped" in data else no_shapes()
+        accumulation = data["accumulation"] if "accumulation" in data else no_accumulation()
+        types = tuple(header["gpu_types"])
+        profiles = Profiles(data["profiles"], data["compute_s"], types, measured, shaped, accumulation)
+        attributes = {k.removeprefix("attribute:"): data[k] for k in data if k.startswith("attribute:")}
+        sizes = Sizes(data["size_group"], data["size_options"]) if "size_group" in data else None
+        return cls(data["jobs"], profiles, header["name"], header["source"], attributes, sizes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,30 @@ def test_a_changed_dataset_is_found_by_its_replay(folder: Path) -> None:
         verify(read_dataset(NAME))
 
 
+def metadata_of(folder: Path) -> tuple[Path, dict[str, Any]]:
+    """The metadata of the dataset, and their file."""
+    file = next(folder.rglob("metadata.json"))
+    return file, json.loads(file.read_text())
+
+
+def test_a_dataset_does_not_choose_the_code_that_verifies_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_dataset("sjf", "tiny-v1", [3], WINDOWS, NAME)
+    (folder / "evil.py").write_text("from pathlib import Path\nPath(__file__).with_name('ran').touch()\n")
+    monkeypatch.syspath_prepend(str(folder))
+    file, metadata = metadata_of(folder)
+    spec = json.loads(metadata["env_spec"]) | {"entry_point": "evil:Env"}
+    file.write_text(json.dumps(metadata | {"env_spec": json.dumps(spec)}))
+    verify(read_dataset(NAME))
+    assert not (folder / "ran").exists()
+    file.write_text(json.dumps(metadata | {"env_spec": json.dumps(spec | {"kwargs": {}})}))
+    with pytest.raises(GpuschedError, match=r"is not of gpusched/Cluster-v0"):
+        read_dataset(NAME)
+    for damaged in ("[]", "{}", "[" * 100_000, json.dumps(metadata | {"observation_space": 3})):
+        file.write_text(damaged)
+        with pytest.raises(GpuschedError, match="cannot be read"):
+            read_dataset(NAME)
+
+
 def test_wrong_datasets_are_refused(folder: Path) -> None:
     with pytest.raises(GpuschedError, match="at least one seed"):
         write_dataset("sjf", "tiny-v1", [], WINDOWS, NAME)
@@ -110,14 +135,15 @@ def test_wrong_datasets_are_refused(folder: Path) -> None:
 
 def test_the_command_writes_a_dataset_of_training_seeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = ["dataset", "--scheduler", "srtf", "--scenario", "tiny-v1", "--seeds", "3", "--rules", "pack"]
-    arguments += ["--output", str(tmp_path), "--lease-s", "3600"]
+    arguments += ["--output", "sets", "--lease-s", "3600"]  # a relative path
+    monkeypatch.chdir(tmp_path)
     refused = CliRunner().invoke(app, [*arguments, "--delays-s", "600;3600"])
     assert refused.exit_code == 2
     assert "600,3600" in refused.output
     done = CliRunner().invoke(app, [*arguments, "--delays-s", "600,3600"])
     assert done.exit_code == 0, done.output
-    monkeypatch.setenv(ROOT, str(tmp_path))
+    monkeypatch.setenv(ROOT, str(tmp_path / "sets"))
     settings = settings_of("gpusched/tiny-v1-srtf-v0")
     assert (settings["lease_s"], tuple(settings["delays_s"])) == (3600.0, (600.0, 3600.0))
     assert "gpusched/tiny-v1-srtf-v0: 3 episodes" in done.output
-    assert (tmp_path / "gpusched" / "tiny-v1-srtf-v0" / "data" / "main_data.hdf5").is_file()
+    assert (tmp_path / "sets" / "gpusched" / "tiny-v1-srtf-v0" / "data" / "main_data.hdf5").is_file()

@@ -325,6 +325,24 @@ def test_unknown_baselines_are_refused_before_training(tmp_path: Path, monkeypat
         runpy.run_path(str(Path(gpusched_env.__file__).parents[1] / "train.py"), run_name="__main__")
 
 
+@pytest.mark.parametrize("folder", ["", "seed-3"])
+def test_a_finished_training_is_not_overwritten_unasked(
+    folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / folder).mkdir(exist_ok=True)
+    model = tmp_path / folder / "model.npz"
+    model.write_bytes(b"weeks of work")
+    monkeypatch.setattr("gpusched_env.agents.training.train", lambda *_: pytest.fail("trained"))
+    arguments = ["train.py", "--scenario", "tiny-v1", "--output", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", arguments)
+    with pytest.raises(SystemExit, match=rf"would be overwritten: {model}. Give --overwrite"):
+        runpy.run_path(str(Path(gpusched_env.__file__).parents[1] / "train.py"), run_name="__main__")
+    monkeypatch.setattr(sys, "argv", [*arguments, "--overwrite"])
+    with pytest.raises(pytest.fail.Exception, match="trained"):
+        runpy.run_path(str(Path(gpusched_env.__file__).parents[1] / "train.py"), run_name="__main__")
+    assert model.read_bytes() == b"weeks of work"
+
+
 def test_an_interrupt_keeps_the_best_checkpoint_and_says_where(tmp_path: Path) -> None:
     said: list[str] = []
 

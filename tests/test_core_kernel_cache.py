@@ -162,6 +162,82 @@ def test_a_damaged_file_is_compiled_anew(again: Path, left: float) -> None:
     assert min(path.stat().st_size for path in files) > 1_000
 
 
+def cached_files(folder: Path) -> list[Path]:
+    """The cached files of the module."""
+    return sorted((folder / "cache" / "kernels").glob("mine.*"))
+
+
+EVIL = """
+import hashlib, pickle, sys
+from pathlib import Path
+
+class Evil:
+    def __reduce__(self):
+        return print, ("evil",)
+
+for path in map(Path, sys.argv[1:]):
+    content = pickle.dumps(Evil())
+    path.write_bytes(hashlib.sha256(path.name.encode() + b"\\0" + content).digest() + content)
+"""
+
+
+@compiled_only
+@pytest.mark.skipif(os.name != "posix", reason="owners and modes of files are those of POSIX")
+@pytest.mark.parametrize("how", ["writable by all", "of another user"])
+def test_a_file_that_another_user_may_have_written_is_not_read(again: Path, how: str) -> None:
+    """Its digest is right, so only its owner and its mode tell that it is not ours."""
+    files = cached_files(again)
+    subprocess.run([sys.executable, "-c", EVIL, *map(str, files)], check=True)
+    assert "evil" in begun(again, OFTEN).communicate()[0]  # our own files are trusted
+    for path in files:
+        if how == "writable by all":
+            path.chmod(0o666)
+        elif os.geteuid() == 0:
+            os.chown(path, 65534, 65534)
+        else:
+            pytest.skip("only root can give a file to another user")
+    assert ended(begun(again, OFTEN)) == [116.0]
+    assert ended(begun(again, OFTEN)) == [116.0]
+
+
+@compiled_only
+@pytest.mark.skipif(os.name != "posix", reason="modes of files are those of POSIX")
+def test_a_file_is_ours_alone_to_write_whatever_the_umask(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(SOURCE, encoding="utf-8")
+    assert ended(begun(tmp_path, OFTEN, program=f"import os; os.umask(0); {PROGRAM}")) == [116.0]
+    assert {path.stat().st_mode & 0o777 for path in cached_files(tmp_path)} == {0o644}
+
+
+@compiled_only
+def test_no_flipped_bit_and_no_renamed_file_is_read(again: Path) -> None:
+    from gpusched_env.core.compiler import _trusted
+
+    generator = np.random.default_rng(0)
+    for path in cached_files(again):
+        data = path.read_bytes()
+        assert _trusted(path) == data[32:]
+        for at in [*range(0, 256, 5), *generator.integers(0, 8 * len(data), 200)]:
+            path.write_bytes(data[: at // 8] + bytes([data[at // 8] ^ 1 << at % 8]) + data[at // 8 + 1 :])
+            assert _trusted(path) is None
+        path.with_name("mine.other-0").write_bytes(data)
+        assert _trusted(path.with_name("mine.other-0")) is None
+
+
+FULL = """
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+"""
+
+
+@compiled_only
+@pytest.mark.skipif(sys.platform == "win32", reason="limits of file sizes are those of POSIX")
+def test_a_write_that_fails_leaves_no_file(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(SOURCE, encoding="utf-8")
+    assert ended(begun(tmp_path, OFTEN, program=FULL + PROGRAM)) == [116.0]
+    names = [path.name for path in (tmp_path / "cache" / "kernels").iterdir()]
+    assert [name for name in names if not name.endswith(".lock")] == []
+
+
 @compiled_only
 def test_two_processes_may_compile_at_once(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(SOURCE, encoding="utf-8")

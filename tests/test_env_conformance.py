@@ -19,8 +19,8 @@ from gymnasium.wrappers import RecordEpisodeStatistics
 from helpers import linked_scenario
 
 import gpusched_env
-from gpusched_env.envs.cluster_env import RENDER_MODES
 from gpusched_env.envs.registration import ENVIRONMENTS, register_environments
+from gpusched_env.envs.render_modes import RENDER_MODES
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},

@@ -285,7 +285,8 @@ def test_a_partial_reset_repeats_no_results_of_other_environments() -> None:
     assert infos["_dt"].all()
     _, infos = envs.reset(options={"reset_mask": np.array([True, False, False])})
     assert infos["_dt"].tolist() == infos["_refusals"].tolist() == [True, False, False]
-    assert "rewards" not in infos
+    assert infos["_rewards"].tolist() == [True, False, False]
+    assert infos["rewards"]["jct"][0] == 0.0
 
 
 def test_a_batch_plays_on_after_its_threads_have_ended() -> None:

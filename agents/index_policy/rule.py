@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from gpusched_env.agents.checkpoints import read_checkpoint, write_checkpoint
+from gpusched_env.agents.checkpoints import checkpoint, write_checkpoint
 from gpusched_env.cluster import MACHINE, NETWORK, RACK
 from gpusched_env.errors import SchedulerError
 from gpusched_env.instance import Instance
@@ -28,6 +28,7 @@ TERMS: Final = ("gang", "level", "excess", "unknown", "burst_excess")  # of the 
 _DECIMALS: Final = 6  # of scores
 _LARGEST_EXCESS: Final = 4.0  # of seconds per iteration on a wider placement, relative to a tighter one
 _LONGEST_PATIENCE_S: Final = 1e6  # [s]
+_MOST: Final = 1_000  # end of the range of ``reach`` and ``censored``
 
 
 class Tables(NamedTuple):
@@ -83,7 +84,7 @@ class IndexRule:
 
     Raises
     ------
-    SchedulerError : ``move_factor`` is below 1
+    SchedulerError : ``move_factor`` is below 1, the shapes are not these, or ``reach`` or ``censored`` is too large
     """
 
     linear: np.ndarray = field(default_factory=partial(_empty, len(TERMS)))
@@ -104,7 +105,15 @@ class IndexRule:
     censored: int = 3
 
     def __post_init__(self) -> None:
-        """Check the factor of moves."""
+        """Check the shapes of the weights, which kernels rely on, and the factor of moves."""
+        shapes = {name: getattr(self, name).shape for name in ("linear", "inner", "bias", "outer", "bounds", "heights")}
+        hidden, bounds = len(self.bias), len(self.bounds)
+        sizes = ((len(TERMS),), (len(INPUTS), hidden), (hidden,), (hidden,), (bounds,), (bounds,))
+        if tuple(shapes.values()) != sizes or self.patience_s.shape != (2, 2):
+            raise SchedulerError(f"index policy: weights of shapes {shapes}, patience_s {self.patience_s.shape}")
+        for name in ("reach", "censored"):
+            if getattr(self, name) not in range(_MOST):
+                raise SchedulerError(f"index policy: {name} is {getattr(self, name)!r}: it must be 0 to {_MOST - 1}")
         if not self.move_factor >= 1.0:
             raise SchedulerError(f"index policy: move_factor is {self.move_factor!r}: it must be at least 1")
 
@@ -172,6 +181,6 @@ class IndexRule:
         ------
         SchedulerError : the file is missing, damaged, or of another format
         """
-        metadata, weights = read_checkpoint(path, FORMAT, "an index policy")
-        values: dict[str, Any] = {**weights, **json.loads(metadata["scalars"])}
-        return cls(**values)
+        with checkpoint(path, FORMAT, "an index policy") as (metadata, weights):
+            values: dict[str, Any] = {**weights, **json.loads(metadata["scalars"])}
+            return cls(**values)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from gpusched_env.agents.cards import file_of
@@ -56,7 +54,7 @@ class IndexPolicy(Scheduler):
 
     def __post_init__(self) -> None:
         """Read the weights."""
-        self.rule = _loaded(file_of("index policy", self.agent, self.path))
+        self.rule = IndexRule.load(file_of("index policy", self.agent, self.path))
 
     @classmethod
     def playing(cls, rule: IndexRule) -> IndexPolicy:
@@ -105,8 +103,3 @@ class IndexPolicy(Scheduler):
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the state of a run."""
         return self.__dict__ | {"_plan": None}
-
-
-@lru_cache(maxsize=8)
-def _loaded(path: Path) -> IndexRule:
-    return IndexRule.load(path)

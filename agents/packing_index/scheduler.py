@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.agents.cards import file_of
-from gpusched_env.agents.checkpoints import read_checkpoint, write_checkpoint
+from gpusched_env.agents.checkpoints import checkpoint, weights_of, write_checkpoint
 from gpusched_env.agents.packing_index import loop
 from gpusched_env.agents.packing_index.knapsack import MEMORY_DTYPE, PackingState, Takes, list_values, pack_best
 from gpusched_env.baselines.compiled_loop import CompiledLoop
@@ -62,7 +62,8 @@ class PackingIndex(Scheduler):
     def __post_init__(self) -> None:
         """Read the weights."""
         file = file_of("packing index", self.agent, self.path)
-        self.weights = tuple(read_checkpoint(file, FORMAT, "a packing index")[1]["weights"].tolist())
+        with checkpoint(file, FORMAT, "a packing index") as (_, stored):
+            self.weights = weights_of(stored, NAMES)
 
     @classmethod
     def playing(cls, weights: tuple[float, ...], least_bonus: float = 0.0) -> PackingIndex:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.agents.checkpoints import read_checkpoint, write_checkpoint
+from gpusched_env.agents.checkpoints import checkpoint, weights_of, write_checkpoint
 
 FORMAT: Final = "gpusched-sharing-index-1"
 # Terms of the score of a waiting job beside a running gang: 1; ln(T_seq / T_con) of Theorem 1 of SJF-BSBF; ln of the
@@ -45,5 +45,5 @@ class SharingRule:
         ------
         SchedulerError : the file is missing, damaged, or of another format
         """
-        _, stored = read_checkpoint(path, FORMAT, "a sharing index")
-        return cls(float(stored["gang"]), tuple(stored["weights"].tolist()))
+        with checkpoint(path, FORMAT, "a sharing index") as (_, stored):
+            return cls(float(stored["gang"]), weights_of(stored, TERMS))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -50,7 +48,7 @@ class SharingIndex(Scheduler):
 
     def __post_init__(self) -> None:
         """Read the weights."""
-        self.rule = _loaded(file_of("sharing index", self.agent, self.path))
+        self.rule = SharingRule.load(file_of("sharing index", self.agent, self.path))
 
     @classmethod
     def playing(cls, rule: SharingRule) -> SharingIndex:
@@ -101,8 +99,3 @@ class SharingIndex(Scheduler):
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the state of a run."""
         return self.__dict__ | {"_plan": None}
-
-
-@lru_cache(maxsize=8)
-def _loaded(path: Path) -> SharingRule:
-    return SharingRule.load(path)

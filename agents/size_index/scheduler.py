@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.agents.cards import file_of
-from gpusched_env.agents.checkpoints import read_checkpoint, write_checkpoint
+from gpusched_env.agents.checkpoints import checkpoint, write_checkpoint
 from gpusched_env.agents.size_index.granting import Values, by_value
 from gpusched_env.baselines.elastic.granting import Grants
 from gpusched_env.baselines.elastic.sizes import SizingScheduler
@@ -61,9 +61,9 @@ class SizeWeights:
         ------
         SchedulerError : the file is missing, damaged, or of another format
         """
-        metadata, stored = read_checkpoint(path, FORMAT, "the weights of a size index")
-        weights = dict(zip(metadata["weights"], stored["weights"].tolist(), strict=True))
-        return cls(**weights, clairvoyant=metadata["clairvoyant"])
+        with checkpoint(path, FORMAT, "the weights of a size index") as (metadata, stored):
+            weights = dict(zip(metadata["weights"], stored["weights"].tolist(), strict=True))
+            return cls(**weights, clairvoyant=metadata["clairvoyant"])
 
 
 @dataclass

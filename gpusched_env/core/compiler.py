@@ -57,6 +57,8 @@ from numba.core.typing.templates import AttributeTemplate, ConcreteTemplate, inf
 from numba.np import arrayobj as _arrayobj
 
 from gpusched_env.core.handle import Function, Handle, handles, types_of
+from gpusched_env.errors import GpuschedError
+from gpusched_env.files import whole
 
 # Numba's lowering functions have no type annotations.
 cgutils: Final[Any] = _cgutils
@@ -268,7 +270,7 @@ class Kernel:
         with locked:
             if not self.address:
                 wanted = list(self._closure())
-                missing = [one for one in wanted if not one.is_kept]
+                missing = [one for one in wanted if not one.path.exists()]
                 try:
                     for one in wanted:
                         if one in missing:
@@ -304,8 +306,8 @@ class Kernel:
 
     @property
     def is_kept(self) -> bool:
-        """Whether the machine code of this kernel is on disk."""
-        return self.path.exists()
+        """Whether the machine code of this kernel is on disk, in a file that may be read."""
+        return _trusted(self.path) is not None
 
     @cached_property
     def path(self) -> Path:
@@ -609,11 +611,33 @@ def _add_entry(made: Any) -> None:
 
 
 def _kept(path: Path) -> Any:
-    """Read machine code from ``path``; None if the file is missing or incomplete."""
+    """Read machine code from ``path``; None if the file is missing, damaged or not to be trusted."""
+    content = _trusted(path)
     try:
-        return CompileResult._rebuild(cpu_target.target_context, *pickle.loads(path.read_bytes()))
-    except (OSError, EOFError, pickle.UnpicklingError, ImportError, AttributeError):
+        return content and CompileResult._rebuild(cpu_target.target_context, *pickle.loads(content))
+    except (EOFError, pickle.UnpicklingError, ImportError, AttributeError):
         return None
+
+
+def _trusted(path: Path) -> bytes | None:
+    """Return the content of a file of the cache, a pickle; None if another user may have written it, or it is damaged.
+
+    A pickle can run code. So the file must belong to this user or to root, nobody else may be able to write it, and it
+    must begin with the SHA-256 of its name and content: a file under the name of another one is refused, too.
+    """
+    try:
+        with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            if os.name == "posix" and (status.st_uid not in (os.geteuid(), 0) or status.st_mode & 0o022):
+                return None
+            digest, content = file.read(hashlib.sha256().digest_size), file.read()
+    except OSError:
+        return None
+    return content if digest == _digest_of(path, content) else None
+
+
+def _digest_of(path: Path, content: bytes) -> bytes:
+    return hashlib.sha256(path.name.encode() + b"\0" + content).digest()
 
 
 def _keep(path: Path, made: Any) -> None:
@@ -621,11 +645,12 @@ def _keep(path: Path, made: Any) -> None:
 
     Machine code of other versions of the kernel is deleted if no process has read it for ``_LONG_S``.
     """
-    with contextlib.suppress(OSError):
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(pickle.dumps(made._reduce()))
-        os.chmod(file.name, 0o644)  # in a container image, one user may compile the kernels and another user run them
-        os.replace(file.name, path)
+    content = pickle.dumps(made._reduce())
+    with contextlib.suppress(OSError, GpuschedError):
+        with whole(path) as partial, partial.open("xb") as file:
+            file.write(_digest_of(path, content) + content)
+            if os.name == "posix":  # in a container image, one user may compile the kernels and another user run them
+                os.fchmod(file.fileno(), 0o644)
         for old in path.parent.glob(f"*{path.name.rpartition('-')[0]}-*"):
             if time.time() - old.stat().st_atime > _LONG_S:
                 old.unlink()

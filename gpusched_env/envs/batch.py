@@ -41,7 +41,7 @@ _WRITTEN: Final = (
 # A copy binds these again: they refer to the arrays, or are views of them.
 _UNCOPIED: Final = (
     "_env_handles", "_arrays_of_all", "_kept", "play", "action", "row", "mask", "results", "episodes", "queue_slots",
-    "running_slots", "partner_slots", "observations",
+    "running_slots", "partner_slots", "observations", "shown", "shown_mask",
 )  # fmt: skip
 
 
@@ -65,6 +65,7 @@ class Batch:
     observations : float32 [B, ...] by name
     results : float64 [B, 5 + components], results of the last step; columns in gpusched_env.envs.step_results
     episodes : EPISODE_DTYPE [B]
+    shown, shown_mask : read-only views of the observations that are not empty, and of ``mask``
     row, action : memory views of ``episodes["row"]`` and ``actions``, which are faster to write than arrays
     """
 
@@ -179,6 +180,9 @@ class Batch:
                 setattr(arrays, f"out_{name}", shown)
         self._kept = list(runs), [self._extras(b) for b in range(len(runs))]  # alive: kernels have their addresses
         self.mask, self.results, self.episodes = arrays.mask, arrays.results, arrays.episode
+        # What callers get without a copy: who writes into a mask would make infeasible actions pass.
+        self.shown = {name: read_only(array) for name, array in self.nonempty_observations().items()}
+        self.shown_mask = read_only(arrays.mask)
         self.queue_slots, self.running_slots, self.partner_slots = arrays.queue, arrays.victims, arrays.partners
         self._env_handles = [arrays.handle(b) for b in range(len(runs))]
         self._arrays_of_all = BatchArrays(
@@ -288,3 +292,10 @@ class Batch:
     def nonempty_observations(self) -> dict[str, np.ndarray]:
         """Return the observation arrays that are not empty: no learner accepts an empty array."""
         return {name: array for name, array in self.observations.items() if array.shape[1]}
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    """Return a view of an array that cannot be written."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

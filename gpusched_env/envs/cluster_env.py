@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import gymnasium as gym
 import numpy as np
@@ -13,11 +14,13 @@ from gymnasium import spaces
 
 from gpusched_env import __version__
 from gpusched_env.envs.encoder import STEPS_PER_JOB, Encoder, Observation, Windows, observed_types
+from gpusched_env.envs.episode_seeds import TRAIN, next_seed, seeds_in_order
+from gpusched_env.envs.render_modes import RENDER_MODES, checked_render_mode, render
 from gpusched_env.envs.reset_options import check_reset_options
 from gpusched_env.envs.rewards import parse_reward
 from gpusched_env.envs.snapshots import Snapshot
 from gpusched_env.envs.step_results import DT, FIRST_COMPONENT, REFUSALS, REWARD, TERMINATED, TRUNCATED
-from gpusched_env.errors import ScenarioError, unknown_name
+from gpusched_env.errors import ScenarioError
 from gpusched_env.event_log import EventLog
 
 if TYPE_CHECKING:
@@ -25,8 +28,6 @@ if TYPE_CHECKING:
     from gpusched_env.instance import Instance
     from gpusched_env.scenarios import Scenario, Variation
     from gpusched_env.simulator import Simulation
-
-RENDER_MODES: Final = ("ansi", "rgb_array")
 
 
 class ClusterEnv(gym.Env[Observation, np.int64]):
@@ -107,11 +108,15 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     ## Starting State
     The simulation begins at time 0, before the first arrival, and ``reset`` plays up to the first decision.
     ``reset(seed=s)`` draws the workload of scenario seed ``s``: use the scenario's training, validation and report
-    ranges. ``reset()`` without a seed draws a training seed. If the scenario varies, as that of ``gpusched/Family-v0``
-    does, the seed also determines cluster, network and rules, and ``train_on`` narrows the problems of training.
+    ranges. ``reset()`` without a seed draws a training seed, or plays the next one of the range that ``seeds`` names:
+    pass ``seeds="validation"`` or ``"report"`` to environments that evaluate, because code of others, such as
+    ``evaluate_policy`` of stable-baselines3, resets without a seed. If the scenario varies, as that of
+    ``gpusched/Family-v0`` does, the seed also determines cluster, network and rules, and ``train_on`` narrows the
+    problems of training.
 
     ## Episode End
-    The episode ends if one of these occurs:
+    After the last step, the mask has one feasible action, the plain wait, because some vector environments ask for an
+    action that they then ignore. The episode ends if one of these occurs:
 
     1. Termination: every job has finished.
     2. Truncation: simulated time reaches the scenario's ``time_limit_s``.
@@ -122,7 +127,8 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
        nothing runs, the other rules are tried as well. Nothing is preempted, and leases are renewed for ever. The step
        is a truncation only if ``time_limit_s`` ends this play, or if some job can never finish.
 
-    The last ``info`` holds ``metrics`` (see ``docs/metrics.md``) and ``digest``, the SHA-256 of the event log.
+    The last ``info`` holds ``metrics`` (see ``docs/metrics.md``) and ``digest``, the SHA-256 of the event log. Every
+    ``info`` has the same keys: before the end, ``metrics`` are infinite and ``digest`` is empty.
 
     ## Arguments
     ```python
@@ -163,7 +169,9 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     skip_forced_waits : do not ask while waiting is the only feasible action
     mask_in_observation : also put the mask into the observation, as key ``action_mask``
     step_limit : number of steps after which the agent is cut off (Episode End); None = 100 per job. Use it instead of
-        ``max_episode_steps`` of ``gymnasium.make``, which drops the remaining jobs
+        ``max_episode_steps`` of ``gymnasium.make`` and ``make_vec``, which drops the remaining jobs
+    seeds : what ``reset()`` without a seed plays: "train" draws training seeds; "validation", "report" or a pair
+        (first, end) play each seed of this range in turn, after ``reset(seed=s)`` from s + 1 on
     render_mode : None, "ansi" (text) or "rgb_array" (picture)
 
     Raises
@@ -205,6 +213,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         skip_forced_waits: bool = True,
         mask_in_observation: bool = False,
         step_limit: int | None = None,
+        seeds: str | Sequence[int] = TRAIN,
         render_mode: str | None = None,
     ) -> None:
         from gpusched_env.scenarios import get_scenario
@@ -222,9 +231,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
             raise ScenarioError(f"step_limit is {step_limit}: it must be at least 1")
         if not 0 <= refusal_cost < float("inf"):
             raise ScenarioError(f"refusal_cost is {refusal_cost}: give a finite number >= 0")
-        if render_mode is not None and render_mode not in RENDER_MODES:
-            raise ScenarioError(f"render_mode: {unknown_name('render mode', render_mode, RENDER_MODES)}")
-        self.render_mode = render_mode
+        self.render_mode = checked_render_mode(render_mode)
         self.reward_weights = parse_reward(reward)
         self._component = next(iter(self.reward_weights))
         self.refusal_cost, self.step_limit = float(refusal_cost), step_limit
@@ -240,7 +247,10 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         self.observation_space = spaces.Dict(boxes)  # type: ignore[assignment]
         self._encoder: Encoder | None = None
         self._checked_gangs: dict[Cluster, set[tuple[int, int]]] = {}
-        self._over, self._seed = True, 0
+        self._over = True
+        self._seed: int | None = None  # of the last episode
+        self._in_order = seeds_in_order(seeds, self.scenario.seeds)
+        self._no_metrics: dict[str, float] = {}
         self._part: Variation | None = None
 
     # --- Gymnasium
@@ -256,11 +266,12 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         """
         from gpusched_env.envs.mask_and_observation import check_rules, check_sizes
         from gpusched_env.envs.step import RESUME
+        from gpusched_env.metrics import metric_names
         from gpusched_env.simulator import Simulation
 
         check_reset_options(options)
         super().reset(seed=seed)
-        drawn = self.draw_train_seed(self.np_random) if seed is None else seed
+        drawn = self.draw_seed(self.np_random, self._seed) if seed is None else seed
         instance = self.scenario.instance(drawn)
         simulation, self._seed = Simulation(instance, drawn), drawn
         check_sizes(instance, self.windows.sizes)
@@ -274,7 +285,8 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         observation, mask = self._encoder.take()
         if self._mask_in_observation:
             observation["action_mask"] = mask.copy()
-        return observation, {"action_mask": mask, "dt": 0.0, "refusals": 0, "seed": drawn}
+        self._no_metrics = dict.fromkeys(metric_names(instance), math.inf)
+        return observation, self._info(mask, 0.0, 0, dict.fromkeys(self.reward_weights, 0.0))
 
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Play one action.
@@ -296,12 +308,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
             paid = {self._component: results[FIRST_COMPONENT]}
         else:
             paid = dict(zip(self.reward_weights, results[FIRST_COMPONENT:], strict=True))
-        info: dict[str, Any] = {
-            "action_mask": mask,
-            "dt": results[DT],
-            "refusals": int(results[REFUSALS]),
-            "rewards": paid,
-        }
+        info = self._info(mask, results[DT], int(results[REFUSALS]), paid)
         if self._mask_in_observation:
             observation["action_mask"] = mask.copy()
         if not over:
@@ -321,15 +328,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         ------
         gymnasium.error.ResetNeeded : before the first reset
         """
-        from gpusched_env.envs.picture import picture
-        from gpusched_env.envs.rendering import text
-
-        if self.render_mode is None:
-            gym.logger.warn('render() without render_mode: make the environment with render_mode="ansi" or "rgb_array"')
-            return None
-        if self._encoder is None:
-            raise gym.error.ResetNeeded("call reset() before render(): there is no cluster to draw")
-        return text(self) if self.render_mode == "ansi" else picture(self)
+        return render(self, self._encoder is not None)
 
     # --- beyond Gymnasium
 
@@ -356,6 +355,11 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         """int8 [actions]: feasible actions."""
         return np.zeros(self.windows.actions, np.int8) if self._encoder is None else self._encoder.mask
 
+    @property
+    def shown_queue(self) -> np.ndarray:
+        """int32: rows of the waiting jobs that pictures show; -1 = none."""
+        return self.encoder.queue_slots
+
     def event_log(self) -> EventLog:
         """Return the event log of this episode so far."""
         return self.simulation.log()
@@ -376,13 +380,24 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
 
         Raises
         ------
-        ScenarioError : the scenario does not vary, or a value is not part of its variation
+        ScenarioError : the scenario does not vary, a value is not part of its variation, or ``seeds`` is not "train"
         """
+        if self._in_order is not None:
+            raise ScenarioError('train_on: this environment plays no training seeds; make it with seeds="train"')
         self._part = self.scenario.part(ranges)
 
-    def draw_train_seed(self, rng: np.random.Generator) -> int:
-        """Draw a training seed, as :meth:`train_on` says."""
-        return self.scenario.train_seed(rng, self._part)
+    def draw_seed(self, rng: np.random.Generator, last: int | None, number: int = 0, environments: int = 1) -> int:
+        """Return the seed of the next episode, as the parameter ``seeds`` and :meth:`train_on` say.
+
+        Parameters
+        ----------
+        rng : for training seeds
+        last : seed of the last episode; None = there is none
+        number, environments : number of this environment, and of all that play together
+        """
+        if self._in_order is None:
+            return self.scenario.train_seed(rng, self._part)
+        return next_seed(self._in_order, last, number, environments)
 
     def limit(self, instance: Instance) -> int:
         """Return the number of steps after which the agent is cut off."""
@@ -437,7 +452,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         if self._mask_in_observation:
             observation["action_mask"] = mask.copy()
         refusals = int(encoder.results[REFUSALS])
-        return observation, {"action_mask": mask, "dt": 0.0, "refusals": refusals, "seed": snapshot.seed}
+        return observation, self._info(mask, 0.0, refusals, dict.fromkeys(self.reward_weights, 0.0))
 
     @property
     def _settings(self) -> tuple[Any, ...]:
@@ -483,6 +498,18 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         return refusal
 
     # --- inside
+
+    def _info(self, mask: np.ndarray, dt: float, refusals: int, rewards: dict[str, float]) -> dict[str, Any]:
+        """Return the info of a reset or a step; the keys are always the same."""
+        return {
+            "action_mask": mask,
+            "dt": dt,
+            "refusals": refusals,
+            "rewards": rewards,
+            "seed": self._seed,
+            "metrics": self._no_metrics.copy(),
+            "digest": "",
+        }
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ClusterEnv:
         """Copy the state of the run; scenario, instance, windows and the list of checked gangs are shared."""

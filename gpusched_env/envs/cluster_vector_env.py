@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -18,6 +19,7 @@ from gpusched_env.envs.step_results import DT, FIRST_COMPONENT, REFUSALS, REWARD
 from gpusched_env.envs.vector_runs import VectorRuns
 from gpusched_env.errors import GpuschedError, ScenarioError
 from gpusched_env.event_log import EventLog
+from gpusched_env.metrics import metric_names
 
 if TYPE_CHECKING:
     from gpusched_env.scenarios import Scenario
@@ -46,9 +48,11 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         ``reset(options={"reset_mask": ...})``)
     threads : number of threads; None = one per core, at most one per 16 environments
     keep_logs : keep event logs, so that the last info of an episode holds ``metrics`` and ``digest`` as for a single
-        environment; this costs milliseconds per episode
-    max_episode_steps : step_limit, under the name that Gymnasium uses
-    options : the other arguments of ClusterEnv
+        environment; this costs milliseconds per episode. False = ``metrics`` are infinite and ``digest`` is empty
+    max_episode_steps : number of steps after which an episode is truncated, as by the wrapper ``TimeLimit`` of a single
+        environment: the remaining jobs are dropped. ``step_limit`` plays them
+    options : the other arguments of ClusterEnv. With ``seeds`` other than "train", the environments play the range
+        together: environment b begins with the seed first + b and goes on B seeds later
 
     Raises
     ------
@@ -62,7 +66,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         copy: bool = True,
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
         threads: int | None = None,
-        keep_logs: bool = False,
+        keep_logs: bool = True,
         max_episode_steps: int | None = None,
         **options: Any,
     ) -> None:
@@ -72,8 +76,8 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
             raise ScenarioError(f"threads is {threads}: it must be at least 1, or None for one per core")
         if options.get("render_mode") is not None:
             raise ScenarioError("render_mode: only a single environment (gymnasium.make) can be drawn")
-        if max_episode_steps is not None:
-            options["step_limit"] = max_episode_steps
+        if max_episode_steps is not None and max_episode_steps < 1:
+            raise ScenarioError(f"max_episode_steps is {max_episode_steps}: it must be at least 1")
         scenarios = (
             [scenario] * num_envs if isinstance(scenario, str) or not isinstance(scenario, Sequence) else scenario
         )
@@ -92,6 +96,9 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         self._generators: list[np.random.Generator | None] = [None] * num_envs
         self._runs: VectorRuns | None = None
         self._over = np.zeros(num_envs, bool)  # the episode has ended and no new one has begun
+        self._seeds = np.full(num_envs, -1)  # of the last episodes; -1 = none
+        self._most_steps = max_episode_steps
+        self._unfinished: dict[str, Any] = {}  # infos of metrics and digests before the end of an episode
 
     # --- Gymnasium
 
@@ -103,7 +110,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         Parameters
         ----------
         seed : an int s gives environment b the seed s + b; a sequence gives one seed each. None = each environment
-            draws a training seed from a random stream of its own
+            draws a training seed from a random stream of its own, or plays the next one of ``seeds``
 
         Raises
         ------
@@ -118,11 +125,11 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         if len(seeds) != self.num_envs:
             raise ScenarioError(f"seed: {len(seeds)} seeds for {self.num_envs} environments; give one each")
         marked = self._reset_mask(options)
-        drawn = self._begin(marked, seeds)
+        self._begin(marked, seeds)
         runs = self._started_runs()
         runs.batch.actions[~marked] = SKIP
         runs.play()
-        return self._observation(), self._infos(marked, drawn, np.zeros(self.num_envs, bool))
+        return self._observation(), self._infos(marked)
 
     def step(self, actions: np.ndarray) -> tuple[Observations, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Play one action in each environment.
@@ -133,16 +140,13 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         GpuschedError : an action is not an integer of the action space; then no environment has been stepped
         """
         runs = self._started_runs()
-        begun = self._over
         runs.batch.actions[:] = self._checked(actions)
-        drawn: dict[int, int] = {}
-        if begun.any():
+        if self._over.any():
             if self.autoreset_mode is not AutoresetMode.NEXT_STEP:
                 raise gym.error.ResetNeeded(
                     'the episodes of some environments are over: reset(options={"reset_mask": ...})'
                 )
-            begun = begun.copy()
-            drawn = self._begin(begun, [None] * self.num_envs)
+            self._begin(self._over.copy(), [None] * self.num_envs)
         ends = runs.play()
         results = runs.batch.results
         rewards = results[:, REWARD].copy()
@@ -152,18 +156,20 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         if ends:
             terminated, truncated = results[:, TERMINATED] > 0.0, results[:, TRUNCATED] > 0.0
             over = terminated | truncated
-            ended = np.flatnonzero(over)
-            if self.autoreset_mode is AutoresetMode.SAME_STEP:
-                final = self._final_infos(ended)
-                begun = over
-                drawn = self._begin(over, [None] * self.num_envs)
-                runs.batch.actions[~over] = SKIP
-                runs.play()
-                over = np.zeros_like(over)
-            else:
-                final = self._episode_infos(ended)
+        if self._most_steps is not None:
+            cut = runs.batch.episodes["steps"] >= self._most_steps
+            truncated, over = truncated | cut, over | cut
+        if self.autoreset_mode is AutoresetMode.SAME_STEP and over.any():
+            final = self._final_infos(np.flatnonzero(over))
+            self._begin(over, [None] * self.num_envs)
+            runs.batch.actions[~over] = SKIP
+            runs.play()
+            over = np.zeros_like(over)
         self._over = over
-        return self._observation(), rewards, terminated, truncated, self._infos(begun, drawn, ~begun) | final
+        infos = self._infos(np.ones(self.num_envs, bool)) | final
+        if self.autoreset_mode is not AutoresetMode.SAME_STEP and over.any():
+            infos = self._with_episodes(infos | copied(self._unfinished), np.flatnonzero(over))
+        return self._observation(), rewards, terminated, truncated, infos
 
     def close_extras(self, **_: Any) -> None:
         """End the threads."""
@@ -174,7 +180,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
 
     def action_masks(self) -> np.ndarray:
         """Feasible actions, bool [B, actions]."""
-        mask = self._started_runs().batch.mask.view(bool)
+        mask = self._started_runs().batch.shown_mask.view(bool)
         return mask.copy() if self.copies else mask
 
     def train_on(self, **ranges: Any) -> None:
@@ -219,7 +225,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
             raise GpuschedError(f"copy_environment: environments {source} and {target} have different scenarios")
         if source != target:
             runs.copy(source, target)
-            self._over[target] = self._over[source]
+            self._over[target], self._seeds[target] = self._over[source], self._seeds[source]
 
     # --- inside
 
@@ -258,8 +264,8 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
             raise GpuschedError("options['reset_mask']: the first reset must include all environments")
         return marked
 
-    def _begin(self, marked: np.ndarray, seeds: Sequence[int | None]) -> dict[int, int]:
-        """Begin new episodes in the marked environments; return the seed of each."""
+    def _begin(self, marked: np.ndarray, seeds: Sequence[int | None]) -> None:
+        """Begin new episodes in the marked environments."""
         drawn = {}
         for b in np.flatnonzero(marked).tolist():
             seed = seeds[b]
@@ -269,15 +275,21 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
                 self._generators[b] = seeding.np_random()[0]
             generator = self._generators[b]
             assert generator is not None
-            drawn[b] = self.singles[b].draw_train_seed(generator) if seed is None else int(seed)
+            if seed is None:
+                seed = self.singles[b].draw_seed(generator, int(self._seeds[b]), b, self.num_envs)
+            drawn[b] = int(seed)
         instances = {b: self.singles[b].scenario.instance(seed) for b, seed in drawn.items()}
         if self._runs is None:
             nodes = self.single_observation_space["nodes"].shape[0]  # type: ignore[index]
             self._runs = VectorRuns(self.singles, list(instances.values()), nodes, self._threads, self._keeps_logs)
         for b, seed in drawn.items():
             self._runs.begin(b, instances[b], seed)
+            self._seeds[b] = seed
         self._over[marked] = False
-        return drawn
+        if not self._unfinished:  # of the first reset, which begins an episode in every environment
+            for b, instance in instances.items():
+                nothing = dict.fromkeys(metric_names(instance), math.inf)
+                self._unfinished = self._add_info(self._unfinished, {"metrics": nothing, "digest": ""}, b)
 
     def _checked(self, actions: Any) -> np.ndarray:
         """Return the actions as int64 [B]; an invalid action raises an error that names its environment."""
@@ -300,59 +312,52 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
 
     def _observation(self) -> Observations:
         batch = self._started_runs().batch
-        seen = batch.nonempty_observations()
-        if self._shows_mask:
-            seen["action_mask"] = batch.mask
+        seen = batch.shown | ({"action_mask": batch.shown_mask} if self._shows_mask else {})
         return {name: array.copy() for name, array in seen.items()} if self.copies else seen
 
-    def _infos(self, begun: np.ndarray, drawn: Mapping[int, int], stepped: np.ndarray) -> dict[str, Any]:
+    def _infos(self, fresh: np.ndarray) -> dict[str, Any]:
         """Return the infos of all environments.
 
         Parameters
         ----------
-        begun : bool [B], environments in which an episode has just begun
-        drawn : seeds of these episodes
-        stepped : bool [B], environments that this call has stepped
+        fresh : bool [B], environments that this call has reset or stepped; the others keep results of an earlier call
         """
         batch = self._started_runs().batch
-        every = np.ones(self.num_envs, bool)
-        fresh = begun | stepped  # the others keep the results of an earlier call
-        infos: dict[str, Any] = {
-            "action_mask": batch.mask.copy() if self.copies else batch.mask,
-            "_action_mask": every,
+        paid: dict[str, Any] = {}
+        for i, name in enumerate(batch.names):
+            paid[name], paid[f"_{name}"] = batch.results[:, FIRST_COMPONENT + i].copy(), fresh
+        return {
+            "action_mask": batch.mask.copy() if self.copies else batch.shown_mask,
+            "_action_mask": np.ones(self.num_envs, bool),
             "dt": batch.results[:, DT].copy(),
             "_dt": fresh,
             "refusals": batch.results[:, REFUSALS].astype(np.int64),
             "_refusals": fresh,
+            "rewards": paid,
+            "_rewards": fresh,
+            "seed": self._seeds.copy(),
+            "_seed": fresh,
+            **self._unfinished,
         }
-        if stepped.any():
-            paid: dict[str, Any] = {}
-            for i, name in enumerate(batch.names):
-                paid[name], paid[f"_{name}"] = batch.results[:, FIRST_COMPONENT + i].copy(), stepped
-            infos["rewards"], infos["_rewards"] = paid, stepped
-        if drawn:
-            seeds = np.zeros(self.num_envs, np.int64)
-            seeds[list(drawn)] = list(drawn.values())
-            infos["seed"], infos["_seed"] = seeds, begun.copy()
-        return infos
 
-    def _episode_infos(self, ended: np.ndarray) -> dict[str, Any]:
-        """Return the statistics of the episodes that ended in these environments."""
+    def _with_episodes(self, infos: dict[str, Any], ended: np.ndarray) -> dict[str, Any]:
+        """Add to infos the statistics of the episodes that ended in these environments."""
         runs = self._started_runs()
-        episodes = runs.batch.episodes
-        infos: dict[str, Any] = {}
+        episodes, results = runs.batch.episodes, runs.batch.results
         for b in ended.tolist():
             of_one = {
                 "episode_return": float(episodes["episode_return"][b]),
                 "episode_length": int(episodes["steps"][b]),
             }
-            infos = self._add_info(infos, of_one | runs.summary(b), b)
+            if results[b, TERMINATED] > 0.0 or results[b, TRUNCATED] > 0.0:  # max_episode_steps did not cut it off
+                of_one |= runs.summary(b)
+            infos = self._add_info(infos, of_one, b)
         return infos
 
     def _final_infos(self, ended: np.ndarray) -> dict[str, Any]:
         """Return the last observations and infos of the episodes that ended in these environments."""
         batch = self._started_runs().batch
-        shown = batch.nonempty_observations() | ({"action_mask": batch.mask} if self._shows_mask else {})
+        shown = batch.shown | ({"action_mask": batch.mask} if self._shows_mask else {})
         observations, is_over = np.full(self.num_envs, None, object), np.zeros(self.num_envs, bool)
         for b in ended.tolist():
             observations[b] = {name: array[b].copy() for name, array in shown.items()}
@@ -360,12 +365,21 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         info: dict[str, Any] = {}
         for b in ended.tolist():
             results = batch.results[b].tolist()
+            metrics = self._unfinished["metrics"]
             of_one = {
                 "action_mask": batch.mask[b].copy(),
                 "dt": results[DT],
                 "refusals": int(results[REFUSALS]),
                 "rewards": dict(zip(batch.names, results[FIRST_COMPONENT:], strict=True)),
+                "seed": int(self._seeds[b]),
+                "metrics": {name: math.inf for name in metrics if f"_{name}" in metrics and metrics[f"_{name}"][b]},
+                "digest": "",
             }
             info = self._add_info(info, of_one, b)
-        info |= self._episode_infos(ended)
+        info = self._with_episodes(info, ended)
         return {"final_obs": observations, "_final_obs": is_over, "final_info": info, "_final_info": is_over.copy()}
+
+
+def copied(infos: dict[str, Any]) -> dict[str, Any]:
+    """Return infos with copies of all arrays."""
+    return {name: copied(value) if isinstance(value, dict) else value.copy() for name, value in infos.items()}

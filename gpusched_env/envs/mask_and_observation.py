@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gpusched_env.cluster import NETWORK, RACK
-from gpusched_env.core.events import DECIDE
+from gpusched_env.core.events import DECIDE, DONE, TIME_LIMIT
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.network.settling import settle
 from gpusched_env.core.placement.placing import fits, goes_anywhere_now, look_for
@@ -94,13 +94,19 @@ def mark_starts(sim: Run, env: EnvArrays) -> int:
 
 
 @kernel
-def mark_others(sim: Run, env: EnvArrays, starts: int, choices: int) -> bool:
+def mark_others(sim: Run, env: EnvArrays, starts: int, choices: int, over: bool) -> bool:
     """Mark the feasible preemptions and waits; return whether there is a choice beside a single wait.
 
-    ``starts`` is the number of actions that start or resize jobs, ``choices`` the number of feasible ones.
+    ``starts`` is the number of actions that start or resize jobs, ``choices`` the number of feasible ones. If the
+    episode is over, the plain wait is the only feasible action.
     """
     w = sim.world
     at = starts
+    if over:
+        for i in range(len(env.mask)):
+            env.mask[i] = 0
+        env.mask[starts + len(env.victims)] = 1
+        return False
     useful = w["waiting"] > 0 or env.config["migration"] > 0
     for v in range(len(env.victims)):
         feasible = env.first_gangs[v] & 1 if useful and env.victims[v] >= 0 else 0  # lowest bit: slots.entry_of
@@ -161,8 +167,9 @@ def write_mask_and_observation(sim: Run, env: EnvArrays, outcome: int, changed: 
         count_tenants(sim, env)
         if env.config["limits"] > 0:
             choices = forbid_beyond_limits(sim, env)
-    choice = mark_others(sim, env, starts, choices)
-    may_wait = env.mask[starts + len(env.victims)] != 0
+    over = outcome in (DONE, TIME_LIMIT) or env.episode["playing_out"] > 0
+    choice = mark_others(sim, env, starts, choices, over)
+    may_wait = not over and env.mask[starts + len(env.victims)] != 0
     if outcome == DECIDE and not choice and env.config["skip_forced_waits"] > 0 and may_wait:
         return False
     same_time = changed != ANY_JOB

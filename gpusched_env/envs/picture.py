@@ -25,7 +25,7 @@ from gpusched_env.envs.node_grid import NodeGrid
 from gpusched_env.envs.rendering import BUSIEST, SHOWN, busiest_links, duration, job_colours, jobs_on_gpus
 
 if TYPE_CHECKING:
-    from gpusched_env.envs.cluster_env import ClusterEnv
+    from gpusched_env.envs.rendering import Drawn
 
 WIDTH, HEIGHT = 960, 600
 _FREE: Final = (238, 238, 238)
@@ -35,7 +35,7 @@ _MACHINES: Final = Panel(58, 48, 552, 552)
 _LABELS: Final = (70, 150)  # least and most room for the labels of the right panels
 
 
-def picture(env: ClusterEnv) -> np.ndarray:
+def picture(env: Drawn) -> np.ndarray:
     """Draw the cluster as an image, uint8 [600, 960, 3].
 
     Raises
@@ -78,7 +78,7 @@ def _ink(colour: np.ndarray | Colour) -> Colour:
     return WHITE if 299 * red + 587 * green + 114 * blue < 110_000 else BLACK
 
 
-def _draw_machines(env: ClusterEnv, canvas: Canvas, panel: Panel) -> None:
+def _draw_machines(env: Drawn, canvas: Canvas, panel: Panel) -> None:
     rows, leaving = jobs_on_gpus(env)
     limit = len(rows)  # jobs on one GPU are drawn side by side
     grid = NodeGrid(env.simulation.instance.cluster, limit, panel)
@@ -119,8 +119,8 @@ def _bar_rows(panel: Panel, count: int) -> list[tuple[int, int]]:
     return [(round(top + gap), round(bottom - gap)) for top, bottom in pairwise(edges)]
 
 
-def _draw_queue(env: ClusterEnv, canvas: Canvas, panel: Panel) -> None:
-    queue = [int(row) for row in env.encoder.queue_slots if row >= 0][:SHOWN]
+def _draw_queue(env: Drawn, canvas: Canvas, panel: Panel) -> None:
+    queue = [int(row) for row in env.shown_queue if row >= 0][:SHOWN]
     gangs = env.simulation.instance.workload.jobs["gpus"][queue].tolist()
     most = max([8, *gangs])
     for row, gang, (top, bottom) in zip(queue, gangs, _bar_rows(panel, SHOWN), strict=False):
@@ -135,7 +135,7 @@ def _draw_queue(env: ClusterEnv, canvas: Canvas, panel: Panel) -> None:
     canvas.text(panel.centre[0], panel.top - 12, f"queue: {waiting} waiting, first {len(queue)} shown", TITLE)
 
 
-def _draw_tiers(env: ClusterEnv, canvas: Canvas, panel: Panel) -> None:
+def _draw_tiers(env: Drawn, canvas: Canvas, panel: Panel) -> None:
     arrays = env.simulation.arrays
     running = arrays.replicas[arrays.running[: arrays.world["running"]]]
     names = env.simulation.instance.cluster.tiers
@@ -164,7 +164,7 @@ def _shortened(name: str, room: int) -> str:
     return next(cut for end in range(len(name), -1, -1) if text_width(cut := f"{name[:end]}...", SMALL) <= room)
 
 
-def _draw_links(env: ClusterEnv, canvas: Canvas, panel: Panel, room: int) -> None:
+def _draw_links(env: Drawn, canvas: Canvas, panel: Panel, room: int) -> None:
     busiest = busiest_links(env, BUSIEST)
     most = max([1.0, *(load for _, load, _ in busiest)])
     for (name, load, gangs), (top, bottom) in zip(busiest, _bar_rows(panel, BUSIEST), strict=False):

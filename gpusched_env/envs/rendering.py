@@ -11,6 +11,9 @@ from gpusched_env.simulator.network_view import NetworkView
 
 if TYPE_CHECKING:
     from gpusched_env.envs.cluster_env import ClusterEnv
+    from gpusched_env.envs.delay_timers.env import DelayTimersEnv
+
+    Drawn = ClusterEnv | DelayTimersEnv
 
 SHOWN: Final = 16  # waiting jobs shown
 BUSIEST: Final = 12  # links in the picture; the text has half as many
@@ -35,7 +38,7 @@ def duration(seconds: float) -> str:
     return f"{days}d {clock}" if days else clock
 
 
-def jobs_on_gpus(env: ClusterEnv) -> tuple[np.ndarray, np.ndarray]:
+def jobs_on_gpus(env: Drawn) -> tuple[np.ndarray, np.ndarray]:
     """Return the jobs that hold each GPU.
 
     Returns
@@ -51,7 +54,7 @@ def jobs_on_gpus(env: ClusterEnv) -> tuple[np.ndarray, np.ndarray]:
     return rows, leaving
 
 
-def busiest_links(env: ClusterEnv, count: int) -> list[tuple[str, float, int]]:
+def busiest_links(env: Drawn, count: int) -> list[tuple[str, float, int]]:
     """Return name, load / capacity and number of gangs of the busiest links; ties: most gangs."""
     network = NetworkView(env.simulation)
     share, flows = network.loads_Bps() / network.capacity_Bps, network.flows()
@@ -59,7 +62,7 @@ def busiest_links(env: ClusterEnv, count: int) -> list[tuple[str, float, int]]:
     return [(str(network.links["name"][i]), float(share[i]), int(flows[i])) for i in order if flows[i]]
 
 
-def text(env: ClusterEnv) -> str:
+def text(env: Drawn) -> str:
     """Draw each GPU as a character: ``.`` = free, a letter = its job, ``!`` = its job is being checkpointed.
 
     Where jobs share GPUs, a GPU has as many characters as jobs may share it. With a topology, the busiest links follow.
@@ -82,7 +85,7 @@ def text(env: ClusterEnv) -> str:
         )
         lines.append(f"rack {node['rack']:>2} node {number:>3} |{cells}|")
     gpus = simulation.instance.workload.jobs["gpus"]
-    queue = [int(row) for row in env.encoder.queue_slots if row >= 0]
+    queue = [int(row) for row in env.shown_queue if row >= 0]
     shown = " ".join(f"{letters[row % len(letters)]}x{gpus[row]}" for row in queue[:SHOWN])
     lines.append(f"queue   {shown or '(empty)'}{' ...' if world['waiting'] > min(len(queue), SHOWN) else ''}")
     if simulation.instance.topology is not None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
-
-import numpy as np
+from typing import Any, Final, NamedTuple, SupportsFloat
 
 from gpusched_env.core.handle import Numbered, kernel
 from gpusched_env.core.registering import put_named
@@ -109,11 +108,15 @@ def parse_reward(reward: str | Mapping[str, float]) -> dict[str, float]:
     ------
     ScenarioError : an unknown component, no component, or a weight that is not a finite number
     """
+    if not isinstance(reward, str | Mapping):
+        raise ScenarioError(f"reward is {reward!r}: give a name, or weights by name; names: {', '.join(COMPONENTS)}")
     weights = {reward: 1.0} if isinstance(reward, str) else dict(reward)
     for name, weight in weights.items():
+        if not isinstance(name, str):
+            raise ScenarioError(f"reward: {name!r} is no name; names: {', '.join(COMPONENTS)}")
         if name not in COMPONENTS:
             raise ScenarioError(f"reward: {unknown_name('reward component', name, COMPONENTS)}")
-        if not np.isfinite(weight):
+        if isinstance(weight, bool) or not isinstance(weight, SupportsFloat) or not math.isfinite(weight):
             raise ScenarioError(f"reward[{name!r}] is {weight!r}: it must be a finite number")
     if not weights:
         raise ScenarioError(f"reward is empty: name a component, one of {', '.join(COMPONENTS)}")

@@ -100,7 +100,8 @@ def play(sim: Run, env: EnvArrays, action: int) -> int:
     nothing is written). NEARLY_FULL is added when the log should be drained.
     """
     w = sim.world
-    outcome = DECIDE
+    before = env.episode["outcome"]  # an episode that is over stays over
+    outcome = before if before in (DONE, TIME_LIMIT) else DECIDE
     changed = ANY_JOB
     waits = action == RESUME
     if action >= 0:

@@ -24,7 +24,7 @@ from gpusched_env.metrics.statistics import (
     paired_difference,
     paired_ratio,
 )
-from gpusched_env.metrics.summary import Window, summarise
+from gpusched_env.metrics.summary import Window, metric_names, summarise
 from gpusched_env.metrics.tenants import TENANT_TIMES_DTYPE, jain_index, max_min_distance, tenant_summary, tenant_times
 from gpusched_env.metrics.validate import validate
 
@@ -60,6 +60,7 @@ __all__ = [
     "max_min_distance",
     "mean_interval",
     "mean_jct_bound",
+    "metric_names",
     "paired_difference",
     "paired_ratio",
     "segments",

@@ -9,7 +9,7 @@ import numpy as np
 from gpusched_env.errors import GpuschedError
 from gpusched_env.event_log import EventLog
 from gpusched_env.instance import Instance
-from gpusched_env.metrics.columns import COLUMNS
+from gpusched_env.metrics.columns import COLUMNS, DEADLINE_COLUMNS, HOLD_COLUMNS, LIMIT_COLUMNS
 from gpusched_env.metrics.deadlines import deadline_metrics
 from gpusched_env.metrics.fairness import finish_time_fairness
 from gpusched_env.metrics.holds import hold_metrics
@@ -100,6 +100,17 @@ def summarise(
         of_limits = {"killed": float(killed_jobs(instance, log)[rows].sum())}
     of_holds = hold_metrics(instance, log, rows)
     return {column.name: result[column.name] for column in COLUMNS} | of_deadlines | of_limits | of_holds
+
+
+def metric_names(instance: Instance) -> list[str]:
+    """Return the keys of :func:`summarise`, which depend on the problem alone."""
+    more = (
+        (instance.workload.deadline_s is not None, DEADLINE_COLUMNS),
+        (instance.semantics.kill_at_limit, LIMIT_COLUMNS),
+        (instance.holds is not None, HOLD_COLUMNS),
+    )
+    columns = [*COLUMNS, *(column for applies, part in more if applies for column in part)]
+    return [column.name for column in columns]
 
 
 def tracked(jobs: int, window: Window | None) -> slice:

@@ -12,6 +12,8 @@ from gymnasium import spaces
 
 from gpusched_env.envs.delay_timers.actions import DEMAND_CLASSES, TimerActions
 from gpusched_env.envs.delay_timers.observer import Observation, TimerObserver, observation_space
+from gpusched_env.envs.episode_seeds import TRAIN, next_seed, seeds_in_order
+from gpusched_env.envs.render_modes import RENDER_MODES, checked_render_mode, render
 from gpusched_env.envs.reset_options import check_reset_options
 from gpusched_env.envs.rewards import COMPONENTS
 from gpusched_env.errors import ScenarioError, unknown_name
@@ -61,7 +63,7 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
 
     ## Starting State
     The simulation begins at time 0, before the first event. ``reset(seed=s)`` draws the workload of scenario seed
-    ``s``; ``reset()`` without a seed draws a seed from ``train_seeds``.
+    ``s``; ``reset()`` without a seed draws a seed from ``train_seeds``, or plays the next one of ``seeds``.
 
     ## Episode End
     The episode ends if one of these occurs:
@@ -70,8 +72,9 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
     2. Truncation: simulated time reaches the scenario's ``time_limit_s`` or ``horizon_s``. Rewards then include the
        time of unfinished jobs up to this point.
 
-    The last ``info`` holds ``digest``. If every job has finished it holds ``metrics``; otherwise it holds ``jobs_left``
-    and ``mean_time_in_system_s``, the mean over all arrived jobs, which is a lower bound on their mean JCT.
+    Every ``info`` holds ``seed``, ``jobs_left`` and ``mean_time_in_system_s``, the mean over all arrived jobs, which is
+    a lower bound on their mean JCT. The last one holds ``digest`` and, if every job has finished, ``metrics``; before,
+    ``digest`` is empty and ``metrics`` are infinite.
 
     ## Arguments
     ```python
@@ -90,6 +93,9 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
     horizon_s : simulated time at which an episode is truncated [s]
     train_seeds : half-open range from which ``reset()`` draws seeds; None = the scenario's training seeds
     costs : whether observations have the array ``costs``: what loose placements cost the gangs of each class
+    seeds : what ``reset()`` without a seed plays: "train" draws from ``train_seeds``; "validation", "report" or a pair
+        (first, end) play each seed of this range in turn, after ``reset(seed=s)`` from s + 1 on
+    render_mode : None, "ansi" (text) or "rgb_array" (picture)
 
     Raises
     ------
@@ -99,7 +105,7 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
     * v0: first version
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}  # type: ignore[misc]
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": list(RENDER_MODES), "render_fps": 4}  # type: ignore[misc]
 
     def __init__(
         self,
@@ -112,6 +118,8 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
         horizon_s: float = math.inf,
         train_seeds: tuple[int, int] | None = None,
         costs: bool = False,
+        seeds: str | Sequence[int] = TRAIN,
+        render_mode: str | None = None,
     ) -> None:
         from gpusched_env.scenarios import get_scenario
         from gpusched_env.scenarios.scenario import ONE_PROBLEM
@@ -134,6 +142,13 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
         self.observation_space = observation_space(self.timers.count, costs)  # type: ignore[assignment]
         self.costs = costs
         self._finished_jobs = 0  # over all episodes
+        self._in_order = seeds_in_order(seeds, self.scenario.seeds)
+        if self._in_order is not None and train_seeds is not None:
+            raise ScenarioError(f"train_seeds: nothing is drawn from them, because seeds is {seeds!r}; give one")
+        self.turn = 0, 1  # number of this environment, and of all that play ``seeds`` together
+        self.render_mode = checked_render_mode(render_mode)
+        self._seed: int | None = None  # of the last episode
+        self._no_metrics: dict[str, float] = {}
         self._run: Any = None
         self._over = True
 
@@ -148,16 +163,19 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
         ------
         GpuschedError : ``options`` is not empty: there are no options
         """
+        from gpusched_env.metrics import metric_names
+
         check_reset_options(options)
         super().reset(seed=seed)
-        drawn = int(self.np_random.integers(*self.train_seeds)) if seed is None else seed
+        drawn = self._next_seed() if seed is None else seed
         instance = self.scenario.instance(drawn)
-        self._run = self._new_run(instance, drawn)
+        self._run, self._seed = self._new_run(instance, drawn), drawn
+        self._no_metrics = dict.fromkeys(metric_names(instance), math.inf)
         self._scale = COMPONENTS["jct"].scale(instance) if self.scale is None else float(self.scale)
         self._limit_s = min(instance.semantics.time_limit_s, self.horizon_s)
         self._observer = TimerObserver(self.simulation, self.timers, self.interval_s, self.costs)
         self._steps, self._finished, self._clock_s, self._paid_s, self._over = 0, 0, 0.0, 0.0, False
-        return self._observation(), {"seed": drawn, "dt": 0.0}
+        return self._observation(), self._info(0.0)
 
     def step(self, action: np.ndarray) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Set the timers and play one tuning interval.
@@ -182,12 +200,22 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
         in_system = int(world["entered"] - world["finished"])
         spent_s = float(world["job_seconds"]) + in_system * (now_s - float(world["clock_s"]))
         reward = (self._paid_s - spent_s) / self._scale
-        info: dict[str, Any] = {"dt": now_s - self._clock_s}
+        dt = now_s - self._clock_s
         self._paid_s, self._clock_s = spent_s, now_s
+        info = self._info(dt)
         if terminated or truncated:
             self._over = True
             info |= self._summary(terminated)
         return self._observation(), reward, terminated, truncated, info
+
+    def render(self) -> str | np.ndarray | None:
+        """Draw the cluster: text for "ansi", uint8 [height, width, 3] for "rgb_array".
+
+        Raises
+        ------
+        gymnasium.error.ResetNeeded : before the first reset
+        """
+        return render(self, self._run is not None)
 
     # --- beyond Gymnasium
 
@@ -209,11 +237,36 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
         simulation: Simulation = self._run.simulation
         return simulation
 
+    @property
+    def shown_queue(self) -> np.ndarray:
+        """int32: rows of the waiting jobs that pictures show."""
+        from gpusched_env.core.waiting import waiting_rows
+
+        return waiting_rows(self.simulation.arrays)
+
     def event_log(self) -> EventLog:
         """Return the event log of this episode so far."""
         return self.simulation.log()
 
     # --- inside
+
+    def _next_seed(self) -> int:
+        if self._in_order is None:
+            return int(self.np_random.integers(*self.train_seeds))
+        return next_seed(self._in_order, self._seed, *self.turn)
+
+    def _info(self, dt: float) -> dict[str, Any]:
+        """Return the info of a reset or a step; the keys are always the same."""
+        world = self.simulation.arrays.world
+        arrived = int(world["entered"])
+        return {
+            "seed": self._seed,
+            "dt": dt,
+            "jobs_left": int(world["jobs"] - world["finished"]),
+            "mean_time_in_system_s": self._paid_s / max(arrived, 1),
+            "metrics": self._no_metrics.copy(),
+            "digest": "",
+        }
 
     def _new_run(self, instance: Any, seed: int) -> Any:
         from gpusched_env.baselines.dally.run import DelayRun
@@ -230,12 +283,7 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
         from gpusched_env.metrics import summarise
 
         log = self.event_log()
-        world = self.simulation.arrays.world
-        said: dict[str, Any] = {"digest": log.digest()}
-        if finished:
-            return said | {"metrics": summarise(self.simulation.instance, log, None, self.scenario.tracked_window)}
-        arrived = int(world["entered"])
-        return said | {
-            "jobs_left": int(world["jobs"] - world["finished"]),
-            "mean_time_in_system_s": self._paid_s / arrived if arrived else math.nan,
-        }
+        if not finished:
+            return {"digest": log.digest()}
+        metrics = summarise(self.simulation.instance, log, None, self.scenario.tracked_window)
+        return {"digest": log.digest(), "metrics": metrics}

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers import TimeLimit
 
 from gpusched_env.envs.delay_timers.env import DelayTimersEnv
 from gpusched_env.errors import GpuschedError
@@ -19,6 +21,7 @@ class DelayTimersVectorEnv(SyncVectorEnv):
     Parameters
     ----------
     num_envs : number of environments
+    max_episode_steps : as for gymnasium.make: number of steps after which an episode is truncated; None = no limit
     autoreset_mode, copy : as for gymnasium.vector.SyncVectorEnv
     arguments : arguments of each :class:`DelayTimersEnv`
     """
@@ -28,10 +31,16 @@ class DelayTimersVectorEnv(SyncVectorEnv):
         num_envs: int = 1,
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
         copy: bool = True,
+        max_episode_steps: int | None = None,
         **arguments: Any,
     ) -> None:
-        single = partial(DelayTimersEnv, **arguments)
-        super().__init__([single] * num_envs, copy=copy, autoreset_mode=autoreset_mode)
+        def made(number: int) -> gym.Env[Any, Any]:
+            env = DelayTimersEnv(**arguments)
+            env.turn = number, num_envs
+            return env if max_episode_steps is None else TimeLimit(env, max_episode_steps)
+
+        singles = [partial(made, number) for number in range(num_envs)]
+        super().__init__(singles, copy=copy, autoreset_mode=autoreset_mode)
 
     def step(self, actions: Any) -> tuple[Any, ...]:
         """Step all environments, or none if an action is invalid.
@@ -50,8 +59,9 @@ class DelayTimersVectorEnv(SyncVectorEnv):
         if count != str(self.num_envs):
             raise GpuschedError(f"{count} actions for {self.num_envs} environments: give one for each")
         for number, (env, action) in enumerate(zip(self.envs, actions, strict=True)):
-            assert isinstance(env, DelayTimersEnv)
+            inner = env.unwrapped
+            assert isinstance(inner, DelayTimersEnv)
             try:
-                yield env.timers.checked(action)
+                yield inner.timers.checked(action)
             except GpuschedError as error:
                 raise GpuschedError(f"environment {number}: {error}; none has been stepped") from error
