@@ -37,7 +37,7 @@ from gpusched_env.agents.search import search
 from gpusched_env.agents.training import TrainingConfig, trained_or_resumed
 from gpusched_env.cli.parsing import chosen_schedulers
 from gpusched_env.consoles import console as standard_console
-from gpusched_env.consoles import prepare_output, tell_interrupt
+from gpusched_env.consoles import output_checked, prepare_output, tell_interrupt
 from gpusched_env.errors import GpuschedError, unknown_name
 from gpusched_env.evaluation.processes import in_processes
 from gpusched_env.files import file_name
@@ -163,7 +163,8 @@ def trained_apart(settings: Settings, output: Path, console: Console) -> Sequenc
 if __name__ == "__main__":
     prepare_output()
     try:
-        run(parsed())
+        with output_checked():
+            run(parsed())
     except GpuschedError as error:
         sys.exit(f"error: {error}")
     except MemoryError as error:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import atexit
 import codecs
+import contextlib
 import io
 import logging
+import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, cast
 
@@ -101,11 +103,29 @@ def tell_interrupt(program: str, stop: KeyboardInterrupt) -> int:
     return INTERRUPTED
 
 
+@contextlib.contextmanager
+def output_checked() -> Iterator[None]:
+    """End the process with one line and status 1 if standard output does not take what is printed (a full disk)."""
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except OSError as error:
+        if error.filename is not None:  # of another file
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python flushes once more at its end
+        if isinstance(error, BrokenPipeError):  # the reader has seen enough
+            sys.exit(1)
+        sys.exit(f"standard output cannot be written ({error.strerror or error}); free space or name another place")
+
+
 def run_command(main: Callable[[], object]) -> None:
     """Run the command of a module: invalid input and Ctrl-C end it with one line instead of a traceback."""
     prepare_output()
     try:
-        main()
+        with output_checked():
+            main()
     except GpuschedError as error:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt as stop:

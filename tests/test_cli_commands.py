@@ -464,3 +464,47 @@ def test_reading_a_log_shows_progress(log: Path, tmp_path: Path, monkeypatch: py
             assert gpusched(*arguments, f"philly:{path}").exit_code == 0
             size = path.stat().st_size
             assert (f"reading {path.name}: MB", size, size) in shown
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("command", [["run", *TINY, "--scheduler", "fifo"], ["--help"]], ids=lambda one: one[0])
+def test_a_full_standard_output_is_told_in_one_line(command: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        run = subprocess.run(
+            [sys.executable, "-m", "gpusched_env.cli", *command],
+            env=ENVIRONMENT, stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert run.returncode == 1
+    assert re.fullmatch(r"standard output cannot be written \(.*\); free space or name another place\n", run.stderr)
+
+
+@pytest.mark.parametrize("size", [2**31, 10**26, 10**400], ids=["2^31", "10^26", "10^400"])
+def test_a_gang_size_beyond_what_a_workload_holds_is_refused_in_one_line(size: object, tmp_path: Path) -> None:
+    scenario = get_scenario("tiny-v1").as_dict()
+    scenario["workload"]["parameters"]["demand"] = {"1": 0.5, str(size): 0.5}
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps(scenario))
+    run = gpusched("run", "--scenario", path, "--scheduler", "fifo")
+    assert run.exit_code == 2
+    assert "demand is" in run.stderr
+    assert "sizes from 1 to 2,147,483,647" in run.stderr
+    assert len(run.stderr.splitlines()) == 1
+
+
+def test_a_snapshot_without_queued_jobs_says_that_nothing_is_to_forecast(tmp_path: Path) -> None:
+    (tmp_path / "now.json").write_text('{"time": "2025-01-20T12:00:00"}')
+    rows = ["7|COMPLETED|8|2025-01-03T09:00:00|2025-01-03T09:05:00|2025-01-03T11:05:00"] * 2
+    header = "JobID|State|AllocTRES|Submit|Start|End"
+    told = "\n".join(
+        [
+            header,
+            rows[0].replace("|8|", "|gres/gpu=8|"),
+            rows[1].replace("7|C", "8|C", 1).replace("|8|", "|gres/gpu=8|"),
+        ]
+    )
+    (tmp_path / "log.txt").write_text(told + "\n")
+    arguments = ["--snapshot", tmp_path / "now.json", "--history", f"slurm:{tmp_path / 'log.txt'}", "--cluster", "2x8"]
+    run = gpusched("twin", "forecast", *arguments, "--futures", "2", "--output", tmp_path / "out.csv")
+    assert run.exit_code == 0, run.output
+    assert "no job of the snapshot is queued: there is nothing to forecast" in run.output
+    assert (tmp_path / "out.csv").read_text().count("\n") == 1

@@ -26,7 +26,7 @@ from gpusched_env.cli.reproducing import reproduce
 from gpusched_env.cli.tenants import tenants
 from gpusched_env.cli.twin import twin_app
 from gpusched_env.cli.warming import warmup
-from gpusched_env.consoles import prepare_output, tell_interrupt
+from gpusched_env.consoles import output_checked, prepare_output, tell_interrupt
 from gpusched_env.errors import GpuschedError
 
 USAGE_ERROR = 2  # exit status of invalid input, the same as Typer's for a wrong option
@@ -108,4 +108,5 @@ app.add_typer(leaderboard_app, name="leaderboard")
 def main() -> None:
     """Run the command line."""
     prepare_output()
-    app(prog_name="gpusched")
+    with output_checked():
+        app(prog_name="gpusched")

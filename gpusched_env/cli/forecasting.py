@@ -232,7 +232,10 @@ def _tell(present: Snapshot, quantiles: Quantiles, starts: np.ndarray, output: P
             job.id, job.user, str(job.gpus), *(f"{one[i]:.0%}" for one in chances),
             f"{_hours(low[i])} - {_hours(high[i])}", _hours(middle[i]),
         )  # fmt: skip
-    show(table)
+    if present.queued:
+        show(table)
+    else:
+        print("no job of the snapshot is queued: there is nothing to forecast")
     if (more := int(able.sum()) - SHOWN) > 0:
         print(f"{more:,} more jobs" + ("" if output else "; --output writes them to a CSV"))
     if not able.all():

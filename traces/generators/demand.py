@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Final
 
 import numpy as np
 
 from gpusched_env.errors import WorkloadError
+
+MOST_GPUS: Final = 2**31 - 1  # [GPU] largest gang that a workload can hold
 
 
 def demand_of(data: object) -> dict[int, float]:
@@ -15,16 +18,25 @@ def demand_of(data: object) -> dict[int, float]:
 
     Raises
     ------
-    WorkloadError : not a mapping, a size that is not a whole number >= 1, a probability that is not a number >= 0
+    WorkloadError : not a mapping, a size that is no whole number from 1 to MOST_GPUS, a probability that is no number
+        >= 0
     """
     try:
         if isinstance(data, Mapping):
             demand = {int(str(size)): float(share) for size, share in data.items()}
-            if demand and min(demand) >= 1 and all(0 <= share < math.inf for share in demand.values()):
+            if (
+                demand
+                and min(demand) >= 1
+                and max(demand) <= MOST_GPUS
+                and all(0 <= share < math.inf for share in demand.values())
+            ):
                 return demand
     except (TypeError, ValueError):
         pass
-    raise WorkloadError(f"demand is {data!r}: give gang sizes >= 1 with their probabilities, as {{'1': 0.7, '8': 0.3}}")
+    raise WorkloadError(
+        f"demand is {str(data)[:200]}: give gang sizes from 1 to {MOST_GPUS:,} with their probabilities, as "
+        "{'1': 0.7, '8': 0.3}"
+    )
 
 
 def demand_table(demand: Mapping[int, float], max_gpus: int | None = None) -> tuple[np.ndarray, np.ndarray]:
