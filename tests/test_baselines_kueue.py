@@ -1,4 +1,4 @@
-"""Kueue 0.14: exact shares, hierarchical reclaim, reservations of StrictFIFO, thresholds; random runs of a reference."""
+"""Kueue 0.14: exact shares, hierarchical reclaim, StrictFIFO's reservations, thresholds; runs of a reference."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gpusched_env.workload import TENANT
 @pytest.mark.parametrize("weights", [(2.0, 1.0), (2000.0, 1000.0), (0.5, 0.25)])
 @pytest.mark.parametrize("wait_s", [0.0, 1.0])
 def test_shares_depend_on_the_ratio_of_weights(weights: tuple[float, float], wait_s: float) -> None:
-    """Kueue's issue 6925: rounded to whole thousandths, the shares of large weights are all 0."""
+    """Rounded to whole thousandths, as in Kueue before 0.13.5, the shares of large weights are all 0."""
     tree = [Tenant("shared", quota=12), *(Tenant(name, weight=w) for name, w in zip("ab", weights, strict=True))]
     jobs: list[Job] = [(wait_s * i, name, 1, 1000.0, 0.0) for i in range(12) for name in "ab"]
     instance = shared(tree, [*jobs, (50.0, "b", 1, 1.0, 0.0)], "1x12")
@@ -33,7 +33,7 @@ def test_shares_depend_on_the_ratio_of_weights(weights: tuple[float, float], wai
     held = dict.fromkeys("ab", 0)
     for event in log.events[log.events["time_s"] < 900]:
         name = instance.workload.attributes[TENANT][event["job"]]
-        held[name] += (event["gpu_count"] > 0) - (event["kind"] in (COMPLETE, RELEASE))
+        held[name] += int(event["gpu_count"] > 0) - int(event["kind"] in (COMPLETE, RELEASE))
     assert held == {"a": 8, "b": 4}
 
 
@@ -57,7 +57,7 @@ def test_what_a_nested_cohort_lends_is_what_it_can_reach() -> None:
 
 
 def test_of_equal_shares_the_lowest_priority_goes_first() -> None:
-    """Kueue's issue 6763: queues A and B have the same share; A's job is newer and of a higher priority."""
+    """Queues A and B have the same share; A's job is newer and of a higher priority."""
     tree = [Tenant("A"), Tenant("B"), Tenant("C", quota=4)]
     jobs = [(0, "B", 2, 99, 0), (1, "A", 2, 99, 1), (9, "C", 2, 9, 0)]
     assert preempted(shared(tree, jobs, "1x4"), "kueue-fair") == [0]
@@ -77,7 +77,7 @@ def last_start(tree: Sequence[Tenant], jobs: Sequence[Job], cluster: str, spec: 
 
 
 def test_quota_of_a_cohort_is_taken_back_for_a_queue_below_it() -> None:
-    """Kueue's issue 4806: q has no quota of its own, but its cohort c has."""
+    """Kueue's test "preempt with hierarchical advantage": q has no quota of its own, but its cohort c has."""
     tree = [Tenant("r", quota=2), Tenant("c", "r", quota=2), Tenant("q", "c"), Tenant("qb", "r")]
     jobs = [(0, "qb", 2, 1000, 0), (10, "q", 2, 50, 0)]
     assert last_start(tree, jobs, "2x1", "kueue-reclaim") == 10
@@ -105,9 +105,8 @@ def test_victims_in_a_tree_are_those_of_kueues_own_test(
 ) -> None:
     """TestHierarchicalPreemptions: queues q and qs below the cohort c; qb, without quota, and qn beside c."""
     tree = [Tenant("c", quota=cohort), Tenant("qb"), Tenant("qn", quota=nominal), Tenant("q", "c"), Tenant("qs", "c")]
-    instance = shared(
-        tree, [(at, name, gpus, 99, priority) for at, name, gpus, priority in jobs], f"1x{cohort + nominal}"
-    )
+    rows = [(at, name, gpus, 99, priority) for at, name, gpus, priority in jobs]
+    instance = shared(tree, rows, f"1x{cohort + nominal}")
     assert sorted(set(preempted(instance, f"kueue:{spec}"))) == gone
 
 
