@@ -270,6 +270,10 @@ def classic_victims(sim: Run, q: Queues, leaf: int, row: int) -> int:
         return walk_candidates(sim, q, leaf, row, fit, True)
     borrowing = has_advantage or m["borrows"] > 0  # in the first of two attempts
     found = walk_candidates(sim, q, leaf, row, fit, borrowing)
+    if found == NO_VICTIMS and borrowing:
+        restart_search(q)
+        if next_borrower(sim, q, leaf, fit, False, below, math.inf) < 0:
+            return NO_VICTIMS  # without borrowing there are no other candidates
     return found if found != NO_VICTIMS else walk_candidates(sim, q, leaf, row, fit, not borrowing)
 
 
