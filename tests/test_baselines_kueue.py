@@ -49,7 +49,7 @@ def test_small_shares_are_not_zero(used: int, weight: float, share: float) -> No
 def test_what_a_nested_cohort_lends_is_what_it_can_reach() -> None:
     """C may use 4 + 2 borrowed of 16 GPUs, so 3 GPUs beyond the quota of A are 3/6; for C they are 2 of all 16."""
     tree = [Tenant("C", quota=4, borrow=2), Tenant("D", quota=12), Tenant("A", "C", quota=3), Tenant("B", "C", quota=1)]
-    instance = shared(tree, [(0, name, 1, 1, 0) for name in "ABD"], "2x8")
+    instance = shared(tree, [(0, name, 1, 1, 0) for name in ("A", "B", "D")], "2x8")
     queues = build(instance, 1, {"policy": KUEUE})
     names = instance.tenancy[0].names
     hold(queues.parameter, names.index("A"), 6)

@@ -236,7 +236,7 @@ def walk_candidates(sim: Run, q: Queues, leaf: int, row: int, fit: int, borrowin
     outside = True
     restart_search(q)
     while not fits:
-        node = next_borrower(sim, q, leaf, fit, outside, below, highest)
+        node = -1 if outside and fit == 0 else next_borrower(sim, q, leaf, fit, outside, below, highest)
         if node < 0:
             if not outside or (borrowing and not m["borrows"]):
                 break
@@ -264,7 +264,7 @@ def classic_victims(sim: Run, q: Queues, leaf: int, row: int) -> int:
     fit = lowest_fit(q, leaf, gang_of(q, row))
     below = priority_to_reclaim(q, row)
     restart_search(q)
-    has_advantage = next_borrower(sim, q, leaf, fit, True, below, math.inf) >= 0
+    has_advantage = fit > 0 and next_borrower(sim, q, leaf, fit, True, below, math.inf) >= 0
     has_others = has_advantage or next_borrower(sim, q, leaf, fit, False, below, math.inf) >= 0
     if not has_others or (not m["borrows"] and t["use"] >= t["sub"]):
         return walk_candidates(sim, q, leaf, row, fit, True)
