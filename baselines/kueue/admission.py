@@ -11,17 +11,35 @@ from gpusched_env.baselines.kueue.victims import (
     could_preempt,
     count_stopping,
     gang_of,
+    may_search,
     would_fit,
 )
 from gpusched_env.baselines.listed.lines import before
-from gpusched_env.baselines.queues.state import NOTHING, PREEMPT, START, Queues
-from gpusched_env.baselines.queues.usage import admits, give, take
-from gpusched_env.baselines.queues.waiting import claim, first_claim, first_of, park, park_for_now, unclaimed_gpus
+from gpusched_env.baselines.queues.state import ANY, NOTHING, PREEMPT, START, Queues
+from gpusched_env.baselines.queues.usage import (
+    admits,
+    below_caps,
+    end_reservations,
+    give,
+    hold,
+    lowest_fit,
+    reserve,
+    take,
+)
+from gpusched_env.baselines.queues.waiting import (
+    claim,
+    first_claim,
+    first_of,
+    head_of,
+    park,
+    park_for_now,
+    unclaimed_gpus,
+)
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.state import Run
 
 GATHER, SERVE, EVICT, ENTER = range(4)  # stages of a cycle
-PREEMPTS, FITS = range(2)  # modes of an entry
+PREEMPTS, FITS, WAITS = range(3)  # modes of an entry
 
 
 @kernel
@@ -36,22 +54,98 @@ def find_victims(sim: Run, q: Queues, leaf: int, row: int) -> int:
 
     The result is 0 if the job fits as soon as the jobs that are in a checkpoint have gone.
     """
+    gpus = gang_of(q, row)
     count_stopping(q, -1)
-    if would_fit(sim, q, leaf, gang_of(q, row), 0, True):
+    if would_fit(sim, q, leaf, gpus, 0, True):
         found = 0
     elif q.memory["by_share"]:
         found = fair_victims(sim, q, leaf, row)
     else:
         found = classic_victims(sim, q, leaf, row)
+    count_targets(q, found, -1)
+    q.memory["level"] = q.tenants[lowest_fit(q, leaf, gpus)]["height"]
+    count_targets(q, found, 1)
     count_stopping(q, 1)
     return found
+
+
+@kernel
+def count_targets(q: Queues, found: int, sign: int) -> int:
+    """Subtract the first ``found`` targets from the usage (``sign`` = -1), or add them again (1); return their GPUs."""
+    freed = 0
+    for i in range(found):
+        gpus = gang_of(q, q.targets[i])
+        hold(q, q.owner[q.line_of[q.targets[i]]], sign * gpus)
+        freed += gpus
+    return freed
+
+
+@kernel
+def find_again(sim: Run, q: Queues, leaf: int, row: int) -> int:
+    """Find victims as :func:`find_victims` does, and check that the job then fits beside what is reserved."""
+    m = q.memory
+    if m["reserved"] == 0:
+        return find_victims(sim, q, leaf, row)
+    for node in range(len(q.tenants)):
+        give(q, node, q.tenants[node]["reserved"])
+    found = find_victims(sim, q, leaf, row)
+    for node in range(len(q.tenants)):
+        take(q, node, q.tenants[node]["reserved"])
+    count_stopping(q, -1)
+    freed = count_targets(q, found, -1)
+    fits = would_fit(sim, q, leaf, gang_of(q, row), freed, True)
+    count_targets(q, found, 1)
+    count_stopping(q, 1)
+    return found if fits else NO_VICTIMS
+
+
+@kernel
+def reserve_for(q: Queues, leaf: int, line: int) -> None:
+    """Reserve quota for the first job of ``leaf``, which neither fits nor has victims.
+
+    Without borrowing it is what is left of the quota of the queue; otherwise also what the job would borrow.
+    """
+    t = q.tenants[leaf]
+    gpus = q.lines[line]["gpus"]
+    most = t["sub"] - t["use"]
+    if t["borrowing"] > 0:
+        most += t["borrow"]
+    reserve(q, leaf, max(0, min(gpus, most)))
+
+
+@kernel
+def add_waiting_heads(q: Queues) -> None:
+    """Let also the first job of each queue that has to wait ask, so that it reserves quota.
+
+    Kueue's StrictFIFO: the first job of a queue stays first in each cycle. If its mode is Preempt, but there are no
+    victims, and if the queue cannot always reclaim (reclaimWithinCohort is not Any), it reserves quota against the jobs
+    that come after it.
+    """
+    m = q.memory
+    if m["entries"] == 0 or not m["strict"] or m["reclaim"] == ANY or m["claiming"]:
+        return
+    for leaf in range(1, len(q.tenants)):
+        t = q.tenants[leaf]
+        if t["waiting"] == 0 or t["line"] >= 0 or t["kept"] > 0:
+            continue
+        line = head_of(q, leaf)
+        if line < 0:
+            continue
+        gpus = q.lines[line]["gpus"]
+        if below_caps(q, leaf, gpus) and may_search(q, leaf, gpus):
+            t["line"] = line
+            t["mode"] = WAITS
+            t["borrowing"] = q.tenants[lowest_fit(q, leaf, gpus)]["height"]
+            m["entries"] += 1
 
 
 @kernel
 def gather(sim: Run, q: Queues) -> None:
     """Let the first job of each queue ask, or only jobs with claims; park jobs that neither fit nor can preempt."""
     m = q.memory
+    end_reservations(q)
     m["entries"] = 0
+    m["acted"] = 0
     m["borrowers"] = -1
     m["highest"] = -1.0
     m["searched"] = -1
@@ -65,8 +159,11 @@ def gather(sim: Run, q: Queues) -> None:
                 t["open"] = m["claiming"]
                 break
             row = q.waiters[q.lines[line]["begin"]]
+            gpus = q.lines[line]["gpus"]
             t["mode"] = FITS
-            if not fits_now(sim, q, leaf, q.lines[line]["gpus"]):
+            if fits_now(sim, q, leaf, gpus):
+                t["borrowing"] = q.tenants[lowest_fit(q, leaf, gpus)]["height"]
+            else:
                 found = NO_VICTIMS
                 m["spared"] = 0
                 if m["claiming"] or (m["preempts"] and could_preempt(q, leaf, row)):
@@ -80,14 +177,15 @@ def gather(sim: Run, q: Queues) -> None:
                         park(sim, q, line)
                     continue
                 t["mode"] = PREEMPTS
+                t["borrowing"] = m["level"]
             t["line"] = line
-            t["borrowing"] = t["use"] + q.lines[line]["gpus"] > t["sub"]
             m["entries"] += 1
+    add_waiting_heads(q)
 
 
 @kernel
 def first_entry(q: Queues) -> int:
-    """Return the leaf whose entry comes first: not borrowing, then priority, then age."""
+    """Return the leaf whose entry comes first: by the level from which it borrows, then priority, then age."""
     best = -1
     for leaf in range(1, len(q.tenants)):
         t = q.tenants[leaf]
@@ -161,6 +259,9 @@ def admit(sim: Run, q: Queues) -> int:
         elif m["stage"] == SERVE:
             if m["entries"] == 0:
                 m["stage"] = GATHER
+                if not (m["acted"] or m["claiming"]):  # nobody fits beside what is reserved
+                    end_reservations(q)
+                    return NOTHING
                 continue
             leaf = fairest_entry(q) if m["by_share"] else first_entry(q)
             m["leaf"] = leaf
@@ -169,17 +270,22 @@ def admit(sim: Run, q: Queues) -> int:
             t["line"] = -1
             m["entries"] -= 1
             row = q.waiters[q.lines[line]["begin"]]
-            if t["mode"] == FITS:
+            if t["mode"] == WAITS:
+                m["searched"] = -1
+                reserve_for(q, leaf, line)
+            elif t["mode"] == FITS:
                 if fits_now(sim, q, leaf, q.lines[line]["gpus"]):
                     m["searched"] = -1
+                    m["acted"] = 1
                     m["job"] = row
                     return START
             else:
                 if m["searched"] != leaf:
-                    m["targets"] = find_victims(sim, q, leaf, row)
+                    m["targets"] = find_again(sim, q, leaf, row)
                 m["searched"] = -1
                 if m["targets"] > 0 or (m["targets"] == 0 and m["claiming"]):
                     m["at"] = 0
+                    m["acted"] = 1
                     t["cursor"] = line
                     m["stage"] = EVICT
         elif m["stage"] == EVICT:

@@ -1,26 +1,30 @@
 """Whom a job of Kueue preempts under fair sharing: jobs of the queues with the highest shares.
 
+Kueue 0.14, pkg/scheduler/preemption/fairsharing.
+
 ``key`` of each tenant is its share, with the job that asks, and without the victims taken so far.
 """
 
 from __future__ import annotations
 
-import math
-
 from gpusched_env.baselines.kueue.shares import borrows_from, branch, is_above, share_of
 from gpusched_env.baselines.kueue.victims import (
+    NO_VICTIMS,
     gang_of,
     is_spared,
+    may_search,
     may_spare,
     next_own,
+    priority_to_reclaim,
     put_back,
     restart_search,
     take_victim,
     would_fit,
 )
-from gpusched_env.baselines.queues.state import ANY, NEVER, NO_LIMIT, Queues
+from gpusched_env.baselines.listed.lines import before
+from gpusched_env.baselines.queues.state import NEVER, NO_LIMIT, Queues
 from gpusched_env.baselines.queues.usage import give, take
-from gpusched_env.core.handle import helper, kernel
+from gpusched_env.core.handle import kernel
 from gpusched_env.core.state import Run
 
 
@@ -33,24 +37,63 @@ def compute_shares(q: Queues, leaf: int) -> None:
         node = q.tenants[node]["parent"]
 
 
-@helper
-def is_higher(q: Queues, one: int, other: int) -> bool:
-    """Return whether a walk from the root along the highest shares finds leaf ``one`` before ``other``."""
-    if q.tenants[one]["parent"] != q.tenants[other]["parent"]:
-        below = branch(q, one, other)
-        other = branch(q, other, one)
-        one = below
-    if q.tenants[one]["key"] != q.tenants[other]["key"]:
-        return q.tenants[one]["key"] > q.tenants[other]["key"]
-    return one < other
+@kernel
+def next_of(sim: Run, q: Queues, leaf: int, row: int, owner: int) -> int:
+    """Return the next candidate of ``owner``, at which ``next`` then is; -1 = none."""
+    t = q.tenants[owner]
+    below = priority_to_reclaim(q, row)
+    while t["next"] >= 0:
+        if owner == leaf:
+            t["next"] = next_own(sim, q, leaf, row, t["next"])
+            if t["next"] < 0:
+                break
+        victim = q.runners[t["runners"] + t["next"]]
+        if owner != leaf and q.priorities[victim] >= below:
+            break
+        if q.found_in[victim] != q.memory["search"] and not is_spared(sim, q, victim):
+            return victim
+        t["next"] -= 1
+    return -1
 
 
 @kernel
-def highest_share(q: Queues, left: int) -> int:
+def comes_first(sim: Run, q: Queues, leaf: int, row: int, one: int, other: int) -> bool:
+    """Return whether ``one`` is tried before ``other``, a leaf beside it with the same share: by their candidates."""
+    first = next_of(sim, q, leaf, row, one)
+    second = next_of(sim, q, leaf, row, other)
+    if first < 0 or second < 0:
+        return second < 0 and (first >= 0 or one < other)
+    if one == leaf or other == leaf:
+        return other == leaf
+    return before(q.priorities, q.latest, first, second)
+
+
+@kernel
+def is_higher(sim: Run, q: Queues, leaf: int, row: int, one: int, other: int) -> bool:
+    """Return whether a walk from the root along the highest shares finds leaf ``one`` before ``other``.
+
+    With the same share, inner tenants come before leaves. Among inner tenants Kueue's order is random; here it is that
+    of the tree.
+    """
+    a, b = one, other
+    if q.tenants[one]["parent"] != q.tenants[other]["parent"]:
+        a = branch(q, one, other)
+        b = branch(q, other, one)
+    if q.tenants[a]["key"] != q.tenants[b]["key"]:
+        return q.tenants[a]["key"] > q.tenants[b]["key"]
+    if a == one and b == other:
+        return comes_first(sim, q, leaf, row, one, other)
+    if a == one or b == other:
+        return b == other
+    return a < b
+
+
+@kernel
+def highest_share(sim: Run, q: Queues, leaf: int, row: int, left: int) -> int:
     """Return the index in ``candidates[:left]`` of the leaf that a walk from the root finds; ``left`` > 0."""
     best = 0
     for i in range(1, left):
-        if is_higher(q, q.candidates[i], q.candidates[best]):
+        if is_higher(sim, q, leaf, row, q.candidates[i], q.candidates[best]):
             best = i
     return best
 
@@ -103,25 +146,6 @@ def smallest_gang(q: Queues, owner: int) -> int:
 
 
 @kernel
-def next_of(sim: Run, q: Queues, leaf: int, row: int, owner: int) -> int:
-    """Return the next candidate of ``owner`` that is no victim yet; -1 = none."""
-    t = q.tenants[owner]
-    below = math.inf if q.memory["reclaim"] == ANY else q.priorities[row]
-    while t["next"] >= 0:
-        if owner == leaf:
-            t["next"] = next_own(sim, q, leaf, row, t["next"])
-            if t["next"] < 0:
-                break
-        victim = q.runners[t["runners"] + t["next"]]
-        if owner != leaf and q.priorities[victim] >= below:
-            break
-        t["next"] -= 1
-        if q.found_in[victim] != q.memory["search"] and not is_spared(sim, q, victim):
-            return victim
-    return -1
-
-
-@kernel
 def fair_victims(sim: Run, q: Queues, leaf: int, row: int) -> int:
     """Write the victims of a job under fair sharing to ``targets``; return their number, or NO_VICTIMS.
 
@@ -130,6 +154,8 @@ def fair_victims(sim: Run, q: Queues, leaf: int, row: int) -> int:
     m = q.memory
     m["search"] += 1
     gpus = gang_of(q, row)
+    if not may_search(q, leaf, gpus):
+        return NO_VICTIMS
     taken = 0
     freed = 0
     fits = False
@@ -158,7 +184,7 @@ def fair_victims(sim: Run, q: Queues, leaf: int, row: int) -> int:
         least = 0
         while left > 0 and not fits:
             if at < 0:
-                at = highest_share(q, left)
+                at = highest_share(sim, q, leaf, row, left)
                 least = NO_LIMIT  # a victim with at least so many GPUs would bring the share of the owner too low
             owner = q.candidates[at]
             t = q.tenants[owner]
@@ -170,8 +196,8 @@ def fair_victims(sim: Run, q: Queues, leaf: int, row: int) -> int:
                     at = -1
                     continue
                 mine = q.tenants[branch(q, leaf, owner)]["key"]
-                before = q.tenants[branch(q, owner, leaf)]["key"]
-                if mine > before or (strategy == 1 and mine == before):
+                present = q.tenants[branch(q, owner, leaf)]["key"]
+                if mine > present or (strategy == 1 and mine == present):
                     left = put_off(q, leaf, owner, left)
                     at = -1
                     continue
@@ -187,6 +213,7 @@ def fair_victims(sim: Run, q: Queues, leaf: int, row: int) -> int:
                 left = drop_leaf(q, at, left)
                 at = -1
                 continue
+            t["next"] -= 1
             if owner != leaf and strategy == 0:
                 size = gang_of(q, victim)
                 if size < least and is_too_low_without(q, owner, leaf, size, mine):
@@ -198,6 +225,8 @@ def fair_victims(sim: Run, q: Queues, leaf: int, row: int) -> int:
             freed += take_victim(q, victim, taken)
             taken += 1
             compute_shares(q, owner)
+            if strategy == 1:  # it takes one job of each leaf
+                left = drop_leaf(q, at, left)
             at = -1
             give(q, leaf, gpus)
             fits = would_fit(sim, q, leaf, gpus, freed, True)

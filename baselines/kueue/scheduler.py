@@ -24,19 +24,21 @@ class Kueue(QueueScheduler):
 
     Each leaf of the tree of tenants is a queue, and the tree is the cohort. A queue may use its quota, and beyond it
     what others do not use, up to the limits ``borrow`` and ``lend``. In a cycle, the first job of each queue asks. Jobs
-    that fit without borrowing come first, then higher priority, then age.
+    that fit without borrowing come first, then those that borrow from a nearer cohort, then higher priority, then age.
 
     Parameters
     ----------
     queueing : "best-effort" (default) = a job that does not fit lets later jobs of its queue pass; "strict" = it blocks
-        its queue (BestEffortFIFO and StrictFIFO)
+        its queue, and reserves quota for itself unless ``reclaim`` is "any" (BestEffortFIFO and StrictFIFO)
     within : which jobs of its own queue a job may preempt: "never" (default), "lower" = those of lower priority,
         "newer" = also newer jobs of equal priority (withinClusterQueue)
-    reclaim : which jobs of queues that borrow a queue within its quota may preempt: "never" (default), "lower" = those
-        of lower priority, "any" (reclaimWithinCohort)
+    reclaim : which jobs of queues that borrow a job may preempt that fits into the quota of its queue, or of a tenant
+        above it that the others are not below: "never" (default), "lower" = those of lower priority, "any"
+        (reclaimWithinCohort)
     borrow_within : "lower" = also a queue beyond its quota may preempt jobs of lower priority in queues that borrow;
         default "never" (borrowWithinCohort; without effect if ``fair``)
-    threshold : with ``borrow_within``, jobs of this priority or above are not preempted by a borrower; default inf
+    threshold : with ``borrow_within``, jobs of a priority above this one are not preempted by a borrower; default inf
+        (maxPriorityThreshold)
     fair : True = fair sharing: the queue with the lowest share comes first, and jobs of the queue with the highest are
         preempted first; default False
     initial : False = fair sharing without the strategy LessThanInitialShare; default True
@@ -53,7 +55,8 @@ class Kueue(QueueScheduler):
 
     References
     ----------
-    Kueue, documentation of ClusterQueue, Cohort and Preemption, and KEP-1714 (fair sharing).
+    Kueue 0.14: documentation of ClusterQueue, Cohort and Preemption, KEP-1714 (fair sharing), and source, pkg/scheduler
+    and pkg/cache/scheduler.
     """
 
     queueing: str = "best-effort"

@@ -1,4 +1,4 @@
-"""Kueue's fair sharing: how far a tenant is above its quota, as a whole number of thousandths."""
+"""Kueue's fair sharing: how far a tenant is above its quota, in thousandths."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ from gpusched_env.core.handle import helper, kernel
 
 @helper
 def share_of(q: Queues, node: int) -> float:
-    """Return floor(floor(1000 x borrowed / lendable) / weight); lendable = ``sub`` of the tenant above."""
+    """Return 1000 x borrowed / lendable / weight, which is not rounded; lendable = ``room`` of the tenant above.
+
+    The order of the operations is that of Kueue's PreciseWeightedShare, because their last bit decides some ties.
+    """
     t = q.tenants[node]
-    borrowed = max(0, t["use"] - t["sub"])
-    if t["parent"] < 0 or borrowed == 0:
+    borrowed = t["use"] - t["sub"]
+    if t["parent"] < 0 or borrowed <= 0:
         return 0.0
-    if t["share_use"] != t["use"]:
-        lendable = max(1, q.tenants[t["parent"]]["sub"])
-        t["share"] = math.floor((1000 * borrowed // lendable) / t["weight"])
-        t["share_use"] = t["use"]
-    share: float = t["share"]
+    lendable = q.tenants[t["parent"]]["room"]
+    if lendable <= 0:
+        return 0.0
+    share: float = 1000.0 * borrowed / lendable / t["weight"]
     return share
 
 

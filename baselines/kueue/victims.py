@@ -1,8 +1,8 @@
 """Whom a job of Kueue preempts: as few jobs as a greedy walk finds, those of borrowers first.
 
-Kueue's pkg/scheduler/preemption. Jobs in a checkpoint count as gone already: during a search, :func:`count_stopping`
-has subtracted them. Victims are subtracted as they are taken, and counted again at the end of the search, as they still
-run.
+Kueue 0.14, pkg/scheduler/preemption/classical. Jobs in a checkpoint count as gone already: during a search,
+:func:`count_stopping` has subtracted them. Victims are subtracted as they are taken, and counted again at the end of
+the search, as they still run.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from gpusched_env.baselines.kueue.shares import borrows_from, highest_share_of_all, lowest_share_with
+from gpusched_env.baselines.kueue.shares import borrows_from, highest_share_of_all, is_above, lowest_share_with
 from gpusched_env.baselines.listed.lines import before
 from gpusched_env.baselines.queues.state import ANY, NEVER, NEWER, Queues
-from gpusched_env.baselines.queues.usage import admits, hold
+from gpusched_env.baselines.queues.usage import admits, hold, lowest_fit
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.state import Run
 
@@ -93,20 +93,26 @@ def restart_search(q: Queues) -> None:
 
 
 @kernel
-def next_borrower(sim: Run, q: Queues, leaf: int, below: float) -> int:
-    """Return the other leaf with the next candidate of a priority less than ``below``; -1 = none.
+def next_borrower(sim: Run, q: Queues, leaf: int, fit: int, outside: bool, below: float, highest: float) -> int:
+    """Return the other leaf with the next candidate; -1 = none.
 
     Only leaves that borrow have candidates; once a leaf is back at its quota, it offers no more.
+
+    Parameters
+    ----------
+    fit : the lowest tenant from ``leaf`` upwards whose quota the job fits into
+    outside : True = only leaves that are not below ``fit``; False = only those below, which share its quota
+    below, highest : candidates have a priority less than ``below``, and not above ``highest``
     """
     while True:
         best = -1
         first = -1
         for node in range(1, len(q.tenants)):
             t = q.tenants[node]
-            if t["next"] < 0 or node == leaf or t["use"] <= t["sub"]:
+            if t["next"] < 0 or node == leaf or t["use"] <= t["sub"] or is_above(q, fit, node) == outside:
                 continue
             victim = q.runners[t["runners"] + t["next"]]
-            if q.priorities[victim] >= below:
+            if q.priorities[victim] >= below or q.priorities[victim] > highest:
                 continue
             if (best < 0 or before(q.priorities, q.latest, victim, first)) and borrows_from(q, node, leaf):
                 best = node
@@ -186,32 +192,62 @@ def own_gpus(sim: Run, q: Queues, leaf: int, row: int) -> int:
 
 
 @kernel
-def walk_candidates(sim: Run, q: Queues, leaf: int, row: int, below: float, borrowing: bool, threshold: float) -> int:
+def may_search(q: Queues, leaf: int, gpus: int) -> bool:
+    """Return whether a job of ``leaf`` may have victims at all: whether Kueue's mode of it is Preempt.
+
+    It must fit into the quota of its queue, or of a tenant above that is not the root, unless a job that borrows may
+    preempt jobs of other queues.
+    """
+    m = q.memory
+    if m["borrows"] or (m["by_share"] and m["reclaim"] != NEVER) or gpus <= q.tenants[leaf]["sub"]:
+        return True
+    return lowest_fit(q, leaf, gpus) > 0
+
+
+@kernel
+def priority_to_reclaim(q: Queues, row: int) -> float:
+    """Return the priority below which jobs of other queues may be victims of a job; - inf = none may."""
+    if q.memory["reclaim"] == NEVER:
+        return -math.inf
+    if q.memory["reclaim"] == ANY:
+        return math.inf
+    below: float = q.priorities[row]
+    return below
+
+
+@kernel
+def walk_candidates(sim: Run, q: Queues, leaf: int, row: int, fit: int, borrowing: bool) -> int:
     """Take victims until the job fits, then put back those that are not needed; return their number, or NO_VICTIMS.
 
-    Parameters
-    ----------
-    below : jobs of other queues are taken only if their priority is less; - inf = none
-    borrowing : whether the job may borrow
-    threshold : other queues' jobs of this priority or above are taken only if the job does not borrow
+    First come jobs over which it has a hierarchical advantage: those outside of ``fit``, whose quota they use. Then
+    come jobs of the other queues; if the job may borrow (``borrowing``), only those that borrowWithinCohort allows.
+    Then come jobs of its own queue.
     """
+    m = q.memory
     t = q.tenants[leaf]
     gpus = gang_of(q, row)
     if not borrowing and t["use"] + gpus > t["sub"] + own_gpus(sim, q, leaf, row):
         return NO_VICTIMS  # whatever the other queues give
+    below = priority_to_reclaim(q, row)
+    highest = math.inf
     taken = 0
     freed = 0
     fits = False
+    outside = True
     restart_search(q)
     while not fits:
-        node = next_borrower(sim, q, leaf, below) if below > -math.inf else -1
+        node = -1 if outside and fit == 0 else next_borrower(sim, q, leaf, fit, outside, below, highest)
         if node < 0:
-            break
+            if not outside or (borrowing and not m["borrows"]):
+                break
+            outside = False
+            if borrowing:
+                below = min(below, q.priorities[row])
+                highest = m["threshold"]
+            continue
         other = q.tenants[node]
         victim = q.runners[other["runners"] + other["next"]]
         other["next"] -= 1
-        if q.priorities[victim] >= threshold:
-            borrowing = False
         freed += take_victim(q, victim, taken)
         taken += 1
         fits = would_fit(sim, q, leaf, gpus, freed, borrowing)
@@ -223,22 +259,22 @@ def classic_victims(sim: Run, q: Queues, leaf: int, row: int) -> int:
     """Write the victims of a job to ``targets``; return their number, or NO_VICTIMS."""
     m = q.memory
     t = q.tenants[leaf]
-    if gang_of(q, row) > t["sub"] and not m["borrows"]:
+    if not may_search(q, leaf, gang_of(q, row)):
         return NO_VICTIMS
-    below = -math.inf if m["reclaim"] == NEVER else math.inf if m["reclaim"] == ANY else q.priorities[row]
+    fit = lowest_fit(q, leaf, gang_of(q, row))
+    below = priority_to_reclaim(q, row)
     restart_search(q)
-    if next_borrower(sim, q, leaf, below) >= 0:
-        within_quota = t["use"] < t["sub"]
-        if m["borrows"]:
-            threshold = min(q.priorities[row], m["threshold"])
-            if not within_quota:
-                below = min(below, threshold)
-            return walk_candidates(sim, q, leaf, row, below, True, threshold)
-        if within_quota:
-            found = walk_candidates(sim, q, leaf, row, below, False, math.inf)
-            if found != NO_VICTIMS:
-                return found
-    return walk_candidates(sim, q, leaf, row, -math.inf, True, math.inf)
+    has_advantage = fit > 0 and next_borrower(sim, q, leaf, fit, True, below, math.inf) >= 0
+    has_others = has_advantage or next_borrower(sim, q, leaf, fit, False, below, math.inf) >= 0
+    if not has_others or (not m["borrows"] and t["use"] >= t["sub"]):
+        return walk_candidates(sim, q, leaf, row, fit, True)
+    borrowing = has_advantage or m["borrows"] > 0  # in the first of two attempts
+    found = walk_candidates(sim, q, leaf, row, fit, borrowing)
+    if found == NO_VICTIMS and borrowing:
+        restart_search(q)
+        if next_borrower(sim, q, leaf, fit, False, below, math.inf) < 0:
+            return NO_VICTIMS  # without borrowing there are no other candidates
+    return found if found != NO_VICTIMS else walk_candidates(sim, q, leaf, row, fit, not borrowing)
 
 
 @kernel
@@ -261,7 +297,7 @@ def could_preempt(q: Queues, leaf: int, row: int) -> bool:
             return True
     if m["reclaim"] == NEVER:
         return False
-    if not (m["borrows"] or m["by_share"]) and t["use"] >= t["sub"]:
+    if not (m["borrows"] or m["by_share"]) and t["use"] >= t["sub"] and lowest_fit(q, leaf, gang_of(q, row)) == 0:
         return False
     borrows: int = t["use"] > t["sub"]
     if m["borrowers"] < 0:

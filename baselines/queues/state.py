@@ -30,7 +30,7 @@ QUEUES_DTYPE: Final = np.dtype(
         ("strict", "<i8"),  # 1 = the first job that does not fit blocks: Kueue its queue, the others all jobs
         ("within", "<i8"),  # NEVER, LOWER, NEWER: which jobs of its own queue a job may preempt
         ("reclaim", "<i8"),  # NEVER, LOWER, ANY: which jobs of other queues
-        ("borrows", "<i8"),  # 1 = a job that borrows may preempt jobs of other queues below ``threshold``
+        ("borrows", "<i8"),  # 1 = a job that borrows may preempt jobs of other queues up to ``threshold``
         ("threshold", "<f8"),
         ("by_share", "<i8"),  # 1 = Kueue's fair sharing
         ("initial", "<i8"),  # 1 = its second strategy (LessThanInitialShare) is on
@@ -54,6 +54,9 @@ QUEUES_DTYPE: Final = np.dtype(
         # state of a cycle of Kueue
         ("stage", "<i8"),
         ("entries", "<i8"),
+        ("acted", "<i8"),  # 1 = a job has started, or preempts others, in this cycle
+        ("reserved", "<i8"),  # [GPU] ``reserved`` of all tenants
+        ("level", "<i8"),  # height of the lowest tenant whose quota the job fits into without the last search's victims
         ("leaf", "<i8"),
         ("targets", "<i8"),
         ("at", "<i8"),
@@ -72,6 +75,8 @@ TENANT_DTYPE: Final = np.dtype(
         ("quota", "<i8"),  # [GPU] of the tenants below it together, or its own if that is more
         ("sub", "<i8"),  # [GPU] its own quota and what the tenants below it lend
         ("guar", "<i8"),  # [GPU] the part of ``sub`` that it does not lend
+        ("room", "<i8"),  # [GPU] what the tenants below it could use together, by the quotas, if nobody else used any
+        ("height", "<i8"),  # levels of tenants below it; 0 = a leaf
         ("borrow", "<i8"),  # [GPU] beyond ``sub``
         ("most", "<i8"),  # [GPU] cap of ``held``
         ("begin", "<i8"),  # first of its lines
@@ -84,17 +89,16 @@ TENANT_DTYPE: Final = np.dtype(
         ("waiting", "<i8"),  # jobs
         ("open", "<i8"),  # 0 = no waiting job of this leaf can start
         ("kept", "<i8"),  # [GPU] counted in ``use`` and ``held`` for jobs with claims
+        ("reserved", "<i8"),  # [GPU] counted in ``use``, in a cycle of Kueue, for the first job, which has to wait
         ("request", "<f8"),  # [GPU] of Volcano and KAI
         ("deserved", "<f8"),  # [GPU]
         ("running", "<i8"),  # jobs of this leaf that run and are in no checkpoint
         ("started_s", "<f8"),  # [s] latest start of one of its jobs
         ("evicted", "<i8"),  # arrivals and completions up to the latest preemption of one of its jobs; -1 = none
-        ("share", "<f8"),  # of Kueue's fair sharing, with ``share_use``; sub, weight and cohort are fixed
-        ("share_use", "<i8"),  # [GPU]; -1 = not computed
         # scratch
         ("line", "<i8"),  # line of the job that asks in this cycle; -1 = none
         ("mode", "<i8"),
-        ("borrowing", "<i8"),
+        ("borrowing", "<i8"),  # height of the lowest tenant whose quota the job fits into
         ("best", "<i8"),  # leaf below it that comes first; -1 = none
         ("key", "<f8"),
         ("needy", "<i8"),
@@ -187,13 +191,14 @@ def build(instance: Instance, replicas: int, rules: dict[str, int | float]) -> Q
     jobs, gangs = len(workload), workload.jobs["gpus"]
     tenants = np.zeros(len(tree.names), TENANT_DTYPE)
     tenants["parent"], tenants["weight"], tenants["line"] = tree.parent, tree.weight, -1
-    tenants["evicted"] = tenants["share_use"] = -1
+    tenants["evicted"] = -1
     tenants["started_s"] = -math.inf
     for name in ("borrow", "most"):
         values = getattr(tree, name)
         tenants[name] = np.where(values == UNLIMITED, NO_LIMIT, values)
     for name, column in subtree_quotas(tree.parent, tree.quota, tree.lend, instance.cluster.gpus).items():
         tenants[name] = column
+    _set_room_and_height(tenants)
 
     needs = instance.needs if rules["policy"] == DRF else np.zeros((jobs, 0), np.int64)
     examples, line_of, counts = _kinds(of_job, gangs, *needs.T)
@@ -258,18 +263,25 @@ def _kinds(*columns: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return examples, kind_of, counts
 
 
+def _set_room_and_height(tenants: np.ndarray) -> None:
+    """Compute the columns ``room`` and ``height``."""
+    tenants["room"] = tenants["sub"]
+    for row in range(1, len(tenants)):
+        t, above = tenants[row], tenants[tenants["parent"][row]]
+        t["room"] = t["guar"] + min(above["room"], t["sub"] - t["guar"] + t["borrow"])
+    for row in range(len(tenants) - 1, 0, -1):
+        above = tenants[tenants["parent"][row]]
+        above["height"] = max(above["height"], tenants[row]["height"] + 1)
+
+
 def _check_sizes(instance: Instance, tenants: np.ndarray, owner: np.ndarray, gangs: np.ndarray, by_quota: bool) -> None:
     """Refuse gangs that the limits of their tenants never admit; they would wait for ever."""
     names = instance.tenancy[0].names
     most = np.minimum(tenants["most"], instance.cluster.gpus)
-    room = tenants["sub"].copy()  # what the quotas leave while nothing runs
     for row in range(1, len(tenants)):
-        above = tenants["parent"][row]
-        beyond = tenants["sub"][row] - tenants["guar"][row] + tenants["borrow"][row]
-        room[row] = tenants["guar"][row] + min(room[above], beyond)
-        most[row] = min(most[row], most[above])
+        most[row] = min(most[row], most[tenants["parent"][row]])
     if by_quota:
-        most = np.minimum(most, room)
+        most = np.minimum(most, tenants["room"])
     for leaf, gang in zip(owner.tolist(), gangs.tolist(), strict=True):
         if gang > most[leaf]:
             limits = "its quota, borrow and most, and those above it," if by_quota else "its field most, or one above,"

@@ -52,6 +52,37 @@ def available(q: Queues, leaf: int) -> int:
 
 
 @kernel
+def lowest_fit(q: Queues, leaf: int, gpus: int) -> int:
+    """Return the lowest tenant, from ``leaf`` upwards, with ``gpus`` GPUs of its quota left; 0 = the root, or none."""
+    node = leaf
+    while q.tenants[node]["parent"] >= 0:
+        t = q.tenants[node]
+        if t["use"] + gpus <= t["sub"]:
+            break
+        gpus -= max(0, t["guar"] - t["use"])
+        node = t["parent"]
+    return node
+
+
+@kernel
+def reserve(q: Queues, leaf: int, gpus: int) -> None:
+    """Count GPUs as used by ``leaf`` for the rest of a cycle."""
+    take(q, leaf, gpus)
+    q.tenants[leaf]["reserved"] += gpus
+    q.memory["reserved"] += gpus
+
+
+@kernel
+def end_reservations(q: Queues) -> None:
+    """Give back all that is reserved."""
+    if q.memory["reserved"] > 0:
+        for node in range(len(q.tenants)):
+            give(q, node, q.tenants[node]["reserved"])
+            q.tenants[node]["reserved"] = 0
+        q.memory["reserved"] = 0
+
+
+@kernel
 def below_caps(q: Queues, leaf: int, gpus: int) -> bool:
     """Return whether ``leaf`` may hold ``gpus`` more GPUs by the field ``most`` of it and of the tenants above."""
     node = leaf

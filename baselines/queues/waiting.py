@@ -13,7 +13,7 @@ from __future__ import annotations
 from gpusched_env.baselines.listed.lines import before, join_line, leave_line
 from gpusched_env.baselines.queues.runners import add_runner, add_stopping, drop_runner, drop_stopping, forget_runners
 from gpusched_env.baselines.queues.state import KUEUE, NOTHING, START, Queues
-from gpusched_env.baselines.queues.usage import ask, hold, spend
+from gpusched_env.baselines.queues.usage import ask, hold, spend, take
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.state import CHECKPOINTING, REFUSED, WAITING, Run
 from gpusched_env.event_log import ARRIVAL, COMPLETE, PREEMPT, RELEASE, RESUME
@@ -98,6 +98,7 @@ def recount(sim: Run, q: Queues) -> None:
     for node in range(len(q.tenants)):
         if q.tenants[node]["kept"] > 0:
             hold(q, node, q.tenants[node]["kept"])
+        take(q, node, q.tenants[node]["reserved"])
     q.memory["read"] = sim.world["events"]
 
 
@@ -153,6 +154,21 @@ def first_of(sim: Run, q: Queues, leaf: int, most: int) -> int:
             first = row
             blocked = is_parked
     return -1 if blocked else best
+
+
+@kernel
+def head_of(q: Queues, leaf: int) -> int:
+    """Find the line of the first job of ``leaf``, parked or not; -1 = none waits."""
+    begin = q.tenants[leaf]["begin"]
+    best = -1
+    first = -1
+    for line in range(begin, begin + q.tenants[leaf]["lines"]):
+        if q.lines[line]["count"] > 0:
+            row = q.waiters[q.lines[line]["begin"]]
+            if best < 0 or before(q.keys, q.ranks, row, first):
+                best = line
+                first = row
+    return best
 
 
 @kernel
