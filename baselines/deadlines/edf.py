@@ -25,15 +25,14 @@ class EarliestDeadlineFirst(SlotScheduler):
     slot_s : length of a slot [s]; 0 = every event is handled at once
     sizes : "fastest" = our rule: a job gets at most the size with the largest rate. "largest" = the rule of
         ElasticFlow's simulator: a job gets at most its largest size, even if a smaller one is faster; a slot begins
-        with a decision, not at a multiple of ``slot_s``; admission tests arrivals one by one, in their order, and
-        refuses each with which any job in the system would miss its deadline
+        with a decision, at a whole second, not at a multiple of ``slot_s``; admission tests arrivals one by one, in
+        their order, and refuses each with which any job in the system would miss its deadline
 
     Notes
     -----
     Jobs without deadlines come last, by arrival; admission never refuses them. Ties: the earliest arrival. A decision
-    takes O(n), with admission O(n^2) for each test, n = jobs in the system. With "largest", two properties of the
-    simulator are left out: ends are not rounded up to seconds, and its forecasts lose GPUs that two jobs give back in
-    the same slot.
+    takes O(n), with admission O(n^2) for each test, n = jobs in the system. One property of the simulator is left out:
+    if two jobs give GPUs back at the end of the same slot, its forecasts may lose those of one of them.
 
     References
     ----------
@@ -54,11 +53,11 @@ class EarliestDeadlineFirst(SlotScheduler):
         """Name in tables."""
         return "edf-admission" if self.admission else "edf"
 
-    def slot_begin_s(self, now_s: float) -> float:
-        """Return the begin of the slot that contains a time [s]."""
+    def next_slot_s(self, now_s: float) -> float:
+        """Return the begin of the first slot that begins now or later [s]."""
         if self.sizes == "fastest":
-            return super().slot_begin_s(now_s)
-        return now_s if now_s > self._decided_s + self._slot_s - LATE_S else self._decided_s
+            return super().next_slot_s(now_s)
+        return max(float(math.ceil(now_s - LATE_S)), self._decided_s + self._slot_s)
 
     def options(self, view: ClairvoyantView, job: int) -> tuple[list[int], list[float]]:
         """Return the sizes that a job may have, from 0, and its rates there."""

@@ -100,12 +100,11 @@ class SlotScheduler(Scheduler):
 
     def _plan(self, view: ClairvoyantView) -> Iterable[Decision]:
         now_s, slot_s = view.now_s, self._slot_s
-        begin_s = now_s if slot_s == 0 else self.slot_begin_s(now_s)
+        begin_s = now_s if slot_s == 0 else self.next_slot_s(now_s)
         changed = self._last != (view.entered, view.finished_count)
-        if now_s - begin_s > LATE_S:
-            following_s = begin_s + slot_s
-            if changed or self._change_s <= following_s:
-                yield Wait(following_s)
+        if begin_s - now_s > LATE_S:
+            if changed or self._change_s <= begin_s:
+                yield Wait(begin_s)
             elif self._change_s < math.inf:
                 yield Wait(self._change_s)
             return
@@ -139,9 +138,10 @@ class SlotScheduler(Scheduler):
             asks.append(Ask(job, left[i], float(view.deadline_s[job]), sizes, rates, held[i], delays[i]))
         return asks
 
-    def slot_begin_s(self, now_s: float) -> float:
-        """Return the begin of the slot that contains a time [s]: slots begin at multiples of their length."""
-        return math.floor((now_s + LATE_S) / self._slot_s) * self._slot_s
+    def next_slot_s(self, now_s: float) -> float:
+        """Return the begin of the first slot that begins now or later [s]: slots begin at multiples of their length."""
+        begin_s = math.floor((now_s + LATE_S) / self._slot_s) * self._slot_s
+        return begin_s if now_s - begin_s <= LATE_S else begin_s + self._slot_s
 
     def options(self, view: ClairvoyantView, job: int) -> tuple[list[int], list[float]]:
         """Return the sizes that a job may have, from 0 up to that with the largest rate, and its rates there."""
