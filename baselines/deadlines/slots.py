@@ -56,7 +56,7 @@ class Ask(NamedTuple):
 
 
 class SlotScheduler(Scheduler):
-    """A scheduler that decides at multiples of ``slot_s``, if jobs have arrived or left, or if a plan says so.
+    """A scheduler that decides at begins of slots, if jobs have arrived or left, or if a plan says so.
 
     If the scenario has rounds, these are the slots.
     """
