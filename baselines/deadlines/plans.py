@@ -89,16 +89,18 @@ class Clock(NamedTuple):
     ----------
     slot_s : length of a slot [s]; a job gives its GPUs back at the end of a slot; 0 = at once
     cost_s : time without progress when a job gets another number of GPUs [s]
+    start_s : begin of a slot, from which all slots are counted [s]
     """
 
     slot_s: float
     cost_s: float
+    start_s: float = 0.0
 
     def align(self, time_s: float) -> float:
         """Return the end of the slot in which a job finishes [s]."""
         if self.slot_s == 0:
             return time_s
-        return math.ceil((time_s - TICK_S) / self.slot_s) * self.slot_s
+        return self.start_s + math.ceil((time_s - TICK_S - self.start_s) / self.slot_s) * self.slot_s
 
 
 def minimum_share(ask: Ask, free: Free, clock: Clock) -> Plan | None:

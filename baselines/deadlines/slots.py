@@ -33,7 +33,7 @@ class Ask(NamedTuple):
     job : row of the job
     left : iterations left
     deadline_s : time of the deadline [s]; inf = best effort
-    sizes : numbers of GPUs, ascending from 0 to the size with the largest rate [GPU]
+    sizes : numbers of GPUs that the job may get, ascending from 0 [GPU]
     rates : iterations per second at each of them
     held : GPUs that the job holds now [GPU]
     delay_s : time until a gang that keeps its GPUs makes progress [s], while it restores
@@ -56,7 +56,7 @@ class Ask(NamedTuple):
 
 
 class SlotScheduler(Scheduler):
-    """A scheduler that decides at multiples of ``slot_s``, if jobs have arrived or left, or if a plan says so.
+    """A scheduler that decides at begins of slots, if jobs have arrived or left, or if a plan says so.
 
     If the scenario has rounds, these are the slots.
     """
@@ -72,6 +72,7 @@ class SlotScheduler(Scheduler):
                 f"{self.name}: a slot of {self.slot_s!r} s: it must be a finite number of seconds >= 0"
             )
         self._slot_s = view.semantics.round_s or self.slot_s
+        self._decided_s = -math.inf  # begin of the slot of the last decision [s]
         self._last = (0, 0)  # jobs that had arrived and left at the last decision
         self._known: set[int] = set()  # rows that have been admitted or refused
         self._change_s = math.inf  # time of the next change that a plan has [s]
@@ -99,12 +100,11 @@ class SlotScheduler(Scheduler):
 
     def _plan(self, view: ClairvoyantView) -> Iterable[Decision]:
         now_s, slot_s = view.now_s, self._slot_s
-        begin_s = now_s if slot_s == 0 else math.floor((now_s + LATE_S) / slot_s) * slot_s
+        begin_s = now_s if slot_s == 0 else self.next_slot_s(now_s)
         changed = self._last != (view.entered, view.finished_count)
-        if now_s - begin_s > LATE_S:
-            following_s = begin_s + slot_s
-            if changed or self._change_s <= following_s:
-                yield Wait(following_s)
+        if begin_s - now_s > LATE_S:
+            if changed or self._change_s <= begin_s:
+                yield Wait(begin_s)
             elif self._change_s < math.inf:
                 yield Wait(self._change_s)
             return
@@ -116,6 +116,7 @@ class SlotScheduler(Scheduler):
             yield Wait(now_s + 2 * TICK_S)  # rounding errors put the end of a gang just after the end of the slot
             return
         self._change_s = math.inf
+        self._decided_s = begin_s
         rows = movable(view)
         arrivals = {job for job in rows.tolist() if job not in self._known}
         self._known |= arrivals
@@ -136,6 +137,11 @@ class SlotScheduler(Scheduler):
             sizes, rates = self.options(view, job)
             asks.append(Ask(job, left[i], float(view.deadline_s[job]), sizes, rates, held[i], delays[i]))
         return asks
+
+    def next_slot_s(self, now_s: float) -> float:
+        """Return the begin of the first slot that begins now or later [s]: slots begin at multiples of their length."""
+        begin_s = math.floor((now_s + LATE_S) / self._slot_s) * self._slot_s
+        return begin_s if now_s - begin_s <= LATE_S else begin_s + self._slot_s
 
     def options(self, view: ClairvoyantView, job: int) -> tuple[list[int], list[float]]:
         """Return the sizes that a job may have, from 0 up to that with the largest rate, and its rates there."""

@@ -13,6 +13,17 @@ from gpusched_env.figures import COLOURS, save, tidy
 from gpusched_env.metrics import Interval, paired_ratio
 from gpusched_env.reproduce.card import Card, Finding, Run
 from gpusched_env.reproduce.drawing import new_figure
+from gpusched_env.reproduce.elasticflow.simulator import (
+    EDF,
+    EDF_ADMISSION,
+    LOG,
+    MET,
+    OWN,
+    SETTINGS,
+    simulator_findings,
+    simulator_runs,
+    simulator_table,
+)
 from gpusched_env.reproduce.report import FEWEST, mean_and_half_width, new_table
 from gpusched_env.reproduce.results import Results
 from gpusched_env.scenarios import get_scenario
@@ -23,36 +34,34 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 PUBLISHED: Final = (1.46, 7.65)  # deadlines met by ElasticFlow / by the other schedulers, smallest and largest ratio
-OWN: Final = "elasticflow"
-RIVALS: Final = ("edf", "edf-admission", "chronus", "optimus", "tiresias", "themis-lite")
+RIVALS: Final = (EDF, EDF_ADMISSION, "chronus", "optimus", "tiresias", "themis-lite")
 WITHOUT_LEASES: Final = tuple(name for name in RIVALS if name != "chronus")
 LOADS: Final = (0.8, 1.2, 2.5)
 QUICK_LOADS: Final = (1.2,)
 FIRST_SEED: Final = 200_000
-LOG: Final = "philly/elasticflow_103959.csv"
 WINDOWS: Final = 6
 SPAN_S: Final = 7_910_536.0  # [s] from the first to the last submission of LOG
 MACHINES: Final = (2, 4)  # 16 and 32 GPUs: offered loads 1.22 and 0.61
-MET: Final = "deadlines_met"
 
 
 class ElasticFlowCard(Card):
-    """The ratio of deadlines met, beside the published range."""
+    """Deadlines met: their ratio beside the published range, their share beside that of the authors' simulator."""
 
     title = "ElasticFlow: share of deadlines met, means over draws; ratios are paired by draw"
 
     def runs(self, quick: bool) -> list[Run]:
-        """All schedulers by load, and on windows of the authors' job list if it was fetched; ``quick`` = fewer."""
-        return [*_drawn(quick), *_listed(quick)]
+        """All schedulers by load, and on the authors' job lists that were fetched; ``quick`` = fewer."""
+        return [*_drawn(quick), *_listed(quick), *simulator_runs(quick)]
 
     def tables(self, results: Results) -> Sequence[Table]:
-        """Return the deadlines met and admitted, and the ratios."""
-        return [_shares(results), _ratios(results)]
+        """Return the deadlines met and admitted, the ratios, and the shares beside those of the authors' simulator."""
+        compared = [simulator_table(results)] if set(SETTINGS) & set(results.known("setting")) else []
+        return [_shares(results), _ratios(results), *compared]
 
     def findings(self, results: Results) -> Sequence[Finding]:
-        """Check that ElasticFlow meets more deadlines than each rival, by a factor in the published range."""
-        found = []
-        for setting in results.known("setting"):
+        """Check the shares, and that ElasticFlow meets more deadlines than each rival, by a factor as published."""
+        found = list(simulator_findings(results))
+        for setting in _settings(results):
             for rival in RIVALS:
                 interval = ratio(results, setting, rival)
                 if interval is None:
@@ -69,7 +78,7 @@ class ElasticFlowCard(Card):
 
     def draw(self, results: Results, folder: Path) -> Sequence[Path]:
         """Draw the deadlines met by setting."""
-        settings, names = results.known("setting"), (OWN, *RIVALS)
+        settings, names = _settings(results), (OWN, *RIVALS)
         figure = new_figure(10, 4)
         axes = figure.subplots()
         for i, (name, colour) in enumerate(zip(names, COLOURS, strict=False)):
@@ -119,15 +128,19 @@ def _listed(quick: bool) -> Iterator[Run]:
                 yield Run(problem, name, window, _labels(f"authors' list, {8 * machines} GPUs", name))
 
 
+def _settings(results: Results) -> list[str]:
+    return [setting for setting in results.known("setting") if setting not in SETTINGS]
+
+
 def _labels(setting: str, name: str) -> dict[str, Any]:
     return {"setting": setting, "scheduler": name}
 
 
 def _shares(results: Results) -> Table:
-    table = new_table("deadlines met, admitted [%]", "scheduler", *results.known("setting"))
+    table = new_table("deadlines met, admitted [%]", "scheduler", *_settings(results))
     for name in (OWN, *RIVALS):
         cells = []
-        for setting in results.known("setting"):
+        for setting in _settings(results):
             labels = _labels(setting, name)
             met = mean_and_half_width(results, MET, 0.01, **labels)
             cells.append(met and f"{met}, {mean_and_half_width(results, 'admitted_share', 0.01, **labels)}")
@@ -136,15 +149,15 @@ def _shares(results: Results) -> Table:
 
 
 def _ratios(results: Results) -> Table:
-    table = new_table("deadlines met by ElasticFlow / by the scheduler", "scheduler", *results.known("setting"))
+    table = new_table("deadlines met by ElasticFlow / by the scheduler", "scheduler", *_settings(results))
     for rival in RIVALS:
         cells = []
-        for setting in results.known("setting"):
+        for setting in _settings(results):
             interval = ratio(results, setting, rival)
             text = "" if interval is None else f"{interval.mean:.2f}"
             if interval is not None and interval.count >= FEWEST:
                 text += f" \\[{interval.low:.2f}, {interval.high:.2f}]"
             cells.append(text)
         table.add_row(rival, *cells)
-    table.add_row("published, all rivals", *([f"{PUBLISHED[0]} to {PUBLISHED[1]}"] * len(results.known("setting"))))
+    table.add_row("published, all rivals", *([f"{PUBLISHED[0]} to {PUBLISHED[1]}"] * len(_settings(results))))
     return table
