@@ -17,7 +17,7 @@ revisions of the authors' Java near that commit, and in Commons Collections 4, w
 * TiresiasIntraJobScheduler: attained service grows by g * (seconds / e) * K.
 * MultiKeyMap, AbstractHashedMap: the order of slots and machines, see :func:`java_order`.
 
-Choices that are in neither: Stuck is raised where the Java retries for ever, as when Q1 has leaked every GPU or a gang
+Choices that are in neither: StuckError is raised where the Java retries for ever, as when Q1 has leaked every GPU or a gang
 is larger than the cluster. Times are floats [s]. A timer may be ``inf``; a lease may not.
 """
 
@@ -39,7 +39,7 @@ RACK_FLOOR, NETWORK_FLOOR, RACK_CAP, SIGMAS = 6, 12, 0.8, 2
 SECONDS_PER_GPU, IDLE_RETRY_S, STATISTICS_LEASES = 1.0, 60.0, 0.1
 
 
-class Stuck(Exception):
+class StuckError(Exception):
     """No job runs, no job can start, and no timer will change that."""
 
 
@@ -93,6 +93,7 @@ class State:
     run: float = 0.0
     computed: float = 0.0
     priority: float = 0.0
+    pace: float = math.nan
     start: float = math.nan
     end: float = math.nan
     waiting: bool = True
@@ -209,7 +210,7 @@ class Simulator:
         states = {}
         for job in jobs:
             if job.gpus > len(self.all):
-                raise Stuck(f"job {job.id} wants {job.gpus} of {len(self.all)} GPUs")
+                raise StuckError(f"job {job.id} wants {job.gpus} of {len(self.all)} GPUs")
             states[job.id] = state = State(job, job.arrival, job.iterations)
             self.push(job.arrival, ARRIVAL, lambda state=state: self.arrive(state))
         timers = (self.rules.rack_wait, self.rules.network_wait, self.rules.history)
@@ -219,7 +220,7 @@ class Simulator:
             event()
             if not self.events and self.present:
                 if rank == OFFER and self.now > max(state.last for state in self.present) + longest:
-                    raise Stuck(f"{len(self.present)} jobs wait for ever at {self.now} s")
+                    raise StuckError(f"{len(self.present)} jobs wait for ever at {self.now} s")
                 self.push(self.now + IDLE_RETRY_S, OFFER, self.offer)
         return states
 
@@ -323,17 +324,16 @@ class Simulator:
 
     def begin(self, state: State) -> None:
         state.held, state.won = state.won, []
-        step = state.job.seconds / self.pace(state, state.held) * self.rules.granularity
-        self.push(self.now + step, END, lambda: self.finish(state))
+        state.pace = self.pace(state, state.held)
+        self.push(self.now + state.job.seconds / state.pace * self.rules.granularity, END, lambda: self.finish(state))
 
     def finish(self, state: State) -> None:
-        job, granularity, gpus = state.job, self.rules.granularity, len(state.held)
-        pace = self.pace(state, state.held)
-        state.run += job.seconds / pace * granularity
-        state.computed += job.seconds * granularity
-        state.remaining = max(0, state.remaining - granularity * gpus)
+        job, steps, gang = state.job, self.rules.granularity, len(state.held)
+        state.run += job.seconds / state.pace * steps
+        state.computed += job.seconds * steps
+        state.remaining = max(0, state.remaining - steps * gang)
         if self.rules.policy == "tiresias":
-            state.priority += gpus * (job.seconds / pace) * granularity
+            state.priority += gang * (job.seconds / state.pace) * steps
         else:
             ideal = job.seconds * job.iterations / job.gpus
             state.priority = (1 - state.remaining / job.iterations) / (state.run / ideal)
@@ -345,19 +345,18 @@ class Simulator:
             state.end = self.now
             return
         expired = self.now >= self.lease_end[state.held[0]]
-        kept = state.won if expired else state.held
-        late = bool(kept) and self.now + job.seconds * granularity / self.pace(state, kept) / len(
-            kept
-        ) > self.lease_end[kept[0]]
         if expired:
             self.release(state.held)
+            kept, pace = state.won, self.pace(state, state.won) if state.won else math.nan
+        else:
+            kept, pace = state.held, state.pace
+        late = len(kept) > 0 and self.now + job.seconds * steps / pace / len(kept) > self.lease_end[kept[0]]
         if late:
             self.release(kept)
         if expired or late:
-            delay = SECONDS_PER_GPU * gpus if expired else 0.0
-            self.push(self.now + delay, OFFER, self.offer)
+            self.push(self.now + (SECONDS_PER_GPU * gang if expired else 0.0), OFFER, self.offer)  # Q3
             state.held, state.won, state.waiting, state.last = [], [], True, self.now
-        else:  # GPUs won in the middle of the step stay leased and are forgotten
+        else:  # GPUs won in the middle of the step stay leased and are forgotten (Q1)
             state.won = state.held
             self.push(self.now, START, lambda: self.begin(state))
 
@@ -372,4 +371,3 @@ def racks(free: Sequence[Gpu]) -> list[list[Gpu]]:
     for gpu in free:
         parts.setdefault(gpu[0], []).append(gpu)
     return list(parts.values())
-

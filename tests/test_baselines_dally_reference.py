@@ -4,29 +4,17 @@ from __future__ import annotations
 
 import csv
 import gzip
+import itertools
 import math
+import os
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import numpy as np
+import published
 import pytest
-from dally_reference import (
-    LOW_SKEW,
-    Gpu,
-    Job,
-    Key,
-    Rules,
-    Shape,
-    Simulator,
-    State,
-    Stuck,
-    dimensions,
-    java_order,
-    record,
-    spread,
-    tuned_timers,
-)
+from dally_reference import Job, Rules, Shape, Simulator, State, dimensions, record, spread, tuned_timers
 from helpers import FREE_PREEMPTION
 
 from gpusched_env.baselines import make_scheduler
@@ -35,11 +23,13 @@ from gpusched_env.event_log import RESUME, START, EventLog
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.metrics import job_times
 from gpusched_env.network import Network
+from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import simulate
 from gpusched_env.workload import SHAPED_DTYPE, Profiles, Workload
 
-MODELS = ("ResNet50", "ResNet18", "BERT", "VGG", "AlexNet", "MobileNetV3")
-AUTHORS = Path(__file__).parents[2] / "shared/traces/dally"
+EXAMPLES: Final = int(os.environ.get("GPUSCHED_FUZZ", "100"))  # settings of each preset; GPUSCHED_FUZZ=2000 tries 2000
+MODELS: Final = ("ResNet50", "ResNet18", "BERT", "VGG", "AlexNet", "MobileNetV3")
+FOREVER: Final = math.inf
 Efficiency = Callable[[str, Shape], float]
 
 
@@ -55,28 +45,34 @@ def by_tier(_: str, shape: Shape) -> float:
     return 0.25 if shape[3] > 1 else 0.5 if shape[2] > 1 else 1.0
 
 
-def example(racks: int, machines: int, waits: tuple[float, float], *jobs: tuple[int, float, int, int], leak: bool = False) -> dict[int, State]:
+def example(
+    racks: int, machines: int, waits: tuple[float, float], *jobs: tuple[int, float, int, int], leak: bool = False
+) -> dict[int, State]:
     rules = Rules(racks, machines, 1, 4, 60, 3600.0, *waits, rebid=leak)
     return play(rules, [Job(name, at, gpus, ideal * gpus, 1.0) for name, at, gpus, ideal in jobs], by_tier)[1]
 
 
 FOUR = tuple((name, 0.0, 3, 7200) for name in (1, 2, 3, 4))
-EXAMPLES = {
-    "A1": (2, 2, (1, 2), (*FOUR, (5, 10, 4, 600)), {1: (0, 7203), 2: (0, 7203), 3: (0, 7203), 4: (0, 7807), 5: (3603, 4203)}),
-    "A2": (2, 2, (0, 0), (*FOUR, (5, 10, 4, 600)), {1: (0, 7203), 2: (0, 7203), 3: (0, 7203), 4: (0, 7203), 5: (10, 2410)}),
-    "A3": (1, 2, (0.5, 2), (*FOUR[:2], (5, 10, 2, 600), (9, 1900, 8, 60)), {1: (0, 7331), 2: (0, 7331), 5: (1900, 3100), 9: (3603, 3723)}),
-    "A3'": (1, 2, (1, 2), (*FOUR[:2], (5, 10, 2, 600), (9, 1900, 8, 60)), {1: (0, 7203), 2: (0, 7805), 5: (3603, 4203), 9: (7808, 7928)}),
-    "A4": (1, 2, (0, 0), ((1, 0, 4, 7200), (2, 10, 4, 1200)), {1: (0, 7204), 2: (10, 1210)}),
-    "A4 with Q1": (1, 2, (0, 0), ((1, 0, 4, 7200), (2, 10, 4, 1200)), {1: (0, 8408), 2: (3604, 4804)}),
-    "A5": (2, 2, (1, 2), ((1, 0, 6, 36000), (2, 0, 6, 36000), (5, 10, 4, 7200)), {1: (0, 72108), 2: (0, 77518), 5: (3606, 34248)}),
+TWO_LATER = (*FOUR[:2], (5, 10, 2, 600), (9, 1900, 8, 60))
+WORKED = {  # racks, machines, timers, jobs, (start, end) of each job
+    "A1": (2, 2, (1, 2), (*FOUR, (5, 10, 4, 600)), [(0, 7203)] * 3 + [(0, 7807), (3603, 4203)]),
+    "A2": (2, 2, (0, 0), (*FOUR, (5, 10, 4, 600)), [(0, 7203)] * 4 + [(10, 2410)]),
+    "A3": (1, 2, (0.5, 2), TWO_LATER, [(0, 7331), (0, 7331), (1900, 3100), (3603, 3723)]),
+    "A3, timers 1, 2": (1, 2, (1, 2), TWO_LATER, [(0, 7203), (0, 7805), (3603, 4203), (7808, 7928)]),
+    "A4": (1, 2, (0, 0), ((1, 0, 4, 7200), (2, 10, 4, 1200)), [(0, 7204), (10, 1210)]),
+    "A4, Q1": (1, 2, (0, 0), ((1, 0, 4, 7200), (2, 10, 4, 1200)), [(0, 8408), (3604, 4804)]),
+    "A5": (
+        2, 2, (1, 2), ((1, 0, 6, 36000), (2, 0, 6, 36000), (5, 10, 4, 7200)),
+        [(0, 72108), (0, 77518), (3606, 34248)],
+    ),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", WORKED)
 def test_the_reference_plays_the_worked_examples(name: str) -> None:
-    racks, machines, waits, jobs, times = EXAMPLES[name]
+    racks, machines, waits, jobs, times = WORKED[name]
     states = example(racks, machines, waits, *jobs, leak="Q1" in name)
-    assert {job: (state.start, state.end) for job, state in states.items()} == times
+    assert [(state.start, state.end) for state in states.values()] == times
     for state in states.values():
         assert state.end - state.job.arrival == pytest.approx(state.queue + state.run)
 
@@ -128,7 +124,7 @@ def test_the_reference_breaks_no_tie_by_theory() -> None:
     assert play(rules, jobs, by_tier)[1][1].end == pytest.approx(2681.1)
 
 
-# The package against the reference
+# The package against the reference.
 
 
 @dataclass(frozen=True)
@@ -141,64 +137,93 @@ class Setting:
         return self.table[model, shape]
 
 
-def cluster_of(rules: Rules) -> Cluster:
-    return Cluster([NodeGroup(rules.racks * rules.machines, rules.per_machine, "V100", rules.machines, rules.slots)])
-
-
 def shapes_of(rules: Rules, gang: int) -> set[Shape]:
-    """Shapes of all placements of a gang: GPUs of k slots, of which each has at least one and at most all."""
+    """Shapes of all placements of a gang; a shape depends only on the numbers of racks, machines and slots."""
     found = set()
-    per_slot, per_machine, per_rack = rules.gpus, rules.slots, rules.machines
     for racks in range(1, rules.racks + 1):
-        for machines in range(racks, racks * per_rack + 1):
-            for slots in range(machines, machines * per_machine + 1):
-                if slots <= gang <= slots * per_slot:
-                    found.add(shape_of(gang, racks, machines, slots))
+        for machines in range(racks, racks * rules.machines + 1):
+            for slots in range(machines, machines * rules.slots + 1):
+                if slots <= gang <= slots * rules.gpus:
+                    last = (racks - 1, machines - 1, slots - 1)
+                    found.add(dimensions((*(min(gpu, end) for end in last), gpu) for gpu in range(gang)))
     return found
 
 
-def shape_of(gang: int, racks: int, machines: int, slots: int) -> Shape:
-    """Shape by the three numbers only: any set of GPUs with them will do."""
-    gpus = [(min(i, racks - 1), min(i, machines - 1), min(i, slots - 1), i) for i in range(gang)]
-    return dimensions(gpus)
+def setting(seed: int, policy: str, rebid: bool) -> Setting:
+    """A small cluster and up to twelve jobs with ties of all kinds, in a file that is not in the order of arrival."""
+    rng = np.random.default_rng([seed, rebid, policy == "tiresias"])
+
+    def pick(*values: Any) -> Any:
+        return values[rng.integers(len(values))]
+
+    tuned = policy == "dally" and rng.random() < 0.4
+    waits = pick((0, 0), (0, 0), (1, 2), (0.5, 2), (2, 0.5), (0, FOREVER), (FOREVER, FOREVER), (6, 12))
+    rules = Rules(
+        pick(1, 1, 2, 3), pick(1, 2, 3, 4), pick(1, 2), pick(1, 2, 3, 4), pick(1, 3, 20, 60),
+        pick(600.0, 3600.0, 137.3), *waits, tuned, pick(1, 3, 8, 24) if tuned else 0, rebid, pick("asc", "java"), policy,
+    )  # fmt: skip
+    longest = rules.lease / rules.granularity
+    jobs = []
+    for number in rng.permutation(rng.integers(2, 13)).tolist():
+        gang = min(rules.racks * rules.per_rack, pick(1, 1, 1, 2, 2, 3, 4, 5, 6, 8, 12))
+        steps = int(rng.integers(1, pick(10, 60, 200)))
+        iterations = max(1, steps * rules.granularity * gang - int(rng.integers(0, 3)))
+        seconds = min(pick(1.0, 33.1, 0.1, float(rng.uniform(0.01, 1)) * longest), longest)
+        arrival = float(rng.integers(0, 4) * pick(0, 5, 100, 1000))
+        jobs.append(Job(number, arrival, gang, iterations, seconds, pick(*MODELS)))
+    table = {
+        (model, shape): pick(1.0, 0.5, 0.25, float(rng.uniform(0.01, 1)))
+        for gang in sorted({job.gpus for job in jobs} - {1})
+        for model, shape in itertools.product(MODELS, sorted(shapes_of(rules, gang)))
+    }
+    return Setting(rules, jobs, table)
 
 
 def instance_of(setting: Setting) -> Instance:
     rules, jobs = setting.rules, setting.jobs
     kinds = sorted({(job.model, job.seconds) for job in jobs})
     fields = dict(batch=1, gradient_bytes=0.0, memory_bytes=0.0, skew=0.0, overlap=1.0)
-    plain = Profiles.from_rows([dict(name=f"{model}/{seconds}", compute_s=seconds, **fields) for model, seconds in kinds])
+    rows = [dict(name=f"{model}, {seconds} s", compute_s=seconds, **fields) for model, seconds in kinds]
+    plain = Profiles.from_rows(rows)
     shaped = [
-        (row, *shape, setting.table[model, shape])
+        (row, *shape, efficiency)
         for row, (model, _) in enumerate(kinds)
-        for shape in sorted({shape for name, shape in setting.table if name == model})
+        for (name, shape), efficiency in setting.table.items()
+        if name == model
     ]
     profiles = Profiles(plain.rows, plain.compute_s, plain.gpu_types, shaped=np.array(shaped, SHAPED_DTYPE))
     workload = Workload.from_columns(
-        [job.arrival for job in jobs],
-        [job.gpus for job in jobs],
+        [job.arrival for job in jobs], [job.gpus for job in jobs],
         iterations=[job.iterations / job.gpus for job in jobs],
-        profiles=profiles,
-        profile=[kinds.index((job.model, job.seconds)) for job in jobs],
+        profiles=profiles, profile=[kinds.index((job.model, job.seconds)) for job in jobs],
         ids=[job.id for job in jobs],
         attributes={
-            "model": np.array([job.model for job in jobs]),
             "total_iterations": np.array([float(job.iterations) for job in jobs]),
             "time_per_iteration_s": np.array([job.seconds for job in jobs]),
         },
-    )
+    )  # fmt: skip
+    nodes = NodeGroup(rules.racks * rules.machines, rules.per_machine, "V100", rules.machines, rules.slots)
     semantics = Semantics(step_iterations=rules.granularity, **FREE_PREEMPTION)
-    return Instance(cluster_of(rules), workload, Network("dimensions"), semantics)
+    return Instance(Cluster([nodes]), workload, Network("dimensions"), semantics)
 
 
-def parameters_of(rules: Rules) -> dict[str, object]:
+def play_package(rules: Rules, instance: Instance) -> EventLog:
     preset = "authors_published" if rules.rebid else "authors"
-    common = {"preset": preset, "lease_s": rules.lease, "order": rules.order}
+    chosen: dict[str, Any] = dict(preset=preset, lease_s=rules.lease, order=rules.order)
     if rules.policy == "tiresias":
-        return common
+        return simulate(instance, make_scheduler("tiresias-dally", **chosen))
     if rules.tuned:
-        return common | {"hist": rules.history}
-    return common | {"tuner": "off", "rack_wait": rules.rack_wait, "nw_wait": rules.network_wait}
+        chosen |= dict(hist=rules.history)
+    else:
+        chosen |= dict(tuner="off", rack_wait=rules.rack_wait, nw_wait=rules.network_wait)
+    return simulate(instance, make_scheduler("dally", **chosen))
+
+
+def times_of(instance: Instance, log: EventLog) -> dict[int, tuple[float, float]]:
+    """First start and end of each job, by its id."""
+    times = job_times(instance, log)
+    pairs = zip(times["first_start_s"].tolist(), times["finish_s"].tolist(), strict=True)
+    return dict(zip(instance.workload.jobs["id"].tolist(), pairs, strict=True))
 
 
 def grants_of(instance: Instance, log: EventLog) -> list[tuple[float, int, list[int]]]:
@@ -206,10 +231,67 @@ def grants_of(instance: Instance, log: EventLog) -> list[tuple[float, int, list[
     events, ids = log.events, instance.workload.jobs["id"]
     return sorted(
         (float(events["time_s"][i]), int(ids[events["job"][i]]), sorted(log.gang(i).tolist()))
-        for i in np.flatnonzero(np.isin(events["kind"], (START, RESUME)))
+        for i in np.flatnonzero(np.isin(events["kind"], (START, RESUME))).tolist()
     )
 
 
-def numbered(rules: Rules, gpu: Gpu) -> int:
-    rack, machine, slot, place = gpu
-    return ((rack * rules.machines + machine) * rules.slots + slot) * rules.gpus + place
+def differs(rules: Rules, jobs: list[Job], efficiency: Efficiency, instance: Instance) -> bool:
+    """Whether any start, its GPUs or the end of any job differs by a single bit."""
+    simulator, states = play(rules, jobs, efficiency)
+    log = play_package(rules, instance)
+    number = {gpu: at for at, gpu in enumerate(simulator.all)}
+    grants = sorted((time, job, sorted(number[gpu] for gpu in gpus)) for time, job, gpus in simulator.grants)
+    times = {job: (state.start, state.end) for job, state in states.items()}
+    return times_of(instance, log) != times or grants_of(instance, log) != grants
+
+
+@pytest.mark.parametrize("rebid", [False, True], ids=["authors", "authors_published"])
+@pytest.mark.parametrize("policy", ["dally", "tiresias"])
+def test_every_bit_of_the_times_is_that_of_the_reference(policy: str, rebid: bool) -> None:
+    count = EXAMPLES if policy == "dally" else EXAMPLES // 2
+    drawn = ((seed, setting(seed, policy, rebid)) for seed in range(count))
+    assert [seed for seed, case in drawn if differs(case.rules, case.jobs, case.efficiency, instance_of(case))] == []
+
+
+TIMERS: Final = {
+    "tuned": dict(tuned=True, history=24),
+    "12 and 24": dict(rack_wait=12, network_wait=24),
+    "no wait": dict(rack_wait=0, network_wait=0),
+    "full": dict(rack_wait=FOREVER, network_wait=FOREVER),
+    "tiresias": dict(policy="tiresias"),
+}
+BATCH, WEEK = "sense_500jobs_0start0arrival-withBert", "sense_500jobs_poisson_1proc-week"
+
+
+def of_authors() -> list[tuple[str, str, bool, int | None]]:
+    """File, timers, whether Q1 is on, and number of jobs; GPUSCHED_FUZZ=1000 or more plays every file in full."""
+    if EXAMPLES >= 1000:
+        files = sorted(path.name.removesuffix(".csv.gz") for path in (published.TRACES / "dally/jobs").glob("*.gz"))
+        return [(*case, None) for case in itertools.product(files, TIMERS, (False, True))]
+    some = [(BATCH, timers, False, 150) for timers in TIMERS]
+    return [*some, (BATCH, "tuned", True, 150), (WEEK, "tuned", False, 150), (WEEK, "12 and 24", True, 150)]
+
+
+@published.here
+@pytest.mark.parametrize(("file", "timers", "rebid", "count"), of_authors())
+def test_the_authors_jobs_take_the_times_of_the_reference(
+    file: str, timers: str, rebid: bool, count: int | None
+) -> None:
+    """On the cluster of dally-authors-v1, with the visiting order of the authors' hash maps."""
+    path = published.TRACES / f"dally/jobs/{file}.csv.gz"
+    scenario = get_scenario("dally-authors-v1").with_workload(f"dally:{path}", jobs=count)
+    instance = scenario.instance(0)
+    profiles, arrival = instance.workload.profiles, dict(instance.workload.jobs[["id", "arrival_s"]].tolist())
+    names = [str(name).partition(",")[0] for name in profiles.rows["name"]]
+    table = {(names[row], tuple(shape)): efficiency for row, *shape, efficiency in profiles.shaped.tolist()}
+    with gzip.open(path, "rt") as rows:
+        jobs = [
+            Job(int(row["job_id"]), float(row["arrival_time"]), int(row["max_parallelism"]),
+                int(row["total_iterations"]), float(row["time_per_iteration"]), row["model"])
+            for row in csv.DictReader(rows)
+            if int(row["job_id"]) in arrival
+        ]  # fmt: skip
+    jobs = [replace(job, arrival=arrival[job.id]) for job in jobs]  # the package counts from the first arrival
+    settings: dict[str, Any] = TIMERS[timers]
+    rules = Rules(4, 8, 2, 4, scenario.semantics.step_iterations, rebid=rebid, order="java", **settings)
+    assert not differs(rules, jobs, lambda model, shape: table[model, shape], instance)
