@@ -17,8 +17,8 @@ revisions of the authors' Java near that commit, and in Commons Collections 4, w
 * TiresiasIntraJobScheduler: attained service grows by g * (seconds / e) * K.
 * MultiKeyMap, AbstractHashedMap: the order of slots and machines, see :func:`java_order`.
 
-Choices that are in neither: StuckError is raised where the Java retries for ever, as when Q1 has leaked every GPU or a gang
-is larger than the cluster. Times are floats [s]. A timer may be ``inf``; a lease may not.
+Choices that are in neither: StuckError is raised where the Java retries for ever, as when Q1 has leaked every GPU or a
+gang is larger than the cluster. Times are floats [s]. A timer may be ``inf``; a lease may not.
 """
 
 from __future__ import annotations
