@@ -27,6 +27,7 @@ import heapq
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 Gpu = tuple[int, int, int, int]  # rack, machine of the rack, slot of the machine, GPU of the slot
 Key = tuple[int, ...]
@@ -212,7 +213,7 @@ class Simulator:
             if job.gpus > len(self.all):
                 raise StuckError(f"job {job.id} wants {job.gpus} of {len(self.all)} GPUs")
             states[job.id] = state = State(job, job.arrival, job.iterations)
-            self.push(job.arrival, ARRIVAL, lambda state=state: self.arrive(state))
+            self.push(job.arrival, ARRIVAL, partial(self.arrive, state))
         timers = (self.rules.rack_wait, self.rules.network_wait, self.rules.history)
         longest = self.rules.lease * max((timer for timer in timers if timer < math.inf), default=0.0)
         while self.events:
@@ -271,7 +272,7 @@ class Simulator:
                 if math.isnan(state.start):
                     state.start = self.now
                 self.grants.append((self.now, state.job.id, state.won))
-                self.push(self.now, START, lambda state=state: self.begin(state))
+                self.push(self.now, START, partial(self.begin, state))
 
     def visited(self, free: Sequence[Gpu], depth: int) -> dict[Key, list[Gpu]]:
         """Free GPUs of each part of the cluster (depth 2 = machine, 3 = slot), in the order of a visit."""
@@ -288,7 +289,7 @@ class Simulator:
     def place(self, state: State, free: Sequence[Gpu]) -> list[Gpu]:
         demand = state.job.gpus
         place = self.place_tiresias if self.rules.policy == "tiresias" else self.place_dally
-        return place(state, free)[:demand]
+        return list(place(state, free))[:demand]
 
     def place_tiresias(self, state: State, free: Sequence[Gpu]) -> Sequence[Gpu]:
         demand, low = state.job.gpus, state.job.model in LOW_SKEW
@@ -325,7 +326,7 @@ class Simulator:
     def begin(self, state: State) -> None:
         state.held, state.won = state.won, []
         state.pace = self.pace(state, state.held)
-        self.push(self.now + state.job.seconds / state.pace * self.rules.granularity, END, lambda: self.finish(state))
+        self.push(self.now + state.job.seconds / state.pace * self.rules.granularity, END, partial(self.finish, state))
 
     def finish(self, state: State) -> None:
         job, steps, gang = state.job, self.rules.granularity, len(state.held)
@@ -358,7 +359,7 @@ class Simulator:
             state.held, state.won, state.waiting, state.last = [], [], True, self.now
         else:  # GPUs won in the middle of the step stay leased and are forgotten (Q1)
             state.won = state.held
-            self.push(self.now, START, lambda: self.begin(state))
+            self.push(self.now, START, partial(self.begin, state))
 
     def release(self, gpus: Iterable[Gpu]) -> None:
         for gpu in gpus:
