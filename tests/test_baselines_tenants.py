@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
@@ -13,6 +12,7 @@ import pytest
 from helpers import plain_python_digests
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from kai_reference import fair_shares
 from scipy.optimize import linprog
 from test_theory_queues import erlang_c, recursion
 
@@ -613,61 +613,6 @@ def test_volcano_deserves_what_linear_programs_say(demand: list[int], weights: l
     tree = [Tenant(f"t{i}", weight=float(w)) for i, w in enumerate(weights[: len(demand)])]
     exact = max_min_by_programs(np.array(demand, float), np.array(weights[: len(demand)], float), 24)
     assert deserved(VOLCANO, tree, demand, 24) == pytest.approx(exact.tolist(), abs=1e-6)
-
-
-def fair_shares(tenants: Sequence[Tenant], request: dict[str, int], gpus: int) -> dict[str, int]:
-    """KAI's division in exact fractions, one unit of a round after the other."""
-    fair = {t.name: min(t.quota, request[t.name]) for t in tenants}
-    left = gpus - sum(fair.values())
-    while left > 0:
-        asking = [t for t in tenants if fair[t.name] < request[t.name]]
-        parts = {t.name: Fraction(left * int(t.weight), sum(int(u.weight) for u in asking)) for t in asking}
-        met = [name for name in parts if request[name] - fair[name] <= int(parts[name])]
-        for name, part in parts.items():
-            fair[name] = min(request[name], fair[name] + int(part))
-        left = gpus - sum(fair.values())
-        if not met:
-            for name in sorted(parts, key=lambda name: int(parts[name]) - parts[name])[:left]:
-                fair[name] += 1
-            break
-    return fair
-
-
-@settings(max_examples=150)
-@given(instance=runs())
-def test_kai_reclaims_only_by_its_rules(instance: Instance) -> None:
-    """The winner stays within its fair share; losers were beyond theirs, or beyond quota if the winner is within."""
-    instance = with_free_preemption(instance)
-    log = simulate(instance, make_scheduler("kai:within=false"))
-    assert instance.tenants is not None
-    tree = instance.tenants.tree
-    quota = {t.name: t.quota for t in tree}
-    names, gangs = instance.workload.attributes[TENANT].tolist(), instance.workload.jobs["gpus"].tolist()
-    held, request = dict.fromkeys(quota, 0), dict.fromkeys(quota, 0)
-    lost = dict.fromkeys(quota, 0)  # by the preemptions for the next job that starts
-    for event in log.events:
-        row = int(event["job"])
-        name, size = names[row], gangs[row]
-        if event["kind"] == ARRIVAL:
-            request[name] += size
-        elif event["kind"] == COMPLETE:
-            request[name] -= size
-            held[name] -= size
-        elif event["kind"] == PREEMPT:
-            lost[name] += size
-        elif event["gpu_count"] > 0:
-            fair = fair_shares(tree, request, instance.cluster.gpus)
-            after = held[name] + size
-            for loser, guaranteed in quota.items():
-                if lost[loser] > 0:
-                    assert loser != name
-                    assert after <= fair[name]
-                    by_quota = held[loser] > guaranteed and after <= quota[name]
-                    assert held[loser] > fair[loser] or by_quota
-                    assert after * fair[loser] <= (held[loser] - lost[loser]) * fair[name]
-                held[loser] -= lost[loser]
-                lost[loser] = 0
-            held[name] += size
 
 
 @settings(max_examples=60)
