@@ -33,9 +33,8 @@ class ShortestRemainingFirst(SizeOrderedScheduler):
     Notes
     -----
     A job that does not fit is skipped. Ties: running jobs before waiting jobs, then the earliest arrival, then the
-    lowest id. The order ignores the cost of a preemption. Jobs that pass their users' estimates are sorted anew at once.
-    A decision point takes O(n log n), n = number of jobs in the
-    system.
+    lowest id. The order ignores the cost of a preemption. When a job passes its user's estimate, jobs are sorted anew.
+    A decision point takes O(n log n), n = number of jobs in the system.
 
     References
     ----------

@@ -1,7 +1,7 @@
 """KAI's fair shares and its check of a reclaim, written from its source, in exact fractions; GPUs are the one resource.
 
 kai-scheduler/KAI-Scheduler at 521a99aa, pkg/scheduler/plugins/proportion: resource_division.go (``fair_shares``),
-reclaimable/reclaimable.go and reclaimable/strategies/strategies.go (``allows``). Queues without a limit have priority 0,
+reclaimable/reclaimable.go and reclaimable/strategies/strategies.go (``allows``). Queues have no limit and no priority,
 and the plugin's arguments have their defaults. Two choices are ours (docs/volcano.md): the order of the listed queues
 replaces their age, and the quota of an inner queue is at least the sum of those below it.
 """
@@ -15,16 +15,16 @@ from math import inf
 from gpusched_env.tenants import ROOT, Tenant
 
 
-def divide(total: int, queues: Sequence[Tenant], quota: Mapping[str, int], request: Mapping[str, int]) -> dict[str, int]:
+def divide(
+    total: int, queues: Sequence[Tenant], quota: Mapping[str, int], request: Mapping[str, int]
+) -> dict[str, int]:
     """FairShare of each of the queues of one parent (setResourceShare)."""
     fair = {q.name: min(quota[q.name], request[q.name]) for q in queues}  # setDeservedResource
     left = total - sum(fair.values())
     if left <= 0:
         return fair
-    if len(queues) == 1:  # divideUpToFairShare
-        return {queues[0].name: fair[queues[0].name] + left}
     remaining: dict[str, Fraction] = {}
-    while True:
+    while True:  # divideUpToFairShare
         unsatisfied = [q for q in queues if request[q.name] > fair[q.name]]
         weights = sum((Fraction(q.weight) for q in unsatisfied), Fraction(0))
         another, to_give = False, left
@@ -110,9 +110,9 @@ def allows(
     parents = {q.name: q.parent for q in tree}
     for name in path(tree, winner):  # reclaimingQueuesRemainWithinBoundaries
         mine_after = saturation(remaining.get(name, allocated[name]) + gpus, fair[name])
-        for sibling in remaining:
+        for sibling, left in remaining.items():
             if sibling != name and parents[sibling] == parents[name] and fair[sibling] > 0:
-                theirs_after = saturation(remaining[sibling], fair[sibling])
+                theirs_after = saturation(left, fair[sibling])
                 if mine_after > 1 and mine_after >= theirs_after:
                     return False
     return True

@@ -46,16 +46,13 @@ def test_kai_grants_the_quota_also_from_a_large_gang() -> None:
     assert last_start_s(shared(tree, [(0, "a", 8, 1000, 0), (10, "b", 5, 100, 0)], "1x8"), "kai") == 1000.0
 
 
-def test_kai_counts_an_arrival_in_another_queue() -> None:
-    """At 5 b asks for 4, more than its share of 3. At 6 b's other job ends; at 7 c asks, so that a is beyond its share.
-
-    b's second job of 2 GPUs has waited since 6, when a still held what it deserved.
-    """
+def test_volcano_tries_again_when_an_arrival_changes_the_shares() -> None:
+    """At 5 a deserves 6 of 8 GPUs and cannot lose 4. From 7 on c asks for 5, a deserves 3, and b gets its 2 GPUs."""
     tree = [Tenant("a"), Tenant("b"), Tenant("c")]
-    jobs = [(0, "a", 2, 1000, 0)] * 2 + [(0, "b", 2, 6, 0), (5, "b", 2, 50, 0), (7, "c", 1, 50, 0)]
-    instance = shared(tree, jobs, "1x6")
-    times = job_times(instance, simulate(instance, make_scheduler("kai")))["first_start_s"]
-    assert times.tolist() == [0.0, 0.0, 0.0, 6.0, 7.0]
+    jobs = [(0, "a", 4, 1000, 0)] * 2 + [(5, "b", 2, 50, 0), (7, "c", 5, 50, 0)]
+    instance = shared(tree, jobs, "1x8")
+    times = job_times(instance, simulate(instance, make_scheduler("volcano")))["first_start_s"]
+    assert times[:3].tolist() == [0.0, 0.0, 7.0]
 
 
 def test_kai_stops_when_nobody_asks_for_less_than_its_share() -> None:

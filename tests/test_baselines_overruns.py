@@ -1,4 +1,4 @@
-"""Jobs that run past the run times that their users claimed: the claim doubles, in every scheduler that reads claims."""
+"""Jobs that run past the run times that their users claimed: the claim doubles, in every scheduler that reads one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import FREE_PREEMPTION, play
+from helpers import FREE_PREEMPTION, plain_python_digests, play
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -102,7 +102,7 @@ def test_backfill_believes_the_doubled_claim(spec: str) -> None:
 
 @pytest.mark.parametrize("spec", ["themis-lite:estimator=user,lease_s=1000", "themis:estimator=user,lease_s=1000"])
 def test_an_overrun_does_not_make_a_job_look_cheated(spec: str) -> None:
-    """Job 0 claims 60 s. At the end of its lease, its ideal time is 1,920 s, and job 1 has waited longer for its own."""
+    """Job 0 claims 60 s. At the end of its lease, its ideal time is 1,920 s; job 1 has waited long for its 100 s."""
     case = claimed([0, 10], [8, 8], [50_000, 100], [60, 100], "1x8")
     assert starts_s(case, spec) == pytest.approx([0, 1000])
 
@@ -119,10 +119,10 @@ def test_a_killed_job_overruns_nothing() -> None:
 class PlainSrtf(ShortestRemainingFirst):
     """Claims as they were told, without a decision when one is passed."""
 
-    def _claimed(self, view, rows):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    def _claimed(self, view, rows):  # type: ignore[no-untyped-def]
         return view.estimate_s[rows]
 
-    def wait_for_overrun(self, view):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
+    def wait_for_overrun(self, view):  # type: ignore[no-untyped-def]
         return ()
 
 
@@ -188,6 +188,4 @@ def digests() -> list[str]:
 
 
 def test_plain_python_gives_the_same_logs() -> None:
-    from helpers import plain_python_digests
-
     assert plain_python_digests("test_baselines_overruns") == digests()

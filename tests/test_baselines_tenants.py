@@ -713,8 +713,8 @@ def busy() -> Instance:
 
 
 GOLDEN: dict[str, str] = {
-    "volcano": "d8683ce1d66d83b7",
-    "kai": "b00e40b2778209cf",
+    "volcano": "12053898ee6dc4a5",
+    "kai": "51a4d1ecdcd93997",
     "capacity": "70c24b85ebd532ff",
     "drf": "7b63a78f819b10f1",
     "fair": "a63cf2a4c25c750d",

@@ -52,14 +52,12 @@ def over_quota(q: Queues, parent: int) -> None:
 
     In each round a tenant gets the whole part of its share, or what it still requests if that is not more. If nobody
     requested less than its share, the GPUs left go to the largest fractions, each of the latest round in which the
-    tenant had one; ties, within rounding errors: the lowest row. A tenant without siblings gets all (resource_division.go).
+    tenant had one; ties, within rounding errors: the lowest row (resource_division.go).
     """
     left = q.tenants[parent]["deserved"]
-    children = 0
     for node in range(parent + 1, len(q.tenants)):
         t = q.tenants[node]
         if t["parent"] == parent:
-            children += 1
             t["key"] = 0.0  # the fraction
             t["deserved"] = min(t["quota"], t["request"])
             left -= t["deserved"]
@@ -69,9 +67,6 @@ def over_quota(q: Queues, parent: int) -> None:
         weights = 0.0
         for node in range(parent + 1, len(q.tenants)):
             t = q.tenants[node]
-            if t["parent"] == parent and children == 1:
-                t["deserved"] += left
-                return
             if t["parent"] == parent and t["deserved"] < t["request"]:
                 weights += t["weight"]
         given = 0.0

@@ -65,10 +65,7 @@ def begin_cycle(sim: Run, plan: SlurmState) -> None:
         plan.free[0] -= failed_gpus(sim)
     for i in range(w["running"]):
         r = sim.replicas[sim.running[i]]
-        if r["phase"] == ACTIVE:
-            end_s = limit_end_s(sim, plan, sim.running[i])
-        else:
-            end_s = r["until_s"]
+        end_s = limit_end_s(sim, plan, sim.running[i]) if r["phase"] == ACTIVE else r["until_s"]
         if end_s < (base + slots) * m["slot_s"]:
             slot = max(slot_after(end_s, m["slot_s"]) - base, 1)
             if slot < slots:

@@ -100,7 +100,9 @@ class ThemisArbiter(EstimatingScheduler):
         self._apps = Apps(view, self.app == "tenant")
         self._menus: list[Menu] = []  # by row
         self._known: set[int] = set()  # rows of the jobs that have entered the queue
-        self._whole_s = np.zeros(len(view.simulation.instance.workload))  # [s] their run times, as their apps count them
+        self._whole_s = np.zeros(
+            len(view.simulation.instance.workload)
+        )  # [s] their run times, as their apps count them
         self._grants: dict[int, Place] = {}  # GPUs of each job that has, or is promised, a lease
         self._shares: dict[int, float] = {}  # fraction of its next lease that a job gets, if not all
         self._free = view.cluster.nodes["gpus"].astype(np.int64)  # GPUs of each node that are not in ``_grants``
