@@ -178,7 +178,7 @@ class Tenants:
         classes = workload.attributes[self.priority]
         if np.array_equal(classes, workload.attributes.get(PRIORITY, np.empty(0))):
             return workload
-        return dataclasses.replace(workload, attributes=workload.attributes | {PRIORITY: classes})  # checks numbers
+        return dataclasses.replace(workload, attributes={**workload.attributes, PRIORITY: classes})  # checks
 
     def _drawn(self, jobs: int, seed: int) -> np.ndarray:
         leaves = [tenant for tenant in self.tree if tenant.demand]

@@ -46,6 +46,20 @@ def test_kai_grants_the_quota_also_from_a_large_gang() -> None:
     assert last_start_s(shared(tree, [(0, "a", 8, 1000, 0), (10, "b", 5, 100, 0)], "1x8"), "kai") == 1000.0
 
 
+def test_kai_passes_over_a_queue_that_the_winner_would_overtake() -> None:
+    """Department w, beyond its share of 2, gets a GPU of s1, which then holds 3 times its share; w holds twice its own.
+
+    Of the queues beyond their shares, s2 has the job of the lowest priority, but without this gang it would hold none.
+    t, whose gang is larger than its share, only asks.
+    """
+    tree = [Tenant("w", quota=2), Tenant("s1", quota=1), Tenant("s2", quota=2), Tenant("t", quota=5)]
+    tree += [Tenant("x", "w", quota=1), Tenant("y", "w", quota=1)]
+    jobs = [(0, "s2", 3, 1000, 0), *[(0, "s1", 1, 1000, 1)] * 4, (0, "x", 3, 1000, 2), (5, "t", 6, 1000, 0)]
+    instance = shared(tree, [*jobs, (10, "y", 1, 100, 0)], "1x10")
+    assert last_start_s(instance, "kai") == 10.0
+    assert set(preempted(instance, "kai")) < {1, 2, 3, 4}
+
+
 def test_volcano_tries_again_when_an_arrival_changes_the_shares() -> None:
     """At 5 a deserves 6 of 8 GPUs and cannot lose 4. From 7 on c asks for 5, a deserves 3, and b gets its 2 GPUs."""
     tree = [Tenant("a"), Tenant("b"), Tenant("c")]

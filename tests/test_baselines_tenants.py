@@ -267,7 +267,7 @@ def test_quotas_are_exceeded_only_by_borrowing(spec: str, instance: Instance) ->
         assert beyond <= pool
 
 
-@pytest.mark.parametrize("spec", ["kueue:reclaim=any", "kueue-reclaim", "kueue-fair"])
+@pytest.mark.parametrize("spec", ["kueue:reclaim=any", "kueue-reclaim", "kueue-fair", "kai"])
 @settings(max_examples=70)
 @given(instance=runs())
 def test_a_lender_gets_its_quota_back_at_once(spec: str, instance: Instance) -> None:
@@ -336,7 +336,7 @@ def test_every_run_ends_though_preemption_costs_time(spec: str, instance: Instan
             moved.add(int(event["job"]))
 
 
-@pytest.mark.parametrize("spec", ["kueue:reclaim=any", "kueue-reclaim", "kueue-fair"])
+@pytest.mark.parametrize("spec", ["kueue:reclaim=any", "kueue-reclaim", "kueue-fair", "kai"])
 @settings(max_examples=70)
 @given(instance=runs())
 def test_a_lender_that_asks_stops_borrowers_in_the_same_decision(spec: str, instance: Instance) -> None:

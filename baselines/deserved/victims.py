@@ -5,6 +5,8 @@ Gangs are preempted whole. Jobs in a checkpoint count as gone already, as in kue
 
 from __future__ import annotations
 
+from typing import Any
+
 from gpusched_env.baselines.kueue.shares import branch, is_above
 from gpusched_env.baselines.kueue.victims import (
     NO_VICTIMS,
@@ -19,7 +21,7 @@ from gpusched_env.baselines.kueue.victims import (
 from gpusched_env.baselines.listed.lines import before
 from gpusched_env.baselines.queues.state import KAI, NEVER, Queues
 from gpusched_env.baselines.queues.usage import hold
-from gpusched_env.core.handle import kernel
+from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.state import Run
 
 
@@ -40,22 +42,29 @@ def may_reclaim(q: Queues, leaf: int, gpus: int) -> bool:
     return below
 
 
+@helper
+def overtakes(winner: Any, more: int, loser: Any, less: int) -> bool:
+    """Return whether a tenant with ``more`` GPUs is beyond what it deserves, and as far as one with ``less``."""
+    return (
+        more > winner["deserved"] and loser["deserved"] > 0.0 and more * loser["deserved"] >= less * winner["deserved"]
+    )
+
+
 @kernel
 def may_lose(q: Queues, leaf: int, gpus: int, owner: int, size: int) -> bool:
     """Return whether ``owner`` may lose a job of ``size`` GPUs to a job of ``gpus`` GPUs of ``leaf``.
 
     Volcano, at every level below the lowest common ancestor: the loser keeps what it deserves, and the winner holds
     less. KAI, for the tenants just below that ancestor: the loser holds more than it deserves, or more than its quota
-    while the winner, with the job, is within its own (reclaimable/strategies.go). ``key`` is what a tenant held before
-    the search.
+    while the winner, with the job, is within its own (reclaimable/strategies.go); and see :func:`keeps_order`. ``key``
+    is what a tenant held before the search.
     """
     if q.memory["policy"] == KAI:
         loser = q.tenants[branch(q, owner, leaf)]
         winner = q.tenants[branch(q, leaf, owner)]
-        if loser["held"] > loser["deserved"]:
-            return True
-        by_quota: bool = loser["held"] > loser["quota"] and winner["key"] + gpus <= winner["quota"]
-        return by_quota
+        by_quota = loser["held"] > loser["quota"] and winner["key"] + gpus <= winner["quota"]
+        over = loser["held"] > loser["deserved"] or by_quota
+        return over and not overtakes(winner, winner["held"] + gpus, loser, loser["held"] - size)
     node = owner
     while not is_above(q, node, leaf):
         if q.tenants[node]["held"] - size < q.tenants[node]["deserved"]:
@@ -79,13 +88,11 @@ def keeps_order(q: Queues, leaf: int, gpus: int) -> bool:
     node = leaf
     while node > 0:
         t = q.tenants[node]
-        held = t["held"] + gpus
-        if held > t["deserved"]:
-            for other in range(1, len(q.tenants)):
-                loser = q.tenants[other]
-                loses = other != node and loser["parent"] == t["parent"] and loser["held"] < loser["key"]
-                if loses and loser["deserved"] > 0.0 and held * loser["deserved"] >= loser["held"] * t["deserved"]:
-                    return False
+        for other in range(1, len(q.tenants)):
+            loser = q.tenants[other]
+            loses = other != node and loser["parent"] == t["parent"] and loser["held"] < loser["key"]
+            if loses and overtakes(t, t["held"] + gpus, loser, loser["held"]):
+                return False
         node = t["parent"]
     return True
 
