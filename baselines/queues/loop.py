@@ -33,9 +33,10 @@ def next_action(sim: Run, q: Queues) -> int:
 
 @helper
 def happened(sim: Run) -> int:
-    """Return the number of arrivals, completions and returns of GPUs so far."""
+    """Return a number that grows with each event that leads to a decision point; timers count as none."""
     w = sim.world
-    return w["entered"] + w["finished"] + w["returns"]
+    jobs = w["next_arrival"] + w["entered"] + w["finished"]
+    return jobs + w["returns"] + w["next_change"] + w["next_closing"]
 
 
 @kernel

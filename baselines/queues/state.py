@@ -45,7 +45,7 @@ QUEUES_DTYPE: Final = np.dtype(
         ("job", "<i8"),  # row of its job
         # state of a decision point
         ("point", "<i8"),  # number of the decision point
-        ("happened", "<i8"),  # arrivals, completions and returns of GPUs up to the last decision point
+        ("happened", "<i8"),  # events up to the last decision point
         ("returns", "<i8"),  # :func:`waiting.chances` when all queues were opened
         ("again", "<i8"),  # 1 = some job may find a place at the next decision point, even if no GPUs come free
         ("stopping", "<i8"),  # jobs that are in a checkpoint
