@@ -43,7 +43,7 @@ class Fifo(EstimatingScheduler):
     that time. A later job may start if it ends by ``shadow`` even on its slowest placement, or if it needs at most
     ``extra`` GPUs. With true run times, backfill therefore never delays the first waiting job, provided that the
     placement rule accepts any free GPUs. With noisy estimates, backfill may delay it. The reservation is recomputed at
-    every decision point, in O(running log running).
+    every decision point, and when a running job passes its user's estimate, in O(running log running).
 
     The field ``queue`` of a scenario overrides "strict" and "skip"; "easy" ignores it.
 
@@ -96,6 +96,8 @@ class Fifo(EstimatingScheduler):
         waiting = view.waiting
         if len(waiting) > 1 and view.free_gpus > 0:
             yield from self._backfill(view, waiting)
+            if view.free_gpus > 0:
+                yield from self.wait_for_overrun(view)
 
     def _backfill(self, view: ClusterView, waiting: np.ndarray) -> Iterable[Decision]:
         head, later = waiting[0], waiting[1:]

@@ -33,8 +33,8 @@ class ShortestRemainingFirst(SizeOrderedScheduler):
     Notes
     -----
     A job that does not fit is skipped. Ties: running jobs before waiting jobs, then the earliest arrival, then the
-    lowest id. The order ignores the cost of a preemption. A decision point takes O(n log n), n = number of jobs in the
-    system.
+    lowest id. The order ignores the cost of a preemption. When a job passes its user's estimate, jobs are sorted anew.
+    A decision point takes O(n log n), n = number of jobs in the system.
 
     References
     ----------
@@ -59,6 +59,8 @@ class ShortestRemainingFirst(SizeOrderedScheduler):
         """Sort all jobs by remaining work, and preempt and start jobs accordingly."""
         waiting = view.waiting
         if not len(waiting):
-            return []
+            return
         rows = np.concatenate([np.sort(view.running), waiting])  # the sort is stable: running jobs win ties
-        return view.preemptive_schedule(self.smallest_first(view, rows), self.placement)
+        yield from view.preemptive_schedule(self.smallest_first(view, rows), self.placement)
+        if len(view.waiting):
+            yield from self.wait_for_overrun(view)

@@ -59,4 +59,4 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> str:
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.4)
     hint = f"did you mean {' or '.join(repr(n) for n in near)}? " if near else ""
-    return f"unknown {kind} {name!r}: {hint}known: {', '.join(names)}"
+    return f"unknown {kind} {name!r}: {hint}known: {', '.join(names) or 'none'}"

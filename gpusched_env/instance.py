@@ -248,8 +248,8 @@ class Instance:
     ------
     WorkloadError : a gang is larger than the cluster, the profiles lack a GPU type of the cluster, a job can run on no
         placement, or an iteration is longer than a time slot
-    ScenarioError : copies of gangs are combined with a topology or with sharing; or the table of times
-        belongs to another cluster or network
+    ScenarioError : copies of gangs are combined with a topology or with sharing; the table of times belongs to another
+        cluster or network; or the field ``priority`` of the tenants names an attribute that the workload lacks
     """
 
     def __init__(
@@ -270,7 +270,7 @@ class Instance:
         self.network = network or Network()
         self.semantics = semantics or Semantics()
         self.sharing = sharing
-        self.workload = self._in_order(workload)
+        self.workload = self._in_order(workload if tenants is None else tenants.classify(workload))
         self.holds = holds_of(self.workload)
         self.node_sets = self._node_sets()
         self.qos = self._qos()

@@ -155,21 +155,30 @@ class Tenants:
         else:
             known = unknown_name("attribute", self.by, workload.attributes)
             raise ScenarioError(f"tenants.by: {known}; choose one of them, or give tenants a demand to draw from")
-        if self.priority:
-            if self.priority not in workload.attributes:
-                raise ScenarioError(
-                    f"tenants.priority: {unknown_name('attribute', self.priority, workload.attributes)}"
-                )
-            found[PRIORITY] = workload.attributes[self.priority]
-        elif self.qos and self.qos_by in workload.attributes:
+        if not self.priority and self.qos and self.qos_by in workload.attributes:
             names, of_job = np.unique(workload.attributes[self.qos_by].astype(str), return_inverse=True)
             classes = {one.name: one.priority for one in self.qos}
             found[PRIORITY] = np.array([classes.get(name, 0.0) for name in names.tolist()])[of_job]
         tree_of(self, found[TENANT])  # refuses unknown names
-        attributes = {**workload.attributes, **found}
-        if self.priority:
-            return dataclasses.replace(workload, attributes=attributes)  # checks that classes are numbers
-        return workload.unchecked_replace(attributes=attributes)
+        return self.classify(workload.unchecked_replace(attributes={**workload.attributes, **found}))
+
+    def classify(self, workload: Workload) -> Workload:
+        """Return the workload with the attribute PRIORITY if the field ``priority`` names another one.
+
+        Raises
+        ------
+        ScenarioError : the workload lacks the attribute
+        WorkloadError : a priority class is not a number
+        """
+        if not self.priority:
+            return workload
+        if self.priority not in workload.attributes:
+            known = unknown_name("attribute", self.priority, workload.attributes)
+            raise ScenarioError(f"tenants.priority: {known}; name one that the workload has, or leave priority empty")
+        classes = workload.attributes[self.priority]
+        if np.array_equal(classes, workload.attributes.get(PRIORITY, np.empty(0))):
+            return workload
+        return dataclasses.replace(workload, attributes={**workload.attributes, PRIORITY: classes})  # checks
 
     def _drawn(self, jobs: int, seed: int) -> np.ndarray:
         leaves = [tenant for tenant in self.tree if tenant.demand]

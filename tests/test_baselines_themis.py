@@ -175,16 +175,14 @@ def test_a_winner_of_the_auction_keeps_a_share_of_its_lease() -> None:
     assert first == pytest.approx(1200 * 2400 / (2400 + 1200))
 
 
-@pytest.mark.parametrize(("option", "first"), [("", 3000), (",auction=true", 3000), (",maxmin=true", None)])
-def test_estimates_of_users_may_be_too_short_or_zero(option: str, first: float | None) -> None:
-    """A job with an estimate of 0 s always has the largest rho and keeps its GPUs."""
+@pytest.mark.parametrize("option", ["", ",auction=true", ",maxmin=true"])
+def test_estimates_of_users_may_be_too_short_or_zero(option: str) -> None:
     jobs = unit_instance([0, 0, 0], [4, 4, 4], [3000, 3000, 3000], "1x4").workload.jobs.copy()
     jobs["estimate_s"] = [0, 100, 9000]
     rules = Semantics(checkpoint_s=0, restore_s=0)
     instance = Instance(Cluster.parse("1x4"), Workload(jobs, Profiles.unit()), Network("none"), rules)
     ends = finish(instance, f"themis-lite:estimator=user{option}")
     assert max(ends) == 9000
-    assert first in (None, ends[0])
     assert not make_scheduler(f"themis-lite:estimator=user{option}").clairvoyant
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -90,6 +91,28 @@ def test_a_job_of_an_unknown_tenant_and_a_workload_without_tenants_are_refused_w
         Tenants((Tenant("vis", demand=1.0),), by="queue").assign(named, 0)
     with pytest.raises(ScenarioError, match=r"tenants\.priority: unknown attribute 'qos'"):
         Tenants(TREE, priority="qos").assign(workload.select(np.array([0])), 0)
+
+
+def test_an_instance_of_its_own_reads_the_priority_column_or_refuses_it() -> None:
+    """Job 1 preempts job 0 because of the class in the column that the tenants name."""
+    workload = jobs_of(["ops", "ops"], [0.0, 5.0], [4, 4], [99.0, 9.0])
+    cluster, tenants = Cluster.parse("1x4"), Tenants((Tenant("ops", quota=4),), priority="pr")
+    with pytest.raises(ScenarioError, match=r"tenants\.priority: unknown attribute 'pr': known: tenant; name one"):
+        Instance(cluster, workload, tenants=tenants)
+    classes = workload.unchecked_replace(attributes=workload.attributes | {"pr": np.array([0.0, 1.0])})
+    instance = Instance(cluster, classes, tenants=tenants)
+    log = simulate(instance, make_scheduler("kueue:within=lower"))
+    assert "preempt job 0" in "\n".join(log.lines())
+
+
+def test_a_scenario_file_with_an_unknown_priority_column_names_it(tmp_path: Path) -> None:
+    data = get_scenario("cohort-256-v0").as_dict()
+    data["tenants"]["priority"] = "pr"
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps(data))
+    result = CliRunner().invoke(app, ["run", "--scenario", str(path), "--scheduler", "kai"])
+    assert result.exit_code != 0
+    assert "tenants.priority: unknown attribute 'pr'" in " ".join(result.output.split())
 
 
 def test_tenants_are_part_of_the_scenario_file_and_of_fingerprints() -> None:

@@ -22,12 +22,12 @@ class DeservedShares(OrderedQueues):
     * ``volcano``, plugins gang, priority and proportion: GPUs are divided by weight, no queue gets more than it
       requests, and quotas count nothing. A queue that holds what it deserves gets no more. Jobs preempt jobs of
       lower priority in their queue, and, while their queue holds less than it deserves, jobs of other queues that
-      keep what these deserve.
+      keep what these deserve; at every level below the lowest common ancestor.
     * ``kai``: each queue deserves its quota, or its request if that is less, and a part of the rest by weight, in
-      whole GPUs. A job reclaims if its queue, with it, holds no more than it deserves at any level. It takes from
-      queues that hold more than they deserve, or more than their quota while its own queue stays within quota; and
-      only if its queue then has no higher held / deserved than the loser. Then it may preempt jobs of lower
-      priority in its queue.
+      whole GPUs. A job reclaims if its queue, with it, holds no more than it deserves. Just below the lowest common
+      ancestor, it takes from queues that hold more than they deserve, or more than their quota while its own side
+      stays within quota. No queue above it may then hold more than it deserves and have no lower held / deserved
+      than a sibling that loses jobs. Otherwise the job may preempt jobs of lower priority in its queue.
 
     Parameters
     ----------

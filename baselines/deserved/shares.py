@@ -1,6 +1,6 @@
 """How many GPUs each tenant deserves: its part of what the tenant above deserves, level by level.
 
-A tenant requests what its jobs hold and ask for, up to its field ``most``.
+A tenant requests what its jobs hold and ask for, up to its field ``most``. For those above it, KAI counts all of that.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import math
 from gpusched_env.baselines.queues.state import KAI, Queues
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.state import Run
+from gpusched_env.portable.keys import rounded_key
 
 
 @kernel
@@ -49,23 +50,23 @@ def proportion(q: Queues, parent: int) -> None:
 def over_quota(q: Queues, parent: int) -> None:
     """Give the tenants below ``parent`` their quotas, and the rest by weight, in whole GPUs (KAI).
 
-    In each round a tenant gets the whole part of its share, or what it still requests if that is less. If nobody
-    requested less, the GPUs left go to the largest fractions; ties: the lowest row
-    (resource_division.go).
+    In each round a tenant gets the whole part of its share, or what it still requests if that is not more. If nobody
+    requested less than its share, the GPUs left go to the largest fractions, each of the latest round in which the
+    tenant had one; ties, within rounding errors: the lowest row (resource_division.go).
     """
     left = q.tenants[parent]["deserved"]
     for node in range(parent + 1, len(q.tenants)):
         t = q.tenants[node]
         if t["parent"] == parent:
+            t["key"] = 0.0  # the fraction
             t["deserved"] = min(t["quota"], t["request"])
             left -= t["deserved"]
-    met = True
-    while met and left > 0.0:
-        met = False
+    again = True
+    while again and left > 0.0:
+        again = False
         weights = 0.0
         for node in range(parent + 1, len(q.tenants)):
             t = q.tenants[node]
-            t["key"] = -1.0
             if t["parent"] == parent and t["deserved"] < t["request"]:
                 weights += t["weight"]
         given = 0.0
@@ -73,12 +74,14 @@ def over_quota(q: Queues, parent: int) -> None:
             t = q.tenants[node]
             if t["parent"] == parent and t["deserved"] < t["request"]:
                 part = left * t["weight"] / weights
+                asked = t["request"] - t["deserved"]
                 whole = math.floor(part)
-                if t["request"] - t["deserved"] <= whole:
-                    whole = t["request"] - t["deserved"]
-                    met = True
-                else:
-                    t["key"] = part - whole
+                if asked <= part:
+                    again = again or asked < part
+                    whole = asked
+                    t["key"] = 0.0
+                elif part > whole:
+                    t["key"] = rounded_key(part - whole)
                 t["deserved"] += whole
                 given += whole
         left -= given
@@ -86,11 +89,11 @@ def over_quota(q: Queues, parent: int) -> None:
         best = -1
         for node in range(parent + 1, len(q.tenants)):
             t = q.tenants[node]
-            if t["parent"] == parent and t["key"] >= 0.0 and (best < 0 or t["key"] > q.tenants[best]["key"]):
+            if t["parent"] == parent and t["key"] > 0.0 and (best < 0 or t["key"] > q.tenants[best]["key"]):
                 best = node
         if best < 0:
             break
-        q.tenants[best]["key"] = -1.0
+        q.tenants[best]["key"] = 0.0
         q.tenants[best]["deserved"] += 1.0
         left -= 1.0
 
@@ -104,9 +107,10 @@ def deserve(sim: Run, q: Queues) -> None:
         t = q.tenants[node]
         if t["lines"] > 0:
             t["request"] = t["held"] + t["asks"]
-        t["request"] = min(t["request"], t["most"])
+        asked = t["request"]
+        t["request"] = min(asked, t["most"])
         if node > 0:
-            q.tenants[t["parent"]]["request"] += t["request"]
+            q.tenants[t["parent"]]["request"] += asked if q.memory["policy"] == KAI else t["request"]
     q.tenants[0]["deserved"] = sim.world["gpus"]
     for node in range(len(q.tenants)):
         if q.tenants[node]["lines"] == 0 and q.tenants[node]["request"] > 0.0:

@@ -5,7 +5,8 @@ Gangs are preempted whole. Jobs in a checkpoint count as gone already, as in kue
 
 from __future__ import annotations
 
-from gpusched_env.baselines.deserved.shares import is_overused
+from typing import Any
+
 from gpusched_env.baselines.kueue.shares import branch, is_above
 from gpusched_env.baselines.kueue.victims import (
     NO_VICTIMS,
@@ -13,14 +14,14 @@ from gpusched_env.baselines.kueue.victims import (
     gang_of,
     is_spared,
     own_victims,
-    put_back,
     restart_search,
     take_victim,
     would_fit,
 )
 from gpusched_env.baselines.listed.lines import before
 from gpusched_env.baselines.queues.state import KAI, NEVER, Queues
-from gpusched_env.core.handle import kernel
+from gpusched_env.baselines.queues.usage import hold
+from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.state import Run
 
 
@@ -28,42 +29,72 @@ from gpusched_env.core.state import Run
 def may_reclaim(q: Queues, leaf: int, gpus: int) -> bool:
     """Return whether a job of ``leaf`` may reclaim.
 
-    Volcano: the queue holds less than it deserves. KAI: with the job, it does not hold more, at any level.
+    Volcano: the queue holds less than it deserves. KAI: with the job, it does not hold more (CanReclaimResources).
+    Queues above are compared with those that lose: what they have in common gives and gets the same GPUs.
     """
+    t = q.tenants[leaf]
     if q.memory["reclaim"] == NEVER:
         return False
-    if q.memory["policy"] != KAI:
-        return not is_overused(q, leaf)
-    node = leaf
-    while node > 0:
-        if q.tenants[node]["held"] + gpus > q.tenants[node]["deserved"]:
-            return False
-        node = q.tenants[node]["parent"]
-    return True
+    if q.memory["policy"] == KAI:
+        within: bool = t["held"] + gpus <= t["deserved"]
+        return within
+    below: bool = t["held"] < t["deserved"]
+    return below
+
+
+@helper
+def overtakes(winner: Any, more: int, loser: Any, less: int) -> bool:
+    """Return whether a tenant with ``more`` GPUs is beyond what it deserves, and as far as one with ``less``."""
+    return (
+        more > winner["deserved"] and loser["deserved"] > 0.0 and more * loser["deserved"] >= less * winner["deserved"]
+    )
 
 
 @kernel
 def may_lose(q: Queues, leaf: int, gpus: int, owner: int, size: int) -> bool:
     """Return whether ``owner`` may lose a job of ``size`` GPUs to a job of ``gpus`` GPUs of ``leaf``.
 
-    Volcano: it keeps what it deserves, at every level below the lowest common ancestor. KAI, for the tenants just below
-    that ancestor: the loser holds more than it deserves, or more than its quota while the winner, with the job, is
-    within its own; and afterwards held / deserved of the winner is not above that of the loser.
+    Volcano, at every level below the lowest common ancestor: the loser keeps what it deserves, and the winner holds
+    less. KAI, for the tenants just below that ancestor: the loser holds more than it deserves, or more than its quota
+    while the winner, with the job, is within its own (reclaimable/strategies.go); and see :func:`keeps_order`. ``key``
+    is what a tenant held before the search.
     """
-    if q.memory["policy"] != KAI:
-        node = owner
-        while not is_above(q, node, leaf):
-            if q.tenants[node]["held"] - size < q.tenants[node]["deserved"]:
+    if q.memory["policy"] == KAI:
+        loser = q.tenants[branch(q, owner, leaf)]
+        winner = q.tenants[branch(q, leaf, owner)]
+        by_quota = loser["held"] > loser["quota"] and winner["key"] + gpus <= winner["quota"]
+        over = loser["held"] > loser["deserved"] or by_quota
+        return over and not overtakes(winner, winner["held"] + gpus, loser, loser["held"] - size)
+    node = owner
+    while not is_above(q, node, leaf):
+        if q.tenants[node]["held"] - size < q.tenants[node]["deserved"]:
+            return False
+        node = q.tenants[node]["parent"]
+    node = leaf
+    while not is_above(q, node, owner):
+        if q.tenants[node]["held"] >= q.tenants[node]["deserved"]:
+            return False
+        node = q.tenants[node]["parent"]
+    return True
+
+
+@kernel
+def keeps_order(q: Queues, leaf: int, gpus: int) -> bool:
+    """Return whether no tenant, with a job of ``leaf``, would be beyond what it deserves and as far as a loser is.
+
+    At each level, ``leaf`` or the tenant above it is compared with those of its siblings that lose jobs, by GPUs held /
+    deserved (KAI, reclaimable.go: reclaimingQueuesRemainWithinBoundaries).
+    """
+    node = leaf
+    while node > 0:
+        t = q.tenants[node]
+        for other in range(1, len(q.tenants)):
+            loser = q.tenants[other]
+            loses = other != node and loser["parent"] == t["parent"] and loser["held"] < loser["key"]
+            if loses and overtakes(t, t["held"] + gpus, loser, loser["held"]):
                 return False
-            node = q.tenants[node]["parent"]
-        return True
-    loser = q.tenants[branch(q, owner, leaf)]
-    winner = q.tenants[branch(q, leaf, owner)]
-    by_quota = loser["held"] > loser["quota"] and winner["held"] + gpus <= winner["quota"]
-    if loser["held"] <= loser["deserved"] and not by_quota:
-        return False
-    balanced: bool = (winner["held"] + gpus) * loser["deserved"] <= (loser["held"] - size) * winner["deserved"]
-    return balanced
+        node = t["parent"]
+    return True
 
 
 @kernel
@@ -88,16 +119,24 @@ def next_loser(sim: Run, q: Queues, leaf: int, gpus: int) -> int:
 
 
 @kernel
+def would_do(sim: Run, q: Queues, leaf: int, gpus: int, freed: int) -> bool:
+    """Return whether a job of ``leaf`` fits without the victims taken, with ``freed`` GPUs, and KAI allows it."""
+    return would_fit(sim, q, leaf, gpus, freed, True) and (q.memory["policy"] != KAI or keeps_order(q, leaf, gpus))
+
+
+@kernel
 def reclaim_others(sim: Run, q: Queues, leaf: int, row: int) -> int:
     """Write victims of other queues to ``targets``; return their number, or NO_VICTIMS."""
     gpus = gang_of(q, row)
     if not may_reclaim(q, leaf, gpus):
         return NO_VICTIMS
+    for node in range(len(q.tenants)):
+        q.tenants[node]["key"] = q.tenants[node]["held"]
     taken = 0
     freed = 0
-    fits = False
+    does = False
     restart_search(q)
-    while not fits:
+    while not does:
         node = next_loser(sim, q, leaf, gpus)
         if node < 0:
             break
@@ -105,8 +144,22 @@ def reclaim_others(sim: Run, q: Queues, leaf: int, row: int) -> int:
         freed += take_victim(q, q.runners[t["runners"] + t["next"]], taken)
         t["next"] -= 1
         taken += 1
-        fits = would_fit(sim, q, leaf, gpus, freed, True)
-    return put_back(sim, q, leaf, gpus, taken, freed, True, fits)
+        does = would_do(sim, q, leaf, gpus, freed)
+    kept = taken
+    for i in range(taken - 2, -1, -1):  # put back those that are not needed, latest first
+        victim = q.targets[i]
+        owner, size = q.owner[q.line_of[victim]], gang_of(q, victim)
+        hold(q, owner, size)
+        if does and would_do(sim, q, leaf, gpus, freed - size):
+            freed -= size
+            for j in range(i, kept - 1):
+                q.targets[j] = q.targets[j + 1]
+            kept -= 1
+        else:
+            hold(q, owner, -size)
+    for i in range(kept):  # they still run
+        hold(q, q.owner[q.line_of[q.targets[i]]], gang_of(q, q.targets[i]))
+    return kept if does else NO_VICTIMS
 
 
 @kernel(lazy=True)

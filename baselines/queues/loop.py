@@ -9,7 +9,7 @@ from gpusched_env.baselines.loop_kernels import ASLEEP, DECIDES, sleep
 from gpusched_env.baselines.queues.state import KAI, KUEUE, NOTHING, START, VOLCANO, Queues
 from gpusched_env.baselines.queues.waiting import begin_point, follow, settle
 from gpusched_env.core.events import DECIDE, LOG_FULL, preempt, start
-from gpusched_env.core.handle import kernel
+from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.refusals import BUFFER_FULL
 from gpusched_env.core.state import Run
 
@@ -31,6 +31,14 @@ def next_action(sim: Run, q: Queues) -> int:
     return m["action"]
 
 
+@helper
+def happened(sim: Run) -> int:
+    """Return a number that grows with each event that leads to a decision point; timers count as none."""
+    w = sim.world
+    jobs = w["next_arrival"] + w["entered"] + w["finished"]
+    return jobs + w["returns"] + w["next_change"] + w["next_closing"]
+
+
 @kernel
 def play_queues(sim: Run, q: Queues) -> int:
     """Simulate until ``until_s`` (PAUSED), until the log is full, or until ``advance`` ends the run."""
@@ -45,6 +53,9 @@ def play_queues(sim: Run, q: Queues) -> int:
                     m["read"] = 0
                 return outcome
         if m["phase"] == DECIDES:
+            if m["happened"] == happened(sim) and sim.world["round_s"] == 0.0:  # only a pause
+                m["phase"] = ASLEEP
+                continue
             begin_point(sim, q)
             m["phase"] = ACTS
         while m["action"] != NOTHING or next_action(sim, q) != NOTHING:
@@ -54,4 +65,5 @@ def play_queues(sim: Run, q: Queues) -> int:
                 return LOG_FULL
             follow(sim, q)
             settle(sim, q)
+        m["happened"] = happened(sim)
         m["phase"] = ASLEEP

@@ -45,7 +45,8 @@ QUEUES_DTYPE: Final = np.dtype(
         ("job", "<i8"),  # row of its job
         # state of a decision point
         ("point", "<i8"),  # number of the decision point
-        ("returns", "<i8"),  # WORLD.returns when all queues were opened
+        ("happened", "<i8"),  # events up to the last decision point
+        ("returns", "<i8"),  # :func:`waiting.chances` when all queues were opened
         ("again", "<i8"),  # 1 = some job may find a place at the next decision point, even if no GPUs come free
         ("stopping", "<i8"),  # jobs that are in a checkpoint
         ("claims", "<i8"),  # jobs that claim the GPUs of such jobs at this decision point
@@ -110,7 +111,7 @@ TENANT_DTYPE: Final = np.dtype(
 PARKED_DTYPE: Final = np.dtype(
     [
         ("row", "<i8"),  # job that found no place; the line is parked while this is its first job
-        ("returns", "<i8"),  # WORLD.returns then
+        ("returns", "<i8"),  # :func:`waiting.chances` then
         ("point", "<i8"),  # or: number of the decision point until whose end the line is parked
         ("claims", "<i8"),  # 1 = at that decision point, the job claimed GPUs of jobs in a checkpoint
     ]

@@ -2,7 +2,8 @@
 
 A leaf has a line for each gang size, and, if other resources count, for each of their needs. If the first job of a line
 finds no place, no other job of the line does, as it is of lower priority or newer. The line is then parked until GPUs
-come free or another job becomes its first.
+come free or another job becomes its first; with Volcano and KAI also until a job arrives, which changes what tenants
+deserve.
 
 A job whose victims are in a checkpoint claims their GPUs. At each decision point the jobs with claims are served first,
 until their victims have gone; otherwise others could take the GPUs, and jobs could preempt each other in circles.
@@ -12,9 +13,9 @@ from __future__ import annotations
 
 from gpusched_env.baselines.listed.lines import before, join_line, leave_line
 from gpusched_env.baselines.queues.runners import add_runner, add_stopping, drop_runner, drop_stopping, forget_runners
-from gpusched_env.baselines.queues.state import KUEUE, NOTHING, START, Queues
+from gpusched_env.baselines.queues.state import KAI, KUEUE, NOTHING, START, VOLCANO, Queues
 from gpusched_env.baselines.queues.usage import ask, hold, spend, take
-from gpusched_env.core.handle import kernel
+from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.state import CHECKPOINTING, REFUSED, WAITING, Run
 from gpusched_env.event_log import ARRIVAL, COMPLETE, PREEMPT, RELEASE, RESUME
 from gpusched_env.event_log import START as STARTED
@@ -117,11 +118,19 @@ def begin_point(sim: Run, q: Queues) -> None:
     open_all(sim, q)
 
 
+@helper
+def chances(sim: Run, q: Queues) -> int:
+    """Return a number that grows whenever a job that found no place may find one."""
+    w = sim.world
+    return w["returns"] + w["entered"] * (q.memory["policy"] in (VOLCANO, KAI))
+
+
 @kernel
 def open_all(sim: Run, q: Queues) -> None:
-    """Open all leaves if GPUs have come free."""
-    if q.memory["returns"] != sim.world["returns"]:
-        q.memory["returns"] = sim.world["returns"]
+    """Open all leaves if GPUs have come free, or if shares have changed."""
+    now = chances(sim, q)
+    if q.memory["returns"] != now:
+        q.memory["returns"] = now
         for node in range(len(q.tenants)):
             q.tenants[node]["open"] = 1
 
@@ -136,6 +145,7 @@ def first_of(sim: Run, q: Queues, leaf: int, most: int) -> int:
     m = q.memory
     strict = m["strict"] and m["policy"] == KUEUE
     begin = q.tenants[leaf]["begin"]
+    now = chances(sim, q)
     best = -1
     first = -1
     blocked = False
@@ -145,7 +155,7 @@ def first_of(sim: Run, q: Queues, leaf: int, most: int) -> int:
         row = q.waiters[q.lines[line]["begin"]]
         p = q.parked[line]
         is_parked = q.lines[line]["gpus"] > most or (
-            p["row"] == row and (p["returns"] == sim.world["returns"] or p["point"] == m["point"])
+            p["row"] == row and (p["returns"] == now or p["point"] == m["point"])
         )
         if is_parked and not strict:
             continue
@@ -173,10 +183,10 @@ def head_of(q: Queues, leaf: int) -> int:
 
 @kernel
 def park(sim: Run, q: Queues, line: int) -> None:
-    """Park a line until GPUs come free."""
+    """Park a line until :func:`chances` grows."""
     p = q.parked[line]
     p["row"] = q.waiters[q.lines[line]["begin"]]
-    p["returns"] = sim.world["returns"]
+    p["returns"] = chances(sim, q)
     p["point"] = -1
     p["claims"] = 0
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
+from gpusched_env.baselines.estimates import claim_after_s, passes_s
 from gpusched_env.baselines.slurm.cells import (
     add_end,
     begin_cells,
@@ -11,6 +14,7 @@ from gpusched_env.baselines.slurm.cells import (
     failed_gpus,
     first_room_in_cells,
     free_in_partition,
+    limit_left_s,
     place_parts,
     share_out,
     sum_cells,
@@ -29,8 +33,8 @@ from gpusched_env.core.state import ACTIVE, Run
 def begin_cycle(sim: Run, plan: SlurmState) -> None:
     """Write the profile of free GPUs by the limits of the running jobs, and begin at the first waiting job.
 
-    A job that has used up its limit is assumed to end by the next slot. If no tested job is small enough for the free
-    GPUs, none can start, and there is no profile.
+    The limit of a job that has passed it doubles. If no tested job is small enough for the free GPUs, none can start,
+    and there is no profile.
     """
     m = plan.memory
     w = sim.world
@@ -61,10 +65,7 @@ def begin_cycle(sim: Run, plan: SlurmState) -> None:
         plan.free[0] -= failed_gpus(sim)
     for i in range(w["running"]):
         r = sim.replicas[sim.running[i]]
-        if r["phase"] == ACTIVE:
-            end_s = r["since_s"] + (plan.runs_for_s[r["job"]] - sim.jobs[r["job"]]["service_s"])
-        else:
-            end_s = r["until_s"]
+        end_s = limit_end_s(sim, plan, sim.running[i]) if r["phase"] == ACTIVE else r["until_s"]
         if end_s < (base + slots) * m["slot_s"]:
             slot = max(slot_after(end_s, m["slot_s"]) - base, 1)
             if slot < slots:
@@ -76,6 +77,28 @@ def begin_cycle(sim: Run, plan: SlurmState) -> None:
         sum_cells(plan)
     for t in range(len(plan.tests)):
         plan.tests[t] = 0
+
+
+@helper
+def limit_end_s(sim: Run, plan: SlurmState, number: int) -> float:
+    """Return when a gang that runs ends by the limit of its job, which doubles when it is passed [s]."""
+    since_s = sim.replicas[number]["since_s"]
+    row = sim.replicas[number]["job"]
+    before_s = sim.jobs[row]["service_s"]
+    now_s = sim.world["clock_s"]
+    had_s = before_s + max(now_s - since_s, 0.0)
+    end_s: float = since_s + (claim_after_s(plan.runs_for_s[row], had_s, now_s) - before_s)
+    return end_s
+
+
+@kernel
+def overrun_s(sim: Run, plan: SlurmState) -> float:
+    """Return when the first running job passes its limit, after which the next cycle has another profile [s]."""
+    first_s = math.inf
+    for i in range(sim.world["running"]):
+        if sim.replicas[sim.running[i]]["phase"] == ACTIVE:
+            first_s = min(first_s, limit_end_s(sim, plan, sim.running[i]))
+    return max(passes_s(first_s), np.nextafter(sim.world["clock_s"], math.inf))
 
 
 @kernel
@@ -116,8 +139,7 @@ def drop_blocked(sim: Run, plan: SlurmState, begin: int, end: int) -> None:
 @helper
 def time_left_s(sim: Run, plan: SlurmState, request: int, row: int) -> float:
     """Return the time that a job may still run by the limit of its request, at most that of the window [s]."""
-    window_s = len(plan.free) * plan.memory["slot_s"]
-    return min(max(plan.limit_s[request] - sim.jobs[row]["service_s"], 0.0), window_s)
+    return min(limit_left_s(sim, plan, request, row), len(plan.free) * plan.memory["slot_s"])
 
 
 @helper

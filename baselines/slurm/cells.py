@@ -10,10 +10,11 @@ from typing import Final
 
 import numpy as np
 
+from gpusched_env.baselines.estimates import claim_after_s
 from gpusched_env.baselines.slurm.profile import slot_after, slot_of
 from gpusched_env.baselines.slurm.state import SlurmState
 from gpusched_env.cluster import MACHINE
-from gpusched_env.core.handle import kernel
+from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.placement.placing import reserve
 from gpusched_env.core.placement.taking import unreserve
 from gpusched_env.core.state import ACTIVE, CHECKPOINTING, Run
@@ -132,11 +133,19 @@ def room_in_cells(sim: Run, plan: SlurmState, request: int, count: int, begin: i
     return total
 
 
+@helper
+def limit_left_s(sim: Run, plan: SlurmState, request: int, row: int) -> float:
+    """Return the time that a waiting job may still run by the limit of its request, doubled if it has passed it [s]."""
+    had_s = sim.jobs[row]["service_s"]
+    left_s: float = max(claim_after_s(plan.limit_s[request], had_s, sim.world["clock_s"]) - had_s, 0.0)
+    return left_s
+
+
 @kernel(lazy=True)
 def end_slot(sim: Run, plan: SlurmState, request: int, begin: int) -> int:
     """Return the slot before which a job ends by its time limit if it begins in a slot."""
     m = plan.memory
-    left_s = min(max(plan.limit_s[request] - sim.jobs[plan.row_of[request]]["service_s"], 0.0), FOREVER_S)
+    left_s = min(limit_left_s(sim, plan, request, plan.row_of[request]), FOREVER_S)
     if begin == 0:
         now_s = sim.world["clock_s"]
         return max(slot_after(now_s + left_s, m["slot_s"]) - slot_of(now_s, m["slot_s"]), 1)
@@ -210,7 +219,7 @@ def first_room_in_cells(sim: Run, plan: SlurmState, request: int, begin: int, le
 def can_start_in(sim: Run, plan: SlurmState, request: int, cell: int) -> bool:
     """Return whether a job may use a cell, and no reservation needs it now or before the time limit of the job."""
     now_s = sim.world["clock_s"]
-    end_s = now_s + max(plan.limit_s[request] - sim.jobs[plan.row_of[request]]["service_s"], 0.0)
+    end_s = now_s + limit_left_s(sim, plan, request, plan.row_of[request])
     group = sim.class_set[plan.kind[request]]
     if not may_use(sim, plan, request, cell):
         return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from gpusched_env.baselines.loop_kernels import ASLEEP, DECIDES, sleep, wake_at
-from gpusched_env.baselines.slurm.backfill import begin_cycle, fill_next, leave_queue
+from gpusched_env.baselines.slurm.backfill import begin_cycle, fill_next, leave_queue, overrun_s
 from gpusched_env.baselines.slurm.cells import fits_now, keep_cells
 from gpusched_env.baselines.slurm.preemption import choose_victims, grant_grace
 from gpusched_env.baselines.slurm.queue import job_of, sort_queue, update_queue
@@ -85,6 +85,8 @@ def next_step(sim: Run, plan: SlurmState) -> int:
             return START
     if w["waiting"] > 0 and (m["age_weight"] > 0.0 or m["share_weight"] > 0.0):
         m["wake_s"] = min(m["wake_s"], (m["period"] + 1) * m["period_s"])
+    if m["backfill"] != NONE and w["waiting"] > 0 and w["free_gpus"] > 0:
+        m["wake_s"] = min(m["wake_s"], overrun_s(sim, plan))
     if m["share_weight"] > 0.0:
         count_rates(sim, plan)
     m["phase"] = ASLEEP

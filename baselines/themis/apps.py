@@ -65,6 +65,10 @@ class Apps:
         self._power[app] += power
         self._need[app] += need
 
+    def add_work(self, view: ClusterView, rows: np.ndarray, work: np.ndarray) -> None:
+        """Add work of jobs that are known [GPU s]."""
+        np.add.at(self._work, self.of(view, rows), work)
+
     def counted(self) -> None:
         """Finish the update: the arrivals of this time are added."""
         self._present = int(self._there.sum())

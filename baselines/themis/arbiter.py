@@ -100,6 +100,9 @@ class ThemisArbiter(EstimatingScheduler):
         self._apps = Apps(view, self.app == "tenant")
         self._menus: list[Menu] = []  # by row
         self._known: set[int] = set()  # rows of the jobs that have entered the queue
+        self._whole_s = np.zeros(
+            len(view.simulation.instance.workload)
+        )  # [s] their run times, as their apps count them
         self._grants: dict[int, Place] = {}  # GPUs of each job that has, or is promised, a lease
         self._shares: dict[int, float] = {}  # fraction of its next lease that a job gets, if not all
         self._free = view.cluster.nodes["gpus"].astype(np.int64)  # GPUs of each node that are not in ``_grants``
@@ -142,7 +145,12 @@ class ThemisArbiter(EstimatingScheduler):
         self._known.update(new.tolist())
         for job, seconds in zip(new.tolist(), self.ideal_s(view, new).tolist(), strict=True):
             menu = self._menus[job]
-            self._apps.add(view, job, max(seconds, LEAST_S) * view.gpus[job], menu.most, menu.sizes[-1])
+            self._whole_s[job] = max(seconds, LEAST_S)
+            self._apps.add(view, job, self._whole_s[job] * view.gpus[job], menu.most, menu.sizes[-1])
+        if not self.clairvoyant:  # claims that have been passed
+            whole_s = np.maximum(self.ideal_s(view, unfinished), LEAST_S)
+            self._apps.add_work(view, unfinished, (whole_s - self._whole_s[unfinished]) * view.gpus[unfinished])
+            self._whole_s[unfinished] = whole_s
         self._apps.counted()
         there, waiting = set(unfinished.tolist()), set(view.waiting.tolist())
         for job in list(self._grants):

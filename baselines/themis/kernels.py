@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from gpusched_env.baselines.estimates import claim_after_s
 from gpusched_env.baselines.listed.lines import sort_rows
 from gpusched_env.core.events import productive_s, seconds_left
 from gpusched_env.core.handle import Handle, array, kernel
@@ -13,7 +14,7 @@ from gpusched_env.core.holding import entry
 from gpusched_env.core.state import CHECKPOINTING, Run
 from gpusched_env.portable.keys import rounded_key
 
-# Least remaining run time: that of a job that has exceeded its user's estimate.
+# Least run time, and least remaining run time.
 LEAST_S: Final = 1e-3  # [s]
 
 OFFER_DTYPE: Final = np.dtype(
@@ -85,23 +86,20 @@ def finish_time_fairness(waited_s: float, left_s: float, fair_s: float) -> float
 
 
 @kernel
-def estimate_left_s(sim: Run, offer: Offer, row: int) -> float:
-    """Return the estimated remaining run time of a job on the best placement [s], at least LEAST_S."""
-    if offer.memory["claimed"]:
-        had_s = sim.jobs[row]["service_s"] + productive_s(sim, sim.jobs[row]["replica"])
-        return max(offer.whole_s[row] - had_s, LEAST_S)
-    return max(seconds_left(sim, row) * offer.noise[row], LEAST_S)
-
-
-@kernel
 def measure(sim: Run, offer: Offer, row: int, later_s: float) -> None:
     """Write ``left_s``, ``fair_s`` and ``rho`` of a job if it got its gang on the best placement in ``later_s`` [s]."""
     m = offer.memory
     there_s = sim.world["clock_s"] - offer.seen_s[row]
     contenders = (m["load"] - offer.load_before[row]) / there_s if there_s > 0.0 else float(m["present"])
     job = sim.jobs[row]
-    offer.left_s[row] = estimate_left_s(sim, offer, row)
-    offer.fair_s[row] = fair_time_s(max(offer.whole_s[row], LEAST_S), job["gpus"], sim.world["gpus"] / contenders)
+    whole_s = offer.whole_s[row]
+    if m["claimed"]:
+        had_s = job["service_s"] + productive_s(sim, job["replica"])
+        whole_s = claim_after_s(whole_s, had_s, sim.world["clock_s"])
+        offer.left_s[row] = max(whole_s - had_s, LEAST_S)
+    else:
+        offer.left_s[row] = max(seconds_left(sim, row) * offer.noise[row], LEAST_S)
+    offer.fair_s[row] = fair_time_s(max(whole_s, LEAST_S), job["gpus"], sim.world["gpus"] / contenders)
     waited_s = sim.world["clock_s"] - job["arrival_s"] + later_s
     offer.rho[row] = finish_time_fairness(waited_s, offer.left_s[row], offer.fair_s[row])
 
