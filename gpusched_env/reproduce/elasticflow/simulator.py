@@ -76,12 +76,10 @@ def simulator_table(results: Results) -> Table:
     for edf in (EDF, *OUR_RULES[:1]):
         cells = []
         for name in names:
-            ours, theirs = results.where(setting=name), SETTINGS[name].theirs
-            own, other = (ours.median(MET, scheduler=scheduler) for scheduler in (OWN, edf))
-            cells += [
-                f"{own / other:.2f}" if other > 0 else "",
-                f"{theirs[OWN] / theirs[edf]:.2f}" if edf in theirs else "",
-            ]
+            shares = SETTINGS[name].theirs
+            own, other = (results.median(MET, setting=name, scheduler=scheduler) for scheduler in (OWN, edf))
+            cells.append(f"{own / other:.2f}" if other > 0 else "")
+            cells.append(f"{shares[OWN] / shares[edf]:.2f}" if edf in shares else "")
         table.add_row(f"{OWN} / {edf}", *cells)
     return table
 
