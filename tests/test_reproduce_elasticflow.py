@@ -54,7 +54,7 @@ def test_shares_stand_beside_those_of_the_authors_simulator(tmp_path: Path, monk
     results = play_card(card, tmp_path / "out", quick=True, progress=False)[0]
     [name] = results.known("setting")
     table = card.tables(results)[-1]
-    assert list(table.columns[1].cells) == ["1.000", "0.000", "0.000", "1.000", "1.000", ""]
+    assert list(table.columns[1].cells) == ["1.000", "0.000", "0.000", "1.000", "1.000", "", "1.00"]
     assert list(table.columns[2].cells)[:5] == ["0.933", "0.060", "0.507", "", ""]
     found = {finding.claim.rpartition(": ")[2]: finding.holds for finding in card.findings(results)}
     assert found == {OWN: False, EDF: False, EDF_ADMISSION: False}

@@ -62,7 +62,7 @@ def simulator_runs(quick: bool) -> Iterator[Run]:
 
 
 def simulator_table(results: Results) -> Table:
-    """Return the shares, ours and theirs, and ElasticFlow's divided by EDF's."""
+    """Return the shares, ours and theirs, and ElasticFlow's divided by those of EDF."""
     names = [name for name in SETTINGS if name in results.known("setting")]
     columns = [f"{name}: {whose}" for name in names for whose in ("ours", "theirs")]
     table = new_table("deadlines met without change costs, beside the authors' simulator", "scheduler", *columns)
@@ -73,14 +73,14 @@ def simulator_table(results: Results) -> Table:
             ours = results.median(MET, setting=name, scheduler=scheduler)
             cells += [f"{ours:.3f}", "" if theirs is None else f"{theirs:.3f}"]
         table.add_row(scheduler, *cells)
-    cells = []
-    for name in names:
-        own, edf = (results.median(MET, setting=name, scheduler=scheduler) for scheduler in (OWN, EDF))
-        cells += [
-            f"{own / edf:.1f}" if edf > 0 else "",
-            f"{SETTINGS[name].theirs[OWN] / SETTINGS[name].theirs[EDF]:.1f}",
-        ]
-    table.add_row(f"{OWN} / {EDF}", *cells)
+    for edf in (EDF, *OUR_RULES[:1]):
+        cells = []
+        for name in names:
+            shares = SETTINGS[name].theirs
+            own, other = (results.median(MET, setting=name, scheduler=scheduler) for scheduler in (OWN, edf))
+            cells.append(f"{own / other:.2f}" if other > 0 else "")
+            cells.append(f"{shares[OWN] / shares[edf]:.2f}" if edf in shares else "")
+        table.add_row(f"{OWN} / {edf}", *cells)
     return table
 
 
