@@ -15,7 +15,7 @@ from gpusched_env.core.network.changes import change_links, next_change_s
 from gpusched_env.core.network.flows import begin_flow, end_flow, micro_s
 from gpusched_env.core.network.settling import beside_company, finish_time, settle, whole_iterations
 from gpusched_env.core.placement.placing import reserve
-from gpusched_env.core.placement.taking import FREE, unreserve
+from gpusched_env.core.placement.taking import FREE, rack_place, unreserve
 from gpusched_env.core.refusals import (
     APPLIED,
     BAD_GANG,
@@ -172,7 +172,7 @@ def give_back(sim: Run, replica: int) -> None:
             sim.busy[gpu]["busy_s"] += w["clock_s"] - sim.busy[gpu]["since_s"]
             sim.busy[gpu]["since_s"] = np.inf
             sim.free[node] += 1
-            sim.free[sim.nodes.shape[0] + sim.nodes[node]["rack"]] += 1
+            sim.free[rack_place(sim, node)] += 1
             w["free_gpus"] += 1
         seat = following
     w["returns"] += 1

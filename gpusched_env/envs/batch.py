@@ -98,6 +98,7 @@ class Batch:
         }
         self.actions = np.zeros(len(runs), np.int64)
         self._rows: list[dict[str, int]] = [{} for _ in runs]  # nodes and links of each instance
+        self._extras_shown: dict[str, np.ndarray] = {}  # by name; of a batch of one, they lie in its block
         self.arrays = self._allocated(runs)
         self.arrays.episode["step_limit"] = NO_LIMIT
         self.arrays.episode["keeps_log"] = keep_logs
@@ -171,7 +172,7 @@ class Batch:
             if len(runs) == 1:  # views of one block; a copy of the batch has its own block
                 shown = arrays.block[:, part].reshape(1, *shape)
             elif name in self._windows.extras:
-                shown = np.zeros((len(runs), *shape), np.float32)
+                shown = self._extras_shown.setdefault(name, np.zeros((len(runs), *shape), np.float32))
             else:
                 shown = getattr(arrays, f"out_{name}")
             self.observations[name] = shown
