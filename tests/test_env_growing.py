@@ -1,4 +1,4 @@
-"""A batch whose arrays grow while it plays equals single environments, bit for bit, whatever the order of its resets."""
+"""A batch whose arrays grow while it plays equals single environments, bit for bit, in any order of resets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from helpers import linked_scenario, small_scenario
+from helpers import linked_scenario
 
 from gpusched_env.core.api import kernel
 from gpusched_env.core.state import Run

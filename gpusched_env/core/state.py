@@ -102,6 +102,7 @@ WORLD_DTYPE: Final = whole_lines(
         ("choices", "<i8"),  # number of pairs of a job and a partition; 0 = no job has several
         ("holds", "<i8"),  # 1 = some job may be held after its submission
         ("eligible_s", "<f8"),  # [s] time at which the next held job enters the queue; inf = none is known
+        ("quiet", "<i8"),  # number of wake-ups since advance last returned because of their number
         # cold: rules of the simulation and of contention (gpusched_env.network), fixed
         ("eligible", "<i8"),  # number of held jobs in the heap ``eligible``
         ("next_closing", "<i8"),  # number of the next entry of ``closings``

@@ -25,10 +25,12 @@ from gpusched_env.envs.observation.type_columns import TYPE_TABLES
 from gpusched_env.envs.observation.types import relative_rates
 from gpusched_env.envs.rewards import COMPONENTS
 from gpusched_env.envs.slots import KEPT
-from gpusched_env.envs.step import DRAIN, NO_ACTION, OVER, REFUSED, RESUME, STOPPED, step_all
+from gpusched_env.envs.step import DRAIN, LATE, NO_ACTION, OVER, REFUSED, RESUME, STOPPED, step_all
 from gpusched_env.envs.step_results import FIRST_COMPONENT
 from gpusched_env.envs.tenant_limits import NO_TENANT, tenant_table
+from gpusched_env.errors import GpuschedError
 from gpusched_env.instance import Instance
+from gpusched_env.units import BEYOND_CLOCK
 
 NO_LIMIT: Final = 1 << 62  # [step] as step limit
 # All arrays that an observation can have
@@ -269,6 +271,10 @@ class Batch:
         """Finish a step of environment 0 as its bits demand; return whether the episode is over.
 
         ``drain`` empties the log. After an infeasible action the observation is written again.
+
+        Raises
+        ------
+        GpuschedError : the run goes on beyond the latest time of the clock
         """
         while bits & STOPPED:
             drain()
@@ -276,6 +282,8 @@ class Batch:
             bits = self.play(0, 1)
         if bits & DRAIN:
             drain()
+        if bits & LATE:
+            raise GpuschedError(BEYOND_CLOCK)
         if bits & REFUSED:
             self.action[0] = NO_ACTION
             self.play(0, 1)
