@@ -41,6 +41,10 @@ class Baseline(NamedTuple):
 LEARNED: Final = "learned"  # an agent of the package, or one of the user's own
 GENERAL_AGENT: Final = "general"  # the agent that ``learned`` plays if no other is named
 _HERE: Final = "gpusched_env.baselines"
+# Largest numbers that a parameter may be: kernels store whole numbers in 32 bits, and products of numbers stay finite.
+MOST_WHOLE: Final = 2**31 - 1
+MOST_SEED: Final = 2**63 - 1
+MOST_NUMBER: Final = 1e12
 # The words that a spec may contain for True and False.
 _TRUTH: Final = {
     "true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False,
@@ -459,7 +463,7 @@ def make_scheduler(spec: str, **overrides: Any) -> Scheduler:
             f"{unknown_name('scheduler', name, BASELINES)}; a scheduler of your own is written package.module:Class"
         )
     try:
-        scheduler = cls(**(given | overrides))
+        scheduler = cls(**_checked(cls, given | overrides, spec))
     except TypeError as error:
         raise SchedulerError(f"scheduler {spec!r}: {error}") from error
     if not isinstance(scheduler, Scheduler):
@@ -510,6 +514,23 @@ def _parse(cls: type[Scheduler], spec: str, text: str) -> dict[str, Any]:
             given[key] = _TRUTH[value.lower()]
         else:
             given[key] = _value(value, fields[key].default if fields else None, where)
+    return given
+
+
+def _checked(cls: type[Scheduler], given: dict[str, Any], spec: str) -> dict[str, Any]:
+    """Check that each number fits the field that it is for; the class itself checks what the number means."""
+    for one in dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ():
+        kind, value = str(one.type), given.get(one.name)
+        for number in value if isinstance(value, tuple) else (value,):
+            if isinstance(number, bool) or not isinstance(number, int | float):
+                continue
+            where = f"scheduler {spec!r}: {one.name} is {number!r}"
+            if "float" not in kind and "int" in kind:
+                most = MOST_SEED if "seed" in one.name else MOST_WHOLE
+                if not isinstance(number, int) or not -most <= number <= most:
+                    raise SchedulerError(f"{where}: give a whole number of at most {most}")
+            elif "float" in kind and number != inf and not -MOST_NUMBER <= number <= MOST_NUMBER:
+                raise SchedulerError(f"{where}: give a number of at most {MOST_NUMBER:g}, or inf")
     return given
 
 

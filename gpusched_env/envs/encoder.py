@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from gymnasium import spaces
 
-from gpusched_env.cluster import TIERS
+from gpusched_env.cluster import MOST_GPUS, TIERS
 from gpusched_env.core.placement.rules import RULE_NUMBER, rule_number, shares_by
 from gpusched_env.core.sharing.choices import BENEFIT
 from gpusched_env.core.state import WAITING
@@ -122,7 +122,7 @@ class Windows:
                 f"least_run_s is {self.least_run_s}: give 0 to {LATEST_S:g} seconds, or None for ten times the "
                 "cost of a preemption; running_window=0 forbids all preemptions"
             )
-        if any(int(size) != size or size < 1 for size in self.sizes) or list(self.sizes) != sorted(set(self.sizes)):
+        if not all(1 <= size <= MOST_GPUS and size % 1 == 0 for size in self.sizes) or list(self.sizes) != sorted(set(self.sizes)):
             raise ScenarioError(f"sizes is {tuple(self.sizes)}: give ascending whole numbers of GPUs, each at least 1")
         if self.sizes and (self.partner_window or self.sub_batches):
             raise ScenarioError("sizes: elastic jobs do not share GPUs; set partner_window and sub_batches to 0")

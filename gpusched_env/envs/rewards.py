@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-
 from gpusched_env.core.handle import Numbered, kernel
 from gpusched_env.core.registering import put_named
 from gpusched_env.core.state import Run
 from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.instance import Instance
 from gpusched_env.portable.arrays import total
+
+MOST_WEIGHT: Final = 1e100  # of a reward component, so that a reward is finite
 
 
 class Component(NamedTuple):
@@ -113,8 +113,10 @@ def parse_reward(reward: str | Mapping[str, float]) -> dict[str, float]:
     for name, weight in weights.items():
         if name not in COMPONENTS:
             raise ScenarioError(f"reward: {unknown_name('reward component', name, COMPONENTS)}")
-        if not np.isfinite(weight):
-            raise ScenarioError(f"reward[{name!r}] is {weight!r}: it must be a finite number")
+        if not abs(weight) <= MOST_WEIGHT:
+            raise ScenarioError(
+                f"reward[{name!r}] is {weight!r}: it must be a finite number from {-MOST_WEIGHT:g} to {MOST_WEIGHT:g}"
+            )
     if not weights:
         raise ScenarioError(f"reward is empty: name a component, one of {', '.join(COMPONENTS)}")
     return {name: float(weight) for name, weight in weights.items()}

@@ -232,7 +232,7 @@ class Simulation:
         elif isinstance(decision, Refuse):
             self.refusal = refusals.REFUSALS[self._refuse(self._row(decision))]
         elif isinstance(decision, Wait):
-            self.wake_at(float(decision.until_s))
+            self.wake_at(_seconds(decision))
             self.refusal = ""
         else:
             raise GpuschedError(f"{decision!r} is not a decision: use Start, Resize, Preempt, Lease, Refuse or Wait")
@@ -347,7 +347,7 @@ class Simulation:
         return code
 
     def _lease(self, decision: Lease) -> int:
-        until_s = float(decision.until_s)
+        until_s = _seconds(decision)
         if math.isnan(until_s):
             raise GpuschedError(f"{decision}: give a time in simulated seconds, inf = no lease")
         code: int = events.lease(self.arrays, self._row(decision), until_s)
@@ -475,6 +475,14 @@ class Simulation:
             f"{', ...' if len(rows) > 5 else ''}). A placement rule that refuses these gangs on the empty cluster, "
             "or a decide() that yields no Start for them, is the usual cause"
         )
+
+
+def _seconds(decision: Lease | Wait) -> float:
+    """Return the time of a decision as a float."""
+    try:
+        return float(decision.until_s)
+    except OverflowError:
+        raise GpuschedError(f"{type(decision).__name__}: until_s is larger than any float; inf = no end") from None
 
 
 def _whole(decision: Decision, name: str, value: Any) -> int:

@@ -22,7 +22,7 @@ def demand_of(data: object) -> dict[int, float]:
             demand = {int(str(size)): float(share) for size, share in data.items()}
             if demand and min(demand) >= 1 and all(0 <= share < math.inf for share in demand.values()):
                 return demand
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         pass
     raise WorkloadError(f"demand is {data!r}: give gang sizes >= 1 with their probabilities, as {{'1': 0.7, '8': 0.3}}")
 
