@@ -14,8 +14,10 @@ from typing import Any, Final, NamedTuple
 
 from gpusched_env.baselines.own_code import import_named
 from gpusched_env.errors import SchedulerError, unknown_name
+from gpusched_env.instance import SHORTEST_ROUND_S
 from gpusched_env.plugins import load_plugins
 from gpusched_env.simulator import Scheduler
+from gpusched_env.units import LATEST_S
 
 
 class Baseline(NamedTuple):
@@ -531,6 +533,8 @@ def _checked(cls: type[Scheduler], given: dict[str, Any], spec: str) -> dict[str
                     raise SchedulerError(f"{where}: give a whole number of at most {most}")
             elif "float" in kind and number != inf and not -MOST_NUMBER <= number <= MOST_NUMBER:
                 raise SchedulerError(f"{where}: give a number of at most {MOST_NUMBER:g}, or inf")
+            elif one.name.endswith("_s") and (0 < number < SHORTEST_ROUND_S or LATEST_S < number < inf):
+                raise SchedulerError(f"{where}: give 0, {SHORTEST_ROUND_S:g} to {LATEST_S:g} seconds, or inf")
     return given
 
 

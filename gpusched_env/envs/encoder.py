@@ -122,7 +122,9 @@ class Windows:
                 f"least_run_s is {self.least_run_s}: give 0 to {LATEST_S:g} seconds, or None for ten times the "
                 "cost of a preemption; running_window=0 forbids all preemptions"
             )
-        if not all(1 <= size <= MOST_GPUS and size % 1 == 0 for size in self.sizes) or list(self.sizes) != sorted(set(self.sizes)):
+        if not all(1 <= size <= MOST_GPUS and size % 1 == 0 for size in self.sizes) or list(self.sizes) != sorted(
+            set(self.sizes)
+        ):
             raise ScenarioError(f"sizes is {tuple(self.sizes)}: give ascending whole numbers of GPUs, each at least 1")
         if self.sizes and (self.partner_window or self.sub_batches):
             raise ScenarioError("sizes: elastic jobs do not share GPUs; set partner_window and sub_batches to 0")

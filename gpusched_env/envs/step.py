@@ -43,7 +43,7 @@ SKIP: Final = -3  # leave the environment as it is
 # environment has stopped. OVER: an episode is over. REFUSED: an action was infeasible, so no observation was written.
 # LATE: no event is left up to the latest time of the clock.
 DRAIN, STOPPED, OVER, REFUSED, LATE = 1, 2, 4, 8, 16
-MOST_LOGS: Final = 100  # that one call throws away: then it returns STOPPED, so that Python can stop a long step
+MOST_LOGS: Final = 20  # that one call throws away: then it returns STOPPED, so that Python can stop a long step
 
 run_at = handle_at(Run)
 env_at = handle_at(EnvArrays)

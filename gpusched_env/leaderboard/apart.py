@@ -35,7 +35,8 @@ class _Child:
 
     def ask(self, call: bytes, wall_s: float) -> tuple[bool, Any] | None:
         """Return the answer to a pickled call; None = the child has died."""
-        assert self.process.stdin is not None and self.process.stdout is not None
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
         timer = threading.Timer(wall_s, self.process.kill)
         timer.start()
         try:
@@ -80,7 +81,8 @@ def apart(function: Callable[..., Any], arguments: tuple[Any, ...], seconds: flo
     global _child
     if _child is None or _child.process.poll() is not None:
         _child = _Child()
-    answer = _child.ask(pickle.dumps((function, arguments, seconds)), WALL * (seconds + SPARE_S + COMPILE_S))
+    most_s = seconds + SPARE_S
+    answer = _child.ask(pickle.dumps((function, arguments, most_s)), WALL * (most_s + COMPILE_S))
     if answer is None:
         _child = None
         raise EntryError(f"its replay takes more than {seconds:g} s of CPU time, or its process died")
@@ -101,7 +103,7 @@ def serve() -> None:
         except EOFError:
             return
         try:
-            with _limited(seconds + SPARE_S):
+            with _limited(seconds):
                 answer = True, function(*arguments)
         except Exception as error:
             answer = False, error
