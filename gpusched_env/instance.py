@@ -112,7 +112,7 @@ class Semantics:
             times.append("resize_s")
         for name in times:
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value) or value < 0:
+            if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
                 raise ScenarioError(f"semantics.{name} is {value!r}: it must be a number of seconds >= 0")
             if value > LATEST_S and not (name == "time_limit_s" and value == math.inf):
                 raise ScenarioError(f"semantics.{name} is {value!r}: it must be at most {LATEST_S:g} seconds")

@@ -61,7 +61,7 @@ def test_a_wait_beyond_the_clock_is_refused(until_s: Any) -> None:
 )
 def test_rules_beyond_the_clock_are_refused(name: str) -> None:
     for value in (1e15, 1e300, 10**400):
-        with pytest.raises(ScenarioError, match=rf"semantics.{name} is .*at most 1e\+11 seconds"):
+        with pytest.raises(ScenarioError, match=rf"semantics\.{name} is .*: it must be at most 1e\+11 seconds"):
             Semantics(**{name: value})
 
 
@@ -70,7 +70,7 @@ def test_rules_beyond_the_clock_are_refused(name: str) -> None:
     [
         (dict(duration_s=[1e15]), r"job 0: 1e\+15 s is its run time: give 1e-09 to 1e\+11"),
         (dict(duration_s=[1e-300]), r"job 0: 1e-300 s is its run time"),
-        (dict(arrival_s=[1e15]), r"job 0: arrival_s is 1e15|arrival_s is 1e\+15"),
+        (dict(arrival_s=[1e15]), r"arrival_s is 1.*expected arrival_s \(a number of seconds from 0 to 1e\+11\)"),
         (dict(step_iterations=1, duration_s=[1e9]), r"steps is its work"),
     ],
 )
@@ -98,13 +98,13 @@ def long_jobs(round_s: float, mean_s: float) -> Any:
 @pytest.mark.parametrize("make", [gym.make, gym.make_vec])
 def test_an_environment_beyond_the_clock_is_an_error(make: Any) -> None:
     scenario = get_scenario("tiny-v1")
-    parameters = dict(scenario.workload.parameters) | {"mean_duration_s": 0.2 * LATEST_S}
-    workload = dataclasses.replace(scenario.workload, parameters=parameters, jobs=60)
+    parameters = dict(scenario.workload.parameters) | {"mean_duration_s": LATEST_S / 100}
+    workload = dataclasses.replace(scenario.workload, parameters=parameters, jobs=1000)
     env = make("gpusched/Cluster-v0", scenario=scenario.replace(workload=workload), running_window=0)
 
     def play() -> None:
         _, info = env.reset(seed=4)
-        for _ in range(500):
+        for _ in range(4000):
             actions = np.atleast_2d(info["action_mask"]).argmax(axis=1)
             *_, info = env.step(actions if make is gym.make_vec else int(actions[0]))
 

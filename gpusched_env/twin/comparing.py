@@ -146,9 +146,7 @@ def settings_of(twin: Twin, workload: Workload, add_nodes: str = "", load: float
     jobs = workload.select(placed)
     today = Setting(TODAY, twin, jobs)
     if not 1e-3 <= load <= 1e3:
-        raise GpuschedError(
-            f"--load {load}: give a number from 0.001 to 1000, such as 1.2 for a fifth more jobs per hour"
-        )
+        raise GpuschedError(f"--load {load}: give 0.001 to 1000, such as 1.2 for a fifth more jobs per hour")
     if not add_nodes and load == 1.0:
         return (today,)
     words = []
