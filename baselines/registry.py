@@ -468,6 +468,9 @@ def make_scheduler(spec: str, **overrides: Any) -> Scheduler:
         scheduler = cls(**_checked(cls, given | overrides, spec))
     except TypeError as error:
         raise SchedulerError(f"scheduler {spec!r}: {error}") from error
+    for key, value in (given | overrides).items():
+        if any(isinstance(one, float) and one != one for one in (value if isinstance(value, tuple) else (value,))):
+            raise SchedulerError(f"scheduler {spec!r}: {key.rstrip('_')} is nan: give a number")
     if not isinstance(scheduler, Scheduler):
         raise SchedulerError(f"scheduler {spec!r}: {cls.__name__} is not a subclass of gpusched_env.Scheduler")
     return scheduler
@@ -526,12 +529,12 @@ def _checked(cls: type[Scheduler], given: dict[str, Any], spec: str) -> dict[str
         for number in value if isinstance(value, tuple) else (value,):
             if isinstance(number, bool) or not isinstance(number, int | float):
                 continue
-            where = f"scheduler {spec!r}: {one.name} is {number!r}"
+            where = f"scheduler {spec!r}: {one.name.rstrip('_')} is {number!r}"
             if "float" not in kind and "int" in kind:
                 most = MOST_SEED if "seed" in one.name else MOST_WHOLE
                 if not isinstance(number, int) or not -most <= number <= most:
                     raise SchedulerError(f"{where}: give a whole number of at most {most}")
-            elif "float" in kind and number != inf and not -MOST_NUMBER <= number <= MOST_NUMBER:
+            elif "float" in kind and number != inf and abs(number) > MOST_NUMBER:
                 raise SchedulerError(f"{where}: give a number of at most {MOST_NUMBER:g}, or inf")
             elif one.name.endswith("_s") and (0 < number < SHORTEST_ROUND_S or LATEST_S < number < inf):
                 raise SchedulerError(f"{where}: give 0, {SHORTEST_ROUND_S:g} to {LATEST_S:g} seconds, or inf")

@@ -77,7 +77,7 @@ class Pollux(Scheduler):
         """Check the parameters."""
         if not 1 <= self.generations <= MOST or not 2 <= self.population <= MOST or self.population % 2:
             raise SchedulerError(
-                f"pollux: generations must be at least 1, and population an even number of at least 2; both at most {MOST}"
+                f"pollux: generations must be at least 1, and population even and at least 2; both at most {MOST}"
             )
         if not self.penalty_s > 0:
             raise SchedulerError(f"pollux: penalty_s is {self.penalty_s!r}: it must be a number of seconds > 0")
