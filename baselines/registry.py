@@ -522,7 +522,7 @@ def _parse(cls: type[Scheduler], spec: str, text: str) -> dict[str, Any]:
     return given
 
 
-def _checked(cls: type[Scheduler], given: dict[str, Any], spec: str) -> dict[str, Any]:
+def _checked(cls: Any, given: dict[str, Any], spec: str) -> dict[str, Any]:
     """Check that each number fits the field that it is for; the class itself checks what the number means."""
     for one in dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ():
         kind, value = str(one.type), given.get(one.name)

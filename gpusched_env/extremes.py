@@ -25,7 +25,7 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from gpusched_env.baselines.registry import BASELINES
+from gpusched_env.baselines.registry import BASELINES, LEARNED
 from gpusched_env.compilation import Teller
 from gpusched_env.core.handle import set_listener
 from gpusched_env.envs.cluster_env import ClusterEnv
@@ -211,12 +211,14 @@ def _changed(rng: np.random.Generator) -> tuple[str, dict[str, Any]]:
     paths, told = list(_numbers(data)), [name]
     for _ in range(int(rng.integers(1, 3))):
         path = paths[int(rng.integers(len(paths)))]
-        value = functools.reduce(lambda part, key: part[key], path, data)
+        place: Any = data
+        for key in path[:-1]:
+            place = place[key]
+        value = place[path[-1]]
         plain = abs(value) < 1e18  # not changed before
         value = type(value)(value * 10.0 ** int(rng.integers(-9, 10))) if plain and rng.random() < 0.5 else _drawn(rng)
         if path[-1] in COUNTS and isinstance(value, int) and value > 1000:
             value = 1000  # a problem of that size is no error, and takes long to draw
-        place = functools.reduce(lambda part, key: part[key], path[:-1], data)
         place[path[-1]] = value
         told.append(f"{'.'.join(map(str, path))} = {_short(value)}")
     return ", ".join(told), data
@@ -261,7 +263,7 @@ def environments(rng: np.random.Generator) -> Trial:
             feasible = np.flatnonzero(info["action_mask"])
             if not len(feasible):
                 break
-            if draws.random() < 0.1 and not 0 <= (wrong := _drawn(draws)) < env.action_space.n:
+            if draws.random() < 0.1 and not 0 <= (wrong := _drawn(draws)) < env.windows.actions:
                 with contextlib.suppress(GpuschedError):
                     env.step(wrong)
                     raise AssertionError(f"action {_short(wrong)} was accepted")
@@ -320,9 +322,9 @@ def _options() -> list[tuple[str, str, Any]]:
     """Every scheduler's parameters that are numbers, or may be: (scheduler, parameter, default)."""
     from gpusched_env.baselines import make_scheduler
 
-    found = []
-    for name in BASELINES:
-        scheduler = make_scheduler(name) if name != "learned" else None
+    found: list[tuple[str, str, Any]] = []
+    for name in (one for one in BASELINES if one != LEARNED):
+        scheduler: Any = make_scheduler(name)
         for one in dataclasses.fields(scheduler) if dataclasses.is_dataclass(scheduler) else ():
             numbers = isinstance(one.default, int | float | tuple) and not isinstance(one.default, bool)
             if one.init and (numbers or (one.default is None and "float" in str(one.type))):
