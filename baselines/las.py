@@ -11,7 +11,9 @@ import numpy as np
 from gpusched_env.baselines.listed.keys import ATTAINED
 from gpusched_env.baselines.listed.run import ListedRun, ListRules, listed_run
 from gpusched_env.errors import SchedulerError
+from gpusched_env.instance import SHORTEST_ROUND_S
 from gpusched_env.simulator import ClusterView, Decision, Scheduler, Simulation, Wait
+from gpusched_env.units import LATEST_S
 
 
 @dataclass
@@ -52,8 +54,10 @@ class LeastAttainedService(Scheduler):
 
     def __post_init__(self) -> None:
         """Check the length of a round."""
-        if not (self.round_s > 0 and math.isfinite(self.round_s)):
-            raise SchedulerError(f"las: round_s is {self.round_s}: it must be a finite number of seconds > 0")
+        if not SHORTEST_ROUND_S <= self.round_s <= LATEST_S:
+            raise SchedulerError(
+                f"las: round_s is {self.round_s}: it must be {SHORTEST_ROUND_S:g} to {LATEST_S:g} seconds"
+            )
 
     @property
     def name(self) -> str:
@@ -74,8 +78,8 @@ class LeastAttainedService(Scheduler):
             return []
         now = view.now_s
         rounds = max(math.floor(now / self.round_s) - 1, 0)
-        while (rounds + 1) * self.round_s <= now:  # the quotient may have been rounded down
-            rounds += 1
+        for _ in range(3):  # the quotient may have been rounded down
+            rounds += (rounds + 1) * self.round_s <= now
         at_round = rounds * self.round_s == now or view.semantics.round_s > 0
         rows = np.sort(np.concatenate([view.running, waiting])) if at_round else waiting
         attained = view.attained_gpu_s(rows) if self.two_dimensional else view.service_s(rows)

@@ -23,6 +23,7 @@ from gpusched_env.shape_paces import ShapePaces, shape_paces
 from gpusched_env.sharing import Sharing, SharingTables, sharing_tables
 from gpusched_env.sizes import size_table
 from gpusched_env.tenants import Tenants, TenantTree, tree_of
+from gpusched_env.units import LATEST_S, MOST_ITERATIONS, SHORTEST_S
 from gpusched_env.workload import TENANT, Workload
 
 TIE_ORDERS: Final = ("arrival-id", "arrival-smallest")
@@ -38,6 +39,7 @@ LATER_RULES: Final = {
     "resize_s": None,
     "kill_at_limit": False,
 }
+MOST_STEPS: Final = 1e7  # of a job: a gang that starts adds up the lengths of its steps one by one
 SHORTEST_ROUND_S: Final = 1e-3  # [s] each round calls the scheduler, so a run of shorter rounds would never end
 QUEUE_DISCIPLINES: Final = ("scheduler", "strict", "skip")
 
@@ -110,12 +112,11 @@ class Semantics:
             times.append("resize_s")
         for name in times:
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value) or value < 0:
+            if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
                 raise ScenarioError(f"semantics.{name} is {value!r}: it must be a number of seconds >= 0")
+            if value > LATEST_S and not (name == "time_limit_s" and value == math.inf):
+                raise ScenarioError(f"semantics.{name} is {value!r}: it must be at most {LATEST_S:g} seconds")
             object.__setattr__(self, name, float(value))
-        for name in times:
-            if name != "time_limit_s" and math.isinf(getattr(self, name)):
-                raise ScenarioError(f"semantics.{name} is infinite: it must be a finite number of seconds")
         if 0 < self.round_s < SHORTEST_ROUND_S:
             raise ScenarioError(
                 f"semantics.round_s is {self.round_s!r}: give 0, or at least {SHORTEST_ROUND_S:g} seconds"
@@ -372,6 +373,32 @@ class Instance:
             self.iterations = whole_steps(self.iterations, self.semantics.step_iterations)
             by_iterations = np.ones(len(jobs), bool)
         self.ideal_s = np.where(by_iterations, self.iterations * ideal_iteration, jobs["duration_s"])
+        self._refuse_work_beyond_the_clock(ideal_iteration)
+
+    def _refuse_work_beyond_the_clock(self, ideal_iteration: np.ndarray) -> None:
+        """Check that the clock resolves the times of all jobs, and that their work can be counted."""
+        rules = self.semantics
+        slotted = np.where(rules.slot_s > 0, rules.slot_s / ideal_iteration, 0.0)
+        steps = self.iterations / rules.step_iterations if rules.step_iterations else np.zeros(len(self.iterations))
+        for values, least, most, unit, remedy in (
+            (
+                self.workload.jobs["arrival_s"],
+                0.0,
+                LATEST_S,
+                "s is its arrival_s",
+                "subtract the first",
+            ),
+            (self.ideal_s, SHORTEST_S, LATEST_S, "s is its run time", "change its work, its GPU type or its speed"),
+            (self.iterations, 0.0, MOST_ITERATIONS, "iterations is its work", "change its duration or its profile"),
+            (slotted, 0.0, MOST_ITERATIONS, "of its iterations fit into a slot", "make semantics.slot_s smaller"),
+            (steps, 0.0, MOST_STEPS, "steps is its work", "make semantics.step_iterations larger"),
+        ):
+            if not least <= values.min() or not values.max() <= most:  # comparisons with NaN are false
+                bad = int(np.argmin((values >= least) & (values <= most)))
+                raise WorkloadError(
+                    f"workload {self.workload.name!r}, job {self.workload.jobs['id'][bad]}: {values[bad]:g} {unit}: "
+                    f"give {least:g} to {most:g}; {remedy}"
+                )
 
     def _node_sets(self) -> NodeSets | None:
         """The nodes that jobs may use; None = all jobs may use all nodes."""

@@ -1,4 +1,4 @@
-"""Times in readable units, for tables and figures. Times in files are always in seconds."""
+"""Times in readable units, for tables and figures, and the range of times. Times in files are always in seconds."""
 
 from __future__ import annotations
 
@@ -14,6 +14,14 @@ class Unit(NamedTuple):
     seconds: float
 
 
+# [s] Latest time of a run, 3,000 years: there the clock still resolves 0.02 ms, a small part of the shortest round.
+LATEST_S: Final = 1e11
+BEYOND_CLOCK: Final = (
+    f"the run goes on beyond {LATEST_S:g} s, the latest time of the clock; shorten its jobs, or set "
+    "semantics.time_limit_s"
+)
+SHORTEST_S: Final = 1e-9  # [s] shortest run time: sums of 1 / run time stay finite
+MOST_ITERATIONS: Final = 2.0**53  # of a job, or in a slot: whole numbers up to here are exact
 UNITS: Final = (Unit("s", 1.0), Unit("min", 60.0), Unit("h", 3_600.0), Unit("d", 86_400.0))
 
 

@@ -18,6 +18,7 @@ from gpusched_env.errors import WorkloadError
 from gpusched_env.files import read_arrays, whole
 from gpusched_env.holds import BEGIN, DEPENDENCY, FAILS, fails_of, find_edges, without_lost
 from gpusched_env.sizes import Sizes
+from gpusched_env.units import LATEST_S
 
 MOST_JOBS: Final = 50_000_000  # [job] maximum per workload; a larger number is a typing error or does not fit in memory
 MOST_BYTES: Final = 16_000_000_000  # [byte] maximum of a saved workload, after decompression
@@ -324,7 +325,7 @@ class Workload:
         by_iterations = (iterations > 0) & (iterations < np.inf) & np.isnan(duration_s)
         by_duration = (duration_s > 0) & (duration_s < np.inf) & np.isnan(iterations)
         checks = {
-            "arrival_s (a finite number of seconds >= 0)": (arrival_s >= 0) & (arrival_s < np.inf),
+            f"arrival_s (a number of seconds from 0 to {LATEST_S:g})": (arrival_s >= 0) & (arrival_s <= LATEST_S),
             "gpus (a whole number >= 1)": gpus >= 1,
             "profile (a row of the profile table)": (profile >= 0) & (profile < len(self.profiles.rows)),
             "estimate_s (a number of seconds >= 0, or NaN)": ~(jobs["estimate_s"] < 0),

@@ -210,7 +210,7 @@ def check_counts(simulation: Simulation) -> None:
     assert ((layers[:-1] != FREE) | (layers[1:] == FREE)).all(), "a layer is taken, and the one below it free"
     by_node = np.bincount(cluster.node_of_gpu[layers[0] == FREE], minlength=len(cluster.nodes))
     by_rack = np.bincount(cluster.nodes["rack"], by_node, minlength=len(cluster.racks))
-    first_rack = len(state.nodes)
+    first_rack = len(cluster.nodes)
     assert state.free[: len(by_node)].tolist() == by_node.tolist()
     assert state.free[first_rack : first_rack + len(by_rack)].tolist() == by_rack.tolist()
     assert world["free_gpus"] == by_node.sum()

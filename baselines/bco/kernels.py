@@ -29,6 +29,8 @@ LEDGER_DTYPE: Final = np.dtype(
         ("small", "<f8"),  # [GPU] largest small gang
         ("capacity", "<f8"),  # lambda
         ("binding", "<i8"),  # 1 = theta has excluded a GPU
+        ("at", "<i8"),  # index in ``order`` of the next job to place
+        ("resumes", "<i8"),  # 1 = a full log has stopped the simulation between two decision points
     ]
 )
 
@@ -140,12 +142,14 @@ def place_gang(sim: Run, book: Book, able: Array, gang: int, charge_s: float) ->
 def rehearse_in_line(sim: Run, book: Book) -> int:
     """Place one job after another, each as soon as it fits, and simulate to the end; the event log is discarded.
 
-    Returns NO_PLACE, or the outcome of ``advance`` that ended the run.
+    Returns NO_PLACE, LOG_FULL (call again: a long run returns now and then), or the outcome of ``advance`` that ended
+    the run.
     """
     w = sim.world
-    at = 0
+    m = book.memory
     while True:
-        while at < len(book.order):
+        while m["resumes"] == 0 and m["at"] < len(book.order):
+            at = m["at"]
             row = book.order[at]
             gang = book.gangs[at]
             found = place_gang(sim, book, book.able[at if len(book.able) > 1 else 0], gang, book.charges_s[at])
@@ -157,11 +161,10 @@ def rehearse_in_line(sim: Run, book: Book) -> int:
                 w["events"] = 0
                 w["event_gpus"] = 0
                 start(sim, row, EXPLICIT, gang, False, 0)
-            at += 1
-        outcome = LOG_FULL
-        while outcome == LOG_FULL:
-            w["events"] = 0
-            w["event_gpus"] = 0
-            outcome = advance(sim)
+            m["at"] = at + 1
+        w["events"] = 0
+        w["event_gpus"] = 0
+        outcome = advance(sim)
+        m["resumes"] = 1 if outcome == LOG_FULL else 0
         if outcome != DECIDE:
             return outcome

@@ -10,6 +10,7 @@ import numpy as np
 from gpusched_env.baselines.bco import kernels
 from gpusched_env.baselines.bco.ledger import NoPlaceError
 from gpusched_env.baselines.bco.plans import HeadOfLine, Plan
+from gpusched_env.core.events import LOG_FULL
 from gpusched_env.simulator import ClairvoyantView, Outcome, Simulation
 
 POLICY: Final = {"ff": kernels.FIRST_FIT, "ls": kernels.LEAST_CHARGED, "bco": kernels.BALANCED}
@@ -75,7 +76,9 @@ class Rehearser:
             mean_s=np.zeros(nodes),
             kept=np.zeros(nodes, np.int8),
         )
-        code = kernels.rehearse_in_line(self._copy.arrays, asked)
+        code = LOG_FULL
+        while code == LOG_FULL:
+            code = kernels.rehearse_in_line(self._copy.arrays, asked)
         ledger.binding = bool(book["binding"])
         if code == kernels.NO_PLACE:
             raise NoPlaceError(f"theta = {ledger.theta_s:g} s leaves some gang no place: give a larger one")

@@ -52,8 +52,9 @@ class Line(Handle):
 def round_after(round_s: float, now_s: float) -> float:
     """Return the time of the first round after ``now_s`` [s]."""
     rounds = max(math.floor(now_s / round_s) - 1, 0)
-    while rounds * round_s <= now_s:  # the division may round up or down
-        rounds += 1
+    for _ in range(3):  # the division may round up or down
+        if rounds * round_s <= now_s:
+            rounds += 1
     return rounds * round_s
 
 

@@ -13,7 +13,9 @@ from gpusched_env.baselines.bsbf.run import SharingRun
 from gpusched_env.baselines.estimates import is_strict
 from gpusched_env.core.sharing.choices import BENEFIT, MEASURED, PLACEMENTS, SEARCH
 from gpusched_env.errors import SchedulerError, unknown_name
+from gpusched_env.instance import SHORTEST_ROUND_S
 from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Scheduler, Simulation, Wait
+from gpusched_env.units import LATEST_S
 
 ORDERS: Final = ("sjf", "fifo")
 RUNNING_TIMES: Final = ("solo", "measured")
@@ -91,8 +93,10 @@ class SjfBsbf(Scheduler):
         ):
             if value not in known:
                 raise SchedulerError(f"{self.name}: {unknown_name(field, value, known)}")
-        if not (self.round_s >= 0 and math.isfinite(self.round_s)):
-            raise SchedulerError(f"{self.name}: round_s is {self.round_s}: it must be a finite number of seconds >= 0")
+        if self.round_s != 0 and not SHORTEST_ROUND_S <= self.round_s <= LATEST_S:
+            raise SchedulerError(
+                f"{self.name}: round_s is {self.round_s}: it must be 0, or {SHORTEST_ROUND_S:g} to {LATEST_S:g} seconds"
+            )
 
     @property
     def name(self) -> str:
@@ -138,6 +142,6 @@ class SjfBsbf(Scheduler):
     def _round_after(self, now_s: float) -> float:
         """Return the time of the first round after ``now_s`` [s]."""
         rounds = max(math.floor(now_s / self.round_s) - 1, 0)
-        while rounds * self.round_s <= now_s:  # the division may round up or down
-            rounds += 1
+        for _ in range(3):  # the division may round up or down
+            rounds += rounds * self.round_s <= now_s
         return rounds * self.round_s

@@ -121,10 +121,8 @@ class DelayRun:
             self.timers.tune(self)
             interval_s = self.timers.interval_s
             number = math.floor(now_s / interval_s) + 1
-            while (
-                number * interval_s <= now_s
-            ):  # the division may round down: without this loop the clock would not advance
-                number += 1
+            # The division may round down: without this step the clock would not advance.
+            number += number * interval_s <= now_s
             self._next_tune_s = number * interval_s
         self._set_alarm()
         return now_s < self._until_s

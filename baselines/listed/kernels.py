@@ -37,8 +37,9 @@ def las_round(sim: Run, plan: ListState) -> tuple[bool, float]:
     now_s = sim.world["clock_s"]
     round_s = plan.memory["round_s"]
     rounds = max(math.floor(now_s / round_s) - 1, 0)
-    while (rounds + 1) * round_s <= now_s:  # the division may round up or down
-        rounds += 1
+    for _ in range(3):  # the division may round up or down
+        if (rounds + 1) * round_s <= now_s:
+            rounds += 1
     return rounds * round_s == now_s or sim.world["round_s"] > 0.0, (rounds + 1) * round_s
 
 

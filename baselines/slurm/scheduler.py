@@ -23,14 +23,14 @@ CHOICES: Final = {
     "preempt": ("off", "class", "tier", "qos"),
     "limits": ("user", "oracle"),
 }
-POSITIVE: Final = ("max_age_s", "calc_period_s", "damping", "default_limit_s", "bf_window_s", "bf_resolution_s")
+POSITIVE: Final = ("max_age_s", "damping", "default_limit_s", "bf_window_s", "bf_resolution_s")
 AT_LEAST_0: Final = (
     "age_weight", "fair_share_weight", "size_weight", "qos_weight", "gpu_weight", "partition_weight",
     "decay_half_life_s", "bf_interval_s", "bf_max_job_user", "bf_max_job_start", "bf_min_prio_reserve",
     "preempt_exempt_s", "grace_s",
 )  # fmt: skip
 MOST_SLOTS: Final = 10_000_000
-AT_LEAST_1: Final = ("queue_depth", "bf_max_job_test")
+AT_LEAST_1: Final = ("queue_depth", "bf_max_job_test", "calc_period_s")
 
 
 @dataclass

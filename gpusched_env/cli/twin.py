@@ -370,6 +370,6 @@ def _speeds(texts: list[str]) -> dict[str, float]:
             speeds[name] = float(value)
         except ValueError:
             speeds[name] = 0.0
-        if not 0 < speeds[name] < 1e6:
-            raise GpuschedError(f"--speed {text!r}: write TYPE=FACTOR with a factor > 0, such as H100=2")
+        if not 1e-3 <= speeds[name] <= 1e3:
+            raise GpuschedError(f"--speed {text!r}: write TYPE=FACTOR with a factor of 0.001 to 1000, such as H100=2")
     return speeds

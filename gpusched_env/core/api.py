@@ -8,6 +8,7 @@ from gpusched_env.core.events import (
     LOG_FULL,
     STALLED,
     TIME_LIMIT,
+    TOO_LATE,
     advance,
     attained_service,
     lease,
@@ -31,9 +32,9 @@ from gpusched_env.core.resizing import ask_again, choose_size, resize
 from gpusched_env.core.state import Run
 
 __all__ = [
-    "DECIDE", "DONE", "EXPLICIT", "LOG_FULL", "OWN", "PORTS", "STALLED", "TIME_LIMIT", "Asked", "Handle", "Run", "Walk",
-    "advance", "array", "ask_again", "attained_service", "busiest_port", "choose_size", "contention_model",
-    "find_beside", "find_shared", "fits", "iteration_at", "kernel", "lease", "link_load", "look_for", "placement_rule",
-    "plan_preemptive", "plan_starts", "preempt", "progress", "refuse", "resize", "seconds_left", "start", "take",
-    "take_this", "what_if", "work_left",
+    "DECIDE", "DONE", "EXPLICIT", "LOG_FULL", "OWN", "PORTS", "STALLED", "TIME_LIMIT", "TOO_LATE", "Asked", "Handle",
+    "Run", "Walk", "advance", "array", "ask_again", "attained_service", "busiest_port", "choose_size",
+    "contention_model", "find_beside", "find_shared", "fits", "iteration_at", "kernel", "lease", "link_load",
+    "look_for", "placement_rule", "plan_preemptive", "plan_starts", "preempt", "progress", "refuse", "resize",
+    "seconds_left", "start", "take", "take_this", "what_if", "work_left",
 ]  # fmt: skip

@@ -15,7 +15,7 @@ from gpusched_env.core.network.changes import change_links, next_change_s
 from gpusched_env.core.network.flows import begin_flow, end_flow, micro_s
 from gpusched_env.core.network.settling import beside_company, finish_time, settle, whole_iterations
 from gpusched_env.core.placement.placing import reserve
-from gpusched_env.core.placement.taking import FREE, unreserve
+from gpusched_env.core.placement.taking import FREE, rack_place, unreserve
 from gpusched_env.core.refusals import (
     APPLIED,
     BAD_GANG,
@@ -27,6 +27,7 @@ from gpusched_env.core.refusals import (
     IS_RUNNING,
     JUST_STARTED,
     LEASE_IN_PAST,
+    LEASE_TOO_LATE,
     NO_JOB,
     NO_PLACE,
     NOT_ARRIVED,
@@ -48,9 +49,13 @@ from gpusched_env.core.sizes import set_size, size_row
 from gpusched_env.core.state import ACTIVE, CHECKPOINTING, FINISHED, FUTURE, IDLE, REFUSED, RUNNING, WAITING, Run
 from gpusched_env.core.waiting import dequeue, enqueue
 from gpusched_env.event_log import ARRIVAL, COMPLETE, LEASE_END, PREEMPT, RATE, REFUSE, RELEASE, RESUME, START
+from gpusched_env.units import LATEST_S
 
-# Results of :func:`advance`: what stopped it.
-DECIDE, DONE, STALLED, TIME_LIMIT, LOG_FULL = range(5)
+# Results of :func:`advance`: what stopped it. LOG_FULL: drain the log, and call again; it also comes after MOST_QUIET
+# wake-ups that wrote nothing, so that every caller regains control now and then. TOO_LATE: no event is left up to
+# LATEST_S, the latest time of the clock.
+DECIDE, DONE, STALLED, TIME_LIMIT, LOG_FULL, TOO_LATE = range(6)
+MOST_QUIET: Final = 10_000  # wake-ups
 GO_ON: Final = -1  # nothing stopped it
 
 # Kinds of events that are not events of gangs. Simultaneous events are processed in ascending order of their kinds, so
@@ -172,7 +177,7 @@ def give_back(sim: Run, replica: int) -> None:
             sim.busy[gpu]["busy_s"] += w["clock_s"] - sim.busy[gpu]["since_s"]
             sim.busy[gpu]["since_s"] = np.inf
             sim.free[node] += 1
-            sim.free[sim.nodes.shape[0] + sim.nodes[node]["rack"]] += 1
+            sim.free[rack_place(sim, node)] += 1
             w["free_gpus"] += 1
         seat = following
     w["returns"] += 1
@@ -440,6 +445,20 @@ def preempt(sim: Run, row: int) -> int:
     return APPLIED
 
 
+@kernel
+def round_from(time_s: float, round_s: float) -> int:
+    """Return the number of the first round that begins at a time or later.
+
+    The quotient is rounded by far less than a round, as times are at most LATEST_S and rounds at least
+    SHORTEST_ROUND_S.
+    """
+    number = int(np.floor(time_s / round_s)) - 1
+    for _ in range(3):
+        if number * round_s < time_s:
+            number += 1
+    return number
+
+
 @kernel(lazy=True)
 def lease(sim: Run, row: int, until_s: float) -> int:
     """Grant a running gang a lease until ``until_s`` [s]; inf = no lease. Returns an index into REFUSALS.
@@ -451,12 +470,12 @@ def lease(sim: Run, row: int, until_s: float) -> int:
         return refusal
     if not until_s > sim.world["clock_s"]:
         return LEASE_IN_PAST
-    round_s = sim.world["round_s"]
-    if round_s > 0.0 and until_s < np.inf:
-        number_of_round = math.ceil(until_s / round_s) - 1
-        while number_of_round * round_s < until_s:  # the quotient may have been rounded down
-            number_of_round += 1
-        until_s = number_of_round * round_s
+    if until_s < np.inf:
+        if until_s > LATEST_S:
+            return LEASE_TOO_LATE
+        round_s = sim.world["round_s"]
+        if round_s > 0.0:
+            until_s = round_from(until_s, round_s) * round_s
     number = sim.jobs[row]["replica"]
     clear_lease(sim, number)
     sim.replicas[number]["lease_s"] = until_s
@@ -500,11 +519,7 @@ def expired(sim: Run) -> int:
 @kernel
 def next_round(sim: Run) -> int:
     """Return the number of the first round that has not been processed and is not in the past."""
-    w = sim.world
-    number = max(w["next_tick"], int(np.floor(w["clock_s"] / w["round_s"])) - 1)
-    while number * w["round_s"] < w["clock_s"]:  # the quotient may have been rounded down
-        number += 1
-    return number
+    return max(sim.world["next_tick"], round_from(sim.world["clock_s"], sim.world["round_s"]))
 
 
 @kernel
@@ -648,7 +663,11 @@ def process(sim: Run, phase: int, replica: int) -> int:
         w["timer_s"] = np.inf
         if w["round_s"] > 0.0:
             w["next_tick"] = next_round(sim) + 1
-        return GO_ON
+        w["quiet"] += 1
+        if w["quiet"] < MOST_QUIET:
+            return GO_ON
+        w["quiet"] = 0
+        return LOG_FULL
     if phase == LEASE_ENDS:
         sim.replicas[replica]["lease_s"] = np.inf
         sim.replicas[replica]["lease_over"] = 1
@@ -739,7 +758,9 @@ def happen(sim: Run) -> int:
         return DONE
     if at == np.inf and w["time_limit_s"] == np.inf:
         return STALLED
-    if at > w["time_limit_s"]:
+    if at > min(w["time_limit_s"], LATEST_S):
+        if w["time_limit_s"] > LATEST_S:
+            return TOO_LATE
         elapse(sim, w["time_limit_s"])
         return TIME_LIMIT
     elapse(sim, at)

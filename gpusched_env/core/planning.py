@@ -7,7 +7,7 @@ import numpy as np
 from gpusched_env.core.handle import Handle, array, helper, kernel
 from gpusched_env.core.placement.placing import goes_anywhere_now, reserve
 from gpusched_env.core.placement.shared import find_shared
-from gpusched_env.core.placement.taking import FREE, unable_somewhere, unreserve
+from gpusched_env.core.placement.taking import FREE, rack_place, unable_somewhere, unreserve
 from gpusched_env.core.state import ACTIVE, CHECKPOINTING, WAITING, Run
 
 
@@ -82,7 +82,7 @@ def lend(sim: Run, replica: int, value: int) -> int:
             node = sim.gpu_node[gpu]
             sim.holder[gpu] = value
             sim.free[node] += change
-            sim.free[sim.nodes.shape[0] + sim.nodes[node]["rack"]] += change
+            sim.free[rack_place(sim, node)] += change
             lent += 1
         seat = sim.gpu_next[seat]
     return lent

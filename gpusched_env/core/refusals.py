@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from gpusched_env.units import LATEST_S
+
 # Kernels return the index of the reason; 0 = the decision was applied.
 REFUSALS: Final = (
     "",
@@ -27,11 +29,13 @@ REFUSALS: Final = (
     "the job has started before",
     "the job was refused",
     "one of these GPUs is outside the job's partition, or reserved for others",
+    f"until_s of a lease is later than {LATEST_S:g} s, the latest time of the clock; inf = no lease",
 )
 (
     APPLIED, NO_JOB, NOT_ARRIVED, IS_RUNNING, IS_FINISHED, TOO_FEW_GPUS, NO_PLACE, BAD_GPUS, BAD_GANG, NOT_RUNNING,
     IS_CHECKPOINTING, JUST_STARTED, LEASE_IN_PAST, CANNOT_RUN,
     MAY_NOT_SHARE, NO_MEMORY, BAD_SUB_STEPS, BAD_SIZE, HAS_STARTED, IS_REFUSED, IS_CLOSED,
+    LEASE_TOO_LATE,
 ) = range(len(REFUSALS))  # fmt: skip
 # This result is not a refusal: the caller must drain the log and repeat the call.
 BUFFER_FULL: Final = -1

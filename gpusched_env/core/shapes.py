@@ -93,7 +93,7 @@ def placed(sim: Run, kind: int, at: int, gang: int) -> tuple[int, int, int]:
         if found >= 0:
             row = found
     slowest = sim.nodes[sim.gpu_node[sim.chosen[at]]]["gpu_type"]
-    for i in range(at + 1, at + gang if sim.paces.shape[2] > 1 else at + 1):
+    for i in range(at + 1, at + gang if sim.world["types"] > 1 else at + 1):
         gpu_type = sim.nodes[sim.gpu_node[sim.chosen[i]]]["gpu_type"]
         if sim.paces[kind, row, gpu_type]["iteration_s"] > sim.paces[kind, row, slowest]["iteration_s"]:
             slowest = gpu_type

@@ -15,6 +15,7 @@ from gpusched_env.core.network.arrays import (
     PAIR_DTYPE,
     ROUTE_DTYPE,
     USE_DTYPE,
+    empty_network,
     lay_network,
     network_sizes,
 )
@@ -75,6 +76,7 @@ WORLD_DTYPE: Final = whole_lines(
         ("racks", "<i8"),
         ("gpus", "<i8"),
         ("node_gpus", "<i8"),  # [GPU] of the largest node
+        ("types", "<i8"),  # GPU types
         # rules of the simulation, fixed
         ("round_s", "<f8"),  # [s] 0 = exact events
         ("checkpoint_s", "<f8"),  # [s]
@@ -100,6 +102,7 @@ WORLD_DTYPE: Final = whole_lines(
         ("choices", "<i8"),  # number of pairs of a job and a partition; 0 = no job has several
         ("holds", "<i8"),  # 1 = some job may be held after its submission
         ("eligible_s", "<f8"),  # [s] time at which the next held job enters the queue; inf = none is known
+        ("quiet", "<i8"),  # number of wake-ups since advance last returned because of their number
         # cold: rules of the simulation and of contention (gpusched_env.network), fixed
         ("eligible", "<i8"),  # number of held jobs in the heap ``eligible``
         ("next_closing", "<i8"),  # number of the next entry of ``closings``
@@ -332,7 +335,7 @@ class Run(Handle):
     replicas = array(REPLICA_DTYPE, "replicas")
     nodes = array(NODE_STATE_DTYPE, "nodes")
     racks = array(RACK_STATE_DTYPE, "racks")
-    free = array(np.int32, "places")  # free GPUs of each node, then of each rack
+    free = array(np.int32, "places")  # free GPUs of each node, then, from world.nodes on, of each rack
     holder = array(
         np.int32, "seats", fill=-1
     )  # replica that holds the seat, -1 = free; seat g < GPUs is GPU g (seats.py)
@@ -394,7 +397,8 @@ class State(Batched):
         super().__init__(Run, batch, sizes | derived, BUFFERS, rules=RULE_FLAGS, models=MODEL_FLAGS)
         self._sizes = sizes
         self.running[:] = np.arange(self.running.shape[1])
-        self.paces["shape"] = -1  # unused rows stay unused when arrays grow
+        self.paces["shape"] = -1
+        empty_network(self)
         self.due["due_s"] = self.busy["since_s"] = np.inf
 
     def clear(self, b: int) -> None:
@@ -483,7 +487,11 @@ def refill(state: State, b: int, instance: Instance, random_seed: int) -> None:
 
 
 def grown(state: State, sizes: dict[str, int]) -> State:
-    """Return a copy of a state with longer arrays."""
+    """Return a copy of a state with longer arrays, in which all runs go on.
+
+    Each array is copied by its shape. So what a run writes lies where its own instance says, never where the end of an
+    array would say; the rows that are added are as in an empty state.
+    """
     larger = State(state.batch, sizes)
     for name in state.own:
         old = getattr(state, name)
@@ -501,6 +509,7 @@ def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
     world["elastic"], world["resize_s"] = instance.sizes.elastic, rules.resize_cost_s
     world["jobs"], world["gpus"] = len(instance.workload), cluster.gpus
     world["nodes"], world["racks"] = len(cluster.nodes), len(cluster.racks)
+    world["types"] = len(cluster.gpu_types)
     world["node_gpus"] = cluster.nodes["gpus"].max()
     world["free_gpus"] = cluster.gpus
     world["timer_s"] = world["closing_s"] = world["eligible_s"] = np.inf
@@ -543,10 +552,9 @@ def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
     state.nodes["slot_gpus"][b, : len(cluster.nodes)] = cluster.slot_gpus
     for name in cluster.racks.dtype.names or ():
         state.racks[name][b, : len(cluster.racks)] = cluster.racks[name]
-    state.racks["uplink"][b] = -1
     state.free[b, : len(cluster.nodes)] = cluster.nodes["gpus"]
-    first_rack = state.nodes.shape[1]
-    state.free[b, first_rack : first_rack + len(cluster.racks)] = cluster.racks["gpus"]
+    # No place depends on how long the arrays are: those of a running environment may grow.
+    state.free[b, len(cluster.nodes) : len(cluster.nodes) + len(cluster.racks)] = cluster.racks["gpus"]
     state.gpu_node[b, : cluster.gpus] = cluster.node_of_gpu
     classes, tiers, types = instance.iteration_s.shape
     paces = state.paces[b, :classes, :tiers, :types]

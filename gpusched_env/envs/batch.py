@@ -25,10 +25,12 @@ from gpusched_env.envs.observation.type_columns import TYPE_TABLES
 from gpusched_env.envs.observation.types import relative_rates
 from gpusched_env.envs.rewards import COMPONENTS
 from gpusched_env.envs.slots import KEPT
-from gpusched_env.envs.step import DRAIN, NO_ACTION, OVER, REFUSED, RESUME, STOPPED, step_all
+from gpusched_env.envs.step import DRAIN, LATE, NO_ACTION, OVER, REFUSED, RESUME, STOPPED, step_all
 from gpusched_env.envs.step_results import FIRST_COMPONENT
 from gpusched_env.envs.tenant_limits import NO_TENANT, tenant_table
+from gpusched_env.errors import GpuschedError
 from gpusched_env.instance import Instance
+from gpusched_env.units import BEYOND_CLOCK
 
 NO_LIMIT: Final = 1 << 62  # [step] as step limit
 # All arrays that an observation can have
@@ -99,6 +101,7 @@ class Batch:
         }
         self.actions = np.zeros(len(runs), np.int64)
         self._rows: list[dict[str, int]] = [{} for _ in runs]  # nodes and links of each instance
+        self._extras_shown: dict[str, np.ndarray] = {}  # by name; of a batch of one, they lie in its block
         self.arrays = self._allocated(runs)
         self.arrays.episode["step_limit"] = NO_LIMIT
         self.arrays.episode["keeps_log"] = keep_logs
@@ -172,7 +175,7 @@ class Batch:
             if len(runs) == 1:  # views of one block; a copy of the batch has its own block
                 shown = arrays.block[:, part].reshape(1, *shape)
             elif name in self._windows.extras:
-                shown = np.zeros((len(runs), *shape), np.float32)
+                shown = self._extras_shown.setdefault(name, np.zeros((len(runs), *shape), np.float32))
             else:
                 shown = getattr(arrays, f"out_{name}")
             self.observations[name] = shown
@@ -272,6 +275,10 @@ class Batch:
         """Finish a step of environment 0 as its bits demand; return whether the episode is over.
 
         ``drain`` empties the log. After an infeasible action the observation is written again.
+
+        Raises
+        ------
+        GpuschedError : the run goes on beyond the latest time of the clock
         """
         while bits & STOPPED:
             drain()
@@ -279,6 +286,8 @@ class Batch:
             bits = self.play(0, 1)
         if bits & DRAIN:
             drain()
+        if bits & LATE:
+            raise GpuschedError(BEYOND_CLOCK)
         if bits & REFUSED:
             self.action[0] = NO_ACTION
             self.play(0, 1)

@@ -6,7 +6,7 @@ import copy
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import gymnasium as gym
 import numpy as np
@@ -17,7 +17,7 @@ from gpusched_env.envs.encoder import STEPS_PER_JOB, Encoder, Observation, Windo
 from gpusched_env.envs.episode_seeds import TRAIN, next_seed, seeds_in_order
 from gpusched_env.envs.render_modes import RENDER_MODES, checked_render_mode, render
 from gpusched_env.envs.reset_options import check_reset_options
-from gpusched_env.envs.rewards import parse_reward
+from gpusched_env.envs.rewards import MOST_WEIGHT, parse_reward
 from gpusched_env.envs.snapshots import Snapshot
 from gpusched_env.envs.step_results import DT, FIRST_COMPONENT, REFUSALS, REWARD, TERMINATED, TRUNCATED
 from gpusched_env.errors import ScenarioError
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from gpusched_env.instance import Instance
     from gpusched_env.scenarios import Scenario, Variation
     from gpusched_env.simulator import Simulation
+
+_MOST_STEPS: Final = 2**62
 
 
 class ClusterEnv(gym.Env[Observation, np.int64]):
@@ -227,10 +229,10 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         self.windows.check_sharing(shares)
         if self.windows.delays_s and self.scenario.semantics.round_s > 0:
             raise ScenarioError("delays_s: the scenario plays in rounds, which alone end a wait; leave delays_s empty")
-        if step_limit is not None and step_limit < 1:
-            raise ScenarioError(f"step_limit is {step_limit}: it must be at least 1")
-        if not 0 <= refusal_cost < float("inf"):
-            raise ScenarioError(f"refusal_cost is {refusal_cost}: give a finite number >= 0")
+        if step_limit is not None and not (1 <= step_limit < _MOST_STEPS and step_limit % 1 == 0):
+            raise ScenarioError(f"step_limit is {step_limit}: it must be at least 1, a whole number below 2**62")
+        if not 0 <= refusal_cost <= MOST_WEIGHT:
+            raise ScenarioError(f"refusal_cost is {refusal_cost}: give a finite number >= 0, at most {MOST_WEIGHT:g}")
         self.render_mode = checked_render_mode(render_mode)
         self.reward_weights = parse_reward(reward)
         self._component = next(iter(self.reward_weights))

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from gymnasium import spaces
 
-from gpusched_env.cluster import TIERS
+from gpusched_env.cluster import MOST_GPUS, TIERS
 from gpusched_env.core.placement.rules import RULE_NUMBER, rule_number, shares_by
 from gpusched_env.core.sharing.choices import BENEFIT
 from gpusched_env.core.state import WAITING
@@ -20,9 +20,10 @@ from gpusched_env.envs.observation.size_columns import SIZE_TABLES
 from gpusched_env.envs.observation.tenant_columns import TENANT_TABLES
 from gpusched_env.envs.observation.type_columns import TYPE_TABLES
 from gpusched_env.errors import GpuschedError, ScenarioError, SchedulerError, unknown_name
-from gpusched_env.instance import Instance, Semantics
+from gpusched_env.instance import SHORTEST_ROUND_S, Instance, Semantics
 from gpusched_env.simulator import ClairvoyantView, ClusterView
 from gpusched_env.simulator.decisions import Decision, Preempt, Refuse, Resize, Start, Wait
+from gpusched_env.units import LATEST_S
 from gpusched_env.workload import MOST_JOBS
 
 Observation = dict[str, np.ndarray]
@@ -101,9 +102,9 @@ class Windows:
                 raise ScenarioError(f"rules: {error}") from None
             if shares_by(rule) & BENEFIT and not self.clairvoyant:
                 raise ScenarioError(f"rules: {rule!r} needs run times, but clairvoyant is False")
-        if not all(0 < delay < float("inf") for delay in self.delays_s):
+        if not all(SHORTEST_ROUND_S <= delay <= LATEST_S for delay in self.delays_s):
             raise ScenarioError(
-                f"delays_s is {tuple(self.delays_s)}: every delay must be a finite number of seconds > 0"
+                f"delays_s is {tuple(self.delays_s)}: every delay must be {SHORTEST_ROUND_S:g} to {LATEST_S:g} seconds"
             )
         for name, order in (("queue_order", self.queue_order), ("running_order", self.running_order)):
             known = WINDOW_ORDERS if name == "running_order" else [o for o in WINDOW_ORDERS if o != "start"]
@@ -112,16 +113,18 @@ class Windows:
             if order in ("shortest", "longest") and not self.clairvoyant:
                 others = ", ".join(repr(one) for one in known if one not in ("shortest", "longest"))
                 raise ScenarioError(f"{name}={order!r} needs run times, but clairvoyant is False; choose {others}")
-        if self.lease_s is not None and not 0 < self.lease_s < float("inf"):
+        if self.lease_s is not None and not SHORTEST_ROUND_S <= self.lease_s <= LATEST_S:
             raise ScenarioError(
-                f"lease_s is {self.lease_s}: give a finite number of seconds > 0, or None for no leases"
+                f"lease_s is {self.lease_s}: give {SHORTEST_ROUND_S:g} to {LATEST_S:g} seconds, or None for no leases"
             )
-        if self.least_run_s is not None and not 0 <= self.least_run_s < float("inf"):
+        if self.least_run_s is not None and not 0 <= self.least_run_s <= LATEST_S:
             raise ScenarioError(
-                f"least_run_s is {self.least_run_s}: give a finite number of seconds >= 0, or None for ten times the "
+                f"least_run_s is {self.least_run_s}: give 0 to {LATEST_S:g} seconds, or None for ten times the "
                 "cost of a preemption; running_window=0 forbids all preemptions"
             )
-        if any(int(size) != size or size < 1 for size in self.sizes) or list(self.sizes) != sorted(set(self.sizes)):
+        if not all(1 <= size <= MOST_GPUS and size % 1 == 0 for size in self.sizes) or list(self.sizes) != sorted(
+            set(self.sizes)
+        ):
             raise ScenarioError(f"sizes is {tuple(self.sizes)}: give ascending whole numbers of GPUs, each at least 1")
         if self.sizes and (self.partner_window or self.sub_batches):
             raise ScenarioError("sizes: elastic jobs do not share GPUs; set partner_window and sub_batches to 0")

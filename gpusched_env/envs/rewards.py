@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, SupportsFloat
 
@@ -12,6 +11,8 @@ from gpusched_env.core.state import Run
 from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.instance import Instance
 from gpusched_env.portable.arrays import total
+
+MOST_WEIGHT: Final = 1e100  # of a reward component, so that a reward is finite
 
 
 class Component(NamedTuple):
@@ -116,8 +117,10 @@ def parse_reward(reward: str | Mapping[str, float]) -> dict[str, float]:
             raise ScenarioError(f"reward: {name!r} is no name; names: {', '.join(COMPONENTS)}")
         if name not in COMPONENTS:
             raise ScenarioError(f"reward: {unknown_name('reward component', name, COMPONENTS)}")
-        if isinstance(weight, bool) or not isinstance(weight, SupportsFloat) or not math.isfinite(weight):
-            raise ScenarioError(f"reward[{name!r}] is {weight!r}: it must be a finite number")
+        if isinstance(weight, bool) or not isinstance(weight, SupportsFloat) or not abs(float(weight)) <= MOST_WEIGHT:
+            raise ScenarioError(
+                f"reward[{name!r}] is {weight!r}: it must be a finite number from {-MOST_WEIGHT:g} to {MOST_WEIGHT:g}"
+            )
     if not weights:
         raise ScenarioError(f"reward is empty: name a component, one of {', '.join(COMPONENTS)}")
     return {name: float(weight) for name, weight in weights.items()}

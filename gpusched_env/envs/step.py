@@ -13,6 +13,7 @@ from gpusched_env.core.events import (
     LOG_FULL,
     STALLED,
     TIME_LIMIT,
+    TOO_LATE,
     advance,
     lease,
     preempt,
@@ -40,7 +41,9 @@ RESUME: Final = -2  # advance again, after a full log has been drained
 SKIP: Final = -3  # leave the environment as it is
 # Bits that step_all returns, over all environments. DRAIN: a log should be drained. STOPPED: a log is full, so its
 # environment has stopped. OVER: an episode is over. REFUSED: an action was infeasible, so no observation was written.
-DRAIN, STOPPED, OVER, REFUSED = 1, 2, 4, 8
+# LATE: no event is left up to the latest time of the clock.
+DRAIN, STOPPED, OVER, REFUSED, LATE = 1, 2, 4, 8, 16
+MOST_LOGS: Final = 20  # that one call throws away: then it returns STOPPED, so that Python can stop a long step
 
 run_at = handle_at(Run)
 env_at = handle_at(EnvArrays)
@@ -177,7 +180,9 @@ def step(sim: Run, env: EnvArrays, action: int) -> int:
     outcome = LOG_FULL
     if not over_limit:
         outcome = play(sim, env, action)
-        while outcome == LOG_FULL and not keeps_log:
+        for _ in range(MOST_LOGS):
+            if outcome != LOG_FULL or keeps_log:
+                break
             discard_log(sim)
             outcome = play(sim, env, RESUME)
         if outcome == INFEASIBLE:  # nothing has changed: mask and observation are still right
@@ -194,13 +199,17 @@ def step(sim: Run, env: EnvArrays, action: int) -> int:
             episode["playing_out"] = STARTS if over_limit else 0
     if over_limit:
         outcome = play_out(sim, env)
-        while outcome == LOG_FULL and not keeps_log:
+        for _ in range(MOST_LOGS):
+            if outcome != LOG_FULL or keeps_log:
+                break
             discard_log(sim)
             outcome = play_out(sim, env)
         bits &= ~REFUSED  # the observation has been written again
     episode["outcome"] = outcome
     if outcome == LOG_FULL:
         return STOPPED
+    if outcome == TOO_LATE:
+        bits |= LATE
     if not keeps_log:  # the next step writes to the same addresses, which are still in the caches
         discard_log(sim)
     if episode["stepping"] > 0:

@@ -11,15 +11,17 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.cluster import Cluster
-from gpusched_env.core.events import LOG_FULL
+from gpusched_env.core.events import LOG_FULL, TOO_LATE
 from gpusched_env.core.state import State, grown, lengths, longest, refill
 from gpusched_env.envs.batch import Batch
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.mask_and_observation import check_rules, check_sizes
-from gpusched_env.envs.step import DRAIN, OVER, RESUME, SKIP, STOPPED
+from gpusched_env.envs.step import DRAIN, LATE, OVER, RESUME, SKIP, STOPPED, discard_log
 from gpusched_env.envs.tenant_limits import check_tenants
+from gpusched_env.errors import GpuschedError
 from gpusched_env.instance import Instance
 from gpusched_env.simulator import Simulation
+from gpusched_env.units import BEYOND_CLOCK
 
 _LEAST: Final = 16  # environments per thread below which another thread does not pay
 
@@ -120,21 +122,36 @@ class VectorRuns:
         self.batch.bind(runs)
 
     def play(self) -> bool:
-        """Carry out ``batch.actions`` in every environment; return whether an episode has ended."""
+        """Carry out ``batch.actions`` in every environment; return whether an episode has ended.
+
+        Raises
+        ------
+        GpuschedError : a run goes on beyond the latest time of the clock
+        """
         bits = self._drive()
         while bits & STOPPED:
             stopped = self.batch.episodes["outcome"] == LOG_FULL
             stopped &= self.batch.actions != SKIP
             for b in np.flatnonzero(stopped).tolist():
-                self.simulations[b].drain()
+                self._drain(b)
             self.batch.actions[:] = np.where(stopped, RESUME, SKIP)
-            bits = self._drive() | bits & (DRAIN | OVER)
+            bits = self._drive() | bits & (DRAIN | OVER | LATE)
+        if bits & LATE:
+            late = np.flatnonzero(self.batch.episodes["outcome"] == TOO_LATE).tolist()
+            raise GpuschedError(f"environment {late[0]}: {BEYOND_CLOCK}")
         if bits & DRAIN:
             world, events, gpus = self.state.world, self.state.events.shape[1], self.state.event_gpus.shape[1]
             full = (2 * world["events"] > events) | (2 * world["event_gpus"] > gpus)
             for b in np.flatnonzero(full).tolist():
                 self.simulations[b].drain()
         return bits & OVER != 0
+
+    def _drain(self, b: int) -> None:
+        """Empty the log of environment ``b``, which is full."""
+        if self._keeps_logs:
+            self.simulations[b].drain()
+        else:
+            discard_log(self.simulations[b].arrays)
 
     def _drive(self) -> int:
         if self._pool is None:

@@ -17,7 +17,7 @@ from gpusched_env.leaderboard.folders import check_folder, whole_folder
 from gpusched_env.leaderboard.schedules import known_baselines
 from gpusched_env.leaderboard.scoring import score
 from gpusched_env.leaderboard.site_entries import Given, Refused, entry_files, read_given, unique_labels
-from gpusched_env.leaderboard.site_runs import Replayed, make_folders, replay_entry, write_lines
+from gpusched_env.leaderboard.site_runs import Replayed, make_folders, replay_apart, write_lines
 from gpusched_env.leaderboard.site_tables import Shown, ranked
 from gpusched_env.leaderboard.tracks import TRACKS, Track, get_track
 from gpusched_env.metrics import Interval
@@ -108,7 +108,7 @@ def _replay(given: Sequence[Given], site: Path, log: Path | None, workers: int) 
     problems = {name: get_track(name).problem(log) for name in {one.entry.track for one in given}}
     make_folders(site, problems)
     tasks = [(problems[one.entry.track], one, site, SECONDS) for one in given]
-    return {replayed.key: replayed for replayed in in_processes(replay_entry, tasks, workers)}
+    return {replayed.key: replayed for replayed in in_processes(replay_apart, tasks, workers)}
 
 
 def _shown(kept: Sequence[Given], names: Collection[str]) -> dict[str, list[Shown]]:

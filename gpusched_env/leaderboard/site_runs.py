@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.errors import EntryError
+from gpusched_env.leaderboard.apart import apart
 from gpusched_env.leaderboard.entry import Entry
 from gpusched_env.leaderboard.entry_files import SUFFIX, parse_packed, read_packed
 from gpusched_env.leaderboard.replaying import Budget
@@ -56,6 +57,16 @@ def make_folders(site: Path, tracks: Iterable[str]) -> None:
     (site / "entries").mkdir()
     for name in tracks:
         (site / "data" / name).mkdir(parents=True)
+
+
+def replay_apart(problem: TrackProblem, given: Given, site: Path, seconds: float) -> Replayed:
+    """Call :func:`replay_entry` in a child process, which an entry cannot keep busy for longer than it may take."""
+    try:
+        replayed: Replayed = apart(replay_entry, (problem, given, site, seconds), seconds * len(given.entry.runs))
+    except EntryError as error:
+        _remove(site / "data" / problem.name, given.key)
+        return Replayed(given.key, str(error))
+    return replayed
 
 
 def replay_entry(problem: TrackProblem, given: Given, site: Path, seconds: float) -> Replayed:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.network.checks import check_number
 from gpusched_env.network.topology import LINK_TIERS
+from gpusched_env.units import LATEST_S
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class NetworkChange:
 
     def __post_init__(self) -> None:
         """Check the fields."""
-        check_number(self.time_s, "network.changes, time_s")
+        check_number(self.time_s, "network.changes, time_s", most=LATEST_S)
         check_number(self.slowdown, "network.changes, slowdown")
         if self.tier not in LINK_TIERS:
             raise ScenarioError(f"network.changes, tier: {unknown_name('tier of links', str(self.tier), LINK_TIERS)}")

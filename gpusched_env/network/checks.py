@@ -10,10 +10,10 @@ MOST: Final = 1e12  # largest rate, latency or ratio; the product of two such nu
 MOST_COUNT: Final = 1_000_000
 
 
-def check_number(value: object, where: str, least: float = 0.0, positive: bool = False) -> float:
-    """Return ``value`` as a float; it must be at least ``least`` (above 0 if ``positive``) and at most MOST."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MOST:
-        raise ScenarioError(f"{where} is {_told(value)}: it must be a number of at most {MOST:g}")
+def check_number(value: object, where: str, least: float = 0.0, positive: bool = False, most: float = MOST) -> float:
+    """Return ``value`` as a float; it must be at least ``least`` (above 0 if ``positive``) and at most ``most``."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= most:
+        raise ScenarioError(f"{where} is {_told(value)}: it must be a number of at most {most:g}")
     if value < least or (positive and value == 0):
         raise ScenarioError(f"{where} is {value!r}: it must be {'above 0' if positive else f'at least {least:g}'}")
     return float(value)

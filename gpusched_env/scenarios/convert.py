@@ -64,7 +64,10 @@ def convert(hint: Any, value: object, where: str) -> Any:
         pairs = zip(arguments, value, strict=True)
         return tuple(convert(kind, item, f"{where}[{i}]") for i, (kind, item) in enumerate(pairs))
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise ScenarioError(f"{where} is larger than any float: give a smaller number") from None
     wanted = Mapping if origin is not None else hint
     if not isinstance(value, wanted) or (isinstance(value, bool) and hint is not bool):
         name = (

@@ -23,6 +23,7 @@ from gpusched_env.simulator.decisions import Decision, Lease, Preempt, Refuse, R
 from gpusched_env.simulator.growing import GrowingArray
 from gpusched_env.simulator.scheduler import Player, Scheduler
 from gpusched_env.simulator.view import ClairvoyantView, ClusterView
+from gpusched_env.units import BEYOND_CLOCK, LATEST_S
 
 Progress = Callable[[int, int], None]
 _PROGRESS_EVERY: Final = 512  # decision points
@@ -35,6 +36,7 @@ class Outcome(IntEnum):
     DONE = events.DONE
     STALLED = events.STALLED
     TIME_LIMIT = events.TIME_LIMIT
+    TOO_LATE = events.TOO_LATE
 
 
 class Until(NamedTuple):
@@ -133,10 +135,12 @@ class Simulation:
 
         Raises
         ------
-        GpuschedError : the time is NaN
+        GpuschedError : the time is NaN, or finite and later than the latest time of the clock
         """
-        if math.isnan(time_s):
-            raise GpuschedError("Wait(until_s=nan): give a time in simulated seconds")
+        if not time_s <= LATEST_S and time_s != math.inf:
+            raise GpuschedError(
+                f"Wait(until_s={time_s!r}): give a time in simulated seconds up to {LATEST_S:g}, or inf for none"
+            )
         if self._world["clock_s"] < time_s < self._world["timer_s"]:
             self._world["timer_s"] = time_s
 
@@ -228,7 +232,7 @@ class Simulation:
         elif isinstance(decision, Refuse):
             self.refusal = refusals.REFUSALS[self._refuse(self._row(decision))]
         elif isinstance(decision, Wait):
-            self.wake_at(float(decision.until_s))
+            self.wake_at(_seconds(decision))
             self.refusal = ""
         else:
             raise GpuschedError(f"{decision!r} is not a decision: use Start, Resize, Preempt, Lease, Refuse or Wait")
@@ -343,7 +347,7 @@ class Simulation:
         return code
 
     def _lease(self, decision: Lease) -> int:
-        until_s = float(decision.until_s)
+        until_s = _seconds(decision)
         if math.isnan(until_s):
             raise GpuschedError(f"{decision}: give a time in simulated seconds, inf = no lease")
         code: int = events.lease(self.arrays, self._row(decision), until_s)
@@ -391,8 +395,9 @@ class Simulation:
 
         Raises
         ------
-        SchedulerError : jobs wait, no further event can occur, and the scheduler starts no job; ``decide`` returns
-            something that is not iterable; or the scheduler knows no partitions, and the problem has some
+        SchedulerError : jobs wait, no further event can occur, and the scheduler starts no job; the run goes on beyond
+            the latest time of the clock; ``decide`` returns something that is not iterable; or the scheduler knows no
+            partitions, and the problem has some
         """
         if self.instance.node_sets is not None and not scheduler.knows_partitions:
             raise SchedulerError(
@@ -408,6 +413,8 @@ class Simulation:
             outcome = player.play(tell=None if progress is None else lambda: progress(self.finished, jobs))
         if outcome is Outcome.STALLED:
             raise self._stall(scheduler, view)
+        if outcome is Outcome.TOO_LATE:
+            raise SchedulerError(f"scheduler {scheduler.name!r}: {BEYOND_CLOCK}")
         if progress is not None:
             progress(self.finished, len(self.instance.workload))
 
@@ -468,6 +475,14 @@ class Simulation:
             f"{', ...' if len(rows) > 5 else ''}). A placement rule that refuses these gangs on the empty cluster, "
             "or a decide() that yields no Start for them, is the usual cause"
         )
+
+
+def _seconds(decision: Lease | Wait) -> float:
+    """Return the time of a decision as a float."""
+    try:
+        return float(decision.until_s)
+    except OverflowError:
+        raise GpuschedError(f"{type(decision).__name__}: until_s is larger than any float; inf = no end") from None
 
 
 def _whole(decision: Decision, name: str, value: Any) -> int:

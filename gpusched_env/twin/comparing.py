@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -135,19 +134,19 @@ def settings_of(twin: Twin, workload: Workload, add_nodes: str = "", load: float
     workload : its log
     add_nodes : ``[POOL:]CLUSTER``, machines that a pool gets besides its own; default the pool with the most GPUs. All
         its partitions may use them; the name of a partition instead gives them to it alone, if it has its own nodes
-    load : jobs per time / those of the log, > 0: arrivals are scaled, run times are not
+    load : jobs per time / those of the log, 0.001 to 1000: arrivals are scaled, run times are not
 
     Raises
     ------
-    GpuschedError : an unknown pool, a load that is not finite and > 0, or no job that a pool can run
+    GpuschedError : an unknown pool, a load that is out of range, or no job that a pool can run
     """
     placed = twin.pool_of(workload) >= 0
     if not placed.any():
         raise GpuschedError("twin: no job of the log fits into the machines of the twin")
     jobs = workload.select(placed)
     today = Setting(TODAY, twin, jobs)
-    if not (load > 0 and math.isfinite(load)):
-        raise GpuschedError(f"--load {load}: give a finite number > 0, such as 1.2 for a fifth more jobs per hour")
+    if not 1e-3 <= load <= 1e3:
+        raise GpuschedError(f"--load {load}: give 0.001 to 1000, such as 1.2 for a fifth more jobs per hour")
     if not add_nodes and load == 1.0:
         return (today,)
     words = []

@@ -31,7 +31,7 @@ def demand_of(data: object) -> dict[int, float]:
                 and all(0 <= share < math.inf for share in demand.values())
             ):
                 return demand
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         pass
     raise WorkloadError(
         f"demand is {str(data)[:200]}: give gang sizes from 1 to {MOST_GPUS:,} with their probabilities, as "

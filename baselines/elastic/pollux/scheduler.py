@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -13,6 +14,8 @@ from gpusched_env.cluster import MACHINE, NETWORK
 from gpusched_env.errors import SchedulerError
 from gpusched_env.portable.arrays import log, power
 from gpusched_env.simulator import ClusterView, Decision, Scheduler
+
+MOST: Final = 10_000  # generations, and allocations that survive each: a search of that size takes minutes
 
 LARGEST: int = 64  # [GPU]
 OFFSET: float = 1e-3  # added to each speed-up, so that a waiting job has a finite term
@@ -72,8 +75,10 @@ class Pollux(Scheduler):
 
     def __post_init__(self) -> None:
         """Check the parameters."""
-        if self.generations < 1 or self.population < 2 or self.population % 2:
-            raise SchedulerError("pollux: generations must be at least 1, and population an even number of at least 2")
+        if not 1 <= self.generations <= MOST or not 2 <= self.population <= MOST or self.population % 2:
+            raise SchedulerError(
+                f"pollux: generations must be at least 1, and population even and at least 2; both at most {MOST}"
+            )
         if not self.penalty_s > 0:
             raise SchedulerError(f"pollux: penalty_s is {self.penalty_s!r}: it must be a number of seconds > 0")
         if not -MOST_POWER <= self.power <= MOST_POWER:

@@ -73,6 +73,14 @@ def network_sizes(instance: Instance) -> dict[str, int]:
     )
 
 
+def empty_network(state: State) -> None:
+    """Set the initial values of the network's arrays; rows that an instance does not use keep them."""
+    links = state.links
+    links["first_use"] = links["place"] = state.replicas["first_use"] = state.racks["uplink"] = -1
+    links["level"] = np.inf
+    links["tier"] = -2
+
+
 def lay_network(state: State, b: int, instance: Instance) -> None:
     """Fill the network's arrays of one environment."""
     topology, network = instance.topology, instance.network
@@ -102,9 +110,6 @@ def lay_network(state: State, b: int, instance: Instance) -> None:
     uplinks = topology.uplinks[topology.edge[instance.cluster.racks["first_node"]]]
     state.racks["uplink"][b, : len(uplinks)] = np.where(uplinks >= 0, first[uplinks], -1)
     links = state.links[b]
-    links["first_use"] = links["place"] = -1
-    links["level"] = np.inf
-    links["tier"] = -2
     for name in ("capacity", "members", "tier"):
         links[name][: len(instance.links)] = instance.links[name]
     links["built_Bps"] = links["capacity"]
@@ -114,12 +119,11 @@ def lay_network(state: State, b: int, instance: Instance) -> None:
         row["change_s"], row["change_slowdown"] = change.time_s, change.slowdown
         row["change_tier"] = LINK_TIERS.index(change.tier)
     links["port"][first[topology.access[:, 0]]] = 1  # one direction suffices to count straddling gangs
-    uses = state.uses[b]
+    uses = state.uses[b, : network_sizes(instance)["uses"]]
     uses["next_of_replica"] = np.append(np.arange(1, len(uses)), -1)
     routes, pairs = state.routes[b, : len(topology.route_link)], state.pairs[b, : len(topology.route_at) - 1]
     routes["link"], routes["share"] = first[topology.route_link], topology.route_share
     pairs["begin"], pairs["end"] = topology.route_at[:-1], topology.route_at[1:]
     pairs["latency_s"] = topology.latency_s.reshape(-1)
-    state.replicas["first_use"][b] = -1
     if instance.ratios is not None:
         state.ratios[b, : len(instance.ratios), : len(instance.ratios)] = instance.ratios

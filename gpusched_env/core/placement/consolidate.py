@@ -56,7 +56,7 @@ def place_consolidated(sim: Run, at: int, kind: int, gang: int, supply: int) -> 
     for rack in range(sim.world["racks"]):
         begin = sim.racks[rack]["first_node"]
         end = begin + sim.racks[rack]["nodes"]
-        if sim.free[sim.nodes.shape[0] + rack] >= gang and _most_free_of(sim, begin, end, machines, most) >= gang:
+        if sim.free[sim.world["nodes"] + rack] >= gang and _most_free_of(sim, begin, end, machines, most) >= gang:
             return fill(sim, begin, end, gang, at)
     if _most_free_of(sim, 0, sim.world["nodes"], machines, most) >= gang:
         return fill(sim, 0, sim.world["nodes"], gang, at)

@@ -75,7 +75,7 @@ def place_by_contention(sim: Run, at: int, kind: int, gang: int, supply: int) ->
     node = best_fit(sim, 0, sim.world["nodes"], gang)
     if node >= 0:
         return take(sim, node, gang, at)
-    first = sim.nodes.shape[0]
+    first = sim.world["nodes"]
     only = -1
     least = NO_LIMIT
     for rack in range(sim.world["racks"]):

@@ -20,7 +20,7 @@ def _fastest_type(sim: Run, kind: int, gang: int) -> int:
     """
     best = -1
     least = np.inf
-    for gpu_type in range(sim.paces.shape[2]):
+    for gpu_type in range(sim.world["types"]):
         room = 0
         largest = 0
         for node in range(sim.world["nodes"]):

@@ -14,7 +14,7 @@ def _pack(sim: Run, gang: int, at: int, widest: int) -> int:
     node = best_fit(sim, 0, sim.world["nodes"], gang)
     if node >= 0:
         return take(sim, node, gang, at)
-    first = sim.nodes.shape[0]
+    first = sim.world["nodes"]
     last = first + sim.world["racks"]
     left = gang
     while left > 0:

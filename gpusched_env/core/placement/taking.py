@@ -16,6 +16,12 @@ UNUSABLE: Final = -3  # free, but on a machine on which the gang that is being p
 NO_LIMIT: Final = 2**31 - 1
 
 
+@helper
+def rack_place(sim: Run, node: int) -> int:
+    """Return the index in ``free`` of the rack of a machine."""
+    return sim.world["nodes"] + sim.nodes[node]["rack"]
+
+
 @kernel
 def take(sim: Run, node: int, count: int, at: int) -> int:
     """Reserve the ``count`` lowest free GPUs of a node; append them to ``chosen`` from ``at``; return the new end."""
@@ -29,7 +35,7 @@ def take(sim: Run, node: int, count: int, at: int) -> int:
             left -= 1
         gpu += 1
     sim.free[node] -= count
-    sim.free[sim.nodes.shape[0] + sim.nodes[node]["rack"]] -= count
+    sim.free[rack_place(sim, node)] -= count
     return at
 
 
@@ -40,7 +46,7 @@ def take_this(sim: Run, gpu: int, at: int) -> int:
     sim.holder[gpu] = RESERVED
     sim.chosen[at] = gpu
     sim.free[node] -= 1
-    sim.free[sim.nodes.shape[0] + sim.nodes[node]["rack"]] -= 1
+    sim.free[rack_place(sim, node)] -= 1
     return at + 1
 
 
@@ -59,7 +65,7 @@ def unreserve(sim: Run, begin: int, end: int) -> None:
         node = sim.gpu_node[gpu]
         sim.holder[gpu] = FREE
         sim.free[node] += 1
-        sim.free[sim.nodes.shape[0] + sim.nodes[node]["rack"]] += 1
+        sim.free[rack_place(sim, node)] += 1
 
 
 @helper
@@ -81,9 +87,9 @@ def unable_somewhere(sim: Run, kind: int) -> bool:
         for node in range(sim.world["nodes"]):
             if is_closed(sim, kind, node):
                 return True
-    if sim.paces.shape[2] == 1:  # every job of an instance can run on some type
+    if sim.world["types"] == 1:  # every job of an instance can run on some type
         return False
-    for gpu_type in range(sim.paces.shape[2]):  # noqa: SIM110 - generators are not compiled
+    for gpu_type in range(sim.world["types"]):  # noqa: SIM110 - generators are not compiled
         if sim.paces[kind, MACHINE, gpu_type]["iteration_s"] == np.inf:
             return True
     return False
@@ -100,7 +106,7 @@ def hide_unusable(sim: Run, kind: int) -> int:
         if unable(sim, kind, node):
             sim.nodes[node]["taken"] = 1
             hidden += sim.free[node]
-            sim.free[sim.nodes.shape[0] + sim.nodes[node]["rack"]] -= sim.free[node]
+            sim.free[rack_place(sim, node)] -= sim.free[node]
             sim.free[node] = 0
             first = sim.nodes[node]["first_gpu"]
             for gpu in range(first, first + sim.nodes[node]["gpus"]):
@@ -120,7 +126,7 @@ def show_unusable(sim: Run, kind: int) -> None:
                 if sim.holder[gpu] == UNUSABLE:
                     sim.holder[gpu] = FREE
                     sim.free[node] += 1
-                    sim.free[sim.nodes.shape[0] + sim.nodes[node]["rack"]] += 1
+                    sim.free[rack_place(sim, node)] += 1
 
 
 @kernel

@@ -76,7 +76,7 @@ def judge_pair(sim: Run, row: int, number: int, tier: int, work_left: float, cho
     r["offers"] = -1
     left_s = work_left * (r["iteration_s"] if choices & MEASURED else r["solo_s"])
     remaining = sim.jobs[row]["remaining"]
-    one_type = sim.paces.shape[2] == 1
+    one_type = w["types"] == 1
     if one_type:
         whole_s = remaining * alone_s(sim, kind, 0, tier, 0)
         sequence_s = mean_in_sequence(left_s, whole_s)

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.core.handle import helper, kernel
-from gpusched_env.core.placement.taking import FREE, RESERVED
+from gpusched_env.core.placement.taking import FREE, RESERVED, rack_place
 from gpusched_env.core.state import Run
 
 MEMORY_SLACK: Final = 1e-9  # tolerance for rounding errors of sums, as a fraction of a GPU's memory
@@ -93,7 +93,7 @@ def take_seat(sim: Run, gpu: int, share: bool) -> bool:
         node = sim.gpu_node[gpu]
         sim.holder[gpu] = RESERVED
         sim.free[node] -= 1
-        sim.free[sim.nodes.shape[0] + sim.nodes[node]["rack"]] -= 1
+        sim.free[rack_place(sim, node)] -= 1
         return True
     if share:
         for layer in range(sim.world["gpu_jobs"]):
@@ -114,7 +114,7 @@ def leave_seats(sim: Run, begin: int, end: int) -> None:
         if sim.holder[gpu] == RESERVED:
             node = sim.gpu_node[gpu]
             sim.free[node] += 1
-            sim.free[sim.nodes.shape[0] + sim.nodes[node]["rack"]] += 1
+            sim.free[rack_place(sim, node)] += 1
         for layer in range(sim.world["gpu_jobs"]):
             if sim.holder[gpu + layer * sim.world["gpus"]] == RESERVED:
                 sim.holder[gpu + layer * sim.world["gpus"]] = FREE

@@ -23,7 +23,7 @@ def write_nodes(sim: Run, env: EnvArrays) -> None:
                 env.seen["gpus"] += gpus
             env.seen_free[n] = now
             env.out_nodes[n, 0] = now / gpus
-    first_rack = sim.nodes.shape[0]
+    first_rack = sim.world["nodes"]
     for r in range(sim.world["racks"]):
         rack_free = sim.free[first_rack + r]
         if rack_free != env.seen_free[first_rack + r]:

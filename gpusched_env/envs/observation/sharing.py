@@ -53,7 +53,7 @@ def write_sub_batches(sim: Run, env: EnvArrays, sizes: int) -> None:
                 continue
             tier = tightest_tier(sim, sim.jobs[row]["gpus"])
             best = -1
-            for gpu_type in range(sim.sub_batches.shape[2]):
+            for gpu_type in range(sim.world["types"]):
                 if np.isfinite(sim.paces[kind, tier, gpu_type]["iteration_s"]) and (
                     best < 0
                     or sim.sub_batches[kind, size, gpu_type]["memory"] < sim.sub_batches[kind, size, best]["memory"]
