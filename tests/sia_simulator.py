@@ -495,16 +495,21 @@ TIES = (0, 1, 2)
 
 def main(paths: list[Path]) -> None:
     """Print the table."""
-    table = Table("mean JCT [s]", *(f"{path.parent.name[:3]} {path.stem.split('-')[1]}" for path in paths), "mean")
+    table = Table(
+        "mean JCT [s]", *(f"{path.parent.name[:3]} {path.stem.split('-')[1]}" for path in paths), "mean", "of published"
+    )
     rows = {name: [[mean_jct_s(p, tie=tie, **rules) for tie in TIES] for p in paths] for name, rules in STEPS.items()}
     rows["the package"] = [[package_s(path)] for path in paths]
     rows["the package, calibrated"] = [[package_s(path, "published")] for path in paths]
+    base = np.mean([np.mean(each) for each in rows["published, not calibrated"]])
     for name, cells in rows.items():
         means = [float(np.mean(each)) for each in cells]
-        table.add_row(name, *(f"{value:,.0f}" for value in means), f"{np.mean(means):,.0f}")
+        table.add_row(
+            name, *(f"{value:,.0f}" for value in means), f"{np.mean(means):,.0f}", f"{np.mean(means) / base:.1%}"
+        )
         if name == "published, not calibrated":
             spans = [f"{min(each):,.0f}-{max(each):,.0f}" for each in cells]
-            table.add_row("its range over ties", *spans, "")
+            table.add_row("its range over ties", *spans, "", "")
     Console(width=150).print(table)
 
 

@@ -92,9 +92,7 @@ SIA: Final = ScenarioFamily(
         Parameter("round_s", 60.0, "seconds between decisions", least=1, most=86_400),
         Parameter("restart_s", RESTART_S, "seconds without progress after a gang gets its GPUs", least=0, most=86_400),
         Parameter("speeds", "fitted", "step times: of the fitted models, or of the robust fits", values=SPEEDS),
-        Parameter(
-            "calibration", "none", "published = slower, as calibrated by Sia's authors", values=CALIBRATIONS
-        ),
+        Parameter("calibration", "none", "published = slower, as calibrated by Sia's authors", values=CALIBRATIONS),
         Parameter("workload", None, "path of a Sia workload file to play instead", text=True),
     ),
 )
