@@ -214,7 +214,7 @@ def published_s(workload: int) -> float:
 
 def main(workloads: list[int]) -> None:
     """Print the table."""
-    table = Table("mean JCT [s]", *map(str, workloads), "mean", "difference")
+    table = Table("mean JCT \\[s]", *map(str, workloads), "mean", "difference")
     told = [published_s(workload) for workload in workloads]
     rows = {
         "published": told,
