@@ -40,9 +40,9 @@ def read(path: Path) -> list[dict[str, float | str]]:
 
 
 class Application:
-    """What was measured of an application."""
+    """What was measured of an application: its trainings by Pollux, and times in files with a suffix of a folder."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, times: Path | None = None, suffix: str = "") -> None:
         folder = TRACES / "pollux" / "measured" / name
         rows = {int(path.stem.split("-")[1]): read(path) for path in folder.glob("validation-*.csv")}
         self.trained = dict(sorted(rows.items()))  # batch of the gang -> a row for each epoch
@@ -51,16 +51,18 @@ class Application:
         self.name = name
         self.placed: dict[str, dict[int, tuple[float, float]]] = defaultdict(dict)
         means: dict[tuple[int, int, int], list[tuple[float, float]]] = defaultdict(list)
-        for row in read(folder / "placements.csv"):
+        for row in read((times or folder) / f"placements{suffix}.csv"):
             place, samples = str(row["placement"]), int(row["local_bsz"])
-            times = float(row["step_time"]), float(row["sync_time"])
-            if times[0] > 0:
-                self.placed[place][samples] = times
-                means[len(place), sum(map(int, place)), samples].append(times)
-        self.most = LARGEST.get(name, max(samples for times in self.placed.values() for samples in times))
-        points = [(*key, *np.mean(times, axis=0)) for key, times in means.items()]
+            took = float(row["step_time"]), float(row["sync_time"])
+            if took[0] > 0:
+                self.placed[place][samples] = took
+                means[len(place), sum(map(int, place)), samples].append(took)
+        self.most = LARGEST.get(name, max(samples for each in self.placed.values() for samples in each))
+        points = [(*key, *np.mean(each, axis=0)) for key, each in means.items()]
         columns = ("num_nodes", "num_replicas", "local_bsz", "step_time", "sync_time")
-        points += [tuple(float(row[c]) for c in columns) for row in read(folder / "scalability.csv")]
+        scaled = [tuple(float(row[c]) for c in columns) for row in read((times or folder) / f"scalability{suffix}.csv")]
+        self.scaled = [(int(n), int(r), int(m)) for n, r, m, *_ in scaled]
+        points += scaled
         table = np.array([point for point in points if point[3] > 0])
         self.between = LinearNDInterpolator(table[:, :3], table[:, 3:])
 
@@ -80,6 +82,12 @@ class Application:
     @cache  # noqa: B019
     def gain(self, batch: int, epoch: int) -> float:
         """What an iteration is worth, in iterations at the smallest batch."""
+        square, variance = self.gradient(batch, epoch)
+        return (variance + square) / (variance * self.first / batch + square)
+
+    @cache  # noqa: B019
+    def gradient(self, batch: int, epoch: int) -> tuple[float, float]:
+        """Squared norm and variance of the gradient at the smallest batch, in an epoch of a training at ``batch``."""
         low = max(known for known in self.trained if known <= batch)
         high = min(known for known in self.trained if known >= batch)
         share = (batch - low) / (high - low) if high > low else 0.0
@@ -87,7 +95,7 @@ class Application:
             share * float(self.trained[high][epoch][c]) + (1 - share) * float(self.trained[low][epoch][c])
             for c in ("grad_sqr", "grad_var")
         )
-        return (variance + square) / (variance * self.first / batch + square)
+        return square, variance
 
     @cache  # noqa: B019
     def iteration(self, batch: int, epoch: int) -> float:

@@ -16,7 +16,7 @@ from gpusched_env.baselines.elastic.sia.placing import place
 from gpusched_env.baselines.elastic.sia.program import WAITS, Program, costs
 from gpusched_env.baselines.elastic.sia.scheduler import Sia
 from gpusched_env.cluster import Cluster
-from gpusched_env.errors import SchedulerError
+from gpusched_env.errors import SchedulerError, WorkloadError
 from gpusched_env.event_log import RESIZE
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.metrics import validate
@@ -24,6 +24,7 @@ from gpusched_env.network import Network
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import Outcome, Simulation, simulate
 from gpusched_env.sizes import Sizes
+from gpusched_env.traces.elastic import check_rule
 from gpusched_env.workload import MEASURED_DTYPE, Profiles, Workload
 
 WAIT = 110  # cost of a job that waits, in hundredths
@@ -218,3 +219,31 @@ def digests() -> list[str]:
 
 def test_plain_python_equals_compiled() -> None:
     assert plain_python_digests("test_baselines_sia") == digests()
+
+
+def test_calibration_slows_each_application_by_its_factor() -> None:
+    """The simulator of Sia's authors divides the progress of a job by SLOWDOWNS (simulator_config.py)."""
+    factor = {"cifar10": 1.8, "ncf": 1.5}
+    plain, slow = (
+        get_scenario(f"sia-hetero-v0:jobs=40,calibration={name}").instance(3) for name in ("none", "published")
+    )
+    before, after = (each.workload.profiles for each in (plain, slow))
+    assert before.rows["name"].tolist() == after.rows["name"].tolist()
+    name = [str(text).split(" ")[0] for text in before.rows["name"][before.measured["profile"]]]
+    expected = np.array([factor.get(each, 1.2) for each in name])
+    for column in ("compute_s", "communication_s"):
+        known = np.isfinite(before.measured[column])
+        times = before.measured[column][known] * expected[known]
+        np.testing.assert_allclose(after.measured[column][known], times, rtol=1e-12, atol=1e-15)
+    assert {"cifar10", "ncf", "deepspeech2"} <= set(name)
+
+
+@pytest.mark.parametrize(
+    ("slowdowns", "told"),
+    [(1.8, "give an object"), ({"cifar10": 0}, "slowdowns.cifar10 is 0"), ({"vgg": 2.0}, "'vgg'")],
+)
+def test_bad_slowdowns_are_refused(slowdowns: object, told: str) -> None:
+    with pytest.raises(WorkloadError, match=told):
+        check_rule("adaptive-batch", {"slowdowns": slowdowns})
+    with pytest.raises(WorkloadError, match="slowdowns"):
+        check_rule("fixed-batch", {"slowdowns": {}})

@@ -8,11 +8,16 @@ import numpy as np
 import pytest
 
 from gpusched_env.reproduce import Card, Results, load_card, play_card
+from gpusched_env.reproduce.card import Run
 from gpusched_env.reproduce.hadar.figures import _forking
 from gpusched_env.reproduce.hadar.settings import FORKED, NODES, PLAYERS, POLICIES, RIVALS, SETTINGS, of_mix, of_slot
-from gpusched_env.reproduce.hadar.tables import factor, mixes
+from gpusched_env.reproduce.hadar.tables import busier, factor, mixes
 from gpusched_env.reproduce.hadar.trends import of_cluster
 from gpusched_env.reproduce.report import findings_table
+
+
+def _slow(run: Run) -> bool:
+    return "gavel" in run.scheduler and run.labels["part"] == "hadar"
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +25,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> tuple[Card, Results, Pat
     """The quick card on two seeds of its mixes, with its fast policies."""
     card = load_card("hadar")
     seeds = sorted({run.seed for run in card.runs(quick=True)})[:2]
-    runs = [run for run in card.runs(quick=True) if run.seed in seeds and "gavel" not in run.scheduler]
+    runs = [run for run in card.runs(quick=True) if run.seed in seeds and not _slow(run)]
     card.runs = lambda quick: runs  # type: ignore[method-assign]
     folder = tmp_path_factory.mktemp("hadar")
     return card, play_card(card, folder, quick=True, progress=False)[0], folder
@@ -42,6 +47,20 @@ def test_factors_are_paired_by_seed_and_follow_from_the_logs(played) -> None:  #
     # slots of the default length are the same runs under another label
     lab = results.values("makespan_s", **of_mix("lab", 5, FORKED))
     assert np.array_equal(results.values("makespan_s", **of_slot(5, 360)), lab)
+
+
+def test_utilisation_over_hadar_is_beside_the_claim(played) -> None:  # type: ignore[no-untyped-def]
+    """One job: Hadar holds one of the nodes, HadarE all of them, but loses 15 s of each slot of 360 s."""
+    _, results, _ = played
+    for cluster, nodes in NODES.items():
+        assert busier(results, cluster, 1, "Hadar", paused=True) == pytest.approx(nodes)
+        training = busier(results, cluster, 1, "Hadar")
+        assert (training < nodes).all()
+        assert (training > nodes * (1 - 2 * 15 / 360)).all()
+    own = results.values("utilisation", **of_mix("lab", 3, FORKED))
+    assert busier(results, "lab", 3, "Hadar", paused=True) == pytest.approx(
+        own / results.values("utilisation", **of_mix("lab", 3, "Hadar"))
+    )
 
 
 def test_findings_that_hold_for_every_mix(played) -> None:  # type: ignore[no-untyped-def]

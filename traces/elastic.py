@@ -11,7 +11,13 @@ import numpy as np
 
 from gpusched_env.errors import WorkloadError, unknown_name
 from gpusched_env.sizes import DOUBLING, Sizes, size_range
-from gpusched_env.traces.elastic_applications import SPEEDS, adaptive_jobs, fixed_batch_jobs, scaled_batch_jobs
+from gpusched_env.traces.elastic_applications import (
+    SPEEDS,
+    adaptive_jobs,
+    fixed_batch_jobs,
+    limits_of,
+    scaled_batch_jobs,
+)
 from gpusched_env.traces.elastic_measured import measured_jobs
 from gpusched_env.workload import PROFILE_DTYPE, Profiles, Workload
 
@@ -114,7 +120,7 @@ def elastic_jobs(workload: Workload, rule: str, **parameters: Any) -> Workload:
         "scaled-batch" = the same, with the batch on each GPU that each job requests; "elasticflow" = ElasticFlow's
         measured speeds, for jobs with profiles of the table elasticflow
     parameters : for "amdahl": ``serial`` (default 0.05), ``least``, ``most`` and ``step``; for "elasticflow": ``most``;
-        for the others: ``speeds``, "fitted" (default) or "measured"
+        for the others: ``speeds``, "fitted" (default) or "measured"; for "adaptive-batch" also ``slowdowns``
 
     Raises
     ------
@@ -141,5 +147,16 @@ def check_rule(rule: str, parameters: Mapping[str, Any]) -> None:
         if name == "speeds":
             if value not in SPEEDS:
                 raise WorkloadError(f"elastic rule {rule!r}: " + unknown_name("speeds", str(value), SPEEDS))
+        elif name == "slowdowns":
+            _check_slowdowns(rule, value)
         elif isinstance(value, bool) or not isinstance(value, int | float | None) or (name != "serial" and not whole):
             raise WorkloadError(f"elastic rule {rule!r}: {name} is {value!r}: it must be a number of GPUs, or a share")
+
+
+def _check_slowdowns(rule: str, slowdowns: Any) -> None:
+    if not isinstance(slowdowns, Mapping):
+        raise WorkloadError(f"elastic rule {rule!r}: slowdowns is {slowdowns!r}: give an object of application: factor")
+    for name, factor in slowdowns.items():
+        limits_of(name)
+        if isinstance(factor, bool) or not isinstance(factor, int | float) or not 0 < factor < math.inf:
+            raise WorkloadError(f"elastic rule {rule!r}: slowdowns.{name} is {factor!r}: it must be a number > 0")

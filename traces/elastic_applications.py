@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -47,7 +48,7 @@ def limits_of(application: str, gpu_type: str = GPU_TYPE) -> Limits:
     return Limits(trained.initial_batch, max(trained.iterations), LEAST_BATCH[application], most)
 
 
-def adaptive_jobs(workload: Workload, speeds: str = "fitted") -> Workload:
+def adaptive_jobs(workload: Workload, speeds: str = "fitted", slowdowns: Mapping[str, float] | None = None) -> Workload:
     """Let every job run on 1 to 64 GPUs with the batch that makes its goodput largest there (Pollux).
 
     The workload must name the application of each job (attribute ``model``), as those of Pollux do. The work of a job
@@ -62,6 +63,8 @@ def adaptive_jobs(workload: Workload, speeds: str = "fitted") -> Workload:
         give both, as in the simulator of Pollux. There, a model that a job fits while it runs chooses the batch; here,
         the measurements do. They are of T4 only. In a part of the training in which some of its GPUs would slow a gang
         down, they idle
+    slowdowns : application -> factor > 0 by which all its times are longer, as in the calibration of Sia's simulator;
+        1 for applications that it does not name
 
     Notes
     -----
@@ -77,7 +80,7 @@ def adaptive_jobs(workload: Workload, speeds: str = "fitted") -> Workload:
     WorkloadError : a job without a known application, one that requests a size that its application does not have, or
         measured speeds for other GPU types than T4
     """
-    return _worth_jobs(workload, speeds, [(model, None) for model in _models(workload)])
+    return _worth_jobs(workload, speeds, [(model, None) for model in _models(workload)], slowdowns or {})
 
 
 def scaled_batch_jobs(workload: Workload, speeds: str = "fitted") -> Workload:
@@ -96,7 +99,9 @@ def scaled_batch_jobs(workload: Workload, speeds: str = "fitted") -> Workload:
     return _worth_jobs(workload, speeds, list(zip(_models(workload), shares.tolist(), strict=True)))
 
 
-def _worth_jobs(workload: Workload, speeds: str, jobs: list[Kind]) -> Workload:
+def _worth_jobs(
+    workload: Workload, speeds: str, jobs: list[Kind], slowdowns: Mapping[str, float] = MappingProxyType({})
+) -> Workload:
     """Give jobs the sizes and speeds of their kinds; the work is counted in iterations at the initial batch."""
     kinds, types = sorted(set(jobs), key=str), workload.profiles.gpu_types
     if workload.profiles.is_unit and not set(types) <= load_fitted("sia").fits.keys():
@@ -106,7 +111,11 @@ def _worth_jobs(workload: Workload, speeds: str, jobs: list[Kind]) -> Workload:
     trained = _applications(speeds, *types)
     measured, options, plain = [], [], []
     for row, (name, share) in enumerate(kinds):
-        on_types = [_adaptive_speeds(name, speeds, gpu_type, share) for gpu_type in types]
+        slow = slowdowns.get(name, 1.0)
+        on_types = [
+            [(gpus, tier, slow * own_s, slow * seconds) for gpus, tier, own_s, seconds in times]
+            for times in (_adaptive_speeds(name, speeds, gpu_type, share) for gpu_type in types)
+        ]
         gangs = {gpus for times in on_types for gpus, *_ in times}
         if not gangs:
             raise WorkloadError(f"model {name!r}: no gang may have {share:g} samples on each GPU; change the batch")

@@ -18,6 +18,9 @@ MOST_REQUESTED: Final = 16  # [GPU] largest gang that every GPU type of the clus
 # 250), weighted by the shares of the applications in the generator
 RESTART_S: Final = 45.0
 SPEEDS: Final = ("fitted", "robust")
+# Factors by which the authors slow jobs down to what they measured on their clusters (SLOWDOWNS, simulator_config.py)
+CALIBRATION: Final = {"cifar10": 1.8, "ncf": 1.5, "imagenet": 1.2, "yolov3": 1.2, "bert": 1.2, "deepspeech2": 1.2}
+CALIBRATIONS: Final = ("none", "published")
 
 
 def sia(
@@ -27,6 +30,7 @@ def sia(
     restart_s: float = RESTART_S,
     workload: str | None = None,
     speeds: str = "fitted",
+    calibration: str = "none",
 ) -> Scenario:
     """Build a scenario with the cluster of Sia's simulator and eight hours of elastic jobs like those of Pollux.
 
@@ -41,6 +45,7 @@ def sia(
     restart_s : time for which a gang makes no progress after it gets its GPUs [s]; one time for all applications
     workload : path of one of Sia's workload files, whose first ``jobs`` jobs are used; None = draw jobs
     speeds : "fitted" = step times by the models of the table ``sia``, "robust" = by those of ``sia-robust``
+    calibration : "published" = jobs are slower by the factors with which the authors calibrate their simulator
 
     Notes
     -----
@@ -55,7 +60,9 @@ def sia(
     ----------
     Jayaram Subramanya et al., SOSP 2023; siasosp23/artifacts, ``sia-simulator/``.
     """
-    elastic = {"rule": "adaptive-batch"} | ({"speeds": speeds} if speeds != "fitted" else {})
+    elastic: dict[str, Any] = {"rule": "adaptive-batch"} | ({"speeds": speeds} if speeds != "fitted" else {})
+    if calibration == "published":
+        elastic["slowdowns"] = dict(CALIBRATION)
     common: dict[str, Any] = dict(profiles="own", jobs=jobs, max_gpus=MOST_REQUESTED, clip=True, elastic=elastic)
     if workload is None:
         parameters = {"relative_load": jobs / JOBS if load is None else load, "mixed_types": True}
@@ -85,6 +92,7 @@ SIA: Final = ScenarioFamily(
         Parameter("round_s", 60.0, "seconds between decisions", least=1, most=86_400),
         Parameter("restart_s", RESTART_S, "seconds without progress after a gang gets its GPUs", least=0, most=86_400),
         Parameter("speeds", "fitted", "step times: of the fitted models, or of the robust fits", values=SPEEDS),
+        Parameter("calibration", "none", "published = slower, as calibrated by Sia's authors", values=CALIBRATIONS),
         Parameter("workload", None, "path of a Sia workload file to play instead", text=True),
     ),
 )

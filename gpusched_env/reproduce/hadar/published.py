@@ -11,3 +11,4 @@ QUEUEING_AGAINST_GAVEL: Final = 0.13  # fraction by which queueing is lower than
 FAIRNESS_AGAINST_GAVEL: Final = 0.015  # fraction by which fairness is better than with Gavel (IPDPS 2024)
 # HadarE: fraction of the total duration that HadarE saves (arXiv). The rival and the mixes of jobs are not known.
 SAVED_BY_FORKING: Final = {"aws": 0.5, "lab": 0.8}
+UTILISATION_BY_FORKING: Final = 1.45  # utilisation of HadarE / of a rival that the abstract does not name (arXiv)

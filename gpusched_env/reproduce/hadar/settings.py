@@ -33,7 +33,8 @@ RIVALS: Final = {
     "longest first, sticky": "hadare-sticky",
     "arrival, sticky": "hadare-sticky:order=arrival",
 }
-PLAYERS: Final = {FORKED: "hadare"} | RIVALS
+IN_ROUNDS: Final = {"Hadar": "hadar", "Gavel": "gavel"}  # of which HadarE's utilisation may be claimed
+PLAYERS: Final = {FORKED: "hadare"} | RIVALS | IN_ROUNDS
 NODES: Final = {"aws": 3, "lab": 5}
 SLOTS_S: Final = (90, 180, 360, 720)
 SLOT_MIXES: Final = (1, 5, 12)

@@ -10,6 +10,7 @@ from gpusched_env.reproduce.hadar import published
 from gpusched_env.reproduce.hadar.settings import (
     FORKED,
     FREE,
+    IN_ROUNDS,
     NODES,
     PLAYERS,
     POLICIES,
@@ -33,7 +34,7 @@ HOUR = 3_600.0
 def all_tables(results: Results) -> list[Table]:
     """Return every table."""
     policies = [_policies(results, setting) for setting in SETTINGS]
-    return [_claims(results), *policies, _factors(results), _training(results), _slots(results)]
+    return [_claims(results), *policies, _factors(results), _training(results), _busier(results), _slots(results)]
 
 
 def ratio(results: Results, metric: str, policy: str, beside: str, setting: str = FREE) -> np.ndarray:
@@ -53,6 +54,19 @@ def training_share(results: Results, cluster: str, jobs: int, player: str = FORK
     """float64 [seeds]: fraction of the nodes' time up to the last completion in which copies train."""
     labels = of_mix(cluster, jobs, player)
     return results.values("utilisation", **labels) * results.values("productive_share", **labels)
+
+
+def busier(results: Results, cluster: str, jobs: int, rival: str, paused: bool = False) -> np.ndarray:
+    """float64 [seeds]: utilisation with HadarE / with a rival, on the same mixes.
+
+    ``paused``: whether the time in which held nodes restart or merge counts as used.
+    """
+    of = _held_share if paused else training_share
+    return of(results, cluster, jobs) / of(results, cluster, jobs, rival)
+
+
+def _held_share(results: Results, cluster: str, jobs: int, player: str = FORKED) -> np.ndarray:
+    return results.values("utilisation", **of_mix(cluster, jobs, player))
 
 
 def mixes(results: Results) -> list[int]:
@@ -112,6 +126,20 @@ def _training(results: Results) -> Table:
         for player in PLAYERS:
             cells = [f"{np.median(training_share(results, cluster, m, player)):.3f}" for m in jobs]
             table.add_row(f"{cluster}: {player}", *cells, end_section=player == list(PLAYERS)[-1])
+    return table
+
+
+def _busier(results: Results) -> Table:
+    """The claim does not name its rival, nor say whether pauses count: every reading beside it."""
+    jobs = mixes(results)
+    claim = f"Utilisation, HadarE's over another's (abstract: {published.UTILISATION_BY_FORKING}), by jobs: medians"
+    table = new_table(claim, "", *map(str, jobs), "all")
+    for cluster in NODES:
+        for rival in IN_ROUNDS:
+            for paused in (False, True):
+                each = [busier(results, cluster, m, rival, paused) for m in jobs]
+                cells = [f"{np.median(ratios):.2f}" for ratios in [*each, np.concatenate(each)]]
+                table.add_row(f"{cluster}: {rival}, {'nodes held' if paused else 'training'}", *cells)
     return table
 
 

@@ -8,8 +8,17 @@ import numpy as np
 
 from gpusched_env.reproduce.card import Finding
 from gpusched_env.reproduce.hadar import published
-from gpusched_env.reproduce.hadar.settings import DEFAULT, NODES, RIVALS, SETTINGS, SLOTS_S, UTILITIES, of_slot
-from gpusched_env.reproduce.hadar.tables import factor, mixes, ratio, training_share
+from gpusched_env.reproduce.hadar.settings import (
+    DEFAULT,
+    IN_ROUNDS,
+    NODES,
+    RIVALS,
+    SETTINGS,
+    SLOTS_S,
+    UTILITIES,
+    of_slot,
+)
+from gpusched_env.reproduce.hadar.tables import busier, factor, mixes, ratio, training_share
 from gpusched_env.reproduce.results import Results
 
 GAVEL, GAVEL_MAKESPAN = "Gavel, max-min fairness", "Gavel, makespan"
@@ -75,6 +84,15 @@ def of_cluster(results: Results, cluster: str) -> Iterator[Finding]:
         yield Finding(
             f"forking saves as much as the abstract says (aws 50 %, lab 80 %), over some rival of the kind: {kind}",
             setting, bool(max(saved[most]) >= claim), f"at most {max(saved[most]):.0%}: {most}; jobs: {at}",
+        )  # fmt: skip
+    for rival in IN_ROUNDS:
+        gains = {m: float(np.median(busier(results, cluster, m, rival))) for m in jobs}
+        reached = [m for m, gain in gains.items() if gain >= published.UTILISATION_BY_FORKING]
+        yield Finding(
+            f"HadarE's utilisation is {published.UTILISATION_BY_FORKING} times {rival}'s in some mix (abstract: rival "
+            "not named)",
+            setting, bool(reached),
+            f"{min(gains.values()):.2f} to {max(gains.values()):.2f}; jobs: {', '.join(map(str, reached)) or 'none'}",
         )  # fmt: skip
     shares = [float(np.median(training_share(results, cluster, m))) for m in jobs]
     yield Finding(
