@@ -24,7 +24,7 @@ from gpusched_env.baselines.dally.placing import (
 )
 from gpusched_env.baselines.dally.state import MACHINE_WAITS, NETWORK_TIMER, RACK_TIMER, RACK_WAITS, Delay
 from gpusched_env.baselines.dally.tuning import record
-from gpusched_env.baselines.dally.victims import evict_for, nw_of, rate_victims
+from gpusched_env.baselines.dally.victims import compared, evict_for, nw_of, rate_victims
 from gpusched_env.cluster import SLOT
 from gpusched_env.core.events import (
     DECIDE,
@@ -43,7 +43,6 @@ from gpusched_env.core.holding import entry
 from gpusched_env.core.queries import Asked
 from gpusched_env.core.state import FINISHED, RUNNING, WAITING, Run
 from gpusched_env.core.state import REFUSED as CANCELLED
-from gpusched_env.portable.keys import rounded_key
 
 Array = np.ndarray
 
@@ -105,8 +104,9 @@ def rank(sim: Run, delay: Delay, row: int, left: float, run_s: float, gpu_s: flo
     task = delay.tasks[row]
     if run_s > 0.0:
         seconds = sim.world["clock_s"] - task["arrival_s"] if delay.rules["wall"] else run_s
-        # rounded, so that jobs without communication, whose Nw is 1, tie
-        task["nw"] = rounded_key((1.0 - left / task["iterations"]) / (seconds / task["ideal_s"]))
+        # The operations and their order are those of the authors' code: with all its bits, their rounding errors
+        # decide between jobs that tie in theory, such as jobs without communication, whose Nw is 1.
+        task["nw"] = compared(delay, (1.0 - left / task["iterations"]) / (seconds / task["ideal_s"]))
     if delay.rules["priority"] == BY_NW:
         task["key"] = task["nw"]
     elif delay.rules["priority"] == BY_GPU_TIME:

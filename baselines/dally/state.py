@@ -47,6 +47,7 @@ RULES_DTYPE: Final = np.dtype(
         ("statistics", "<i4"),  # quirk Q4: 1 = statistics events still occur
         ("prune", "<i4"),  # quirk Q5
         ("wall", "<i4"),  # 1 = Nw divides by the seconds since arrival
+        ("rounded", "<i4"),  # 1 = Nw is rounded to 30 bits, so that jobs whose Nw differ only by rounding errors tie
         ("leased", "<i4"),  # 1 = gangs are started with a lease
         ("sorted", "<i4"),  # 1 = a function sorts the places after each change
         ("victims", "<i4"),  # 1 = waiting jobs may have running gangs preempted (victims)
