@@ -41,6 +41,7 @@ from gpusched_env.core.events import (
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.holding import entry
 from gpusched_env.core.queries import Asked
+from gpusched_env.core.shapes import placed
 from gpusched_env.core.state import FINISHED, RUNNING, WAITING, Run
 from gpusched_env.core.state import REFUSED as CANCELLED
 
@@ -125,7 +126,7 @@ def close_lease(sim: Run, delay: Delay, row: int) -> None:
     if task["step_s"] > 0.0:
         for _ in range(task["steps"]):
             task["run_s"] += task["step_s"]
-            task["service_gpu_s"] += task["gpus"] * task["step_s"]
+            task["service_gpu_s"] += task["gpus"] * task["iteration_s"] * delay.rules["step_iterations"]
             task["left"] -= delay.rules["step_iterations"] * task["gpus"]
     else:
         task["run_s"] = sim.jobs[row]["service_s"]
@@ -154,8 +155,11 @@ def plan_lease(sim: Run, delay: Delay, row: int) -> float:
     if r["step_iterations"] == 0.0 or sim.world["contention"] > 0:
         return task["lease_end_s"]
     replica = sim.replicas[sim.jobs[row]["replica"]]
+    task["iteration_s"] = replica["iteration_s"]
     task["step_s"] = replica["iteration_s"] * r["step_iterations"]
-    ahead_s = task["step_s"] / task["gpus"]
+    kind = sim.jobs[row]["job_class"]
+    _, pace, slowest = placed(sim, kind, 0, task["gpus"])
+    ahead_s = delay.ahead_s[kind, pace, slowest]
     end_s = replica["since_s"]
     left = task["left"]
     while True:
@@ -183,7 +187,7 @@ def bids_again(sim: Run, delay: Delay, row: int) -> bool:
     gpu_s = task["service_gpu_s"]
     for _ in range(steps):
         run_s += task["step_s"]
-        gpu_s += task["gpus"] * task["step_s"]
+        gpu_s += task["gpus"] * task["iteration_s"] * delay.rules["step_iterations"]
         left -= delay.rules["step_iterations"] * task["gpus"]
     rank(sim, delay, row, left, run_s, gpu_s)
     return True
