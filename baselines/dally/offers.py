@@ -443,7 +443,10 @@ def next_wake(sim: Run, delay: Delay) -> float:
         if r["statistics"]:  # from 1 s after the first arrival, until the statistics find no other event
             first_s = delay.tasks[0]["arrival_s"] + 1.0
             every_s = 0.1 * r["lease_s"]
-            retry_s = first_s + max(np.floor((retry_s - first_s) / every_s) + 1.0, 0.0) * every_s
+            last_s = retry_s
+            retry_s = first_s  # added up one by one as in the authors' code, so that times agree to the last bit
+            while retry_s <= last_s and retry_s + every_s > retry_s:
+                retry_s += every_s
             r["statistics"] = 0
         offer_at(sim, delay, retry_s + r["idle_retry_s"])
     for i in range(r["later"]):
