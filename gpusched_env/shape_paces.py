@@ -26,6 +26,7 @@ class ShapePaces(NamedTuple):
     iteration_s: np.ndarray  # float64 [C, S, T] [s] of one iteration
     compute_s: np.ndarray  # float64 [C, S, T] [s] of compute in one iteration
     communication_s: np.ndarray  # float64 [C, S, T] [s] of the communication that does not overlap with compute
+    efficiency: np.ndarray  # float64 [C, S], compute_s / iteration_s
 
     def rows(self, job_class: np.ndarray, gang: np.ndarray, parts: np.ndarray) -> np.ndarray:
         """int64 [P]: index of the shape of each of P placements along the axis S.
@@ -86,7 +87,8 @@ def shape_paces(classes: np.ndarray, workload: Workload, cluster: Cluster) -> tu
     everywhere = np.broadcast_to(compute, by_shape.shape)
     hidden = np.where(np.isinf(compute), 0.0, compute)  # inf - inf would be NaN
     paces = Paces(by_tier, plain.copy(), hidden / best[:, :, None] - hidden, np.zeros(by_tier.shape, bool))
-    return paces, ShapePaces(keys, by_shape, everywhere.copy(), hidden / efficiency[:, :, None] - hidden)
+    exposed = hidden / efficiency[:, :, None] - hidden
+    return paces, ShapePaces(keys, by_shape, everywhere.copy(), exposed, efficiency)
 
 
 def _fill(best: np.ndarray) -> None:

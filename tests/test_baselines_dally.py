@@ -39,16 +39,18 @@ def problem(
     slowdown: tuple[float, ...] = (1, 2, 4),
     step: int = 60,
     cost_s: float = 0.0,
+    iteration_s: float = 1.0,
+    machine_gpus: int = 4,
 ) -> Instance:
     """4-GPU machines; an iteration takes one second on a machine, and ``slowdown`` seconds on other tiers."""
-    unit = dict(name="VGG", batch=1, gradient_bytes=0.0, memory_bytes=0.0, skew=0.0, overlap=1.0, compute_s=1.0)
+    unit = dict(name="VGG", batch=1, gradient_bytes=0.0, memory_bytes=0.0, skew=0.0, overlap=1.0, compute_s=iteration_s)
     ids, arrival, gpus, ideal = zip(*rows, strict=True)
     workload = Workload.from_columns(
         arrival, gpus, iterations=ideal, ids=ids, profiles=Profiles.from_rows([unit], ("V100",))
     )
     network = Network("tiers", tier_slowdown=slowdown)
     rules = Semantics(checkpoint_s=cost_s, restore_s=cost_s, step_iterations=step)
-    return Instance(Cluster.homogeneous(racks * machines, 4, machines), workload, network, rules)
+    return Instance(Cluster.homogeneous(racks * machines, machine_gpus, machines), workload, network, rules)
 
 
 def times(instance: Instance, scheduler: Scheduler) -> dict[int, tuple[float, float]]:
@@ -210,6 +212,42 @@ def test_nw_is_the_time_weighted_mean_of_the_efficiency() -> None:
     assert run.nw(np.array([0])) == pytest.approx([0.625], rel=1e-12)
 
 
+TIE: list[Row] = [(0, 5.0, 1, 72.0), (1, 0.0, 1, 27.0), (2, 5.0, 1, 27.0)]  # the last number in iterations of 33.1 s
+
+
+class AskedOnly(Dally):
+    """Dally without its compiled loop."""
+
+    def player(self, simulation: Any) -> None:
+        return None
+
+
+@pytest.mark.parametrize("kind", [Dally, AskedOnly])
+@pytest.mark.parametrize(
+    ("rules", "end_s"),
+    [
+        ({"preset": "authors"}, 2681.1),
+        ({"preset": "authors_published"}, 2681.1),
+        ({"preset": "authors", "nw_key": "rounded"}, 2085.3),
+    ],
+)
+def test_rounding_errors_of_nw_decide_in_the_authors_code(
+    kind: type[Dally], rules: dict[str, Any], end_s: float
+) -> None:
+    """After a lease of 18 steps each, the Nw of jobs 0 and 1 is 1 in theory, and a bit smaller for job 0 in the code.
+
+    So job 0 has the next lease. If Nw is rounded, job 1 has it, because it has been without GPUs for longer.
+    """
+    run_s = 0.0
+    for _ in range(18):
+        run_s += 33.1 / 1.0 * 1
+    nw = [(1 - (n - 18) / n) / (run_s / (33.1 * n / 1)) for n in (72, 27)]
+    assert nw[0] < nw[1] == pytest.approx(nw[0], rel=1e-15)
+    instance = problem(1, 1, TIE, step=1, iteration_s=33.1, machine_gpus=1)
+    found = times(instance, kind(lease_s=600.0, tuner="off", rack_wait=0.0, nw_wait=0.0, **rules))
+    assert found[1] == (0.0, pytest.approx(end_s, abs=1e-6))
+
+
 # --- the general class, without leases
 
 
@@ -278,13 +316,6 @@ def test_constant_timers_are_the_named_variants(preset: str) -> None:
 
 
 # --- properties on random problems
-
-
-class AskedOnly(Dally):
-    """Dally without its compiled loop."""
-
-    def player(self, simulation: Any) -> None:
-        return None
 
 
 @st.composite

@@ -27,8 +27,7 @@ def outlives_lease(sim: Run, delay: Delay, row: int) -> bool:
     end_s = sim.replicas[sim.jobs[row]["replica"]]["since_s"]
     for _ in range(task["steps"]):
         end_s += task["step_s"]
-    ahead_s = sim.paces[kind, pace, slowest]["iteration_s"] * r["step_iterations"] / gang
-    return end_s + ahead_s <= sim.world["clock_s"] + r["lease_s"]
+    return end_s + delay.ahead_s[kind, pace, slowest] <= sim.world["clock_s"] + r["lease_s"]
 
 
 @kernel

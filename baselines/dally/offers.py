@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from gpusched_env.baselines.dally.affinity import may_move, place_by_affinity
@@ -24,7 +26,7 @@ from gpusched_env.baselines.dally.placing import (
 )
 from gpusched_env.baselines.dally.state import MACHINE_WAITS, NETWORK_TIMER, RACK_TIMER, RACK_WAITS, Delay
 from gpusched_env.baselines.dally.tuning import record
-from gpusched_env.baselines.dally.victims import evict_for, nw_of, rate_victims
+from gpusched_env.baselines.dally.victims import compared, evict_for, nw_of, rate_victims
 from gpusched_env.cluster import SLOT
 from gpusched_env.core.events import (
     DECIDE,
@@ -41,11 +43,12 @@ from gpusched_env.core.events import (
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.holding import entry
 from gpusched_env.core.queries import Asked
+from gpusched_env.core.shapes import placed
 from gpusched_env.core.state import FINISHED, RUNNING, WAITING, Run
 from gpusched_env.core.state import REFUSED as CANCELLED
-from gpusched_env.portable.keys import rounded_key
 
 Array = np.ndarray
+MOST_STATISTICS: Final = 1 << 27  # statistics events that are counted
 
 # Results of ``next_decision``; the row is in ``rules.row``, the time in ``rules.until_s``, the GPUs in ``chosen``.
 NOTHING, START, LEASE, PREEMPT, WAIT, TUNE, GROW, SORT = range(8)
@@ -105,8 +108,9 @@ def rank(sim: Run, delay: Delay, row: int, left: float, run_s: float, gpu_s: flo
     task = delay.tasks[row]
     if run_s > 0.0:
         seconds = sim.world["clock_s"] - task["arrival_s"] if delay.rules["wall"] else run_s
-        # rounded, so that jobs without communication, whose Nw is 1, tie
-        task["nw"] = rounded_key((1.0 - left / task["iterations"]) / (seconds / task["ideal_s"]))
+        # The operations and their order are those of the authors' code: with all its bits, their rounding errors
+        # decide between jobs that tie in theory, such as jobs without communication, whose Nw is 1.
+        task["nw"] = compared(delay, (1.0 - left / task["iterations"]) / (seconds / task["ideal_s"]))
     if delay.rules["priority"] == BY_NW:
         task["key"] = task["nw"]
     elif delay.rules["priority"] == BY_GPU_TIME:
@@ -125,7 +129,7 @@ def close_lease(sim: Run, delay: Delay, row: int) -> None:
     if task["step_s"] > 0.0:
         for _ in range(task["steps"]):
             task["run_s"] += task["step_s"]
-            task["service_gpu_s"] += task["gpus"] * task["step_s"]
+            task["service_gpu_s"] += task["gpus"] * task["iteration_s"] * delay.rules["step_iterations"]
             task["left"] -= delay.rules["step_iterations"] * task["gpus"]
     else:
         task["run_s"] = sim.jobs[row]["service_s"]
@@ -154,8 +158,11 @@ def plan_lease(sim: Run, delay: Delay, row: int) -> float:
     if r["step_iterations"] == 0.0 or sim.world["contention"] > 0:
         return task["lease_end_s"]
     replica = sim.replicas[sim.jobs[row]["replica"]]
+    task["iteration_s"] = replica["iteration_s"]
     task["step_s"] = replica["iteration_s"] * r["step_iterations"]
-    ahead_s = task["step_s"] / task["gpus"]
+    kind = sim.jobs[row]["job_class"]
+    _, pace, slowest = placed(sim, kind, 0, task["gpus"])
+    ahead_s = delay.ahead_s[kind, pace, slowest]
     end_s = replica["since_s"]
     left = task["left"]
     while True:
@@ -183,7 +190,7 @@ def bids_again(sim: Run, delay: Delay, row: int) -> bool:
     gpu_s = task["service_gpu_s"]
     for _ in range(steps):
         run_s += task["step_s"]
-        gpu_s += task["gpus"] * task["step_s"]
+        gpu_s += task["gpus"] * task["iteration_s"] * delay.rules["step_iterations"]
         left -= delay.rules["step_iterations"] * task["gpus"]
     rank(sim, delay, row, left, run_s, gpu_s)
     return True
@@ -439,7 +446,13 @@ def next_wake(sim: Run, delay: Delay) -> float:
         if r["statistics"]:  # from 1 s after the first arrival, until the statistics find no other event
             first_s = delay.tasks[0]["arrival_s"] + 1.0
             every_s = 0.1 * r["lease_s"]
-            retry_s = first_s + max(np.floor((retry_s - first_s) / every_s) + 1.0, 0.0) * every_s
+            last_s = retry_s
+            retry_s = first_s  # added up one by one as in the authors' code, so that times agree to the last bit
+            for _ in range(MOST_STATISTICS):
+                if retry_s > last_s or retry_s + every_s == retry_s:
+                    break
+                retry_s += every_s
+            retry_s = max(retry_s, last_s)  # of leases so short that they are not counted to the end
             r["statistics"] = 0
         offer_at(sim, delay, retry_s + r["idle_retry_s"])
     for i in range(r["later"]):

@@ -30,13 +30,22 @@ _AUTHORS: Final[dict[str, Any]] = {
     "offers": "polled",
     "fit": "first",
     "renew": False,
+    "nw_key": "exact",
     "quirks": "Q2/Q3/Q4/Q5",
 }
 WAITS: Final = {"rack_wait": 6.0, "nw_wait": 12.0}  # [leases]
 PRESETS: Final[dict[str, dict[str, Any]]] = {
     "authors": _AUTHORS,
     "authors_published": _AUTHORS | {"quirks": "Q1/Q2/Q3/Q4/Q5"},
-    "suite": _AUTHORS | {"ckpt_per_gpu_s": 0.0, "offers": "exact", "fit": "best", "renew": True, "quirks": "none"},
+    "suite": _AUTHORS
+    | {
+        "ckpt_per_gpu_s": 0.0,
+        "offers": "exact",
+        "fit": "best",
+        "renew": True,
+        "nw_key": "rounded",
+        "quirks": "none",
+    },
 }
 
 
@@ -63,8 +72,8 @@ class Dally(Scheduler):
     Parameters
     ----------
     preset : source of the values of all parameters that are None. "suite" (default) = values for any scenario, with an
-        offer at every decision point; "authors" = those of the authors' simulator, whose results are then reproduced up
-        to rounding; "authors_published" = those of "authors", with the GPU leak of that simulator (quirk Q1)
+        offer at every decision point; "authors" = those of the authors' simulator, whose results are then reproduced to
+        the last bit; "authors_published" = those of "authors", with the GPU leak of that simulator (quirk Q1)
     policy : rule by which jobs accept GPUs. "dally" (default); "tiresias" or "gandiva" = as these policies are
         implemented in the authors' simulator
     tuner : source of the timers. "hand" (default) = the authors' auto-tuner; "off" = ``rack_wait`` and ``nw_wait``;
@@ -104,6 +113,8 @@ class Dally(Scheduler):
         never started last
     nw_ideal : ideal time in Nw. "compute" (default) = without communication; "best-tier" = on the ideal placement
     nw_denominator : divisor in Nw. "run" (default) = running seconds; "wall" = seconds since arrival
+    nw_key : Nw by which jobs are compared. "rounded" (preset "suite") = to 30 bits, so that jobs whose Nw differ only
+        by rounding errors tie; "exact" (other presets) = all bits, as in the authors' code
     stat : statistic of a history of waits. "mean_sigma" (default) = mean + ``k_sigma`` standard deviations; "mean";
         "p95" = 95th percentile; "max"
     k_sigma : number of standard deviations in "mean_sigma", default 2
@@ -169,6 +180,7 @@ class Dally(Scheduler):
     priority: str = "nw"
     nw_ideal: str = "compute"
     nw_denominator: str = "run"
+    nw_key: str | None = None
     stat: str = "mean_sigma"
     k_sigma: float = 2.0
     min_sample: float = 1.0
@@ -285,7 +297,7 @@ class Dally(Scheduler):
         rules["stacked"], rules["censored"] = self.timer_mode == "stacked", self.record_mode == "censored"
         rules["renew"], rules["leased"] = self.renew, self.preemption != "none"
         rules["victims"], rules["victim_limit"] = self.preemption == "victim", self.victim_limit
-        rules["wall"] = self.nw_denominator == "wall"
+        rules["wall"], rules["rounded"] = self.nw_denominator == "wall", self.nw_key == "rounded"
         for quirk, name in zip(QUIRKS, ("rebid", "look_ahead", "alias", "statistics", "prune"), strict=True):
             rules[name] = quirk in self._quirks
         rules["step_iterations"] = instance.semantics.step_iterations
@@ -353,6 +365,7 @@ _CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "priority": PRIORITIES,
     "nw_ideal": ("compute", "best-tier"),
     "nw_denominator": ("run", "wall"),
+    "nw_key": ("rounded", "exact"),
     "stat": STATISTICS,
     "record_mode": ("granted", "censored"),
     "demand_key": ("exact", "pow2"),

@@ -8,6 +8,7 @@ import numpy as np
 
 from gpusched_env.cluster import MACHINE, SLOT
 from gpusched_env.core.handle import Handle, array
+from gpusched_env.core.state import FIRST_SHAPE
 from gpusched_env.errors import SchedulerError
 from gpusched_env.instance import Instance
 
@@ -47,6 +48,7 @@ RULES_DTYPE: Final = np.dtype(
         ("statistics", "<i4"),  # quirk Q4: 1 = statistics events still occur
         ("prune", "<i4"),  # quirk Q5
         ("wall", "<i4"),  # 1 = Nw divides by the seconds since arrival
+        ("rounded", "<i4"),  # 1 = Nw is rounded to 30 bits, so that jobs whose Nw differ only by rounding errors tie
         ("leased", "<i4"),  # 1 = gangs are started with a lease
         ("sorted", "<i4"),  # 1 = a function sorts the places after each change
         ("victims", "<i4"),  # 1 = waiting jobs may have running gangs preempted (victims)
@@ -100,6 +102,7 @@ TASK_DTYPE: Final = np.dtype(
         ("arrival_s", "<f8"),  # [s]
         ("last_s", "<f8"),  # [s] arrival, then the latest start, then the latest release
         ("lease_end_s", "<f8"),  # [s] when the lease ends
+        ("iteration_s", "<f8"),  # [s] of an iteration on its placement
         ("step_s", "<f8"),  # [s] of a step on its placement
         ("victim_nw", "<f8"),  # Nw if it may be a victim; -1 = it may not
         ("won_step", "<i8"),  # quirk Q1: step in which it has leaked GPUs; -1 = none
@@ -132,7 +135,8 @@ VERDICT_DTYPE: Final = np.dtype(
 class Delay(Handle):
     """The arrays of a delay scheduler for one run; kernels take them in addition to those of the simulation.
 
-    Axes: jobs, gpus, slots, nodes, racks, nodes of the largest rack, demand classes, samples, scheduled offers.
+    Axes: jobs, gpus, slots, nodes, racks, nodes of the largest rack, demand classes, samples, scheduled offers,
+    job classes, rows of ``paces``, GPU types.
     """
 
     rules = array(RULES_DTYPE)
@@ -146,6 +150,7 @@ class Delay(Handle):
     demands = array(np.int32, "gangs")  # demand class of each gang size
     waits_s = array(np.float64, "gangs", "timers")  # [s] wait for a rack, wait for the network, of each gang size
     factors = array(np.float64, "gangs", "timers")  # factors on the hand tuner's timers
+    ahead_s = array(np.float64, "classes", "pace_rows", "types")  # [s] that the look-ahead takes a step to last
     leaker = array(
         np.int32, "gpus"
     )  # row of the job for which a GPU is leaked or kept; -1 = none; row + J = the end of
@@ -178,6 +183,7 @@ def allocate_delay(instance: Instance) -> Delay:
     gpus, nodes, racks = cluster.gpus, len(cluster.nodes), len(cluster.racks)
     slots = len(slot_sizes(instance))
     classes = len(np.unique(instance.workload.jobs["gpus"]))
+    ahead_s = _ahead_seconds(instance)
     return Delay(
         rules=np.zeros((), RULES_DTYPE),
         tasks=np.zeros(jobs, TASK_DTYPE),
@@ -190,6 +196,7 @@ def allocate_delay(instance: Instance) -> Delay:
         demands=np.full(gpus + 1, -1, np.int32),
         waits_s=np.zeros((gpus + 1, 2)),
         factors=np.ones((gpus + 1, 2)),
+        ahead_s=ahead_s,
         leaker=np.full(gpus, -1, np.int32),
         gpu_slot=np.zeros(gpus, np.int32),
         slot_gpu=np.zeros(slots + 1, np.int32),
@@ -199,6 +206,20 @@ def allocate_delay(instance: Instance) -> Delay:
         affinity=np.zeros(int(cluster.racks["nodes"].max()), np.int32),
         verdicts=np.zeros(0, VERDICT_DTYPE),
     )
+
+
+def _ahead_seconds(instance: Instance) -> np.ndarray:
+    """float64 [C, rows of ``paces``, GPU types] [s]: length of the next step as the look-ahead (quirk Q2) takes it.
+
+    The order of the operations is that of the authors' code, which is not that of the length of a step itself.
+    """
+    steps, gang = instance.semantics.step_iterations, instance.classes[:, 1, None, None]
+    ahead_s = instance.iteration_s * steps / gang
+    if (shapes := instance.shapes) is None:
+        return ahead_s
+    room = np.zeros((len(gang), FIRST_SHAPE - ahead_s.shape[1], ahead_s.shape[2]))
+    by_shape = shapes.compute_s * steps / shapes.efficiency[:, :, None] / gang
+    return np.concatenate([ahead_s, room, by_shape], axis=1)
 
 
 def slot_sizes(instance: Instance) -> np.ndarray:

@@ -16,13 +16,19 @@ from gpusched_env.portable.keys import rounded_key
 
 
 @kernel
+def compared(delay: Delay, nw: float) -> float:
+    """Return an Nw as it is compared: rounded, or with all its bits."""
+    return rounded_key(nw) if delay.rules["rounded"] else nw
+
+
+@kernel
 def nw_of(sim: Run, delay: Delay, row: int) -> float:
     """Return the present Nw of a job: work done, in seconds without communication / productive seconds."""
     done = sim.jobs[row]["iterations"] - work_left(sim, row)
     seconds = sim.jobs[row]["service_s"]
     if sim.jobs[row]["replica"] >= 0:
         seconds += max(sim.world["clock_s"] - sim.replicas[sim.jobs[row]["replica"]]["since_s"], 0.0)
-    return rounded_key(done * delay.tasks[row]["compute_s"] / seconds) if seconds > 0.0 else 0.0
+    return compared(delay, done * delay.tasks[row]["compute_s"] / seconds) if seconds > 0.0 else 0.0
 
 
 @kernel

@@ -54,6 +54,7 @@ MORE: Final = {
         "delay-zaharia:clock=offers",
         "learned",
     ),
+    "shapes": ("dally:preset=authors", "dally:preset=authors_published"),
     "delays": ("dally:preset=authors", "dally:preset=authors_published", "dally:preemption=victim"),
     "types": ("hadar:utility=inverse_remaining", "hadar:utility=effective_throughput_raw"),
     "rounds": (
