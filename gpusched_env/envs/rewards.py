@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple, SupportsFloat
+from numbers import Real
+from typing import Any, Final, NamedTuple
 
 from gpusched_env.core.handle import Numbered, kernel
 from gpusched_env.core.registering import put_named
@@ -117,7 +118,7 @@ def parse_reward(reward: str | Mapping[str, float]) -> dict[str, float]:
             raise ScenarioError(f"reward: {name!r} is no name; names: {', '.join(COMPONENTS)}")
         if name not in COMPONENTS:
             raise ScenarioError(f"reward: {unknown_name('reward component', name, COMPONENTS)}")
-        if isinstance(weight, bool) or not isinstance(weight, SupportsFloat) or not abs(float(weight)) <= MOST_WEIGHT:
+        if isinstance(weight, bool) or not isinstance(weight, Real) or not abs(weight) <= MOST_WEIGHT:
             raise ScenarioError(
                 f"reward[{name!r}] is {weight!r}: it must be a finite number from {-MOST_WEIGHT:g} to {MOST_WEIGHT:g}"
             )
