@@ -120,8 +120,8 @@ def shared_state() -> Any:
     simulation = begin(instance)
     for job, gpus in ((0, (0, 1, 2)), (1, (0, 1, 2, 3)), (2, (3,))):
         assert simulation.apply(Start(job, gpus=gpus, share=True)) == ""
-    encoder = SimpleNamespace(queue_slots=np.array([3, -1]))
-    return SimpleNamespace(scenario=SimpleNamespace(name="shared"), simulation=simulation, encoder=encoder)
+    scenario = SimpleNamespace(name="shared")
+    return SimpleNamespace(scenario=scenario, simulation=simulation, shown_queue=np.array([3, -1]))
 
 
 def test_text_shows_all_jobs_on_a_gpu() -> None:

@@ -101,7 +101,7 @@ def test_every_return_is_that_of_a_complete_schedule(name: str) -> None:
         end_s = env.simulation.now_s - first_decision_s
         assert paid["makespan"] == pytest.approx(-end_s / ((ideal * gpus).sum() / instance.cluster.gpus), rel=1e-9)
         assert sum(rewards) == pytest.approx(sum(paid.values()), rel=1e-9)
-        assert not env.mask[: env.windows.wait_action + 1].any()
+        assert np.flatnonzero(env.mask).tolist() == [env.windows.wait_action]
         assert not env.encoder.observation()["queue"].any()
     assert (True, True) in ends
     assert ends <= {(True, True), (True, False)}

@@ -91,7 +91,7 @@ def test_without_a_shift_the_mix_stays() -> None:
         ({"rate_per_s": -1.0}, "rate_per_s is -1.0"),
         ({"shift_s": -1.0}, "shift_s is -1.0: it must be a time >= 0"),
         ({"late_demand": {"0": 1.0}}, "give gang sizes from 1"),
-        ({"late_demand": "large"}, "demand is 'large'"),
+        ({"late_demand": "large"}, "demand is large"),
     ],
 )
 def test_errors_name_the_parameter(parameters: dict[str, object], message: str) -> None:

@@ -49,7 +49,7 @@ class IndexPolicy(Scheduler):
 
     agent: str = ""
     path: str = ""
-    rule: IndexRule = field(init=False, repr=False)
+    rule: IndexRule = field(init=False, repr=False, compare=False)
     _plan: IndexState | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:

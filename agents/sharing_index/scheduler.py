@@ -43,7 +43,7 @@ class SharingIndex(Scheduler):
     path: str = ""
     clairvoyant: bool = field(init=False, default=True)
     knows_partitions = False  # it expects that no gang is preempted
-    rule: SharingRule = field(init=False, repr=False)
+    rule: SharingRule = field(init=False, repr=False, compare=False)
     _plan: SharingState | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
