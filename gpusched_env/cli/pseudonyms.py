@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -21,6 +22,10 @@ def pseudonymise(
     key: Annotated[Path, typer.Option(help="File with a secret of your own, of 16 bytes or more.", metavar="FILE")],
     out: Annotated[Path, typer.Option(help="File to write.", metavar="FILE")],
     mapping: MapOption = None,
+    hide: Annotated[
+        str,
+        typer.Option(help="Give these names pseudonyms, too: partition, qos, type, flavor, model.", metavar="ROLES"),
+    ] = "",
 ) -> None:
     """Write a log with pseudonyms for users, accounts, jobs and nodes, so that it can leave your machine.
 
@@ -40,7 +45,9 @@ def pseudonymise(
     from gpusched_env.twin.table_pseudonyms import TABLES, writer_of
 
     check_output("--out", out, ("",))
-    names = Pseudonyms.from_file(key)
+    names = Pseudonyms.from_file(key, hide.replace(" ", "").split(",") if hide else ())
+    for doubt in names.doubts:
+        print(f"warning: {doubt}", file=sys.stderr)
     if ":" not in source:
         source = f"slurm:{source}" if source.endswith(".conf") else f"auto:{source}"
     kind, _, rest = source.partition(":")
@@ -57,4 +64,4 @@ def pseudonymise(
             left_out = writer_of(kind)(path, out, names)
         else:
             left_out = write(name, path, out, names, read_options(mapping, False, None).get("map"))
-    print(f"{out}: {name}, with pseudonyms; left out: {left_out}")
+    print(f"{out}: {name}, with pseudonyms; left out: {left_out}; {names.summary()}")

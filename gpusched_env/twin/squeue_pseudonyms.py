@@ -11,7 +11,7 @@ from gpusched_env.files import whole
 from gpusched_env.traces.parsing.dependencies import rename_jobs, well_formed, without_fate
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.pseudonyms.names import Pseudonyms
-from gpusched_env.traces.pseudonyms.slurm_files import gpu_entries, known_resources, plain
+from gpusched_env.traces.pseudonyms.slurm_files import gpu_entries, known_resources, plain, told_word
 from gpusched_env.traces.slurm_files.hostlists import names_in
 from gpusched_env.twin.squeue import HELD, squeue_rows
 
@@ -42,6 +42,7 @@ def pseudonymise_squeue(path: Path, out: Path, names: Pseudonyms) -> str:
     """
     with whole(out) as partial, partial.open("w", encoding="utf-8", newline="") as stream:
         stream.writelines(_lines(path, names))
+        names.check(path)
     return "columns that no reader needs, and the texts of reasons"
 
 
@@ -68,12 +69,12 @@ def _value(place: Place, names: Pseudonyms, name: str, text: str) -> str:
         told = without_fate(text)
         return rename_jobs(told, lambda job: names.number("job", job)) if told and well_formed(told) else ""
     if name == "per_node":
-        return "N/A" if text in ("", "N/A") else gpu_entries(text).replace("(null)", "N/A")
+        return "N/A" if text in ("", "N/A") else gpu_entries(text, names).replace("(null)", "N/A")
     if name == "tres":
-        return known_resources(text)
+        return known_resources(text, names)
     if name == "state":
-        return text.partition(" ")[0]
-    return text if name in ("partition", "qos") else plain(place, HEADERS[name], text)
+        return told_word(names, "job state", name, text.partition(" ")[0])
+    return names.keep(name, text) if name in ("partition", "qos") else plain(place, HEADERS[name], text)
 
 
 def _reason(text: str) -> str:

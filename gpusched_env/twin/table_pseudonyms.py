@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
@@ -13,6 +12,7 @@ from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.slurm_fields import Stamps
 from gpusched_env.traces.pseudonyms.names import Pseudonyms
 from gpusched_env.traces.pseudonyms.slurm_files import known_resources
+from gpusched_env.traces.pseudonyms.words import fits
 from gpusched_env.traces.slurm_files.hostlists import names_in
 from gpusched_env.twin import associations, outages, qualities, usage
 from gpusched_env.twin.squeue import COLUMNS as SQUEUE_COLUMNS
@@ -38,11 +38,8 @@ RESOURCES: Final = ("grptres", "maxtres", "maxtrespu")
 QOS_NAMES: Final = ("name", "preempt")  # in a table of QOS; elsewhere, a name could be anyone's, and is left out
 PLAIN: Final = ("partition", *QOS_NAMES)  # partitions and QOS keep their names, as in a log
 TIMES: Final = ("timestart", "timeend")
-STATES: Final = ("state", "preemptmode")
+STATES: Final = {"state": "state", "preemptmode": "preempt"}  # column -> kind of its words
 KEPT: Final = (*NAMES, *NUMBERS, *SPANS, *RESOURCES, *PLAIN, *TIMES, *STATES, "nodename")
-_NUMBER: Final = re.compile(r"[0-9.eE+-]*|inf|nan|parent")
-_STATE: Final = re.compile(r"[A-Za-z+*_,]*")
-_SPAN: Final = re.compile(r"[0-9:.-]*|UNLIMITED")
 KINDS: Final = {  # what a source is called -> columns of which it needs all of a list, and what prints such a table
     "sshare": ((usage.COLUMNS,), usage.COMMAND),
     "sacctmgr": (
@@ -74,6 +71,7 @@ def pseudonymise_table(kind: str, path: Path, out: Path, names: Pseudonyms) -> s
     lost: dict[str, None] = {}
     with whole(out) as partial, partial.open("w", encoding="utf-8", newline="") as stream:
         stream.writelines(_lines(kind, path, names, lost))
+        names.check(path)
     return f"columns {', '.join(lost)}" if lost else "nothing"
 
 
@@ -99,12 +97,14 @@ def _value(place: Place, names: Pseudonyms, stamps: Stamps, name: str, text: str
     if name == "nodename":
         return ",".join(names.name("node", one) for one in names_in(place, "NodeName", text))
     if name in RESOURCES:
-        return known_resources(text)
+        return known_resources(text, names)
     if name in TIMES:
         stamps.read(place, name, text)
-    elif name not in PLAIN:
-        form = _STATE if name in STATES else _SPAN if name in SPANS else _NUMBER
-        if not form.fullmatch(text):
+    elif name in PLAIN:
+        return names.keep("partition" if name == "partition" else "qos", text)
+    else:
+        kind = STATES.get(name, "span" if name in SPANS else "usage")
+        if not fits(kind, text):
             place.refuse(name, text, "a text of another form, which could be a name; correct or remove the row")
     return text
 

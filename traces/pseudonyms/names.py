@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import hmac
+import os
 import re
+import unicodedata
+from collections import Counter
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
 from gpusched_env.errors import TraceError
+from gpusched_env.traces.pseudonyms.words import NAME
 
 SHORTEST: Final = 16  # [byte] least length of a key; a shorter one can be found by trying
+SHOWN: Final = 20  # names that the last line of the command lists
 LETTERS: Final = 12  # hexadecimal digits of a pseudonym: two of a million names are equal once in 500 times
+DISTINCT: Final = 8  # different bytes that a key needs
+RANDOM: Final = "write a random text into it, such as that of: python -c 'import secrets; print(secrets.token_hex())'"
 NUMBERS: Final = 10**15  # numeric pseudonyms are below twice this number
+KEPT_ROLES: Final = ("partition", "qos", "type", "flavor", "model")  # roles whose names stay unless they are hidden
+_TYPED: Final = re.compile(
+    r"((?:gres[:/])?gpu:|gres/(?:mps|shard):)(?!no_consume)(?!\d+[kmg]?(?:$|\())([\w.+-]+)(.*)", re.I
+)
 TOP: Final = "root"  # Slurm's own account, which keeps its name
 # Task, part and step of a job; another text behind a number could be a name
 _NUMBER: Final = re.compile(
@@ -26,14 +38,24 @@ class Pseudonyms:
     Parameters
     ----------
     key : secret of at least SHORTEST bytes
+    hidden : those of KEPT_ROLES whose names get pseudonyms, too
+
+    Attributes
+    ----------
+    kept : role -> the names in it that stayed
+    dropped : key or column -> number of values that were left out because of their form
     """
 
-    def __init__(self, key: bytes) -> None:
+    def __init__(self, key: bytes, hidden: Collection[str] = ()) -> None:
         self._key = key
+        self.hidden = hidden
+        self.doubts: list[str] = []  # why others could find the key
+        self.kept: dict[str, dict[str, None]] = {}
+        self.dropped: Counter[str] = Counter()
         self._known: dict[tuple[str, str], str] = {}
 
     @classmethod
-    def from_file(cls, path: Path) -> Pseudonyms:
+    def from_file(cls, path: Path, hidden: Collection[str] = ()) -> Pseudonyms:
         """Read the key from a file; white space around it does not count.
 
         Raises
@@ -45,14 +67,19 @@ class Pseudonyms:
         except OSError as error:
             raise TraceError(f"{path}: the key cannot be read ({error.strerror or error}); give a file") from error
         if len(key) < SHORTEST:
-            remedy = (
-                "write a random text into it, such as that of: python -c 'import secrets; print(secrets.token_hex())'"
-            )
-            raise TraceError(f"{path}: the key has {len(key)} bytes, fewer than {SHORTEST}; {remedy}")
-        return cls(key)
+            raise TraceError(f"{path}: the key has {len(key)} bytes, fewer than {SHORTEST}; {RANDOM}")
+        if unknown := [role for role in hidden if role not in KEPT_ROLES]:
+            raise TraceError(f"--hide {','.join(unknown)}: expected some of {','.join(KEPT_ROLES)}")
+        made = cls(key, hidden)
+        if len(set(key)) < DISTINCT:
+            made.doubts.append(f"{path}: the key repeats {len(set(key))} bytes, and can be found by trying; {RANDOM}")
+        if os.name == "posix" and path.stat().st_mode & 0o077:
+            made.doubts.append(f"{path}: others can read the key; run: chmod 600 {path}")
+        return made
 
     def name(self, role: str, text: str) -> str:
         """Return the pseudonym of a name in a role, such as ``user-3f09...``; empty names and the account root stay."""
+        text = unicodedata.normalize("NFC", text)
         if not text or (role == "account" and text == TOP):
             return text
         found = self._known.get((role, text))
@@ -61,6 +88,51 @@ class Pseudonyms:
             if role != "job":  # a log has too many jobs to remember them
                 self._known[role, text] = found
         return found
+
+    def keep(self, role: str, text: str) -> str:
+        """Return a name, or names with commas, in one of KEPT_ROLES: as it is, as pseudonym if hidden, "" if a text."""
+        if role != "model" and not NAME.fullmatch(text):
+            self.drop(role)
+            return ""
+        told = []
+        for one in [text] if role == "model" else re.split(r",\s*", text):
+            mark = "*" if one.endswith("*") else ""  # sinfo marks the default partition
+            name = one.removesuffix("*")
+            if role in self.hidden:
+                name = self.name(role, name)
+            elif name:
+                self.kept.setdefault(role, {})[name] = None
+            told.append(name + mark)
+        return ",".join(told)
+
+    def typed(self, entry: str) -> str:
+        """Return an entry of resources, such as ``gres/gpu:h100=4``, with its GPU type as ``keep`` gives it."""
+        found = _TYPED.fullmatch(entry)
+        return entry if found is None else found[1] + self.keep("type", found[2]) + found[3]
+
+    def drop(self, key: str) -> None:
+        """Count a value that is left out because of its form."""
+        self.dropped[key] += 1
+
+    def check(self, path: Path) -> None:
+        """Refuse a file in which a name that is kept is that of a user or an account.
+
+        Raises
+        ------
+        TraceError : such a name
+        """
+        people = {text.casefold(): role for role, text in self._known if role in ("user", "account")}
+        for role, texts in self.kept.items():
+            for text in texts:
+                if found := people.get(unicodedata.normalize("NFC", text).casefold()):
+                    raise TraceError(f"{path}: the {role} {text!r} is also the name of a {found}; add --hide {role}")
+
+    def summary(self) -> str:
+        """Return what was kept, and how many values were left out because of their form, in words."""
+        kept = {f"{role} {text}": None for role, texts in self.kept.items() for text in texts}
+        shown = ", ".join([*kept][:SHOWN]) + (f", and {len(kept) - SHOWN} more" if len(kept) > SHOWN else "")
+        lost = ", ".join(f"{count} of {key}" for key, count in self.dropped.items())
+        return f"kept: {shown or 'no names'}" + (f"; values that could be names, left out: {lost}" if lost else "")
 
     def number(self, role: str, text: str) -> str:
         """Return the text with another number for each number in it, so that ids such as ``7_[4-9%2]`` can be read.

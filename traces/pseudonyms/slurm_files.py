@@ -9,41 +9,42 @@ from typing import Final
 
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.slurm_fields import UNLIMITED, UNTOLD
-from gpusched_env.traces.pseudonyms.names import Pseudonyms
+from gpusched_env.traces.pseudonyms.names import KEPT_ROLES, Pseudonyms
+from gpusched_env.traces.pseudonyms.words import LISTED, entries, fits
 from gpusched_env.traces.slurm_files.facts import DEFAULT
 from gpusched_env.traces.slurm_files.gres import NO_GRES
 from gpusched_env.traces.slurm_files.hostlists import names_in
 from gpusched_env.traces.slurm_files.kinds import table_rows
 from gpusched_env.traces.slurm_files.lines import Pairs, logical_lines, pairs_of, shown_records
 
-# Keys whose values are kept: numbers, words of Slurm, partitions and QOS
-KEPT: Final = frozenset(
-    {
-        *("cpus", "boards", "sockets", "socketsperboard", "corespersocket", "threadspercore", "realmemory", "weight"),
-        *("partitionname", "default", "maxtime", "defaulttime", "prioritytier", "priority", "priorityjobfactor"),
-        *("preemptmode", "gracetime", "maxnodes", "minnodes", "tresbillingweights", "allowqos", "denyqos", "qos"),
-        *(
-            "oversubscribe",
-            "alternate",
-            "cputot",
-            "cpualloc",
-            "totalnodes",
-            "totalcpus",
-            "cfgtres",
-            "alloctres",
-            "tres",
-        ),
-        *("linkspeed", "blocksizes", "name", "type", "count", "autodetect"),
-        *("accountingstoragetres", "schedulertype", "schedulerparameters", "selecttype", "selecttypeparameters"),
-        *("prioritytype", "priorityflags", "priorityfavorsmall", "prioritymaxage", "prioritydecayhalflife"),
-        *("prioritycalcperiod", "priorityusageresetperiod", "priorityweightage", "priorityweightassoc"),
-        *("priorityweightfairshare", "priorityweightjobsize", "priorityweightpartition", "priorityweightqos"),
-        *("priorityweighttres", "preempttype", "preemptparameters", "maxarraysize", "grestypes"),
-    }
-)
-RESOURCES: Final = frozenset({"cfgtres", "alloctres", "tres", "tresbillingweights", "accountingstoragetres"}) | {
-    "priorityweighttres",
-    "grestypes",
+# Key whose value is kept if it has the form of its kind -> the kind, one of PATTERNS, or of a role of KEEP
+KEPT: Final = {
+    **dict.fromkeys(("cpus", "boards", "sockets", "socketsperboard", "corespersocket", "threadspercore"), "number"),
+    **dict.fromkeys(("realmemory", "weight", "prioritytier", "priority", "priorityjobfactor"), "number"),
+    **dict.fromkeys(("maxnodes", "minnodes", "cputot", "cpualloc", "totalnodes", "totalcpus", "linkspeed"), "number"),
+    **dict.fromkeys(("priorityweightage", "priorityweightassoc", "priorityweightfairshare"), "number"),
+    **dict.fromkeys(("priorityweightjobsize", "priorityweightpartition", "priorityweightqos"), "number"),
+    **dict.fromkeys(("count", "maxarraysize"), "number"),
+    "blocksizes": "counts",
+    **dict.fromkeys(("maxtime", "defaulttime", "gracetime", "prioritymaxage", "prioritydecayhalflife"), "span"),
+    "prioritycalcperiod": "span",
+    **dict.fromkeys(("default", "priorityfavorsmall"), "switch"),
+    **dict.fromkeys(("schedulertype", "selecttype", "prioritytype", "preempttype"), "plugin"),
+    **dict.fromkeys(("schedulerparameters", "preemptparameters"), "parameter"),
+    **dict.fromkeys(("cfgtres", "alloctres", "tres", "tresbillingweights", "accountingstoragetres"), "resource"),
+    **dict.fromkeys(("priorityweighttres", "grestypes"), "resource"),
+    **dict.fromkeys(("partitionname", "alternate"), "partition"),
+    **dict.fromkeys(("allowqos", "denyqos", "qos"), "qos"),
+    "preemptmode": "preempt",
+    "oversubscribe": "share",
+    "name": "gpus",
+    "type": "type",
+    "autodetect": "detection",
+    "selecttypeparameters": "select",
+    "priorityflags": "flag",
+    "priorityusageresetperiod": "period",
+    "state": "state",
+    "gres": "gpu",
 }
 # Key whose value is a list of names -> their role
 LISTS: Final = {
@@ -57,14 +58,11 @@ LISTS: Final = {
 }
 WORDS: Final = frozenset({"ALL", "NONE", "(NULL)", "N/A", "", DEFAULT})  # values that name nothing
 FILES: Final = ("file", "multiplefiles")
-COLUMNS: Final = ("partition", "avail", "timelimit", "nodes", "state", "statecompact", "statelong")  # of sinfo, kept
+COLUMNS: Final = {  # of sinfo, kept -> kind
+    "partition": "partition", "avail": "available", "timelimit": "span", "nodes": "counts",
+    **dict.fromkeys(("state", "statecompact", "statelong"), "state"),
+}  # fmt: skip
 _PLAIN: Final = re.compile(r"[0-9TZ:. +-]*", re.ASCII)  # numbers, times and lengths of time
-_GPU: Final = re.compile(r"(?:gres[:/])?gpu(?:[:=(]|$)", re.I)
-_RESOURCE: Final = re.compile(
-    r"\s*(?:cpu|mem|node|billing|energy|pages|vmem|gpu|gres/(?:gpu|mps|shard)(?::[^=]*)?)\s*"
-    r"(?:=\s*[0-9.-]*[kmgtpe]?[nc]?\s*)?",
-    re.I,
-)  # a number with the unit of an amount, such as 4Gn, follows
 
 
 class Rewriter:
@@ -120,33 +118,41 @@ class Rewriter:
                 header = [name for name in row if name in COLUMNS or name == "gres" or name in LISTS]
                 self.lost |= dict.fromkeys(name for name in row if name not in header)
                 yield "|".join(name.upper() for name in header) + "\n"
-            told = (row[name] if name in COLUMNS else self._value(place, name, row[name]) for name in header)
+            told = (self._value(place, name, row[name], COLUMNS.get(name, "")) or "" for name in header)
             yield "|".join(told) + "\n"
 
     def _line(self, place: Place, pairs: Pairs) -> str:
         """Return a line of pairs; "" = none of them is kept."""
         told = []
         for key, value in pairs.items():
-            if key in KEPT or key in LISTS or key in ("gres", "state") or key in FILES:
-                text = self._value(place, key, value)
+            text = self._value(place, key, value) if key in KEPT or key in LISTS or key in FILES else None
+            if text is not None:
                 told.append(f'{key}="{text}"' if re.search(r"\s", text) else f"{key}={text}")
             else:
                 self.lost[key] = None
         return " ".join(told) + "\n" if told else ""
 
-    def _value(self, place: Place, key: str, value: str) -> str:
-        if key in LISTS:
+    def _value(self, place: Place, key: str, value: str, kind: str = "") -> str | None:
+        """Return a value without names; None = it has not the form of its kind, and is left out."""
+        if key in LISTS and not kind:
             return self._list(place, key, value)
-        if key == "gres":
-            return gpu_entries(value)
-        if key == "state":
-            return value.partition(" ")[0]
         if key in FILES:  # only their number counts
             last = len(names_in(place, "File", value)) - 1
             return "/dev/nvidia0" if last < 1 else f"/dev/nvidia[0-{last}]"
-        if key in RESOURCES:
-            return known_resources(value)
-        return value
+        kind = kind or KEPT.get(key, "gpu")
+        if kind == "gpu":
+            return gpu_entries(value, self.names)
+        if kind == "state":
+            value = value.partition(" ")[0]
+        elif kind in KEPT_ROLES:
+            return self.names.keep(kind, value) if value.upper() not in WORDS else value
+        if kind in LISTED and value.upper() not in WORDS:
+            found = entries(kind, value)
+            return ",".join(map(self.names.typed, found) if kind == "resource" else found)
+        if fits(kind, value) or value.upper() in WORDS:
+            return value
+        self.names.drop(key)
+        return None
 
     def _list(self, place: Place, key: str, value: str) -> str:
         """Return a list of names as pseudonyms; those of nodes, switches and sets may be written with brackets."""
@@ -163,11 +169,9 @@ class Rewriter:
         return self.names.name("nodeset" if role == "node" and one in self.sets else role, one)
 
 
-def gpu_entries(text: str) -> str:
+def gpu_entries(text: str, names: Pseudonyms) -> str:
     """Return the entries of Gres that are GPUs; other resources may have names of the site."""
-    if text.lower() in NO_GRES:
-        return text
-    return ",".join(entry for entry in re.split(r",(?![^()]*\))", text) if _GPU.match(entry.strip())) or "(null)"
+    return text if text.lower() in NO_GRES else ",".join(map(names.typed, entries("gpu", text))) or "(null)"
 
 
 def plain(place: Place, field: str, text: str) -> str:
@@ -182,6 +186,14 @@ def plain(place: Place, field: str, text: str) -> str:
     return text
 
 
-def known_resources(text: str) -> str:
+def known_resources(text: str, names: Pseudonyms) -> str:
     """Return the entries, with numbers, of resources that every site has; licences, for example, are left out."""
-    return ",".join(entry.strip() for entry in text.split(",") if _RESOURCE.fullmatch(entry))
+    return ",".join(map(names.typed, entries("resource", text)))
+
+
+def told_word(names: Pseudonyms, kind: str, key: str, text: str) -> str:
+    """Return a text that has the form of its kind, else "", which is counted."""
+    if text in UNTOLD or fits(kind, text):
+        return text
+    names.drop(key)
+    return ""

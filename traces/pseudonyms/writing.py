@@ -25,7 +25,8 @@ from gpusched_env.traces.parsing.roles import assign_roles
 from gpusched_env.traces.parsing.slurm_fields import cause_of
 from gpusched_env.traces.parsing.streams import bar_header, bar_rows, csv_header, csv_rows
 from gpusched_env.traces.pseudonyms.names import Pseudonyms
-from gpusched_env.traces.pseudonyms.slurm_files import Rewriter, known_resources, plain
+from gpusched_env.traces.pseudonyms.slurm_files import Rewriter, known_resources, plain, told_word
+from gpusched_env.traces.pseudonyms.words import KUBERNETES
 from gpusched_env.traces.slurm_files.hostlists import names_in
 from gpusched_env.traces.slurm_files.kinds import kind_of
 
@@ -66,20 +67,13 @@ NUMBERS: Final = frozenset(
         *("lendingLimit", "weight", "unschedulable", "minMember"),
     }
 )
-# Keys whose value is one of the words of Kubernetes, such as QuotaReserved
-WORDS: Final = frozenset(
-    {
-        *("kind", "type", "reason", "phase", "withinClusterQueue", "reclaimWithinCohort"),
-        "queueingStrategy",
-    }
-)
+WORDS: Final = KUBERNETES.keys() - {"status"}  # keys whose value is a word; status is one inside conditions
 MARKS: Final = ("labels", "annotations", "nodeSelector")  # tables whose keys are the users' own
 QUANTITIES: Final = ("resourceUsage", "requests", "limits", "allocatable", "minResources")  # their keys are resources
 PLAIN: Final = re.compile(  # resources of Kubernetes and of makers of accelerators; others may have names of the site
     r"(?:cpu|memory|pods|storage|ephemeral-storage|hugepages-\w+|count/pods"
     r"|(?:nvidia\.com|amd\.com|gpu\.intel\.com|habana\.ai|google\.com|aws\.amazon\.com|rdma|kubernetes\.io)/[\w.-]+)"
 )
-_WORD: Final = re.compile(r"[A-Z][A-Za-z0-9]*")  # other texts may be names
 _TIME: Final = re.compile(r"[0-9TZ:.+-]*", re.ASCII)
 _LABEL: Final = re.compile(r"[\w.-]*", re.ASCII)  # the value of a label, and the name of a flavor
 OWN_NUMBERS: Final = frozenset(  # roles whose values are numbers or times
@@ -119,6 +113,7 @@ def pseudonymise(name: str, path: Path, out: Path, names: Pseudonyms, mapping: M
     lines, left_out = writers[name]()
     with whole(out) as part, part.open("w", encoding="utf-8", newline="") as stream:
         stream.writelines(lines)
+        names.check(path)
     return left_out()
 
 
@@ -153,13 +148,15 @@ def _slurm(path: Path, names: Pseudonyms) -> tuple[Iterator[str], Callable[[], s
                 elif column in IDS:
                     text = names.number("job", text)
                 elif column == "state":
-                    text = text.partition(" ")[0]  # CANCELLED is followed by the number of a user
+                    text = told_word(names, "job state", "state", text.partition(" ")[0])  # a user's number follows
+                elif column in ("partition", "qos"):
+                    text = names.keep(column, text)
                 elif column == "reason":
                     text = text if cause_of(text) else ""  # others may be texts of people
                 elif column == "nodelist" and text not in ("None assigned", "Unknown"):
                     text = ",".join(names.name("node", one) for one in names_in(place, "NodeList", text))
                 elif column in RESOURCES:
-                    text = known_resources(text)
+                    text = known_resources(text, names)
                 elif column in PLAIN_COLUMNS:
                     text = plain(place, column, text)
                 told.append(text)
@@ -193,9 +190,15 @@ def _own_csv(path: Path, names: Pseudonyms, mapping: Mapping[str, str]) -> tuple
 
 def _own_value(names: Pseudonyms, role: str, text: str) -> str:
     if role == "status":
-        return _STATUS.match(text)[0]  # type: ignore[index]  # the empty text matches
+        return told_word(names, "status", role, _STATUS.match(text)[0])  # type: ignore[index]  # matches the empty text
+    if role == "priority":
+        return told_word(names, "priority", role, text)
+    if role in ("partition", "qos", "queue"):
+        return names.keep("partition" if role == "queue" else role, text)
     if role == "model" and _PATH.search(text):
         return names.name("model", text)
+    if role == "model":
+        return names.keep(role, text)
     return names.name(OWN_NAMES[role], text) if role in OWN_NAMES else text
 
 
@@ -247,10 +250,12 @@ def _copied(place: Place, value: Any, names: Pseudonyms, role: str, inside: str)
             copied[key] = names.name(role if inside == "metadata" else "job", text(place, value, key))
         elif inside in MARKS:
             if key == PRODUCT:
-                copied[key] = _matching(place, value, key, _LABEL)
+                copied[key] = names.keep("type", _matching(place, value, key, _LABEL))
         elif key in WORDS or (key == "status" and inside == "conditions"):
             told = text(place, value, key)
-            copied[key] = told if _WORD.fullmatch(told) else ""
+            copied[key] = told if told in KUBERNETES[key] else ""
+            if told and not copied[key]:
+                names.drop(key)
         elif key in TIMES:
             copied[key] = _matching(place, value, key, _TIME)
         elif key in NUMBERS:
@@ -262,9 +267,9 @@ def _copied(place: Place, value: Any, names: Pseudonyms, role: str, inside: str)
         elif inside == "resources" and key == "name":
             copied[key] = _resource(names, text(place, value, key))
         elif inside in FLAVORED and key == "name":
-            copied[key] = _matching(place, value, key, _LABEL)
+            copied[key] = names.keep("flavor", _matching(place, value, key, _LABEL))
         elif inside == "flavors" and isinstance(one, str):
-            copied[_resource(names, key)] = _matching(place, value, key, _LABEL)
+            copied[_resource(names, key)] = names.keep("flavor", _matching(place, value, key, _LABEL))
     return copied
 
 

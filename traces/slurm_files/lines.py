@@ -20,6 +20,9 @@ _INCLUDE: Final = re.compile(r"\s*include\s+(\S+)", re.I)
 _SHOWN: Final = re.compile(r"(?:^|\s)(\w+)=", re.ASCII)
 
 
+TEXTS: Final = ("reason", "comment", "extra")  # what people write; no further key follows in the line
+
+
 def logical_lines(path: Path) -> Iterator[tuple[Place, str]]:
     """Yield the lines of a configuration file without comments; a trailing backslash continues a line.
 
@@ -95,6 +98,8 @@ def shown_records(path: Path) -> Iterator[tuple[Place, Pairs]]:
                 place, pairs = Place(str(path), number), {}
             elif not pairs or not keys:
                 continue
+            texts = [i for i, key in enumerate(keys) if key[1].lower() in TEXTS]
+            keys = keys[: texts[0] + 1] if texts else keys
             ends = [key.start() for key in keys[1:]] + [len(line)]
             for key, end in zip(keys, ends, strict=True):
                 pairs.setdefault(key[1].lower(), line[key.end() : end].strip())
