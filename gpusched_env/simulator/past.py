@@ -180,9 +180,9 @@ def _leases(instance: Instance, log: EventLog) -> list[Move]:
             stops_s[job] = time_s
         elif kind in (START, RESUME, LEASE_END) or (kind == RATE and instance.semantics.pace_until_lease):
             until_s = ends_s.pop(job, math.inf)
-            if (kind != START and kind != RESUME) or until_s < math.inf:
-                if kind != LEASE_END or stops_s.get(job) != time_s:
-                    moves.append(Move(time_s, Lease(job, until_s)))
+            stops = kind == LEASE_END and stops_s.get(job) == time_s
+            if not stops and (kind in (LEASE_END, RATE) or until_s < math.inf):
+                moves.append(Move(time_s, Lease(job, until_s)))
             if kind in (LEASE_END, RATE):
                 ends_s[job] = time_s if kind == LEASE_END else until_s
     moves.reverse()
