@@ -181,8 +181,8 @@ def _verified(path: Path, log: Path | None, seconds: float) -> str:
     names = ", ".join(shipped_baselines(track.name).same_schedule(entry))
     same = f", same schedule as {names}" if names else ""
     return (
-        f"verified: {path}: {track.name}, {len(runs)} seeds, {track.scored} {shown}{same}, {who} "
-        f"({time.perf_counter() - begin:.1f} s); it calls itself '{entry.about.title}'"
+        f"verified: {path}: {track.name}, {len(runs)} seeds, {track.scored} {shown}{same} "
+        f"({time.perf_counter() - begin:.1f} s), {who}; it calls itself '{entry.about.title}'"
     )
 
 

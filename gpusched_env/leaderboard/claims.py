@@ -70,13 +70,13 @@ def check_player(player: Player, about: About, problem: TrackProblem) -> None:
             raise EntryError(f"training_seeds: {first}:{end} has {reported[0]}, which the track keeps for reports")
     if player.clairvoyant and not problem.track.clairvoyant:
         raise EntryError(f"clairvoyant: schedulers that read true run times may not take part in track {problem.name}")
+    for name in (player.spec.partition(":")[0], player.name):
+        if not player.clairvoyant and registered_clairvoyance(name, player.parameters):
+            raise EntryError(f"clairvoyant: the entry says no, but registered scheduler {name} reads true run times")
     shipped = shipped_player(player.spec)
     if shipped is not None and shipped.clairvoyant is not player.clairvoyant:
         reads = "reads true run times" if shipped.clairvoyant else "does not read true run times"
         raise EntryError(f"clairvoyant: the entry says {_yes(player.clairvoyant)}, but scheduler {player.spec} {reads}")
-    for name in (player.spec.partition(":")[0], player.name):
-        if not player.clairvoyant and registered_clairvoyance(name, player.parameters):
-            raise EntryError(f"clairvoyant: the entry says no, but registered scheduler {name} reads true run times")
 
 
 def _yes(truth: bool) -> str:
