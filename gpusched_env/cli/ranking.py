@@ -162,22 +162,27 @@ def _verified(path: Path, log: Path | None, seconds: float) -> str:
     """
     import time
 
+    from gpusched_env.files import sha256_of
     from gpusched_env.leaderboard import get_track, read_entry, verify
     from gpusched_env.leaderboard.apart import apart
     from gpusched_env.leaderboard.schedules import shipped_baselines
+    from gpusched_env.leaderboard.verifying import played_again
     from gpusched_env.metrics import COLUMN_OF
 
     begin = time.perf_counter()
     entry = read_entry(path)
     track = get_track(entry.track)
     runs = apart(verify, (entry, log, seconds, False, track), seconds)
+    vouched = sha256_of(path) in shipped_baselines(track.name).files  # the scheduler of a file of the package is true
+    checked = vouched or played_again(entry, track.problem(log), seconds)
+    who = f"scheduler {entry.player.spec or 'unnamed'} {'checked' if checked else 'claimed, not checked'}"
     mean = sum(run.metrics[track.metric] for run in runs) / len(runs)
     shown = f"{mean:,.0f} s" if COLUMN_OF[track.metric].unit == "s" else f"{mean:.3f}"
     names = ", ".join(shipped_baselines(track.name).same_schedule(entry))
     same = f", same schedule as {names}" if names else ""
     return (
         f"verified: {path}: {track.name}, {len(runs)} seeds, {track.scored} {shown}{same} "
-        f"({time.perf_counter() - begin:.1f} s); it calls itself '{entry.about.title}'"
+        f"({time.perf_counter() - begin:.1f} s), {who}; it calls itself '{entry.about.title}'"
     )
 
 

@@ -1,16 +1,18 @@
-"""Check the claims of an entry that can be checked without a replay."""
+"""Check the claims of an entry that can be checked without a replay, and build the scheduler that it names."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 from gpusched_env import __version__
-from gpusched_env.errors import EntryError
+from gpusched_env.errors import EntryError, GpuschedError
 from gpusched_env.leaderboard.entry import About, Entry, Player
 from gpusched_env.leaderboard.tracks import TrackProblem
 from gpusched_env.metrics import COLUMNS, DEADLINE_COLUMNS, TENANT_COLUMNS
 from gpusched_env.scenarios import RESULTS_VERSION
+from gpusched_env.simulator import Scheduler
 
 BOUNDS: Final = ("mean_jct_s", "makespan_s")
 # Advice for when a replay differs from an entry's claims.
@@ -19,7 +21,8 @@ WHAT_TO_CHECK: Final = (
     f"{RESULTS_VERSION}), the versions of packages (constraints.txt), and what `python -m gpusched_env.portability` "
     "prints on this machine and on the one where the entry was made."
 )
-LEARNED: Final = "learned"  # building this scheduler would read files, so it must not be built here
+LEARNED: Final = "learned"
+OF_FILES: Final = ("path", "config", "timers")  # parameters that name files, which are not opened for an entry
 
 
 def check_claims(entry: Entry, problem: TrackProblem) -> None:
@@ -70,6 +73,37 @@ def check_player(player: Player, about: About, problem: TrackProblem) -> None:
     for name in (player.spec.partition(":")[0], player.name):
         if not player.clairvoyant and registered_clairvoyance(name, player.parameters):
             raise EntryError(f"clairvoyant: the entry says no, but registered scheduler {name} reads true run times")
+    shipped = shipped_player(player.spec)
+    if shipped is not None and shipped.clairvoyant is not player.clairvoyant:
+        reads = "reads true run times" if shipped.clairvoyant else "does not read true run times"
+        raise EntryError(f"clairvoyant: the entry says {_yes(player.clairvoyant)}, but scheduler {player.spec} {reads}")
+
+
+def _yes(truth: bool) -> str:
+    return "yes" if truth else "no"
+
+
+def shipped_player(spec: str) -> Scheduler | None:
+    """Build the scheduler or agent of this package that a spec names; None = it names none, or a file.
+
+    Only modules of the table of schedulers and files of the package are read.
+    """
+    from gpusched_env.agents.cards import shipped_agents
+    from gpusched_env.baselines import BASELINES, make_scheduler
+    from gpusched_env.baselines.registry import GENERAL_AGENT
+
+    name, _, rest = spec.partition(":")
+    words = re.split("[,:]", rest)
+    if name not in BASELINES or not BASELINES[name].target.startswith("gpusched_env."):
+        return None
+    if name == LEARNED and (words[0] or GENERAL_AGENT) not in shipped_agents():
+        return None
+    if any(word.partition("=")[0].strip() in OF_FILES for word in words):
+        return None
+    try:
+        return make_scheduler(spec)
+    except GpuschedError:
+        return None
 
 
 def registered_clairvoyance(name: str, parameters: Mapping[str, Any]) -> bool:

@@ -95,7 +95,7 @@ def build_site(
         replayed = _replay(given, folder, log, workers)
         untrue = [(one.path, replayed[one.key].refusal) for one in given if replayed[one.key].refusal]
         kept = [one for one in given if not replayed[one.key].refusal]
-        built = Built(_shown(kept, names), sorted(refused + untrue), bool(untrue))
+        built = Built(_shown(kept, names, replayed), sorted(refused + untrue), bool(untrue))
         for name, entries in built.entries.items():
             if entries:
                 write_lines(folder / "data" / name, name, [replayed[shown.key] for shown in entries])
@@ -111,7 +111,7 @@ def _replay(given: Sequence[Given], site: Path, log: Path | None, workers: int) 
     return {replayed.key: replayed for replayed in in_processes(replay_apart, tasks, workers)}
 
 
-def _shown(kept: Sequence[Given], names: Collection[str]) -> dict[str, list[Shown]]:
+def _shown(kept: Sequence[Given], names: Collection[str], replayed: Mapping[str, Replayed]) -> dict[str, list[Shown]]:
     """Rank the entries of each track, and score them against the baseline FIFO if it is one of the entries."""
     entries: dict[str, list[Shown]] = {}
     for track in (track for track in TRACKS if track.name in names):
@@ -119,7 +119,8 @@ def _shown(kept: Sequence[Given], names: Collection[str]) -> dict[str, list[Show
         labels = unique_labels(here)
         fifo = next((one.entry.runs for one in here if one.baseline and one.entry.player.spec == FIFO), None)
         entries[track.name] = ranked(
-            [Shown(one, labels[one.key], _score(one.entry, fifo, track)) for one in here], track.metric
+            [Shown(one, labels[one.key], _score(one.entry, fifo, track), replayed[one.key].checked) for one in here],
+            track.metric,
         )
     return entries
 

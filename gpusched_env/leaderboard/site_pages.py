@@ -127,14 +127,23 @@ def _write_entry(folder: Path, shown: Shown, track: TrackPage, tracks: Sequence[
         file=file.relative_to(folder).as_posix(),
         size=f"{file.stat().st_size / 1000:,.0f} kB",
         claims=_claims(shown),
+        checked=_checked(shown),
         # The schema allows only these addresses; this is a second check.
         link=about.link if about.link.startswith(("https://", "http://")) else "",
         table=seed_table(shown, track.href, track.track.metric),
     )
 
 
+def _checked(shown: Shown) -> list[tuple[str, str]]:
+    """Return the claims that playing the scheduler has checked, as pairs (name, text)."""
+    if not shown.checked:
+        return []
+    player = shown.entry.player
+    return [("scheduler", player.spec), ("reads true run times", "yes" if player.clairvoyant else "no")]
+
+
 def _claims(shown: Shown) -> list[tuple[str, str]]:
-    """Return the claims of the entry that no replay can check, as pairs (name, text)."""
+    """Return the claims of the entry that nothing has checked, as pairs (name, text)."""
     entry, about = shown.entry, shown.entry.about
     learned = ", ".join(f"{first} to {end - 1}" for first, end in about.training_seeds)
     told = {
@@ -149,4 +158,5 @@ def _claims(shown: Shown) -> list[tuple[str, str]]:
         "played with": f"gpusched-env {entry.version}",
         "licence": about.licence,
     }
-    return [(name, text) for name, text in told.items() if text.strip()]
+    known = dict(_checked(shown))
+    return [(name, text) for name, text in told.items() if text.strip() and name not in known]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from gpusched_env.leaderboard.replaying import Budget
 from gpusched_env.leaderboard.schedules import sha256_of_bytes
 from gpusched_env.leaderboard.site_entries import Given
 from gpusched_env.leaderboard.tracks import TrackProblem
-from gpusched_env.leaderboard.verifying import verify_run
+from gpusched_env.leaderboard.verifying import played_again, verify_run
 from gpusched_env.reports.curves import completion_times, distribution
 from gpusched_env.reports.run_data import run_data
 
@@ -34,12 +35,14 @@ class Replayed:
     ----------
     key : key of the entry
     refusal : reason why the entry is not shown; "" if all its claims are true
+    checked : whether the scheduler that the entry names was played, and made its event logs
     lines : seed -> GPUs held and jobs waiting over time
     distribution : distribution of JCT over all seeds
     """
 
     key: str
     refusal: str = ""
+    checked: bool = False
     lines: Mapping[int, Any] = field(default_factory=dict)
     distribution: Mapping[str, Any] = field(default_factory=dict)
 
@@ -60,13 +63,18 @@ def make_folders(site: Path, tracks: Iterable[str]) -> None:
 
 
 def replay_apart(problem: TrackProblem, given: Given, site: Path, seconds: float) -> Replayed:
-    """Call :func:`replay_entry` in a child process, which an entry cannot keep busy for longer than it may take."""
+    """Call :func:`replay_entry` in a child process, which an entry cannot keep busy for longer than it may take.
+
+    The scheduler that an entry names is played there, too, unless the file is a baseline, whose spec is true.
+    """
+    most_s = seconds * len(given.entry.runs)
     try:
-        replayed: Replayed = apart(replay_entry, (problem, given, site, seconds), seconds * len(given.entry.runs))
+        checked = given.baseline or played_again(given.entry, problem, seconds)
+        replayed: Replayed = apart(replay_entry, (problem, given, site, seconds), most_s)
     except EntryError as error:
         _remove(site / "data" / problem.name, given.key)
         return Replayed(given.key, str(error))
-    return replayed
+    return dataclasses.replace(replayed, checked=checked)
 
 
 def replay_entry(problem: TrackProblem, given: Given, site: Path, seconds: float) -> Replayed:
@@ -103,7 +111,7 @@ def _replay(problem: TrackProblem, entry: Entry, key: str, folder: Path, seconds
         write_data(folder / str(run.seed) / f"{key}.js", f"{problem.name}/{run.seed}/{key}", data)
         lines[run.seed] = data["lines"]
         jct_s.append(completion_times(instance, log, problem.tracked_window))
-    return Replayed(key, "", lines, distribution(np.concatenate(jct_s)))
+    return Replayed(key, "", False, lines, distribution(np.concatenate(jct_s)))
 
 
 def _remove(folder: Path, key: str) -> None:

@@ -39,12 +39,14 @@ class Shown:
     given : the entry without its decisions
     label : name of the entry in tables and plots
     score : score over all seeds, 0 = equal to FIFO, 1 = equal to the bound; NaN if there is no entry of FIFO
+    checked : whether the scheduler that the entry names was played, and made its event logs
     rank : rank on the track, from 1; entries with equal results have the same rank
     """
 
     given: Given
     label: str
     score: Interval
+    checked: bool = False
     rank: int = 0
 
     @property
@@ -73,7 +75,8 @@ class Shown:
         same = self.given.same
         learned = self.entry.player.spec.partition(":")[0] == LEARNED
         known = [BASELINE, LEARNED] if learned else [BASELINE]  # the spec of a file of the package is true
-        return known * self.baseline + [f"same schedule as {', '.join(same)}"] * bool(same)
+        plays = [f"plays {self.entry.player.spec}"] * (self.checked and not self.baseline)
+        return known * self.baseline + plays + [f"same schedule as {', '.join(same)}"] * bool(same)
 
     def values(self, name: str) -> np.ndarray:
         """Return a metric of each seed, NaN if it is undefined; float64 [seeds]."""
@@ -112,7 +115,7 @@ def track_table(entries: Sequence[Shown], metric: str, brief: bool = False) -> T
         Heading("score", title=f"score by {metric} over all seeds: 0 = FIFO, 1 = the bound", better="max"),
         *ratio,
         *(heading(name, units[name]) for name in metrics),
-        Heading(CLAIMED, text=True, title="claims of the authors that no replay can check"),
+        Heading(CLAIMED, text=True, title="claims of the authors that nothing has checked"),
     ]
     rows = []
     for number, shown in enumerate(entries):
@@ -172,9 +175,9 @@ def _times(shown: Shown, best: Shown, metric: str) -> Cell:
 
 
 def _claims(shown: Shown) -> Cell:
-    """Return a cell with claims that no replay can check: the authors, and whether the scheduler is clairvoyant."""
+    """Return a cell with claims that nothing has checked: the authors, and whether the scheduler is clairvoyant."""
     read = "reads true run times" if shown.entry.player.clairvoyant else "does not read true run times"
     authors = shown.entry.about.authors.strip()
     if shown.baseline:
         return Cell(read)
-    return Cell(f'by "{authors}"' if authors else "names no authors", detail=read)
+    return Cell(f'by "{authors}"' if authors else "names no authors", detail="" if shown.checked else read)

@@ -1,4 +1,4 @@
-"""Verify an entry: replay its decisions, and compare all its claims with the results."""
+"""Verify an entry: replay its decisions, play the scheduler that it names, and compare its claims with the results."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpusched_env.errors import EntryError, GpuschedError, MismatchError
+from gpusched_env.errors import EntryError, GpuschedError, MismatchError, SchedulerError
 from gpusched_env.evaluation.results import RunResult
 from gpusched_env.instance import SchedulerInfo
-from gpusched_env.leaderboard.claims import check_claims
+from gpusched_env.leaderboard.apart import apart
+from gpusched_env.leaderboard.claims import check_claims, shipped_player
 from gpusched_env.leaderboard.entry import Entry, Run
 from gpusched_env.leaderboard.replaying import Budget, replay
 from gpusched_env.leaderboard.tracks import Track, TrackProblem, get_track
 from gpusched_env.metrics import lower_bounds
+from gpusched_env.simulator import simulate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -76,6 +78,52 @@ def verify_run(entry: Entry, run: Run, problem: TrackProblem, budget: Budget, ke
         window=problem.tracked_window,
         log=log if keep_log else None,
     )
+
+
+def played_again(entry: Entry, problem: TrackProblem, seconds: float) -> bool:
+    """Play the scheduler that an entry names, in a child process; return whether it makes the logs of the entry.
+
+    False = this could not be checked: the entry names no scheduler or agent of this package, or one that needs files or
+    more time. Nothing that an entry names is imported or opened.
+
+    Parameters
+    ----------
+    entry : the entry; its decisions are not needed
+    problem : its track
+    seconds : limit on the CPU time for all runs [s]
+
+    Raises
+    ------
+    MismatchError : the scheduler makes another log
+    """
+    if shipped_player(entry.player.spec) is None:
+        return False
+    digests = {run.seed: run.digest for run in entry.runs}
+    try:
+        apart(play_again, (entry.player.spec, digests, problem, seconds), seconds)
+    except MismatchError:
+        raise
+    except EntryError:  # it takes too long
+        return False
+    return True
+
+
+def play_again(spec: str, digests: Mapping[int, str], problem: TrackProblem, seconds: float) -> None:
+    """Play a shipped scheduler on the seeds of ``digests``; parameters and errors are as in :func:`played_again`."""
+    budget = Budget(seconds)
+    for seed, digest in digests.items():
+        player = shipped_player(spec)
+        assert player is not None
+        try:
+            found = simulate(problem.instance(seed), player, lambda done, jobs: budget.check(), seed).digest()
+        except SchedulerError as error:
+            found = f"an error ({error})"
+        budget.check()
+        if found != digest:
+            raise MismatchError(
+                f"scheduler: the entry says {spec}, which gives the event log {found[:200]} on seed {seed}, but the "
+                f"entry has {digest}"
+            )
 
 
 def _compare(name: str, claimed: str, found: str) -> None:

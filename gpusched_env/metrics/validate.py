@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from gpusched_env.core.due import LEASE_SLACK
 from gpusched_env.errors import ScheduleError
 from gpusched_env.event_log import (
     ARRIVAL,
@@ -29,6 +30,7 @@ from gpusched_env.metrics.validate_gangs import check_gangs
 from gpusched_env.metrics.validate_nodes import check_nodes
 from gpusched_env.metrics.validate_sharing import check_rates, check_sub_steps
 from gpusched_env.metrics.validate_work import check_completeness, check_costs, check_work
+from gpusched_env.simulator.past import first_difference
 
 # State machine of a job: MAY_FOLLOW has the events that may follow each event, DOING the state of the job after it.
 NOTHING: Final = len(EVENT_KINDS)  # the state before the first event of a job
@@ -88,9 +90,18 @@ def validate(instance: Instance, log: EventLog, complete: bool = True) -> None:
     4. Restores, checkpoints and resizes take the time that the semantics give.
     5. Each job does its number of iterations, with a relative tolerance of 1e-9 plus the resolution of the clock. If
        jobs are killed at their limits: no job runs longer than its limit, and killed jobs run as long as that.
-    6. No event is missing.
+    6. No arrival, completion, release or cancellation is missing.
+    7. If gangs share links or GPUs, the log is what the simulator makes of its decisions, bit for bit, so no rate is
+       missing, doubled, late or wrong.
 
-    The checks are vectorised; they take about a second for a million events.
+    Checks 1 to 6 are vectorised; they take about a second for a million events. Check 7 makes the decisions again, one
+    by one in Python.
+
+    A lease is a decision that a log does not tell: it has only the ends of leases. So a log without one of its
+    ``lease-end`` events, or with one at another time or one more, is as a rule a valid log of other leases. It is
+    refused if no lease can end there: while the gang does not run, at the moment of its start, of another end of a
+    lease or of its completion, or between two rounds. Likewise a gang that was preempted, or started, later may have
+    been so by another decision.
     """
     check_records(instance, log)
     check_lives(instance, log)
@@ -102,6 +113,8 @@ def validate(instance: Instance, log: EventLog, complete: bool = True) -> None:
     check_costs(instance, log, table)
     check_work(instance, log, table)
     check_completeness(instance, log, table, complete)
+    if instance.tells_rates and (at := first_difference(instance, log, complete)) is not None:
+        raise refusal(log, at, "this or the next event is not what the simulator makes of the decisions in the log")
 
 
 def check_records(instance: Instance, log: EventLog) -> None:
@@ -170,6 +183,7 @@ def check_lives(instance: Instance, log: EventLog) -> None:
         at = wrong[np.argmin(order[wrong])]
         raise refusal(log, int(order[at]), f"the job {DOING[int(before[at])]}")
     check_entries(instance, log)
+    _check_leases(instance, log, order[kind != RATE])
     if instance.tells_rates:
         time, places = events["time_s"][order], (kind == START) | (kind == RESUME)
         silent = np.zeros(len(order), bool)
@@ -179,6 +193,19 @@ def check_lives(instance: Instance, log: EventLog) -> None:
     holding = np.isin(kind, (*WHILE_RUNNING, RELEASE))
     moved[1:] = again[1:] & holding[1:] & (replica[1:] != replica[:-1])
     refuse(log, _by_event(order, moved), "its replica is not the one that was started")
+
+
+def _check_leases(instance: Instance, log: EventLog, order: np.ndarray) -> None:
+    """Refuse ends of leases at moments at which no lease of the gang can end; ``order`` sorts the events by job."""
+    job, kind, time = (log.events[name][order] for name in ("job", "kind", "time_s"))
+    ends = np.flatnonzero(kind == LEASE_END)  # the state machine has an event of the same gang before each
+    vain = np.zeros(len(log.events), bool)
+    vain[order[ends]] = time[ends] <= time[ends - 1]
+    refuse(log, vain, "a lease ends later than the gang's start, and than the lease before it")
+    ends = ends[ends + 1 < len(order)]
+    ends = ends[(job[ends + 1] == job[ends]) & (kind[ends + 1] == COMPLETE)]
+    vain[order[ends]] = time[ends + 1] <= time[ends] * (1.0 + LEASE_SLACK)
+    refuse(log, vain, "the gang completes when its lease ends, so the lease does not end")
 
 
 def _by_event(order: np.ndarray, bad: np.ndarray) -> np.ndarray:

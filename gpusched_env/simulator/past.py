@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from gpusched_env.errors import GpuschedError
-from gpusched_env.event_log import LEASE_END, PREEMPT, REFUSE, RESIZE, RESUME, START, EventLog
+from gpusched_env.event_log import LEASE_END, PREEMPT, RATE, REFUSE, RESIZE, RESUME, START, EventLog
 from gpusched_env.instance import Instance
-from gpusched_env.simulator.decisions import Decision, Preempt, Refuse, Resize, Start
+from gpusched_env.simulator.decisions import Decision, Lease, Preempt, Refuse, Resize, Start
 from gpusched_env.simulator.simulation import Outcome, Simulation
 
 
@@ -87,29 +88,102 @@ def moves_of(instance: Instance, log: EventLog, until_s: float = math.inf) -> li
     """
     events = log.events[: int(np.searchsorted(log.events["time_s"], until_s, side="right"))]
     moves = []
-    resizing = False
-    for index in np.flatnonzero(np.isin(events["kind"], (START, RESUME, PREEMPT, RESIZE, REFUSE, LEASE_END))).tolist():
-        event = events[index]
-        kind, job = int(event["kind"]), int(event["job"])
-        if kind == REFUSE and event["value"] == 1.0:
-            continue  # the simulator cancelled it
-        if kind == LEASE_END:
+    for index in np.flatnonzero(np.isin(events["kind"], (START, PREEMPT, RESUME, RESIZE, REFUSE, LEASE_END))).tolist():
+        if events["kind"][index] == LEASE_END:
             raise GpuschedError(
                 "moves_of: the log does not tell the leases of a run; choose a scheduler without leases"
             )
-        if kind == RESIZE:
-            resizing = True
-            continue
-        decision: Decision
-        if kind in (START, RESUME):
-            gpus = tuple(log.gang(index).tolist())
-            if resizing:
-                decision = Resize(job, len(gpus), gpus=gpus)
-            else:
-                shares = instance.gpu_jobs > 1
-                decision = Start(job, gpus=gpus, share=shares, sub_steps=int(event["sub_steps"]) if shares else None)
-            resizing = False
-        else:
-            decision = Preempt(job) if kind == PREEMPT else Refuse(job)
-        moves.append(Move(float(event["time_s"]), decision))
+        if events["kind"][index] == RESUME and index and events["kind"][index - 1] == RESIZE:
+            continue  # part of the resize
+        decision = _decision(instance, log, index)
+        if decision is not None:
+            moves.append(Move(float(events["time_s"][index]), decision))
+    return moves
+
+
+def first_difference(instance: Instance, log: EventLog, complete: bool) -> int | None:
+    """Make the decisions of a log again; return the number of the first event that is then another one, None = none is.
+
+    A log does not tell leases. A gang is given one until each ``lease-end`` that the log has, and no other.
+
+    Parameters
+    ----------
+    complete : whether the log must hold the whole run; otherwise it may end at any event
+    """
+    events, times = log.events, log.events["time_s"].tolist()
+    if not times:
+        return None
+    simulation, grants = Simulation(instance), _leases(instance, log)
+    world = simulation.arrays.world
+    if not complete:
+        world["time_limit_s"] = times[-1]
+    made = [*np.flatnonzero(np.isin(events["kind"], (START, PREEMPT, RESUME, RESIZE, REFUSE))).tolist(), len(times)]
+    number = following = granted = 0
+    outcome = Outcome.DECIDE
+    while outcome is Outcome.DECIDE:
+        while made[following] < number:
+            following += 1
+        if made[following] < len(times):
+            simulation.wake_at(times[made[following]])
+        outcome = simulation.advance()
+        decision: Decision | None
+        while True:  # compare what happened, then make the next decision of this moment
+            fresh = simulation.events_since(number)
+            told = events[number : number + len(fresh)]
+            if fresh[: len(told)].tobytes() != told.tobytes():
+                return number + int(np.argmax(fresh[: len(told)] != told))
+            if complete and len(told) < len(fresh):
+                return len(times) - 1
+            number += len(told)
+            if outcome is not Outcome.DECIDE or number == len(times) or times[number] != simulation.now_s:
+                break
+            decision = _decision(instance, log, number)
+            if decision is None or simulation.apply(decision):
+                break
+        if outcome is Outcome.DECIDE and number < len(times) and times[number] < simulation.now_s:
+            return number
+        while granted < len(grants) and grants[granted].time_s < simulation.now_s:
+            granted += 1
+        for move in itertools.takewhile(lambda move: move.time_s == simulation.now_s, grants[granted:]):
+            simulation.apply(move.decision)
+    return number if number < len(times) else None
+
+
+def _decision(instance: Instance, log: EventLog, index: int) -> Decision | None:
+    """Return the decision that an event tells; None = the simulator made the event."""
+    event = log.events[index]
+    kind, job = int(event["kind"]), int(event["job"])
+    if kind == PREEMPT:
+        return Preempt(job)
+    if kind == REFUSE:
+        return None if event["value"] == 1.0 else Refuse(job)  # 1 = the simulator cancelled it
+    if kind == RESIZE and index + 1 < len(log.events):
+        return Resize(job, int(log.events["gpu_count"][index + 1]), gpus=tuple(log.gang(index + 1).tolist()))
+    if kind in (START, RESUME):
+        shares = instance.gpu_jobs > 1
+        sub_steps = int(event["sub_steps"]) if shares else None
+        return Start(job, gpus=tuple(log.gang(index).tolist()), share=shares, sub_steps=sub_steps)
+    return None
+
+
+def _leases(instance: Instance, log: EventLog) -> list[Move]:
+    """Return leases that end as the log says, by ascending time.
+
+    With ``pace_until_lease``, a gang that gets a new rate gets a lease as well, as this may be why it has the rate.
+    """
+    moves = []
+    ends_s: dict[int, float] = {}  # job -> end of its next lease
+    stops_s: dict[int, float] = {}  # job -> when its gang is stopped
+    events = log.events[["kind", "job", "time_s"]].tolist()
+    for kind, job, time_s in reversed(events):
+        if kind in (PREEMPT, RESIZE):
+            stops_s[job] = time_s
+        elif kind in (START, RESUME, LEASE_END) or (kind == RATE and instance.semantics.pace_until_lease):
+            until_s = ends_s.pop(job, math.inf)
+            stops = kind == LEASE_END and stops_s.get(job) == time_s
+            if not stops and (kind in (LEASE_END, RATE) or until_s < math.inf):
+                moves.append(Move(time_s, Lease(job, until_s)))
+            if kind in (LEASE_END, RATE):
+                ends_s[job] = time_s if kind == LEASE_END else until_s
+    moves.reverse()
     return moves
