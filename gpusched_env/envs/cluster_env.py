@@ -14,7 +14,7 @@ from gymnasium import spaces
 
 from gpusched_env import __version__
 from gpusched_env.envs.encoder import STEPS_PER_JOB, Encoder, Observation, Windows, observed_types
-from gpusched_env.envs.episode_seeds import TRAIN, next_seed, seeds_in_order
+from gpusched_env.envs.episode_seeds import NO_SEED, TRAIN, next_seed, seeds_in_order
 from gpusched_env.envs.render_modes import RENDER_MODES, checked_render_mode, render
 from gpusched_env.envs.reset_options import check_reset_options
 from gpusched_env.envs.rewards import MOST_WEIGHT, parse_reward
@@ -250,7 +250,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         self._encoder: Encoder | None = None
         self._checked_gangs: dict[Cluster, set[tuple[int, int]]] = {}
         self._over = True
-        self._seed: int | None = None  # of the last episode
+        self._seed = NO_SEED  # of the last episode
         self._in_order = seeds_in_order(seeds, self.scenario.seeds)
         self._no_metrics: dict[str, float] = {}
         self._part: Variation | None = None
@@ -388,13 +388,13 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
             raise ScenarioError('train_on: this environment plays no training seeds; make it with seeds="train"')
         self._part = self.scenario.part(ranges)
 
-    def draw_seed(self, rng: np.random.Generator, last: int | None, number: int = 0, environments: int = 1) -> int:
+    def draw_seed(self, rng: np.random.Generator, last: int, number: int = 0, environments: int = 1) -> int:
         """Return the seed of the next episode, as the parameter ``seeds`` and :meth:`train_on` say.
 
         Parameters
         ----------
         rng : for training seeds
-        last : seed of the last episode; None = there is none
+        last : seed of the last episode; NO_SEED = there is none
         number, environments : number of this environment, and of all that play together
         """
         if self._in_order is None:

@@ -13,6 +13,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from gpusched_env.envs.cluster_env import ClusterEnv
+from gpusched_env.envs.episode_seeds import NO_SEED
 from gpusched_env.envs.reset_options import check_reset_options
 from gpusched_env.envs.step import SKIP
 from gpusched_env.envs.step_results import DT, FIRST_COMPONENT, REFUSALS, REWARD, TERMINATED, TRUNCATED
@@ -96,7 +97,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         self._generators: list[np.random.Generator | None] = [None] * num_envs
         self._runs: VectorRuns | None = None
         self._over = np.zeros(num_envs, bool)  # the episode has ended and no new one has begun
-        self._seeds = np.full(num_envs, -1)  # of the last episodes; -1 = none
+        self._seeds = np.full(num_envs, NO_SEED)  # of the last episodes
         self._most_steps = max_episode_steps
         self._unfinished: dict[str, Any] = {}  # infos of metrics and digests before the end of an episode
 

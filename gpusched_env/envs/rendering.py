@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from gpusched_env.envs.cluster_env import ClusterEnv
     from gpusched_env.envs.delay_timers.env import DelayTimersEnv
 
-    Drawn = ClusterEnv | DelayTimersEnv
+    Drawn: TypeAlias = ClusterEnv | DelayTimersEnv
 
 SHOWN: Final = 16  # waiting jobs shown
 BUSIEST: Final = 12  # links in the picture; the text has half as many

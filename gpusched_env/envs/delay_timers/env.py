@@ -12,7 +12,7 @@ from gymnasium import spaces
 
 from gpusched_env.envs.delay_timers.actions import DEMAND_CLASSES, TimerActions
 from gpusched_env.envs.delay_timers.observer import Observation, TimerObserver, observation_space
-from gpusched_env.envs.episode_seeds import TRAIN, next_seed, seeds_in_order
+from gpusched_env.envs.episode_seeds import NO_SEED, TRAIN, next_seed, seeds_in_order
 from gpusched_env.envs.render_modes import RENDER_MODES, checked_render_mode, render
 from gpusched_env.envs.reset_options import check_reset_options
 from gpusched_env.envs.rewards import COMPONENTS
@@ -147,7 +147,7 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
             raise ScenarioError(f"train_seeds: nothing is drawn from them, because seeds is {seeds!r}; give one")
         self.turn = 0, 1  # number of this environment, and of all that play ``seeds`` together
         self.render_mode = checked_render_mode(render_mode)
-        self._seed: int | None = None  # of the last episode
+        self._seed = NO_SEED  # of the last episode
         self._no_metrics: dict[str, float] = {}
         self._run: Any = None
         self._over = True
