@@ -531,9 +531,9 @@ def _checked(cls: Any, given: dict[str, Any], spec: str) -> dict[str, Any]:
                 continue
             where = f"scheduler {spec!r}: {one.name.rstrip('_')} is {number!r}"
             if "float" not in kind and "int" in kind:
-                most = MOST_SEED if "seed" in one.name else MOST_WHOLE
-                if not isinstance(number, int) or not -most <= number <= most:
-                    raise SchedulerError(f"{where}: give a whole number of at most {most}")
+                least, most = (0, MOST_SEED) if "seed" in one.name else (-MOST_WHOLE, MOST_WHOLE)
+                if not isinstance(number, int) or not least <= number <= most:
+                    raise SchedulerError(f"{where}: give a whole number from {least} to {most}")
             elif "float" in kind and number != inf and abs(number) > MOST_NUMBER:
                 raise SchedulerError(f"{where}: give a number of at most {MOST_NUMBER:g}, or inf")
             elif one.name.endswith("_s") and (0 < number < SHORTEST_ROUND_S or LATEST_S < number < inf):

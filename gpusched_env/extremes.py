@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
+import msgspec
 import numpy as np
 
 from gpusched_env.baselines.registry import BASELINES, LEARNED
@@ -318,6 +319,41 @@ def _decision(rng: np.random.Generator) -> Decision:
 
 
 @functools.cache
+def _recorded(name: str) -> tuple[Any, dict[str, Any]]:
+    """A problem and the columns of a run's decisions, as an entry of the leaderboard has them."""
+    from gpusched_env.baselines import make_scheduler
+    from gpusched_env.leaderboard import record
+
+    instance = scenario_from_dict(copy.deepcopy(_plain(name))).instance(0)
+    spec = {"hadar-60gpu-v1": "hadar", "slo-v0": "elasticflow"}.get(name, "dally")
+    return instance, msgspec.structs.asdict(record(instance, make_scheduler(spec))[1])
+
+
+def entries(rng: np.random.Generator) -> Trial:
+    """An entry of the leaderboard with an extreme number in its decisions; its schema allows finite numbers only."""
+    from gpusched_env.leaderboard import replay
+    from gpusched_env.leaderboard.entry import Decisions
+    from gpusched_env.leaderboard.replaying import Budget
+
+    name = ("hadar-60gpu-v1", "slo-v0", "dally-poisson-v1")[int(rng.integers(3))]
+    instance, columns = _recorded(name)
+    column = str(rng.choice([key for key, value in columns.items() if isinstance(value, list) and value]))
+    at, value = int(rng.integers(len(columns[column]))), _drawn(rng)
+    changed = list(columns[column])
+    value = value if abs(value) < 1e301 else math.inf  # NaN too
+    if column == "until_s":
+        changed[at] = None if value == math.inf else float(value)
+    else:
+        changed[at] = int(value) if abs(value) < 2**40 else 2**40
+    what = f"{name}, {column}[{at}] = {changed[at]!r}"
+    return what, lambda: _replayed(replay, instance, Decisions(**columns | {column: changed}), Budget(10.0))
+
+
+def _replayed(replay: Any, instance: Any, decisions: Any, budget: Any) -> None:
+    validate(instance, replay(instance, 0, decisions, budget))
+
+
+@functools.cache
 def _options() -> list[tuple[str, str, Any]]:
     """Every scheduler's parameters that are numbers, or may be: (scheduler, parameter, default)."""
     from gpusched_env.baselines import make_scheduler
@@ -368,6 +404,7 @@ KINDS: Final[dict[str, Callable[[np.random.Generator], Trial]]] = {
     "scenarios": scenarios,
     "environments": environments,
     "decisions": decisions,
+    "entries": entries,
     "schedulers": schedulers,
 }
 

@@ -377,26 +377,25 @@ class Instance:
 
     def _refuse_work_beyond_the_clock(self, ideal_iteration: np.ndarray) -> None:
         """Check that the clock resolves the times of all jobs, and that their work can be counted."""
-        rules = self.semantics
-        slotted = np.where(rules.slot_s > 0, rules.slot_s / ideal_iteration, 0.0)
-        steps = self.iterations / rules.step_iterations if rules.step_iterations else np.zeros(len(self.iterations))
-        for values, least, most, unit, remedy in (
-            (
-                self.workload.jobs["arrival_s"],
-                0.0,
-                LATEST_S,
-                "s is its arrival_s",
-                "subtract the first",
-            ),
+        jobs, rules = self.workload.jobs, self.semantics
+        ranges = [
+            (jobs["arrival_s"], 0.0, LATEST_S, "s is its arrival_s", "subtract the first"),
             (self.ideal_s, SHORTEST_S, LATEST_S, "s is its run time", "change its work, its GPU type or its speed"),
             (self.iterations, 0.0, MOST_ITERATIONS, "iterations is its work", "change its duration or its profile"),
-            (slotted, 0.0, MOST_ITERATIONS, "of its iterations fit into a slot", "make semantics.slot_s smaller"),
-            (steps, 0.0, MOST_STEPS, "steps is its work", "make semantics.step_iterations larger"),
-        ):
+        ]
+        if rules.slot_s:
+            fits = rules.slot_s / ideal_iteration
+            ranges.append(
+                (fits, 0.0, MOST_ITERATIONS, "of its iterations fit into a slot", "make semantics.slot_s smaller")
+            )
+        if rules.step_iterations:
+            steps = self.iterations / rules.step_iterations
+            ranges.append((steps, 0.0, MOST_STEPS, "steps is its work", "make semantics.step_iterations larger"))
+        for values, least, most, unit, remedy in ranges:
             if not least <= values.min() or not values.max() <= most:  # comparisons with NaN are false
                 bad = int(np.argmin((values >= least) & (values <= most)))
                 raise WorkloadError(
-                    f"workload {self.workload.name!r}, job {self.workload.jobs['id'][bad]}: {values[bad]:g} {unit}: "
+                    f"workload {self.workload.name!r}, job {jobs['id'][bad]}: {values[bad]:g} {unit}: "
                     f"give {least:g} to {most:g}; {remedy}"
                 )
 

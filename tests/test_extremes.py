@@ -200,7 +200,7 @@ def test_extreme_numbers_play_or_are_refused() -> None:
     code = "from gpusched_env.extremes import main; main()"
     limit = (MOST_CPU_S, MOST_CPU_S)
     child = subprocess.run(
-        [sys.executable, "-c", code, "12", "0", "scenarios", "environments", "decisions"],
+        [sys.executable, "-c", code, "10", "0", "scenarios", "environments", "decisions", "entries"],
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, limit),
         capture_output=True, text=True, check=False, cwd=Path(__file__).parents[1],
     )  # fmt: skip

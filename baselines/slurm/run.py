@@ -246,9 +246,12 @@ def modes_of(
             table.of_job[row_of],
         )
     else:
-        return {"spared": np.zeros(len(partition), np.int8), "grace_s": np.full(len(partition), grace_s)}
+        return {"spared": np.zeros(len(partition), np.int8), "grace_s": np.full(len(partition), float(grace_s))}
     spared = np.array([mode == "off" for mode, _ in modes], np.int8)
-    return {"spared": spared[of_request], "grace_s": np.array([seconds for _, seconds in modes])[of_request]}
+    return {
+        "spared": spared[of_request],
+        "grace_s": np.array([seconds for _, seconds in modes], np.float64)[of_request],
+    }
 
 
 def limits_s(

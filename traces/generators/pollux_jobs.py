@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Final
 
 import numpy as np
@@ -85,8 +84,8 @@ def pollux_jobs(
     ------
     WorkloadError : a relative load that is not a finite number > 0, or ``sharing`` together with ``mixed_types``
     """
-    if not 0 < relative_load < math.inf:
-        raise WorkloadError(f"relative_load is {relative_load!r}: it must be a finite number > 0")
+    if not 0 < relative_load <= 1e4:  # a window of more jobs takes long to draw, and gigabytes
+        raise WorkloadError(f"relative_load is {relative_load!r}: it must be a finite number > 0, at most 10000")
     if sharing and mixed_types:
         raise WorkloadError("sharing is measured on T4 only: leave out mixed_types")
     table = load_fitted("bsbf" if sharing else "sia" if mixed_types else "pollux")

@@ -83,8 +83,10 @@ class Sia(Scheduler):
         """Check the parameters."""
         if not self.power < 0:
             raise SchedulerError(f"sia: power is {self.power!r}: it must be a number < 0")
-        if not self.wait_cost > 1:
-            raise SchedulerError(f"sia: wait_cost is {self.wait_cost!r}: it must be > 1, the cost of the worst size")
+        if not 1 < self.wait_cost <= 1e6:
+            raise SchedulerError(
+                f"sia: wait_cost is {self.wait_cost!r}: it must be > 1, the cost of the worst size, and at most 1e6"
+            )
         if self.penalty_s is not None and not self.penalty_s >= 0:
             raise SchedulerError(f"sia: penalty_s is {self.penalty_s!r}: it must be a number of seconds >= 0")
 
