@@ -490,7 +490,7 @@ def test_bad_priority_classes_are_named(classes: list[float], message: str) -> N
 
 def test_more_slots_than_a_machine_has_memory_for_are_refused() -> None:
     with pytest.raises(SchedulerError, match="bf_window_s / bf_resolution_s"):
-        make_scheduler("slurm:bf_resolution_s=1e-6")
+        make_scheduler("slurm:bf_resolution_s=0.001")
 
 
 def test_unit_jobs_play_without_tenants() -> None:
