@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -21,9 +22,10 @@ import gymnasium as gym
 import msgspec
 import numpy as np
 
-import gpusched_env  # noqa: F401 - registers the environments
+import gpusched_env
 from gpusched_env.errors import GpuschedError
 from gpusched_env.extremes import play_extremes
+from gpusched_env.files import read_arrays
 from gpusched_env.leaderboard import About, Entry, Track, make_entry, parse_entry, verify
 from gpusched_env.scenarios import get_scenario, load_scenario, save_scenario
 
@@ -31,10 +33,16 @@ Count = Callable[[str], None]
 CHUNK_S: Final = 5.0  # [CPU s] of extreme numbers at a time
 TRACK: Final = Track("soak", "Soak", "For the soak.", "tiny-v1", reports=2)
 ABOUT: Final = About(title="", authors="", how="", hardware="", training_seeds=[], link="", licence="MIT")
-# Command of `gpusched`, and the files that it writes, which are JSON; {} = a folder
+CLI: Final = "-m gpusched_env.cli"
+TRAIN: Final = Path(gpusched_env.__file__).parents[1] / "train.py"  # in a clone
+TRAINING: Final = "--scenario tiny-v1 --steps 512 --report-seeds 1 --baselines fifo --overwrite"
+# Arguments of Python, and the longest time until the process is killed [s]; {} = a folder
 KILLED: Final = (
-    ("compare --scenario tiny-v1 --schedulers fifo,srtf --seeds 20 --output {}/results.json", "results.json"),
-    ("run --scenario tiny-v1 --scheduler srtf --output {}/run.json", "run.json"),
+    (f"{CLI} compare --scenario tiny-v1 --schedulers fifo,srtf --seeds 20 --output {{}}/results.json", 4.0),
+    (f"{CLI} reproduce sjf-bco --quick --output {{}}/reproduction", 20.0),
+    (f"{CLI} leaderboard build {{}} --tracks slo-v0 --out {{}}/site", 60.0),
+    *([(f"{TRAIN} {TRAINING} --output {{}}/model", 20.0)] if TRAIN.exists() else []),
+    (f"{CLI} run --scenario tiny-v1 --scheduler srtf --output {{}}/run.json", 10.0),  # with an empty cache of kernels
 )
 
 
@@ -110,19 +118,33 @@ def forged(rng: np.random.Generator, count: Count) -> None:
 
 
 def kills(rng: np.random.Generator, count: Count) -> None:
-    """A command is killed at a random moment: its file is absent or whole, and the same command then succeeds."""
-    text, name = KILLED[int(rng.integers(len(KILLED)))]
+    """A command is killed at a random moment: its files are whole, and the same command then succeeds."""
+    number = int(rng.integers(len(KILLED)))
+    text, longest_s = KILLED[number]
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "gpusched_env.cli", *text.format(folder).split()]
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as child:
-            time.sleep(float(rng.uniform(0.0, 4.0)))
+        command = [sys.executable, *text.replace("{}", folder).split()]
+        cache = {"NUMBA_CACHE_DIR": f"{folder}/cache"} if number == len(KILLED) - 1 else {}
+        options: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "env": os.environ | cache}
+        with subprocess.Popen(command, **options) as child:
+            time.sleep(float(rng.uniform(0.0, longest_s)))
             child.kill()
-        if (path := Path(folder) / name).exists():
-            json.loads(path.read_text(encoding="utf-8"))
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        _check_files(Path(folder))
+        done = subprocess.run(command, text=True, check=False, **options)
         assert done.returncode == 0, f"{' '.join(command)}: {done.stderr[-500:]}"
-        json.loads(path.read_text(encoding="utf-8"))
-    count("killed command")
+        assert _check_files(Path(folder)), f"{' '.join(command)}: it has written nothing"
+    count(f"killed: {text.removeprefix(CLI).split()[0].rpartition('/')[2]}")
+
+
+def _check_files(folder: Path) -> int:
+    """Read all files of JSON and arrays but the parts that a killed process leaves; return their number."""
+    paths = [path for path in folder.rglob("*.*") if path.suffix in (".json", ".npz") and ".part" not in path.name]
+    for path in paths:
+        if path.suffix == ".json":
+            json.loads(path.read_text(encoding="utf-8"))
+        else:
+            with path.open("rb") as stream:
+                read_arrays(stream, 1 << 30)
+    return len(paths)
 
 
 KINDS: Final = (extremes, batches, damaged, forged, kills)

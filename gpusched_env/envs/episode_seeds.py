@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.scenarios.seeds import Seeds
@@ -29,7 +29,7 @@ def seeds_in_order(seeds: str | Sequence[int], ranges: Seeds) -> tuple[int, int]
         if seeds not in names:
             raise ScenarioError(f"seeds: {unknown_name('range of seeds', seeds, names)}, or give (first, end)")
         return None if seeds == TRAIN else getattr(ranges, seeds)
-    pair: tuple[int, ...] = tuple(seeds) if isinstance(seeds, Sequence) else ()
+    pair: tuple[Any, ...] = tuple(seeds) if isinstance(seeds, Sequence) else ()
     if len(pair) != 2 or any(type(one) is not int for one in pair) or not 0 <= pair[0] < pair[1]:
         raise ScenarioError(f"seeds is {seeds!r}: give a name, or the first seed and the end, 0 <= first < end")
     return pair[0], pair[1]
