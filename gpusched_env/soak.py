@@ -136,12 +136,12 @@ def kills(rng: np.random.Generator, count: Count) -> None:
 
 
 def _check_files(folder: Path) -> int:
-    """Read all files of JSON and arrays but the parts that a killed process leaves; return their number."""
-    paths = [path for path in folder.rglob("*.*") if path.suffix in (".json", ".npz") and ".part" not in path.name]
+    """Read the files of JSON and arrays, but for the parts that a killed process leaves; return the number of files."""
+    paths = [path for path in folder.rglob("*.*") if path.is_file() and ".part" not in path.name]
     for path in paths:
         if path.suffix == ".json":
             json.loads(path.read_text(encoding="utf-8"))
-        else:
+        elif path.suffix == ".npz":
             with path.open("rb") as stream:
                 read_arrays(stream, 1 << 30)
     return len(paths)
