@@ -169,7 +169,7 @@ def test_a_scenario_with_another_cost_of_preemption_says_so() -> None:
         ("30", "or write CHECKPOINT/RESTORE"),
         ("30/", "write the seconds of checkpoint and restore"),
         ("30/-1", r"semantics\.restore_s is -1"),
-        ("inf/0", r"semantics\.checkpoint_s is infinite"),
+        ("inf/0", r"semantics\.checkpoint_s is inf: it must be at most"),
     ],
 )
 def test_costs_of_preemption_that_are_refused(text: str, message: str) -> None:
