@@ -16,6 +16,7 @@ from gpusched_env.core.refusals import (
     HAS_STARTED,
     IS_CLOSED,
     IS_REFUSED,
+    LEASE_TOO_LATE,
     MAY_NOT_SHARE,
     NO_MEMORY,
     REFUSALS,
@@ -26,6 +27,7 @@ from gpusched_env.instance import TIE_ORDERS, Instance, Semantics
 from gpusched_env.metrics import job_times, validate
 from gpusched_env.network import COLLECTIVES, Contention, Network, TopologySpec
 from gpusched_env.simulator import PLACEMENT_RULES, Decision, Lease, Outcome, Preempt, Simulation, Start, Wait
+from gpusched_env.units import LATEST_S
 
 CLUSTERS = [Cluster.parse("1x4"), Cluster.parse("4x4/2"), two_types(), two_types((3, 2), (2, 5), 2)]
 MAY_REFUSE = ("consolidate", "yarn", "rack", "least-busy-servers", "fastest-type", "fork")
@@ -86,7 +88,7 @@ def draw_decision(rng: np.random.Generator, simulation: Simulation) -> Decision:
         choice = rng.integers(-1, simulation.instance.cluster.gpus + 1, gang) if rng.random() < 0.3 else free[:gang]
         return Start(job, gpus=tuple(choice.tolist()))
     if kind < 0.85:
-        return Lease(job, simulation.now_s + float(rng.choice([rng.uniform(-100, 500), 100.0, np.inf])))
+        return Lease(job, simulation.now_s + float(rng.choice([rng.uniform(-100, 500), 100.0, np.inf, 2 * LATEST_S])))
     if kind < 0.95:
         return Preempt(job)
     return Wait(simulation.now_s + float(rng.uniform(-10, 500)))
@@ -113,6 +115,8 @@ def expected_refusals(simulation: Simulation, decision: Decision) -> set[str]:
         if replica["phase"] == CHECKPOINTING:
             return {"the gang is being checkpointed"}
         if isinstance(decision, Lease):
+            if LATEST_S < decision.until_s < np.inf:
+                return {REFUSALS[LEASE_TOO_LATE]}
             return {"" if decision.until_s > simulation.now_s else "a lease must end in the future"}
         return {"the gang started at this very instant"} if replica["start_s"] == simulation.now_s else {""}
     reasons = {FUTURE: "the job has not arrived yet", RUNNING: "the job is running", FINISHED: "the job has finished"}

@@ -16,6 +16,7 @@ from gpusched_env.cluster import TIERS
 from gpusched_env.errors import WorkloadError
 from gpusched_env.traces import GENERATORS, generate_workload, read_workload
 from gpusched_env.traces.profile_tables import MEASURED_TABLES, load_measured
+from gpusched_env.units import LATEST_S
 from gpusched_env.workload import JOB_DTYPE, MEASURED_DTYPE, PROFILE_DTYPE, SHAPED_DTYPE, Profiles, Workload
 
 
@@ -100,7 +101,7 @@ def workloads(draw: st.DrawFn) -> Workload:
         work = draw(POSITIVE)
         iterations, duration = (work, np.nan) if draw(st.booleans()) else (np.nan, work)
         profile = draw(st.integers(0, len(profiles.rows) - 1))
-        arrival, estimate = draw(st.floats(0, allow_infinity=False)), draw(st.one_of(st.floats(0), st.just(np.nan)))
+        arrival, estimate = draw(st.floats(0, LATEST_S)), draw(st.one_of(st.floats(0), st.just(np.nan)))
         jobs[i] = (job, arrival, draw(COUNT), profile, iterations, duration, estimate)
     attributes: dict[str, Any] = {}
     for key in draw(st.lists(TEXT, max_size=3, unique=True)):
