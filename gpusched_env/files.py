@@ -93,7 +93,10 @@ def read_arrays(stream: BinaryIO, most_bytes: int) -> dict[str, np.ndarray]:
         if (size := sum(part.file_size for part in parts)) > most_bytes:
             raise ValueError(f"{size:,} bytes after decompression are more than {most_bytes:,}")
         for part in parts:
-            data = archive.read(part)
+            if part.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise ValueError(f"{part.filename} is not compressed by deflate")
+            with archive.open(part) as opened:  # to read a given size decompresses no more than that
+                data = opened.read(part.file_size)
             content = io.BytesIO(data)
             read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
             shape, is_fortran, dtype = read_header[np.lib.format.read_magic(content)](content)

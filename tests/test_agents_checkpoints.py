@@ -7,6 +7,7 @@ import io
 import json
 import subprocess
 import sys
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from functools import partial
@@ -101,6 +102,22 @@ def test_files_that_are_no_archive_are_refused(tmp_path: Path) -> None:
     assert "no .npz" in refused(path)
     np.savez(path, metadata=np.array([{"format": "gpusched-index-policy-1"}], dtype=object))
     refused(path)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_an_archive_that_says_less_than_it_holds_takes_no_memory(method: int, tmp_path: Path) -> None:
+    """The size in the headers is a claim: 200 MB of zeros claim to be 100 bytes."""
+    path = tmp_path / "model.npz"
+    with zipfile.ZipFile(path, "w", method) as archive:
+        archive.writestr("metadata.npy", bytes(200_000_000))
+    size = (200_000_000).to_bytes(4, "little")
+    path.write_bytes(path.read_bytes().replace(size, (100).to_bytes(4, "little")))
+    tracemalloc.start()
+    try:
+        refused(path)
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_what_an_array_says_of_its_size_is_checked_before_memory_is_taken(tmp_path: Path) -> None:

@@ -209,6 +209,15 @@ def test_a_file_is_ours_alone_to_write_whatever_the_umask(tmp_path: Path) -> Non
 
 
 @compiled_only
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None:
+    from gpusched_env.core.compiler import _trusted
+
+    os.mkfifo(tmp_path / "mine.total-0")
+    assert _trusted(tmp_path / "mine.total-0") is None
+
+
+@compiled_only
 def test_no_flipped_bit_and_no_renamed_file_is_read(again: Path) -> None:
     from gpusched_env.core.compiler import _trusted
 

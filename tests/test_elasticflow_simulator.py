@@ -6,6 +6,7 @@ import csv
 import gzip
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ from gpusched_env.event_log import REFUSE
 from gpusched_env.metrics import job_times, summarise, validate
 from gpusched_env.metrics.deadlines import SLACK_S
 from gpusched_env.reproduce.elasticflow.simulator import EDF, EDF_ADMISSION, NEAR, SETTINGS, Setting
+from gpusched_env.scenarios.deadlines import elasticflow
 from gpusched_env.traces.downloads.public_files import find
 from gpusched_env.traces.elastic import make_elastic
 
@@ -158,6 +160,18 @@ def test_arrivals_are_tested_one_by_one() -> None:
         validate(instance, log)
         assert log.events["job"][log.events["kind"] == REFUSE].tolist() == refused
         assert summarise(instance, log)["deadlines_met"] == pytest.approx(2 / 3)
+
+
+def test_rounds_of_any_length_begin_slots() -> None:
+    """A round need not begin at a whole second: jobs wait for at most some rounds, not for one that does."""
+    scenario = elasticflow(jobs=20, overhead_s=0.0)
+    mean_wait_s = {}
+    for round_s in (33.0, 33.337):
+        semantics = replace(scenario.semantics, round_s=round_s)
+        instance = replace(scenario, semantics=semantics).instance(0)
+        log = simulate(instance, make_scheduler("edf:sizes=largest"))
+        mean_wait_s[round_s] = summarise(instance, log)["mean_queueing_s"]
+    assert mean_wait_s[33.337] == pytest.approx(mean_wait_s[33.0], abs=10 * 33.337)
 
 
 def test_an_unknown_rule_is_refused() -> None:

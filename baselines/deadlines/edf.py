@@ -55,7 +55,7 @@ class EarliestDeadlineFirst(SlotScheduler):
 
     def next_slot_s(self, now_s: float) -> float:
         """Return the begin of the first slot that begins now or later [s]."""
-        if self.sizes == "fastest":
+        if self.sizes == "fastest" or self._in_rounds:  # rounds need not begin at whole seconds
             return super().next_slot_s(now_s)
         return max(float(math.ceil(now_s - LATE_S)), self._decided_s + self._slot_s)
 

@@ -71,6 +71,7 @@ class SlotScheduler(Scheduler):
             raise SchedulerError(
                 f"{self.name}: a slot of {self.slot_s!r} s: it must be a finite number of seconds >= 0"
             )
+        self._in_rounds = view.semantics.round_s > 0
         self._slot_s = view.semantics.round_s or self.slot_s
         self._decided_s = -math.inf  # begin of the slot of the last decision [s]
         self._last = (0, 0)  # jobs that had arrived and left at the last decision

@@ -24,6 +24,7 @@ import pickle
 import re
 import shutil
 import signal
+import stat
 import sys
 import tempfile
 import threading
@@ -270,7 +271,7 @@ class Kernel:
         with locked:
             if not self.address:
                 wanted = list(self._closure())
-                missing = [one for one in wanted if not one.path.exists()]
+                missing = [one for one in wanted if not one.is_kept]
                 try:
                     for one in wanted:
                         if one in missing:
@@ -626,14 +627,21 @@ def _trusted(path: Path) -> bytes | None:
     must begin with the SHA-256 of its name and content: a file under the name of another one is refused, too.
     """
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=_open_at_once) as file:
             status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                return None
             if os.name == "posix" and (status.st_uid not in (os.geteuid(), 0) or status.st_mode & 0o022):
                 return None
             digest, content = file.read(hashlib.sha256().digest_size), file.read()
     except OSError:
         return None
     return content if digest == _digest_of(path, content) else None
+
+
+def _open_at_once(name: str, flags: int) -> int:
+    """Open a file without waiting for a writer, as a pipe in its place would."""
+    return os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _digest_of(path: Path, content: bytes) -> bytes:
@@ -649,7 +657,7 @@ def _keep(path: Path, made: Any) -> None:
     with contextlib.suppress(OSError, GpuschedError):
         with whole(path) as partial, partial.open("xb") as file:
             file.write(_digest_of(path, content) + content)
-            if os.name == "posix":  # in a container image, one user may compile the kernels and another user run them
+            if os.name == "posix":  # in a container image, root may compile the kernels and a user run them
                 os.fchmod(file.fileno(), 0o644)
         for old in path.parent.glob(f"*{path.name.rpartition('-')[0]}-*"):
             if time.time() - old.stat().st_atime > _LONG_S:

@@ -25,9 +25,9 @@ class _Child:
     """A process that answers calls one after the other, until it is killed or its parent ends."""
 
     def __init__(self) -> None:
-        paths = os.pathsep.join(path for path in sys.path if path)
+        paths = os.pathsep.join(os.path.abspath(path) for path in sys.path)
         self.process = subprocess.Popen(
-            [sys.executable, "-c", _SERVE],
+            [sys.executable, "-P", "-c", _SERVE],  # -P: no modules of the current folder
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=os.environ | {"PYTHONPATH": paths},
@@ -37,7 +37,7 @@ class _Child:
         """Return the answer to a pickled call; None = the child has died."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        timer = threading.Timer(wall_s, self.process.kill)
+        timer = threading.Timer(min(wall_s, threading.TIMEOUT_MAX), self.process.kill)
         timer.start()
         try:
             with contextlib.suppress(EOFError, BrokenPipeError, pickle.UnpicklingError):

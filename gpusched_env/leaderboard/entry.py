@@ -101,7 +101,8 @@ class Player(Schema, frozen=True):
 
     Attributes
     ----------
-    spec : spec of the scheduler as given to ``--scheduler``; the verifier never runs it
+    spec : spec of the scheduler as given to ``--scheduler``; the verifier plays only
+        those of this package
     name, parameters : name and parameters of the scheduler
     clairvoyant : whether the scheduler read true run times, or anything else that is unknown in a real cluster
     """

@@ -6,8 +6,9 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpusched_env.errors import EntryError, GpuschedError, MismatchError, SchedulerError
+from gpusched_env.errors import EntryError, GpuschedError, MismatchError
 from gpusched_env.evaluation.results import RunResult
+from gpusched_env.files import visible
 from gpusched_env.instance import SchedulerInfo
 from gpusched_env.leaderboard.apart import apart
 from gpusched_env.leaderboard.claims import check_claims, shipped_player
@@ -116,8 +117,10 @@ def play_again(spec: str, digests: Mapping[int, str], problem: TrackProblem, sec
         assert player is not None
         try:
             found = simulate(problem.instance(seed), player, lambda done, jobs: budget.check(), seed).digest()
-        except SchedulerError as error:
-            found = f"an error ({error})"
+        except EntryError:
+            raise
+        except Exception as error:  # parameters of an entry may be extreme
+            found = f"an error ({visible(error)})"
         budget.check()
         if found != digest:
             raise MismatchError(

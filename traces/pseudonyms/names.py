@@ -22,7 +22,7 @@ RANDOM: Final = "write a random text into it, such as that of: python -c 'import
 NUMBERS: Final = 10**15  # numeric pseudonyms are below twice this number
 KEPT_ROLES: Final = ("partition", "qos", "type", "flavor", "model")  # roles whose names stay unless they are hidden
 _TYPED: Final = re.compile(
-    r"((?:gres[:/])?gpu:|gres/(?:mps|shard):)(?!no_consume)(?!\d+[kmg]?(?:$|\())([\w.+-]+)(.*)", re.I
+    r"((?:gres[:/])?gpu:|gres/(?:mps|shard):)(?!no_consume(?:[:(]|$))(?!\d+[kmg]?(?:$|\())([\w.+-]+)(.*)", re.I
 )
 TOP: Final = "root"  # Slurm's own account, which keeps its name
 # Task, part and step of a job; another text behind a number could be a name
