@@ -8,6 +8,9 @@ from typing import Final
 
 import numpy as np
 
+# A gang whose work ends together with its lease completes, even if rounding makes the completion later than the end of
+# the lease by this relative amount.
+LEASE_SLACK: Final = 1e-12
 EVENT_KINDS: Final = (
     "arrival", "start", "resume", "preempt", "release", "complete", "rate", "lease-end", "resize", "refuse",
 )  # fmt: skip

@@ -12,13 +12,11 @@ import numpy as np
 
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.state import CHECKPOINTING, IDLE, Run
+from gpusched_env.event_log import LEASE_SLACK
 
 # Kinds of a gang's next event: ACTIVE = it completes, CHECKPOINTING = it frees its GPUs, LEASE_ENDS = its lease ends.
 # The first two equal the phase of the replica. Simultaneous events are processed in ascending order of their kinds.
 LEASE_ENDS: Final = CHECKPOINTING + 1
-# A gang whose work ends together with its lease completes, even if rounding makes the completion later than the end of
-# the lease by this relative amount.
-LEASE_SLACK: Final = 1e-12
 FIRST: Final = 1  # node that holds the earliest event
 _TOP: Final = 256  # below this node number there is no early exit: it would save little, and its branch is mispredicted
 

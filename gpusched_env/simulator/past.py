@@ -116,7 +116,8 @@ def first_difference(instance: Instance, log: EventLog, complete: bool) -> int |
     simulation, grants = Simulation(instance), _leases(instance, log)
     world = simulation.arrays.world
     if not complete:
-        world["time_limit_s"] = times[-1]
+        # At the time limit nothing is decided any more, but the log may hold decisions of its last moment.
+        world["time_limit_s"] = min(float(world["time_limit_s"]), float(np.nextafter(times[-1], np.inf)))
     made = [*np.flatnonzero(np.isin(events["kind"], (START, PREEMPT, RESUME, RESIZE, REFUSE))).tolist(), len(times)]
     number = following = granted = 0
     outcome = Outcome.DECIDE
@@ -161,7 +162,7 @@ def _decision(instance: Instance, log: EventLog, index: int) -> Decision | None:
         return Resize(job, int(log.events["gpu_count"][index + 1]), gpus=tuple(log.gang(index + 1).tolist()))
     if kind in (START, RESUME):
         shares = instance.gpu_jobs > 1
-        sub_steps = int(event["sub_steps"]) if shares else None
+        sub_steps = int(event["sub_steps"]) if instance.sharing is not None else None
         return Start(job, gpus=tuple(log.gang(index).tolist()), share=shares, sub_steps=sub_steps)
     return None
 
