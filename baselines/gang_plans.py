@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from gpusched_env.core.due import LEASE_SLACK
+from gpusched_env.event_log import LEASE_SLACK
 from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Lease, Preempt, Start
 
 
