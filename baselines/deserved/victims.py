@@ -11,6 +11,8 @@ from gpusched_env.baselines.kueue.shares import branch, is_above
 from gpusched_env.baselines.kueue.victims import (
     NO_VICTIMS,
     count_stopping,
+    count_targets,
+    drop_target,
     gang_of,
     is_spared,
     own_victims,
@@ -152,13 +154,10 @@ def reclaim_others(sim: Run, q: Queues, leaf: int, row: int) -> int:
         hold(q, owner, size)
         if does and would_do(sim, q, leaf, gpus, freed - size):
             freed -= size
-            for j in range(i, kept - 1):
-                q.targets[j] = q.targets[j + 1]
-            kept -= 1
+            kept = drop_target(q, i, kept)
         else:
             hold(q, owner, -size)
-    for i in range(kept):  # they still run
-        hold(q, q.owner[q.line_of[q.targets[i]]], gang_of(q, q.targets[i]))
+    count_targets(q, kept, 1)  # they still run
     return kept if does else NO_VICTIMS
 
 

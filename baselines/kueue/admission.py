@@ -10,6 +10,7 @@ from gpusched_env.baselines.kueue.victims import (
     classic_victims,
     could_preempt,
     count_stopping,
+    count_targets,
     gang_of,
     may_search,
     would_fit,
@@ -21,7 +22,6 @@ from gpusched_env.baselines.queues.usage import (
     below_caps,
     end_reservations,
     give,
-    hold,
     lowest_fit,
     reserve,
     take,
@@ -67,17 +67,6 @@ def find_victims(sim: Run, q: Queues, leaf: int, row: int) -> int:
     count_targets(q, found, 1)
     count_stopping(q, 1)
     return found
-
-
-@kernel
-def count_targets(q: Queues, found: int, sign: int) -> int:
-    """Subtract the first ``found`` targets from the usage (``sign`` = -1), or add them again (1); return their GPUs."""
-    freed = 0
-    for i in range(found):
-        gpus = gang_of(q, q.targets[i])
-        hold(q, q.owner[q.line_of[q.targets[i]]], sign * gpus)
-        freed += gpus
-    return freed
 
 
 @kernel

@@ -142,6 +142,25 @@ def take_victim(q: Queues, victim: int, taken: int) -> int:
 
 
 @kernel
+def count_targets(q: Queues, found: int, sign: int) -> int:
+    """Subtract the first ``found`` targets from the usage (``sign`` = -1), or add them again (1); return their GPUs."""
+    freed = 0
+    for i in range(found):
+        gpus = gang_of(q, q.targets[i])
+        hold(q, q.owner[q.line_of[q.targets[i]]], sign * gpus)
+        freed += gpus
+    return freed
+
+
+@kernel
+def drop_target(q: Queues, at: int, count: int) -> int:
+    """Remove one of the ``count`` targets; the others keep their order. Return how many are left."""
+    for i in range(at, count - 1):
+        q.targets[i] = q.targets[i + 1]
+    return count - 1
+
+
+@kernel
 def put_back(sim: Run, q: Queues, leaf: int, gpus: int, taken: int, freed: int, borrowing: bool, fits: bool) -> int:
     """Drop those of ``targets[:taken]`` that are not needed, latest first; return how many are left.
 
@@ -156,13 +175,10 @@ def put_back(sim: Run, q: Queues, leaf: int, gpus: int, taken: int, freed: int, 
             hold(q, owner, size)
             if would_fit(sim, q, leaf, gpus, freed - size, borrowing):
                 freed -= size
-                for j in range(i, kept - 1):
-                    q.targets[j] = q.targets[j + 1]
-                kept -= 1
+                kept = drop_target(q, i, kept)
             else:
                 hold(q, owner, -size)
-    for i in range(kept):
-        hold(q, q.owner[q.line_of[q.targets[i]]], gang_of(q, q.targets[i]))
+    count_targets(q, kept, 1)
     return kept if fits else NO_VICTIMS
 
 
