@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import play
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 from test_baselines_gavel import FREE, drawn, instance, jct_s
@@ -321,6 +321,7 @@ def test_a_pair_without_gain_takes_turns() -> None:
 
 
 @settings(max_examples=10)
+@example(seed=24, policy="min_total_duration_packed", rules={}, compat=False, whole_steps=False)  # rates of leases
 @given(
     seed=st.integers(0, 1_000),
     policy=st.sampled_from(PACKED),
