@@ -91,8 +91,7 @@ def validate(instance: Instance, log: EventLog, complete: bool = True) -> None:
        jobs are killed at their limits: no job runs longer than its limit, and killed jobs run as long as that.
     6. No arrival, completion, release or cancellation is missing.
     7. If gangs share links or GPUs, the log is what the simulator makes of its decisions, bit for bit, so no rate is
-       missing, doubled, late or wrong. With ``pace_until_lease``, rates depend on leases, which the log does not tell:
-       then only the checks of 3 look at rates.
+       missing, doubled, late or wrong.
 
     Checks 1 to 6 are vectorised; they take about a second for a million events. Check 7 makes the decisions again, one
     by one in Python.
@@ -113,7 +112,7 @@ def validate(instance: Instance, log: EventLog, complete: bool = True) -> None:
     check_costs(instance, log, table)
     check_work(instance, log, table)
     check_completeness(instance, log, table, complete)
-    if instance.tells_rates and not instance.semantics.pace_until_lease:
+    if instance.tells_rates:
         from gpusched_env.simulator.past import first_difference  # here, because it imports the compiler
 
         if (at := first_difference(instance, log, complete)) is not None:

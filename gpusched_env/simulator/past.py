@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpusched_env.errors import GpuschedError
-from gpusched_env.event_log import LEASE_END, PREEMPT, REFUSE, RESIZE, RESUME, START, EventLog
+from gpusched_env.event_log import LEASE_END, PREEMPT, RATE, REFUSE, RESIZE, RESUME, START, EventLog
 from gpusched_env.instance import Instance
 from gpusched_env.simulator.decisions import Decision, Lease, Preempt, Refuse, Resize, Start
 from gpusched_env.simulator.simulation import Outcome, Simulation
@@ -113,7 +113,7 @@ def first_difference(instance: Instance, log: EventLog, complete: bool) -> int |
     events, times = log.events, log.events["time_s"].tolist()
     if not times:
         return None
-    simulation, grants = Simulation(instance), _leases(log)
+    simulation, grants = Simulation(instance), _leases(instance, log)
     world = simulation.arrays.world
     if not complete:
         # At the time limit nothing is decided any more, but the log may hold decisions of its last moment.
@@ -124,8 +124,12 @@ def first_difference(instance: Instance, log: EventLog, complete: bool) -> int |
     while outcome is Outcome.DECIDE:
         while made[following] < number:
             following += 1
-        if made[following] < len(times):
-            simulation.wake_at(times[made[following]])
+        next_s = times[made[following]] if made[following] < len(times) else math.inf
+        # A lease may be renewed, and a rate change with it, when nothing else happens.
+        later = (move.time_s for move in itertools.islice(grants, granted, None) if move.time_s > simulation.now_s)
+        next_s = min(next_s, next(later, math.inf))
+        if next_s < math.inf:
+            simulation.wake_at(next_s)
         outcome = simulation.advance()
         decision: Decision | None
         while True:  # compare what happened, then make the next decision of this moment
@@ -167,8 +171,11 @@ def _decision(instance: Instance, log: EventLog, index: int) -> Decision | None:
     return None
 
 
-def _leases(log: EventLog) -> list[Move]:
-    """Return leases that end as the log says, by ascending time."""
+def _leases(instance: Instance, log: EventLog) -> list[Move]:
+    """Return leases that end as the log says, by ascending time.
+
+    With ``pace_until_lease``, a gang that gets a new rate gets a lease as well, as this may be why it has the rate.
+    """
     moves = []
     ends_s: dict[int, float] = {}  # job -> end of its next lease
     stops_s: dict[int, float] = {}  # job -> when its gang is stopped
@@ -176,12 +183,12 @@ def _leases(log: EventLog) -> list[Move]:
     for kind, job, time_s in reversed(events):
         if kind in (PREEMPT, RESIZE):
             stops_s[job] = time_s
-        elif kind in (START, RESUME, LEASE_END):
+        elif kind in (START, RESUME, LEASE_END) or (kind == RATE and instance.semantics.pace_until_lease):
             until_s = ends_s.pop(job, math.inf)
             stops = kind == LEASE_END and stops_s.get(job) == time_s
-            if not stops and (kind == LEASE_END or until_s < math.inf):
+            if not stops and (kind in (LEASE_END, RATE) or until_s < math.inf):
                 moves.append(Move(time_s, Lease(job, until_s)))
-            if kind == LEASE_END:
-                ends_s[job] = time_s
+            if kind in (LEASE_END, RATE):
+                ends_s[job] = time_s if kind == LEASE_END else until_s
     moves.reverse()
     return moves
