@@ -52,8 +52,10 @@ from numba.core.compiler import CompileResult as _CompileResult
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.extending import intrinsic, models, register_jitable, register_model, typeof_impl
 from numba.core.imputils import lower_builtin as _lower_builtin
+from numba.core.imputils import lower_cast as _lower_cast
 from numba.core.imputils import lower_getattr_generic as _lower_getattr_generic
 from numba.core.registry import cpu_target
+from numba.core.typeconv import Conversion
 from numba.core.typing.templates import AttributeTemplate, ConcreteTemplate, infer_getattr
 from numba.np import arrayobj as _arrayobj
 
@@ -67,6 +69,7 @@ arrayobj: Final[Any] = _arrayobj
 CompileResult: Final[Any] = _CompileResult
 FunctionCompiler: Final[Any] = vars(_dispatcher)["_FunctionCompiler"]
 lower_builtin: Final[Any] = _lower_builtin
+lower_cast: Final[Any] = _lower_cast
 lower_getattr_generic: Final[Any] = _lower_getattr_generic
 tuple_of: Final[Any] = types.Tuple
 Array: Final[Any] = types.Array
@@ -88,6 +91,14 @@ class HandleType(Type):  # type: ignore[misc]
     def __init__(self, handle: type[Handle]) -> None:
         self.handle = handle
         super().__init__(f"Handle({handle.__module__}.{handle.__qualname__})")
+
+    def can_convert_to(self, _: Any, other: Any) -> Any:
+        """Let a handle be passed where a base class of it is expected, whose arrays come first in its table."""
+        is_base = isinstance(other, HandleType) and issubclass(self.handle, other.handle)
+        return Conversion.safe if is_base else None
+
+
+lower_cast(HandleType, HandleType)(lambda context, builder, kind, wanted, address: address)
 
 
 @register_model(HandleType)
@@ -391,11 +402,23 @@ class Numbered:
             self._callbacks.append(back)
             _watch_for_errors()
             self._addresses[number] = ctypes.cast(back, ctypes.c_void_p).value or 0
-        elif function.signature != self.signature:
+        elif not self._takes(function.signature):
             raise TypeError(f"{self.name}: {function.symbol} is {function.signature}, not {self.signature}")
         else:
             self._addresses[number] = function.stub if self._is_linked else 0
         self._functions[number] = function
+
+    def _takes(self, signature: Any) -> bool:
+        """Return whether functions of the table may have a signature; for ``Handle``, a kernel may name any class."""
+        any_handle = HandleType(Handle)
+        return (
+            self.signature.return_type == signature.return_type
+            and len(self.signature.args) == len(signature.args)
+            and all(
+                wanted == given or (wanted == any_handle and isinstance(given, HandleType))
+                for wanted, given in zip(self.signature.args, signature.args, strict=True)
+            )
+        )
 
     def link(self) -> None:
         """Write the stub of each kernel into the table, so that a kernel is compiled when it is first called."""

@@ -67,7 +67,7 @@ def array(dtype: Any, *axes: str, fill: Any = 0) -> Any:
 class Handle:
     """A set of arrays that kernels and Python access by name.
 
-    Derive a class and list its arrays with :func:`array`. The constructor takes the arrays as keyword arguments. They
+    Derive a class and list its arrays with :func:`array`. A kernel that takes a class takes derived classes as well. The constructor takes the arrays as keyword arguments. They
     must be C-contiguous. The object holds references to its arrays, and ``address`` is valid as long as the object
     exists.
 
@@ -76,8 +76,8 @@ class Handle:
     TypeError : an array is missing, is not contiguous, or has a wrong dtype or a wrong number of axes
     """
 
-    fields: ClassVar[dict[str, Field]]
-    _words: ClassVar[dict[str, int]]  # index of the first word of each array in the table
+    fields: ClassVar[dict[str, Field]] = {}
+    _words: ClassVar[dict[str, int]] = {}  # index of the first word of each array in the table
 
     def __init_subclass__(cls) -> None:
         """Collect the arrays, those of base classes first, and assign words of the table to them."""

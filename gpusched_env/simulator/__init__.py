@@ -4,6 +4,7 @@ from gpusched_env.compilation import Teller
 from gpusched_env.core import handle
 from gpusched_env.core import placement as placement  # the import registers the placement rules
 from gpusched_env.core.placement.rules import PLACEMENT_RULES, RULE_NUMBER, placement_rule, rule_number
+from gpusched_env.simulator.compiled import CompiledScheduler
 from gpusched_env.simulator.decisions import Decision, Lease, Preempt, Refuse, Resize, Start, Wait
 from gpusched_env.simulator.past import Move, begin, moves_of
 from gpusched_env.simulator.scheduler import Scheduler
@@ -17,6 +18,7 @@ __all__ = [
     "RULE_NUMBER",
     "ClairvoyantView",
     "ClusterView",
+    "CompiledScheduler",
     "Decision",
     "Lease",
     "Move",
