@@ -410,14 +410,10 @@ class Numbered:
 
     def _takes(self, signature: Any) -> bool:
         """Return whether functions of the table may have a signature; for ``Handle``, a kernel may name any class."""
-        any_handle = HandleType(Handle)
-        return (
-            self.signature.return_type == signature.return_type
-            and len(self.signature.args) == len(signature.args)
-            and all(
-                wanted == given or (wanted == any_handle and isinstance(given, HandleType))
-                for wanted, given in zip(self.signature.args, signature.args, strict=True)
-            )
+        any_handle, wanted, given = HandleType(Handle), self.signature, signature
+        return (wanted.return_type, len(wanted.args)) == (given.return_type, len(given.args)) and all(
+            one == other or (one == any_handle and isinstance(other, HandleType))
+            for one, other in zip(wanted.args, given.args, strict=True)
         )
 
     def link(self) -> None:

@@ -85,7 +85,7 @@ _numbers: dict[Any, int] = {}
 
 
 def policy(function: Any) -> Any:
-    """Register a kernel as a policy; it takes a Run, a Choice, and a handle of its own, and returns the kind of a decision.
+    """Register a kernel as a policy; it takes a Run, a Choice and a handle of its own, and returns a kind of decision.
 
     Raises
     ------

@@ -67,9 +67,9 @@ def array(dtype: Any, *axes: str, fill: Any = 0) -> Any:
 class Handle:
     """A set of arrays that kernels and Python access by name.
 
-    Derive a class and list its arrays with :func:`array`. A kernel that takes a class takes derived classes as well. The constructor takes the arrays as keyword arguments. They
+    Derive a class and list its arrays with :func:`array`. The constructor takes the arrays as keyword arguments. They
     must be C-contiguous. The object holds references to its arrays, and ``address`` is valid as long as the object
-    exists.
+    exists. A kernel that takes a handle of a class takes handles of derived classes, too.
 
     Raises
     ------

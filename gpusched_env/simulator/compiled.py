@@ -61,9 +61,10 @@ class CompiledScheduler(Scheduler):
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         """Yield what the policy decides."""
         simulation, choice, own = view.simulation, self._choice, self._own
+        following = type(self).policy  # of the class, so that a plain function is not bound
         choice.made["first"] = driver.BEGINS
         while True:
-            kind = int(self.policy(simulation.arrays, choice, own))
+            kind = int(following(simulation.arrays, choice, own))
             choice.made["first"] = driver.GOES_ON
             if kind == driver.NOTHING:
                 return
