@@ -55,7 +55,7 @@ from numba.core.imputils import lower_builtin as _lower_builtin
 from numba.core.imputils import lower_cast as _lower_cast
 from numba.core.imputils import lower_getattr_generic as _lower_getattr_generic
 from numba.core.registry import cpu_target
-from numba.core.typeconv import Conversion
+from numba.core.typeconv.castgraph import Conversion
 from numba.core.typing.templates import AttributeTemplate, ConcreteTemplate, infer_getattr
 from numba.np import arrayobj as _arrayobj
 
