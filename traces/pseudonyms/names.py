@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from gpusched_env.errors import TraceError
+from gpusched_env.traces.parsing.slurm_fields import SLICE
 from gpusched_env.traces.pseudonyms.words import NAME
 
 SHORTEST: Final = 16  # [byte] least length of a key; a shorter one can be found by trying
@@ -79,7 +80,7 @@ class Pseudonyms:
 
     def name(self, role: str, text: str) -> str:
         """Return the pseudonym of a name in a role, such as ``user-3f09...``; empty names and the account root stay."""
-        text = unicodedata.normalize("NFC", text)
+        text = unicodedata.normalize("NFC", text.strip())
         if not text or (role == "account" and text == TOP):
             return text
         found = self._known.get((role, text))
@@ -99,11 +100,18 @@ class Pseudonyms:
             mark = "*" if one.endswith("*") else ""  # sinfo marks the default partition
             name = one.removesuffix("*")
             if role in self.hidden:
-                name = self.name(role, name)
+                name = self._hidden(role, name)
             elif name:
                 self.kept.setdefault(role, {})[name] = None
             told.append(name + mark)
         return ",".join(told)
+
+    def _hidden(self, role: str, name: str) -> str:
+        """Return the pseudonym of a name that could stay; readers know a slice of a GPU by its profile, which stays."""
+        found = SLICE.fullmatch(name) if role == "type" else None
+        if found is None:
+            return self.name(role, name)
+        return f"{self.name(role, (found[1] or '').rstrip(':_-'))}_{found[2]}".removeprefix("_")
 
     def typed(self, entry: str) -> str:
         """Return an entry of resources, such as ``gres/gpu:h100=4``, with its GPU type as ``keep`` gives it."""
