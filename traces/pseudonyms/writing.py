@@ -234,7 +234,7 @@ def _objects(path: Path, names: Pseudonyms) -> Iterator[str]:
 
 
 def _copied(place: Place, value: Any, names: Pseudonyms, role: str, inside: str) -> Any:
-    """Copy the allowed part of a table, or of a list of tables.
+    """Copy the allowed part of a table, or of a list of tables; texts in a list are left out.
 
     Parameters
     ----------
@@ -246,7 +246,7 @@ def _copied(place: Place, value: Any, names: Pseudonyms, role: str, inside: str)
     TraceError : a value of another form than its key has, which could be a name
     """
     if isinstance(value, list):
-        return [_copied(place, one, names, role, inside) for one in value]
+        return [_copied(place, one, names, role, inside) for one in value if not isinstance(one, str)]
     if value is None:
         return None
     value = table(place, value)
