@@ -315,11 +315,13 @@ def test_reasons_are_those_that_slurm_has(tmp_path: Path, kind: str) -> None:
     assert CANARY not in "".join(told)
 
 
-def test_states_that_flags_give_are_kept(tmp_path: Path) -> None:
-    """Of jobs, those of squeue(1) that are seldom seen; of nodes, those with signs behind them."""
+def test_seldom_words_of_slurm_are_kept(tmp_path: Path) -> None:
+    """States of jobs that flags give, parameters of the scheduler, and states of nodes with signs behind them."""
     for state in ("RESV_DEL_HOLD", "SIGNALING", "STAGE_OUT", "RD", "SI", "SO", "CONFIGURI+"):
         made = written(tmp_path, "squeue", f"JOBID|STATE|TIME\n7|{state}|0:00\n")
         assert f"|{state}|" in str(made)
+    told = "bf_allow_magnetic_slot,bf_yield_rpc_cnt=5,kill_invalid_depend,bf_hetjob_prio=min"
+    assert told in str(written(tmp_path, "slurm", f"SchedulerParameters={told},bf_{CANARY},xbf_interval=3\n"))
     for state in ("allocated+", "idle~", "mixed-", "CANC_R", "powering_up", "down$"):
         made = written(tmp_path, "slurm", f"PARTITION|STATE|NODELIST\ng|{state}|a\n")
         assert f"|{state}|" in str(made)

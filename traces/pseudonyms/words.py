@@ -23,24 +23,25 @@ _STATE: Final = _any(
     "POWERING_UP POW_DN POW_UP REBOOT REBOOT_ISSUED REBOOT_REQUESTED REBOOT_CANCELED BOOT NOT_RESPONDING NO_RESPOND "
     "RES RESUME RESM UP INACTIVE INACT CANCEL_REBOOT CANC_R POWRING_DN POWERED_DN POWER_DRAIN PARKED N/A"
 )
-# Source: SchedulerParameters and PreemptParameters in slurm.conf(5) of Slurm, of old and new versions
+# Source: SchedulerParameters and PreemptParameters in slurm.conf(5) of Slurm, of old and new versions, and what
+# _load_config in src/plugins/sched/backfill/backfill.c reads
 _PARAMETER: Final = _any(
-    "allow_zero_lic assoc_limit_stop batch_sched_delay bb_array_stage_cnt bf_allow_magnetic_resv bf_busy_nodes "
+    "allow_zero_lic assoc_limit_stop batch_sched_delay bb_array_stage_cnt bf_allow_magnetic_slot bf_busy_nodes "
     "bf_continue bf_hetjob_immediate bf_hetjob_prio bf_interval bf_job_part_count_reserve bf_licenses "
     "bf_max_job_array_resv bf_max_job_assoc bf_max_job_part bf_max_job_start bf_max_job_test bf_max_job_user "
     "bf_max_job_user_part bf_max_time bf_min_age_reserve bf_min_prio_reserve bf_node_space_size bf_one_resv_per_job "
     "bf_resolution bf_running_job_reserve bf_topopt_enable bf_topopt_iterations bf_window bf_window_linear "
-    "bf_yield_interval bf_yield_sleep build_queue_timeout default_gbytes default_queue_depth defer defer_batch "
-    "delay_boot disable_hetero_steps disable_hetjob_steps disable_job_shrink enable_hetero_steps enable_hetjob_steps "
-    "enable_job_state_cache enable_user_top inventory_interval kill_invalid_depend "
-    "ignore_numa ignore_prefer_validation max_array_tasks max_depend_depth max_job_bf max_rpc_cnt max_sched_time "
-    "max_script_size max_submit_line_size max_switch_wait no_backup_scheduling no_env_cache "
-    "nohold_on_prolog_fail pack_serial_at_end partition_job_depth preempt_reorder_count preempt_send_user_signal "
-    "preempt_strict_order preempt_youngest_first preempt_youngest_order reduce_completing_frag requeue_delay "
-    "requeue_setup_env_fail salloc_wait_nodes sbatch_wait_nodes sched_interval sched_max_job_start sched_min_interval "
-    "spec_cores_first step_retry_count step_retry_time time_min_as_soft_limit whole_hetjob whole_pack "
-    "min_exempt_priority reclaim_licenses reorder_count send_user_signal strict_order suspend_grace_time "
-    "youngest_first youngest_order"
+    "bf_yield_interval bf_yield_rpc_cnt bf_yield_rpc_count bf_yield_sleep max_rpc_count build_queue_timeout "
+    "default_gbytes default_queue_depth defer defer_batch delay_boot disable_hetero_steps disable_hetjob_steps "
+    "disable_job_shrink enable_hetero_steps enable_hetjob_steps enable_job_state_cache enable_user_top "
+    "inventory_interval kill_invalid_depend ignore_numa ignore_prefer_validation max_array_tasks max_depend_depth "
+    "max_job_bf max_rpc_cnt max_sched_time max_script_size max_submit_line_size max_switch_wait no_backup_scheduling "
+    "no_env_cache nohold_on_prolog_fail pack_serial_at_end partition_job_depth preempt_reorder_count "
+    "preempt_send_user_signal preempt_strict_order preempt_youngest_first preempt_youngest_order "
+    "reduce_completing_frag requeue_delay requeue_setup_env_fail salloc_wait_nodes sbatch_wait_nodes sched_interval "
+    "sched_max_job_start sched_min_interval spec_cores_first step_retry_count step_retry_time time_min_as_soft_limit "
+    "whole_hetjob whole_pack min_exempt_priority reclaim_licenses reorder_count send_user_signal strict_order "
+    "suspend_grace_time youngest_first youngest_order"
 )
 # Source: PreemptMode in slurm.conf(5), and of a QOS in sacctmgr(1)
 _MODE: Final = _any("OFF NONE CANCEL GANG REQUEUE SUSPEND WITHIN CLUSTER PRIORITY CHECKPOINT")
