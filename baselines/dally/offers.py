@@ -27,8 +27,10 @@ from gpusched_env.baselines.dally.placing import (
 from gpusched_env.baselines.dally.state import MACHINE_WAITS, NETWORK_TIMER, RACK_TIMER, RACK_WAITS, Delay
 from gpusched_env.baselines.dally.tuning import record
 from gpusched_env.baselines.dally.victims import compared, evict_for, nw_of, rate_victims
+from gpusched_env.baselines.loop_kernels import waits_until
 from gpusched_env.cluster import SLOT
 from gpusched_env.core.events import (
+    BAD_WAIT,
     DECIDE,
     EXPLICIT,
     IDLE_LIMIT,
@@ -626,8 +628,8 @@ def play(sim: Run, delay: Delay) -> int:
         elif found == PREEMPT:
             preempt(sim, row)
         elif found == WAIT:
-            if w["clock_s"] < r["until_s"] < w["timer_s"]:
-                w["timer_s"] = r["until_s"]
+            if not waits_until(sim, r["until_s"]):
+                return BAD_WAIT
         elif found == TUNE:
             return PAUSED
         elif found == GROW:
