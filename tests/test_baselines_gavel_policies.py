@@ -462,6 +462,7 @@ def test_entities_share_their_weight(gpus: int, entities: list[Entity], levels: 
 
 @settings(max_examples=10)
 @given(seed=st.integers(0, 10_000))
+@example(784)  # a slack of 1e-8 raises another job by 7e-5
 def test_one_entity_for_each_job_equals_no_entities(seed: int) -> None:
     problem = drawn(seed, 7)
     own = [Entity([job], float(weight)) for job, weight in enumerate(problem.weights)]

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from gpusched_env.baselines.gavel.problem import Problem
-from gpusched_env.baselines.gavel.program import INTERIOR, SLACKS, TINY, Entries, Optimum, Program, program_of
+from gpusched_env.baselines.gavel.program import INTERIOR, SLACKS, Entries, Optimum, Program, program_of
 
 Feasible: TypeAlias = Entries | Program | None
 """The entries that may get GPUs, or a program over these entries; None = no job shares GPUs."""
@@ -44,7 +44,7 @@ def water_filling(problem: Problem, entries: Feasible = None, tie_break: str = "
         columns = np.column_stack([scale[:, None] * problem.rates, problem.gangs, kinds])
         alike = np.unique(columns, axis=0, return_inverse=True)[1].reshape(-1)
     while True:
-        tries = (program.max_min(scale, "vertex", level, slack=slack) for slack in (TINY, *SLACKS))
+        tries = (program.max_min(scale, "vertex", level, slack=slack) for slack in SLACKS)
         found = next(filter(None, tries), None)
         if found is None:
             return None

@@ -14,9 +14,9 @@ from gpusched_env.baselines.gavel.problem import Problem
 from gpusched_env.portable.keys import rounded_keys
 
 TINY: Final = 1e-9  # smaller shares count as 0
-# Relative amounts by which a held job may miss its level, tried in this order: where levels differ much in size, the
-# solver's rounding errors may make smaller amounts infeasible.
-SLACKS: Final = (1e-8, 1e-7, 1e-6)
+# Relative amounts by which a held job may miss its level, tried in this order. Where levels differ much in size, the
+# solver's rounding errors may make smaller amounts infeasible; larger ones may raise another job thousands of times more.
+SLACKS: Final = (TINY, 1e-8, 1e-7, 1e-6)
 TOLERANCES: Final = {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9}
 INTERIOR: Final = "interior"
 TIE_BREAKS: Final = ("vertex", "two_stage", INTERIOR)
