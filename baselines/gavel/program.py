@@ -15,7 +15,7 @@ from gpusched_env.portable.keys import rounded_keys
 
 TINY: Final = 1e-9  # smaller shares count as 0
 # Relative amounts by which a held job may miss its level, tried in this order. Where levels differ much in size, the
-# solver's rounding errors may make smaller amounts infeasible; larger ones may raise another job thousands of times more.
+# rounding errors of the solver may make smaller amounts infeasible. Larger ones may raise another job far too much.
 SLACKS: Final = (TINY, 1e-8, 1e-7, 1e-6)
 TOLERANCES: Final = {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9}
 INTERIOR: Final = "interior"
