@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.baselines.dally.affinity import may_move, place_by_affinity
-from gpusched_env.baselines.dally.keeping import keep, steps_done, stop_next, take_kept
+from gpusched_env.baselines.dally.keeping import MOST_STEPS, keep, steps_done, stop_next, take_kept
 from gpusched_env.baselines.dally.leaks import give_back, leak
 from gpusched_env.baselines.dally.placing import (
     ANYWHERE,
@@ -167,7 +167,10 @@ def plan_lease(sim: Run, delay: Delay, row: int) -> float:
     ahead_s = delay.ahead_s[kind, pace, slowest]
     end_s = replica["since_s"]
     left = task["left"]
-    while True:
+    if end_s + task["step_s"] == end_s:  # the clock does not resolve steps
+        task["step_s"] = 0.0
+        return task["lease_end_s"]
+    for _ in range(MOST_STEPS):
         end_s += task["step_s"]
         left -= r["step_iterations"] * task["gpus"]
         task["steps"] += 1
@@ -178,6 +181,7 @@ def plan_lease(sim: Run, delay: Delay, row: int) -> float:
         if r["look_ahead"] and end_s + ahead_s > task["lease_end_s"]:
             task["early"] = 1
             return end_s
+    return task["lease_end_s"]
 
 
 @kernel

@@ -277,7 +277,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         instance = self.scenario.instance(drawn)
         simulation, self._seed = Simulation(instance, drawn), drawn
         check_sizes(instance, self.windows.sizes)
-        check_rules(simulation, self.windows.rules, self._checked_gangs.setdefault(instance.cluster, set()))
+        check_rules(simulation, self.windows.rules, self._checked_gangs)
         limit = self.limit(instance)
         self._encoder = Encoder(
             self.windows, simulation, self.skips_forced_waits, self.reward_weights, limit, self.refusal_cost
