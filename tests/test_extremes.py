@@ -13,7 +13,6 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
-from hadar_cases import Job, case, nodes
 from helpers import unit_instance
 
 from gpusched_env.baselines import make_scheduler
@@ -22,7 +21,6 @@ from gpusched_env.baselines.slurm.scheduler import Slurm
 from gpusched_env.core import events
 from gpusched_env.envs.step import MOST_LOGS
 from gpusched_env.errors import EntryError, GpuschedError, MismatchError, ScenarioError, SchedulerError, WorkloadError
-from gpusched_env.event_log import COMPLETE
 from gpusched_env.extremes import KINDS, play_extremes
 from gpusched_env.instance import Semantics
 from gpusched_env.leaderboard import apart, record
@@ -222,7 +220,7 @@ def test_trials_depend_on_the_seed_alone() -> None:
     assert not play_extremes(0, 0.0).trials
 
 
-# --- loops that count
+# --- schedulers
 
 
 def test_usage_over_more_periods_than_are_counted_is_that_of_the_geometric_sum() -> None:
@@ -239,15 +237,6 @@ def test_usage_over_more_periods_than_are_counted_is_that_of_the_geometric_sum()
         decay = 2.0 ** (-1.0 / half_life_s)
         ended = 4.0 * (1.0 - decay**1e8) / (1.0 - decay)
         assert player._run.state.usage.sum() == pytest.approx(ended, rel=1e-5)  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize("spec", ["dally", "dally:quirks=all"])
-def test_steps_that_the_clock_does_not_resolve_are_no_steps(spec: str) -> None:
-    """At 1e9 s, the clock resolves 1e-7 s, and an iteration takes 1e-12 s."""
-    jobs = [Job(2, 1e15, (1e12,), (1e12,), 1e9), Job(4, 1e15, (1e12,), (1e12,), 1e9)]
-    instance = case(nodes((4, "V100")), jobs, step_iterations=1)
-    log = simulate(instance, make_scheduler(spec))
-    assert (log.events["kind"] == COMPLETE).sum() == 2
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.placement.taking import FREE
 from gpusched_env.core.state import CHECKPOINTING, RUNNING, Run
 
-MOST_STEPS: Final = 1 << 27  # of a gang that are counted
+MOST_STEPS: Final = 1 << 24  # of a gang that are counted; an instance allows 10 million steps of a job
 
 
 @kernel
