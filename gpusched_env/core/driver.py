@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.core.events import (
+    BAD_WAIT,
     DECIDE,
     EXPLICIT,
     IDLE_LIMIT,
