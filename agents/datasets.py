@@ -24,6 +24,7 @@ from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.encoder import Windows
 from gpusched_env.envs.step_results import REWARD, TERMINATED, TRUNCATED
 from gpusched_env.errors import GpuschedError
+from gpusched_env.files import visible
 from gpusched_env.scenarios import get_scenario
 
 if TYPE_CHECKING:
@@ -177,19 +178,34 @@ def read_dataset(name: str) -> MinariDataset:
     GpuschedError : there is no such dataset, or it was not written by :func:`write_dataset`
     """
     minari = _minari()
-    try:
+    with readable(name):
         dataset: MinariDataset = minari.load_dataset(name)
         spec = dataset.spec.env_spec
-    except (AssertionError, *DAMAGED) as error:
-        with warnings.catch_warnings():  # Minari warns of each damaged one
-            warnings.simplefilter("ignore", UserWarning)
-            known = ", ".join(minari.list_local_datasets()) or "none"
-        raise GpuschedError(
-            f"dataset {name!r} cannot be read ({error}); known: {known}. The variable {ROOT} names another folder"
-        ) from error
     if spec is None or spec.id != ENVIRONMENT or "scenario" not in spec.kwargs:
         raise GpuschedError(f"dataset {name!r} is not of {ENVIRONMENT}; write one by gpusched dataset")
     return dataset
+
+
+@contextlib.contextmanager
+def readable(name: str) -> Iterator[None]:
+    """Turn the errors that a damaged dataset gives, at any time of its reading, into one line.
+
+    Raises
+    ------
+    GpuschedError : there is no such dataset, or the body cannot use what is in it
+    """
+    try:
+        yield
+    except GpuschedError:
+        raise
+    except (AssertionError, gym.error.Error, *DAMAGED) as error:
+        with warnings.catch_warnings():  # Minari warns of each damaged one
+            warnings.simplefilter("ignore", UserWarning)
+            known = ", ".join(_minari().list_local_datasets()) or "none"
+        why = visible(f"{type(error).__name__}: {error}".splitlines()[0][:200])
+        raise GpuschedError(
+            f"dataset {name!r} cannot be read ({why}); known: {known}. The variable {ROOT} names another folder"
+        ) from error
 
 
 def settings_of(name: str) -> dict[str, Any]:
@@ -217,20 +233,21 @@ def verify(dataset: MinariDataset) -> None:
     ------
     GpuschedError : an observation, a reward or the event log of the replay differs
     """
-    # Not dataset.recover_environment(): it imports the module that the dataset names as its environment.
-    env = _environment(_settings(dataset))
-    indices = dataset.episode_indices
-    for episode, metadata in zip(dataset, dataset.storage.get_episode_metadata(indices), strict=True):
-        seed = int(metadata["workload_seed"])
-        observation, info = env.reset(seed=seed)
-        for t, action in enumerate(episode.actions):
-            _same(observation, episode.observations, t, seed)
-            observation, reward, _, _, info = env.step(int(action))
-            if float(reward) != float(episode.rewards[t]):
-                raise GpuschedError(f"dataset: seed {seed}, step {t}: the replay's reward is {reward}")
-        _same(observation, episode.observations, len(episode.actions), seed)
-        if info["digest"] != str(metadata["digest"]):
-            raise GpuschedError(f"dataset: seed {seed}: the replay's event log differs")
+    with readable(dataset.spec.dataset_id):
+        # Not dataset.recover_environment(): it imports the module that the dataset names as its environment.
+        env = _environment(_settings(dataset))
+        indices = dataset.episode_indices
+        for episode, metadata in zip(dataset, dataset.storage.get_episode_metadata(indices), strict=True):
+            seed = int(metadata["workload_seed"])
+            observation, info = env.reset(seed=seed)
+            for t, action in enumerate(episode.actions):
+                _same(observation, episode.observations, t, seed)
+                observation, reward, _, _, info = env.step(int(action))
+                if float(reward) != float(episode.rewards[t]):
+                    raise GpuschedError(f"dataset: seed {seed}, step {t}: the replay's reward is {reward}")
+            _same(observation, episode.observations, len(episode.actions), seed)
+            if info["digest"] != str(metadata["digest"]):
+                raise GpuschedError(f"dataset: seed {seed}: the replay's event log differs")
 
 
 def _environment(settings: Mapping[str, Any]) -> gym.Env[Any, Any]:
