@@ -38,12 +38,12 @@ CHUNK_S: Final = 5.0  # [CPU s] of extreme numbers at a time
 LIMIT_S: Final = 240.0  # [s] in which a command, or what is left of a killed one, ends
 CLI: Final = "-m gpusched_env.cli"
 TRAINING: Final = "--scenario tiny-v1 --steps 512 --report-seeds 1 --baselines fifo --overwrite"
-KILLED: Final = (  # arguments of Python; {} = a folder that has a folder of entries and an empty cache of kernels
-    f"{CLI} compare --scenario tiny-v1 --schedulers fifo,srtf --seeds 20 --output {{}}/results.json",
-    f"{CLI} reproduce sjf-bco --quick --output {{}}/reproduction",
-    f"{CLI} leaderboard build {{}}/entries --no-baselines --tracks slo-v0 --out {{}}/site",
-    f"{CLI} run --scenario tiny-v1 --scheduler srtf --output {{}}/run.json",
-    *([f"{TRAIN} {TRAINING} --output {{}}/model"] if TRAIN.exists() else []),
+KILLED: Final = (  # arguments of Python, in a folder that has a folder of entries
+    f"{CLI} compare --scenario tiny-v1 --schedulers fifo,srtf --seeds 20 --output results.json",
+    f"{CLI} reproduce sjf-bco --quick --output reproduction",
+    f"{CLI} leaderboard build entries --no-baselines --tracks slo-v0 --out site",
+    f"{CLI} run --scenario tiny-v1 --scheduler srtf --output run.json",
+    *([f"{TRAIN} {TRAINING} --output model"] if TRAIN.exists() else []),
 )
 COMPILES: Final = KILLED[3]  # has its own cache of kernels
 GROW: Final = "model"  # folder of files that are written more than once
@@ -144,10 +144,10 @@ def _prepared(folder: str) -> Path:
 
 def _run(command: str, folder: Path, kill_s: float | None = None) -> None:
     """Run a command, or kill it after some time; no process that it started may live on for LIMIT_S."""
-    arguments = [sys.executable, *command.replace("{}", str(folder)).split()]
     environment = os.environ | ({"NUMBA_CACHE_DIR": f"{folder}/cache"} if command == COMPILES else {})
+    environment["PYTHONPATH"] = str(TRAIN.parent)
     options: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
-    with subprocess.Popen(arguments, env=environment, **options) as child:
+    with subprocess.Popen([sys.executable, *command.split()], cwd=folder, env=environment, **options) as child:
         try:
             if kill_s is not None:
                 with contextlib.suppress(subprocess.TimeoutExpired):
