@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import os
 import re
+import shutil
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -139,7 +140,8 @@ def write_dataset(
         name = name or f"gpusched/{_word(chosen.name)}-{_word(scheduler)}-v0"
         if not _NAME.fullmatch(name):
             raise GpuschedError(f"dataset {name!r}: write NAMESPACE/NAME-v0, of letters, digits, _ and -")
-        if name in minari.list_local_datasets():
+        path = Path(minari.storage.get_dataset_path(name))
+        if path.exists():
             raise GpuschedError(f"dataset {name} exists; delete it (minari delete {name}) or give another name")
         options = dataclasses.asdict(windows or Windows())
         env = _environment({"scenario": scenario, **options})
@@ -151,21 +153,21 @@ def write_dataset(
                 buffers.append(_buffer(one, len(buffers)))
                 metadata.append({"digest": one.digest, "mean_jct_s": one.mean_jct_s, "workload_seed": one.seed})
             progress(len(buffers), len(seeds))
-        with warnings.catch_warnings():  # Minari misses an author, a link to the code and an environment for evaluation
-            warnings.simplefilter("ignore", UserWarning)
-            dataset = minari.create_dataset_from_buffers(
-                name,
-                buffers,
-                env=env,
-                algorithm_name=scheduler,
-                requirements=[f"gpusched-env=={gpusched_env.__version__}"],
-                description=f"{scheduler} on {chosen.name}, {len(seeds)} seeds from {min(seeds)} to {max(seeds)}",
-            )
-        dataset.storage.update_episode_metadata(metadata)
         try:
+            with warnings.catch_warnings():  # Minari misses an author, a link to the code, an environment to evaluate
+                warnings.simplefilter("ignore", UserWarning)
+                dataset: MinariDataset = minari.create_dataset_from_buffers(
+                    name,
+                    buffers,
+                    env=env,
+                    algorithm_name=scheduler,
+                    requirements=[f"gpusched-env=={gpusched_env.__version__}"],
+                    description=f"{scheduler} on {chosen.name}, {len(seeds)} seeds from {min(seeds)} to {max(seeds)}",
+                )
+            dataset.storage.update_episode_metadata(metadata)
             verify(dataset)
-        except GpuschedError:
-            minari.delete_dataset(name)
+        except BaseException:
+            shutil.rmtree(path, ignore_errors=True)
             raise
         return dataset
 
@@ -290,12 +292,14 @@ def _minari() -> Any:
 
 @contextlib.contextmanager
 def _kept_in(folder: Path | None) -> Iterator[None]:
-    """Let Minari keep its datasets in a folder; None = in its own."""
+    """Let Minari keep its datasets in a folder; None = in its own. Errors of the disk become one line."""
     before = os.environ.get(ROOT)
     if folder is not None:
         os.environ[ROOT] = str(folder.resolve())
     try:
         yield
+    except (OSError, RuntimeError) as error:  # RuntimeError: of HDF5
+        raise GpuschedError(f"the dataset cannot be written ({visible(error)}); name another folder") from error
     finally:
         if folder is not None:
             os.environ.pop(ROOT)
