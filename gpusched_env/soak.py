@@ -1,6 +1,6 @@
 """Play extreme numbers, growing batches, damaged files, forged entries and killed commands for a long time.
 
-``python -m gpusched_env.soak --minutes 60`` prints what it did. It ends with status 1 if something was wrong.
+``python -m gpusched_env.soak --minutes 60`` prints what it did, and at once what was wrong. It ends with status 1 if something was wrong.
 """
 
 from __future__ import annotations
@@ -205,6 +205,7 @@ class Soak:
                 kind(rng, lambda what: self.done.update([what]))
             except Exception as error:
                 self.wrong.append(f"{kind.__name__}: {type(error).__name__}: {error}"[:1000])
+                print(self.wrong[-1], file=sys.stderr, flush=True)
             spent[kind] += time.monotonic() - begin_s
 
     def __str__(self) -> str:
