@@ -1,6 +1,7 @@
 """Play extreme numbers, growing batches, damaged files, forged entries and killed commands for a long time.
 
-``python -m gpusched_env.soak --minutes 60`` prints what it did, and at once what was wrong. It ends with status 1 if something was wrong.
+``python -m gpusched_env.soak --minutes 60`` prints what it did, and at once what was wrong. It ends with status 1 if
+something was wrong.
 """
 
 from __future__ import annotations
