@@ -144,7 +144,7 @@ def make(kind: str, folder: Path, other: Path) -> None:
         (folder / "config.json").write_text(json.dumps({"training": card.training}), encoding="utf-8")
     elif kind == "model.zip":
         text = f"{TRAIN} --scenario tiny-v1 --learner stable-baselines3 --steps 64 --report-seeds 1 --baselines fifo"
-        command = [sys.executable, *text.split(), "--teacher", "", "--output", other]
+        command = [sys.executable, *text.split(), "--teacher", "", "--output", str(other)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         for name in ("model.zip", "config.json"):
             shutil.copy(other / name, folder)

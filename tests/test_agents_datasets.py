@@ -107,13 +107,13 @@ def test_a_damaged_file_of_episodes_is_refused_in_one_line(folder: Path) -> None
     for part in range(1, 40):
         at = len(whole) * part // 40
         path.write_bytes(whole[:at])
-        with pytest.raises(GpuschedError, match="^dataset [^\n]*$"):
+        with pytest.raises(GpuschedError, match=r"^dataset [^\n]*$"):
             verify(read_dataset(NAME))
         path.write_bytes(whole[:at] + bytes(3000) + whole[at + 3000 :])
         with contextlib.suppress(GpuschedError):  # what nobody reads may be zero
             verify(read_dataset(NAME))
     path.write_bytes(whole[:1000])
-    with pytest.raises(GpuschedError, match="^dataset [^\n]*$"):
+    with pytest.raises(GpuschedError, match=r"^dataset [^\n]*$"):
         train(config, folder / "run")
 
 
