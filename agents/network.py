@@ -14,7 +14,7 @@ from torch.nn import functional as F  # noqa: N812
 from gpusched_env.agents.checkpoints import checkpoint, write_checkpoint
 from gpusched_env.agents.packed_layers import is_packable, packed_logits
 from gpusched_env.agents.tokens import CLUSTER, PAIRS, SIZES, Layout
-from gpusched_env.envs.encoder import Windows
+from gpusched_env.envs.windows import Windows
 
 WIDTH: Final = 32  # of all embeddings: twice the width learns as well, in twice the time
 INFEASIBLE: Final = -1e9  # logit of an action that the mask forbids

@@ -16,9 +16,9 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 from gpusched_env.agents.network import FIRST_PREEMPTION, FIRST_RESIZE, FIRST_START, FIRST_WAIT
-from gpusched_env.envs.encoder import Windows
 from gpusched_env.envs.observation.columns import LINKS
 from gpusched_env.envs.observation.extras import EXTRAS
+from gpusched_env.envs.windows import Windows
 from gpusched_env.errors import SchedulerError
 
 WIDTH: Final = 64  # of all embeddings

@@ -9,7 +9,7 @@ import numpy as np
 from gpusched_env.agents.episodes import Episodes
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.core.placement.rules import shares_by
-from gpusched_env.envs.encoder import Windows
+from gpusched_env.envs.windows import Windows
 from gpusched_env.errors import SchedulerError
 from gpusched_env.simulator import Decision, Preempt, Resize, Start
 

@@ -9,9 +9,9 @@ from typing import Any, Final, Self
 
 import torch
 
-from gpusched_env.envs.encoder import Windows
 from gpusched_env.envs.observation.columns import LINKS
 from gpusched_env.envs.observation.extras import EXTRAS
+from gpusched_env.envs.windows import Windows
 
 # Arrays with rows for the tokens of a kind; the first one has one row for each. All other arrays, but those of pairs,
 # describe the whole cluster.

@@ -24,7 +24,7 @@ from gpusched_env.agents.run_folder import STATE_FILE, RunFolder
 from gpusched_env.agents.validation import LEARNING_FILE, METRIC_OF, Judge, Progress, Validation
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.encoder import Windows
+from gpusched_env.envs.windows import Windows
 from gpusched_env.errors import GpuschedError
 from gpusched_env.scenarios import Curriculum, get_scenario
 

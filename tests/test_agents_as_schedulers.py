@@ -14,11 +14,11 @@ from helpers import linked_scenario, small_scenario, thirty_jobs
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.cluster import NodeGroup
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.encoder import Windows
 from gpusched_env.envs.observation.columns import Column
 from gpusched_env.envs.observation.extras import EXTRAS, observation_array
 from gpusched_env.envs.policy_scheduler import PolicyScheduler
 from gpusched_env.envs.registration import ENVIRONMENTS
+from gpusched_env.envs.windows import Windows
 from gpusched_env.errors import GpuschedError
 from gpusched_env.event_log import LEASE_END, RESIZE
 from gpusched_env.leaderboard import record, replay

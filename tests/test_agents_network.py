@@ -15,8 +15,8 @@ from gpusched_env.agents.learned import LearnedScheduler
 from gpusched_env.agents.network import INFEASIBLE, TokenNetwork, feasible_log_probabilities
 from gpusched_env.agents.tokens import PAIRS, SIZES, Layout
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.encoder import Windows
 from gpusched_env.envs.registration import ENVIRONMENTS
+from gpusched_env.envs.windows import Windows
 from gpusched_env.errors import SchedulerError
 from gpusched_env.evaluation import evaluate
 from gpusched_env.simulator import simulate

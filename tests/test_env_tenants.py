@@ -13,11 +13,11 @@ from helpers import plain_python_digests
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.cluster import NodeGroup
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.encoder import Windows
 from gpusched_env.envs.observation.tenant_columns import TENANT_TABLES
 from gpusched_env.envs.observation.time_scale import scaled_time
 from gpusched_env.envs.policy_scheduler import PolicyScheduler
 from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
+from gpusched_env.envs.windows import Windows
 from gpusched_env.errors import ScenarioError
 from gpusched_env.instance import Semantics
 from gpusched_env.metrics.tenants import usage

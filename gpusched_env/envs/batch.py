@@ -13,7 +13,6 @@ from gpusched_env.core.handle import Batched, entry_of
 from gpusched_env.core.placement.rules import goes_anywhere, rule_number
 from gpusched_env.core.state import Run
 from gpusched_env.core.storage import as_bytes
-from gpusched_env.envs.encoder import WINDOW_ORDERS, Windows
 from gpusched_env.envs.env_arrays import CONFIG_DTYPE, UNSEEN, BatchArrays, EnvArrays
 from gpusched_env.envs.mask_and_observation import class_table, link_table
 from gpusched_env.envs.observation import columns
@@ -28,6 +27,7 @@ from gpusched_env.envs.slots import KEPT
 from gpusched_env.envs.step import DRAIN, LATE, NO_ACTION, OVER, REFUSED, RESUME, STOPPED, step_all
 from gpusched_env.envs.step_results import FIRST_COMPONENT
 from gpusched_env.envs.tenant_limits import NO_TENANT, tenant_table
+from gpusched_env.envs.windows import WINDOW_ORDERS, Windows
 from gpusched_env.errors import GpuschedError
 from gpusched_env.instance import Instance
 from gpusched_env.units import BEYOND_CLOCK

@@ -13,13 +13,14 @@ import numpy as np
 from gymnasium import spaces
 
 from gpusched_env import __version__
-from gpusched_env.envs.encoder import STEPS_PER_JOB, Encoder, Observation, Windows, observed_types
+from gpusched_env.envs.encoder import Encoder, Observation
 from gpusched_env.envs.episode_seeds import NO_SEED, TRAIN, next_seed, seeds_in_order
 from gpusched_env.envs.render_modes import RENDER_MODES, checked_render_mode, render
 from gpusched_env.envs.reset_options import check_reset_options
 from gpusched_env.envs.rewards import MOST_WEIGHT, parse_reward
 from gpusched_env.envs.snapshots import Snapshot
 from gpusched_env.envs.step_results import DT, FIRST_COMPONENT, REFUSALS, REWARD, TERMINATED, TRUNCATED
+from gpusched_env.envs.windows import STEPS_PER_JOB, Windows, observed_types
 from gpusched_env.errors import ScenarioError
 from gpusched_env.event_log import EventLog
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from gpusched_env.envs.encoder import STEPS_PER_JOB, Encoder, Observation, Windows
+from gpusched_env.envs.encoder import Encoder, Observation
+from gpusched_env.envs.windows import STEPS_PER_JOB, Windows
 from gpusched_env.simulator import ClusterView, Decision, Lease, Resize, Scheduler, Start
 
 Policy = Callable[[Observation, np.ndarray], int]

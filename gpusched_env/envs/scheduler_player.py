@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.encoder import widest_windows
+from gpusched_env.envs.windows import widest_windows
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import EventLog
 from gpusched_env.scenarios import Scenario, get_scenario
