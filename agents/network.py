@@ -13,7 +13,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from gpusched_env.agents.checkpoints import checkpoint, write_checkpoint
 from gpusched_env.agents.packed_layers import is_packable, packed_logits
-from gpusched_env.agents.tokens import CLUSTER, PAIRS, SIZES, Layout
+from gpusched_env.agents.tokens import CLUSTER, SIZES, Layout, kinds_of
 from gpusched_env.envs.windows import Windows
 
 WIDTH: Final = 32  # of all embeddings: twice the width learns as well, in twice the time
@@ -102,7 +102,7 @@ class Tokens(nn.Module):
         self.context = nn.ModuleDict({kind: nn.Linear(width, width) for kind in acting})
         self.second = nn.ModuleDict({kind: nn.Linear(width, width) for kind in acting})
         self.pair = nn.ModuleDict({name: nn.Linear(count, width, bias=False) for name, count in pairs.items()})
-        others = [name for name in pairs if PAIRS[name][1] != SIZES]
+        others = [name for name in pairs if kinds_of(name)[1] != SIZES]
         self.other = nn.ModuleDict({name: nn.Linear(width, width, bias=False) for name in others})
         self.best = nn.ModuleDict({name: nn.Linear(width, width, bias=False) for name in pairs})
         self.own = nn.Linear(width, width)
@@ -139,7 +139,7 @@ class Tokens(nn.Module):
                 continue
             embedded = _embedded(first, inputs[kind]) + self.context[kind](cluster).unsqueeze(1)
             for name in self.pair:
-                one, other = PAIRS[name]
+                one, other = kinds_of(name)
                 if one == kind and name in inputs:
                     pair = _embedded(self.pair[name], inputs[name])
                     if name in self.other:

@@ -9,42 +9,27 @@ from typing import Any, Final, Self
 
 import torch
 
-from gpusched_env.envs.observation.columns import LINKS
-from gpusched_env.envs.observation.extras import EXTRAS
+from gpusched_env.envs.observation.links import LINKS
+from gpusched_env.envs.observation.registry import ARRAYS, find_array
 from gpusched_env.envs.windows import Windows
 
-# Arrays with rows for the tokens of a kind; the first one has one row for each. All other arrays, but those of pairs,
-# describe the whole cluster.
-_ARRAYS: Final = {
-    "nodes": ("nodes", "node_types"),
-    "links": ("links",),
-    "types": ("types",),
-    "tenants": ("tenants",),
-    "partners": ("partners",),
-    "queue": ("queue", "forks", "sub_batches", "queue_tenants"),
-    "running": ("running", "flows", "copies", "company", "running_tenants"),
-}
+# Kinds of tokens: axes of observation arrays. The array of the same name has one row for each token. Arrays with other
+# rows describe the whole cluster.
+_KINDS: Final = ("nodes", "links", "types", "tenants", "partners", "queue", "running")
 CLUSTER: Final = "cluster"
 SIZES: Final = "sizes"  # the sizes of elastic jobs, which are no tokens: they have columns only in the pairs
-# Arrays with a row for each pair of tokens of two kinds, or of a token and a size; a token of the first kind sees its
-# pairs.
-PAIRS: Final = {
-    "queue_types": ("queue", "types"),
-    "running_types": ("running", "types"),
-    "pairs": ("queue", "partners"),
-    "queue_sizes": ("queue", SIZES),
-    "running_sizes": ("running", SIZES),
-}
 
 
-def _kind_of(name: str, columns: int) -> str:
-    """Return the kind of token that an array has rows for.
+def kinds_of(name: str, columns: int = 0) -> tuple[str, ...]:
+    """Return the kind of token that an array has rows for; of an array of pairs, two, of which the second may be SIZES.
 
-    The links of a network priced by tiers are its tiers. They are not alike, so they describe the cluster.
+    A token of the first kind sees its pairs. The links of a network priced by tiers are its tiers: these are not alike,
+    so they describe the cluster, and their number of columns tells them apart.
     """
-    kind = EXTRAS[name].rows if name in EXTRAS else next((k for k, names in _ARRAYS.items() if name in names), CLUSTER)
-    priced_by_tiers = kind == "links" and name == "links" and columns != len(LINKS)
-    return CLUSTER if priced_by_tiers else kind
+    found = find_array(name)
+    if found is None or (name == "links" and columns not in (0, len(LINKS))):
+        return ()
+    return tuple(axis for axis in found.rows if axis in (*_KINDS, SIZES))
 
 
 @dataclass(frozen=True)
@@ -75,11 +60,12 @@ class Layout:
         """
         kinds: dict[str, dict[str, int]] = {}
         for name, shape in sorted(shapes.items()):
-            if name not in PAIRS:
-                kind = _kind_of(name, shape[-1])
-                tokens = 1 if kind == CLUSTER else shapes[_ARRAYS[kind][0]][0]
-                kinds.setdefault(kind, {})[name] = math.prod(shape) // tokens
-        pairs = {name: shapes[name][1] for name in PAIRS if name in shapes}
+            own = kinds_of(name, shape[-1])
+            if len(own) < 2:
+                tokens = shapes[own[0]][0] if own else 1
+                kinds.setdefault(own[0] if own else CLUSTER, {})[name] = math.prod(shape) // tokens
+        names = [one.name for one in ARRAYS if one.name in shapes and len(kinds_of(one.name)) > 1]
+        pairs = {name: shapes[name][1] for name in names}
         return cls(kinds, pairs, len(windows.rules), max(windows.sub_batches, 1), 1 + len(windows.delays_s))
 
     def columns(self, kind: str) -> int:
@@ -143,7 +129,7 @@ class Layout:
         """
         parts: dict[str, list[torch.Tensor]] = {}
         for kind, arrays in self.kinds.items():
-            main = observations.get(CLUSTER if kind == CLUSTER else _ARRAYS[kind][0])
+            main = observations.get(kind)
             if main is None:
                 continue
             rows = main.shape[:1] if kind == CLUSTER else main.shape[:2]
@@ -153,6 +139,6 @@ class Layout:
             ]
         for name, columns in self.pairs.items():
             if name in observations:
-                one, _ = PAIRS[name]
+                one, _ = kinds_of(name)
                 parts[name] = [observations[name].view(*parts[one][0].shape[:2], -1, columns)]
         return parts

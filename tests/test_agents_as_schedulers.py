@@ -15,7 +15,7 @@ from gpusched_env.baselines import make_scheduler
 from gpusched_env.cluster import NodeGroup
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.observation.columns import Column
-from gpusched_env.envs.observation.extras import EXTRAS, observation_array
+from gpusched_env.envs.observation.registry import find_array, observation_array
 from gpusched_env.envs.policy_scheduler import PolicyScheduler
 from gpusched_env.envs.registration import ENVIRONMENTS
 from gpusched_env.envs.windows import Windows
@@ -87,7 +87,7 @@ def test_every_environment_equals_its_scheduler_beyond_the_step_limit(name: str,
 @pytest.fixture(scope="module", autouse=True)
 def _registered() -> None:
     """Register an observation array for the option ``extras``."""
-    if "half_full" not in EXTRAS:
+    if find_array("half_full") is None:
 
         @observation_array("half_full", [Column("half", "1 if half of the slots are filled", "0 or 1")])
         def half_full(sim: Any, env: Any, out: Any) -> None:

@@ -15,12 +15,13 @@ from gymnasium import spaces
 from gpusched_env import __version__
 from gpusched_env.envs.encoder import Encoder, Observation
 from gpusched_env.envs.episode_seeds import NO_SEED, TRAIN, next_seed, seeds_in_order
+from gpusched_env.envs.observation.registry import ObservedArray, arrays_shown
 from gpusched_env.envs.render_modes import RENDER_MODES, checked_render_mode, render
 from gpusched_env.envs.reset_options import check_reset_options
 from gpusched_env.envs.rewards import MOST_WEIGHT, parse_reward
 from gpusched_env.envs.snapshots import Snapshot
 from gpusched_env.envs.step_results import DT, FIRST_COMPONENT, REFUSALS, REWARD, TERMINATED, TRUNCATED
-from gpusched_env.envs.windows import STEPS_PER_JOB, Windows, observed_types
+from gpusched_env.envs.windows import STEPS_PER_JOB, Windows
 from gpusched_env.errors import ScenarioError
 from gpusched_env.event_log import EventLog
 
@@ -160,7 +161,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         Gangs that are being checkpointed, or whose GPUs take no further job, are left out
     sub_batches : S, number of sub-batches that a start may name, each half of the one before; 0 = starts name none
     pair_benefit : show how much the mean JCT of a waiting job and a partner gains by sharing (SJF-BSBF, Theorem 1)
-    extras : registered observation arrays to show (gpusched_env.envs.observation.extras)
+    extras : registered observation arrays to show (gpusched_env.envs.observation.registry)
     sizes : S ascending numbers of GPUs on which an action may start or resize an elastic job; empty = jobs keep the
         sizes that they request
     tenant_window : Q, number of tenants that the observation has rows for, at least those of the scenario; 0 = it shows
@@ -242,9 +243,10 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         self._mask_in_observation = mask_in_observation
         self._actions = self.windows.actions
         self.action_space = spaces.Discrete(self._actions)
-        room = self.scenario.observed
-        self._sizes = room.links, observed_types(room.types, self.scenario.semantics), shares
-        boxes = self.windows.space(room.nodes, *self._sizes)
+        self.axes = self.windows.axes(self.scenario.observed, self.scenario.semantics, shares)
+        boxes: dict[str, spaces.Space[Any]] = {
+            name: spaces.Box(0.0, 1.0, shape, np.float32) for name, shape in self.shapes().items() if shape[0] > 0
+        }  # without empty arrays, since no learner accepts them
         if mask_in_observation:
             boxes["action_mask"] = spaces.Box(0, 1, (self.windows.actions,), np.int8)
         self.observation_space = spaces.Dict(boxes)  # type: ignore[assignment]
@@ -367,9 +369,13 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         """Return the event log of this episode so far."""
         return self.simulation.log()
 
-    def shapes(self, nodes: int) -> dict[str, tuple[int, ...]]:
-        """Return the shapes of the observation arrays for a number of machines, empty arrays included."""
-        return self.windows.shapes(nodes, *self._sizes)
+    def arrays(self) -> dict[str, ObservedArray]:
+        """Return the declarations of the observation arrays, which name their columns; empty arrays are included."""
+        return arrays_shown(self.axes, self.windows.extras)
+
+    def shapes(self, **lengths: int) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of the observation arrays, empty ones included; ``lengths`` replaces those of some axes."""
+        return {name: one.shape(self.axes | lengths) for name, one in self.arrays().items()}
 
     def train_on(self, **ranges: Any) -> None:
         """Draw training seeds whose problems lie in part of the scenario's variation, from the next reset on.

@@ -238,7 +238,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
             key = one if isinstance(one, str) else id(one)
             if key not in made:
                 made[key] = ClusterEnv(one, **options)
-        shapes = [single.shapes(1) for single in made.values()]
+        shapes = [single.shapes(nodes=1) for single in made.values()]
         for name in sorted({name for shown in shapes for name in shown}):
             given = {shown.get(name, (0,)) for shown in shapes}
             if len(given) > 1:
@@ -281,8 +281,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
             drawn[b] = int(seed)
         instances = {b: self.singles[b].scenario.instance(seed) for b, seed in drawn.items()}
         if self._runs is None:
-            nodes = self.single_observation_space["nodes"].shape[0]  # type: ignore[index]
-            self._runs = VectorRuns(self.singles, list(instances.values()), nodes, self._threads, self._keeps_logs)
+            self._runs = VectorRuns(self.singles, list(instances.values()), self._threads, self._keeps_logs)
         for b, seed in drawn.items():
             self._runs.begin(b, instances[b], seed)
             self._seeds[b] = seed

@@ -15,7 +15,7 @@ from gpusched_env.envs.batch import NO_LIMIT, Batch
 from gpusched_env.envs.fresh_rows import FreshRows
 from gpusched_env.envs.step import NO_ACTION
 from gpusched_env.envs.tenant_limits import check_tenants, exceeds_limits
-from gpusched_env.envs.windows import Windows, observed_types, widest_windows
+from gpusched_env.envs.windows import Windows, widest_windows
 from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.simulator import ClairvoyantView, ClusterView
 from gpusched_env.simulator.decisions import Decision, Preempt, Refuse, Resize, Start, Wait
@@ -52,11 +52,9 @@ class Encoder:
         windows.check_sharing(instance.sharing is not None)
         self.windows = windows
         self.simulation = simulation
-        room = instance.room
-        types = observed_types(room.types, instance.semantics)
-        shapes = windows.shapes(room.nodes, room.links, types, instance.sharing is not None)
+        axes = windows.axes(instance.room, instance.semantics, instance.sharing is not None)
         self.batch = Batch(
-            windows, shapes, [simulation.arrays], skip_forced_waits, weights or {}, refusal_cost=refusal_cost
+            windows, axes, [simulation.arrays], skip_forced_waits, weights or {}, refusal_cost=refusal_cost
         )
         check_tenants(instance, windows.tenant_window, windows.limits)
         self.batch.begin(0, instance, NO_LIMIT if step_limit is None else step_limit)

@@ -15,14 +15,7 @@ from gpusched_env.core.placement.shared import find_shared
 from gpusched_env.core.state import Run
 from gpusched_env.envs.elastic_actions import mark_resizes, mark_start_sizes
 from gpusched_env.envs.env_arrays import CLASS_DTYPE, SHOWN_LINK_DTYPE, EnvArrays
-from gpusched_env.envs.observation.extras import extra_at, write_extra
-from gpusched_env.envs.observation.jobs import write_queue, write_running
-from gpusched_env.envs.observation.machines import write_cluster, write_nodes
-from gpusched_env.envs.observation.network import write_flows, write_links, write_tiers
-from gpusched_env.envs.observation.sharing import write_sharing
-from gpusched_env.envs.observation.sizes import write_sizes
-from gpusched_env.envs.observation.tenants import write_tenants
-from gpusched_env.envs.observation.types import write_types
+from gpusched_env.envs.observation.registry import shown_at, write_array
 from gpusched_env.envs.sharing_actions import mark_partners, mark_sizes
 from gpusched_env.envs.slots import ANY_JOB, fill_partners, fill_queue, fill_running
 from gpusched_env.envs.tenant_limits import count_tenants, forbid_beyond_limits
@@ -133,13 +126,6 @@ def copy_observation(env: EnvArrays) -> None:
         env.copies_of_mask[row, i] = env.mask[i]
 
 
-@kernel(lazy=True)
-def write_network(sim: Run, env: EnvArrays) -> None:
-    """Write the arrays ``links`` and ``flows`` of the observation."""
-    write_links(sim, env)
-    write_flows(sim, env)
-
-
 @kernel
 def write_mask_and_observation(sim: Run, env: EnvArrays, outcome: int, changed: int) -> bool:
     """Fill slots and mask and write the observation; return True.
@@ -172,25 +158,10 @@ def write_mask_and_observation(sim: Run, env: EnvArrays, outcome: int, changed: 
     may_wait = not over and env.mask[starts + len(env.victims)] != 0
     if outcome == DECIDE and not choice and env.config["skip_forced_waits"] > 0 and may_wait:
         return False
-    same_time = changed != ANY_JOB
-    write_queue(sim, env, filled, same_time)
-    write_running(sim, env, env.ranked["running_slots"], same_time, changed)
-    write_nodes(sim, env)
-    write_cluster(sim, env)
-    if w["contention"] > 0:
-        write_network(sim, env)
-    else:
-        write_tiers(sim, env, same_time)
-    if env.out_types.shape[0] > 0:
-        write_types(sim, env)
-    if env.out_seats.shape[0] > 0:
-        write_sharing(sim, env)
-    if elastic:
-        write_sizes(sim, env, same_time)
-    if shows_tenants:
-        write_tenants(sim, env)
-    for i in range(len(env.extra_numbers)):
-        write_extra(env.extra_numbers[i], sim, env, extra_at(env.extra_addresses[i]))
+    env.changed["same_time"] = changed != ANY_JOB
+    env.changed["job"] = changed
+    for i in range(len(env.array_numbers)):
+        write_array(env.array_numbers[i], sim, env, shown_at(env.array_addresses[i]))
     if env.copies.shape[0] > 0:
         copy_observation(env)
     return True

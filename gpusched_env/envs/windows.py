@@ -6,20 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import numpy as np
-from gymnasium import spaces
-
 from gpusched_env.cluster import MOST_GPUS, TIERS
 from gpusched_env.core.placement.rules import RULE_NUMBER, rule_number, shares_by
 from gpusched_env.core.sharing.choices import BENEFIT
-from gpusched_env.envs.observation import columns
-from gpusched_env.envs.observation.extras import EXTRAS, check_extras
-from gpusched_env.envs.observation.sharing_columns import SHARING_TABLES
-from gpusched_env.envs.observation.size_columns import SIZE_TABLES
-from gpusched_env.envs.observation.tenant_columns import TENANT_TABLES
-from gpusched_env.envs.observation.type_columns import TYPE_TABLES
+from gpusched_env.envs.observation.registry import check_extras
 from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
-from gpusched_env.instance import SHORTEST_ROUND_S, Instance, Semantics
+from gpusched_env.instance import SHORTEST_ROUND_S, Instance, Room, Semantics
 from gpusched_env.units import LATEST_S
 from gpusched_env.workload import MOST_JOBS
 
@@ -206,50 +198,29 @@ class Windows:
                     "choose a scenario with sharing"
                 )
 
-    def shapes(self, nodes: int, links: int, types: int = 0, shares: bool = False) -> dict[str, tuple[int, ...]]:
-        """Return the shapes of the observation arrays.
+    def axes(self, room: Room, semantics: Semantics, shares: bool) -> dict[str, int]:
+        """Return the lengths of the axes of the observation arrays (observation.registry.AXES), and two conditions.
 
         Parameters
         ----------
-        nodes, links : numbers of nodes and links; 0 links = the network is priced by tiers
-        types : number of GPU types that the observation distinguishes (:func:`observed_types`)
+        room : numbers of nodes, links and GPU types that the observation has room for
         shares : jobs may share GPUs
         """
-        rows = {
+        return {
             "queue": self.queue_window,
             "running": self.running_window,
-            "nodes": nodes,
-            "links": links or len(TIERS),
+            "partners": self.partner_window,
+            "nodes": room.nodes,
+            "links": room.links or len(TIERS),
+            "tiers": len(TIERS),
+            "types": observed_types(room.types, semantics),
+            "sub_batches": max(self.sub_batches, 1),
+            "sizes": len(self.sizes),
+            "tenants": self.tenant_window,
+            "cluster": 1,
+            "topology": int(room.links > 0),
+            "sharing": int(shares),
         }
-        tables = columns.LINK_TABLES if links else columns.TABLES
-        if links:
-            rows["flows"] = self.running_window
-        if types:
-            tables = tables | TYPE_TABLES
-            rows |= {"queue_types": self.queue_window * types, "forks": self.queue_window, "types": types}
-            rows |= {"running_types": self.running_window * types, "copies": self.running_window, "node_types": nodes}
-        if shares:
-            tables = tables | SHARING_TABLES
-            rows |= {"sub_batches": self.queue_window * max(self.sub_batches, 1), "company": self.running_window}
-            rows |= {"partners": self.partner_window, "pairs": self.queue_window * self.partner_window}
-        if self.sizes:
-            tables = tables | SIZE_TABLES
-            rows |= {"queue_sizes": self.queue_window * len(self.sizes)}
-            rows |= {"running_sizes": self.running_window * len(self.sizes)}
-        if self.tenant_window:
-            tables = tables | TENANT_TABLES
-            rows |= {"tenants": self.tenant_window}
-            rows |= {"queue_tenants": self.queue_window, "running_tenants": self.running_window}
-        shapes: dict[str, tuple[int, ...]] = {
-            name: (rows[name], len(table)) if name in rows else (len(table),) for name, table in tables.items()
-        }
-        extras = {name: (rows.get(EXTRAS[name].rows, 1), len(EXTRAS[name].columns)) for name in self.extras}
-        return shapes | extras
-
-    def space(self, nodes: int, links: int, types: int = 0, shares: bool = False) -> dict[str, spaces.Space[Any]]:
-        """Return the observation spaces; empty arrays are left out, since no learner accepts them."""
-        shapes = self.shapes(nodes, links, types, shares)
-        return {key: spaces.Box(0.0, 1.0, shape, np.float32) for key, shape in shapes.items() if shape[0] > 0}
 
 
 def observed_types(types: int, semantics: Semantics) -> int:
