@@ -183,6 +183,7 @@ class TokenNetwork(nn.Module):
         if "partners" in layout.kinds:
             self.beside = nn.ModuleDict({name: nn.Linear(width, width) for name in ("queue", "partners", "pairs")})
             self.join = self._head(layout.sizes, FIRST_START)
+        self.more = nn.ModuleDict({name: self._head(1, FIRST_PREEMPTION) for name in layout.more})
 
     def _head(self, actions: int, first: float) -> nn.Linear:
         """Return a layer whose initial outputs are close to ``first``."""
@@ -213,7 +214,10 @@ class TokenNetwork(nn.Module):
             logits.append(self._by_size("running", self.resize, tokens, pairs).flatten(1))
         if "running" in tokens:
             logits.append(self.preempt(tokens["running"]).flatten(1))
-        return torch.cat([*logits, self.wait(tokens[CLUSTER])], dim=1)
+        logits.append(self.wait(tokens[CLUSTER]))
+        slots = self.layout.more
+        logits += [head(tokens[slots[name]]).flatten(1) for name, head in self.more.items() if slots[name] in tokens]
+        return torch.cat(logits, dim=1)
 
     def _by_size(self, kind: str, head: nn.Linear, tokens: Tensors, pairs: Tensors) -> torch.Tensor:
         """Return the logits of actions about a kind of job, [B, tokens, actions]: by each rule, to each size."""

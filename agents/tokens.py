@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Self
 
 import torch
 
+from gpusched_env.envs.actions import SLOT_ACTIONS
 from gpusched_env.envs.observation.links import LINKS
 from gpusched_env.envs.observation.registry import ARRAYS, find_array
 from gpusched_env.envs.windows import Windows
@@ -42,6 +43,7 @@ class Layout:
     pairs : number of columns of each array of pairs
     rules, sizes, waits : numbers of placement rules, of sub-batches that a start may name (at least 1) and of waiting
         actions
+    more : kind of the tokens that each of ``more_actions`` is about
     """
 
     kinds: Mapping[str, Mapping[str, int]]
@@ -49,6 +51,7 @@ class Layout:
     rules: int
     sizes: int
     waits: int
+    more: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, shapes: Mapping[str, tuple[int, ...]], windows: Windows) -> Self:
@@ -66,7 +69,8 @@ class Layout:
                 kinds.setdefault(own[0] if own else CLUSTER, {})[name] = math.prod(shape) // tokens
         names = [one.name for one in ARRAYS if one.name in shapes and len(kinds_of(one.name)) > 1]
         pairs = {name: shapes[name][1] for name in names}
-        return cls(kinds, pairs, len(windows.rules), max(windows.sub_batches, 1), 1 + len(windows.delays_s))
+        more = {name: SLOT_ACTIONS[name].slots for name in windows.more_actions}
+        return cls(kinds, pairs, len(windows.rules), max(windows.sub_batches, 1), 1 + len(windows.delays_s), more)
 
     def columns(self, kind: str) -> int:
         """Return the number of columns of a token of this kind."""
@@ -92,6 +96,9 @@ class Layout:
         if ("queue_sizes" in self.pairs) != ("queue_sizes" in shown.pairs):
             ways = ("jobs keep the sizes that they request", "actions choose sizes")
             return f"trained where {ways['queue_sizes' in self.pairs]}, but here {ways['queue_sizes' in shown.pairs]}"
+        if self.more != shown.more:
+            names = [", ".join(one.more) or "none" for one in (self, shown)]
+            return f"trained with more_actions {names[0]}, but here they are {names[1]}"
         columns_here = shown._columns()
         for name, columns in self._columns().items():
             if (here := columns_here.get(name, columns)) != columns:

@@ -129,6 +129,8 @@ class TrainingConfig(Windows):
         Curriculum.parse(self.curriculum)
         if self.curriculum and self.learner != "ppo":
             raise GpuschedError("training: only the learner ppo follows a curriculum; leave curriculum empty")
+        if self.more_actions and self.learner != "ppo":
+            raise GpuschedError("training: only the learner ppo chooses more_actions; leave them out")
         if not self.horizon > 0:
             raise GpuschedError(f"training: horizon is {self.horizon}: give a number > 0, or inf for no discount")
 

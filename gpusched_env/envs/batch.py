@@ -13,7 +13,8 @@ from gpusched_env.core.handle import Batched, entry_of
 from gpusched_env.core.placement.rules import goes_anywhere, rule_number
 from gpusched_env.core.state import Run
 from gpusched_env.core.storage import aligned, as_bytes
-from gpusched_env.envs.env_arrays import CONFIG_DTYPE, UNSEEN, BatchArrays, EnvArrays
+from gpusched_env.envs.actions import SLOT_ACTIONS
+from gpusched_env.envs.env_arrays import CONFIG_DTYPE, SLOT_ACTION_DTYPE, UNSEEN, BatchArrays, EnvArrays
 from gpusched_env.envs.mask_and_observation import class_table, link_table
 from gpusched_env.envs.observation.registry import Shown, arrays_shown
 from gpusched_env.envs.observation.tiers import TIER_LINKS_COLUMNS
@@ -81,7 +82,8 @@ class Batch:
             WINDOW_ORDERS.index(windows.queue_order), WINDOW_ORDERS.index(windows.running_order), windows.clairvoyant,
             windows.migration, skip_forced_waits, windows.sub_batches, windows.options, windows.pair_benefit,
             all(goes_anywhere(rule) for rule in windows.rules),
-            np.inf if windows.lease_s is None else windows.lease_s, refusal_cost, windows.first_preemption,
+            np.inf if windows.lease_s is None else windows.lease_s, refusal_cost, windows.first_slot_action,
+            windows.first_preemption,
             windows.limits,
         )  # fmt: skip
         self._shared = {
@@ -89,6 +91,10 @@ class Batch:
             "rules": np.array([rule_number(rule) for rule in windows.rules], np.int32),
             "delays": np.array(windows.delays_s, np.float64),
             "gang_sizes": np.array(windows.sizes, np.int32),
+            "slot_actions": np.array(
+                [(SLOT_ACTIONS[name].number, SLOT_ACTIONS[name].slots == "running") for name in windows.more_actions],
+                SLOT_ACTION_DTYPE,
+            ),
             "components": np.array([COMPONENTS[name].number for name in weights], np.int64),
             "weights": np.array(list(weights.values()), np.float64),
             "array_numbers": np.array([arrays[name].number for name in self._written], np.int64),

@@ -13,6 +13,7 @@ import numpy as np
 from gymnasium import spaces
 
 from gpusched_env import __version__
+from gpusched_env.envs.actions import Action, meaning_of, number_of
 from gpusched_env.envs.encoder import Encoder, Observation
 from gpusched_env.envs.episode_seeds import NO_SEED, TRAIN, next_seed, seeds_in_order
 from gpusched_env.envs.observation.registry import ObservedArray, arrays_shown
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from gpusched_env.cluster import Cluster
     from gpusched_env.instance import Instance
     from gpusched_env.scenarios import Scenario, Variation
-    from gpusched_env.simulator import Simulation
+    from gpusched_env.simulator import Preempt, Refuse, Resize, Simulation, Start
 
 _MOST_STEPS: Final = 2**62
 
@@ -89,6 +90,14 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     A size that the job does not have is infeasible, and so is a resize to the present size. A resize is feasible only
     when the gang has held its GPUs for ``least_run_s``, as a preemption is; no job need wait. With ``sizes`` empty,
     elastic jobs keep the sizes that they request.
+
+    ``more_actions`` names registered actions about the jobs in the slots, which come last: one for each queue slot or
+    for each running slot, as the kind of action says. ``"refuse"`` refuses the job in a queue slot, which then leaves
+    the system, if it has never run.
+
+    ``env.action_meaning(action)`` returns what a number means now, for example ``Action(kind="start", slot=3,
+    rule="pack", job=17)``; ``gpusched_env.envs.actions`` has this class. ``env.action_of(...)`` is the inverse. It also
+    takes a decision, such as ``Start(17, "pack")``.
 
     ## Observation Space
     ``Dict`` of float32 arrays, all values in [0, 1]: ``queue`` [K, 13], ``running`` [V, 11], ``nodes`` [N, 4],
@@ -168,6 +177,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         no tenants
     limits : a start or a resize by which a tenant, or one above it, would hold more GPUs than it may (its field
         ``most``, or quota + ``borrow`` if that is less) is infeasible; the play after the step limit obeys limits, too
+    more_actions : registered actions about the jobs in the slots (gpusched_env.envs.actions)
     reward : name of a reward component, or weights of several
     refusal_cost : subtracted from the reward of an infeasible action; an agent that obeys the mask never pays it
     skip_forced_waits : do not ask while waiting is the only feasible action
@@ -212,6 +222,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         sizes: Sequence[int] = (),
         tenant_window: int = 0,
         limits: bool = False,
+        more_actions: Sequence[str] = (),
         reward: str | Mapping[str, float] = "jct",
         refusal_cost: float = 0.01,
         skip_forced_waits: bool = True,
@@ -226,6 +237,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         self.windows = Windows(
             queue_window, running_window, rules, delays_s, queue_order, running_order, clairvoyant, migration, lease_s,
             least_run_s, partner_window, sub_batches, pair_benefit, extras, sizes, tenant_window, limits,
+            more_actions,
         )  # fmt: skip
         shares = self.scenario.sharing is not None
         self.windows.check_sharing(shares)
@@ -325,6 +337,28 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     def action_masks(self) -> np.ndarray:
         """Feasible actions, bool [actions]; sb3-contrib looks for a method of this name."""
         return self.mask.astype(bool)
+
+    def action_meaning(self, action: int) -> Action:
+        """Return what an action means, with the row of the job that it is about now: the inverse of :meth:`action_of`.
+
+        Raises
+        ------
+        GpuschedError : the action is not an integer of the action space
+        """
+        action = self.windows.checked(action)
+        return meaning_of(self.windows, action) if self._encoder is None else self._encoder.meaning_of(action)
+
+    def action_of(self, wanted: Action | Start | Preempt | Resize | Refuse) -> int | None:
+        """Return the number of an action, or of the action that makes a decision now.
+
+        None = the decision would be refused or change nothing.
+
+        Raises
+        ------
+        GpuschedError : there is no such action; the message says which arguments make one
+        gymnasium.error.ResetNeeded : a decision before the first reset
+        """
+        return number_of(self.windows, wanted) if isinstance(wanted, Action) else self.encoder.action_of(wanted)
 
     def render(self) -> str | np.ndarray | None:
         """Draw the cluster: text for "ansi", uint8 [height, width, 3] for "rgb_array".

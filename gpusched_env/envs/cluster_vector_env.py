@@ -12,6 +12,7 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from gpusched_env.envs.actions import Action, meaning_of, number_of
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.episode_seeds import NO_SEED
 from gpusched_env.envs.reset_options import check_reset_options
@@ -183,6 +184,24 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         """Feasible actions, bool [B, actions]."""
         mask = self._started_runs().batch.shown_mask.view(bool)
         return mask.copy() if self.copies else mask
+
+    def action_meaning(self, action: int) -> Action:
+        """Return what an action means, in every environment: the inverse of :meth:`action_of`.
+
+        Raises
+        ------
+        GpuschedError : the action is not an integer of the action space of one environment
+        """
+        return meaning_of(self.windows, self.windows.checked(action))
+
+    def action_of(self, wanted: Action) -> int:
+        """Return the number of an action.
+
+        Raises
+        ------
+        GpuschedError : there is no such action; the message says which arguments make one
+        """
+        return number_of(self.windows, wanted)
 
     def train_on(self, **ranges: Any) -> None:
         """Draw training seeds whose problems lie in part of the scenario's variation; see ``ClusterEnv.train_on``.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ import numpy as np
 from gpusched_env.core.events import preempt_refusal
 from gpusched_env.core.queries import find_place_beside
 from gpusched_env.core.refusals import APPLIED
-from gpusched_env.core.state import WAITING
+from gpusched_env.core.state import RUNNING, WAITING
+from gpusched_env.envs.actions import PREEMPT, RESIZE, SLOT_ACTIONS, START, WAIT, Action, meaning_of, number_of
 from gpusched_env.envs.batch import NO_LIMIT, Batch
 from gpusched_env.envs.fresh_rows import FreshRows
 from gpusched_env.envs.step import NO_ACTION
@@ -153,35 +155,45 @@ class Encoder:
         """Return whether the mask would forbid to start a waiting job because of a limit of its tenant."""
         return self.windows.limits and bool(exceeds_limits(self.simulation.arrays, self.batch.handle(0), job))
 
+    def meaning_of(self, action: int) -> Action:
+        """Return what an action means, with the row of the job that it is about now."""
+        meant = meaning_of(self.windows, action)
+        if meant.slot is None:
+            return meant
+        job = int(self._slots_of(meant.kind)[meant.slot])
+        return replace(meant, job=job if job >= 0 else None)
+
+    def _slots_of(self, kind: str) -> np.ndarray:
+        """Return the rows of the jobs in the slots that a kind of action is about."""
+        slots = SLOT_ACTIONS[kind].slots if kind in SLOT_ACTIONS else "queue" if kind == START else "running"
+        return self.queue_slots if slots == "queue" else self.running_slots
+
     def decision_of(self, action: int) -> Decision | None:
         """Return the decision that an action stands for now; None = wait for the next event."""
-        windows = self.windows
-        if action < windows.first_resize:
-            return self._start_of(action)
-        if action < windows.first_preemption:
-            slot, place = divmod(action - windows.first_resize, windows.slot_resizes)
-            rule, size = divmod(place, len(windows.sizes))
-            return Resize(int(self.running_slots[slot]), windows.sizes[size], windows.rules[rule])
-        if action < windows.wait_action:
-            return Preempt(int(self.running_slots[action - windows.first_preemption]))
-        if action == windows.wait_action:
-            return None
-        return Wait(self.simulation.now_s + windows.delays_s[action - windows.wait_action - 1])
+        meant = self.meaning_of(action)
+        if meant.kind == WAIT:
+            return None if meant.delay_s is None else Wait(self.simulation.now_s + meant.delay_s)
+        job = -1 if meant.job is None else meant.job
+        if meant.kind == START:
+            return self._start_of(meant, job)
+        if meant.kind == RESIZE:
+            assert meant.size is not None
+            assert meant.rule is not None
+            return Resize(job, meant.size, meant.rule)
+        return Preempt(job) if meant.kind == PREEMPT else SLOT_ACTIONS[meant.kind].decision(job)
 
-    def _start_of(self, action: int) -> Start:
-        windows = self.windows
-        slot, place = divmod(action, windows.slot_starts)
-        place, size = divmod(place, windows.options)
-        row = int(self.queue_slots[slot])
-        if windows.sizes:
-            return Start(row, windows.rules[place], size=windows.sizes[size])
+    def _start_of(self, meant: Action, row: int) -> Start:
+        if meant.size is not None:
+            assert meant.rule is not None
+            return Start(row, meant.rule, size=meant.size)
         steps = self._sub_steps(row)
-        named = int(steps[size]) if size < len(steps) else 0
-        if place < len(windows.rules):
-            return Start(row, windows.rules[place], sub_steps=named if windows.sub_batches else None)
-        partner = int(self.partner_slots[place - len(windows.rules)])
-        option = size if windows.sub_batches else -1
-        both = find_place_beside(self.simulation.arrays, row, partner, option)
+        named = meant.sub_batch
+        if meant.rule is not None:
+            sub_steps = None if named is None else int(steps[named]) if named < len(steps) else 0
+            return Start(row, meant.rule, sub_steps=sub_steps)
+        assert meant.partner is not None
+        partner = int(self.partner_slots[meant.partner])
+        both = find_place_beside(self.simulation.arrays, row, partner, -1 if named is None else named)
         count, option = both & 0xFFFFFFFF, both >> 32
         gpus = tuple(self.simulation.arrays.chosen[:count].tolist())
         return Start(row, gpus=gpus, share=True, sub_steps=int(steps[option]))
@@ -198,59 +210,67 @@ class Encoder:
         Raises
         ------
         SchedulerError : the job is in no slot; the message names windows that show every job
-        GpuschedError : no action makes this decision: it refuses a job, the size is not among those that actions name,
-            the rule is not enabled, the GPUs are explicit, or the sub-steps do not fit the sub-batches that actions can
-            name
+        GpuschedError : no action makes this decision: ``more_actions`` lacks it, the size is not among those that
+            actions name, the rule is not enabled, the GPUs are explicit, or the sub-steps do not fit the sub-batches
+            that actions can name
         """
         windows, jobs = self.windows, self.simulation.arrays.jobs
-        if isinstance(decision, Refuse):
-            raise GpuschedError(f"{decision} has no action: only direct runs refuse jobs")
-        if not isinstance(decision, Preempt) and decision.gpus is not None:
-            raise GpuschedError(f"{decision} has no action: only direct runs take explicit GPUs")
+        kind = self._kind_of(decision)
+        slots = self._slots_of(kind)
         if not 0 <= decision.job < len(jobs):
             return None
-        if isinstance(decision, Start):
-            if jobs["status"][decision.job] != WAITING:
+        if jobs["status"][decision.job] != (WAITING if slots is self.queue_slots else RUNNING):
+            return None
+        if kind in (RESIZE, PREEMPT) and preempt_refusal(self.simulation.arrays, int(decision.job)) != APPLIED:
+            return None
+        options: dict[str, Any] = {}
+        if isinstance(decision, Start | Resize):
+            if isinstance(decision, Resize) and jobs["gpus"][decision.job] == decision.size:
                 return None
-        elif preempt_refusal(self.simulation.arrays, int(decision.job)) != APPLIED:
-            return None
-        if isinstance(decision, Resize) and jobs["gpus"][decision.job] == decision.size:
-            return None
-        if isinstance(decision, Preempt):
-            slots, kind, first, step = self.running_slots, "running", windows.first_preemption, 1
-        elif decision.rule not in windows.rules:
-            raise GpuschedError(f"{decision}: make the environment with rules that include {decision.rule!r}")
-        else:
-            first = windows.rules.index(decision.rule) * windows.options + self._option_of(decision)
-            slots, kind, step = self.queue_slots, "queue", windows.slot_starts
-            if isinstance(decision, Resize):
-                first += windows.first_resize
-                slots, kind, step = self.running_slots, "running", windows.slot_resizes
+            if decision.rule not in windows.rules:
+                raise GpuschedError(f"{decision}: make the environment with rules that include {decision.rule!r}")
+            options = {"rule": decision.rule} | self._option_of(decision)
         slot = np.flatnonzero(slots == decision.job)
         if len(slot):
-            return int(first + step * slot[0])
+            action = number_of(windows, Action(kind, int(slot[0]), **options))
+            return None if kind in SLOT_ACTIONS and not self.mask[action] else action
+        name = "queue" if slots is self.queue_slots else "running"
         sizes = ", ".join(f"{name}={size}" for name, size in widest_windows(self.simulation.instance).items())
         raise SchedulerError(
-            f"{decision}: job {decision.job} is in no slot of {kind}_window={len(slots)}, so no action makes this "
+            f"{decision}: job {decision.job} is in no slot of {name}_window={len(slots)}, so no action makes this "
             f"decision. Make the environment with {sizes}, which show every job of this workload, or by "
             "gpusched_env.envs.scheduler_player.wide_open(scenario, seed)"
         )
 
-    def _option_of(self, decision: Start | Resize) -> int:
-        """Return the index of a decision's size or sub-batch among those that actions can name."""
+    def _kind_of(self, decision: Start | Preempt | Resize | Refuse) -> str:
+        """Return the kind of the action that makes a decision."""
+        if isinstance(decision, Start | Resize):
+            if decision.gpus is not None:
+                raise GpuschedError(f"{decision} has no action: only direct runs take explicit GPUs")
+            return START if isinstance(decision, Start) else RESIZE
+        if isinstance(decision, Preempt):
+            return PREEMPT
+        kinds = [kind for kind, one in SLOT_ACTIONS.items() if one.decision is type(decision)]
+        for kind in kinds:
+            if kind in self.windows.more_actions:
+                return kind
+        raise GpuschedError(f"{decision} has no action: make the environment with more_actions={tuple(kinds)}")
+
+    def _option_of(self, decision: Start | Resize) -> dict[str, int]:
+        """Return the size or the number of the sub-batch that the action of a decision names."""
         asked = int(self.simulation.arrays.jobs["gpus"][decision.job])
         if self.windows.sizes or isinstance(decision, Resize) or decision.size not in (None, asked):
             size = asked if decision.size is None else decision.size
             if size not in self.windows.sizes:
                 raise GpuschedError(f"{decision}: make the environment with sizes that include {size}")
-            return self.windows.sizes.index(size)
+            return {"size": size}
         sizes = self.windows.sub_batches
         if not sizes and decision.sub_steps is None:
-            return 0
+            return {}
         steps = self._sub_steps(decision.job)[:sizes]
         if decision.sub_steps is None or decision.sub_steps not in steps:
             raise GpuschedError(
                 f"{decision}: an action names one of {sizes} sub-batches, here of {steps.tolist()} sub-steps; make the "
                 "environment with another sub_batches (0: actions name none, and sub_steps must be None)"
             )
-        return int(np.flatnonzero(steps == decision.sub_steps)[0])
+        return {"sub_batch": int(np.flatnonzero(steps == decision.sub_steps)[0])}

@@ -21,6 +21,7 @@ CONFIG_DTYPE: Final = np.dtype(
         ("anywhere", "<i8"),  # 1 = every placement rule accepts any free GPUs
         ("lease_s", "<f8"),  # [s] length of a lease, after which the agent is asked again; inf = no leases
         ("refusal_cost", "<f8"),  # subtracted from the reward of an infeasible action
+        ("first_slot_action", "<i8"),  # number of the first action of ``slot_actions``
         ("first_preemption", "<i8"),  # number of the action that preempts running slot 0
         ("limits", "<i8"),  # 1 = no start or resize exceeds a limit of a tenant
     ]
@@ -59,6 +60,12 @@ TENANT_DTYPE: Final = np.dtype(
         ("demand", "<i8"),  # [GPU] that waiting jobs ask for
         ("waited_s", "<f8"),  # [s] since a waiting job last held GPUs, or arrived: the longest
         ("shown_wait", "<f8"),  # the same as observations show it
+    ]
+)
+SLOT_ACTION_DTYPE: Final = np.dtype(
+    [
+        ("number", "<i8"),  # actions.SLOT_ACTIONS
+        ("running", "<i8"),  # 1 = there is one for each running slot; 0 = for each queue slot
     ]
 )
 # State of the run at the last ranking of gangs (slots.py).
@@ -100,6 +107,7 @@ class EnvArrays(Handle):
     episode = array(EPISODE_DTYPE)
     rules = array(np.int32, "rules")  # numbers of the placement rules that actions can name
     delays = array(np.float64, "delays")  # [s] lengths of the bounded waits
+    slot_actions = array(SLOT_ACTION_DTYPE, "slot_actions")  # registered actions
     gang_sizes = array(
         np.int32, "gang_sizes"
     )  # [GPU] sizes that a start or a resize may name; none = actions name no size

@@ -13,6 +13,7 @@ from gpusched_env.core.network.settling import settle
 from gpusched_env.core.placement.placing import fits, goes_anywhere_now, look_for
 from gpusched_env.core.placement.shared import find_shared
 from gpusched_env.core.state import Run
+from gpusched_env.envs.actions import mark_slot_actions
 from gpusched_env.envs.elastic_actions import mark_resizes, mark_start_sizes
 from gpusched_env.envs.env_arrays import CLASS_DTYPE, SHOWN_LINK_DTYPE, EnvArrays
 from gpusched_env.envs.observation.registry import shown_at, write_array
@@ -106,14 +107,15 @@ def mark_others(sim: Run, env: EnvArrays, starts: int, choices: int, over: bool)
         env.mask[at] = feasible
         choices += feasible
         at += 1
-    # If nothing runs, no job will arrive and no timer is set, no event ends a wait.
+    # If nothing runs, no job will arrive and no timer is set, no event ends a wait, unless all jobs have left.
     next_s = min(w["timer_s"], w["closing_s"], w["eligible_s"])
-    may_wait = w["running"] > 0 or w["next_arrival"] < w["jobs"] or next_s < np.inf
-    waits = len(env.mask) - at
+    may_wait = w["running"] > 0 or w["next_arrival"] < w["jobs"] or next_s < np.inf or w["finished"] == w["jobs"]
     env.mask[at] = 1 if may_wait else 0
-    for i in range(at + 1, len(env.mask)):
+    for i in range(at + 1, at + 1 + len(env.delays)):
         env.mask[i] = 1
-    return choices > 0 or waits > 1
+    if len(env.slot_actions) > 0:
+        choices += mark_slot_actions(sim, env)
+    return choices > 0 or len(env.delays) > 0
 
 
 @kernel

@@ -9,6 +9,8 @@ from typing import Any, Final
 from gpusched_env.cluster import MOST_GPUS, TIERS
 from gpusched_env.core.placement.rules import RULE_NUMBER, rule_number, shares_by
 from gpusched_env.core.sharing.choices import BENEFIT
+from gpusched_env.envs import deadlines  # noqa: F401 - registers what its name says
+from gpusched_env.envs.actions import SLOT_ACTIONS, check_slot_actions
 from gpusched_env.envs.observation.registry import check_extras
 from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
 from gpusched_env.instance import SHORTEST_ROUND_S, Instance, Room, Semantics
@@ -67,6 +69,8 @@ class Windows:
     """Number of tenants that the observation has rows for; 0 = it shows none."""
     limits: bool = False
     """Mask starts and resizes by which a tenant would hold more GPUs than it may."""
+    more_actions: Sequence[str] = ()
+    """Registered actions about the jobs in the slots."""
 
     def __post_init__(self) -> None:
         """Check every field."""
@@ -119,6 +123,8 @@ class Windows:
         if self.limits and not self.tenant_window:
             raise ScenarioError("limits: set tenant_window to the number of tenants, so that the agent sees them")
         check_extras(self.extras)
+        check_slot_actions(self.more_actions)
+        object.__setattr__(self, "more_actions", tuple(self.more_actions))
         object.__setattr__(self, "extras", tuple(self.extras))
         object.__setattr__(self, "rules", tuple(self.rules))
         object.__setattr__(self, "sizes", tuple(int(size) for size in self.sizes))
@@ -155,9 +161,18 @@ class Windows:
         return self.first_preemption + self.running_window
 
     @property
+    def first_slot_action(self) -> int:
+        """Number of the first action of ``more_actions``."""
+        return self.wait_action + 1 + len(self.delays_s)
+
+    def slots_of(self, name: str) -> int:
+        """Return the number of actions of a kind of ``more_actions``: one for each slot."""
+        return self.queue_window if SLOT_ACTIONS[name].slots == "queue" else self.running_window
+
+    @property
     def actions(self) -> int:
         """Number of actions."""
-        return self.wait_action + 1 + len(self.delays_s)
+        return self.first_slot_action + sum(self.slots_of(name) for name in self.more_actions)
 
     def least_run_in(self, semantics: Semantics) -> float:
         """Return the time for which a gang must have held its GPUs before an action may preempt it [s]."""

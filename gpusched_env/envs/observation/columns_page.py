@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from gpusched_env.envs.actions import SLOT_ACTIONS
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.observation.columns import markdown_rows
 from gpusched_env.envs.observation.registry import ARRAYS, AXES, ObservedArray
@@ -41,6 +42,14 @@ def page() -> str:
         "|---|---|",
         *(f"| `{name}` | {meaning} |" for name, meaning in PLACEMENT_RULES.items()),
     ]
+    lines += [
+        "",
+        "Further actions (`more_actions`):",
+        "",
+        "| action | for each slot of | what it does |",
+        "|---|---|---|",
+    ]
+    lines += [f"| `{name}` | `{one.slots}` | {one.meaning} |" for name, one in SLOT_ACTIONS.items() if one.meaning]
     for group in dict.fromkeys(one.group for one in ARRAYS if one.group is not None):
         lines += ["", group.heading, "", inspect.cleandoc(group.text)]
         for one in ARRAYS:

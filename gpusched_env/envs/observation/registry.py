@@ -39,7 +39,8 @@ class Group(NamedTuple):
     Parameters
     ----------
     heading, text : of their section in the documentation
-    axis : an observation has them if the length of this axis is not 0 (:meth:`Windows.axes`)
+    axis : an observation has them if the length of this axis is not 0 (:meth:`Windows.axes`); empty = it has those that
+        ``extras`` names
     """
 
     heading: str
@@ -139,9 +140,9 @@ def arrays_shown(axes: Mapping[str, int], extras: Sequence[str]) -> dict[str, Ob
     Parameters
     ----------
     axes : length of each axis, see :meth:`Windows.axes`
-    extras : names of arrays without a group that are shown, too
+    extras : names of other arrays that are shown, too
     """
-    shown = {one.name: one for one in ARRAYS if one.group is not None and axes[one.group.axis]}
+    shown = {one.name: one for one in ARRAYS if one.group is not None and one.group.axis and axes[one.group.axis]}
     for name in extras:
         found = find_array(name)
         assert found is not None  # check_extras
@@ -150,13 +151,13 @@ def arrays_shown(axes: Mapping[str, int], extras: Sequence[str]) -> dict[str, Ob
 
 
 def check_extras(names: Sequence[str]) -> None:
-    """Refuse names that are not registered as arrays without a group, and names given twice.
+    """Refuse names of arrays that are not registered, or that need not be asked for, and names given twice.
 
     Raises
     ------
     ScenarioError : an unknown name, or a name given twice
     """
-    known = [one.name for one in ARRAYS if one.group is None]
+    known = [one.name for one in ARRAYS if one.group is None or not one.group.axis]
     for name in names:
         if name not in known:
             raise ScenarioError(f"extras: {unknown_name('observation array', str(name), known)}")
