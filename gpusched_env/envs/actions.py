@@ -10,7 +10,7 @@ from gpusched_env.core.handle import Numbered, kernel
 from gpusched_env.core.registering import put_named
 from gpusched_env.core.state import Run
 from gpusched_env.envs.env_arrays import EnvArrays
-from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
+from gpusched_env.errors import GpuschedError, unknown_name
 
 if TYPE_CHECKING:
     from gpusched_env.envs.windows import Windows
@@ -99,20 +99,6 @@ def slot_action(
         return function
 
     return register
-
-
-def check_slot_actions(names: Sequence[str]) -> None:
-    """Refuse names that are not registered, and names given twice.
-
-    Raises
-    ------
-    ScenarioError : an unknown name, or a name given twice
-    """
-    for name in names:
-        if name not in SLOT_ACTIONS:
-            raise ScenarioError(f"more_actions: {unknown_name('action', str(name), SLOT_ACTIONS)}")
-    if len(set(names)) < len(names):
-        raise ScenarioError(f"more_actions: {tuple(names)} contains a name twice")
 
 
 @kernel(lazy=True)

@@ -16,8 +16,8 @@ from gpusched_env.core.storage import aligned, as_bytes
 from gpusched_env.envs.actions import SLOT_ACTIONS
 from gpusched_env.envs.env_arrays import CONFIG_DTYPE, SLOT_ACTION_DTYPE, UNSEEN, BatchArrays, EnvArrays
 from gpusched_env.envs.mask_and_observation import class_table, link_table
+from gpusched_env.envs.observation.machines import TIER_LINKS_COLUMNS
 from gpusched_env.envs.observation.registry import Shown, arrays_shown
-from gpusched_env.envs.observation.tiers import TIER_LINKS_COLUMNS
 from gpusched_env.envs.observation.types import relative_rates
 from gpusched_env.envs.rewards import COMPONENTS
 from gpusched_env.envs.slots import KEPT
@@ -30,6 +30,7 @@ from gpusched_env.instance import Instance
 from gpusched_env.units import BEYOND_CLOCK
 
 NO_LIMIT: Final = 1 << 62  # [step] as step limit
+_NO_SLOTS: Final = np.empty(0, np.int32)
 # A copy binds these again: they refer to the arrays, or are views of them.
 _UNCOPIED: Final = (
     "_env_handles", "_arrays_of_all", "_kept", "play", "action", "row", "mask", "results", "episodes", "queue_slots",
@@ -194,12 +195,14 @@ class Batch:
 
     def _shown(self, b: int) -> list[Shown]:
         """Bind the arrays for their kernels; they have no rows for nodes and links that an instance lacks."""
+        slots_of = {"queue": self.arrays.queue, "running": self.arrays.victims, "partners": self.arrays.partners}
         outs, at = [], 0
         for i, (name, kinds) in enumerate(self._written.items()):
             rows = self._rows_of(name)
             used = self._rows[b].get(kinds[0], rows) if len(kinds) == 1 else rows
             values = self.observations[name][b].reshape(rows, -1)
-            outs.append(Shown(values=values[:used], keys=self.arrays.array_keys[b, at : at + used]))
+            slots = slots_of[kinds[0]][b] if kinds and kinds[0] in slots_of else _NO_SLOTS
+            outs.append(Shown(values=values[:used], slots=slots, keys=self.arrays.array_keys[b, at : at + used]))
             self.arrays.array_addresses[b, i] = outs[-1].address
             at += rows
         return outs

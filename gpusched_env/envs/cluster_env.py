@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gpusched_env.cluster import Cluster
     from gpusched_env.instance import Instance
     from gpusched_env.scenarios import Scenario, Variation
-    from gpusched_env.simulator import Preempt, Refuse, Resize, Simulation, Start
+    from gpusched_env.simulator import Decision, Preempt, Refuse, Resize, Simulation, Start
 
 _MOST_STEPS: Final = 2**62
 
@@ -506,38 +506,12 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     def _fingerprint(self) -> str:
         return self.scenario.fingerprint()
 
-    def wake_at(self, time_s: float) -> None:
-        """End the next wait at simulated time ``time_s`` [s] at the latest, as a scheduler's Wait does."""
+    def decide(self, decision: Decision) -> str:
+        """Carry out a decision that no action makes, such as a lease; return the reason of a refusal, or empty text."""
         from gpusched_env.envs.step import NO_ACTION
 
-        self.simulation.wake_at(time_s)
+        refusal = self.simulation.apply(decision)
         self.encoder.play(NO_ACTION)  # with a timer set, waiting may have become feasible
-
-    def start_on(self, job: int, gpus: Sequence[int], share: bool = False, sub_steps: int | None = None) -> str:
-        """Start a waiting job on given GPUs; return the reason of a refusal, or an empty text."""
-        from gpusched_env.envs.step import NO_ACTION
-        from gpusched_env.simulator import Start
-
-        refusal = self.simulation.apply(Start(job, gpus=tuple(gpus), share=share, sub_steps=sub_steps))
-        self.encoder.play(NO_ACTION)
-        return refusal
-
-    def resize_on(self, job: int, gpus: Sequence[int]) -> str:
-        """Let a running gang go on on given GPUs; return the reason of a refusal, or an empty text."""
-        from gpusched_env.envs.step import NO_ACTION
-        from gpusched_env.simulator import Resize
-
-        refusal = self.simulation.apply(Resize(job, len(gpus), gpus=tuple(gpus)))
-        self.encoder.play(NO_ACTION)
-        return refusal
-
-    def lease(self, job: int, until_s: float) -> str:
-        """Lease a running gang its GPUs until a time [s]; return the reason of a refusal, or an empty text."""
-        from gpusched_env.envs.step import NO_ACTION
-        from gpusched_env.simulator import Lease
-
-        refusal = self.simulation.apply(Lease(job, until_s))
-        self.encoder.play(NO_ACTION)
         return refusal
 
     # --- inside

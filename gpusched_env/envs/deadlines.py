@@ -8,7 +8,7 @@ import numpy as np
 
 from gpusched_env.core.admission import refuse
 from gpusched_env.core.events import seconds_left
-from gpusched_env.core.handle import helper, kernel
+from gpusched_env.core.handle import kernel
 from gpusched_env.core.state import REFUSED, Run
 from gpusched_env.envs.actions import slot_action
 from gpusched_env.envs.env_arrays import EnvArrays
@@ -19,8 +19,6 @@ from gpusched_env.envs.rewards import reward_component
 from gpusched_env.instance import Instance
 from gpusched_env.metrics.deadlines import SLACK_S
 from gpusched_env.simulator.decisions import Refuse
-
-Array = np.ndarray
 
 DEADLINES_COLUMNS: Final = (
     Column("has", "1 if the job has a deadline; otherwise the whole row is 0", SHARE),
@@ -40,37 +38,26 @@ ASKED: Final = Group(
 )
 
 
-@helper
-def write_deadlines(sim: Run, env: EnvArrays, slots: Array, out: Array) -> None:
-    """Describe the deadlines of the jobs in ``slots``."""
-    for i in range(len(slots)):
-        row = slots[i]
-        for c in range(out.shape[1]):
-            out[i, c] = 0.0
+@observation_array("running_deadlines", DEADLINES_COLUMNS, "running", ASKED, "one row per running slot")
+@observation_array("queue_deadlines", DEADLINES_COLUMNS, "queue", ASKED, "one row per queue slot")
+@kernel
+def write_deadlines(sim: Run, env: EnvArrays, out: Shown) -> None:
+    """Write the rows of all slots."""
+    shown = out.values
+    for i in range(len(out.slots)):
+        row = out.slots[i]
+        for c in range(shown.shape[1]):
+            shown[i, c] = 0.0
         if row < 0 or len(sim.deadlines) == 0 or sim.deadlines[row] == np.inf:
             continue
         left = sim.deadlines[row] - sim.world["clock_s"] + SLACK_S
-        out[i, DEADLINES.has] = 1.0
-        out[i, DEADLINES.left] = scaled_time(left)
-        out[i, DEADLINES.late] = 1.0 if left < 0.0 else 0.0
+        shown[i, DEADLINES.has] = 1.0
+        shown[i, DEADLINES.left] = scaled_time(left)
+        shown[i, DEADLINES.late] = 1.0 if left < 0.0 else 0.0
         if env.config["clairvoyant"] > 0:
             spare = left - seconds_left(sim, row)
-            out[i, DEADLINES.slack] = scaled_time(spare)
-            out[i, DEADLINES.reachable] = 1.0 if spare >= 0.0 else 0.0
-
-
-@observation_array("queue_deadlines", DEADLINES_COLUMNS, "queue", ASKED, "one row per queue slot")
-@kernel
-def write_queue_deadlines(sim: Run, env: EnvArrays, out: Shown) -> None:
-    """Write the rows of all queue slots."""
-    write_deadlines(sim, env, env.queue, out.values)
-
-
-@observation_array("running_deadlines", DEADLINES_COLUMNS, "running", ASKED, "one row per running slot")
-@kernel
-def write_running_deadlines(sim: Run, env: EnvArrays, out: Shown) -> None:
-    """Write the rows of all running slots."""
-    write_deadlines(sim, env, env.victims, out.values)
+            shown[i, DEADLINES.slack] = scaled_time(spare)
+            shown[i, DEADLINES.reachable] = 1.0 if spare >= 0.0 else 0.0
 
 
 def _with_deadlines(instance: Instance) -> float:

@@ -8,10 +8,11 @@ from typing import Any, Final
 
 from gpusched_env.cluster import MOST_GPUS, TIERS
 from gpusched_env.core.placement.rules import RULE_NUMBER, rule_number, shares_by
+from gpusched_env.core.registering import check_named
 from gpusched_env.core.sharing.choices import BENEFIT
 from gpusched_env.envs import deadlines  # noqa: F401 - registers what its name says
-from gpusched_env.envs.actions import SLOT_ACTIONS, check_slot_actions
-from gpusched_env.envs.observation.registry import check_extras
+from gpusched_env.envs.actions import SLOT_ACTIONS
+from gpusched_env.envs.observation.registry import optional_arrays
 from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
 from gpusched_env.instance import SHORTEST_ROUND_S, Instance, Room, Semantics
 from gpusched_env.units import LATEST_S
@@ -122,8 +123,8 @@ class Windows:
             raise ScenarioError("sizes: elastic jobs do not share GPUs; set partner_window and sub_batches to 0")
         if self.limits and not self.tenant_window:
             raise ScenarioError("limits: set tenant_window to the number of tenants, so that the agent sees them")
-        check_extras(self.extras)
-        check_slot_actions(self.more_actions)
+        check_named("extras", "observation array", self.extras, optional_arrays())
+        check_named("more_actions", "action", self.more_actions, SLOT_ACTIONS)
         object.__setattr__(self, "more_actions", tuple(self.more_actions))
         object.__setattr__(self, "extras", tuple(self.extras))
         object.__setattr__(self, "rules", tuple(self.rules))

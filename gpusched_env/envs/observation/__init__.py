@@ -2,9 +2,7 @@
 
 from gpusched_env.envs.observation import (  # noqa: I001
     jobs as jobs,
-    nodes as nodes,
-    tiers as tiers,
-    cluster as cluster,
+    machines as machines,
     links as links,
     types as types,
     sharing as sharing,

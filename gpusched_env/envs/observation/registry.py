@@ -17,7 +17,7 @@ from gpusched_env.core.registering import put_named
 from gpusched_env.core.state import Run
 from gpusched_env.envs.env_arrays import UNSEEN, EnvArrays
 from gpusched_env.envs.observation.columns import Column
-from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
+from gpusched_env.errors import GpuschedError, unknown_name
 
 # What arrays have rows for: Windows.axes has the numbers. The letters are those of the documentation.
 AXES: Final = {
@@ -30,6 +30,7 @@ class Shown(Handle):
     """An observation array, as its kernel sees it."""
 
     values = array(np.float32, "rows", "columns")
+    slots = array(np.int32, "slots")  # rows of the jobs in the slots that the rows are about, -1 = empty; or empty
     keys = array(np.int64, "rows", fill=UNSEEN)  # memory of the kernel; UNSEEN, -1, at the begin of an episode
 
 
@@ -97,8 +98,9 @@ def observation_array(
     Decorate a function ``(sim: Run, env: EnvArrays, out: Shown) -> None``: a kernel, or a plain Python function where
     speed does not matter. The function is called after each step and must write all of ``out.values``, float32
     [rows, columns] in [0, 1]; what it leaves alone keeps the value of the step before, and is 0 at first. Row k belongs
-    to the job in ``env.queue[k]`` or ``env.victims[k]`` (-1 = empty slot), to node k or to link k.
-    ``env.changed`` says what may differ from the step before.
+    to the job ``out.slots[k]`` (-1 = the queue, running or partner slot is empty), to node k or to link k.
+    ``env.changed`` says what may differ from the step before. A kernel may write several arrays: of several decorators,
+    the lowest one registers first.
 
     Parameters
     ----------
@@ -145,21 +147,11 @@ def arrays_shown(axes: Mapping[str, int], extras: Sequence[str]) -> dict[str, Ob
     shown = {one.name: one for one in ARRAYS if one.group is not None and one.group.axis and axes[one.group.axis]}
     for name in extras:
         found = find_array(name)
-        assert found is not None  # check_extras
+        assert found is not None  # Windows has checked the names
         shown[name] = found
     return shown
 
 
-def check_extras(names: Sequence[str]) -> None:
-    """Refuse names of arrays that are not registered, or that need not be asked for, and names given twice.
-
-    Raises
-    ------
-    ScenarioError : an unknown name, or a name given twice
-    """
-    known = [one.name for one in ARRAYS if one.group is None or not one.group.axis]
-    for name in names:
-        if name not in known:
-            raise ScenarioError(f"extras: {unknown_name('observation array', str(name), known)}")
-    if len(set(names)) < len(names):
-        raise ScenarioError(f"extras: {tuple(names)} contains a name twice")
+def optional_arrays() -> list[str]:
+    """Return the names that ``extras`` may have: of the arrays that an observation has only if they are asked for."""
+    return [one.name for one in ARRAYS if one.group is None or not one.group.axis]

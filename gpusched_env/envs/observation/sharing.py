@@ -20,8 +20,6 @@ from gpusched_env.envs.observation.registry import Group, Shown, observation_arr
 from gpusched_env.envs.observation.time_scale import scaled_time
 from gpusched_env.envs.sharing_actions import open_gpus, place_beside
 
-Array = np.ndarray
-
 _XI: Final = "1 - 1/xi; 1 = the two must not share"
 SUB_BATCHES_COLUMNS: Final = (
     Column("memory", "fraction of a GPU's memory that the job needs at this sub-batch, at most 1", SHARE),
@@ -124,14 +122,17 @@ def write_sub_batches(sim: Run, env: EnvArrays, out: Shown) -> None:
                 out.values[at, SUB_BATCHES.speed] = min(whole_s / alone_s(sim, kind, size, tier, best), 1.0)
 
 
-@helper
-def write_company(sim: Run, clairvoyant: int, slots: Array, out: Array) -> None:
-    """Describe the running jobs in ``slots``."""
+@observation_array("partners", COMPANY_COLUMNS, "partners", SHARED, "one row per partner slot, columns as in `company`")
+@observation_array("company", COMPANY_COLUMNS, "running", SHARED, "one row per running slot")
+@kernel
+def write_company(sim: Run, env: EnvArrays, out: Shown) -> None:
+    """Write the rows of all slots."""
+    shown = out.values
     w = sim.world
-    for i in range(len(slots)):
-        row = slots[i]
-        for c in range(out.shape[1]):
-            out[i, c] = 0.0
+    for i in range(len(out.slots)):
+        row = out.slots[i]
+        for c in range(shown.shape[1]):
+            shown[i, c] = 0.0
         if row < 0:
             continue
         job = sim.jobs[row]
@@ -145,30 +146,16 @@ def write_company(sim: Run, clairvoyant: int, slots: Array, out: Array) -> None:
                 shared += 1
             seat = sim.gpu_next[seat]
         xi = slowdown_by_company(sim, number)
-        out[i, COMPANY.present] = 1.0
-        out[i, COMPANY.gang_of_cluster] = job["gpus"] / w["gpus"]
-        out[i, COMPANY.held] = scaled_time(w["clock_s"] - r["start_s"])
-        if clairvoyant:
-            out[i, COMPANY.left] = scaled_time(alone_left_s(sim, row))
-        out[i, COMPANY.memory] = min(size["memory"], 1.0)
-        out[i, COMPANY.sub_steps] = 1.0 - 1.0 / size["sub_steps"]
-        out[i, COMPANY.open] = open_gpus(sim, number) / r["gpus"]
-        out[i, COMPANY.shared] = shared / r["gpus"]
-        out[i, COMPANY.slowdown] = 1.0 - 1.0 / xi
-
-
-@observation_array("company", COMPANY_COLUMNS, "running", SHARED, "one row per running slot")
-@kernel
-def show_company(sim: Run, env: EnvArrays, out: Shown) -> None:
-    """Describe the gangs in the running slots."""
-    write_company(sim, env.config["clairvoyant"], env.victims, out.values)
-
-
-@observation_array("partners", COMPANY_COLUMNS, "partners", SHARED, "one row per partner slot, columns as in `company`")
-@kernel
-def show_partners(sim: Run, env: EnvArrays, out: Shown) -> None:
-    """Describe the gangs in the partner slots."""
-    write_company(sim, env.config["clairvoyant"], env.partners, out.values)
+        shown[i, COMPANY.present] = 1.0
+        shown[i, COMPANY.gang_of_cluster] = job["gpus"] / w["gpus"]
+        shown[i, COMPANY.held] = scaled_time(w["clock_s"] - r["start_s"])
+        if env.config["clairvoyant"] > 0:
+            shown[i, COMPANY.left] = scaled_time(alone_left_s(sim, row))
+        shown[i, COMPANY.memory] = min(size["memory"], 1.0)
+        shown[i, COMPANY.sub_steps] = 1.0 - 1.0 / size["sub_steps"]
+        shown[i, COMPANY.open] = open_gpus(sim, number) / r["gpus"]
+        shown[i, COMPANY.shared] = shared / r["gpus"]
+        shown[i, COMPANY.slowdown] = 1.0 - 1.0 / xi
 
 
 @kernel

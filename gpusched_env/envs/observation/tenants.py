@@ -54,17 +54,6 @@ def write_tenant(sim: Run, env: EnvArrays, leaf: int, out: Array, at: int) -> No
     out[at, TENANTS.waited] = tenant["shown_wait"]
 
 
-@helper
-def write_tenants_of(sim: Run, env: EnvArrays, slots: Array, out: Array) -> None:
-    """Describe in the row of each slot the tenant of its job; the row of an empty slot is 0."""
-    for i in range(len(slots)):
-        if slots[i] >= 0:
-            write_tenant(sim, env, env.leaf[slots[i]], out, i)
-        else:
-            for c in range(out.shape[1]):
-                out[i, c] = 0.0
-
-
 @observation_array(
     "tenants", TENANTS_COLUMNS, "tenants", TENANTED,
     "one row per tenant (`tenant_window` = Q), in the order of the tree",
@@ -78,18 +67,17 @@ def write_tenants(sim: Run, env: EnvArrays, out: Shown) -> None:
         write_tenant(sim, env, q + 1, out.values, q)
 
 
+@observation_array("running_tenants", TENANTS_COLUMNS, "running", TENANTED, "one row per running slot, likewise")
 @observation_array(
     "queue_tenants", TENANTS_COLUMNS, "queue", TENANTED,
     "one row per queue slot: the row of its job's tenant in `tenants`",
 )  # fmt: skip
 @kernel
-def write_queue_tenants(sim: Run, env: EnvArrays, out: Shown) -> None:
-    """Write the rows of all queue slots."""
-    write_tenants_of(sim, env, env.queue, out.values)
-
-
-@observation_array("running_tenants", TENANTS_COLUMNS, "running", TENANTED, "one row per running slot, likewise")
-@kernel
-def write_running_tenants(sim: Run, env: EnvArrays, out: Shown) -> None:
-    """Write the rows of all running slots."""
-    write_tenants_of(sim, env, env.victims, out.values)
+def write_tenants_of_jobs(sim: Run, env: EnvArrays, out: Shown) -> None:
+    """Write the rows of all slots: those of the tenants of their jobs; the row of an empty slot is 0."""
+    for i in range(len(out.slots)):
+        if out.slots[i] >= 0:
+            write_tenant(sim, env, env.leaf[out.slots[i]], out.values, i)
+        else:
+            for c in range(out.values.shape[1]):
+                out.values[i, c] = 0.0
