@@ -22,8 +22,8 @@ from gpusched_env.agents.own_play import OwnPlay
 from gpusched_env.agents.teachers import Teachers
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.encoder import Windows
 from gpusched_env.envs.step_results import REWARD, TERMINATED, TRUNCATED
+from gpusched_env.envs.windows import Windows
 from gpusched_env.errors import GpuschedError
 from gpusched_env.files import visible
 from gpusched_env.scenarios import get_scenario

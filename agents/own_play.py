@@ -14,8 +14,9 @@ from gpusched_env.agents.episodes import Episodes
 from gpusched_env.agents.teachers import actions_of
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.encoder import Encoder, Windows
+from gpusched_env.envs.encoder import Encoder
 from gpusched_env.envs.step import NO_ACTION, RESUME
+from gpusched_env.envs.windows import Windows
 from gpusched_env.errors import SchedulerError
 from gpusched_env.instance import Instance
 from gpusched_env.simulator import ClusterView, Lease, Preempt, Refuse, Resize, Simulation, Start, Wait

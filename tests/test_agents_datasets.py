@@ -18,7 +18,7 @@ from gpusched_env.agents.training import TrainingConfig, train
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.cli.app import app
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.encoder import Windows
+from gpusched_env.envs.windows import Windows
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation import evaluate
 from gpusched_env.scenarios import get_scenario

@@ -15,7 +15,7 @@ from gpusched_env.core.state import Run
 from gpusched_env.envs.env_arrays import EnvArrays
 from gpusched_env.envs.mask_and_observation import MOST_CLUSTERS
 from gpusched_env.envs.observation.columns import SHARE, Column
-from gpusched_env.envs.observation.extras import EXTRAS, Extra, observation_array
+from gpusched_env.envs.observation.registry import Shown, find_array, observation_array
 from gpusched_env.envs.registration import DELAY_TIMERS, ENVIRONMENTS
 from gpusched_env.network import NetworkChange
 from gpusched_env.scenarios import get_scenario, list_scenarios
@@ -118,11 +118,11 @@ def test_every_environment_id_is_covered() -> None:
 
 
 def test_arrays_of_users_survive_growth_and_copies() -> None:
-    if "clock_bits" not in EXTRAS:
+    if find_array("clock_bits") is None:
 
         @observation_array("clock_bits", [Column("share", "1", SHARE)], rows="nodes")
         @kernel
-        def clock_bits(sim: Run, env: EnvArrays, out: Extra) -> None:
+        def clock_bits(sim: Run, env: EnvArrays, out: Shown) -> None:
             for node in range(len(out.values)):
                 out.values[node, 0] = (sim.free[node] + 1.0) / (sim.world["node_gpus"] + 1.0)
 
