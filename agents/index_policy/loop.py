@@ -1,58 +1,46 @@
-"""The compiled loop of an index policy; it makes the same decisions as ``IndexPolicy.decide``, in the same order."""
+"""The kernel of an index policy: it plans, then preempts, starts, moves one gang, and waits for the next change."""
 
 from __future__ import annotations
+
+from typing import Final
 
 from gpusched_env.agents.index_policy.moving import next_move
 from gpusched_env.agents.index_policy.ranking import next_change_s, rank_jobs, score_jobs
 from gpusched_env.agents.index_policy.state import IndexState
-from gpusched_env.baselines.loop_kernels import ASLEEP, DECIDES, preempt_skipped, sleep, start_newcomers, wake_at
-from gpusched_env.core.events import DECIDE, LOG_FULL, preempt, start
+from gpusched_env.core.driver import BEGINS, NOTHING, PREEMPT, START, WAIT, Choice, policy
 from gpusched_env.core.handle import kernel
-from gpusched_env.core.planning import KEPT, Walk, plan_preemptive
-from gpusched_env.core.refusals import BUFFER_FULL
+from gpusched_env.core.planning import next_of_plan, plan_preemptive
 from gpusched_env.core.state import WAITING, Run
 
-# Phases of the loop between two calls, in addition to ASLEEP and DECIDES.
-STOPS, STARTS, MOVES, LANDS = range(2, 6)
+PLANNED, MOVES, LANDS, OVER = range(4)  # stages of a decision point
+TIGHTEST: Final = 0  # of ``widths``
 
 
+@policy
 @kernel
-def play_index(sim: Run, plan: IndexState, walk: Walk) -> int:
-    """Play until ``until_s`` (PAUSED), until the log is full, or until ``advance`` ends the run."""
+def next_index(sim: Run, choice: Choice, plan: IndexState) -> int:
+    """Write the next decision of the decision point, and return its kind."""
     m = plan.memory
-    while True:
-        if m["phase"] == ASLEEP:
-            outcome = sleep(sim, plan.memory)
-            if outcome != DECIDE:
-                return outcome
-        if m["phase"] == DECIDES:
-            m["at"] = 0
-            if score_jobs(sim, plan):
-                count = rank_jobs(sim, plan)
-                plan_preemptive(sim, walk, count)
-            else:
-                for i in range(m["listed"]):
-                    plan.verdicts[i] = KEPT
-            m["phase"] = STOPS
-        if m["phase"] == STOPS:
-            if not preempt_skipped(sim, walk, plan.memory):
-                return LOG_FULL
-            m["phase"] = STARTS
-        if m["phase"] == STARTS:
-            if not start_newcomers(sim, walk, plan.memory):
-                return LOG_FULL
-            m["phase"] = MOVES
-        if m["phase"] == MOVES:
-            row = next_move(sim, plan)
-            if row >= 0 and preempt(sim, row) == BUFFER_FULL:
-                return LOG_FULL
-            m["mover"] = row
-            m["phase"] = LANDS
-        if m["phase"] == LANDS:
-            row = m["mover"]
-            lands = row >= 0 and sim.jobs[row]["status"] == WAITING  # at once, since a checkpoint takes no time
-            if lands and start(sim, row, plan.widths[0], 0, False, 0) == BUFFER_FULL:
-                return LOG_FULL
-            change_s = next_change_s(sim, plan)
-            wake_at(sim, change_s)
-            m["phase"] = ASLEEP
+    c = choice.made
+    if c["first"] == BEGINS:
+        m["stage"] = PLANNED
+        m["planned"] = rank_jobs(sim, plan) if score_jobs(sim, plan) else 0
+        plan_preemptive(sim, plan, m["planned"])
+    if m["stage"] == PLANNED:
+        kind = next_of_plan(sim, choice, plan, m["planned"])
+        if kind != NOTHING:
+            return kind
+        m["stage"] = MOVES
+        c["row"] = next_move(sim, plan)
+        if c["row"] >= 0:
+            return PREEMPT
+    if m["stage"] == MOVES:
+        m["stage"] = LANDS
+        if c["row"] >= 0 and sim.jobs[c["row"]]["status"] == WAITING:  # at once, since a checkpoint takes no time
+            c["rule"] = plan.widths[TIGHTEST]
+            return START
+    if m["stage"] == LANDS:
+        m["stage"] = OVER
+        c["until_s"] = next_change_s(sim, plan)
+        return WAIT
+    return NOTHING
