@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from gpusched_env.agents.cards import file_of
 from gpusched_env.agents.index_policy.allocation import allocate_index
-from gpusched_env.agents.index_policy.loop import next_index
+from gpusched_env.agents.index_policy.decisions import next_index
 from gpusched_env.agents.index_policy.rule import IndexRule
 from gpusched_env.agents.index_policy.state import IndexState
 from gpusched_env.simulator import CompiledScheduler, Simulation

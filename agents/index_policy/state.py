@@ -19,7 +19,7 @@ MEMORY_DTYPE: Final = np.dtype(
         ("series_s", "<f8"),  # [s] of two jobs of one series at most
         ("censored", "<i8"),  # levels that a job that has not finished is expected to reach beyond its own
         ("listed", "<i8"),  # entries of ``order``
-        # of a decision point, see loop.py
+        # of a decision point, see decisions.py
         ("stage", "<i8"),
         ("planned", "<i8"),  # entries of ``order`` that the plan is about
     ]

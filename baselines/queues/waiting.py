@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from gpusched_env.baselines.listed.lines import before, join_line, leave_line
 from gpusched_env.baselines.queues.runners import add_runner, add_stopping, drop_runner, drop_stopping, forget_runners
-from gpusched_env.baselines.queues.state import KAI, KUEUE, NOTHING, START, VOLCANO, Queues
+from gpusched_env.baselines.queues.state import KAI, KUEUE, VOLCANO, Queues
 from gpusched_env.baselines.queues.usage import ask, hold, spend, take
+from gpusched_env.core.driver import NOTHING, START
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.state import CHECKPOINTING, REFUSED, WAITING, Run
 from gpusched_env.event_log import ARRIVAL, COMPLETE, PREEMPT, RELEASE, RESUME

@@ -54,7 +54,6 @@ CHOICE_DTYPE: Final = np.dtype(
         # what a policy reads
         ("first", "<i8"),  # BEGINS = first call of this decision point; GOES_ON; READS_LOG, see ``reads_log``
         ("refusal", "<i8"),  # index into REFUSALS of the latest decision; APPLIED = it was carried out
-        # what a policy sets before the run
         ("reads_log", "<i8"),  # 1 = it is also called with READS_LOG before the log is emptied; the result is ignored
         # state of the driver
         ("open", "<i8"),  # 1 = within a decision point
@@ -191,7 +190,7 @@ def drive(sim: Run, choice: Choice, number: int, own: Handle) -> int:
                 c["vain"] = 0 if kind <= PREEMPT and c["refusal"] == APPLIED else c["vain"] + 1
                 if c["vain"] > most_in_vain(sim):
                     outcome = IN_VAIN
-    if outcome == LOG_FULL and c["reads_log"] > 0:
+    if outcome != ASSISTED and c["reads_log"] > 0:  # the caller may empty the log
         first = c["first"]
         c["first"] = READS_LOG
         _policies(number, sim, choice, own)
