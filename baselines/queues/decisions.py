@@ -12,7 +12,7 @@ from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.state import Run
 
 
-@kernel
+@helper
 def next_action(sim: Run, q: Queues) -> int:
     """Return what to do next, NOTHING, START or PREEMPT; ``job`` is the row of its job."""
     if sim.world["waiting"] == 0:
@@ -55,7 +55,8 @@ def next_of_queues(sim: Run, choice: Choice, q: Queues) -> int:
     else:
         begin_point(sim, q)
     m["action"] = next_action(sim, q)
-    m["happened"] = happened(sim)
+    if m["action"] == NOTHING:
+        m["happened"] = happened(sim)
     c["row"] = m["job"]
     c["rule"] = m["rule"]
     return m["action"]

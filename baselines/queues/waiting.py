@@ -104,7 +104,7 @@ def recount(sim: Run, q: Queues) -> None:
     q.memory["read"] = sim.world["events"]
 
 
-@kernel
+@helper
 def begin_point(sim: Run, q: Queues) -> None:
     """Begin a decision point."""
     m = q.memory
@@ -126,7 +126,7 @@ def chances(sim: Run, q: Queues) -> int:
     return w["returns"] + w["entered"] * (q.memory["policy"] in (VOLCANO, KAI))
 
 
-@kernel
+@helper
 def open_all(sim: Run, q: Queues) -> None:
     """Open all leaves if GPUs have come free, or if shares have changed."""
     now = chances(sim, q)
@@ -203,7 +203,7 @@ def park_for_now(q: Queues, line: int) -> None:
     q.memory["again"] = 1
 
 
-@kernel
+@helper
 def settle(sim: Run, q: Queues) -> None:
     """Note what has become of the action: if the placement rule refused the job, its line is parked."""
     m = q.memory
