@@ -82,8 +82,7 @@ def own_actions(spec: str, environment: ClusterEnv, instance: Instance, seed: in
         refused: set[str] = set()
         for decision in scheduler.decide(view):
             if isinstance(decision, Wait):
-                if decision.until_s > simulation.now_s:
-                    wake_s = min(wake_s, decision.until_s)
+                wake_s = min(wake_s, simulation.end_of(decision))
                 continue
             if (action := _action(encoder, view, decision)) is not None:
                 yield action

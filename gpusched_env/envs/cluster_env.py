@@ -277,7 +277,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         instance = self.scenario.instance(drawn)
         simulation, self._seed = Simulation(instance, drawn), drawn
         check_sizes(instance, self.windows.sizes)
-        check_rules(simulation, self.windows.rules, self._checked_gangs.setdefault(instance.cluster, set()))
+        check_rules(simulation, self.windows.rules, self._checked_gangs)
         limit = self.limit(instance)
         self._encoder = Encoder(
             self.windows, simulation, self.skips_forced_waits, self.reward_weights, limit, self.refusal_cost
@@ -466,10 +466,16 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         return self.scenario.fingerprint()
 
     def wake_at(self, time_s: float) -> None:
-        """End the next wait at simulated time ``time_s`` [s] at the latest, as a scheduler's Wait does."""
-        from gpusched_env.envs.step import NO_ACTION
+        """End the next wait at simulated time ``time_s`` [s] at the latest, as a scheduler's Wait does.
 
-        self.simulation.wake_at(time_s)
+        Raises
+        ------
+        GpuschedError : the time is not in the future, or later than the latest time of the clock
+        """
+        from gpusched_env.envs.step import NO_ACTION
+        from gpusched_env.simulator import Wait
+
+        self.simulation.apply(Wait(time_s))
         self.encoder.play(NO_ACTION)  # with a timer set, waiting may have become feasible
 
     def start_on(self, job: int, gpus: Sequence[int], share: bool = False, sub_steps: int | None = None) -> str:

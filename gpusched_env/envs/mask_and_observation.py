@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
-from gpusched_env.cluster import NETWORK, RACK
+from gpusched_env.cluster import NETWORK, RACK, Cluster
 from gpusched_env.core.events import DECIDE, DONE, TIME_LIMIT
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.network.settling import settle
@@ -30,6 +31,8 @@ from gpusched_env.errors import ScenarioError
 from gpusched_env.instance import Instance
 from gpusched_env.network import LINK_TIERS
 from gpusched_env.simulator import RULE_NUMBER, Simulation
+
+MOST_CLUSTERS: Final = 16  # whose checked gangs are remembered
 
 
 @kernel
@@ -218,19 +221,25 @@ def link_table(instance: Instance) -> np.ndarray:
     return table
 
 
-def check_rules(simulation: Simulation, rules: Sequence[str], known: set[tuple[int, int]] | None = None) -> None:
+def check_rules(
+    simulation: Simulation, rules: Sequence[str], checked: dict[Cluster, set[tuple[int, int]]] | None = None
+) -> None:
     """Refuse placement rules under which some gang would wait for ever.
 
     Parameters
     ----------
     simulation : before its first event
-    known : (profile, gang size) pairs already checked on this cluster; new ones are added
+    checked : (profile, gang size) pairs already checked on each of the latest clusters; new ones are added
 
     Raises
     ------
     ScenarioError : for some gang, no rule finds a place on the empty cluster
     """
-    known = set() if known is None else known
+    checked = {} if checked is None else checked
+    cluster = simulation.instance.cluster
+    if cluster not in checked and len(checked) >= MOST_CLUSTERS:  # scenarios that vary draw another for each seed
+        del checked[next(iter(checked))]
+    known = checked.setdefault(cluster, set())
     for kind, (profile, gang) in enumerate(simulation.instance.classes.tolist()):
         if (profile, gang) in known:
             continue

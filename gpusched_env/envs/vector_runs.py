@@ -97,7 +97,7 @@ class VectorRuns:
         single = self._singles[b]
         check_sizes(instance, single.windows.sizes)
         check_tenants(instance, single.windows.tenant_window, single.windows.limits)
-        check_rules(simulation, single.windows.rules, self._checked.setdefault(instance.cluster, set()))
+        check_rules(simulation, single.windows.rules, self._checked)
         self.simulations[b] = simulation
         self.batch.begin(b, instance, single.limit(instance))
         self.batch.actions[b] = RESUME
