@@ -161,7 +161,7 @@ def test_slurm_decides_alike_in_the_compiled_loop(spec: str, seed: int) -> None:
     arrival, gpus = np.cumsum(rng.exponential(20, 40)), rng.integers(1, 9, 40)
     case = claimed(arrival.tolist(), gpus.tolist(), duration.tolist(), claims.tolist(), "2x4")
     asked = make_scheduler(spec)
-    asked.__class__ = type("Asked", (type(asked),), {"__module__": __name__})
+    asked.player = lambda _: None
     assert play(case, spec).digest() == play(case, asked).digest()
 
 

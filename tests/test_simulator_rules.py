@@ -9,10 +9,8 @@ import pytest
 from helpers import Script, begin, finish, play, random_instance, state_bytes, unit_instance
 
 from gpusched_env.agents.own_play import own_actions
-from gpusched_env.baselines.compiled_loop import CompiledLoop
-from gpusched_env.baselines.loop_kernels import waits_until
-from gpusched_env.core.events import BAD_WAIT, DECIDE, advance
-from gpusched_env.core.handle import kernel
+from gpusched_env.core.driver import WAIT, Choice, policy
+from gpusched_env.core.handle import Handle, array, kernel
 from gpusched_env.core.state import Run
 from gpusched_env.core.waiting import waiting_rows
 from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
@@ -23,6 +21,7 @@ from gpusched_env.metrics import job_times
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import (
     ClusterView,
+    CompiledScheduler,
     Decision,
     Outcome,
     Preempt,
@@ -152,32 +151,42 @@ def test_all_ways_of_playing_refuse_the_same_wait() -> None:
             each()
 
 
-@pytest.mark.parametrize("until_s", [5.0, 2.0, float("nan"), 1e12])
-def test_a_compiled_loop_gets_the_error_that_decide_gets(until_s: float) -> None:
-    """Set into the plans of loops: our own never ask for such a time."""
-    simulation = begin(unit_instance([5], [1], [20]))
-    with pytest.raises(GpuschedError) as asked:
-        simulation.apply(Wait(until_s))
+class Asked(Handle):
+    """When to wake up."""
 
-    class Loop(Scheduler):
-        def decide(self, view: ClusterView) -> Iterator[Decision]:
-            raise AssertionError
-
-        def player(self, simulation: Simulation) -> CompiledLoop:
-            memory = np.zeros(1, [("until_s", "<f8")])
-            return CompiledLoop(simulation, lambda sim: _ask(sim, until_s), memory)
-
-    with pytest.raises(GpuschedError) as played:
-        Simulation(unit_instance([5], [1], [20])).run(Loop())
-    assert str(played.value) == str(asked.value)
+    until_s = array(np.float64, "once")
 
 
+@policy
 @kernel
-def _ask(sim: Run, until_s: float) -> int:
-    outcome = advance(sim)
-    if outcome == DECIDE and not waits_until(sim, until_s):
-        return BAD_WAIT
-    return outcome
+def next_wait(sim: Run, choice: Choice, own: Asked) -> int:
+    choice.made["until_s"] = own.until_s[0]
+    return WAIT
+
+
+class Waiter(CompiledScheduler):
+    """Ask for a wait until ``until_s``."""
+
+    policy = next_wait
+    until_s = 0.0
+
+    def begin(self, simulation: Simulation, alone: bool) -> Asked:
+        return Asked(until_s=np.array([self.until_s]))
+
+
+@pytest.mark.parametrize("until_s", [5.0, 2.0, float("nan"), float("-inf"), 1e12])
+def test_a_policy_gets_the_error_that_decide_gets(until_s: float) -> None:
+    """Our own never ask for such a time."""
+    instance = unit_instance([5], [1], [20])
+    with pytest.raises(GpuschedError) as refused:
+        begin(instance).apply(Wait(until_s))
+    Waiter.until_s = until_s
+    asked = Waiter()
+    asked.player = lambda _: None  # type: ignore[method-assign]
+    for scheduler in (Waiter(), asked):
+        with pytest.raises(GpuschedError) as played:
+            Simulation(instance).run(scheduler)
+        assert str(played.value) == str(refused.value)
 
 
 @pytest.mark.parametrize(("checkpoint", "restore"), [(0, 0), (3, 0), (0, 2), (3, 2), (3, 40)])

@@ -28,6 +28,9 @@ class CompiledScheduler(Scheduler):
     policy: ClassVar[Any]
     """The kernel."""
 
+    reads_log: ClassVar[bool] = False
+    """True = if it plays alone, the policy follows the log: READS_LOG tells it that the log will be emptied."""
+
     @abstractmethod
     def begin(self, simulation: Simulation, alone: bool) -> Handle:
         """Return the arrays of the policy for a run.
@@ -63,6 +66,7 @@ class CompiledScheduler(Scheduler):
         simulation, choice, own = view.simulation, self._choice, self._own
         following = type(self).policy  # of the class, so that a plain function is not bound
         choice.made["first"] = driver.BEGINS
+        choice.made["at"] = 0
         vain, most = 0, driver.most_in_vain(simulation.arrays)
         while vain <= most:
             kind = int(following(simulation.arrays, choice, own))
@@ -123,7 +127,9 @@ class Player:
     def __init__(self, scheduler: CompiledScheduler, simulation: Simulation) -> None:
         self.simulation, self.scheduler = simulation, scheduler
         self.choice = driver.new_choice()
-        self.own = scheduler.begin(simulation, alone=not simulation.has_begun)
+        alone = not simulation.has_begun
+        self.choice.made["reads_log"] = scheduler.reads_log and alone
+        self.own = scheduler.begin(simulation, alone)
         self._number = driver.number_of(type(scheduler).policy)
 
     def play(self, until_s: float = math.inf, tell: Callable[[], None] | None = None) -> Outcome:
@@ -139,6 +145,8 @@ class Player:
         Outcome : DECIDE if the run stopped at ``until_s``, otherwise the reason why it ended
         """
         self.choice.made["stop_s"] = until_s
+        if self.choice.made["reads_log"]:  # whoever has read the log in a pause has emptied it
+            self.simulation.drain()
         while True:
             code = driver.drive(self.simulation.arrays, self.choice, self._number, self.own)
             if code == driver.ASSISTED:
