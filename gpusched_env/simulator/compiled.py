@@ -28,6 +28,11 @@ class CompiledScheduler(Scheduler):
     policy: ClassVar[Any]
     """The kernel."""
 
+    @classmethod
+    def policy_kernel(cls) -> Any:
+        """Return the kernel; a scheduler with a parameter named ``policy`` overrides this."""
+        return cls.policy
+
     @abstractmethod
     def begin(self, simulation: Simulation, alone: bool) -> Handle:
         """Return the arrays of the policy for a run.
@@ -61,7 +66,7 @@ class CompiledScheduler(Scheduler):
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         """Yield what the policy decides."""
         simulation, choice, own = view.simulation, self._choice, self._own
-        following = type(self).policy  # of the class, so that a plain function is not bound
+        following = self.policy_kernel()
         choice.made["first"] = driver.BEGINS
         while True:
             kind = int(following(simulation.arrays, choice, own))
@@ -113,7 +118,7 @@ class Player:
         self.simulation, self.scheduler = simulation, scheduler
         self.choice = driver.new_choice()
         self.own = scheduler.begin(simulation, alone=not simulation.has_begun)
-        self._number = driver.number_of(type(scheduler).policy)
+        self._number = driver.number_of(scheduler.policy_kernel())
 
     def play(self, until_s: float = math.inf, tell: Callable[[], None] | None = None) -> Outcome:
         """Simulate to the end of the run, or until a time.
@@ -131,7 +136,7 @@ class Player:
         while True:
             code = driver.drive(self.simulation.arrays, self.choice, self._number, self.own)
             if code == driver.ASSISTED:
-                self.scheduler.assist(self.simulation, self.own)
+                self.assist()
                 continue
             if tell is not None:
                 tell()
@@ -144,3 +149,7 @@ class Player:
             if code != events.LOG_FULL:
                 return Outcome(code)
             self.simulation.drain()
+
+    def assist(self) -> None:
+        """Do what the policy cannot do in a kernel."""
+        self.scheduler.assist(self.simulation, self.own)
