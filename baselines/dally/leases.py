@@ -10,7 +10,7 @@ from gpusched_env.baselines.dally.ranking import enqueue, rank, remove
 from gpusched_env.baselines.dally.schedule import offer_at
 from gpusched_env.baselines.dally.state import Delay
 from gpusched_env.cluster import SLOT
-from gpusched_env.core.handle import kernel
+from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.holding import entry
 from gpusched_env.core.shapes import placed
 from gpusched_env.core.state import FINISHED, REFUSED, RUNNING, Run
@@ -90,7 +90,7 @@ def bids_again(sim: Run, delay: Delay, row: int) -> bool:
     return True
 
 
-@kernel
+@helper
 def admit(sim: Run, delay: Delay) -> None:
     """Put the jobs that have arrived into the queue. If GPUs were free, a polled offer is due for each of them."""
     r = delay.rules
@@ -107,7 +107,7 @@ def admit(sim: Run, delay: Delay) -> None:
             r["due"] += 1
 
 
-@kernel
+@helper
 def end_of_task(sim: Run, delay: Delay, row: int) -> None:
     """Process the end of a job: offer the GPUs that it held or leaked, after the delay for freed GPUs."""
     task = delay.tasks[row]
@@ -117,7 +117,7 @@ def end_of_task(sim: Run, delay: Delay, row: int) -> None:
         offer_at(sim, delay, sim.world["clock_s"] + delay.rules["ckpt_per_gpu_s"] * freed)
 
 
-@kernel
+@helper
 def end_of_lease(sim: Run, delay: Delay, row: int) -> None:
     """Process the end of a lease: the job has returned its GPUs and waits again."""
     task = delay.tasks[row]
@@ -133,7 +133,7 @@ def end_of_lease(sim: Run, delay: Delay, row: int) -> None:
         offer_at(sim, delay, sim.world["clock_s"] + delay_s)
 
 
-@kernel
+@helper
 def may_renew(sim: Run, delay: Delay, row: int) -> bool:
     """Return whether a gang whose lease is over gets a new one: no job waits, and no tier would be tighter."""
     if not delay.rules["renew"] or delay.tasks[row]["leaked"] > 0 or sim.world["waiting"] > 0:  # leaked: it moves
@@ -142,7 +142,7 @@ def may_renew(sim: Run, delay: Delay, row: int) -> bool:
     return (-1 if tier == SLOT else tier) <= delay.tasks[row]["best_tier"]
 
 
-@kernel
+@helper
 def process_stops(sim: Run, delay: Delay) -> int:
     """Process gangs that have stopped, up to one whose lease is over; return the row of this gang, -1 = none."""
     w = sim.world

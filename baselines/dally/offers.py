@@ -187,7 +187,7 @@ def begin_offer(sim: Run, delay: Delay) -> None:
         r["made"] += 1
 
 
-@kernel
+@helper
 def win(sim: Run, delay: Delay, row: int, tier: int) -> None:
     """Give the chosen GPUs to a running job that has accepted them; it keeps them for a move, or leaks them (Q1)."""
     if delay.rules["policy"] == GANDIVA:
@@ -200,7 +200,7 @@ def win(sim: Run, delay: Delay, row: int, tier: int) -> None:
     leak(sim, delay, row)
 
 
-@kernel
+@helper
 def ask_jobs(sim: Run, choice: Choice, delay: Delay) -> int:
     """Ask the jobs of an offer, one after another, until one starts; NOTHING = none does."""
     r = delay.rules

@@ -76,7 +76,7 @@ def continue_phase(sim: Run, choice: Choice, delay: Delay) -> int:
     return end(sim, choice, delay) if phase == ENDS else NOTHING
 
 
-@kernel
+@helper
 def lease_started(sim: Run, choice: Choice, delay: Delay) -> int:
     """Record the result of the latest start; return the lease of the gang, if it gets one."""
     r = delay.rules
@@ -106,7 +106,7 @@ def tune(sim: Run, delay: Delay) -> int:
     return NEXT_PHASE
 
 
-@kernel
+@helper
 def observe(sim: Run, choice: Choice, delay: Delay) -> int:
     """Process arrivals and stopped gangs; return the renewal or the end of a lease, or the start on kept GPUs."""
     r = delay.rules
@@ -175,7 +175,7 @@ def stop_marked(sim: Run, choice: Choice, delay: Delay) -> int:
     return NEXT_PHASE
 
 
-@kernel
+@helper
 def end(sim: Run, choice: Choice, delay: Delay) -> int:
     """Return the time of the next decision point, if the scheduler asks for one."""
     r = delay.rules

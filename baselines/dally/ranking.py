@@ -72,7 +72,7 @@ def remove(line: Array, length: int, row: int) -> None:
         line[i] = line[i + 1]
 
 
-@kernel
+@helper
 def enqueue(delay: Delay, row: int) -> None:
     """Insert a job that waits into the queue."""
     insert(delay, delay.queue, delay.rules["queued"], row)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from gpusched_env.baselines.dally.state import NETWORK_TIMER, RACK_TIMER, Delay
-from gpusched_env.core.handle import kernel
+from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.state import Run
 
 MOST_STATISTICS: Final = 1 << 27  # statistics events that are counted
 
 
-@kernel
+@helper
 def offer_at(sim: Run, delay: Delay, time_s: float) -> None:
     """Schedule an offer; an offer at the present time is due at once."""
     if time_s <= sim.world["clock_s"]:
@@ -21,7 +21,7 @@ def offer_at(sim: Run, delay: Delay, time_s: float) -> None:
         delay.rules["later"] += 1
 
 
-@kernel
+@helper
 def take_due(sim: Run, delay: Delay) -> None:
     """Remove the scheduled offers whose time has come from the schedule, and count them as due."""
     r = delay.rules
@@ -37,7 +37,7 @@ def take_due(sim: Run, delay: Delay) -> None:
         r["due"] = 1
 
 
-@kernel
+@helper
 def next_expiry(sim: Run, delay: Delay, at_s: float) -> float:
     """Return the time at which the next timer of a waiting job expires, or ``at_s`` if this is earlier [s]."""
     now_s = sim.world["clock_s"]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 from gpusched_env.core import driver, events
-from gpusched_env.core.handle import Handle
+from gpusched_env.core.handle import Handle, entry_of
 from gpusched_env.core.placement.rules import rule_name
 from gpusched_env.core.refusals import REFUSALS
 from gpusched_env.errors import SchedulerError
@@ -65,13 +65,13 @@ class CompiledScheduler(Scheduler):
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         """Yield what the policy decides."""
-        simulation, choice, own = view.simulation, self._choice, self._own
-        following = self.policy_kernel()
-        choice.made["first"] = driver.BEGINS
-        vain, most = 0, driver.most_in_vain(simulation.arrays)
-        while vain <= most:
-            kind = int(following(simulation.arrays, choice, own))
-            choice.made["first"] = driver.GOES_ON
+        simulation, choice, made, own = view.simulation, self._choice, self._choice.made, self._own
+        following, addresses = entry_of(self.policy_kernel()), [x.parameter for x in (simulation.arrays, choice, own)]
+        made["first"] = driver.BEGINS
+        vain = 0
+        while vain <= events.IDLE_LIMIT or vain <= driver.most_in_vain(simulation.arrays):
+            kind = following(*addresses)
+            made["first"] = driver.GOES_ON
             if kind == driver.NOTHING:
                 return
             if kind == driver.ASSIST:
@@ -79,7 +79,7 @@ class CompiledScheduler(Scheduler):
                 continue
             yield decision_of(self, simulation, choice, kind)
             refusal = simulation.refusal
-            choice.made["refusal"] = REFUSALS.index(refusal) if refusal in REFUSALS else -1
+            made["refusal"] = REFUSALS.index(refusal) if refusal in REFUSALS else -1
             vain = 0 if kind <= driver.PREEMPT and not refusal else vain + 1
         raise in_vain(self)
 
