@@ -217,7 +217,7 @@ def next_of_queues(sim: Run, choice: Choice, book: Book) -> int:
 
 @policy
 @kernel
-def next_of_plan(sim: Run, choice: Choice, book: Book) -> int:
+def next_of_book(sim: Run, choice: Choice, book: Book) -> int:
     """Ask for a new plan if jobs have arrived; start the jobs that the plan allows to start now."""
     m = book.memory
     if sim.world["entered"] > m["known"]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from gpusched_env.baselines.bco.kernels import Book, next_of_plan
+from gpusched_env.baselines.bco.kernels import Book, next_of_book
 from gpusched_env.core.driver import BEGINS
 from gpusched_env.errors import SchedulerError
 from gpusched_env.simulator import CompiledScheduler, Outcome, Simulation
@@ -23,7 +23,7 @@ class Rehearsed(CompiledScheduler):
     book : the plan
     """
 
-    policy = next_of_plan
+    policy = next_of_book
 
     def __init__(self, book: Book) -> None:
         self._book = book

@@ -15,7 +15,7 @@ from gpusched_env.baselines.bco.kernels import (
     POLICIES,
     WAITS,
     Book,
-    next_of_plan,
+    next_of_book,
     place_at_once,
 )
 from gpusched_env.baselines.bco.rehearsal import NoPlaceError, Rehearser
@@ -141,7 +141,7 @@ class SjfBco(CompiledScheduler):
     @classmethod
     def policy_kernel(cls) -> Any:
         """Return the kernel that carries out a plan."""
-        return next_of_plan
+        return next_of_book
 
     def begin(self, simulation: Simulation, alone: bool) -> Book:
         """Return an empty plan without charges."""
