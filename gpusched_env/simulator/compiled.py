@@ -67,7 +67,7 @@ class CompiledScheduler(Scheduler):
         """Yield what the policy decides."""
         simulation, choice, made, own = view.simulation, self._choice, self._choice.made, self._own
         following, addresses = entry_of(self.policy_kernel()), [x.parameter for x in (simulation.arrays, choice, own)]
-        made["first"] = driver.BEGINS
+        made["first"], made["at"] = driver.BEGINS, 0
         vain = 0
         while vain <= events.IDLE_LIMIT or vain <= driver.most_in_vain(simulation.arrays):
             kind = following(*addresses)
