@@ -268,3 +268,18 @@ def test_begin_continues_with_a_compiled_policy() -> None:
     simulation = begin(instance, moves_of(instance, log, half_s), half_s, ask=False)
     simulation.run(InLine())
     assert simulation.log().digest() == log.digest()
+
+
+@policy
+@kernel
+def wait_for_the_past(sim: Run, choice: Choice, own: Notes) -> int:
+    """Ask to be woken now."""
+    choice.made["until_s"] = sim.world["clock_s"]
+    return WAIT
+
+
+@pytest.mark.parametrize("plays", [True, False])
+def test_a_wait_that_does_not_advance_the_clock_is_an_error(plays: bool) -> None:
+    scheduler = type("Impatient", (InLine,), {"policy": wait_for_the_past})()
+    with pytest.raises(GpuschedError, match=r"Wait\(until_s=0\.0\) at 0\.0 s"):
+        simulate(unit_instance([0], [1], [10], "1x4"), scheduler if plays else asked(scheduler))

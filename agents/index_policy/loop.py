@@ -5,8 +5,8 @@ from __future__ import annotations
 from gpusched_env.agents.index_policy.moving import next_move
 from gpusched_env.agents.index_policy.ranking import next_change_s, rank_jobs, score_jobs
 from gpusched_env.agents.index_policy.state import IndexState
-from gpusched_env.baselines.loop_kernels import ASLEEP, DECIDES, preempt_skipped, sleep, start_newcomers, wake_at
-from gpusched_env.core.events import DECIDE, LOG_FULL, preempt, start
+from gpusched_env.baselines.loop_kernels import ASLEEP, DECIDES, preempt_skipped, sleep, start_newcomers, waits_until
+from gpusched_env.core.events import BAD_WAIT, DECIDE, LOG_FULL, preempt, start
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.planning import KEPT, Walk, plan_preemptive
 from gpusched_env.core.refusals import BUFFER_FULL
@@ -53,6 +53,6 @@ def play_index(sim: Run, plan: IndexState, walk: Walk) -> int:
             lands = row >= 0 and sim.jobs[row]["status"] == WAITING  # at once, since a checkpoint takes no time
             if lands and start(sim, row, plan.widths[0], 0, False, 0) == BUFFER_FULL:
                 return LOG_FULL
-            change_s = next_change_s(sim, plan)
-            wake_at(sim, change_s)
+            if not waits_until(sim, next_change_s(sim, plan)):
+                return BAD_WAIT
             m["phase"] = ASLEEP

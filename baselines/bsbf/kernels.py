@@ -11,8 +11,8 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.baselines.listed.lines import sort_rows
-from gpusched_env.baselines.loop_kernels import ASLEEP, DECIDES, sleep, wake_at
-from gpusched_env.core.events import DECIDE, EXPLICIT, LOG_FULL, seconds_left, start
+from gpusched_env.baselines.loop_kernels import ASLEEP, DECIDES, sleep, waits_until
+from gpusched_env.core.events import BAD_WAIT, DECIDE, EXPLICIT, LOG_FULL, seconds_left, start
 from gpusched_env.core.handle import Handle, array, helper, kernel
 from gpusched_env.core.holding import entry
 from gpusched_env.core.placement.shared import find_shared
@@ -97,7 +97,8 @@ def play_shared(sim: Run, line: Line) -> int:
                 continue
             if q["round_s"] > 0.0 and w["round_s"] == 0.0:
                 next_s = round_after(q["round_s"], w["clock_s"])
-                wake_at(sim, next_s)
+                if not waits_until(sim, next_s):
+                    return BAD_WAIT
                 if next_s - q["round_s"] != w["clock_s"]:
                     continue
             order_jobs(sim, line)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusched_env.baselines.dally.keeping import steps_done
+from gpusched_env.baselines.dally.keeping import MOST_STEPS, steps_done
 from gpusched_env.baselines.dally.leaks import give_back
 from gpusched_env.baselines.dally.ranking import enqueue, rank, remove
 from gpusched_env.baselines.dally.schedule import offer_at
@@ -43,7 +43,10 @@ def plan_lease(sim: Run, delay: Delay, row: int) -> float:
     ahead_s = delay.ahead_s[kind, pace, slowest]
     end_s = replica["since_s"]
     left = task["left"]
-    while True:
+    if end_s + task["step_s"] == end_s:  # the clock does not resolve steps
+        task["step_s"] = 0.0
+        return task["lease_end_s"]
+    for _ in range(MOST_STEPS):
         end_s += task["step_s"]
         left -= r["step_iterations"] * task["gpus"]
         task["steps"] += 1
@@ -54,6 +57,7 @@ def plan_lease(sim: Run, delay: Delay, row: int) -> float:
         if r["look_ahead"] and end_s + ahead_s > task["lease_end_s"]:
             task["early"] = 1
             return end_s
+    return task["lease_end_s"]
 
 
 @kernel

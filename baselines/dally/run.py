@@ -51,6 +51,7 @@ class DelayRun(Player):
         timers: Timers | None = None,
         keep_verdicts: bool = False,
     ) -> None:
+        scheduler.check_parameters()
         super().__init__(scheduler, Simulation(instance, seed) if simulation is None else simulation)
         assert isinstance(self.own, Delay)
         self.delay = self.own

@@ -18,8 +18,8 @@ from gpusched_env.baselines.listed.lines import first_line, leave_line
 from gpusched_env.baselines.listed.listing import join_lines, list_jobs, room_for_all, sort_jobs
 from gpusched_env.baselines.listed.runners import leave_runners, note_runner
 from gpusched_env.baselines.listed.state import ListState
-from gpusched_env.baselines.loop_kernels import ASLEEP, DECIDES, sleep, wake_at
-from gpusched_env.core.events import DECIDE, LOG_FULL, preempt, start
+from gpusched_env.baselines.loop_kernels import ASLEEP, DECIDES, sleep, waits_until
+from gpusched_env.core.events import BAD_WAIT, DECIDE, LOG_FULL, preempt, start
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.planning import NEWCOMER, SKIPPED, Walk, plan_preemptive
 from gpusched_env.core.refusals import APPLIED, BUFFER_FULL
@@ -193,17 +193,18 @@ def start_newcomers(sim: Run, plan: ListState) -> bool:
 
 
 @helper
-def end_decisions(sim: Run, plan: ListState) -> None:
-    """End a decision point: set the timer of a scheduler whose order changes with time."""
+def end_decisions(sim: Run, plan: ListState) -> bool:
+    """End a decision point: set the timer of a scheduler whose order changes with time; return False for BAD_WAIT."""
     r = plan.memory
+    r["phase"] = ASLEEP
     if r["reads_round"]:
         _, next_s = las_round(sim, plan)
-        wake_at(sim, next_s)
-    elif r["order"] == QUEUES:
+        return waits_until(sim, next_s)
+    if r["order"] == QUEUES:
         change_s = follow_changes_of_queue(sim, plan)
         # a change within the resolution of the clock must still wake the loop later
-        wake_at(sim, max(change_s, np.nextafter(sim.world["clock_s"], np.inf)))
-    r["phase"] = ASLEEP
+        return waits_until(sim, max(change_s, np.nextafter(sim.world["clock_s"], np.inf)))
+    return True
 
 
 @kernel
@@ -225,5 +226,5 @@ def play_list(sim: Run, plan: ListState, walk: Walk) -> int:
             return LOG_FULL
         if r["phase"] == STARTS and not start_newcomers(sim, plan):
             return LOG_FULL
-        if r["phase"] == ENDS:
-            end_decisions(sim, plan)
+        if r["phase"] == ENDS and not end_decisions(sim, plan):
+            return BAD_WAIT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from gpusched_env.baselines.loop_kernels import ASLEEP, DECIDES, sleep, wake_at
+from gpusched_env.baselines.loop_kernels import ASLEEP, DECIDES, sleep, waits_until
 from gpusched_env.baselines.slurm.backfill import begin_cycle, fill_next, leave_queue, overrun_s
 from gpusched_env.baselines.slurm.cells import fits_now, keep_cells
 from gpusched_env.baselines.slurm.preemption import choose_victims, grant_grace
@@ -28,13 +28,13 @@ from gpusched_env.baselines.slurm.state import (
     SlurmState,
 )
 from gpusched_env.baselines.slurm.usage import count_held, count_rates, count_usage, is_over
-from gpusched_env.core.events import DECIDE, EXPLICIT, LOG_FULL, expired, lease, preempt, start
+from gpusched_env.core.events import BAD_WAIT, DECIDE, EXPLICIT, LOG_FULL, expired, lease, preempt, start
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.placement.placing import fits
 from gpusched_env.core.refusals import BUFFER_FULL
 from gpusched_env.core.state import Run
 
-COMPUTE = 7  # an outcome in addition to PAUSED: Python computes the fair-share factors
+COMPUTE = 8  # an outcome in addition to PAUSED: Python computes the fair-share factors
 
 
 @kernel
@@ -173,8 +173,8 @@ def play_slurm(sim: Run, plan: SlurmState) -> int:
                 return LOG_FULL
         elif m["kind"] == GRACE:
             lease(sim, m["row"], m["grace_end_s"])
-        elif m["kind"] == REST:
-            wake_at(sim, m["wake_s"])
+        elif m["kind"] == REST and not waits_until(sim, m["wake_s"]):
+            return BAD_WAIT
         shares = m["kind"] == SHARES
         m["kind"] = UNKNOWN
         if shares:
