@@ -267,9 +267,9 @@ class Ranked(Themis):
 
     offers = 0
 
-    def _offer(self, view: ClusterView, ended: list[int], order: np.ndarray) -> Iterator[Decision]:
-        self.offers += 1
-        return super()._offer(view, ended, order)
+    def decide(self, view: ClusterView) -> Iterator[Decision]:
+        yield from super().decide(view)
+        self.offers += int(self._table.memory["count"] > 0)
 
 
 def test_leases_are_renewed_without_an_offer_if_no_waiting_job_fits() -> None:
@@ -288,3 +288,15 @@ def test_leases_are_renewed_without_an_offer_jobs_that_are_clearly_better_off() 
     instance = unit_instance([0, 9050], [8, 8], [10_000, 50_000], "1x8")
     assert finish(instance, scheduler) == [10_000, 60_000]
     assert scheduler.offers == 2  # the starts
+
+
+@pytest.mark.parametrize(
+    "spec",
+    ["themis-lite:lease_s=60", "themis-lite:maxmin=true,lease_s=100", "themis-lite:auction=true,lease_s=100",
+     "themis-lite:estimator=noisy,lease_s=100", "themis-lite:placement=random,lease_s=50"],
+)  # fmt: skip
+@pytest.mark.parametrize("rules", [{}, {"checkpoint_s": 0.0, "restore_s": 0.0}, {"round_s": 60.0}])
+def test_the_player_gives_the_log_of_decide(spec: str, rules: dict[str, float]) -> None:
+    instance, asked = random_instance(4, 30, **rules), make_scheduler(spec)
+    asked.player = lambda _: None  # type: ignore[method-assign]
+    assert simulate(instance, make_scheduler(spec)).digest() == simulate(instance, asked).digest()

@@ -1,8 +1,8 @@
 """Themis-lite as its rule is written: every decision point ranks all waiting jobs and all ended leases.
 
-The package's version ranks in a kernel, and only if a job could get GPUs. The reference shares what happens behind the
-ranking (``_offer``: placement, leases, the auction) and the estimates of run times, which have tests of their own. rho
-(NSDI 2020, section 3) and the order are its own. No code of the authors is public, and the paper has no rule for ties;
+The package's version ranks in a kernel, and only if a job could get GPUs. The reference shares the auction, the plan
+for a ranking (``preemptive_schedule``) and the estimates of run times, which have tests of their own. rho (NSDI 2020,
+section 3), the order and the leases are its own. No code of the authors is public, and the paper has no rule for ties;
 docs/themis.md names ours.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from gpusched_env.baselines.themis.scheduler import Themis
 from gpusched_env.baselines.themis.shares import max_min_shares
-from gpusched_env.simulator import ClusterView, Decision
+from gpusched_env.simulator import ClusterView, Decision, Lease, Preempt, Start
 
 # Work and waiting times are sums of floats, so jobs that tie in theory differ in the last of 16 digits. Jobs that do
 # not tie differ by far more than this part of rho.
@@ -54,8 +54,23 @@ class FullThemis(Themis):
         # equal rho: the lower row, which is ours (docs/themis.md)
         ranked = candidates[np.argsort(ranks(self.fairness(view, candidates)), kind="stable")]
         leased = running[~np.isin(running, ended) & ~np.isin(running, stopping)]
-        memory["leased"], memory["ranked"] = len(leased), len(ranked)
-        yield from self._offer(view, ended.tolist(), np.concatenate([leased, ranked, stopping]))
+        memory["leased"], memory["ranked"], memory["ended"] = len(leased), len(ranked), len(ended)
+        order = np.concatenate([leased, ranked, stopping])
+        self._table.order[: len(order)], self._table.ended[: len(ended)] = order, ended
+        if self.auction or self.maxmin:
+            self._rank(view, self._table)
+        kept = ended.tolist()
+        for decision in view.preemptive_schedule(self._table.order[: len(order)], self.placement):
+            yield decision
+            if isinstance(decision, Start):
+                yield self._lease(view, decision.job)
+            elif isinstance(decision, Preempt) and decision.job in kept:
+                kept.remove(decision.job)
+        for job in kept:
+            yield self._lease(view, job)
+
+    def _lease(self, view: ClusterView, job: int) -> Lease:
+        return Lease(job, view.now_s + self.lease_s * float(self._table.shares[job]))
 
     def _by_share(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
         """Sort by fair share / time received, then by fair share, then by row; the shares are tested elsewhere."""

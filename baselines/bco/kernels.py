@@ -1,56 +1,59 @@
-"""A compiled rehearsal of SJF-BCO: place jobs and process events until all jobs have finished or the plan fails.
-
-The results of the kernels are bit-identical to those of HeadOfLine (plans.py) and Ledger (ledger.py); tests compare the
-results.
-"""
+"""SJF-BCO as a policy: jobs are placed in a given order on the GPUs that a book of charges chooses."""
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
-from gpusched_env.baselines.bco.ledger import SLACK_S
-from gpusched_env.core.events import DECIDE, EXPLICIT, LOG_FULL, advance, start
+from gpusched_env.core.driver import ASSIST, BEGINS, NOTHING, START, Choice, policy
 from gpusched_env.core.handle import Handle, array, helper, kernel
-from gpusched_env.core.refusals import BUFFER_FULL
 from gpusched_env.core.state import Run
 
 Array = np.ndarray
 
-FIRST_FIT, LEAST_CHARGED, BALANCED = range(3)  # policies "ff", "ls", "bco"
-NO_PLACE: Final = 100  # an outcome in addition to those of ``advance``: theta leaves a job no GPUs
-MOST_OF_A_MACHINE: Final = 129  # [GPU] numpy adds more values than this in another order
+POLICIES = ("ff", "ls", "bco", "rand")
+FIRST_FIT, LEAST_CHARGED, BALANCED, RANDOM = range(4)
+SLACK_S = 1e-9  # [s] tolerance for rounding in the comparison with theta
+NO_PLACE, WAITS, PLACED, DRAWS = range(-1, 3)  # results of ``place_gang``
+PLAN = 3  # what the policy asks Python to do, in addition to NO_PLACE and DRAWS
 
-LEDGER_DTYPE: Final = np.dtype(
+LEDGER_DTYPE = np.dtype(
     [
-        ("policy", "<i8"),
+        ("policy", "<i8"),  # index into POLICIES
         ("theta_s", "<f8"),  # [s] largest charge of a GPU
         ("small", "<f8"),  # [GPU] largest small gang
         ("capacity", "<f8"),  # lambda
+        ("queues", "<i8"),  # 1 = every GPU has a queue of gangs, and all jobs have been placed
         ("binding", "<i8"),  # 1 = theta has excluded a GPU
-        ("at", "<i8"),  # index in ``order`` of the next job to place
-        ("resumes", "<i8"),  # 1 = a full log has stopped the simulation between two decision points
+        ("count", "<i8"),  # jobs of the plan
+        ("known", "<i8"),  # jobs that had entered the system when the plan was made
+        ("at", "<i8"),  # index in ``order`` of the next job to place; of queues: of the next job to look at
+        ("candidates", "<i8"),  # GPUs from which to draw
+        ("drawn", "<i8"),  # 1 = the GPUs of this job have been drawn
+        ("asks", "<i8"),  # what the policy asks Python to do
     ]
 )
 
 
 class Book(Handle):
-    """The arrays that a rehearsal reads and writes, in addition to those of the run."""
+    """A plan: the first ``count`` jobs in the order in which they are placed, and the charges of GPUs."""
 
     memory = array(LEDGER_DTYPE)
-    order = array(np.int64, "placed")  # rows of the jobs
-    gangs = array(np.int64, "placed")  # [GPU]
-    charges_s = array(np.float64, "placed")  # [s] that each job adds to its GPUs
+    order = array(np.int64, "jobs")  # rows of the jobs; of queues: -1 = it has started
+    gangs = array(np.int64, "jobs")  # [GPU]
+    charges_s = array(np.float64, "jobs")  # [s] that each job adds to its GPUs
     able = array(np.bool_, "able", "gpus")  # GPUs that can run each job; one row if they are the same for all
-    charged_s = array(np.float64, "gpus")  # [s]
+    charged_s = array(np.float64, "gpus")  # [s] charges of all gangs placed so far
+    started_s = array(np.float64, "gpus")  # [s] charges of the gangs that have started
+    places = array(np.int64, "chosen")  # of queues: the GPUs of all jobs, in order
+    ends = array(np.int64, "jobs")  # of queues: index after the last GPU of each job in ``places``
     mean_s = array(np.float64, "nodes")  # scratch
     kept = array(np.int8, "nodes")  # scratch
+    taken = array(np.int8, "gpus")  # scratch, of queues: 1 = an earlier job waits for this GPU
 
 
 @helper
 def sum_of(values: Array, begin: int, end: int) -> float:
-    """Add values in the same order as numpy.add.reduceat, for up to MOST_OF_A_MACHINE values."""
+    """Add values in the same order as numpy.add.reduceat does for up to 129 values."""
     total = 0.0
     at = begin + 1
     if end - at >= 8:
@@ -97,74 +100,131 @@ def keep_servers(sim: Run, book: Book, able: Array, wanted: float) -> None:
 
 
 @helper
-def place_gang(sim: Run, book: Book, able: Array, gang: int, charge_s: float) -> int:
-    """Choose the GPUs of a gang and charge them.
+def place_gang(sim: Run, book: Book, at: int, everywhere: bool) -> int:
+    """Write the GPUs of the job at index ``at`` of the plan to ``chosen``, the least charged or the first ones.
 
-    Returns 1 = the gang is placed; 0 = too few GPUs are free now; -1 = there would be too few even if all were free.
+    Returns PLACED; WAITS = too few GPUs are free now; NO_PLACE = there would be too few even if all were free; DRAWS =
+    ``chosen`` begins with the candidates, from which Python must draw.
+
+    Parameters
+    ----------
+    everywhere : True = GPUs that gangs hold may be chosen as well
+
+    References
+    ----------
+    M. Yu, B. Ji, H. Rajan, J. Liu, MobiHoc 2022 (arXiv 2207.07817), algorithms 2 and 3; section 7 for the baselines.
     """
-    rules = book.memory
-    gpus = len(book.charged_s)
-    limited = rules["policy"] == BALANCED and gang > rules["small"]
+    m = book.memory
+    able = book.able[at if len(book.able) > 1 else 0]
+    gang = book.gangs[at]
+    limited = m["policy"] == BALANCED and gang > m["small"]
     if limited:
-        keep_servers(sim, book, able, rules["capacity"] * gang)
+        keep_servers(sim, book, able, m["capacity"] * gang)
     allowed = 0
     candidates = 0
     taken = 0
-    for gpu in range(gpus):
-        if not book.charged_s[gpu] + charge_s <= rules["theta_s"] + SLACK_S:
-            rules["binding"] = 1
+    for gpu in range(len(book.charged_s)):
+        if not book.charged_s[gpu] + book.charges_s[at] <= m["theta_s"] + SLACK_S:
+            m["binding"] = 1
             continue
         if not able[gpu] or (limited and not book.kept[sim.gpu_node[gpu]]):
             continue
         allowed += 1
-        if sim.holder[gpu] >= 0:
+        if sim.holder[gpu] >= 0 and not everywhere:
             continue
         candidates += 1
-        at = taken
-        if rules["policy"] != FIRST_FIT:  # insertion sort: the least charged GPUs so far
-            while at > 0 and book.charged_s[gpu] < book.charged_s[sim.chosen[at - 1]]:
-                at -= 1
-        if at < gang:
+        if m["policy"] == RANDOM:
+            sim.chosen[candidates - 1] = gpu
+            continue
+        i = taken
+        if m["policy"] != FIRST_FIT:  # insertion sort: the least charged GPUs so far
+            while i > 0 and book.charged_s[gpu] < book.charged_s[sim.chosen[i - 1]]:
+                i -= 1
+        if i < gang:
             taken = min(taken + 1, gang)
-            for i in range(taken - 1, at, -1):
-                sim.chosen[i] = sim.chosen[i - 1]
-            sim.chosen[at] = gpu
+            for k in range(taken - 1, i, -1):
+                sim.chosen[k] = sim.chosen[k - 1]
+            sim.chosen[i] = gpu
     if allowed < gang:
-        return -1
+        return NO_PLACE
     if candidates < gang:
-        return 0
-    for i in range(gang):
-        book.charged_s[sim.chosen[i]] += charge_s
-    return 1
+        return WAITS
+    m["candidates"] = candidates
+    return DRAWS if m["policy"] == RANDOM else PLACED
 
 
 @kernel
-def rehearse_in_line(sim: Run, book: Book) -> int:
-    """Place one job after another, each as soon as it fits, and simulate to the end; the event log is discarded.
+def place_at_once(sim: Run, book: Book, at: int) -> int:
+    """Choose the GPUs of a job, whether or not they are free now; the result is that of :func:`place_gang`."""
+    return place_gang(sim, book, at, True)
 
-    Returns NO_PLACE, LOG_FULL (call again: a long run returns now and then), or the outcome of ``advance`` that ended
-    the run.
-    """
-    w = sim.world
+
+@helper
+def begin_gang(sim: Run, choice: Choice, book: Book, at: int) -> int:
+    """Charge the chosen GPUs for the job at index ``at`` of the plan, and start it there."""
+    for i in range(book.gangs[at]):
+        book.started_s[sim.chosen[i]] += book.charges_s[at]
+        if not book.memory["queues"]:
+            book.charged_s[sim.chosen[i]] += book.charges_s[at]
+    choice.made["row"] = book.order[at]
+    choice.made["gpus"] = book.gangs[at]
+    return START
+
+
+@helper
+def next_in_line(sim: Run, choice: Choice, book: Book) -> int:
+    """Start the next job if it fits: a gang takes free GPUs only, and a gang that waits blocks all gangs behind it."""
     m = book.memory
-    while True:
-        while m["resumes"] == 0 and m["at"] < len(book.order):
-            at = m["at"]
-            row = book.order[at]
-            gang = book.gangs[at]
-            found = place_gang(sim, book, book.able[at if len(book.able) > 1 else 0], gang, book.charges_s[at])
-            if found < 0:
-                return NO_PLACE
-            if found == 0:
-                break
-            if start(sim, row, EXPLICIT, gang, False, 0) == BUFFER_FULL:
-                w["events"] = 0
-                w["event_gpus"] = 0
-                start(sim, row, EXPLICIT, gang, False, 0)
-            m["at"] = at + 1
-        w["events"] = 0
-        w["event_gpus"] = 0
-        outcome = advance(sim)
-        m["resumes"] = 1 if outcome == LOG_FULL else 0
-        if outcome != DECIDE:
-            return outcome
+    at = m["at"]
+    if at == m["count"]:
+        return NOTHING
+    found = PLACED if m["drawn"] else place_gang(sim, book, at, False)
+    if found == WAITS:
+        return NOTHING
+    if found != PLACED:
+        m["asks"] = found
+        return ASSIST
+    m["drawn"] = 0
+    m["at"] += 1
+    return begin_gang(sim, choice, book, at)
+
+
+@helper
+def next_of_queues(sim: Run, choice: Choice, book: Book) -> int:
+    """Start the next job that is first in the queues of all its GPUs, if these are free."""
+    m = book.memory
+    if m["at"] == 0:
+        for gpu in range(len(book.taken)):
+            book.taken[gpu] = 0
+    while m["at"] < m["count"]:
+        at = m["at"]
+        m["at"] += 1
+        if book.order[at] < 0:
+            continue
+        first = book.ends[at] - book.gangs[at]
+        ready = True
+        for i in range(first, book.ends[at]):
+            gpu = book.places[i]
+            ready = ready and sim.holder[gpu] < 0 and book.taken[gpu] == 0
+            book.taken[gpu] = 1
+            sim.chosen[i - first] = gpu
+        if ready:
+            kind = begin_gang(sim, choice, book, at)
+            book.order[at] = -1
+            return kind
+    return NOTHING
+
+
+@policy
+@kernel
+def next_of_book(sim: Run, choice: Choice, book: Book) -> int:
+    """Ask for a new plan if jobs have arrived; start the jobs that the plan allows to start now."""
+    m = book.memory
+    if sim.world["entered"] > m["known"]:
+        m["asks"] = PLAN
+        return ASSIST
+    if not m["queues"]:
+        return next_in_line(sim, choice, book)
+    if choice.made["first"] == BEGINS:
+        m["at"] = 0
+    return next_of_queues(sim, choice, book)

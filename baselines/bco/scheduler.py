@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.baselines.bco.ledger import POLICIES, Ledger, NoPlaceError
-from gpusched_env.baselines.bco.plans import READINGS, Plan
-from gpusched_env.baselines.bco.rehearsal import Rehearser
+from gpusched_env.baselines.bco.kernels import (
+    DRAWS,
+    NO_PLACE,
+    PLAN,
+    POLICIES,
+    WAITS,
+    Book,
+    next_of_book,
+    place_at_once,
+)
+from gpusched_env.baselines.bco.rehearsal import NoPlaceError, Rehearser
 from gpusched_env.baselines.bco.search import GRID, MakePlan, Trial, by_bisection, by_grid
 from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.portable.arrays import mean, total
-from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Scheduler
+from gpusched_env.simulator import ClairvoyantView, ClusterView, CompiledScheduler, Simulation
 
+READINGS: Final = ("idle", "queue")
 ORDERS: Final = ("smallest", "trace")
 CHARGES: Final = ("profile", "estimate")
 KAPPA_RULES: Final = ("le", "lt")
 
 
 @dataclass
-class SjfBco(Scheduler):
+class SjfBco(CompiledScheduler):
     """Plan all waiting jobs for the smallest makespan, by simulating candidate plans; then carry out the best plan.
 
     Gangs that span servers slow each other down on the network. Balancing the load of GPUs therefore conflicts with
@@ -88,7 +96,7 @@ class SjfBco(Scheduler):
     knows_partitions = False  # it chooses machines itself
     remembers_gpus = True
 
-    policy: str = "bco"
+    policy: str = "bco"  # type: ignore[misc]  # that of the base class is :meth:`policy_kernel`
     semantics: str = "idle"
     order: str = "smallest"
     kappa: str | float = "search"
@@ -104,7 +112,7 @@ class SjfBco(Scheduler):
         """Check the parameters; the scheduler is clairvoyant if it rehearses or charges by profile."""
         for name, known in (
             ("policy", POLICIES),
-            ("semantics", tuple(READINGS)),
+            ("semantics", READINGS),
             ("order", ORDERS),
             ("kappa_rule", KAPPA_RULES),
             ("charge", CHARGES),
@@ -130,58 +138,99 @@ class SjfBco(Scheduler):
         name = "sjf-bco" if self.policy == "bco" else f"bco-{self.policy}"
         return f"{name}-online" if self._online else name
 
-    def reset(self, view: ClusterView) -> None:
-        """Discard all charges and the plan."""
-        self._generator = np.random.default_rng(self.seed)
-        self._charged_s = np.zeros(view.cluster.gpus)  # [s] charges of jobs that have started
-        self._known_jobs = 0
-        self._plan: Plan | None = None
-        self._online = False
+    @classmethod
+    def policy_kernel(cls) -> Any:
+        """Return the kernel that carries out a plan."""
+        return next_of_book
 
-    def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Plan again if jobs have arrived; start the jobs that the plan allows to start now."""
+    def begin(self, simulation: Simulation, alone: bool) -> Book:
+        """Return an empty plan without charges."""
+        self._generator = np.random.default_rng(self.seed)
+        self._online = False
+        self._view = simulation.view_for(self)
+        gangs = simulation.instance.workload.jobs["gpus"]
+        sizes = {"jobs": len(gangs), "able": 1, "gpus": self._view.cluster.gpus, "chosen": int(gangs.sum()),
+                 "nodes": len(self._view.cluster.nodes)}  # fmt: skip
+        book = Book(**{
+            name: np.zeros([sizes[axis] for axis in field.axes], field.dtype) for name, field in Book.fields.items()
+        })  # fmt: skip
+        book.able[:] = True
+        book.memory["policy"], book.memory["capacity"] = POLICIES.index(self.policy), self.lambda_
+        book.memory["queues"] = self.semantics == "queue"
+        return book
+
+    def assist(self, simulation: Simulation, own: Book) -> None:
+        """Plan again because jobs have arrived; or draw the GPUs of the next job."""
+        if self._view.simulation is not simulation:
+            self._view = simulation.view_for(self)
         try:
-            yield from self._decide(view)
+            if own.memory["asks"] == PLAN:
+                self._online = bool(own.memory["known"] > 0)
+                if len(self._view.waiting):  # else these jobs were cancelled
+                    self._plan(self._view, own)
+                own.memory["known"] = self._view.entered
+            else:
+                self._draw(simulation, own, int(own.memory["at"]), int(own.memory["asks"]))
+                own.memory["drawn"] = 1
         except NoPlaceError as error:
             raise NoPlaceError(f"{self.name}: {error}") from None
 
-    def _decide(self, view: ClusterView) -> Iterable[Decision]:
-        if view.entered > self._known_jobs:
-            self._online = self._known_jobs > 0
-            self._known_jobs = view.entered
-            if len(view.waiting):  # else these jobs were cancelled
-                self._plan = self._planned(view)
-        for start in self._plan.starts(view) if self._plan else ():
-            yield start
-            self._charged_s[list(start.gpus or ())] += self._charge_s[start.job]
-
-    def _planned(self, view: ClusterView) -> Plan:
+    def _plan(self, view: ClusterView, own: Book) -> None:
         """Plan the waiting jobs; theta and kappa are searched by rehearsal, unless the parameters fix both."""
-        waiting = view.waiting
+        waiting, m = view.waiting, own.memory
         order = waiting[np.argsort(view.gpus[waiting], kind="stable")] if self.order == "smallest" else waiting
-        gangs, charges_s = view.gpus[order].astype(np.int64), self._charges_s(view, order)
-        able = view.able_gpus(order)
-        self._charge_s = dict(zip(order.tolist(), charges_s.tolist(), strict=True))
+        gangs, charges_s, count = view.gpus[order].astype(np.int64), self._charges_s(view, order), len(order)
+        own.gangs[:count], own.charges_s[:count], own.ends[:count] = gangs, charges_s, np.cumsum(gangs)
+        if (able := view.able_gpus(order)) is not None:
+            own.replace("able", np.ascontiguousarray(able))
+        charged_s = own.started_s.copy()
 
-        def make(theta_s: float, small: float) -> Plan:
-            ledger = Ledger(view.cluster, self._charged_s, self.policy, theta_s, small, self.lambda_, self._generator)
-            return READINGS[self.semantics](ledger, order, gangs, charges_s, able)
+        def make(theta_s: float, small: float) -> Book:
+            own.order[:count], own.charged_s[:], own.started_s[:] = order, charged_s, charged_s
+            m["theta_s"], m["small"], m["count"], m["known"] = theta_s, small, count, len(view.simulation.arrays.jobs)
+            m["at"] = m["binding"] = m["drawn"] = 0
+            if m["queues"]:
+                self._place_all(view.simulation, own)
+            return own
 
         if isinstance(view, ClairvoyantView) and self._searches:
-            found = self._search(view, make, gangs, charges_s)
-            return make(found.theta_s, found.small)
-        assert not isinstance(self.theta, str)
-        return make(self.theta, self._splits(gangs)[0])
+            found = self._search(Rehearser(view.simulation, own), make, gangs, charged_s, charges_s)
+            make(found.theta_s, found.small)
+        else:
+            assert not isinstance(self.theta, str)
+            make(self.theta, self._splits(gangs)[0])
 
-    def _search(self, view: ClairvoyantView, make: MakePlan, gangs: np.ndarray, charges_s: np.ndarray) -> Trial:
-        splits, rehearser = self._splits(gangs), Rehearser(view)
+    def _place_all(self, simulation: Simulation, book: Book) -> None:
+        """Assign GPUs to all jobs of a plan, whether or not the GPUs are free."""
+        chosen = simulation.arrays.chosen
+        for at in range(book.memory["count"]):
+            self._draw(simulation, book, at, place_at_once(simulation.arrays, book, at))
+            gpus = chosen[: book.gangs[at]]
+            book.places[book.ends[at] - book.gangs[at] : book.ends[at]] = gpus
+            book.charged_s[gpus] += book.charges_s[at]
+
+    def _draw(self, simulation: Simulation, book: Book, at: int, found: int) -> None:
+        """Draw the GPUs of a job from the candidates if ``place_gang`` has returned DRAWS."""
+        gang = int(book.gangs[at])
+        if found in (NO_PLACE, WAITS):
+            raise NoPlaceError(
+                f"theta = {book.memory['theta_s']:g} s leaves no place for a gang of {gang} GPUs: give a larger one"
+            )
+        if found == DRAWS:
+            chosen = simulation.arrays.chosen
+            chosen[:gang] = self._generator.choice(chosen[: book.memory["candidates"]], gang, replace=False)
+
+    def _search(
+        self, rehearser: Rehearser, make: MakePlan, gangs: np.ndarray, charged_s: np.ndarray, charges_s: np.ndarray
+    ) -> Trial:
+        splits = self._splits(gangs)
         if self.theta == "bisect":
-            enough_s = self._charged_s.max() + charges_s.sum()
+            enough_s = charged_s.max() + charges_s.sum()
             most_s = self.horizon_s if math.isfinite(self.horizon_s) else enough_s
             found = by_bisection(rehearser, make, math.ceil(most_s), splits, self.horizon_s)
         else:
-            load_s = max(total(gangs * charges_s) / len(self._charged_s), float(charges_s.max()))
-            grid_s = mean(self._charged_s) + GRID * load_s
+            load_s = max(total(gangs * charges_s) / len(charged_s), float(charges_s.max()))
+            grid_s = mean(charged_s) + GRID * load_s
             thetas_s = grid_s.tolist() if isinstance(self.theta, str) else [self.theta]
             found = by_grid(rehearser, make, thetas_s, splits, self.horizon_s)
         if found.end_s < self.horizon_s:

@@ -8,14 +8,14 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from gpusched_env.baselines.bco.ledger import NoPlaceError
-from gpusched_env.baselines.bco.plans import Plan
-from gpusched_env.baselines.bco.rehearsal import Rehearser
+from gpusched_env.baselines.bco.kernels import Book
+from gpusched_env.baselines.bco.rehearsal import NoPlaceError, Rehearser
 from gpusched_env.portable.elementary import power
 
 GRID: Final = np.array([0.8 * power(7.5, i / 9) for i in range(10)])  # theta / mean load of a GPU
 
-MakePlan = Callable[[float, float], Plan]  # (theta [s], maximum size of a small gang) -> plan
+# (theta [s], maximum size of a small gang): writes the plan to the book of the rehearser, which it returns
+MakePlan = Callable[[float, float], Book]
 
 
 class Trial(NamedTuple):
@@ -40,11 +40,11 @@ def try_all(
     for small in sizes:
         try:
             plan = make(theta_s, small)
-            end_s = rehearser.end_s(plan, best.end_s)  # any end after best.end_s gives inf
+            end_s = rehearser.end_s(best.end_s)  # any end after best.end_s gives inf
         except NoPlaceError:  # theta leaves a job unplaced; the paper's loop would compare the makespan of the others
             bound.append(small)
             continue
-        if plan.ledger.binding:
+        if plan.memory["binding"]:
             bound.append(small)
         if end_s < best.end_s:
             best = Trial(end_s, theta_s, small)

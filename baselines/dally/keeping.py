@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gpusched_env.baselines.dally.state import Delay
+from gpusched_env.core.driver import Choice
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.placement.taking import FREE
 from gpusched_env.core.state import CHECKPOINTING, RUNNING, Run
@@ -39,27 +40,26 @@ def may_stop(sim: Run, delay: Delay, row: int) -> bool:
 
 
 @kernel
-def stop_next(sim: Run, delay: Delay) -> bool:
+def stop_next(sim: Run, choice: Choice, delay: Delay) -> bool:
     """Find a gang that is marked to stop, and unmark it; return whether there is one.
 
-    Writes the row of the gang, and the time at which it stops, to ``rules``. The time is the end of the gang's present
-    step, or now if work is not done in steps.
+    Writes the row of the gang, and the time at which it stops: the end of the gang's present step, or now if work is
+    not done in steps.
     """
-    r = delay.rules
-    for i in range(r["held"]):
+    for i in range(delay.rules["held"]):
         row = delay.held[i]
         task = delay.tasks[row]
         if task["stops"]:
             task["stops"] = 0
             task["early"] = 0
-            r["row"] = row
-            r["until_s"] = sim.world["clock_s"]
+            choice.made["row"] = row
+            choice.made["until_s"] = sim.world["clock_s"]
             if task["step_s"] > 0.0:
                 task["steps"] = steps_done(sim, delay, row) + 1
                 end_s = sim.replicas[sim.jobs[row]["replica"]]["since_s"]
                 for _ in range(task["steps"]):
                     end_s += task["step_s"]
-                r["until_s"] = end_s
+                choice.made["until_s"] = end_s
             return True
     return False
 

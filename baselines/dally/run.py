@@ -1,4 +1,4 @@
-"""One run under delay scheduling: the simulation, the arrays of the scheduler, and the compiled loop."""
+"""One run under delay scheduling, and what its timers may read and change."""
 
 from __future__ import annotations
 
@@ -8,26 +8,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpusched_env.baselines.dally import offers as delay_offers
 from gpusched_env.baselines.dally import tuning as delay_tuning
-from gpusched_env.baselines.dally.state import (
-    MACHINE_WAITS,
-    RACK_WAITS,
-    VERDICT_DTYPE,
-    Delay,
-    allocate_delay,
-)
-from gpusched_env.core import events
+from gpusched_env.baselines.dally import victims as delay_victims
+from gpusched_env.baselines.dally.state import GROW, MACHINE_WAITS, RACK_WAITS, SORT, VERDICT_DTYPE, Delay
 from gpusched_env.core.queries import Asked
 from gpusched_env.instance import Instance
 from gpusched_env.simulator import Outcome, Simulation
+from gpusched_env.simulator.compiled import Player
 
 if TYPE_CHECKING:
     from gpusched_env.baselines.dally.scheduler import Dally
     from gpusched_env.baselines.dally.timers import Timers
 
 
-class DelayRun:
+class DelayRun(Player):
     """Simulate a problem instance under a delay scheduler, at once or in several parts.
 
     Parameters
@@ -46,6 +40,8 @@ class DelayRun:
     ...     run.waits_s[:] = 600.0
     """
 
+    takes_over = False
+
     def __init__(
         self,
         instance: Instance,
@@ -56,20 +52,18 @@ class DelayRun:
         keep_verdicts: bool = False,
     ) -> None:
         scheduler.check_parameters()
-        self.simulation = Simulation(instance, seed) if simulation is None else simulation
-        self.scheduler = scheduler
-        self.delay: Delay = allocate_delay(instance)
+        super().__init__(scheduler, Simulation(instance, seed) if simulation is None else simulation)
+        assert isinstance(self.own, Delay)
+        self.delay = self.own
         if keep_verdicts:
             self.delay.replace("verdicts", np.zeros(4096, VERDICT_DTYPE))
-        scheduler.fill(self.delay, instance)
         self._places = scheduler.places_for(instance.cluster)
         self._rules["sorted"] = self._places is not None
         self.timers = scheduler.timers_for() if timers is None else timers
         self._rules["tuned"] = self.timers.by_hand
-        self._next_tune_s = self.timers.interval_s
-        self._until_s = math.inf
+        self._rules["next_tune_s"] = self.timers.interval_s
         self.timers.begin(self)
-        self._set_alarm()
+        self.simulation.wake_at(self.timers.interval_s)
 
     @property
     def _rules(self) -> np.void:
@@ -78,80 +72,34 @@ class DelayRun:
     # --- play
 
     def play(self, until_s: float = math.inf, tell: Callable[[], None] | None = None) -> Outcome:
-        """Continue the run in compiled code.
+        """Continue the run, as :meth:`Player.play` does.
 
-        Parameters
-        ----------
-        until_s : stop at this time [s], after all events and before the decisions of this time. Timers that the caller
-            sets then already apply to these decisions
-        tell : called whenever the loop returns to Python, to show progress
-
-        Returns
-        -------
-        Outcome : DECIDE if the run stopped at ``until_s``, otherwise the reason why it ended
+        Timers that the caller sets when the run stops already apply to the decisions of this time.
         """
-        self._until_s = until_s
-        self._set_alarm()
         if self.timers.by_hand:  # the caller may have changed the factors
             self.tune_by_hand()
-        while True:
-            code = delay_offers.play(self.simulation.arrays, self.delay)
-            if tell is not None:
-                tell()
-            if code == delay_offers.PAUSED:
-                if not self.tune():
-                    return Outcome.DECIDE
-            elif code == delay_offers.TOO_SMALL:
-                self.grow()
-            elif code == delay_offers.UNSORTED:
-                self.sort_places()
-            elif code == events.LOG_FULL:
-                self.simulation.drain()
-            else:
-                return Outcome(code)
+        outcome = super().play(until_s, tell)
+        if outcome is Outcome.DECIDE and self.simulation.now_s >= self._rules["next_tune_s"]:
+            self.tune()  # before the caller sets timers
+        return outcome
 
-    def _set_alarm(self) -> None:
-        """Make the loop stop at the next time at which Python tunes the timers."""
-        self._rules["next_tune_s"] = min(self._next_tune_s, self._until_s)
-        self.simulation.wake_at(float(self._rules["next_tune_s"]))
+    def assist(self) -> None:
+        """Do what the policy asks for."""
+        if self._rules["asks"] == GROW:
+            self.grow()
+        elif self._rules["asks"] == SORT:
+            self.sort_places()
+        else:
+            self.tune()
 
-    def tune(self) -> bool:
-        """Let the timers object set the timers if this is due; return whether the run continues."""
-        now_s = self.simulation.now_s
-        if now_s >= self._next_tune_s:
-            self.timers.tune(self)
-            interval_s = self.timers.interval_s
-            number = math.floor(now_s / interval_s) + 1
-            # The division may round down: without this step the clock would not advance.
-            number += number * interval_s <= now_s
-            self._next_tune_s = number * interval_s
-        self._set_alarm()
-        return now_s < self._until_s
-
-    def next_decision(self) -> int:
-        """Find the next decision of the decision point; grow arrays and sort places where needed."""
-        while True:
-            found = int(delay_offers.next_decision(self.simulation.arrays, self.delay))
-            if found == delay_offers.GROW:
-                self.grow()
-            elif found == delay_offers.SORT:
-                self.sort_places()
-            else:
-                return found
-
-    @property
-    def decision(self) -> tuple[int, float]:
-        """Row of the job of the latest decision; and the end of the lease or of the wait that it decides [s]."""
-        return int(self._rules["row"]), float(self._rules["until_s"])
-
-    def chosen(self, row: int) -> tuple[int, ...]:
-        """GPUs of the latest decision, which starts the job ``row``."""
-        gpus = self.simulation.arrays.chosen[: self.delay.tasks["gpus"][row]]
-        return tuple(gpus.tolist())
-
-    def begin_decision(self) -> None:
-        """Begin a decision point."""
-        self._rules["phase"] = delay_offers.BEGUN
+    def tune(self) -> None:
+        """Let the timers object set the timers, and compute when it sets them next."""
+        self.timers.tune(self)
+        now_s, interval_s = self.simulation.now_s, self.timers.interval_s
+        number = math.floor(now_s / interval_s) + 1
+        # The division may round down: without this step the clock would not advance.
+        number += number * interval_s <= now_s
+        self._rules["next_tune_s"] = number * interval_s
 
     def grow(self) -> None:
         """Double the arrays whose size has no bound: histories, scheduled offers, verdicts."""
@@ -208,7 +156,7 @@ class DelayRun:
     def nw(self, rows: np.ndarray) -> np.ndarray:
         """float64: network sensitivity Nw of each of the jobs ``rows``; 0 = it has not run yet."""
         asked = Asked(rows=np.ascontiguousarray(rows, np.int32), answers=np.empty((1, len(rows))))
-        delay_offers.nw_now(self.simulation.arrays, self.delay, asked)
+        delay_victims.nw_now(self.simulation.arrays, self.delay, asked)
         return asked.answers[0]
 
     @property

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.baselines.dally import offers as delay_offers
 from gpusched_env.baselines.dally.orders import SortedPlaces, fixed_orders, function_of
+from gpusched_env.baselines.dally.policy import next_of_delay
 from gpusched_env.baselines.dally.run import DelayRun
-from gpusched_env.baselines.dally.state import POLICIES, PRIORITIES, STATISTICS, Delay, fill_tasks, slot_sizes
+from gpusched_env.baselines.dally.state import (
+    POLICIES,
+    PRIORITIES,
+    STATISTICS,
+    Delay,
+    allocate_delay,
+    fill_tasks,
+    slot_sizes,
+)
 from gpusched_env.baselines.dally.timers import ConstantTimers, HandTimers, TableTimers, Timers
 from gpusched_env.cluster import Cluster
 from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.instance import Instance
-from gpusched_env.simulator import ClusterView, Decision, Lease, Preempt, Scheduler, Simulation, Start, Wait
+from gpusched_env.simulator import ClusterView, CompiledScheduler, Simulation
 
 TUNERS: Final = ("hand", "off", "static", "learned")
 QUIRKS: Final = ("Q1", "Q2", "Q3", "Q4", "Q5")
@@ -50,7 +57,7 @@ PRESETS: Final[dict[str, dict[str, Any]]] = {
 
 
 @dataclass
-class Dally(Scheduler):
+class Dally(CompiledScheduler):
     """Offer free GPUs by priority; a gang refuses a loose placement until it has waited long enough for a tight one.
 
     Training over a slow network wastes GPU time, so it often pays to wait for GPUs in one machine or rack. Each gang
@@ -160,7 +167,7 @@ class Dally(Scheduler):
     knows_partitions = False  # it chooses machines itself
 
     preset: str = "suite"
-    policy: str = "dally"
+    policy: str = "dally"  # type: ignore[misc]  # that of the base class is :meth:`policy_kernel`
     tuner: str | None = None
     rack_wait: float | None = None
     nw_wait: float | None = None
@@ -330,30 +337,29 @@ class Dally(Scheduler):
 
     # --- play
 
+    @classmethod
+    def policy_kernel(cls) -> Any:
+        """Return the kernel that makes the decisions."""
+        return next_of_delay
+
+    def begin(self, simulation: Simulation, alone: bool) -> Delay:
+        """Return the arrays of a new run."""
+        delay = allocate_delay(simulation.instance)
+        self.fill(delay, simulation.instance)
+        return delay
+
     def player(self, simulation: Simulation) -> DelayRun:
-        """Return the compiled loop, which makes the same decisions as :meth:`decide`."""
+        """Return the driver of the policy."""
         return DelayRun(simulation.instance, self, simulation=simulation)
 
     def reset(self, view: ClusterView) -> None:
         """Begin a new run."""
         self._run = DelayRun(view.simulation.instance, self, simulation=view.simulation)
+        self._choice, self._own = self._run.choice, self._run.own
 
-    def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Offer the free GPUs; end or renew expired leases."""
-        run = self._run
-        run.begin_decision()
-        while (found := run.next_decision()) != delay_offers.NOTHING:
-            row, until_s = run.decision
-            if found == delay_offers.START:
-                yield Start(row, gpus=run.chosen(row))
-            elif found == delay_offers.LEASE:
-                yield Lease(row, until_s)
-            elif found == delay_offers.PREEMPT:
-                yield Preempt(row)
-            elif found == delay_offers.WAIT:
-                yield Wait(until_s)
-            else:
-                run.tune()
+    def assist(self, simulation: Simulation, own: Delay) -> None:
+        """Do what the policy asks for in ``decide``."""
+        self._run.assist()
 
 
 _CHOICES: Final[dict[str, tuple[str, ...]]] = {

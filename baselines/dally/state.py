@@ -18,6 +18,7 @@ POLICIES: Final = ("dally", "tiresias", "gandiva")
 # Indices into the histories and into the table of waits.
 MACHINE_WAITS, RACK_WAITS = 0, 1  # histories: waits that ended on a machine, or in a rack
 RACK_TIMER, NETWORK_TIMER = 0, 1  # table of waits: which timer
+GROW, SORT, TUNE = range(3)  # what the policy asks Python to do: double the arrays, sort the places, set the timers
 
 RULES_DTYPE: Final = np.dtype(
     [
@@ -59,7 +60,10 @@ RULES_DTYPE: Final = np.dtype(
         ("rack_gpus", "<i8"),  # [GPU] of the largest rack
         # state of the run
         ("next_tune_s", "<f8"),  # [s] next time at which Python tunes the timers; inf = never
-        ("phase", "<i8"),
+        ("phase", "<i8"),  # of policy.py
+        ("asks", "<i8"),  # what the policy asks Python to do
+        ("starts", "<i8"),  # 1 = the latest decision is a start
+        ("tier", "<i8"),  # of its place
         ("seen", "<i8"),  # jobs that have arrived and are in the queue
         ("queued", "<i8"),  # entries in use of ``queue``
         ("held", "<i8"),  # entries in use of ``held``
@@ -68,9 +72,8 @@ RULES_DTYPE: Final = np.dtype(
         ("later", "<i8"),  # entries in use of ``offers``
         ("cursor", "<i8"),  # next entry of ``order``
         ("ordered", "<i8"),  # entries in use of ``order``
-        ("granted_in", "<i8"),  # phase to return to after a start
         ("offered", "<i8"),  # 1 = there has been an offer at this decision point
-        ("stopped", "<i8"),  # 1 = gangs have been stopped at this decision point since the last OBSERVES
+        ("stopped", "<i8"),  # 1 = gangs have been stopped since the phase OBSERVES
         ("retuned", "<i8"),  # 1 = a timer has changed during this offer
         ("unsorted", "<i8"),  # 1 = the GPUs on offer have changed since the places were sorted
         ("free", "<i8"),  # [GPU] on offer
@@ -78,13 +81,8 @@ RULES_DTYPE: Final = np.dtype(
         ("most_in_slot", "<i8"),  # [GPU] on offer in one slot, at most
         ("most_in_machine", "<i8"),
         ("most_in_rack", "<i8"),
-        ("idle", "<i8"),  # consecutive decision points at which nothing runs
         ("verdicts", "<i8"),  # entries in use of ``verdicts``
         ("made", "<i8"),  # offers at which at least one job was asked
-        # the decision that ``next_decision`` has found
-        ("row", "<i8"),
-        ("tier", "<i8"),  # of the place on which the job in ``row`` starts
-        ("until_s", "<f8"),  # [s]
         ("marks", "<i4"),  # scratch: 1 = counted victims are marked to stop
     ]
 )

@@ -7,18 +7,13 @@ from __future__ import annotations
 
 from gpusched_env.baselines.dally.keeping import keep, may_stop
 from gpusched_env.baselines.dally.placing import ANYWHERE, IN_RACK, ON_MACHINE, ON_SLOT, REFUSED
+from gpusched_env.baselines.dally.ranking import compared
 from gpusched_env.baselines.dally.state import Delay
 from gpusched_env.core.events import work_left
-from gpusched_env.core.handle import kernel
+from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.placement.taking import FREE, NO_LIMIT
+from gpusched_env.core.queries import Asked
 from gpusched_env.core.state import Run
-from gpusched_env.portable.keys import rounded_key
-
-
-@kernel
-def compared(delay: Delay, nw: float) -> float:
-    """Return an Nw as it is compared: rounded, or with all its bits."""
-    return rounded_key(nw) if delay.rules["rounded"] else nw
 
 
 @kernel
@@ -29,6 +24,13 @@ def nw_of(sim: Run, delay: Delay, row: int) -> float:
     if sim.jobs[row]["replica"] >= 0:
         seconds += max(sim.world["clock_s"] - sim.replicas[sim.jobs[row]["replica"]]["since_s"], 0.0)
     return compared(delay, done * delay.tasks[row]["compute_s"] / seconds) if seconds > 0.0 else 0.0
+
+
+@kernel
+def nw_now(sim: Run, delay: Delay, asked: Asked) -> None:
+    """Write the present Nw of jobs to ``answers``."""
+    for i in range(len(asked.rows)):
+        asked.answers[0, i] = nw_of(sim, delay, asked.rows[i])
 
 
 @kernel
@@ -63,6 +65,34 @@ def range_of(sim: Run, delay: Delay, tier: int, i: int) -> tuple[int, int]:
     return sim.nodes[first]["first_gpu"], (sim.nodes[last]["first_gpu"] + sim.nodes[last]["gpus"])
 
 
+@helper
+def job_on(sim: Run, gpu: int) -> int:
+    """Return the row of the job that holds a GPU; -1 = none."""
+    return sim.replicas[sim.holder[gpu]]["job"] if sim.holder[gpu] >= 0 else -1
+
+
+@kernel
+def count_inside(sim: Run, delay: Delay, row: int, begin: int, end: int) -> int:
+    """Count the GPUs of ``begin:end`` by the job that holds them; return how many GPUs on offer a job lacks there.
+
+    If ``rules.marks`` is set, the GPUs on offer are kept for the job.
+    """
+    for gpu in range(begin, end):
+        if job_on(sim, gpu) >= 0:
+            delay.tasks[job_on(sim, gpu)]["inside"] = 0
+    left = delay.tasks[row]["gpus"]
+    for gpu in range(begin, end):
+        if delay.leaker[gpu] >= 0:
+            continue
+        if job_on(sim, gpu) >= 0:
+            delay.tasks[job_on(sim, gpu)]["inside"] += 1
+        elif sim.holder[gpu] == FREE and left > 0:
+            left -= 1
+            if delay.rules["marks"]:
+                keep(delay, row, gpu)
+    return left
+
+
 @kernel
 def count_victims(sim: Run, delay: Delay, row: int, begin: int, end: int, most: int) -> int:
     """Return the smallest number of victims that make room for a job on the GPUs ``begin:end``.
@@ -72,48 +102,29 @@ def count_victims(sim: Run, delay: Delay, row: int, begin: int, end: int, most: 
     the victims are marked to stop, and GPUs are kept for the job: first the GPUs on offer, then those of the victims in
     ascending order.
     """
-    mark = delay.rules["marks"] > 0
     least_nw = delay.tasks[row]["nw"] + delay.rules["victim_margin"]
-    left = delay.tasks[row]["gpus"]
-    for gpu in range(begin, end):
-        if sim.holder[gpu] >= 0:
-            delay.tasks[sim.replicas[sim.holder[gpu]]["job"]]["inside"] = 0
-    for gpu in range(begin, end):
-        if delay.leaker[gpu] >= 0:
-            continue
-        if sim.holder[gpu] >= 0:
-            delay.tasks[sim.replicas[sim.holder[gpu]]["job"]]["inside"] += 1
-        elif sim.holder[gpu] == FREE and left > 0:
-            left -= 1
-            if mark:
-                keep(delay, row, gpu)
+    left = count_inside(sim, delay, row, begin, end)
     count = 0
     while left > 0:
         victim = -1
+        largest = 0
         for gpu in range(begin, end):
-            if sim.holder[gpu] >= 0:
-                of = sim.replicas[sim.holder[gpu]]["job"]
-                if delay.tasks[of]["victim_nw"] >= least_nw and delay.tasks[of]["inside"] > (
-                    0 if victim < 0 else delay.tasks[victim]["inside"]
-                ):
-                    victim = of
+            of = job_on(sim, gpu)
+            if of >= 0 and delay.tasks[of]["victim_nw"] >= least_nw and delay.tasks[of]["inside"] > largest:
+                victim = of
+                largest = delay.tasks[of]["inside"]
         if victim < 0 or count == most:
             return NO_LIMIT
         count += 1
-        left -= delay.tasks[victim]["inside"]
+        left -= largest
         delay.tasks[victim]["inside"] = 0
-        if mark:
+        if delay.rules["marks"]:
             delay.tasks[victim]["stops"] = 1
             delay.tasks[victim]["evicted"] += 1
-    if mark:
-        for gpu in range(begin, end):
-            if (
-                sim.holder[gpu] >= 0
-                and delay.leaker[gpu] < 0
-                and delay.tasks[sim.replicas[sim.holder[gpu]]["job"]]["stops"]
-                and delay.tasks[row]["leaked"] < delay.tasks[row]["gpus"]
-            ):
-                keep(delay, row, gpu)
+    for gpu in range(begin, end if delay.rules["marks"] else begin):
+        stops = job_on(sim, gpu) >= 0 and delay.leaker[gpu] < 0 and delay.tasks[job_on(sim, gpu)]["stops"] > 0
+        if stops and delay.tasks[row]["leaked"] < delay.tasks[row]["gpus"]:
+            keep(delay, row, gpu)
     return count
 
 

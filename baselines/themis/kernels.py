@@ -1,4 +1,9 @@
-"""What Themis computes at each decision point, compiled: finish-time fairness, who takes part, and in which order."""
+"""Themis-lite as a policy: finish-time fairness, who takes part in an offer of GPUs, in which order, and the leases.
+
+A decision point goes through these phases: OFFERS ranks the jobs that may get GPUs, and PLANS chooses those that do.
+EMITS preempts and starts gangs, and after each start, LEASES gives the gang its lease. RENEWS renews the leases that
+have ended of gangs that keep their GPUs.
+"""
 
 from __future__ import annotations
 
@@ -8,20 +13,31 @@ import numpy as np
 
 from gpusched_env.baselines.estimates import claim_after_s
 from gpusched_env.baselines.listed.lines import sort_rows
+from gpusched_env.core.driver import ASSIST, BEGINS, LEASE, NOTHING, START, Choice, policy
 from gpusched_env.core.events import productive_s, seconds_left
-from gpusched_env.core.handle import Handle, array, kernel
+from gpusched_env.core.handle import array, helper, kernel
 from gpusched_env.core.holding import entry
+from gpusched_env.core.planning import Walk, next_of_plan, plan_preemptive
 from gpusched_env.core.state import CHECKPOINTING, Run
 from gpusched_env.portable.keys import rounded_key
 
+OFFERS, PLANS, EMITS, LEASES, RENEWS = range(5)  # phases of a decision point
+ESTIMATE, RANK = range(2)  # what the policy asks Python to do
 # Least run time, and least remaining run time.
 LEAST_S: Final = 1e-3  # [s]
 
 OFFER_DTYPE: Final = np.dtype(
     [
         ("asks_all", "<i8"),  # 1 = every waiting job takes part, whatever its size
+        ("by_python", "<i8"),  # 1 = Python ranks the jobs
         ("by_rho", "<i8"),  # 0 = jobs are ranked by something else than rho
         ("claimed", "<i8"),  # 1 = run times are the users' estimates
+        ("lease_s", "<f8"),  # [s]
+        ("phase", "<i8"),
+        ("asks", "<i8"),  # what the policy asks Python to do: ESTIMATE or RANK
+        ("estimated", "<i8"),  # number of jobs whose run times have been estimated
+        ("count", "<i8"),  # number of jobs in ``order``
+        ("at", "<i8"),  # index in ``ended`` of the next lease to renew
         # the jobs in the system, as counted at decision points
         ("asked_s", "<f8"),  # [s] time of the latest decision point
         ("load", "<f8"),  # [job s] integral of the number of jobs in the system until then
@@ -35,8 +51,11 @@ OFFER_DTYPE: Final = np.dtype(
 )
 
 
-class Offer(Handle):
-    """The GPUs on offer and the jobs that want them; jobs are named by their rows."""
+class Offer(Walk):
+    """The GPUs on offer and the jobs that want them; jobs are named by their rows.
+
+    ``order`` has the jobs that keep their leases, those of ``ranked``, and jobs in a checkpoint.
+    """
 
     memory = array(OFFER_DTYPE)
     whole_s = array(np.float64, "jobs")  # [s] estimated run time of the whole job on the best placement
@@ -49,7 +68,7 @@ class Offer(Handle):
     keys = array(np.float64, "jobs")
     ended = array(np.int32, "walked")  # jobs whose lease ends now, in the order of their starts
     ranked = array(np.int32, "walked")  # these and the waiting jobs, the largest rho first
-    order = array(np.int32, "walked")  # jobs that keep their leases, ``ranked``, jobs in a checkpoint
+    shares = array(np.float64, "jobs", fill=1.0)  # part of a lease that the job gets
     scratch = array(np.int32, "walked")
 
 
@@ -200,3 +219,56 @@ def make_offer(sim: Run, offer: Offer) -> int:
     for i in range(m["ranked"]):
         offer.order[m["leased"] + i] = offer.ranked[i]
     return count + stopping
+
+
+@helper
+def lease_of(sim: Run, choice: Choice, offer: Offer, row: int) -> int:
+    """Write the lease of a gang from now on, and return LEASE."""
+    choice.made["row"] = row
+    choice.made["until_s"] = sim.world["clock_s"] + offer.memory["lease_s"] * offer.shares[row]
+    return LEASE
+
+
+@kernel
+def renew(sim: Run, choice: Choice, offer: Offer) -> int:
+    """Write the next lease of a gang that keeps its GPUs, and return its kind; NOTHING = no more."""
+    m = offer.memory
+    while m["at"] < m["ended"]:
+        row = offer.ended[m["at"]]
+        m["at"] += 1
+        number = sim.jobs[row]["replica"]
+        if number >= 0 and sim.replicas[number]["lease_over"]:
+            return lease_of(sim, choice, offer, row)
+    return NOTHING
+
+
+@policy
+@kernel
+def next_of_offer(sim: Run, choice: Choice, offer: Offer) -> int:
+    """Offer the GPUs that are free or at the end of a lease; renew leases if no job could take over."""
+    m = offer.memory
+    if choice.made["first"] == BEGINS:
+        m["phase"] = OFFERS
+        m["at"] = 0
+    if m["phase"] == OFFERS:
+        if sim.world["next_arrival"] > m["estimated"]:
+            m["asks"] = ESTIMATE
+            return ASSIST
+        m["count"] = make_offer(sim, offer)
+        m["phase"] = PLANS if m["count"] > 0 else RENEWS
+        if m["count"] > 0 and m["by_python"]:
+            m["asks"] = RANK
+            return ASSIST
+    if m["phase"] == PLANS:
+        plan_preemptive(sim, offer, m["count"])
+        m["phase"] = EMITS
+    if m["phase"] == LEASES:
+        m["phase"] = EMITS
+        return lease_of(sim, choice, offer, choice.made["row"])
+    if m["phase"] == EMITS:
+        kind = next_of_plan(sim, choice, offer, m["count"])
+        if kind != NOTHING:
+            m["phase"] = LEASES if kind == START else EMITS
+            return kind
+        m["phase"] = RENEWS
+    return renew(sim, choice, offer)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,14 +15,14 @@ from gpusched_env.baselines.themis.shares import max_min_shares
 from gpusched_env.core.placement.rules import shares_by
 from gpusched_env.errors import SchedulerError
 from gpusched_env.portable.keys import rounded_keys
-from gpusched_env.simulator import ClusterView, Decision, Lease, Preempt, Start
+from gpusched_env.simulator import ClusterView, CompiledScheduler, Simulation, rule_number
 
 # Least share of a lease that a winner of the auction keeps; a lease must not be empty.
 _LEAST_SHARE: Final = 0.05
 
 
 @dataclass
-class Themis(EstimatingScheduler):
+class Themis(CompiledScheduler, EstimatingScheduler):
     """Lease GPUs to the jobs with the worst finish-time fairness; offer them again when the lease ends.
 
     Finish-time fairness rho is the time that a job needs in the shared cluster, divided by the time that it would need
@@ -70,6 +69,8 @@ class Themis(EstimatingScheduler):
     and its partial allocation auction; D. Narayanan et al., OSDI 2020, section 4.2 (``maxmin``).
     """
 
+    policy = kernels.next_of_offer
+
     lease_s: float = 1200.0
     placement: str = "pack"
     auction: bool = False
@@ -94,33 +95,36 @@ class Themis(EstimatingScheduler):
         """Name in tables: ``themis-lite``, followed by ``-pa`` (partial allocation) or ``-maxmin`` if this is on."""
         return "themis-lite" + "-pa" * self.auction + "-maxmin" * self.maxmin
 
-    def reset(self, view: ClusterView) -> None:
+    def begin(self, simulation: Simulation, alone: bool) -> kernels.Offer:
         """Forget all jobs and leases."""
-        super().reset(view)
-        jobs, seats = len(view.simulation.instance.workload), len(view.simulation.arrays.replicas)
+        self._view = simulation.view_for(self)
+        EstimatingScheduler.reset(self, self._view)
+        jobs, seats = len(simulation.instance.workload), len(simulation.arrays.replicas)
         lengths = {"walked": jobs + seats}
         self._table = kernels.Offer(
             **{
-                name: np.zeros([lengths.get(axis, jobs) for axis in field.axes], field.dtype)
+                name: np.full([lengths.get(axis, jobs) for axis in field.axes], field.fill, field.dtype)
                 for name, field in kernels.Offer.fields.items()
             }
         )
+        memory, copies = self._table.memory, simulation.instance.semantics.max_copies
+        self._table.rules[:] = rule_number(self.placement)
         # An auction ranks all jobs. With GPU sharing or copies, a job may hold more or fewer GPUs than it asks for.
-        self._table.memory["asks_all"] = self.auction or shares_by(self.placement) > 0 or view.semantics.max_copies > 1
-        self._table.memory["by_rho"] = not self.maxmin
-        self._table.memory["claimed"] = not self.clairvoyant
+        memory["asks_all"] = self.auction or shares_by(self.placement) > 0 or copies > 1
+        memory["by_rho"], memory["by_python"] = not self.maxmin, self.auction or self.maxmin
+        memory["claimed"], memory["lease_s"] = not self.clairvoyant, self.lease_s
         self._estimated = 0  # number of jobs whose run times have been estimated
+        return self._table
 
-    def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Offer the GPUs that are free or at the end of a lease; renew leases if no job could take over."""
-        if view.arrived > self._estimated:
-            self._estimate(view)
-        count = kernels.make_offer(view.simulation.arrays, self._table)
-        ended = self._table.ended[: self._table.memory["ended"]].tolist()
-        if count == 0:
-            until_s = view.now_s + self.lease_s
-            return [Lease(job, until_s) for job in ended]
-        return self._offer(view, ended, self._table.order[:count])
+    def assist(self, simulation: Simulation, own: kernels.Offer) -> None:
+        """Estimate the run times of new jobs; or rank the jobs by an auction, or by their fair shares."""
+        if self._view.simulation is not simulation:
+            self._view = simulation.view_for(self)
+        if own.memory["asks"] == kernels.ESTIMATE:
+            self._estimate(self._view)
+            own.memory["estimated"] = self._estimated
+        else:
+            self._rank(self._view, own)
 
     def _estimate(self, view: ClusterView) -> None:
         """Estimate the run times of the jobs that have arrived."""
@@ -129,37 +133,19 @@ class Themis(EstimatingScheduler):
         self._table.noise[rows] = self._noise(view, rows) if self.clairvoyant else 1.0
         self._estimated = view.arrived
 
-    def _offer(self, view: ClusterView, ended: list[int], order: np.ndarray) -> Iterator[Decision]:
-        """Lease the GPUs that are free or at the end of their lease to the first jobs of the ranking.
+    def _rank(self, view: ClusterView, own: kernels.Offer) -> None:
+        """Rank the jobs that may get GPUs; running leases are kept, so they come first in ``order``.
 
-        Parameters
-        ----------
-        ended : rows of the jobs whose lease ends now
-        order : rows of all jobs that hold or may get GPUs. Running leases are kept, so they come first. Gangs in a
-            checkpoint come last: other jobs get their GPUs once these are free
+        Gangs in a checkpoint come last: other jobs get their GPUs once these are free.
         """
-        shares = None
-        if self.auction or self.maxmin:
-            begin = int(self._table.memory["leased"])
-            ranked = order[begin : begin + self._table.memory["ranked"]].copy()
-            if self.maxmin:
-                ranked = self._by_share(view, np.sort(ranked))
-            else:
-                ranked, shares = self._auction(view, ranked, view.free_gpus + int(view.gpus[ended].sum()))
-            order[begin : begin + len(ranked)] = ranked
-        kept = dict.fromkeys(ended)
-        for decision in view.preemptive_schedule(order, self.placement):
-            yield decision
-            if isinstance(decision, Start):
-                yield self._lease(view, decision.job, shares)
-            elif isinstance(decision, Preempt):
-                kept.pop(decision.job, None)
-        for job in kept:
-            yield self._lease(view, job, shares)
-
-    def _lease(self, view: ClusterView, job: int, shares: np.ndarray | None) -> Lease:
-        share = 1.0 if shares is None else max(float(shares[job]), _LEAST_SHARE)
-        return Lease(job, view.now_s + self.lease_s * share)
+        begin = int(own.memory["leased"])
+        ranked = own.order[begin : begin + own.memory["ranked"]]
+        if self.maxmin:
+            ranked[:] = self._by_share(view, np.sort(ranked))
+        else:
+            ended = own.ended[: own.memory["ended"]]
+            ranked[:], shares = self._auction(view, ranked.copy(), view.free_gpus + int(view.gpus[ended].sum()))
+            own.shares[: len(shares)] = np.maximum(shares, _LEAST_SHARE)
 
     def _by_share(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
         """Sort by fair share / time received; jobs that never ran come first."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 from gpusched_env.core import driver, events
-from gpusched_env.core.handle import Handle
+from gpusched_env.core.handle import Handle, entry_of
 from gpusched_env.core.placement.rules import rule_name
 from gpusched_env.core.refusals import REFUSALS
 from gpusched_env.errors import SchedulerError
@@ -30,6 +30,11 @@ class CompiledScheduler(Scheduler):
 
     reads_log: ClassVar[bool] = False
     """True = if it plays alone, the policy follows the log: READS_LOG tells it that the log will be emptied."""
+
+    @classmethod
+    def policy_kernel(cls) -> Any:
+        """Return the kernel; a scheduler with a parameter named ``policy`` overrides this."""
+        return cls.policy
 
     @abstractmethod
     def begin(self, simulation: Simulation, alone: bool) -> Handle:
@@ -63,14 +68,13 @@ class CompiledScheduler(Scheduler):
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         """Yield what the policy decides."""
-        simulation, choice, own = view.simulation, self._choice, self._own
-        following = type(self).policy  # of the class, so that a plain function is not bound
-        choice.made["first"] = driver.BEGINS
-        choice.made["at"] = 0
-        vain, most = 0, driver.most_in_vain(simulation.arrays)
-        while vain <= most:
-            kind = int(following(simulation.arrays, choice, own))
-            choice.made["first"] = driver.GOES_ON
+        simulation, choice, made, own = view.simulation, self._choice, self._choice.made, self._own
+        following, addresses = entry_of(self.policy_kernel()), [x.parameter for x in (simulation.arrays, choice, own)]
+        made["first"], made["at"] = driver.BEGINS, 0
+        vain = 0
+        while vain <= events.IDLE_LIMIT or vain <= driver.most_in_vain(simulation.arrays):
+            kind = following(*addresses)
+            made["first"] = driver.GOES_ON
             if kind == driver.NOTHING:
                 return
             if kind == driver.ASSIST:
@@ -78,7 +82,7 @@ class CompiledScheduler(Scheduler):
                 continue
             yield decision_of(self, simulation, choice, kind)
             refusal = simulation.refusal
-            choice.made["refusal"] = REFUSALS.index(refusal) if refusal in REFUSALS else -1
+            made["refusal"] = REFUSALS.index(refusal) if refusal in REFUSALS else -1
             vain = 0 if kind <= driver.PREEMPT and not refusal else vain + 1
         raise in_vain(self)
 
@@ -130,7 +134,7 @@ class Player:
         alone = not simulation.has_begun
         self.choice.made["reads_log"] = scheduler.reads_log and alone
         self.own = scheduler.begin(simulation, alone)
-        self._number = driver.number_of(type(scheduler).policy)
+        self._number = driver.number_of(scheduler.policy_kernel())
 
     def play(self, until_s: float = math.inf, tell: Callable[[], None] | None = None) -> Outcome:
         """Simulate to the end of the run, or until a time.
@@ -150,7 +154,7 @@ class Player:
         while True:
             code = driver.drive(self.simulation.arrays, self.choice, self._number, self.own)
             if code == driver.ASSISTED:
-                self.scheduler.assist(self.simulation, self.own)
+                self.assist()
                 continue
             if tell is not None:
                 tell()
@@ -165,3 +169,7 @@ class Player:
             if code != events.LOG_FULL:
                 return Outcome(code)
             self.simulation.drain()
+
+    def assist(self) -> None:
+        """Do what the policy cannot do in a kernel."""
+        self.scheduler.assist(self.simulation, self.own)
