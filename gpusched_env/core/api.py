@@ -27,7 +27,7 @@ from gpusched_env.core.placement.placing import fits, look_for
 from gpusched_env.core.placement.rules import placement_rule, rule_number
 from gpusched_env.core.placement.shared import find_shared
 from gpusched_env.core.placement.taking import take, take_this
-from gpusched_env.core.planning import Walk, plan_preemptive, plan_starts
+from gpusched_env.core.planning import Walk, next_of_plan, plan_preemptive, plan_starts
 from gpusched_env.core.queries import Asked, link_load, progress, what_if
 from gpusched_env.core.resizing import ask_again, choose_size, resize
 from gpusched_env.core.state import Run
@@ -36,7 +36,7 @@ __all__ = [
     "ASSIST", "BEGINS", "DECIDE", "DONE", "EXPLICIT", "LEASE", "LOG_FULL", "NOTHING", "OWN", "PORTS", "PREEMPT",
     "STALLED", "START", "TIME_LIMIT", "TOO_LATE", "WAIT", "Asked", "Choice", "Handle", "Run", "Walk", "advance",
     "array", "ask_again", "attained_service", "busiest_port", "choose_size", "contention_model", "find_beside",
-    "find_shared", "fits", "iteration_at", "kernel", "lease", "link_load", "look_for", "placement_rule",
-    "plan_preemptive", "plan_starts", "policy", "preempt", "progress", "refuse", "resize", "rule_number",
-    "seconds_left", "start", "take", "take_this", "what_if", "work_left",
+    "find_shared", "fits", "iteration_at", "kernel", "lease", "link_load", "look_for", "next_of_plan",
+    "placement_rule", "plan_preemptive", "plan_starts", "policy", "preempt", "progress", "refuse", "resize",
+    "rule_number", "seconds_left", "start", "take", "take_this", "what_if", "work_left",
 ]  # fmt: skip

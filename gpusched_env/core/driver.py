@@ -49,6 +49,7 @@ CHOICE_DTYPE: Final = np.dtype(
         ("share", "<i8"),  # START: 1 = other gangs may hold some of these GPUs
         ("sub_steps", "<i8"),  # START: gradient-accumulation sub-steps; 0 = the smallest number that fits
         ("until_s", "<f8"),  # [s] LEASE: its end; WAIT: time of the next decision point at the latest
+        ("at", "<i8"),  # 0 at the first call of a decision point, else as the policy has left it: a place in its plan
         # what a policy reads
         ("first", "<i8"),  # BEGINS = first call of this decision point; GOES_ON; READS_LOG, see ``reads_log``
         ("refusal", "<i8"),  # index into REFUSALS of the latest decision; APPLIED = it was carried out
@@ -154,6 +155,7 @@ def reach_decision(sim: Run, choice: Choice) -> int:
         return STALLED
     c["open"] = 1
     c["first"] = BEGINS
+    c["at"] = 0
     c["vain"] = 0
     return PAUSED if sim.world["clock_s"] >= c["stop_s"] else DECIDE
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from gpusched_env.core.driver import NOTHING, PREEMPT, START, Choice
+from gpusched_env.core.events import preempt_refusal
 from gpusched_env.core.handle import Handle, array, helper, kernel
 from gpusched_env.core.placement.placing import goes_anywhere_now, reserve
 from gpusched_env.core.placement.shared import find_shared
 from gpusched_env.core.placement.taking import FREE, rack_place, unable_somewhere, unreserve
+from gpusched_env.core.refusals import APPLIED
 from gpusched_env.core.state import ACTIVE, CHECKPOINTING, WAITING, Run
 
 
@@ -253,3 +256,26 @@ def plan_preemptive(sim: Run, walk: Walk, count: int) -> int:
     starting = choose_starts(sim, walk, count)
     sim.world["random"] = random
     return starting
+
+
+@kernel
+def next_of_plan(sim: Run, choice: Choice, walk: Walk, count: int) -> int:
+    """Write the next decision of the plan of :func:`plan_preemptive`, and return its kind; NOTHING = no more.
+
+    Running jobs that are SKIPPED are preempted first, then each NEWCOMER starts. ``at`` of the choice counts the jobs
+    that have been looked at, once for either.
+    """
+    c = choice.made
+    while c["at"] < 2 * count:
+        i = c["at"] % count
+        stops = c["at"] < count
+        c["at"] += 1
+        c["row"] = walk.order[i]
+        if stops and walk.verdicts[i] == SKIPPED and preempt_refusal(sim, c["row"]) == APPLIED:
+            return PREEMPT
+        if not stops and walk.verdicts[i] == NEWCOMER:
+            c["rule"] = walk.rules[i]
+            c["gpus"] = 0  # the rule chooses them
+            c["sub_steps"] = 0
+            return START
+    return NOTHING

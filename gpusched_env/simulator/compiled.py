@@ -63,6 +63,7 @@ class CompiledScheduler(Scheduler):
         simulation, choice, own = view.simulation, self._choice, self._own
         following = type(self).policy  # of the class, so that a plain function is not bound
         choice.made["first"] = driver.BEGINS
+        choice.made["at"] = 0
         while True:
             kind = int(following(simulation.arrays, choice, own))
             choice.made["first"] = driver.GOES_ON
