@@ -28,6 +28,11 @@ class CompiledScheduler(Scheduler):
     policy: ClassVar[Any]
     """The kernel."""
 
+    @classmethod
+    def policy_kernel(cls) -> Any:
+        """Return the kernel; a scheduler with a parameter named ``policy`` overrides this."""
+        return cls.policy
+
     @abstractmethod
     def begin(self, simulation: Simulation, alone: bool) -> Handle:
         """Return the arrays of the policy for a run.
@@ -61,7 +66,7 @@ class CompiledScheduler(Scheduler):
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         """Yield what the policy decides."""
         simulation, choice, own = view.simulation, self._choice, self._own
-        following = type(self).policy  # of the class, so that a plain function is not bound
+        following = self.policy_kernel()
         choice.made["first"] = driver.BEGINS
         choice.made["at"] = 0
         while True:
@@ -114,7 +119,7 @@ class Player:
         self.simulation, self.scheduler = simulation, scheduler
         self.choice = driver.new_choice()
         self.own = scheduler.begin(simulation, alone=not simulation.has_begun)
-        self._number = driver.number_of(type(scheduler).policy)
+        self._number = driver.number_of(scheduler.policy_kernel())
 
     def play(self, until_s: float = math.inf, tell: Callable[[], None] | None = None) -> Outcome:
         """Simulate to the end of the run, or until a time.
