@@ -73,7 +73,7 @@ class Tiresias(ListScheduler):
     J. Gu et al., "Tiresias: A GPU cluster manager for distributed deep learning", NSDI 2019, sections 3.2-3.3.
     """
 
-    policy: str = "las"
+    policy: str = "las"  # type: ignore[misc]  # that of the base class is :meth:`policy_kernel`
     thresholds: tuple[float, ...] = (3600.0,)
     knob: float = math.inf
     packlimit: float = 0.3

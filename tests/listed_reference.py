@@ -1,4 +1,4 @@
-"""List schedulers in plain Python, with which the policy in kernels is compared: whole arrays, no memory of the past."""
+"""List schedulers in plain Python, with which the policy in kernels is compared: whole arrays of jobs, no heaps."""
 
 from __future__ import annotations
 

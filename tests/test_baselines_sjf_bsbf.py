@@ -362,3 +362,11 @@ def test_the_compiled_loop_gives_the_log_of_decide(spec: str, half: bool) -> Non
     """Models whose sub-batches and memory matter; other scenarios are in test_baselines_compiled.py."""
     instance = models_instance(1, 20, half=half)
     assert simulate(instance, make_scheduler(spec)).digest() == simulate(instance, reference(spec)).digest()
+
+
+def test_jobs_start_at_every_round_although_its_time_is_rounded() -> None:
+    """Each job arrives 1 s after a multiple of 7.3 s and starts at the next one; 3 x 7.3 - 7.3 is not 2 x 7.3."""
+    rounds = np.arange(30)
+    instance = shared(rounds * 7.3 + 1.0, [1] * 30, [2.0] * 30)
+    log = simulate(instance, make_scheduler("sjf-bsbf:round_s=7.3"))
+    assert log.events["time_s"][log.events["kind"] == START].tolist() == ((rounds + 1) * 7.3).tolist()

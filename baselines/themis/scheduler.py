@@ -126,7 +126,7 @@ class Themis(EstimatingScheduler):
         """Estimate the run times of the jobs that have arrived."""
         rows = np.arange(self._estimated, view.arrived)
         self._table.whole_s[rows] = self.ideal_s(view, rows)  # of claims, :func:`kernels.measure` sees to overruns
-        self._table.noise[rows] = self._noise(view, rows) if self.clairvoyant else 1.0
+        self._table.noise[rows] = self._noise(rows)
         self._estimated = view.arrived
 
     def _offer(self, view: ClusterView, ended: list[int], order: np.ndarray) -> Iterator[Decision]:
