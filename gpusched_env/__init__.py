@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from gpusched_env.scenarios import list_scenarios as list_scenarios
     from gpusched_env.simulator import ClairvoyantView as ClairvoyantView
     from gpusched_env.simulator import ClusterView as ClusterView
+    from gpusched_env.simulator import CompiledScheduler as CompiledScheduler
     from gpusched_env.simulator import Decision as Decision
     from gpusched_env.simulator import Lease as Lease
     from gpusched_env.simulator import Preempt as Preempt
@@ -45,13 +46,14 @@ __version__: Final = "0.1.0"
 
 # Loaded on first use, so that ``import gpusched_env`` stays cheap.
 _LAZY: Final = {
-    "ClairvoyantView": "simulator", "Cluster": "cluster", "ClusterEnv": "envs.cluster_env", "ClusterView": "simulator",
-    "Contention": "network", "Decision": "simulator", "GpuschedError": "errors", "Instance": "instance",
-    "Lease": "simulator", "Network": "network", "NetworkChange": "network", "NodeGroup": "cluster",
-    "Preempt": "simulator", "Profiles": "workload", "Refuse": "simulator", "Resize": "simulator",
-    "Scenario": "scenarios", "Scheduler": "simulator", "Semantics": "instance", "Simulation": "simulator",
-    "Start": "simulator", "TopologySpec": "network", "Wait": "simulator", "Workload": "workload",
-    "get_scenario": "scenarios", "list_scenarios": "scenarios", "make_scheduler": "baselines", "simulate": "simulator",
+    "ClairvoyantView": "simulator", "Cluster": "cluster", "ClusterEnv": "envs.cluster_env",
+    "ClusterView": "simulator", "CompiledScheduler": "simulator", "Contention": "network", "Decision": "simulator",
+    "GpuschedError": "errors", "Instance": "instance", "Lease": "simulator", "Network": "network",
+    "NetworkChange": "network", "NodeGroup": "cluster", "Preempt": "simulator", "Profiles": "workload",
+    "Refuse": "simulator", "Resize": "simulator", "Scenario": "scenarios", "Scheduler": "simulator",
+    "Semantics": "instance", "Simulation": "simulator", "Start": "simulator", "TopologySpec": "network",
+    "Wait": "simulator", "Workload": "workload", "get_scenario": "scenarios", "list_scenarios": "scenarios",
+    "make_scheduler": "baselines", "simulate": "simulator",
 }  # fmt: skip
 __all__ = ["__version__", "register_environments", *_LAZY]  # noqa: PLE0604 - all strings
 

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 from datetime import datetime, timedelta
 
 import numpy as np
@@ -67,8 +68,16 @@ def test_a_csv_gives_the_twin_of_the_table_of_slurm(tmp_path):
     assert own.reading == {"map": dict(line.replace('"', "").split(" = ") for line in MAP.splitlines())}
     assert (own.scheduler, own.tenants, own.classes) == (slurm.scheduler, slurm.tenants, slurm.classes)
     assert repr(own.score) == repr(slurm.score)  # repr: NaN
-    code, told = run("compare", tmp_path / "csv.json", "--policies", "current", "--workers", 1)
+    (tmp_path / "key").write_text("ab" * 16)
+    (tmp_path / "key").chmod(0o644)
+    hidden = ("--pseudonymise", tmp_path / "key")
+    code, told = run("compare", tmp_path / "csv.json", "--policies", "current", "--workers", 1, *hidden)
     assert code == 0, told
+    assert "the key repeats 2 bytes" in told
+    assert ("others can read the key" in told) == (os.name == "posix")
+    (tmp_path / "key").write_text("short")
+    code, told = run("compare", tmp_path / "csv.json", *hidden)
+    assert (code, "fewer than 16" in told) == (2, True)
     code, told = run("compare", tmp_path / "csv.json", "--map", "user=who")
     assert (code, "are for --log" in told) == (2, True)
 

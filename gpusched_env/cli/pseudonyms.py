@@ -4,11 +4,34 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gpusched_env.cli.choosing import MapOption, read_options
+
+if TYPE_CHECKING:
+    from gpusched_env.traces.pseudonyms.names import Pseudonyms
+
+
+def pseudonyms_of(key: Path, hide: str = "") -> Pseudonyms:
+    """Read the key, and print a warning for each reason why others could find it.
+
+    Parameters
+    ----------
+    key : file
+    hide : roles whose names get pseudonyms, too, by commas
+
+    Raises
+    ------
+    TraceError : as in Pseudonyms.from_file
+    """
+    from gpusched_env.traces.pseudonyms.names import Pseudonyms
+
+    names = Pseudonyms.from_file(key, hide.replace(" ", "").split(",") if hide else ())
+    for doubt in names.doubts:
+        print(f"warning: {doubt}", file=sys.stderr)
+    return names
 
 
 def pseudonymise(
@@ -39,15 +62,12 @@ def pseudonymise(
     from gpusched_env.errors import GpuschedError
     from gpusched_env.evaluation.progress import reading_shown
     from gpusched_env.traces.parsing.detection import recognise
-    from gpusched_env.traces.pseudonyms.names import Pseudonyms
     from gpusched_env.traces.pseudonyms.writing import pseudonymise as write
     from gpusched_env.traces.reading import SIGNATURES, resolve_source
     from gpusched_env.twin.table_pseudonyms import TABLES, writer_of
 
     check_output("--out", out, ("",))
-    names = Pseudonyms.from_file(key, hide.replace(" ", "").split(",") if hide else ())
-    for doubt in names.doubts:
-        print(f"warning: {doubt}", file=sys.stderr)
+    names = pseudonyms_of(key, hide)
     if ":" not in source:
         source = f"slurm:{source}" if source.endswith(".conf") else f"auto:{source}"
     kind, _, rest = source.partition(":")

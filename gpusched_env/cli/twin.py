@@ -288,10 +288,10 @@ def compare(
     from gpusched_env.cli.console import show
     from gpusched_env.cli.outputs import check_output, check_report
     from gpusched_env.cli.parsing import chosen_schedulers
+    from gpusched_env.cli.pseudonyms import pseudonyms_of
     from gpusched_env.errors import GpuschedError, unknown_name
     from gpusched_env.files import write_whole
     from gpusched_env.traces import read_workload
-    from gpusched_env.traces.pseudonyms.names import Pseudonyms
     from gpusched_env.twin import read_twin
     from gpusched_env.twin.comparing import CURRENT, compare_policies, settings_of
     from gpusched_env.twin.summary import comparison_csv, comparison_rows, sentences
@@ -311,7 +311,7 @@ def compare(
     for name in _speeds(speed or []):
         if name not in known:
             raise GpuschedError(f"--speed: {unknown_name('GPU type', name, sorted(known))}")
-    names = None if pseudonymise is None else Pseudonyms.from_file(pseudonymise)
+    names = None if pseudonymise is None else pseudonyms_of(pseudonymise)
     found = dataclasses.replace(compare_policies(settings, specs, workers), names=names)
     from gpusched_env.cli.console import plain_table
 

@@ -35,6 +35,7 @@ NOTHING, START, PREEMPT, LEASE, WAIT, ASSIST = range(6)
 PAUSED: Final = 6  # the run has reached the first decision point at or after ``stop_s``
 ASSISTED: Final = 7  # the policy asks for ``assist``
 UNKNOWN: Final = 8  # the policy has returned a number that stands for nothing
+IN_VAIN: Final = 9  # it goes on for ever with decisions that start and preempt nothing
 MOST_POLICIES: Final = 4096
 
 # Values of ``first``.
@@ -127,6 +128,12 @@ def wake_at(sim: Run, time_s: float) -> None:
         sim.world["timer_s"] = time_s
 
 
+@kernel
+def most_in_vain(sim: Run) -> int:
+    """Return how many decisions in a row may start and preempt nothing, such as renewals of all leases."""
+    return IDLE_LIMIT + sim.world["jobs"]
+
+
 @helper
 def carry_out(sim: Run, choice: Choice, kind: int) -> int:
     """Carry out a decision; return an index into REFUSALS, APPLIED = it was not refused."""
@@ -162,10 +169,7 @@ def reach_decision(sim: Run, choice: Choice) -> int:
 
 @kernel
 def drive(sim: Run, choice: Choice, number: int, own: Handle) -> int:
-    """Play a policy until ``stop_s`` (PAUSED), until ASSISTED, until the log is full, or until the run ends.
-
-    A policy that repeats decisions for ever which start and preempt nothing ends the run as STALLED.
-    """
+    """Play a policy until ``stop_s`` (PAUSED), until ASSISTED, until the log is full, or until the run ends."""
     c = choice.made
     outcome = DECIDE
     while outcome == DECIDE:
@@ -185,8 +189,8 @@ def drive(sim: Run, choice: Choice, number: int, own: Handle) -> int:
             else:
                 c["refusal"] = carry_out(sim, choice, kind)
                 c["vain"] = 0 if kind <= PREEMPT and c["refusal"] == APPLIED else c["vain"] + 1
-                if c["vain"] > IDLE_LIMIT + sim.world["jobs"]:
-                    outcome = STALLED
+                if c["vain"] > most_in_vain(sim):
+                    outcome = IN_VAIN
     if outcome == LOG_FULL and c["reads_log"] > 0:
         first = c["first"]
         c["first"] = READS_LOG

@@ -298,6 +298,124 @@ def set_rate(sim: Run, number: int, pace: int, slowest: int, iteration_s: float)
         meet_company(sim, number)
 
 
+@helper
+def start_refusal(sim: Run, row: int) -> int:
+    """Return the index into REFUSALS of the reason why a job does not wait; APPLIED = it waits."""
+    if row < 0 or row >= sim.world["jobs"]:
+        return NO_JOB
+    status = sim.jobs[row]["status"]
+    if status == WAITING:
+        return APPLIED
+    if status == FUTURE:
+        return NOT_ARRIVED
+    if status == REFUSED:
+        return IS_REFUSED
+    return IS_RUNNING if status == RUNNING else IS_FINISHED
+
+
+@helper
+def reserve_explicit(sim: Run, row: int, explicit: int, shares: bool) -> tuple[int, int, int]:
+    """Reserve the GPUs ``chosen[:explicit]`` for a job; return a refusal, the job's class there, and their number."""
+    w = sim.world
+    gang = sim.jobs[row]["gpus"]
+    kind = sim.jobs[row]["job_class"]
+    if explicit % gang != 0 or explicit < gang or explicit > gang * w["max_copies"]:
+        return BAD_GANG, kind, 0
+    if explicit > w["free_gpus"] and not shares:
+        return TOO_FEW_GPUS, kind, 0
+    if w["choices"] > 0:
+        kind = class_there(sim, row, explicit)
+    return reserve_given(sim, kind, explicit, shares), kind, explicit
+
+
+@helper
+def reserve_by_rule(sim: Run, row: int, rule: int, sub_steps: int) -> tuple[int, int]:
+    """Reserve the GPUs that a placement rule finds; return their number (0 = none) and the job's sub-steps there."""
+    w = sim.world
+    job = sim.jobs[row]
+    gang = job["gpus"]
+    if w["gpu_jobs"] > 1 and sim.rules[rule]["shares"] > 0:
+        taken, chosen_steps = reserve_shared(sim, row, sim.rules[rule]["shares"])
+        return taken, chosen_steps if sub_steps == 0 else sub_steps
+    taken = reserve(sim, 0, job["job_class"], gang, rule, w["free_gpus"])
+    if taken > gang and job["sizes"] > 1:  # a job of several sizes runs in one copy
+        unreserve(sim, gang, taken)
+        taken = gang
+    return taken, sub_steps
+
+
+@helper
+def begin_gang(sim: Run, row: int, kind: int, taken: int, option: int) -> int:
+    """Let a job run on the reserved GPUs ``chosen[:taken]``; return the row of its replica.
+
+    Parameters
+    ----------
+    kind : its class there
+    option : index of its sub-batch
+    """
+    w = sim.world
+    job = sim.jobs[row]
+    gang = job["gpus"]
+    number = sim.running[w["running"]]
+    tier, pace, slowest = placed(sim, kind, 0, gang)
+    iteration_s = sim.paces[kind, pace, slowest]["iteration_s"]
+    if taken > gang:
+        tier, iteration_s = placed_copies(sim, kind, gang, taken)
+    hold(sim, number, taken)
+    r = sim.replicas[number]
+    r["job"] = row
+    r["phase"] = ACTIVE
+    r["gpus"] = taken
+    r["gang"] = gang
+    r["job_class"] = kind
+    r["service_s"] = job["service_s"]
+    r["tier"] = tier
+    r["sub_batch"] = option
+    r["lease_s"] = np.inf
+    r["lease_over"] = 0
+    r["start_s"] = w["clock_s"]
+    r["since_s"] = w["clock_s"] + (w["restore_s"] if job["first_start_s"] != np.inf else w["start_s"])
+    if taken > gang:
+        r["since_s"] += w["merge_s"]
+    set_rate(sim, number, pace, slowest, iteration_s)
+    set_end(sim, number, r["since_s"])
+    r["sequence"] = w["starts"]
+    w["starts"] += 1
+    set_due(sim, number)
+    return number
+
+
+@helper
+def write_start(sim: Run, number: int) -> None:
+    """Append the start or the resumption of a gang, and its GPUs, to the log buffers."""
+    w = sim.world
+    r = sim.replicas[number]
+    resumed = sim.jobs[r["job"]]["first_start_s"] != np.inf
+    write_event(sim, RESUME if resumed else START, r["job"], number, r["since_s"])
+    event = sim.events[w["events"] - 1]
+    event["gpu_at"] = w["gpus_before"] + w["event_gpus"]
+    event["gpu_count"] = r["gpus"]
+    event["tier"] = r["tier"]
+    event["sub_steps"] = sim.sub_batches[r["job_class"], r["sub_batch"], 0]["sub_steps"]
+    w["event_gpus"] += r["gpus"]
+
+
+@helper
+def leave_queue(sim: Run, row: int, number: int) -> None:
+    """Let a job whose gang has begun leave the waiting list; it is the job of replica ``number`` now."""
+    w = sim.world
+    job = sim.jobs[row]
+    w["running"] += 1
+    job["status"] = RUNNING
+    job["replica"] = number
+    if job["first_start_s"] == np.inf:
+        job["first_start_s"] = w["clock_s"]
+        if w["holds"]:
+            tell_dependents(sim, row, STARTED)
+    dequeue(sim, row)
+    w["waiting_gpus"] -= job["gpus"]
+
+
 @kernel
 def start(sim: Run, row: int, rule: int, explicit: int, share: bool, sub_steps: int) -> int:
     """Start or resume a waiting job by a placement rule, or on the first ``explicit`` GPUs in ``chosen``.
@@ -320,15 +438,10 @@ def start(sim: Run, row: int, rule: int, explicit: int, share: bool, sub_steps: 
     index into REFUSALS (APPLIED = the job was started), or BUFFER_FULL
     """
     w = sim.world
-    if row < 0 or row >= w["jobs"]:
-        return NO_JOB
+    refusal = start_refusal(sim, row)
+    if refusal != APPLIED:
+        return refusal
     job = sim.jobs[row]
-    if job["status"] != WAITING:
-        if job["status"] == FUTURE:
-            return NOT_ARRIVED
-        if job["status"] == REFUSED:
-            return IS_REFUSED
-        return IS_RUNNING if job["status"] == RUNNING else IS_FINISHED
     gang = job["gpus"]
     kind = job["job_class"]
     shares = w["gpu_jobs"] > 1 and (share if rule == EXPLICIT else sim.rules[rule]["shares"] > 0)
@@ -339,80 +452,21 @@ def start(sim: Run, row: int, rule: int, explicit: int, share: bool, sub_steps: 
     most = max(gang, min(gang * w["max_copies"], w["free_gpus"]))
     if w["events"] == sim.events.shape[0] or w["event_gpus"] + most > sim.event_gpus.shape[0]:
         return BUFFER_FULL
-    taken = explicit
     if rule == EXPLICIT:
-        if explicit % gang != 0 or explicit < gang or explicit > gang * w["max_copies"]:
-            return BAD_GANG
-        if explicit > w["free_gpus"] and not shares:
-            return TOO_FEW_GPUS
-        if w["choices"] > 0:
-            kind = class_there(sim, row, explicit)
-        refusal = reserve_given(sim, kind, explicit, shares)
-        if refusal != APPLIED:
-            return refusal
-    elif shares:
-        taken, chosen_steps = reserve_shared(sim, row, sim.rules[rule]["shares"])
-        sub_steps = chosen_steps if sub_steps == 0 else sub_steps
+        refusal, kind, taken = reserve_explicit(sim, row, explicit, shares)
     else:
-        taken = reserve(sim, 0, kind, gang, rule, w["free_gpus"])
-        if taken > gang and job["sizes"] > 1:  # a job of several sizes runs in one copy
-            unreserve(sim, gang, taken)
-            taken = gang
-    if taken == 0:
-        return NO_PLACE
+        taken, sub_steps = reserve_by_rule(sim, row, rule, sub_steps)
+        refusal = APPLIED if taken > 0 else NO_PLACE
     option = 0
-    if w["sharing"]:
+    if refusal == APPLIED and w["sharing"]:
         refusal, option = choose_sub_batch(sim, kind, taken, sub_steps)
-        if refusal != APPLIED:
-            return refusal
-
+    if refusal != APPLIED:
+        return refusal
     if kind != job["job_class"]:
         enter_partition(sim, row, kind)
-    number = sim.running[w["running"]]
-    tier, pace, slowest = placed(sim, kind, 0, gang)
-    iteration_s = sim.paces[kind, pace, slowest]["iteration_s"]
-    if taken > gang:
-        tier, iteration_s = placed_copies(sim, kind, gang, taken)
-    hold(sim, number, taken)
-
-    resumed = job["first_start_s"] != np.inf
-    r = sim.replicas[number]
-    r["job"] = row
-    r["phase"] = ACTIVE
-    r["gpus"] = taken
-    r["gang"] = gang
-    r["job_class"] = kind
-    r["service_s"] = job["service_s"]
-    r["tier"] = tier
-    r["sub_batch"] = option
-    r["lease_s"] = np.inf
-    r["lease_over"] = 0
-    r["start_s"] = w["clock_s"]
-    r["since_s"] = w["clock_s"] + (w["restore_s"] if resumed else w["start_s"])
-    if taken > gang:
-        r["since_s"] += w["merge_s"]
-    set_rate(sim, number, pace, slowest, iteration_s)
-    set_end(sim, number, r["since_s"])
-    r["sequence"] = w["starts"]
-    w["starts"] += 1
-    set_due(sim, number)
-    write_event(sim, RESUME if resumed else START, row, number, r["since_s"])
-    event = sim.events[w["events"] - 1]
-    event["gpu_at"] = w["gpus_before"] + w["event_gpus"]
-    event["gpu_count"] = taken
-    event["tier"] = tier
-    event["sub_steps"] = sim.sub_batches[kind, option, 0]["sub_steps"]
-    w["event_gpus"] += taken
-    w["running"] += 1
-
-    job["status"] = RUNNING
-    job["replica"] = number
-    if not resumed:
-        job["first_start_s"] = w["clock_s"]
-        if w["holds"]:
-            tell_dependents(sim, row, STARTED)
-    dequeue(sim, row)
-    w["waiting_gpus"] -= gang
+    number = begin_gang(sim, row, kind, taken, option)
+    write_start(sim, number)
+    leave_queue(sim, row, number)
     return APPLIED
 
 

@@ -69,7 +69,8 @@ class CompiledScheduler(Scheduler):
         following = self.policy_kernel()
         choice.made["first"] = driver.BEGINS
         choice.made["at"] = 0
-        while True:
+        vain, most = 0, driver.most_in_vain(simulation.arrays)
+        while vain <= most:
             kind = int(following(simulation.arrays, choice, own))
             choice.made["first"] = driver.GOES_ON
             if kind == driver.NOTHING:
@@ -78,7 +79,17 @@ class CompiledScheduler(Scheduler):
                 self.assist(simulation, own)
                 continue
             yield decision_of(self, simulation, choice, kind)
-            choice.made["refusal"] = REFUSALS.index(simulation.refusal) if simulation.refusal in REFUSALS else -1
+            refusal = simulation.refusal
+            choice.made["refusal"] = REFUSALS.index(refusal) if refusal in REFUSALS else -1
+            vain = 0 if kind <= driver.PREEMPT and not refusal else vain + 1
+        raise in_vain(self)
+
+
+def in_vain(scheduler: Scheduler) -> SchedulerError:
+    """Return an error about a policy that makes no progress."""
+    return SchedulerError(
+        f"scheduler {scheduler.name!r}: its policy goes on for ever with decisions that start and preempt nothing"
+    )
 
 
 def decision_of(scheduler: Scheduler, simulation: Simulation, choice: driver.Choice, kind: int) -> Decision:
@@ -143,6 +154,8 @@ class Player:
                 tell()
             if code == driver.PAUSED:
                 return Outcome.DECIDE
+            if code == driver.IN_VAIN:
+                raise in_vain(self.scheduler)
             if code == driver.UNKNOWN:
                 raise SchedulerError(
                     f"scheduler {self.scheduler.name!r}: its policy returns a number that is no kind of decision"

@@ -12,6 +12,7 @@ from gpusched_env.traces.parsing.dependencies import rename_jobs, well_formed, w
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.pseudonyms.names import Pseudonyms
 from gpusched_env.traces.pseudonyms.slurm_files import gpu_entries, known_resources, plain, told_word
+from gpusched_env.traces.pseudonyms.words import fits
 from gpusched_env.traces.slurm_files.hostlists import names_in
 from gpusched_env.twin.squeue import HELD, squeue_rows
 
@@ -22,11 +23,6 @@ HEADERS: Final = {
     "nodes": "NODELIST", "place": "NODELIST(REASON)", "reason": "REASON", "per_node": "TRES_PER_NODE",
     "tres": "TRES_ALLOC", "priority": "PRIORITY", "dependency": "DEPENDENCY",
 }  # fmt: skip
-# Reasons that are kept; others may be texts of people
-REASONS: Final = frozenset({
-    "None", "Priority", "Resources", "JobHeldAdmin", "JobHeldUser", "Dependency", "DependencyNeverSatisfied",
-    "BeginTime", "Reservation", "ReqNodeNotAvail", "PartitionDown", "BadConstraints", "Licenses",
-})  # fmt: skip
 OTHER: Final = "Other"
 OTHER_HELD: Final = "JobHeldAdmin"  # of a job that is held for another reason
 _WORD: Final = re.compile(r"\w*")
@@ -78,9 +74,9 @@ def _value(place: Place, names: Pseudonyms, name: str, text: str) -> str:
 
 
 def _reason(text: str) -> str:
-    """Return the first word if it is one of REASONS, else a word that holds the job if the text does."""
+    """Return the first word if Slurm has it, else a word that holds the job if the text does."""
     found = _WORD.match(text)
     word = found[0] if found else ""
-    if not text or word in REASONS:
+    if not text or (word and fits("reason", word)):
         return word
     return OTHER_HELD if HELD.match(text) else OTHER

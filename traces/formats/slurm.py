@@ -42,7 +42,8 @@ COLUMNS: Final = (
 DONE, CUT, AGAIN, OPEN, RESIZED, SIBLING = range(6)
 # State -> short form, and what it says of the run: it ended by itself (DONE), was cut short (CUT), was cut short and
 # may have begun again (AGAIN), has not ended (OPEN), ended because the job changed its size (RESIZED), or belongs to
-# another cluster of the federation (SIBLING)
+# another cluster of the federation (SIBLING). Source: JOB STATE CODES of squeue(1), and LAUNCH_FAILED of Slurm's page
+# on job state codes; squeue and sacct do not write its other flags
 STATES: Final = {
     "COMPLETED": ("CD", DONE),
     "FAILED": ("F", DONE),
@@ -63,6 +64,9 @@ STATES: Final = {
     "COMPLETING": ("CG", OPEN),
     "CONFIGURING": ("CF", OPEN),
     "STOPPED": ("ST", OPEN),
+    "SIGNALING": ("SI", OPEN),
+    "STAGE_OUT": ("SO", OPEN),
+    "RESV_DEL_HOLD": ("RD", OPEN),
     "RESIZING": ("RS", RESIZED),
     "REVOKED": ("RV", SIBLING),
     "REQUEUE_FED": ("RF", SIBLING),

@@ -16,17 +16,33 @@ from gpusched_env.traces.parsing.fields import MAX_WHOLE, Place
 
 UNTOLD: Final = frozenset({"", "Unknown", "None", "N/A", "(null)", "INVALID"})  # texts of an unknown value
 UNLIMITED: Final = frozenset({"UNLIMITED", "PARTITION_LIMIT", "NOT_SET", "INFINITE"})  # no limit of the job itself
-# What kept a job from starting, and the words of Slurm's column Reason that say so
+_AMOUNT: Final = (
+    "(?:BB|Billing|CPU|Cpu|Energy|GRES|(?:Submit)?Jobs?|License|Mem(?:ory)?|Nodes?|Unknown|Wall(?:Duration)?)"
+)
+# What kept a job from starting, and the words of Slurm's column Reason that say so; the words are closed, so that none
+# of them can be a text of a person. Source: src/common/job_state_reason.c of Slurm, and its page on job reason codes
 CAUSES: Final = {
-    "held by a user": r"JobHeldUser",
-    "held by an administrator or by Slurm": r"JobHeld\w*|JobHoldMaxRequeue|SpecialExit|\w*RequeuedHeld",
-    "a dependency or a begin time": r"Dependency\w*|BeginTime",
-    "a limit of users, accounts, QOS, partitions or arrays": r"Assoc\w*|QOS\w*|Max\w*Per\w*|\w*Limit|Account\w*",
-    "a reservation": r"Reservation\w*|\w*Maintenance",
-    "nodes or a partition that were not available": r"NodeDown|Req\w*NotAvail|Partition(Down|Inactive)",
+    "held by a user": "JobHeldUser",
+    "held by an administrator or by Slurm": "JobHeldAdmin|JobHoldMaxRequeue",
+    "a dependency or a begin time": "Dependency(?:NeverSatisfied)?|BeginTime",
+    "a limit of users, accounts, QOS, partitions or arrays": (
+        rf"(?:Assoc|QOS)(?:Grp|Max){_AMOUNT}(?:Run)?(?:Minutes)?(?:Per(?:Job|Node|User))?(?:Limit)?"
+        rf"|QOSMin{_AMOUNT}(?:NotSatisfied)?|Max{_AMOUNT}Per(?:Account|Limit)"
+        "|(?:Association|QOS)(?:Job|Resource|Time)Limit|QOSNotAllowed|QOSUsageThreshold|InvalidQOS|InvalidAccount"
+        "|AccountNotAllowed|AccountingPolicy"
+        "|Partition(?:NodeLimit|TimeLimit|Config)|JobArrayTaskLimit|TimeLimit|InactiveLimit"
+    ),
+    "a reservation": "Reservation(?:Deleted|Invalid)?",
+    "nodes or a partition that were not available": "NodeDown|FrontEndDown|ReqNodeNotAvail|Partition(?:Down|Inactive)",
     "no reason told": "|".join(map(re.escape, sorted(UNTOLD))),
 }
-SLICE: Final = re.compile(r"(.*[:_-])?\d+g\.\d+gb", re.I)  # profile of a MIG slice, such as 1g.10gb
+REASON: Final = "|".join((  # every word of the column
+    *CAUSES.values(),
+    "Priority|Resources|Licenses|BadConstraints|Constraints|Prolog|Cleaning|BurstBuffer(?:Resources|StageIn|Operation)",
+    "Power(?:NotAvail|Reserved)|FedJobLock|SchedDefer|SystemFailure|JobLaunchFailure|NonZeroExitCode|RaisedSignal",
+    "OutOfMemory|DeadLine|BlockMaxError|BlockFreeAction|WaitingForScheduling",
+))  # fmt: skip
+SLICE: Final = re.compile(r"(.*[:_-])?(\d+g\.\d+gb(?:[.+-](?:me|gfx|all))*)", re.I)  # a type, and its MIG profile
 _SPAN: Final = re.compile(r"(?:(\d{1,9})-)?(\d{1,9})(?::(\d{1,9}))?(?::(\d{1,9}))?(\.\d{1,9})?", re.ASCII)
 _UTC: Final = EPOCH.replace(tzinfo=UTC)
 

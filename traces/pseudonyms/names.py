@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from gpusched_env.errors import TraceError
+from gpusched_env.traces.parsing.slurm_fields import SLICE
 from gpusched_env.traces.pseudonyms.words import NAME
 
 SHORTEST: Final = 16  # [byte] least length of a key; a shorter one can be found by trying
@@ -24,6 +25,7 @@ KEPT_ROLES: Final = ("partition", "qos", "type", "flavor", "model")  # roles who
 _TYPED: Final = re.compile(
     r"((?:gres[:/])?gpu:|gres/(?:mps|shard):)(?!no_consume(?:[:(]|$))(?!\d+[kmg]?(?:$|\())([\w.+-]+)(.*)", re.I
 )
+_UID: Final = re.compile(r"\(\d+\)$", re.ASCII)
 TOP: Final = "root"  # Slurm's own account, which keeps its name
 # Task, part and step of a job; another text behind a number could be a name
 _NUMBER: Final = re.compile(
@@ -79,7 +81,9 @@ class Pseudonyms:
 
     def name(self, role: str, text: str) -> str:
         """Return the pseudonym of a name in a role, such as ``user-3f09...``; empty names and the account root stay."""
-        text = unicodedata.normalize("NFC", text)
+        text = unicodedata.normalize("NFC", text.strip())
+        if role == "user":  # sacctmgr writes a user as xenia(1001)
+            text = _UID.sub("", text)
         if not text or (role == "account" and text == TOP):
             return text
         found = self._known.get((role, text))
@@ -91,6 +95,7 @@ class Pseudonyms:
 
     def keep(self, role: str, text: str) -> str:
         """Return a name, or names with commas, in one of KEPT_ROLES: as it is, as pseudonym if hidden, "" if a text."""
+        text = unicodedata.normalize("NFC", text.strip())
         if role != "model" and not NAME.fullmatch(text):
             self.drop(role)
             return ""
@@ -99,11 +104,18 @@ class Pseudonyms:
             mark = "*" if one.endswith("*") else ""  # sinfo marks the default partition
             name = one.removesuffix("*")
             if role in self.hidden:
-                name = self.name(role, name)
+                name = self._hidden(role, name)
             elif name:
                 self.kept.setdefault(role, {})[name] = None
             told.append(name + mark)
         return ",".join(told)
+
+    def _hidden(self, role: str, name: str) -> str:
+        """Return the pseudonym of a name that could stay; readers know a slice of a GPU by its profile, which stays."""
+        found = SLICE.fullmatch(name) if role == "type" else None
+        if found is None:
+            return self.name(role, name)
+        return f"{self.name(role, (found[1] or '').rstrip(':_-'))}_{found[2]}".removeprefix("_")
 
     def typed(self, entry: str) -> str:
         """Return an entry of resources, such as ``gres/gpu:h100=4``, with its GPU type as ``keep`` gives it."""
@@ -125,7 +137,8 @@ class Pseudonyms:
         for role, texts in self.kept.items():
             for text in texts:
                 if found := people.get(unicodedata.normalize("NFC", text).casefold()):
-                    raise TraceError(f"{path}: the {role} {text!r} is also the name of a {found}; add --hide {role}")
+                    whose = "an account" if found == "account" else "a user"
+                    raise TraceError(f"{path}: the {role} {text!r} is also the name of {whose}; add --hide {role}")
 
     def summary(self) -> str:
         """Return what was kept, and how many values were left out because of their form, in words."""

@@ -21,10 +21,9 @@ from gpusched_env.traces.parsing.clocks import is_told
 from gpusched_env.traces.parsing.dependencies import read_dependency, rename_jobs
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.json_records import json_objects
-from gpusched_env.traces.parsing.roles import assign_roles
-from gpusched_env.traces.parsing.slurm_fields import cause_of
+from gpusched_env.traces.parsing.roles import Found, assign_roles, guess_role
 from gpusched_env.traces.parsing.streams import bar_header, bar_rows, csv_header, csv_rows
-from gpusched_env.traces.pseudonyms.names import Pseudonyms
+from gpusched_env.traces.pseudonyms.names import KEPT_ROLES, Pseudonyms
 from gpusched_env.traces.pseudonyms.slurm_files import Rewriter, known_resources, plain, told_word
 from gpusched_env.traces.pseudonyms.words import KUBERNETES
 from gpusched_env.traces.slurm_files.hostlists import names_in
@@ -49,7 +48,10 @@ KEYS: Final = {
     "cohortName": "account", "parentName": "account", "nodeName": "node", QUEUE: "queue",
     **dict.fromkeys(GROUPS, "job"),
 }  # fmt: skip
-KINDS: Final = {"ClusterQueue": "account", "Cohort": "account", "LocalQueue": "queue", "Node": "node"}
+KINDS: Final = {
+    "ClusterQueue": "account", "Cohort": "account", "LocalQueue": "queue", "Queue": "queue", "Node": "node",
+    "ResourceFlavor": "flavor",
+}  # fmt: skip
 FLAVORED: Final = ("flavors", "resources", "resourceFlavors")  # lists of objects whose names are no personal data
 # Keys whose value is a table or a list of tables
 TABLES: Final = frozenset(
@@ -71,8 +73,10 @@ WORDS: Final = KUBERNETES.keys() - {"status"}  # keys whose value is a word; sta
 MARKS: Final = ("labels", "annotations", "nodeSelector")  # tables whose keys are the users' own
 QUANTITIES: Final = ("resourceUsage", "requests", "limits", "allocatable", "minResources")  # their keys are resources
 PLAIN: Final = re.compile(  # resources of Kubernetes and of makers of accelerators; others may have names of the site
-    r"(?:cpu|memory|pods|storage|ephemeral-storage|hugepages-\w+|count/pods"
-    r"|(?:nvidia\.com|amd\.com|gpu\.intel\.com|habana\.ai|google\.com|aws\.amazon\.com|rdma|kubernetes\.io)/[\w.-]+)"
+    r"cpu|memory|pods|storage|ephemeral-storage|hugepages-\d+[KMG]i|count/pods"
+    r"|nvidia\.com/(?:gpu|mig-\d+g\.\d+gb(?:\.me)?)(?:\.shared)?|amd\.com/(?:gpu|[sdqc]px_nps[1248])"
+    r"|gpu\.intel\.com/(?:i915|xe)|habana\.ai/gaudi|google\.com/tpu|aws\.amazon\.com/neuron(?:core|device)?",
+    re.ASCII,
 )
 _TIME: Final = re.compile(r"[0-9TZ:.+-]*", re.ASCII)
 _LABEL: Final = re.compile(r"[\w.-]*", re.ASCII)  # the value of a label, and the name of a flavor
@@ -152,7 +156,7 @@ def _slurm(path: Path, names: Pseudonyms) -> tuple[Iterator[str], Callable[[], s
                 elif column in ("partition", "qos"):
                     text = names.keep(column, text)
                 elif column == "reason":
-                    text = text if cause_of(text) else ""  # others may be texts of people
+                    text = told_word(names, column, column, text)  # others may be texts of people
                 elif column == "nodelist" and text not in ("None assigned", "Unknown"):
                     text = ",".join(names.name("node", one) for one in names_in(place, "NodeList", text))
                 elif column in RESOURCES:
@@ -172,7 +176,7 @@ def _own_csv(path: Path, names: Pseudonyms, mapping: Mapping[str, str]) -> tuple
     lost = [name for name in header if name not in columns]
 
     def lines() -> Iterator[str]:
-        yield _csv_line(columns)
+        yield _csv_line([_own_title(role, one) for role, one in found.items()])
         for place, texts in csv_rows(path, columns):
             row = dict(zip(found, texts, strict=True))
             if "dependency" in row:
@@ -186,6 +190,12 @@ def _own_csv(path: Path, names: Pseudonyms, mapping: Mapping[str, str]) -> tuple
             yield _csv_line([_own_value(names, role, text) for role, text in row.items()])
 
     return lines(), lambda: _told("columns", lost)
+
+
+def _own_title(role: str, one: Found) -> str:
+    """Return the name of a column if it is a common one of its role, else the role; a mapped name could be anyone's."""
+    common = any((guess.column, guess.unit) == (one.column, one.unit) for guess in guess_role(role, [one.column]))
+    return one.column if common else f"{role}_{one.unit}".rstrip("_")
 
 
 def _own_value(names: Pseudonyms, role: str, text: str) -> str:
@@ -224,7 +234,7 @@ def _objects(path: Path, names: Pseudonyms) -> Iterator[str]:
 
 
 def _copied(place: Place, value: Any, names: Pseudonyms, role: str, inside: str) -> Any:
-    """Copy the allowed part of a table, or of a list of tables.
+    """Copy the allowed part of a table, or of a list of tables; texts in a list are left out.
 
     Parameters
     ----------
@@ -236,7 +246,7 @@ def _copied(place: Place, value: Any, names: Pseudonyms, role: str, inside: str)
     TraceError : a value of another form than its key has, which could be a name
     """
     if isinstance(value, list):
-        return [_copied(place, one, names, role, inside) for one in value]
+        return [_copied(place, one, names, role, inside) for one in value if not isinstance(one, str)]
     if value is None:
         return None
     value = table(place, value)
@@ -247,7 +257,9 @@ def _copied(place: Place, value: Any, names: Pseudonyms, role: str, inside: str)
         if key in KEYS:
             copied[key] = names.name(KEYS[key], text(place, value, key))
         elif key == "name" and inside in ("metadata", "ownerReferences"):
-            copied[key] = names.name(role if inside == "metadata" else "job", text(place, value, key))
+            told = text(place, value, key)
+            of = role if inside == "metadata" else "job"
+            copied[key] = names.keep(of, told) if of in KEPT_ROLES else names.name(of, told)
         elif inside in MARKS:
             if key == PRODUCT:
                 copied[key] = names.keep("type", _matching(place, value, key, _LABEL))
@@ -260,7 +272,7 @@ def _copied(place: Place, value: Any, names: Pseudonyms, role: str, inside: str)
             copied[key] = _matching(place, value, key, _TIME)
         elif key in NUMBERS:
             copied[key] = _number(place, key, one)
-        elif key in TABLES:
+        elif key in TABLES and (key != "state" or inside == "containerStatuses"):  # a Queue has another state
             if not isinstance(one, dict | list | None):
                 place.refuse(key, one, f"expected a JSON object; {REPAIR}")
             copied[key] = _copied(place, one, names, role, key)
