@@ -49,8 +49,11 @@ def next_change_of_queue(sim: Run, plan: ListState) -> float:
     """Return when the next job changes its queue, by a visit to all of them [s]."""
     w = sim.world
     first_s = np.inf
+    last = 2.0 * len(plan.thresholds)  # key of the last queue, which a job leaves only by a promotion
     for i in range(w["running"]):
-        first_s = min(first_s, change_of_queue_s(sim, plan, sim.running[i]))
+        number = sim.running[i]
+        if plan.keys[sim.replicas[number]["job"]] < last:
+            first_s = min(first_s, change_of_queue_s(sim, plan, number))
     if plan.memory["knob"] < np.inf:
         for i in range(w["first_waiting"], w["first_waiting"] + w["waiting"]):
             first_s = min(first_s, promotion_s(sim, plan, sim.waiting[i]))

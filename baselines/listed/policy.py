@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from gpusched_env.baselines.estimates import USER, passes_s
+from gpusched_env.baselines.estimates import passes_s
 from gpusched_env.baselines.listed.backfill import next_backfilled, next_overrun_s, reserve_for_first
 from gpusched_env.baselines.listed.changes import (
     change_of_queue_s,
@@ -94,14 +94,9 @@ def plan_starts(sim: Run, plan: ListState, preempts: bool) -> None:
 
 
 @kernel
-def begin_decisions(sim: Run, plan: ListState) -> None:
-    """Begin a decision point: plan what can be planned."""
+def plan_decisions(sim: Run, plan: ListState) -> None:
+    """Plan what can be planned at the begin of a decision point at which jobs wait."""
     r = plan.memory
-    r["phase"] = ENDED
-    if r["by_held"]:
-        count_held(sim, plan)
-    if sim.world["waiting"] == 0:
-        return
     r["phase"] = ENDS
     preempts = r["preempts"] > 0
     if r["round_s"] > 0.0:
@@ -119,6 +114,17 @@ def begin_decisions(sim: Run, plan: ListState) -> None:
         plan_victims(sim, plan)
     else:
         plan_starts(sim, plan, preempts)
+
+
+@helper
+def begin_decisions(sim: Run, plan: ListState) -> None:
+    """Begin a decision point."""
+    if plan.memory["by_held"]:
+        count_held(sim, plan)
+    if sim.world["waiting"] > 0:
+        plan_decisions(sim, plan)
+    else:
+        plan.memory["phase"] = ENDED
 
 
 @helper
@@ -140,6 +146,8 @@ def next_of_walk(sim: Run, plan: ListState) -> int:
 def note_result(sim: Run, plan: ListState, choice: Choice) -> None:
     """Note what has become of the latest decision, which was made along lines or at the head of the queue."""
     r = plan.memory
+    if r["phase"] != WALKS and r["phase"] != PLANNED:
+        return
     row = choice.made["row"]
     gang = sim.jobs[row]["gpus"]
     applied = choice.made["refusal"] == APPLIED
@@ -196,17 +204,14 @@ def start_by_rule(choice: Choice, row: int, rule: int) -> int:
     return START
 
 
-@kernel
+@kernel(lazy=True)
 def begin_backfill(sim: Run, plan: ListState, choice: Choice) -> None:
-    """Go on to EASY backfill, if the scheduler has it and jobs could start."""
-    r = plan.memory
-    r["phase"] = ENDS
-    choice.made["at"] = 0
-    if r["backfills"]:
-        r["walked"] = 0
-        if sim.world["waiting"] > 1 and sim.world["free_gpus"] > 0:
-            reserve_for_first(sim, plan)
-            r["phase"] = BACKFILLS
+    """Go on to EASY backfill, if jobs could start."""
+    plan.memory["walked"] = 0
+    if sim.world["waiting"] > 1 and sim.world["free_gpus"] > 0:
+        reserve_for_first(sim, plan)
+        plan.memory["phase"] = BACKFILLS
+        choice.made["at"] = 0
 
 
 @kernel
@@ -219,42 +224,46 @@ def next_look_s(sim: Run, plan: ListState) -> float:
     change_s = np.inf
     if r["order"] == QUEUES:
         change_s = follow_changes_of_queue(sim, plan) if r["along"] == LINES else next_change_of_queue(sim, plan)
-    elif r["estimator"] == USER:
-        watches = sim.world["free_gpus"] > 0 and r["walked"] > 0 if r["backfills"] else r["preempts"]
-        if watches and sim.world["waiting"] > 0:
-            change_s = passes_s(next_overrun_s(sim, plan))
+    elif sim.world["waiting"] > 0 and (r["preempts"] or (sim.world["free_gpus"] > 0 and r["walked"] > 0)):
+        change_s = passes_s(next_overrun_s(sim, plan))
     # a change within the resolution of the clock must still be later
     return max(change_s, np.nextafter(sim.world["clock_s"], np.inf))
+
+
+@kernel
+def next_of_phase(sim: Run, choice: Choice, plan: ListState) -> int:
+    """Write the next decision of a phase other than WALKS, and return its kind."""
+    c = choice.made
+    r = plan.memory
+    if r["phase"] == SHARES or r["phase"] == PLANNED:
+        kind = next_shared(sim, plan, choice) if r["phase"] == SHARES else next_of_plan(sim, choice, plan, r["listed"])
+        if kind != NOTHING:
+            return kind
+    if r["backfills"]:
+        if r["phase"] != BACKFILLS:
+            begin_backfill(sim, plan, choice)
+        at = next_backfilled(sim, plan, c["at"])
+        if at >= 0:
+            c["at"] = at + 1
+            return start_by_rule(choice, plan.walk[at], r["rule"])
+    r["phase"] = ENDED
+    if not r["looks"]:
+        return NOTHING
+    c["until_s"] = next_look_s(sim, plan)
+    return WAIT if c["until_s"] < np.inf else NOTHING
 
 
 @policy
 @kernel
 def next_of_list(sim: Run, choice: Choice, plan: ListState) -> int:
     """Write the next decision of a list scheduler, and return its kind."""
-    c = choice.made
     r = plan.memory
-    if c["first"] == BEGINS:
+    if choice.made["first"] == BEGINS:
         begin_decisions(sim, plan)
-    elif r["along"] != LIST and (r["phase"] == WALKS or r["phase"] == PLANNED):
+    elif r["along"] != LIST:
         note_result(sim, plan, choice)
     if r["phase"] == WALKS:
         row = next_of_walk(sim, plan)
         if row >= 0:
             return start_by_rule(choice, row, r["rule"])
-        begin_backfill(sim, plan, choice)
-    elif r["phase"] == SHARES or r["phase"] == PLANNED:
-        kind = next_shared(sim, plan, choice) if r["phase"] == SHARES else next_of_plan(sim, choice, plan, r["listed"])
-        if kind != NOTHING:
-            return kind
-        begin_backfill(sim, plan, choice)
-    if r["phase"] == BACKFILLS:
-        at = next_backfilled(sim, plan, c["at"])
-        if at >= 0:
-            c["at"] = at + 1
-            return start_by_rule(choice, plan.walk[at], r["rule"])
-        r["phase"] = ENDS
-    if r["phase"] == ENDED:
-        return NOTHING
-    r["phase"] = ENDED
-    c["until_s"] = next_look_s(sim, plan)
-    return WAIT if c["until_s"] < np.inf else NOTHING
+    return NOTHING if r["phase"] == ENDED else next_of_phase(sim, choice, plan)

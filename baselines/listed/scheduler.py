@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gpusched_env.baselines.estimates import ORACLE
+from gpusched_env.baselines.estimates import ORACLE, USER
 from gpusched_env.baselines.listed import policy as listed_policy
 from gpusched_env.baselines.listed.keys import ARRIVAL, ATTAINED, QUEUES, SIZE
 from gpusched_env.baselines.listed.state import LINE_DTYPE, LIST_DTYPE, QUEUED_DTYPE, RUNNERS_DTYPE, ListState
@@ -104,6 +104,8 @@ def list_state(simulation: Simulation, rules: ListRules, alone: bool) -> ListSta
     memory["if_full"] = rules.choices >= 0 or rules.order != SIZE
     memory["monotone"] = rules.placement not in _ERRATIC and instance.is_open
     memory["longest_s"] = simulation.arrays.jobs["ideal_s"].max()
+    claims = rules.estimator == USER and (rules.preempts or rules.backfills)
+    memory["looks"] = rules.order == QUEUES or rules.round_s > 0 or claims
     memory["alone"] = alone
     memory["along"] = _along(instance, rules, skew, memory) if alone else listed_policy.LIST
     sizes, counts = np.unique(gangs, return_counts=True)

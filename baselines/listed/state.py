@@ -29,6 +29,7 @@ LIST_DTYPE: Final = np.dtype(
         ("choices", "<i8"),  # flags of core/sharing/choices.py by which jobs that preempt nobody share GPUs; -1 = never
         ("if_full", "<i8"),  # 1 = they do so even if no GPU is free
         ("monotone", "<i8"),  # 1 = a gang that finds no place finds none after further starts either
+        ("looks", "<i8"),  # 1 = the order of jobs may change although nothing happens
         ("alone", "<i8"),  # 1 = nobody else has made or makes decisions
         ("round_s", "<f8"),  # [s] length of a round; 0 = no rounds
         ("longest_s", "<f8"),  # [s] run time of the longest job on the ideal placement
