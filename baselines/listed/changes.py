@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusched_env.baselines.listed.keys import NEAR, NEAR_S, demoting_service, queue_key, queue_of, service_of
+from gpusched_env.baselines.listed.keys import NEAR, NEAR_S, demoting_service, gang_of, queue_key, queue_of, service_of
 from gpusched_env.baselines.listed.runners import IN_LIST, leave_runners
 from gpusched_env.baselines.listed.state import ListState
 from gpusched_env.core.handle import kernel
@@ -31,7 +31,7 @@ def change_of_queue_s(sim: Run, plan: ListState, number: int) -> float:
     queue = queue_of(plan, attained)
     if queue == len(plan.thresholds):
         return np.inf
-    return begin_s + (plan.thresholds[queue] - attained) / sim.jobs[row]["asked"]
+    return begin_s + (plan.thresholds[queue] - attained) / gang_of(sim, row)
 
 
 @kernel
@@ -46,14 +46,20 @@ def promotion_s(sim: Run, plan: ListState, row: int) -> float:
 
 @kernel
 def next_change_of_queue(sim: Run, plan: ListState) -> float:
-    """Return when the next job changes its queue, by a visit to all of them [s]."""
+    """Return when the next job changes its queue, by a visit to all that may [s]."""
     w = sim.world
     first_s = np.inf
     last = 2.0 * len(plan.thresholds)  # key of the last queue, which a job leaves only by a promotion
-    for i in range(w["running"]):
-        number = sim.running[i]
-        if plan.keys[sim.replicas[number]["job"]] < last:
-            first_s = min(first_s, change_of_queue_s(sim, plan, number))
+    if plan.memory["whole"]:
+        for i in range(plan.memory["listed"]):
+            row = plan.order[i]
+            if plan.keys[row] >= last:
+                break
+            if sim.jobs[row]["replica"] >= 0:
+                first_s = min(first_s, change_of_queue_s(sim, plan, sim.jobs[row]["replica"]))
+    else:
+        for i in range(w["running"]):
+            first_s = min(first_s, change_of_queue_s(sim, plan, sim.running[i]))
     if plan.memory["knob"] < np.inf:
         for i in range(w["first_waiting"], w["first_waiting"] + w["waiting"]):
             first_s = min(first_s, promotion_s(sim, plan, sim.waiting[i]))

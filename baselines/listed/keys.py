@@ -33,12 +33,18 @@ def queue_of(plan: ListState, attained: float) -> int:
 
 
 @helper
+def gang_of(sim: Run, row: int) -> int:
+    """Return the number of GPUs that a job requests; of a rigid job, it is in the hot part of the record."""
+    return sim.jobs[row]["asked"] if sim.world["elastic"] else sim.jobs[row]["gpus"]
+
+
+@helper
 def service_of(sim: Run, plan: ListState, row: int) -> float:
     """Return the time of progress of a job [s]; with ``by_held`` the time for which it has held its GPUs."""
     job = sim.jobs[row]
     if plan.memory["by_held"]:
-        return float(plan.queued[row]["held_s"])
-    return float(job["service_s"] + productive_s(sim, job["replica"]))
+        return plan.queued[row]["held_s"]
+    return job["service_s"] + productive_s(sim, job["replica"])
 
 
 @helper
@@ -47,15 +53,21 @@ def demoting_service(sim: Run, plan: ListState, row: int) -> float:
     service = service_of(sim, plan, row)
     if plan.memory["knob"] < np.inf:
         service -= plan.queued[row]["forgiven_s"]
-    return float(sim.jobs[row]["asked"] * service)
+    return gang_of(sim, row) * service
 
 
-@kernel
+@kernel(lazy=True)
+def claim_left_s(sim: Run, plan: ListState, row: int) -> float:
+    """Return the rest of the run time that the user of a job claims [s]."""
+    had_s = sim.jobs[row]["service_s"] + productive_s(sim, sim.jobs[row]["replica"])
+    return max(claim_after_s(plan.told[row], had_s, sim.world["clock_s"]) - had_s, 0.0)
+
+
+@helper
 def estimated_s(sim: Run, plan: ListState, row: int) -> float:
     """Return the estimate of the run time that a job has left [s] (estimates.py)."""
     if plan.memory["estimator"] == USER:
-        had_s = sim.jobs[row]["service_s"] + productive_s(sim, sim.jobs[row]["replica"])
-        return max(claim_after_s(plan.told[row], had_s, sim.world["clock_s"]) - had_s, 0.0)
+        return claim_left_s(sim, plan, row)
     left_s = seconds_left(sim, row)
     return left_s * plan.told[row] if plan.memory["estimator"] == NOISY else left_s
 
@@ -67,10 +79,10 @@ def size_of(sim: Run, plan: ListState, row: int) -> float:
     if plan.memory["order"] == ATTAINED:
         if plan.memory["by_gpus"]:
             return attained_service(sim, row)
-        return float(job["service_s"] + productive_s(sim, job["replica"]))
+        return job["service_s"] + productive_s(sim, job["replica"])
     size = estimated_s(sim, plan, row)
     if plan.memory["by_gpus"]:
-        size *= job["asked"]
+        size *= gang_of(sim, row)
     return -size if plan.memory["largest"] else size
 
 

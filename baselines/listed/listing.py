@@ -6,7 +6,7 @@ from gpusched_env.baselines.listed.gittins import rank_by_index
 from gpusched_env.baselines.listed.keys import QUEUES, set_key
 from gpusched_env.baselines.listed.lines import join_line, sort_rows
 from gpusched_env.baselines.listed.state import ListState
-from gpusched_env.core.handle import kernel
+from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.holding import entry
 from gpusched_env.core.placement.placing import reserve
 from gpusched_env.core.placement.taking import unreserve
@@ -47,6 +47,7 @@ def list_jobs(sim: Run, plan: ListState, with_running: bool) -> int:
                 plan.order[count] = row
                 count += 1
     plan.memory["listed"] = count
+    plan.memory["whole"] = with_running
     return count
 
 
@@ -84,7 +85,7 @@ def room_for_all(sim: Run, plan: ListState) -> bool:
     return True
 
 
-@kernel
+@helper
 def forget_failures(sim: Run, plan: ListState, preempts: bool) -> None:
     """Forget which gangs have found no place, unless nothing has changed that."""
     r = plan.memory

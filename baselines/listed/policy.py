@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from gpusched_env.baselines.estimates import passes_s
+from gpusched_env.baselines.estimates import USER, passes_s
 from gpusched_env.baselines.listed.backfill import next_backfilled, next_overrun_s, reserve_for_first
 from gpusched_env.baselines.listed.changes import (
     change_of_queue_s,
@@ -76,7 +76,7 @@ def plan_victims(sim: Run, plan: ListState) -> None:
     r["phase"] = PLANNED
 
 
-@kernel
+@helper
 def plan_starts(sim: Run, plan: ListState, preempts: bool) -> None:
     """Choose how waiting jobs start without preemptions; with ``preempts``, all of them fit."""
     r = plan.memory
@@ -94,9 +94,14 @@ def plan_starts(sim: Run, plan: ListState, preempts: bool) -> None:
 
 
 @kernel
-def plan_decisions(sim: Run, plan: ListState) -> None:
-    """Plan what can be planned at the begin of a decision point at which jobs wait."""
+def begin_decisions(sim: Run, plan: ListState) -> None:
+    """Begin a decision point: plan what can be planned."""
     r = plan.memory
+    r["phase"] = ENDED
+    if r["by_held"]:
+        count_held(sim, plan)
+        if sim.world["waiting"] == 0:
+            return
     r["phase"] = ENDS
     preempts = r["preempts"] > 0
     if r["round_s"] > 0.0:
@@ -117,17 +122,6 @@ def plan_decisions(sim: Run, plan: ListState) -> None:
 
 
 @helper
-def begin_decisions(sim: Run, plan: ListState) -> None:
-    """Begin a decision point."""
-    if plan.memory["by_held"]:
-        count_held(sim, plan)
-    if sim.world["waiting"] > 0:
-        plan_decisions(sim, plan)
-    else:
-        plan.memory["phase"] = ENDED
-
-
-@helper
 def next_of_walk(sim: Run, plan: ListState) -> int:
     """Return the next waiting job of the walk; -1 = the walk ends."""
     w = sim.world
@@ -143,40 +137,37 @@ def next_of_walk(sim: Run, plan: ListState) -> int:
 
 
 @kernel
-def note_result(sim: Run, plan: ListState, choice: Choice) -> None:
-    """Note what has become of the latest decision, which was made along lines or at the head of the queue."""
+def note_started(sim: Run, plan: ListState, row: int) -> None:
+    """Note that a job has started; the policy goes along lines."""
     r = plan.memory
-    if r["phase"] != WALKS and r["phase"] != PLANNED:
-        return
-    row = choice.made["row"]
-    gang = sim.jobs[row]["gpus"]
-    applied = choice.made["refusal"] == APPLIED
-    if r["phase"] == PLANNED and choice.made["at"] <= r["listed"]:  # a preemption
-        if applied:
-            plan.left[r["leaving"]] = row
-            r["leaving"] += 1
-            leave_runners(plan, plan.line_of[gang], row, sim.jobs[row]["replica"] >= 0)
-        return
-    if not applied:
-        if r["phase"] == WALKS:
-            plan.failed[gang] = 1
-        else:
-            plan.left[r["leaving"]] = row
-            r["leaving"] += 1
-        return
-    if r["along"] == LINES:
-        if r["phase"] == WALKS:
-            leave_line(plan.lines, plan.waiters, plan.keys, plan.ranks, plan.line_of[gang])
-        if r["preempts"] or r["order"] == ATTAINED:
-            note_runner(plan, row)
-        if r["order"] == QUEUES:
-            number = sim.jobs[row]["replica"]
-            expect_change(plan, number, change_of_queue_s(sim, plan, number))
+    if r["phase"] == WALKS:
+        leave_line(plan.lines, plan.waiters, plan.keys, plan.ranks, plan.line_of[sim.jobs[row]["gpus"]])
+    if r["preempts"] or r["order"] == ATTAINED:
+        note_runner(plan, row)
+    if r["order"] == QUEUES:
+        number = sim.jobs[row]["replica"]
+        expect_change(plan, number, change_of_queue_s(sim, plan, number))
 
 
 @kernel
-def next_shared(sim: Run, plan: ListState, choice: Choice) -> int:
-    """Write the next start on free or shared GPUs, and return START; NOTHING = there is none."""
+def note_planned(sim: Run, plan: ListState, choice: Choice) -> None:
+    """Note what has become of the latest decision of a plan; the policy goes along lines."""
+    r = plan.memory
+    row = choice.made["row"]
+    applied = choice.made["refusal"] == APPLIED
+    stops = choice.made["at"] <= r["listed"]
+    if stops and applied:
+        leave_runners(plan, plan.line_of[sim.jobs[row]["gpus"]], row, sim.jobs[row]["replica"] >= 0)
+    elif applied:
+        note_started(sim, plan, row)
+    if stops == applied:  # it joins its line when it waits
+        plan.left[r["leaving"]] = row
+        r["leaving"] += 1
+
+
+@kernel
+def next_shared(sim: Run, plan: ListState, choice: Choice) -> bool:
+    """Write the next start on free or shared GPUs; return whether there is one."""
     c = choice.made
     while c["at"] < plan.memory["listed"]:
         row = plan.order[c["at"]]
@@ -187,10 +178,10 @@ def next_shared(sim: Run, plan: ListState, choice: Choice) -> int:
             c["gpus"] = count
             c["share"] = 1
             c["sub_steps"] = sim.sub_batches[sim.jobs[row]["job_class"], option, 0]["sub_steps"]
-            return START
+            return True
         if plan.memory["strict"]:
             break
-    return NOTHING
+    return False
 
 
 @helper
@@ -224,21 +215,22 @@ def next_look_s(sim: Run, plan: ListState) -> float:
     change_s = np.inf
     if r["order"] == QUEUES:
         change_s = follow_changes_of_queue(sim, plan) if r["along"] == LINES else next_change_of_queue(sim, plan)
-    elif sim.world["waiting"] > 0 and (r["preempts"] or (sim.world["free_gpus"] > 0 and r["walked"] > 0)):
-        change_s = passes_s(next_overrun_s(sim, plan))
+    elif r["estimator"] == USER and sim.world["waiting"] > 0:
+        if r["preempts"] or (sim.world["free_gpus"] > 0 and r["walked"] > 0):
+            change_s = passes_s(next_overrun_s(sim, plan))
     # a change within the resolution of the clock must still be later
     return max(change_s, np.nextafter(sim.world["clock_s"], np.inf))
 
 
 @kernel
 def next_of_phase(sim: Run, choice: Choice, plan: ListState) -> int:
-    """Write the next decision of a phase other than WALKS, and return its kind."""
+    """Write the next decision of a phase beyond WALKS and PLANNED, and return its kind."""
     c = choice.made
     r = plan.memory
-    if r["phase"] == SHARES or r["phase"] == PLANNED:
-        kind = next_shared(sim, plan, choice) if r["phase"] == SHARES else next_of_plan(sim, choice, plan, r["listed"])
-        if kind != NOTHING:
-            return kind
+    if r["phase"] == ENDED:
+        return NOTHING
+    if r["phase"] == SHARES and next_shared(sim, plan, choice):
+        return START
     if r["backfills"]:
         if r["phase"] != BACKFILLS:
             begin_backfill(sim, plan, choice)
@@ -247,7 +239,7 @@ def next_of_phase(sim: Run, choice: Choice, plan: ListState) -> int:
             c["at"] = at + 1
             return start_by_rule(choice, plan.walk[at], r["rule"])
     r["phase"] = ENDED
-    if not r["looks"]:
+    if not r["goes_on"]:
         return NOTHING
     c["until_s"] = next_look_s(sim, plan)
     return WAIT if c["until_s"] < np.inf else NOTHING
@@ -257,13 +249,29 @@ def next_of_phase(sim: Run, choice: Choice, plan: ListState) -> int:
 @kernel
 def next_of_list(sim: Run, choice: Choice, plan: ListState) -> int:
     """Write the next decision of a list scheduler, and return its kind."""
+    c = choice.made
     r = plan.memory
-    if choice.made["first"] == BEGINS:
+    if c["first"] == BEGINS:
+        if sim.world["waiting"] == 0 and not r["by_held"]:
+            return NOTHING
         begin_decisions(sim, plan)
-    elif r["along"] != LIST:
-        note_result(sim, plan, choice)
+    elif r["phase"] == WALKS:
+        if c["refusal"] != APPLIED:
+            plan.failed[sim.jobs[c["row"]]["gpus"]] = 1
+        elif r["along"] == LINES:
+            note_started(sim, plan, c["row"])
+    elif r["phase"] == PLANNED and r["along"] == LINES:
+        note_planned(sim, plan, choice)
     if r["phase"] == WALKS:
         row = next_of_walk(sim, plan)
         if row >= 0:
             return start_by_rule(choice, row, r["rule"])
-    return NOTHING if r["phase"] == ENDED else next_of_phase(sim, choice, plan)
+        r["phase"] = ENDS
+    elif r["phase"] == PLANNED:
+        kind = next_of_plan(sim, choice, plan, r["listed"])
+        if kind != NOTHING:
+            return kind
+        r["phase"] = ENDS
+    if r["phase"] == ENDS and not r["goes_on"]:
+        return NOTHING
+    return next_of_phase(sim, choice, plan)

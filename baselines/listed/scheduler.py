@@ -104,8 +104,8 @@ def list_state(simulation: Simulation, rules: ListRules, alone: bool) -> ListSta
     memory["if_full"] = rules.choices >= 0 or rules.order != SIZE
     memory["monotone"] = rules.placement not in _ERRATIC and instance.is_open
     memory["longest_s"] = simulation.arrays.jobs["ideal_s"].max()
-    claims = rules.estimator == USER and (rules.preempts or rules.backfills)
-    memory["looks"] = rules.order == QUEUES or rules.round_s > 0 or claims
+    claims = rules.estimator == USER and rules.preempts
+    memory["goes_on"] = rules.order == QUEUES or rules.round_s > 0 or rules.backfills or claims
     memory["alone"] = alone
     memory["along"] = _along(instance, rules, skew, memory) if alone else listed_policy.LIST
     sizes, counts = np.unique(gangs, return_counts=True)

@@ -29,7 +29,7 @@ LIST_DTYPE: Final = np.dtype(
         ("choices", "<i8"),  # flags of core/sharing/choices.py by which jobs that preempt nobody share GPUs; -1 = never
         ("if_full", "<i8"),  # 1 = they do so even if no GPU is free
         ("monotone", "<i8"),  # 1 = a gang that finds no place finds none after further starts either
-        ("looks", "<i8"),  # 1 = the order of jobs may change although nothing happens
+        ("goes_on", "<i8"),  # 1 = after the starts, jobs are backfilled, or the policy asks to be woken
         ("alone", "<i8"),  # 1 = nobody else has made or makes decisions
         ("round_s", "<f8"),  # [s] length of a round; 0 = no rounds
         ("longest_s", "<f8"),  # [s] run time of the longest job on the ideal placement
@@ -37,6 +37,7 @@ LIST_DTYPE: Final = np.dtype(
         # state of a decision point
         ("phase", "<i8"),
         ("listed", "<i8"),  # entries of ``order``
+        ("whole", "<i8"),  # 1 = these are all waiting and running jobs
         ("walked", "<i8"),  # entries in use of ``walk``: along LINES running jobs (runners.py), else jobs to backfill
         ("apart", "<i8"),  # entries of ``walk`` not taken yet at this decision point
         ("taken", "<i8"),  # entries in use of ``tail``: running jobs taken at this decision point
