@@ -24,7 +24,10 @@ LISTED = (
     "tiresias:thresholds=20/40/90/200,placement=random", "tiresias:packlimit=inf,thresholds=20/60",
     "srtf:placement=most-free", "tiresias-g", "tiresias-g:thresholds=50/400,incumbents_first=true",
     "tiresias-g:packlimit=inf,thresholds=20/60,history=30/10/200/90", "tiresias-g:packlimit=0,placement=random",
-    "tiresias:knob=3", "tiresias-g:knob=1,thresholds=50/400", "tiresias:policy=entry,thresholds=50/400,knob=2",
+)  # fmt: skip
+FEW = ("free preemption", "checkpoints", "links", "sharing")
+RARE = (
+    "tiresias:knob=3", "tiresias-g:knob=8,thresholds=50/400", "tiresias:policy=entry,thresholds=50/400,knob=9",
     "tiresias:policy=entry,demote_on=held,incumbents_first=true", "fifo-easy", "fifo-easy:estimator=noisy",
     "fifo-easy:placement=consolidate", "lpt", "lpt:strict=true,key=gpu-time", "ssf:estimator=noisy",
     "srtf:estimator=noisy", "fifo:placement=share-first-fit", "sjf:placement=share-best-benefit",
@@ -84,6 +87,12 @@ def instances() -> dict[str, Instance]:
 def test_the_compiled_loop_gives_the_log_of_decide(spec: str) -> None:
     for name, instance in instances().items():
         check_plays_alike(instance, spec, name)
+
+
+@pytest.mark.parametrize("spec", RARE)
+def test_rare_options_give_the_log_of_decide(spec: str) -> None:
+    for name in FEW:
+        check_plays_alike(instances()[name], spec, name)
 
 
 @pytest.mark.parametrize(("spec", "seed"), [("srtf", 3), ("srtf", 6), ("srsf", 1)])

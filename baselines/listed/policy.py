@@ -213,11 +213,11 @@ def next_look_s(sim: Run, plan: ListState) -> float:
         _, next_s = this_round(sim, plan)
         return next_s
     change_s = np.inf
+    watches = r["preempts"] > 0 or (sim.world["free_gpus"] > 0 and r["walked"] > 0)
     if r["order"] == QUEUES:
         change_s = follow_changes_of_queue(sim, plan) if r["along"] == LINES else next_change_of_queue(sim, plan)
-    elif r["estimator"] == USER and sim.world["waiting"] > 0:
-        if r["preempts"] or (sim.world["free_gpus"] > 0 and r["walked"] > 0):
-            change_s = passes_s(next_overrun_s(sim, plan))
+    elif r["estimator"] == USER and sim.world["waiting"] > 0 and watches:
+        change_s = passes_s(next_overrun_s(sim, plan))
     # a change within the resolution of the clock must still be later
     return max(change_s, np.nextafter(sim.world["clock_s"], np.inf))
 

@@ -267,7 +267,8 @@ def next_of_plan(sim: Run, choice: Choice, walk: Walk, count: int) -> int:
     """
     c = choice.made
     for i in range(c["at"], count):
-        if walk.verdicts[i] == SKIPPED and preempt_refusal(sim, walk.order[i]) == APPLIED:
+        runs = walk.verdicts[i] == SKIPPED and sim.jobs[walk.order[i]]["replica"] >= 0
+        if runs and preempt_refusal(sim, walk.order[i]) == APPLIED:
             c["at"] = i + 1
             c["row"] = walk.order[i]
             return PREEMPT
