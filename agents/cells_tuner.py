@@ -35,7 +35,7 @@ from gpusched_env.baselines.dally.scheduler import Dally
 from gpusched_env.consoles import run_command
 from gpusched_env.envs.delay_timers.actions import OFF, TimerActions, timer_action
 from gpusched_env.errors import GpuschedError
-from gpusched_env.files import write_whole
+from gpusched_env.files import whole, write_whole
 from gpusched_env.instance import Instance
 from gpusched_env.portable.elementary import log
 from gpusched_env.scenarios import RESULTS_VERSION
@@ -168,7 +168,8 @@ class Table:
 
     def save(self, path: Path) -> None:
         """Write the table as ``.npz``."""
-        np.savez(path, **dataclasses.asdict(self))
+        with whole(path) as partial:
+            np.savez(partial, **dataclasses.asdict(self))
 
     @classmethod
     def load(cls, path: Path) -> Self:

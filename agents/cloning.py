@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 import torch
 
-from gpusched_env.agents.datasets import read_dataset
+from gpusched_env.agents.datasets import read_dataset, readable
 from gpusched_env.agents.episodes import Episodes
 from gpusched_env.agents.network import TokenNetwork, feasible_log_probabilities, masked_log_softmax
 from gpusched_env.agents.teachers import Teachers
@@ -98,12 +98,13 @@ def ask(
 def answers_of(dataset: str, network: TokenNetwork) -> Answers:
     """Return the steps of a dataset that :func:`~gpusched_env.agents.datasets.write_dataset` wrote."""
     parts = []
-    for episode in read_dataset(dataset):
-        observations = {name: array[:-1] for name, array in episode.observations.items()}
-        masks = observations.pop("action_mask").astype(bool)
-        right = torch.from_numpy(episode.infos["right_actions"][1:]).to(network.device)
-        parts.append(Answers(*network.seen(observations, masks), right))
-    return joined(parts)
+    with readable(dataset):
+        for episode in read_dataset(dataset):
+            observations = {name: array[:-1] for name, array in episode.observations.items()}
+            masks = observations.pop("action_mask").astype(bool)
+            right = torch.from_numpy(episode.infos["right_actions"][1:]).to(network.device)
+            parts.append(Answers(*network.seen(observations, masks), right))
+        return joined(parts)
 
 
 def joined(parts: Sequence[Answers]) -> Answers:

@@ -226,7 +226,7 @@ def logits_for_play(network: TokenNetwork, storage: StepStorage, most: int) -> L
     """
     weight, known = network.start.weight, {CLUSTER, *_AROUND, *_ACTING}
     fits = weight.dtype == torch.float32 and weight.device.type == "cpu" and not INTERPRETED
-    if fits and not network.layout.pairs and set(network.layout.kinds) <= known:
+    if fits and not network.layout.pairs and not network.layout.more and set(network.layout.kinds) <= known:
         return CompiledPolicy(network, storage, most).logits
     return lambda steps: network({name: array[steps].to(weight.device) for name, array in storage.inputs.items()})
 

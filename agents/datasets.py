@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import os
 import re
+import shutil
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,9 +22,10 @@ from gpusched_env.agents.own_play import OwnPlay
 from gpusched_env.agents.teachers import Teachers
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.encoder import Windows
 from gpusched_env.envs.step_results import REWARD, TERMINATED, TRUNCATED
+from gpusched_env.envs.windows import Windows
 from gpusched_env.errors import GpuschedError
+from gpusched_env.files import visible
 from gpusched_env.scenarios import get_scenario
 
 if TYPE_CHECKING:
@@ -138,7 +140,8 @@ def write_dataset(
         name = name or f"gpusched/{_word(chosen.name)}-{_word(scheduler)}-v0"
         if not _NAME.fullmatch(name):
             raise GpuschedError(f"dataset {name!r}: write NAMESPACE/NAME-v0, of letters, digits, _ and -")
-        if name in minari.list_local_datasets():
+        path = Path(minari.storage.get_dataset_path(name))
+        if path.exists():
             raise GpuschedError(f"dataset {name} exists; delete it (minari delete {name}) or give another name")
         options = dataclasses.asdict(windows or Windows())
         env = _environment({"scenario": scenario, **options})
@@ -150,21 +153,21 @@ def write_dataset(
                 buffers.append(_buffer(one, len(buffers)))
                 metadata.append({"digest": one.digest, "mean_jct_s": one.mean_jct_s, "workload_seed": one.seed})
             progress(len(buffers), len(seeds))
-        with warnings.catch_warnings():  # Minari misses an author, a link to the code and an environment for evaluation
-            warnings.simplefilter("ignore", UserWarning)
-            dataset = minari.create_dataset_from_buffers(
-                name,
-                buffers,
-                env=env,
-                algorithm_name=scheduler,
-                requirements=[f"gpusched-env=={gpusched_env.__version__}"],
-                description=f"{scheduler} on {chosen.name}, {len(seeds)} seeds from {min(seeds)} to {max(seeds)}",
-            )
-        dataset.storage.update_episode_metadata(metadata)
         try:
+            with warnings.catch_warnings():  # Minari misses an author, a link to the code, an environment to evaluate
+                warnings.simplefilter("ignore", UserWarning)
+                dataset: MinariDataset = minari.create_dataset_from_buffers(
+                    name,
+                    buffers,
+                    env=env,
+                    algorithm_name=scheduler,
+                    requirements=[f"gpusched-env=={gpusched_env.__version__}"],
+                    description=f"{scheduler} on {chosen.name}, {len(seeds)} seeds from {min(seeds)} to {max(seeds)}",
+                )
+            dataset.storage.update_episode_metadata(metadata)
             verify(dataset)
-        except GpuschedError:
-            minari.delete_dataset(name)
+        except BaseException:
+            shutil.rmtree(path, ignore_errors=True)
             raise
         return dataset
 
@@ -177,19 +180,34 @@ def read_dataset(name: str) -> MinariDataset:
     GpuschedError : there is no such dataset, or it was not written by :func:`write_dataset`
     """
     minari = _minari()
-    try:
+    with readable(name):
         dataset: MinariDataset = minari.load_dataset(name)
         spec = dataset.spec.env_spec
-    except (AssertionError, *DAMAGED) as error:
-        with warnings.catch_warnings():  # Minari warns of each damaged one
-            warnings.simplefilter("ignore", UserWarning)
-            known = ", ".join(minari.list_local_datasets()) or "none"
-        raise GpuschedError(
-            f"dataset {name!r} cannot be read ({error}); known: {known}. The variable {ROOT} names another folder"
-        ) from error
     if spec is None or spec.id != ENVIRONMENT or "scenario" not in spec.kwargs:
         raise GpuschedError(f"dataset {name!r} is not of {ENVIRONMENT}; write one by gpusched dataset")
     return dataset
+
+
+@contextlib.contextmanager
+def readable(name: str) -> Iterator[None]:
+    """Turn the errors that a damaged dataset gives, at any time of its reading, into one line.
+
+    Raises
+    ------
+    GpuschedError : there is no such dataset, or the body cannot use what is in it
+    """
+    try:
+        yield
+    except GpuschedError:
+        raise
+    except (AssertionError, gym.error.Error, *DAMAGED) as error:
+        with warnings.catch_warnings():  # Minari warns of each damaged one
+            warnings.simplefilter("ignore", UserWarning)
+            known = ", ".join(_minari().list_local_datasets()) or "none"
+        why = visible(f"{type(error).__name__}: {error}".splitlines()[0][:200])
+        raise GpuschedError(
+            f"dataset {name!r} cannot be read ({why}); known: {known}. The variable {ROOT} names another folder"
+        ) from error
 
 
 def settings_of(name: str) -> dict[str, Any]:
@@ -217,20 +235,21 @@ def verify(dataset: MinariDataset) -> None:
     ------
     GpuschedError : an observation, a reward or the event log of the replay differs
     """
-    # Not dataset.recover_environment(): it imports the module that the dataset names as its environment.
-    env = _environment(_settings(dataset))
-    indices = dataset.episode_indices
-    for episode, metadata in zip(dataset, dataset.storage.get_episode_metadata(indices), strict=True):
-        seed = int(metadata["workload_seed"])
-        observation, info = env.reset(seed=seed)
-        for t, action in enumerate(episode.actions):
-            _same(observation, episode.observations, t, seed)
-            observation, reward, _, _, info = env.step(int(action))
-            if float(reward) != float(episode.rewards[t]):
-                raise GpuschedError(f"dataset: seed {seed}, step {t}: the replay's reward is {reward}")
-        _same(observation, episode.observations, len(episode.actions), seed)
-        if info["digest"] != str(metadata["digest"]):
-            raise GpuschedError(f"dataset: seed {seed}: the replay's event log differs")
+    with readable(dataset.spec.dataset_id):
+        # Not dataset.recover_environment(): it imports the module that the dataset names as its environment.
+        env = _environment(_settings(dataset))
+        indices = dataset.episode_indices
+        for episode, metadata in zip(dataset, dataset.storage.get_episode_metadata(indices), strict=True):
+            seed = int(metadata["workload_seed"])
+            observation, info = env.reset(seed=seed)
+            for t, action in enumerate(episode.actions):
+                _same(observation, episode.observations, t, seed)
+                observation, reward, _, _, info = env.step(int(action))
+                if float(reward) != float(episode.rewards[t]):
+                    raise GpuschedError(f"dataset: seed {seed}, step {t}: the replay's reward is {reward}")
+            _same(observation, episode.observations, len(episode.actions), seed)
+            if info["digest"] != str(metadata["digest"]):
+                raise GpuschedError(f"dataset: seed {seed}: the replay's event log differs")
 
 
 def _environment(settings: Mapping[str, Any]) -> gym.Env[Any, Any]:
@@ -273,12 +292,14 @@ def _minari() -> Any:
 
 @contextlib.contextmanager
 def _kept_in(folder: Path | None) -> Iterator[None]:
-    """Let Minari keep its datasets in a folder; None = in its own."""
+    """Let Minari keep its datasets in a folder; None = in its own. Errors of the disk become one line."""
     before = os.environ.get(ROOT)
     if folder is not None:
         os.environ[ROOT] = str(folder.resolve())
     try:
         yield
+    except (OSError, RuntimeError) as error:  # RuntimeError: of HDF5
+        raise GpuschedError(f"the dataset cannot be written ({visible(error)}); name another folder") from error
     finally:
         if folder is not None:
             os.environ.pop(ROOT)

@@ -34,8 +34,7 @@ class Episodes:
     def __init__(self, environment: ClusterEnv, seeds: Sequence[int], keep_logs: bool = False) -> None:
         drawn = {seed: environment.scenario.instance(seed) for seed in dict.fromkeys(seeds)}
         self.instances = [drawn[seed] for seed in seeds]
-        nodes = environment.scenario.observed.nodes
-        self._runs = VectorRuns([environment] * len(seeds), self.instances, nodes, threads=1, keep_logs=keep_logs)
+        self._runs = VectorRuns([environment] * len(seeds), self.instances, threads=1, keep_logs=keep_logs)
         for b, (instance, seed) in enumerate(zip(self.instances, seeds, strict=True)):
             self._runs.begin(b, instance, seed)
         self.observations = self._runs.batch.nonempty_observations()

@@ -13,8 +13,9 @@ import numpy as np
 
 from gpusched_env.agents.cards import read_card
 from gpusched_env.agents.checkpoints import DAMAGED
-from gpusched_env.envs.encoder import Observation, Windows
+from gpusched_env.envs.encoder import Observation
 from gpusched_env.envs.policy_scheduler import PolicyScheduler
+from gpusched_env.envs.windows import Windows
 from gpusched_env.errors import SchedulerError
 from gpusched_env.portable import arrays
 from gpusched_env.simulator import ClusterView, Decision, Scheduler

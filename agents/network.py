@@ -13,8 +13,8 @@ from torch.nn import functional as F  # noqa: N812
 
 from gpusched_env.agents.checkpoints import checkpoint, write_checkpoint
 from gpusched_env.agents.packed_layers import is_packable, packed_logits
-from gpusched_env.agents.tokens import CLUSTER, PAIRS, SIZES, Layout
-from gpusched_env.envs.encoder import Windows
+from gpusched_env.agents.tokens import CLUSTER, SIZES, Layout, kinds_of
+from gpusched_env.envs.windows import Windows
 
 WIDTH: Final = 32  # of all embeddings: twice the width learns as well, in twice the time
 INFEASIBLE: Final = -1e9  # logit of an action that the mask forbids
@@ -102,7 +102,7 @@ class Tokens(nn.Module):
         self.context = nn.ModuleDict({kind: nn.Linear(width, width) for kind in acting})
         self.second = nn.ModuleDict({kind: nn.Linear(width, width) for kind in acting})
         self.pair = nn.ModuleDict({name: nn.Linear(count, width, bias=False) for name, count in pairs.items()})
-        others = [name for name in pairs if PAIRS[name][1] != SIZES]
+        others = [name for name in pairs if kinds_of(name)[1] != SIZES]
         self.other = nn.ModuleDict({name: nn.Linear(width, width, bias=False) for name in others})
         self.best = nn.ModuleDict({name: nn.Linear(width, width, bias=False) for name in pairs})
         self.own = nn.Linear(width, width)
@@ -139,7 +139,7 @@ class Tokens(nn.Module):
                 continue
             embedded = _embedded(first, inputs[kind]) + self.context[kind](cluster).unsqueeze(1)
             for name in self.pair:
-                one, other = PAIRS[name]
+                one, other = kinds_of(name)
                 if one == kind and name in inputs:
                     pair = _embedded(self.pair[name], inputs[name])
                     if name in self.other:
@@ -183,6 +183,7 @@ class TokenNetwork(nn.Module):
         if "partners" in layout.kinds:
             self.beside = nn.ModuleDict({name: nn.Linear(width, width) for name in ("queue", "partners", "pairs")})
             self.join = self._head(layout.sizes, FIRST_START)
+        self.more = nn.ModuleDict({name: self._head(1, FIRST_PREEMPTION) for name in layout.more})
 
     def _head(self, actions: int, first: float) -> nn.Linear:
         """Return a layer whose initial outputs are close to ``first``."""
@@ -213,7 +214,10 @@ class TokenNetwork(nn.Module):
             logits.append(self._by_size("running", self.resize, tokens, pairs).flatten(1))
         if "running" in tokens:
             logits.append(self.preempt(tokens["running"]).flatten(1))
-        return torch.cat([*logits, self.wait(tokens[CLUSTER])], dim=1)
+        logits.append(self.wait(tokens[CLUSTER]))
+        slots = self.layout.more
+        logits += [head(tokens[slots[name]]).flatten(1) for name, head in self.more.items() if slots[name] in tokens]
+        return torch.cat(logits, dim=1)
 
     def _by_size(self, kind: str, head: nn.Linear, tokens: Tensors, pairs: Tensors) -> torch.Tensor:
         """Return the logits of actions about a kind of job, [B, tokens, actions]: by each rule, to each size."""

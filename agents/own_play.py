@@ -14,8 +14,9 @@ from gpusched_env.agents.episodes import Episodes
 from gpusched_env.agents.teachers import actions_of
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.encoder import Encoder, Windows
+from gpusched_env.envs.encoder import Encoder
 from gpusched_env.envs.step import NO_ACTION, RESUME
+from gpusched_env.envs.windows import Windows
 from gpusched_env.errors import SchedulerError
 from gpusched_env.instance import Instance
 from gpusched_env.simulator import ClusterView, Lease, Preempt, Refuse, Resize, Simulation, Start, Wait
@@ -82,8 +83,7 @@ def own_actions(spec: str, environment: ClusterEnv, instance: Instance, seed: in
         refused: set[str] = set()
         for decision in scheduler.decide(view):
             if isinstance(decision, Wait):
-                if decision.until_s > simulation.now_s:
-                    wake_s = min(wake_s, decision.until_s)
+                wake_s = min(wake_s, simulation.end_of(decision))
                 continue
             if (action := _action(encoder, view, decision)) is not None:
                 yield action

@@ -198,10 +198,10 @@ def _layer(rows: torch.Tensor, weight: torch.Tensor, added: torch.Tensor, begins
 
 
 def is_packable(network: TokenNetwork, inputs: Mapping[str, torch.Tensor]) -> bool:
-    """Return whether :func:`packed_logits` computes these logits: where gradients are wanted and nothing has pairs."""
+    """Return whether :func:`packed_logits` computes these logits: with gradients, without pairs and further actions."""
     cluster = inputs[CLUSTER]
     fits = cluster.dtype == torch.float32 and cluster.device.type == "cpu" and not INTERPRETED
-    return fits and torch.is_grad_enabled() and not network.layout.pairs
+    return fits and torch.is_grad_enabled() and not network.layout.pairs and not network.layout.more
 
 
 def packed_logits(

@@ -16,26 +16,19 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 from gpusched_env.agents.network import FIRST_PREEMPTION, FIRST_RESIZE, FIRST_START, FIRST_WAIT
-from gpusched_env.envs.encoder import Windows
-from gpusched_env.envs.observation.columns import LINKS
-from gpusched_env.envs.observation.extras import EXTRAS
+from gpusched_env.envs.observation.links import LINKS
+from gpusched_env.envs.observation.registry import find_array
+from gpusched_env.envs.windows import Windows
 from gpusched_env.errors import SchedulerError
 
 WIDTH: Final = 64  # of all embeddings
-# What the arrays have rows for, beside those of their own name. All other arrays describe the whole cluster.
-_ROWS: Final = {
-    "queue": ("queue", "queue_types", "forks", "sub_batches", "pairs", "queue_sizes", "queue_tenants"),
-    "running": ("running", "flows", "running_types", "copies", "company", "running_sizes", "running_tenants"),
-    "nodes": ("nodes", "node_types"),
-    "links": ("links",),
-}
 
 
 def _rows_of(name: str) -> str:
     """Return what an array has rows for: "queue", "running", "nodes", "links", or "cluster" for all others."""
-    if name in EXTRAS:
-        return EXTRAS[name].rows
-    return next((rows for rows, names in _ROWS.items() if name in names), "cluster")
+    found = find_array(name)
+    first = found.rows[0] if found is not None and found.rows else ""
+    return first if first in ("queue", "running", "nodes", "links") else "cluster"
 
 
 def _place(name: str) -> tuple[int, str]:

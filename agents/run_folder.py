@@ -19,6 +19,7 @@ UPDATES_FILE: Final = "updates.csv"
 STATE_FILE: Final = "state.pt"
 ANY: Final = ("commit", "uncommitted_changes")  # entries of the record that may differ when a run is resumed
 TENSORBOARD: Final = "tensorboard"
+MOST_EVENTS: Final = 100  # that wait to be written; an update has fewer numbers
 
 
 class RunFolder:
@@ -48,7 +49,7 @@ class RunFolder:
             self._rows = self.state["rows"]
         step = int(self._rows[-1]["steps"]) if self._rows else 0
         # Events after the saved state are played again: TensorBoard drops those from purge_step on.
-        self._writer = SummaryWriter(str(folder / TENSORBOARD), purge_step=step + 1)
+        self._writer = SummaryWriter(str(folder / TENSORBOARD), purge_step=step + 1, max_queue=MOST_EVENTS)
 
     def _read(self) -> dict[str, Any]:
         path = self.folder / STATE_FILE
@@ -76,7 +77,16 @@ class RunFolder:
         return self._has_saved
 
     def log(self, numbers: Mapping[str, float]) -> None:
-        """Log the numbers of an update; ``steps`` is one of them."""
+        """Log the numbers of an update; ``steps`` is one of them.
+
+        Raises
+        ------
+        GpuschedError : TensorBoard's file cannot be written
+        """
+        # If the disk is full, the thread that writes events dies; the next event that the queue cannot hold would wait
+        # for it for ever.
+        if not self._writer.file_writer.event_writer._worker.is_alive():
+            raise self._unwritten("the disk may be full")
         self._rows.append({name: float(value) for name, value in numbers.items()})
         for name, value in numbers.items():
             self._writer.add_scalar(f"updates/{name}", value, int(numbers["steps"]))
@@ -95,7 +105,13 @@ class RunFolder:
 
     def close(self) -> None:
         """Close the file of TensorBoard."""
-        self._writer.close()
+        try:
+            self._writer.close()
+        except OSError as error:
+            raise self._unwritten(error.strerror or error) from error
+
+    def _unwritten(self, why: object) -> GpuschedError:
+        return GpuschedError(f"{self.folder / TENSORBOARD}: cannot be written ({why}); name another place")
 
     def _write_log(self) -> None:
         if not self._rows:

@@ -9,9 +9,10 @@ import numpy as np
 from gpusched_env.agents.episodes import Episodes
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.core.placement.rules import shares_by
-from gpusched_env.envs.encoder import Windows
+from gpusched_env.envs.actions import SLOT_ACTIONS, Action, number_of
+from gpusched_env.envs.windows import Windows
 from gpusched_env.errors import SchedulerError
-from gpusched_env.simulator import Decision, Preempt, Resize, Start
+from gpusched_env.simulator import Decision, Lease, Preempt, Refuse, Resize, Start
 
 
 class Teachers:
@@ -112,6 +113,10 @@ def actions_of(decision: Decision, windows: Windows, queue: np.ndarray, running:
         return [starts * k + place for k in np.flatnonzero(queue == decision.job).tolist() for place in places]
     if isinstance(decision, Preempt):
         return [windows.first_preemption + v for v in np.flatnonzero(running == decision.job).tolist()]
+    for name in windows.more_actions:
+        if isinstance(decision, Refuse | Lease) and SLOT_ACTIONS[name].decision is type(decision):
+            slots = queue if SLOT_ACTIONS[name].slots == "queue" else running
+            return [number_of(windows, Action(name, k)) for k in np.flatnonzero(slots == decision.job).tolist()]
     return []
 
 

@@ -4,47 +4,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Self
 
 import torch
 
-from gpusched_env.envs.encoder import Windows
-from gpusched_env.envs.observation.columns import LINKS
-from gpusched_env.envs.observation.extras import EXTRAS
+from gpusched_env.envs.actions import SLOT_ACTIONS
+from gpusched_env.envs.observation.links import LINKS
+from gpusched_env.envs.observation.registry import ARRAYS, find_array
+from gpusched_env.envs.windows import Windows
 
-# Arrays with rows for the tokens of a kind; the first one has one row for each. All other arrays, but those of pairs,
-# describe the whole cluster.
-_ARRAYS: Final = {
-    "nodes": ("nodes", "node_types"),
-    "links": ("links",),
-    "types": ("types",),
-    "tenants": ("tenants",),
-    "partners": ("partners",),
-    "queue": ("queue", "forks", "sub_batches", "queue_tenants"),
-    "running": ("running", "flows", "copies", "company", "running_tenants"),
-}
+# Kinds of tokens: axes of observation arrays. The array of the same name has one row for each token. Arrays with other
+# rows describe the whole cluster.
+_KINDS: Final = ("nodes", "links", "types", "tenants", "partners", "queue", "running")
 CLUSTER: Final = "cluster"
 SIZES: Final = "sizes"  # the sizes of elastic jobs, which are no tokens: they have columns only in the pairs
-# Arrays with a row for each pair of tokens of two kinds, or of a token and a size; a token of the first kind sees its
-# pairs.
-PAIRS: Final = {
-    "queue_types": ("queue", "types"),
-    "running_types": ("running", "types"),
-    "pairs": ("queue", "partners"),
-    "queue_sizes": ("queue", SIZES),
-    "running_sizes": ("running", SIZES),
-}
 
 
-def _kind_of(name: str, columns: int) -> str:
-    """Return the kind of token that an array has rows for.
+def kinds_of(name: str, columns: int = 0) -> tuple[str, ...]:
+    """Return the kind of token that an array has rows for; of an array of pairs, two, of which the second may be SIZES.
 
-    The links of a network priced by tiers are its tiers. They are not alike, so they describe the cluster.
+    A token of the first kind sees its pairs. The links of a network priced by tiers are its tiers: these are not alike,
+    so they describe the cluster, and their number of columns tells them apart.
     """
-    kind = EXTRAS[name].rows if name in EXTRAS else next((k for k, names in _ARRAYS.items() if name in names), CLUSTER)
-    priced_by_tiers = kind == "links" and name == "links" and columns != len(LINKS)
-    return CLUSTER if priced_by_tiers else kind
+    found = find_array(name)
+    if found is None or (name == "links" and columns not in (0, len(LINKS))):
+        return ()
+    return tuple(axis for axis in found.rows if axis in (*_KINDS, SIZES))
 
 
 @dataclass(frozen=True)
@@ -57,6 +43,7 @@ class Layout:
     pairs : number of columns of each array of pairs
     rules, sizes, waits : numbers of placement rules, of sub-batches that a start may name (at least 1) and of waiting
         actions
+    more : kind of the tokens that each of ``more_actions`` is about
     """
 
     kinds: Mapping[str, Mapping[str, int]]
@@ -64,6 +51,7 @@ class Layout:
     rules: int
     sizes: int
     waits: int
+    more: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, shapes: Mapping[str, tuple[int, ...]], windows: Windows) -> Self:
@@ -75,12 +63,14 @@ class Layout:
         """
         kinds: dict[str, dict[str, int]] = {}
         for name, shape in sorted(shapes.items()):
-            if name not in PAIRS:
-                kind = _kind_of(name, shape[-1])
-                tokens = 1 if kind == CLUSTER else shapes[_ARRAYS[kind][0]][0]
-                kinds.setdefault(kind, {})[name] = math.prod(shape) // tokens
-        pairs = {name: shapes[name][1] for name in PAIRS if name in shapes}
-        return cls(kinds, pairs, len(windows.rules), max(windows.sub_batches, 1), 1 + len(windows.delays_s))
+            own = kinds_of(name, shape[-1])
+            if len(own) < 2:
+                tokens = shapes[own[0]][0] if own else 1
+                kinds.setdefault(own[0] if own else CLUSTER, {})[name] = math.prod(shape) // tokens
+        names = [one.name for one in ARRAYS if one.name in shapes and len(kinds_of(one.name)) > 1]
+        pairs = {name: shapes[name][1] for name in names}
+        more = {name: SLOT_ACTIONS[name].slots for name in windows.more_actions}
+        return cls(kinds, pairs, len(windows.rules), max(windows.sub_batches, 1), 1 + len(windows.delays_s), more)
 
     def columns(self, kind: str) -> int:
         """Return the number of columns of a token of this kind."""
@@ -106,6 +96,9 @@ class Layout:
         if ("queue_sizes" in self.pairs) != ("queue_sizes" in shown.pairs):
             ways = ("jobs keep the sizes that they request", "actions choose sizes")
             return f"trained where {ways['queue_sizes' in self.pairs]}, but here {ways['queue_sizes' in shown.pairs]}"
+        if self.more != shown.more:
+            names = [", ".join(one.more) or "none" for one in (self, shown)]
+            return f"trained with more_actions {names[0]}, but here they are {names[1]}"
         columns_here = shown._columns()
         for name, columns in self._columns().items():
             if (here := columns_here.get(name, columns)) != columns:
@@ -143,7 +136,7 @@ class Layout:
         """
         parts: dict[str, list[torch.Tensor]] = {}
         for kind, arrays in self.kinds.items():
-            main = observations.get(CLUSTER if kind == CLUSTER else _ARRAYS[kind][0])
+            main = observations.get(kind)
             if main is None:
                 continue
             rows = main.shape[:1] if kind == CLUSTER else main.shape[:2]
@@ -153,6 +146,6 @@ class Layout:
             ]
         for name, columns in self.pairs.items():
             if name in observations:
-                one, _ = PAIRS[name]
+                one, _ = kinds_of(name)
                 parts[name] = [observations[name].view(*parts[one][0].shape[:2], -1, columns)]
         return parts

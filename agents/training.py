@@ -24,7 +24,7 @@ from gpusched_env.agents.run_folder import STATE_FILE, RunFolder
 from gpusched_env.agents.validation import LEARNING_FILE, METRIC_OF, Judge, Progress, Validation
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.encoder import Windows
+from gpusched_env.envs.windows import Windows
 from gpusched_env.errors import GpuschedError
 from gpusched_env.scenarios import Curriculum, get_scenario
 
@@ -129,6 +129,8 @@ class TrainingConfig(Windows):
         Curriculum.parse(self.curriculum)
         if self.curriculum and self.learner != "ppo":
             raise GpuschedError("training: only the learner ppo follows a curriculum; leave curriculum empty")
+        if self.more_actions and self.learner != "ppo":
+            raise GpuschedError("training: only the learner ppo chooses more_actions; leave them out")
         if not self.horizon > 0:
             raise GpuschedError(f"training: horizon is {self.horizon}: give a number > 0, or inf for no discount")
 

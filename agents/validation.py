@@ -14,6 +14,7 @@ import torch
 from gpusched_env.agents.evaluation import evaluate_policy, metric_words
 from gpusched_env.agents.learned import CLONED, CONFIG_FILE, INITIAL, MODEL, LearnedScheduler
 from gpusched_env.files import whole, write_whole
+from gpusched_env.metrics import COLUMN_OF
 from gpusched_env.scenarios import Scenario
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ METRIC_OF: Final = {
     "slowdown": "mean_slowdown",
     "makespan": "makespan_s",
     "fairness": "rho_mean",
+    "deadlines": "deadlines_met",
 }
 
 
@@ -155,20 +157,20 @@ class Validation:
                 path.unlink(missing_ok=True)
 
     def _score(self, model: Path, config: Path) -> float:
-        """Return the mean of the metric over the validation seeds, the lower, the better; inf = undefined."""
+        """Return the mean of the metric over the validation seeds, inf = undefined; its negative if more is better."""
         agent = LearnedScheduler(str(model), config=str(config))
         results = evaluate_policy(agent, self.scenario, self._seeds)
         mean = float(np.mean([result.metrics[self.config.metric] for result in results]))
-        return np.inf if np.isnan(mean) else mean
+        return np.inf if np.isnan(mean) else -mean if COLUMN_OF[self.config.metric].better == "max" else mean
 
     def _note(self, label: str, score: float, kept: bool) -> None:
-        self._lines.append(f"{self._steps},{score:.3f},{int(kept)}")
+        self._lines.append(f"{self._steps},{abs(score):.3f},{int(kept)}")
         self._said = f"{label} {self._in_words(score)}"
 
     def _in_words(self, score: float) -> str:
         metric = self.config.metric
         words = metric_words(metric)
-        return f"{words} {score / 3600:.2f} h" if metric.endswith("_s") else f"{words} {score:.3f}"
+        return f"{words} {score / 3600:.2f} h" if metric.endswith("_s") else f"{words} {abs(score):.3f}"
 
     def kept(self) -> str:
         """Describe what an interrupted call has left in the folder."""

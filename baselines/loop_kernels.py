@@ -1,24 +1,26 @@
-"""What compiled loops of schedulers share: the way to the next decision point, and carrying out a plan."""
+"""What compiled loops of schedulers share: the way to the next decision point."""
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
-from gpusched_env.core.events import DECIDE, IDLE_LIMIT, STALLED, advance, preempt, start, stuck
+from gpusched_env.core.events import DECIDE, IDLE_LIMIT, STALLED, advance, stuck
 from gpusched_env.core.handle import helper
-from gpusched_env.core.planning import NEWCOMER, SKIPPED, Walk
-from gpusched_env.core.refusals import BUFFER_FULL
 from gpusched_env.core.state import Run
+from gpusched_env.units import LATEST_S
 
 ASLEEP, DECIDES = range(2)  # the first two phases of every loop; further phases are numbered from 2 on
-PAUSED: Final = 6  # an outcome in addition to those of ``advance``: the loop has reached the time ``until_s``
+PAUSED: Final = 7  # an outcome in addition to those of a run: the loop has reached the time ``until_s``
 
 
 @helper
-def wake_at(sim: Run, time_s: float) -> None:
-    """Set the timer to ``time_s`` [s] if this time is in the future and earlier than the timer."""
-    if sim.world["clock_s"] < time_s < sim.world["timer_s"]:
+def waits_until(sim: Run, time_s: float) -> bool:
+    """Decide ``Wait(time_s)`` [s]; return False if this time is not allowed: the loop then returns BAD_WAIT."""
+    allowed = sim.world["clock_s"] < time_s <= LATEST_S or time_s == math.inf
+    if time_s < sim.world["timer_s"] or not allowed:
         sim.world["timer_s"] = time_s
+    return allowed
 
 
 @helper
@@ -30,7 +32,8 @@ def sleep(sim: Run, memory: Any) -> int:
     memory : a record with the fields ``phase``, ``idle`` and ``until_s`` [s]; at ``until_s`` the result is PAUSED
     """
     m = memory
-    wake_at(sim, m["until_s"])
+    if sim.world["clock_s"] < m["until_s"] < sim.world["timer_s"]:
+        sim.world["timer_s"] = m["until_s"]
     outcome = advance(sim)
     if outcome != DECIDE:
         return outcome
@@ -39,37 +42,3 @@ def sleep(sim: Run, memory: Any) -> int:
         return STALLED
     m["phase"] = DECIDES
     return PAUSED if sim.world["clock_s"] >= m["until_s"] else DECIDE
-
-
-@helper
-def preempt_skipped(sim: Run, walk: Walk, memory: Any) -> bool:
-    """Preempt the running jobs that ``plan_preemptive`` has skipped; return False if the log is full.
-
-    Parameters
-    ----------
-    memory : a record with the fields ``at``, from which the walk goes on, and ``listed``, the number of jobs
-    """
-    m = memory
-    while m["at"] < m["listed"]:  # ``preempt`` refuses jobs that wait or are in a checkpoint
-        if walk.verdicts[m["at"]] == SKIPPED and preempt(sim, walk.order[m["at"]]) == BUFFER_FULL:
-            return False
-        m["at"] += 1
-    m["at"] = 0
-    return True
-
-
-@helper
-def start_newcomers(sim: Run, walk: Walk, memory: Any) -> bool:
-    """Start the jobs that ``plan_preemptive`` lets start now; return False if the log is full.
-
-    Parameters
-    ----------
-    memory : as in :func:`preempt_skipped`
-    """
-    m = memory
-    while m["at"] < m["listed"]:
-        row, rule = walk.order[m["at"]], walk.rules[m["at"]]
-        if walk.verdicts[m["at"]] == NEWCOMER and start(sim, row, rule, 0, False, 0) == BUFFER_FULL:
-            return False
-        m["at"] += 1
-    return True

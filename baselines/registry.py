@@ -14,10 +14,9 @@ from typing import Any, Final, NamedTuple
 
 from gpusched_env.baselines.own_code import import_named
 from gpusched_env.errors import SchedulerError, unknown_name
-from gpusched_env.instance import SHORTEST_ROUND_S
 from gpusched_env.plugins import load_plugins
 from gpusched_env.simulator import Scheduler
-from gpusched_env.units import LATEST_S
+from gpusched_env.simulator.scheduler import check_no_nan, check_sizes_of_numbers
 
 
 class Baseline(NamedTuple):
@@ -43,10 +42,6 @@ class Baseline(NamedTuple):
 LEARNED: Final = "learned"  # an agent of the package, or one of the user's own
 GENERAL_AGENT: Final = "general"  # the agent that ``learned`` plays if no other is named
 _HERE: Final = "gpusched_env.baselines"
-# Largest numbers that a parameter may be: kernels store whole numbers in 32 bits, and products of numbers stay finite.
-MOST_WHOLE: Final = 2**31 - 1
-MOST_SEED: Final = 2**63 - 1
-MOST_NUMBER: Final = 1e12
 # The words that a spec may contain for True and False.
 _TRUTH: Final = {
     "true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False,
@@ -465,12 +460,12 @@ def make_scheduler(spec: str, **overrides: Any) -> Scheduler:
             f"{unknown_name('scheduler', name, BASELINES)}; a scheduler of your own is written package.module:Class"
         )
     try:
-        scheduler = cls(**_checked(cls, given | overrides, spec))
+        where = f"scheduler {spec!r}"
+        check_sizes_of_numbers(cls, given | overrides, where)
+        scheduler = cls(**given | overrides)
     except TypeError as error:
         raise SchedulerError(f"scheduler {spec!r}: {error}") from error
-    for key, value in (given | overrides).items():
-        if any(isinstance(one, float) and one != one for one in (value if isinstance(value, tuple) else (value,))):
-            raise SchedulerError(f"scheduler {spec!r}: {key.rstrip('_')} is nan: give a number")
+    check_no_nan(given | overrides, where)
     if not isinstance(scheduler, Scheduler):
         raise SchedulerError(f"scheduler {spec!r}: {cls.__name__} is not a subclass of gpusched_env.Scheduler")
     return scheduler
@@ -519,25 +514,6 @@ def _parse(cls: type[Scheduler], spec: str, text: str) -> dict[str, Any]:
             given[key] = _TRUTH[value.lower()]
         else:
             given[key] = _value(value, fields[key].default if fields else None, where)
-    return given
-
-
-def _checked(cls: Any, given: dict[str, Any], spec: str) -> dict[str, Any]:
-    """Check that each number fits the field that it is for; the class itself checks what the number means."""
-    for one in dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ():
-        kind, value = str(one.type), given.get(one.name)
-        for number in value if isinstance(value, tuple) else (value,):
-            if isinstance(number, bool) or not isinstance(number, int | float):
-                continue
-            where = f"scheduler {spec!r}: {one.name.rstrip('_')} is {number!r}"
-            if "float" not in kind and "int" in kind:
-                least, most = (0, MOST_SEED) if "seed" in one.name else (-MOST_WHOLE, MOST_WHOLE)
-                if not isinstance(number, int) or not least <= number <= most:
-                    raise SchedulerError(f"{where}: give a whole number from {least} to {most}")
-            elif "float" in kind and number != inf and abs(number) > MOST_NUMBER:
-                raise SchedulerError(f"{where}: give a number of at most {MOST_NUMBER:g}, or inf")
-            elif one.name.endswith("_s") and (0 < number < SHORTEST_ROUND_S or LATEST_S < number < inf):
-                raise SchedulerError(f"{where}: give 0, {SHORTEST_ROUND_S:g} to {LATEST_S:g} seconds, or inf")
     return given
 
 

@@ -34,7 +34,7 @@ from gpusched_env.agents.ppo import Learner
 from gpusched_env.agents.tokens import CLUSTER, Layout
 from gpusched_env.agents.training import TrainingConfig
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.encoder import Windows
+from gpusched_env.envs.windows import Windows
 from gpusched_env.scenarios import get_scenario
 
 POLICIES: dict[str, Callable[[], tuple[Any, dict[str, Any]]]] = {

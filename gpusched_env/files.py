@@ -8,19 +8,24 @@ import io
 import math
 import re
 import secrets
+import time
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 import numpy as np
 
 from gpusched_env.errors import GpuschedError
 
+ABANDONED_S: Final = 86_400.0  # [s] a temporary file that nobody has written to for this time is of a killed process
+
 
 @contextlib.contextmanager
 def whole(path: Path) -> Iterator[Path]:
     """Yield a temporary path in the folder of ``path``; at the end, move its file to ``path`` if no error occurred.
+
+    Temporary files that killed processes have left in the folder are removed.
 
     Raises
     ------
@@ -31,11 +36,19 @@ def whole(path: Path) -> Iterator[Path]:
     try:
         yield partial
         partial.replace(path)
+        _remove_abandoned(path.parent)
     except OSError as error:
         raise GpuschedError(f"{path}: cannot be written ({error.strerror or error}); name another place") from error
     finally:
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)
+
+
+def _remove_abandoned(folder: Path) -> None:
+    with contextlib.suppress(OSError):  # another process may remove them, too
+        for partial in folder.glob(f".{'?' * 16}.part*"):
+            if time.time() - partial.stat().st_mtime > ABANDONED_S:
+                partial.unlink()
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -1,20 +1,25 @@
 """Play extreme numbers, growing batches, damaged files, forged entries and killed commands for a long time.
 
-``python -m gpusched_env.soak --minutes 60`` prints what it did. It ends with status 1 if something was wrong.
+``python -m gpusched_env.soak --minutes 60`` prints what it did, and at once what was wrong. It ends with status 1 if
+something was wrong.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
+import functools
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,28 +27,27 @@ import gymnasium as gym
 import msgspec
 import numpy as np
 
-import gpusched_env
+from gpusched_env.damage import ABOUT, READERS, TRACK, TRAIN, play_damage
 from gpusched_env.errors import GpuschedError
 from gpusched_env.extremes import play_extremes
-from gpusched_env.files import read_arrays
-from gpusched_env.leaderboard import About, Entry, Track, make_entry, parse_entry, verify
-from gpusched_env.scenarios import get_scenario, load_scenario, save_scenario
+from gpusched_env.files import read_arrays, sha256_of
+from gpusched_env.leaderboard import Entry, make_entry, parse_entry, verify
+from gpusched_env.leaderboard.baseline_entries import shipped_entries
 
 Count = Callable[[str], None]
 CHUNK_S: Final = 5.0  # [CPU s] of extreme numbers at a time
-TRACK: Final = Track("soak", "Soak", "For the soak.", "tiny-v1", reports=2)
-ABOUT: Final = About(title="", authors="", how="", hardware="", training_seeds=[], link="", licence="MIT")
+LIMIT_S: Final = 240.0  # [s] in which a command, or what is left of a killed one, ends
 CLI: Final = "-m gpusched_env.cli"
-TRAIN: Final = Path(gpusched_env.__file__).parents[1] / "train.py"  # in a clone
 TRAINING: Final = "--scenario tiny-v1 --steps 512 --report-seeds 1 --baselines fifo --overwrite"
-# Arguments of Python, and the longest time until the process is killed [s]; {} = a folder
-KILLED: Final = (
-    (f"{CLI} compare --scenario tiny-v1 --schedulers fifo,srtf --seeds 20 --output {{}}/results.json", 4.0),
-    (f"{CLI} reproduce sjf-bco --quick --output {{}}/reproduction", 20.0),
-    (f"{CLI} leaderboard build {{}} --tracks slo-v0 --out {{}}/site", 60.0),
-    *([(f"{TRAIN} {TRAINING} --output {{}}/model", 20.0)] if TRAIN.exists() else []),
-    (f"{CLI} run --scenario tiny-v1 --scheduler srtf --output {{}}/run.json", 10.0),  # with an empty cache of kernels
+KILLED: Final = (  # arguments of Python, in a folder that has a folder of entries
+    f"{CLI} compare --scenario tiny-v1 --schedulers fifo,srtf --seeds 20 --output results.json",
+    f"{CLI} reproduce sjf-bco --quick --output reproduction",
+    f"{CLI} leaderboard build entries --no-baselines --tracks slo-v0 --out site",
+    f"{CLI} run --scenario tiny-v1 --scheduler srtf --output run.json",
+    *([f"{TRAIN} {TRAINING} --output model"] if TRAIN.exists() else []),
 )
+COMPILES: Final = KILLED[3]  # has its own cache of kernels
+GROW: Final = "model"  # folder of files that are written more than once
 
 
 def extremes(rng: np.random.Generator, count: Count) -> None:
@@ -82,21 +86,10 @@ def batches(rng: np.random.Generator, count: Count) -> None:
 
 
 def damaged(rng: np.random.Generator, count: Count) -> None:
-    """Bytes of a scenario file change: it is read, or refused with one line."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "scenario.json"
-        save_scenario(get_scenario("tiny-v1"), path)
-        whole = path.read_bytes()
-        for _ in range(50):
-            text = bytearray(whole[: int(rng.integers(1, len(whole) + 1))])
-            text[int(rng.integers(len(text)))] = int(rng.integers(256))
-            path.write_bytes(bytes(text))
-            try:
-                load_scenario(path)
-            except GpuschedError as error:
-                if "\n" in (told := str(error)):
-                    raise AssertionError(f"a refusal of several lines: {told}") from error
-            count("damaged file")
+    """Files are damaged: each is refused with one line, or gives what it should."""
+    kind = list(READERS)[int(rng.integers(len(READERS)))]
+    for _ in range(20):
+        play_damage(rng, kind, count)
 
 
 def forged(rng: np.random.Generator, count: Count) -> None:
@@ -118,33 +111,79 @@ def forged(rng: np.random.Generator, count: Count) -> None:
 
 
 def kills(rng: np.random.Generator, count: Count) -> None:
-    """A command is killed at a random moment: its files are whole, and the same command then succeeds."""
-    number = int(rng.integers(len(KILLED)))
-    text, longest_s = KILLED[number]
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, *text.replace("{}", folder).split()]
-        cache = {"NUMBA_CACHE_DIR": f"{folder}/cache"} if number == len(KILLED) - 1 else {}
-        options: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "env": os.environ | cache}
-        with subprocess.Popen(command, **options) as child:
-            time.sleep(float(rng.uniform(0.0, longest_s)))
-            child.kill()
-        _check_files(Path(folder))
-        done = subprocess.run(command, text=True, check=False, **options)
-        assert done.returncode == 0, f"{' '.join(command)}: {done.stderr[-500:]}"
-        assert _check_files(Path(folder)), f"{' '.join(command)}: it has written nothing"
-    count(f"killed: {text.removeprefix(CLI).split()[0].rpartition('/')[2]}")
+    """A command is killed at random moments: its files are whole, and then it does the same as if it never had been."""
+    command = KILLED[int(rng.integers(len(KILLED)))]
+    whole, seconds = _undisturbed(command)
+    with tempfile.TemporaryDirectory() as name:
+        folder = _prepared(name)
+        for _ in range(int(rng.integers(1, 4))):
+            _run(command, folder, float(rng.uniform(0.0, seconds)))
+            _check_files(folder, whole)
+            count(f"killed: {command.removeprefix(CLI).split()[0].rpartition('/')[2]}")
+        for path in folder.rglob(".*.part*"):  # as if the next call came later
+            os.utime(path, (0.0, 0.0))
+        _run(command, folder)
+        left = _contents(folder)
+        assert left == whole, f"{command}: {[name for name in {**left, **whole} if left.get(name) != whole.get(name)]}"
 
 
-def _check_files(folder: Path) -> int:
-    """Read the files of JSON and arrays, but for the parts that a killed process leaves; return the number of files."""
-    paths = [path for path in folder.rglob("*.*") if path.is_file() and ".part" not in path.name]
-    for path in paths:
-        if path.suffix == ".json":
-            json.loads(path.read_text(encoding="utf-8"))
-        elif path.suffix == ".npz":
-            with path.open("rb") as stream:
+@functools.cache
+def _undisturbed(command: str) -> tuple[dict[str, str], float]:
+    """Return what a command writes, and how long it takes [s]."""
+    with tempfile.TemporaryDirectory() as name:
+        begin_s = time.monotonic()
+        _run(command, folder := _prepared(name))
+        return _contents(folder), time.monotonic() - begin_s
+
+
+def _prepared(folder: str) -> Path:
+    (entries := Path(folder) / "entries").mkdir()
+    for path in shipped_entries("slo-v0")[:2]:
+        shutil.copy(path, entries)
+    return Path(folder)
+
+
+def _run(command: str, folder: Path, kill_s: float | None = None) -> None:
+    """Run a command, or kill it after some time; no process that it started may live on for LIMIT_S."""
+    environment = os.environ | ({"NUMBA_CACHE_DIR": f"{folder}/cache"} if command == COMPILES else {})
+    environment["PYTHONPATH"] = str(TRAIN.parent)
+    options: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
+    with subprocess.Popen([sys.executable, *command.split()], cwd=folder, env=environment, **options) as child:
+        try:
+            if kill_s is not None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    child.wait(kill_s)
+                child.kill()
+            told = child.communicate(timeout=LIMIT_S)[1]  # ends with the last process that has the pipe
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            raise AssertionError(f"{command}: it, or a process that it started, lives on after {LIMIT_S} s") from None
+    assert kill_s is not None or child.returncode == 0, f"{command}: status {child.returncode}: {told[-500:]}"
+
+
+def _contents(folder: Path) -> dict[str, str]:
+    """Return name -> SHA-256 of the files, but for locks and logs of TensorBoard; kernels have their own."""
+    paths = {path.relative_to(folder): path for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {
+        str(name): "" if "cache" in name.parts else sha256_of(path)
+        for name, path in paths.items()
+        if path.suffix != ".lock" and "tensorboard" not in name.parts
+    }
+
+
+def _check_files(folder: Path, whole: Mapping[str, str]) -> None:
+    """Check the files of a killed command, but for temporary ones; those that are written once have their content."""
+    for name, digest in _contents(folder).items():
+        first = Path(name).parts[0]
+        if ".part" in name or first.startswith(".site."):
+            continue
+        if first != GROW:
+            assert whole[name] == digest, f"{name} is not whole"
+        elif name.endswith(".json"):
+            json.loads((folder / name).read_text(encoding="utf-8"))
+        elif name.endswith(".npz"):
+            with (folder / name).open("rb") as stream:
                 read_arrays(stream, 1 << 30)
-    return len(paths)
 
 
 KINDS: Final = (extremes, batches, damaged, forged, kills)
@@ -167,6 +206,7 @@ class Soak:
                 kind(rng, lambda what: self.done.update([what]))
             except Exception as error:
                 self.wrong.append(f"{kind.__name__}: {type(error).__name__}: {error}"[:1000])
+                print(self.wrong[-1], file=sys.stderr, flush=True)
             spent[kind] += time.monotonic() - begin_s
 
     def __str__(self) -> str:

@@ -14,11 +14,11 @@ from helpers import linked_scenario, small_scenario, thirty_jobs
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.cluster import NodeGroup
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.encoder import Windows
 from gpusched_env.envs.observation.columns import Column
-from gpusched_env.envs.observation.extras import EXTRAS, observation_array
+from gpusched_env.envs.observation.registry import find_array, observation_array
 from gpusched_env.envs.policy_scheduler import PolicyScheduler
 from gpusched_env.envs.registration import ENVIRONMENTS
+from gpusched_env.envs.windows import Windows
 from gpusched_env.errors import GpuschedError
 from gpusched_env.event_log import LEASE_END, RESIZE
 from gpusched_env.leaderboard import record, replay
@@ -87,7 +87,7 @@ def test_every_environment_equals_its_scheduler_beyond_the_step_limit(name: str,
 @pytest.fixture(scope="module", autouse=True)
 def _registered() -> None:
     """Register an observation array for the option ``extras``."""
-    if "half_full" not in EXTRAS:
+    if find_array("half_full") is None:
 
         @observation_array("half_full", [Column("half", "1 if half of the slots are filled", "0 or 1")])
         def half_full(sim: Any, env: Any, out: Any) -> None:
@@ -113,6 +113,7 @@ OTHER: dict[str, Any] = {
     "sizes": (1, 2, 3, 8),
     "tenant_window": 3,
     "limits": True,
+    "more_actions": ("refuse",),
 }
 SHARING = ("partner_window", "sub_batches", "pair_benefit")  # for jobs that share GPUs, which are not elastic
 SCENARIOS = {"sizes": "pollux-64-v0", "tenant_window": "cohort-256-v0", "limits": "cohort-256-v0"}

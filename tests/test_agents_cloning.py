@@ -18,7 +18,7 @@ from gpusched_env.agents.teachers import right_actions
 from gpusched_env.agents.tokens import Layout
 from gpusched_env.agents.training import TrainingConfig, train
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.encoder import Windows
+from gpusched_env.envs.windows import Windows
 from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.evaluation import evaluate
 from gpusched_env.metrics import paired_ratio

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from gpusched_env.agents.training import TrainingConfig, train
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.cli.app import app
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.encoder import Windows
+from gpusched_env.envs.windows import Windows
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation import evaluate
 from gpusched_env.scenarios import get_scenario
@@ -95,6 +96,25 @@ def test_a_changed_dataset_is_found_by_its_replay(folder: Path) -> None:
         file["episode_0"]["rewards"][4] -= 1.0
     with pytest.raises(GpuschedError, match="seed 3, step 4: the replay's reward"):
         verify(read_dataset(NAME))
+
+
+def test_a_damaged_file_of_episodes_is_refused_in_one_line(folder: Path) -> None:
+    """HDF5 raises errors of four types, when a file is opened or later, when an episode is read."""
+    dataset = write_dataset("sjf", "tiny-v1", [3], WINDOWS, NAME)
+    path = Path(dataset.spec.data_path) / "main_data.hdf5"
+    whole = path.read_bytes()
+    config = TrainingConfig(dataset=NAME, steps=0, batch=64, validation_seeds=1)
+    for part in range(1, 40):
+        at = len(whole) * part // 40
+        path.write_bytes(whole[:at])
+        with pytest.raises(GpuschedError, match=r"^dataset [^\n]*$"):
+            verify(read_dataset(NAME))
+        path.write_bytes(whole[:at] + bytes(3000) + whole[at + 3000 :])
+        with contextlib.suppress(GpuschedError):  # what nobody reads may be zero
+            verify(read_dataset(NAME))
+    path.write_bytes(whole[:1000])
+    with pytest.raises(GpuschedError, match=r"^dataset [^\n]*$"):
+        train(config, folder / "run")
 
 
 def metadata_of(folder: Path) -> tuple[Path, dict[str, Any]]:

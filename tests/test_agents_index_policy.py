@@ -37,7 +37,10 @@ from gpusched_env.workload import Workload
 
 
 class Decided(IndexPolicy):
-    """Without the compiled loop, which subclasses do not inherit."""
+    """Played by ``decide``."""
+
+    def player(self, simulation: Simulation) -> None:
+        return None
 
 
 def random_rule(seed: int, **changes: Any) -> IndexRule:

@@ -13,10 +13,10 @@ from test_agents_policy import trained
 from gpusched_env.agents.evaluation import evaluate_policy
 from gpusched_env.agents.learned import LearnedScheduler
 from gpusched_env.agents.network import INFEASIBLE, TokenNetwork, feasible_log_probabilities
-from gpusched_env.agents.tokens import PAIRS, SIZES, Layout
+from gpusched_env.agents.tokens import SIZES, Layout, kinds_of
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.encoder import Windows
 from gpusched_env.envs.registration import ENVIRONMENTS
+from gpusched_env.envs.windows import Windows
 from gpusched_env.errors import SchedulerError
 from gpusched_env.evaluation import evaluate
 from gpusched_env.simulator import simulate
@@ -82,8 +82,8 @@ def test_empty_rows_change_nothing(name: str) -> None:
         kind = next((k for k, arrays in network.layout.kinds.items() if key in arrays), "")
         if kind == "cluster":
             padded[key] = array
-        elif key in PAIRS:
-            one, kind = seen[PAIRS[key][0]].shape[1], PAIRS[key][1]
+        elif len(kinds_of(key)) == 2:
+            one, kind = seen[kinds_of(key)[0]].shape[1], kinds_of(key)[1]
             more = 0 if kind == SIZES else 2
             other = array.shape[1] // one
             wide = torch.nn.functional.pad(array.reshape(1, one, other, -1), (0, 0, 0, more, 0, 2))
@@ -118,7 +118,7 @@ def test_the_order_of_rows_is_the_order_of_actions(name: str) -> None:
             rows = seen[key].reshape(1, seen[kind].shape[1], -1)
             turned[key] = rows.flip(1).reshape(seen[key].shape)
     for key in network.layout.pairs:
-        rows = seen[key].reshape(1, seen[PAIRS[key][0]].shape[1], -1)
+        rows = seen[key].reshape(1, seen[kinds_of(key)[0]].shape[1], -1)
         turned[key] = rows.flip(1).reshape(seen[key].shape)
     before, after = logits_of(network, seen), logits_of(network, turned)
     starts = before[: windows.first_resize].reshape(windows.queue_window, -1)

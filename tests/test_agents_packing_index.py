@@ -20,7 +20,7 @@ from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import START
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.metrics import validate
-from gpusched_env.simulator import simulate
+from gpusched_env.simulator import Simulation, simulate
 from gpusched_env.workload import Workload
 
 
@@ -30,7 +30,10 @@ def index(**weights: float) -> PackingIndex:
 
 
 class Decided(PackingIndex):
-    """Without the compiled loop, which subclasses do not inherit."""
+    """Played by ``decide``."""
+
+    def player(self, simulation: Simulation) -> None:
+        return None
 
 
 def digests() -> list[str]:

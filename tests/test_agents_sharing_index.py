@@ -24,13 +24,16 @@ from gpusched_env.instance import Instance
 from gpusched_env.metrics import job_times
 from gpusched_env.network import Network
 from gpusched_env.sharing import Sharing
-from gpusched_env.simulator import simulate
+from gpusched_env.simulator import Outcome, Simulation, simulate
 from gpusched_env.traces.profile_tables import load_fitted
 from gpusched_env.workload import Workload
 
 
 class Decided(SharingIndex):
-    """Without the compiled loop, which subclasses do not inherit."""
+    """Played by ``decide``."""
+
+    def player(self, simulation: Simulation) -> None:
+        return None
 
 
 def rule(gang: float = 0.0, **weights: float) -> SharingRule:
@@ -66,6 +69,18 @@ def test_the_compiled_loop_makes_the_decisions_of_decide(seed: int) -> None:
     fast, slow = (simulate(instance, policy.playing(chosen)) for policy in (SharingIndex, Decided))
     assert fast.digest() == slow.digest()
     check_rules(instance, fast)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_pauses_at_arrivals_change_nothing(seed: int) -> None:
+    instance, chosen = models_instance(seed), random_rule(seed)
+    simulation = Simulation(instance)
+    player = SharingIndex.playing(chosen).player(simulation)
+    assert player is not None
+    for time_s in np.unique(instance.workload.jobs["arrival_s"])[1::2]:
+        assert player.play(float(time_s)) is Outcome.DECIDE
+    assert player.play() is Outcome.DONE
+    assert simulation.log().digest() == simulate(instance, SharingIndex.playing(chosen)).digest()
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -15,7 +15,7 @@ from gpusched_env.agents.step_storage import StepStorage
 from gpusched_env.agents.tokens import Layout
 from gpusched_env.agents.training import TrainingConfig
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.encoder import Windows
+from gpusched_env.envs.windows import Windows
 from gpusched_env.scenarios import get_scenario
 
 

@@ -28,7 +28,7 @@ from gpusched_env.agents.validation import Validation
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.cluster import NodeGroup
 from gpusched_env.consoles import console
-from gpusched_env.envs.encoder import Windows
+from gpusched_env.envs.windows import Windows
 from gpusched_env.errors import EntryError, GpuschedError, SchedulerError
 from gpusched_env.evaluation import evaluate
 from gpusched_env.event_log import COMPLETE, RESIZE

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gpusched_env.agents.tokens import Layout
 from gpusched_env.agents.values import Values, generalised_advantages
-from gpusched_env.envs.encoder import Windows
+from gpusched_env.envs.windows import Windows
 
 NUMBERS = st.floats(-10.0, 10.0)
 STEP = st.tuples(NUMBERS, NUMBERS, st.floats(0.0, 100.0))

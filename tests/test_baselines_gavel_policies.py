@@ -10,7 +10,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 from gavel_reference import feasible_set, filled_levels, least_rho, least_scaled, solve
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gpusched_env.baselines.gavel.entities import Entity, fill_by_entity
@@ -391,6 +391,7 @@ def test_interior_solutions_are_inside() -> None:
 
 @settings(max_examples=30)
 @given(seed=st.integers(0, 10_000), policy=st.sampled_from(UNPACKED))
+@example(seed=3128, policy="max_min_fairness_water_filling_tenants_fifo_perf")  # needs a slack above 1e-8
 def test_shares_are_feasible(seed: int, policy: str) -> None:
     problem = drawn(seed)
     shares = POLICIES[policy].build(Settings(TYPES))(problem)
@@ -461,6 +462,7 @@ def test_entities_share_their_weight(gpus: int, entities: list[Entity], levels: 
 
 @settings(max_examples=10)
 @given(seed=st.integers(0, 10_000))
+@example(784)  # a slack of 1e-8 raises another job by 7e-5
 def test_one_entity_for_each_job_equals_no_entities(seed: int) -> None:
     problem = drawn(seed, 7)
     own = [Entity([job], float(weight)) for job, weight in enumerate(problem.weights)]

@@ -10,7 +10,7 @@ from helpers import instance_i, play
 
 from gpusched_env.agents.learned import LearnedScheduler
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.envs.encoder import Windows
+from gpusched_env.envs.windows import Windows
 from gpusched_env.errors import SchedulerError
 
 WINDOWS = dict(

@@ -173,7 +173,7 @@ def test_list_schedulers_read_claims_in_kernels_as_in_python(spec: str, seed: in
 def test_slurm_decides_alike_in_the_compiled_loop(spec: str, seed: int) -> None:
     case = overrunning(seed)
     asked = make_scheduler(spec)
-    asked.__class__ = type("Asked", (type(asked),), {"__module__": __name__})
+    asked.player = lambda _: None
     assert play(case, spec).digest() == play(case, asked).digest()
 
 

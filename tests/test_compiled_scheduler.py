@@ -239,7 +239,6 @@ def read_the_log(sim: Run, choice: Choice, own: Notes) -> int:
     """FIFO that counts the records of the log; ``counts[1]`` of them have been read, ``counts[2]`` in all."""
     c = choice.made
     n = own.counts
-    c["reads_log"] = 1
     n[1] = 0 if sim.world["events"] < n[1] else n[1]
     n[2] += sim.world["events"] - n[1]
     n[1] = sim.world["events"]
@@ -251,14 +250,16 @@ def read_the_log(sim: Run, choice: Choice, own: Notes) -> int:
 
 def test_a_policy_that_reads_the_log_misses_no_record(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gpusched_env.core.state.EVENT_BUFFER", 16)
-    scheduler = type("Reader", (InLine,), {"policy": read_the_log, "counts": [RULE, 0, 0]})()
+    scheduler = type("Reader", (InLine,), {"policy": read_the_log, "reads_log": True, "counts": [RULE, 0, 0]})()
     instance: Instance = get_scenario("tiny-v1").instance(200_000)
     simulation = Simulation(instance)
     player = simulation.player_for(scheduler)
     assert player is not None
+    for time_s in instance.workload.jobs["arrival_s"][1::2]:  # whoever pauses a run may empty its log
+        assert player.play(float(time_s)) is Outcome.DECIDE
+        simulation.drain()
     player.play()
-    last = len(simulation.log().events) - player.own.counts[2]  # type: ignore[attr-defined]
-    assert 0 < last <= 16  # those after the last decision
+    assert player.own.counts[2] == len(simulation.log().events)  # type: ignore[attr-defined]
 
 
 def test_begin_continues_with_a_compiled_policy() -> None:
@@ -268,3 +269,18 @@ def test_begin_continues_with_a_compiled_policy() -> None:
     simulation = begin(instance, moves_of(instance, log, half_s), half_s, ask=False)
     simulation.run(InLine())
     assert simulation.log().digest() == log.digest()
+
+
+@policy
+@kernel
+def wait_for_the_past(sim: Run, choice: Choice, own: Notes) -> int:
+    """Ask to be woken now."""
+    choice.made["until_s"] = sim.world["clock_s"]
+    return WAIT
+
+
+@pytest.mark.parametrize("plays", [True, False])
+def test_a_wait_that_does_not_advance_the_clock_is_an_error(plays: bool) -> None:
+    scheduler = type("Impatient", (InLine,), {"policy": wait_for_the_past})()
+    with pytest.raises(GpuschedError, match=r"Wait\(until_s=0\.0\) at 0\.0 s"):
+        simulate(unit_instance([0], [1], [10], "1x4"), scheduler if plays else asked(scheduler))

@@ -14,10 +14,10 @@ from gpusched_env.agents.teachers import actions_of
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.cluster import NodeGroup
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.encoder import Windows
 from gpusched_env.envs.observation.time_scale import scaled_time
 from gpusched_env.envs.policy_scheduler import PolicyScheduler
 from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
+from gpusched_env.envs.windows import Windows
 from gpusched_env.errors import GpuschedError, ScenarioError
 from gpusched_env.instance import Semantics
 from gpusched_env.metrics import validate

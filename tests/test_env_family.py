@@ -24,7 +24,7 @@ from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.delay_timers.env import DelayTimersEnv
 from gpusched_env.envs.env_arrays import EnvArrays
 from gpusched_env.envs.observation.columns import SHARE, Column
-from gpusched_env.envs.observation.extras import EXTRAS, Extra, observation_array
+from gpusched_env.envs.observation.registry import Shown, find_array, observation_array
 from gpusched_env.envs.registration import ENVIRONMENTS
 from gpusched_env.errors import GpuschedError, ScenarioError
 from gpusched_env.instance import Room
@@ -208,11 +208,11 @@ def test_rows_that_a_problem_lacks_are_zero(seed: int) -> None:
 
 def test_arrays_of_users_have_no_rows_beyond_the_problem() -> None:
     """Their kernels may loop over all rows: a row for a node that the run lacks would be outside its arrays."""
-    if "empty_nodes" not in EXTRAS:
+    if find_array("empty_nodes") is None:
 
         @observation_array("empty_nodes", [Column("free", "1", SHARE)], rows="nodes")
         @kernel
-        def empty_nodes(sim: Run, env: EnvArrays, out: Extra) -> None:
+        def empty_nodes(sim: Run, env: EnvArrays, out: Shown) -> None:
             for node in range(len(out.values)):
                 out.values[node, 0] = 1.0 if sim.free[node] >= 0 else 0.0
 

@@ -13,8 +13,9 @@ from helpers import linked_scenario
 from gpusched_env.core.api import kernel
 from gpusched_env.core.state import Run
 from gpusched_env.envs.env_arrays import EnvArrays
+from gpusched_env.envs.mask_and_observation import MOST_CLUSTERS
 from gpusched_env.envs.observation.columns import SHARE, Column
-from gpusched_env.envs.observation.extras import EXTRAS, Extra, observation_array
+from gpusched_env.envs.observation.registry import Shown, find_array, observation_array
 from gpusched_env.envs.registration import DELAY_TIMERS, ENVIRONMENTS
 from gpusched_env.network import NetworkChange
 from gpusched_env.scenarios import get_scenario, list_scenarios
@@ -109,7 +110,7 @@ def test_arrays_that_grow_change_no_running_environment(name: str) -> None:
 
 
 def test_every_environment_id_is_covered() -> None:
-    """The delay timers step single environments one after the other: no arrays are shared."""
+    """The delay timers, which step single environments one after the other, have a test of their own."""
     ids = {name for name in gym.registry if name.startswith("gpusched/")}
     assert ids == {*ENVIRONMENTS, DELAY_TIMERS}
     assert FAMILY in ENVIRONMENTS
@@ -117,14 +118,54 @@ def test_every_environment_id_is_covered() -> None:
 
 
 def test_arrays_of_users_survive_growth_and_copies() -> None:
-    if "clock_bits" not in EXTRAS:
+    if find_array("clock_bits") is None:
 
         @observation_array("clock_bits", [Column("share", "1", SHARE)], rows="nodes")
         @kernel
-        def clock_bits(sim: Run, env: EnvArrays, out: Extra) -> None:
+        def clock_bits(sim: Run, env: EnvArrays, out: Shown) -> None:
             for node in range(len(out.values)):
                 out.values[node, 0] = (sim.free[node] + 1.0) / (sim.world["node_gpus"] + 1.0)
 
     many, ones = pair(dict(id=FAMILY, extras=("clock_bits",)), 3)
     assert together(many, ones, np.random.default_rng(3), 40, grow=0.3) >= 0
+    many.close()
+
+
+def test_delay_timers_of_a_batch_equal_single_environments() -> None:
+    """Random orders of resets of some environments and steps of all; episodes end and are cut."""
+    options: dict[str, Any] = dict(scenario="tiny-v1", interval_s=120.0, horizon_s=600.0)
+    rng, count, ends = np.random.default_rng(0), 3, 0
+    many: Any = gym.make_vec(DELAY_TIMERS, num_envs=count, autoreset_mode="Disabled", **options)
+    ones = [gym.make(DELAY_TIMERS, disable_env_checker=True, **options).unwrapped for _ in range(count)]
+    over = np.ones(count, bool)
+    for _ in range(200):
+        if over.any() or rng.random() < 0.2:
+            marked = over | (rng.random(count) < 0.3)
+            if not marked.any():
+                continue
+            seeds = rng.integers(0, 1000, count).tolist()
+            told, _ = many.reset(seed=seeds, options={"reset_mask": marked})
+            shown = [ones[b].reset(seed=seeds[b])[0] if marked[b] else None for b in range(count)]
+            over[marked] = False
+        else:
+            actions = rng.uniform(-1, 1, (count, *ones[0].action_space.shape)).astype(np.float32)
+            told, rewards, ended, cut, _ = many.step(actions)
+            steps = [one.step(action) for one, action in zip(ones, actions, strict=True)]
+            assert [(r, e, c) for _, r, e, c, _ in steps] == list(zip(rewards, ended, cut, strict=True))
+            shown, over = [step[0] for step in steps], ended | cut
+            ends += int(over.sum())
+        for b, observation in enumerate(shown):
+            for name, array in (observation or {}).items():
+                np.testing.assert_array_equal(told[name][b], array, err_msg=name)
+    assert ends > 20
+    many.close()
+
+
+def test_a_batch_remembers_few_of_the_clusters_that_it_has_drawn() -> None:
+    many, ones = pair(dict(id=FAMILY, step_limit=4), 2)
+    for first in range(0, 3 * MOST_CLUSTERS, 2):
+        many.reset(seed=[first, first + 1])
+        ones[0].reset(seed=first)
+    assert 1 < len(many._runs._checked) <= MOST_CLUSTERS
+    assert 1 < len(ones[0]._checked_gangs) <= MOST_CLUSTERS  # type: ignore[attr-defined]
     many.close()

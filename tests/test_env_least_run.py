@@ -10,9 +10,9 @@ from helpers import small_scenario
 
 from gpusched_env.cluster import NodeGroup
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.encoder import Windows
 from gpusched_env.envs.policy_scheduler import PolicyScheduler
 from gpusched_env.envs.scheduler_player import wide_open
+from gpusched_env.envs.windows import Windows
 from gpusched_env.event_log import PREEMPT, RELEASE, RESUME, START
 from gpusched_env.instance import Semantics
 from gpusched_env.scenarios import Scenario, WorkloadSpec, get_scenario

@@ -11,14 +11,10 @@ from max_min_reference import max_min_rates
 
 from gpusched_env.core.state import CHECKPOINTING
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.observation.columns import FLOWS, LINK_TABLES, LINKS
+from gpusched_env.envs.observation.links import FLOWS, LINKS
 from gpusched_env.instance import Semantics
 from gpusched_env.network import TopologySpec
 from gpusched_env.scenarios import get_scenario
-
-COLUMN = {column.name: number for number, column in enumerate(LINKS)} | {
-    f"flow_{column.name}": number for number, column in enumerate(FLOWS)
-}
 
 
 class Account:
@@ -69,25 +65,25 @@ class Account:
 
     def check_links(self, shown: np.ndarray) -> None:
         flows = (self.use > 0).sum(axis=0)
-        np.testing.assert_allclose(shown[:, COLUMN["load"]], self.load, atol=2e-5)
-        np.testing.assert_allclose(shown[:, COLUMN["flows"]], flows / (1 + flows), atol=2e-5)
-        np.testing.assert_allclose(shown[:, COLUMN["capacity"]], self.links["capacity"] / self.links["capacity"].max())
-        np.testing.assert_allclose(shown[:, COLUMN["tier"]], (self.links["tier"] + 2) / 5)
-        bound = shown[:, COLUMN["bound"]] / (1 - shown[:, COLUMN["bound"]])
+        np.testing.assert_allclose(shown[:, LINKS.load], self.load, atol=2e-5)
+        np.testing.assert_allclose(shown[:, LINKS.flows], flows / (1 + flows), atol=2e-5)
+        np.testing.assert_allclose(shown[:, LINKS.capacity], self.links["capacity"] / self.links["capacity"].max())
+        np.testing.assert_allclose(shown[:, LINKS.tier], (self.links["tier"] + 2) / 5)
+        bound = shown[:, LINKS.bound] / (1 - shown[:, LINKS.bound])
         assert round(float(bound.sum())) == self.slowed.sum()
         assert (self.load[bound > 0.5] > 1 - 1e-6).all()
 
     def check_flow(self, shown: np.ndarray, job: int) -> None:
         flow = self.job.index(job)
         machines, use = self.machines[flow], self.use[flow]
-        assert shown[COLUMN["flow_machines"]] == pytest.approx(1 - 1 / len(machines), abs=2e-5)
+        assert shown[FLOWS.machines] == pytest.approx(1 - 1 / len(machines), abs=2e-5)
         if self.gone[flow]:
-            assert (np.delete(shown, COLUMN["flow_machines"]) == 0).all()
+            assert (np.delete(shown, FLOWS.machines) == 0).all()
             return
         now, alone = (self.iteration_s(flow, rate[flow]) for rate in (self.rate_Bps, self.alone_Bps))
-        assert shown[COLUMN["flow_slowdown"]] == pytest.approx(1 - alone / now, abs=2e-5)
-        assert shown[COLUMN["flow_communication"]] == pytest.approx(1 - self.compute_s[flow] / now, abs=2e-5)
-        told = shown[[COLUMN[f"flow_bottleneck_{name}"] for name in ("load", "flows", "tier")]]
+        assert shown[FLOWS.slowdown] == pytest.approx(1 - alone / now, abs=2e-5)
+        assert shown[FLOWS.communication] == pytest.approx(1 - self.compute_s[flow] / now, abs=2e-5)
+        told = shown[[FLOWS.bottleneck_load, FLOWS.bottleneck_flows, FLOWS.bottleneck_tier]]
         if not self.slowed[flow]:
             assert told.tolist() == [0, 0, 0]
             return
@@ -124,7 +120,7 @@ def test_links_and_flows_follow_from_the_placements() -> None:
     assert slowed > 100, "without contention nothing was tested"
     for name, rows in seen.items():
         spread = np.ptp(np.concatenate(rows), axis=0)
-        assert (spread > 0).all(), dict(zip([c.name for c in LINK_TABLES[name]], spread, strict=True))
+        assert (spread > 0).all(), dict(zip([c.name for c in env.arrays()[name].columns], spread, strict=True))
 
 
 @pytest.mark.parametrize("contention", ["none", "maxmin", "kway", "flat", "budget"])
@@ -141,7 +137,7 @@ def test_observations_stay_in_the_space_under_every_model(contention: str, optio
     for _ in range(250):
         assert observation in env.observation_space
         assert all(value.min() >= 0 and value.max() <= 1 for value in observation.values())
-        slower = max(slower, float(observation["flows"][:, COLUMN["flow_slowdown"]].max()))
+        slower = max(slower, float(observation["flows"][:, FLOWS.slowdown].max()))
         observation, _, terminated, _, _ = env.step(int(rng.choice(np.flatnonzero(env.mask))))
         if terminated:
             break

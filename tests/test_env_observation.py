@@ -12,15 +12,18 @@ from helpers import FREE, mixed_profiles, small_scenario, unit_instance
 from gpusched_env.cluster import NodeGroup
 from gpusched_env.core.state import allocate
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.encoder import Encoder, Windows
-from gpusched_env.envs.observation.columns import TABLES
+from gpusched_env.envs.encoder import Encoder
+from gpusched_env.envs.observation.registry import ALWAYS, ARRAYS
 from gpusched_env.envs.step import RESUME as RESUME_STEP
+from gpusched_env.envs.windows import Windows
 from gpusched_env.event_log import COMPLETE, PREEMPT, RELEASE, RESUME, START
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.metrics import end_of_run, job_times, segments
 from gpusched_env.scenarios import Scenario, WorkloadSpec
 from gpusched_env.simulator import Simulation
 from gpusched_env.workload import Workload
+
+TABLES = {one.name: one.columns for one in ARRAYS if one.group is ALWAYS}
 
 LONGEST = math.log1p(30 * 86_400 / 60)
 

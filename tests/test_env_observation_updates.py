@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.encoder import WINDOW_ORDERS, Encoder
+from gpusched_env.envs.encoder import Encoder
 from gpusched_env.envs.registration import ENVIRONMENTS
 from gpusched_env.envs.slots import KEPT
+from gpusched_env.envs.windows import WINDOW_ORDERS
 from gpusched_env.scenarios import get_scenario
 
 KINDS = ("start", "preempt", "wait")

@@ -12,7 +12,8 @@ import pytest
 
 from gpusched_env.cluster import NodeGroup
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.observation.sharing_columns import SHARING_TABLES
+from gpusched_env.envs.observation.registry import ARRAYS
+from gpusched_env.envs.observation.sharing import COMPANY, PAIRS, SHARED
 from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
 from gpusched_env.errors import GpuschedError, ScenarioError
 from gpusched_env.instance import Instance, Semantics
@@ -23,6 +24,8 @@ from gpusched_env.sharing import Sharing, synthetic
 from gpusched_env.simulator import Decision, Outcome, Scheduler, Simulation, Start, simulate
 from gpusched_env.simulator.view import ClairvoyantView, ClusterView
 from gpusched_env.workload import Workload
+
+SHARING_TABLES = {one.name: one.columns for one in ARRAYS if one.group is SHARED}
 
 WIDE: dict[str, Any] = dict(
     queue_window=4, running_window=2, partner_window=3, sub_batches=3, running_order="longest",
@@ -189,7 +192,7 @@ def test_theorem_1_is_observed_before_the_start_and_holds_after_it(xi: float, sh
     hidden = ClusterEnv(two_jobs(xi), pair_benefit=False, **options)
     hidden.reset(seed=0)
     hidden.step(0)
-    assert hidden.step(hidden.windows.wait_action)[0]["pairs"][0, 4] == 0.0
+    assert hidden.step(hidden.windows.wait_action)[0]["pairs"][0, PAIRS.benefit] == 0.0
 
 
 def squash(seconds: Any) -> Any:
@@ -262,8 +265,8 @@ def test_an_agent_without_clairvoyance_sees_no_run_times() -> None:
     rng = np.random.default_rng(3)
     observation, _ = env.reset(seed=2)
     for _ in range(60):
-        assert not observation["pairs"][:, 4].any()
-        assert not observation["partners"][:, 3].any()
+        assert not observation["pairs"][:, PAIRS.benefit].any()
+        assert not observation["partners"][:, COMPANY.left].any()
         observation, _, over, _, _ = env.step(int(rng.choice(np.flatnonzero(env.mask))))
         if over:
             break

@@ -13,17 +13,20 @@ from helpers import plain_python_digests
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.cluster import NodeGroup
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.encoder import Windows
-from gpusched_env.envs.observation.tenant_columns import TENANT_TABLES
+from gpusched_env.envs.observation.registry import ARRAYS
+from gpusched_env.envs.observation.tenants import TENANTED
 from gpusched_env.envs.observation.time_scale import scaled_time
 from gpusched_env.envs.policy_scheduler import PolicyScheduler
 from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
+from gpusched_env.envs.windows import Windows
 from gpusched_env.errors import ScenarioError
 from gpusched_env.instance import Semantics
 from gpusched_env.metrics.tenants import usage
 from gpusched_env.scenarios import Scenario, WorkloadSpec, get_scenario
 from gpusched_env.simulator import Preempt, Resize, Simulation, Start, simulate
 from gpusched_env.tenants import Tenant, Tenants
+
+TENANT_TABLES = {one.name: one.columns for one in ARRAYS if one.group is TENANTED}
 
 # A department with two teams below a limit of 8, a tenant that may borrow 2 beyond its quota of 4, and a free one.
 TREE = (

@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.observation.type_columns import TYPE_TABLES
+from gpusched_env.envs.observation.registry import ARRAYS
+from gpusched_env.envs.observation.types import COPIES, TYPED
 from gpusched_env.metrics import validate
 from gpusched_env.simulator.view import ClairvoyantView, ClusterView
+
+TYPE_TABLES = {one.name: one.columns for one in ARRAYS if one.group is TYPED}
 
 
 def expected(env: ClusterEnv) -> dict[str, np.ndarray]:
@@ -89,7 +92,7 @@ def test_forks_are_masked_as_the_simulator_accepts_them_and_are_observed() -> No
             assert decision is not None
             assert bool(env.mask[action]) == (env.simulation.rehearsal().apply(decision) == "")
         observation, _, over, truncated, _ = env.step(int(rng.choice(np.flatnonzero(env.mask))))
-        most = max(most, float(observation["copies"][:, 0].max()))
+        most = max(most, float(observation["copies"][:, COPIES.copies].max()))
         if over or truncated:
             break
     assert most > 1 / env.scenario.semantics.max_copies

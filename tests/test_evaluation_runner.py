@@ -106,6 +106,29 @@ def test_a_thousand_workers_are_limited_to_the_cores() -> None:
     assert len(set(in_processes(process_number, [(call,) for call in range(50)], 1_000))) <= joblib.cpu_count()
 
 
+KILLED = """
+import os, time
+from gpusched_env.evaluation.processes import in_processes
+def process_number(_):
+    time.sleep(0.2)
+    return os.getpid()
+for number in in_processes(process_number, [(call,) for call in range(1_000)], 2):
+    print(number, flush=True)
+"""
+
+
+@pytest.mark.skipif(joblib.cpu_count() < 2 or os.name != "posix", reason="needs two cores, and a system with signals")
+def test_the_processes_of_a_killed_command_end() -> None:
+    with subprocess.Popen([sys.executable, "-c", KILLED], stdout=subprocess.PIPE) as command:
+        assert command.stdout is not None
+        assert int(command.stdout.readline()) != command.pid
+        command.kill()
+        try:  # the workers have the pipe, too; without a check of their parent they wait for calls for ever
+            command.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            pytest.fail("a worker lives on")
+
+
 STOPPED = """
 import os, signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored

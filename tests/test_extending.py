@@ -87,6 +87,21 @@ assert (reward, over, cut) == (-1.0, True, True), (reward, over, cut)
 batch = gym.make_vec("gpusched/Cluster-v0", num_envs=3, vectorization_mode="vector_entry_point", **options)
 observations, info = batch.reset(seed=1)
 assert (observations["holes"] == 1.0).all() and observations["holes"].shape == (3, 2, 1)
+
+# an action: gangs that have run for an hour may give up
+from gpusched_env.envs.actions import Action
+env = gym.make("gpusched/Cluster-v0", running_window=4, more_actions=("give-up",)).unwrapped
+env.reset(seed=1)
+given = 0
+for step in range(400):
+    first = env.action_of(Action("give-up", slot=0))
+    for slot, job in enumerate(env.encoder.running_slots.tolist()):
+        replica = env.simulation.arrays.replicas[env.simulation.arrays.jobs["replica"][job]]
+        old = job >= 0 and env.simulation.now_s - replica["start_s"] >= 3_600.0 and replica["phase"] == 1
+        assert bool(env.mask[first + slot]) == bool(old)
+    given += int(env.mask[first])
+    env.step(first if env.mask[first] and step % 3 == 0 else int(env.mask.argmax()))
+assert given > 3, given
 print("played")
 """
 
@@ -187,7 +202,7 @@ def test_wrong_names_and_signatures_are_refused(tmp_path: Path, code: str, messa
         "import gymnasium as gym\nfrom gpusched_env import make_scheduler, simulate\n"
         "from gpusched_env.core.api import Run, contention_model, kernel, placement_rule\n"
         "from gpusched_env.envs.observation.columns import Column\n"
-        "from gpusched_env.envs.observation.extras import observation_array\n"
+        "from gpusched_env.envs.observation.registry import observation_array\n"
         "from gpusched_env.network import Contention\nfrom gpusched_env.scenarios import get_scenario\n"
         "lab = get_scenario('lab-v0').instance(0)\ndef wrong(sim: Run, at: int) -> int:\n    return at\n"
     )

@@ -16,12 +16,14 @@ import pytest
 from helpers import unit_instance
 
 from gpusched_env.baselines import make_scheduler
+from gpusched_env.baselines.dally.scheduler import Dally
+from gpusched_env.baselines.slurm.scheduler import Slurm
 from gpusched_env.core import events
 from gpusched_env.envs.step import MOST_LOGS
 from gpusched_env.errors import EntryError, GpuschedError, MismatchError, ScenarioError, SchedulerError, WorkloadError
 from gpusched_env.extremes import KINDS, play_extremes
 from gpusched_env.instance import Semantics
-from gpusched_env.leaderboard import apart
+from gpusched_env.leaderboard import apart, record
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import Lease, Simulation, Start, Wait, simulate
 from gpusched_env.units import LATEST_S
@@ -216,3 +218,39 @@ def test_trials_depend_on_the_seed_alone() -> None:
     assert kept[0] == kept[1]
     assert len(set(kept[0])) > 10
     assert not play_extremes(0, 0.0).trials
+
+
+# --- schedulers
+
+
+def test_usage_over_more_periods_than_are_counted_is_that_of_the_geometric_sum() -> None:
+    """A job holds 4 GPUs for 1e8 periods of 1 s, with half-lives of 10 and 1e7 periods; then another one arrives."""
+    for half_life_s in (10.0, 1e7):
+        instance = unit_instance([0.0, 1e8], [4, 1], [1e8, 5.0], "1x4")
+        scheduler = make_scheduler(
+            "slurm", calc_period_s=1.0, decay_half_life_s=half_life_s, fair_share_weight=1.0, backfill="none"
+        )
+        simulation = Simulation(instance)
+        player = scheduler.player(simulation)
+        assert player is not None
+        player.play()
+        decay = 2.0 ** (-1.0 / half_life_s)
+        ended = 4.0 * (1.0 - decay**1e8) / (1.0 - decay)
+        assert player._run.state.usage.sum() == pytest.approx(ended, rel=1e-5)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "message"),
+    [
+        (Dally(idle_retry_s=1e-9), "idle_retry_s is 1e-09: give 0, 0.001 to 1e.11 seconds"),
+        (Dally(idle_retry_s=1e12), "idle_retry_s is 1000000000000.0: give 0"),
+        (Slurm(age_weight=1e13), "age_weight is 1.*: give a number of at most 1e.12"),
+        (Slurm(queue_depth=2**40), "queue_depth is 1099511627776: give a whole number"),
+    ],
+    ids=repr,
+)
+def test_a_scheduler_that_is_made_directly_keeps_the_rules_of_make_scheduler(scheduler: Any, message: str) -> None:
+    instance = unit_instance([0.0], [1], [5.0], "1x1")
+    for play in (simulate, record):
+        with pytest.raises(SchedulerError, match=message):
+            play(instance, scheduler)

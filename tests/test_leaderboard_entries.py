@@ -124,7 +124,6 @@ class Waiting(Scheduler):
     """Useful and useless waits, leases and starts."""
 
     def decide(self, view):
-        yield Wait(view.now_s - 1.0)
         yield Wait(view.now_s + 50.0)
         yield Wait(view.now_s + 7.0)
         for job in view.waiting.tolist():

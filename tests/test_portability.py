@@ -12,8 +12,8 @@ import pytest
 from gymnasium.vector import AutoresetMode
 from test_core_kernel_cache import STRICT
 
-from gpusched_env.envs.encoder import WINDOW_ORDERS
 from gpusched_env.envs.rewards import COMPONENTS
+from gpusched_env.envs.windows import WINDOW_ORDERS
 from gpusched_env.portability.battery import BATCH, BATCH_LIMIT, BATCH_STEPS, LONG, PARTS
 from gpusched_env.portability.episodes import together
 from gpusched_env.portability.problems import EPISODES, KINDS, small_scenario

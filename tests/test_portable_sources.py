@@ -15,7 +15,7 @@ FREE = (
     "gpusched_env/evaluation/", "gpusched_env/reports/", "gpusched_env/reproduce/", "gpusched_env/cli/",
     "gpusched_env/network/drawing.py", "gpusched_env/network/layout.py", "gpusched_env/envs/canvas.py",
     "gpusched_env/envs/node_grid.py",
-    "gpusched_env/extremes.py", "gpusched_env/soak.py",  # trials
+    "gpusched_env/extremes.py", "gpusched_env/soak.py", "gpusched_env/damage.py",  # trials
     "gpusched_env/network/topologies.py", "gpusched_env/units.py", "gpusched_env/portable/",
     "traces/generators/acceptance.py", "traces/description.py", "traces/profile_tables/throughput_fitting.py",
     "traces/profile_tables/efficiency_rule.py", "agents/timer_evolution.py", "agents/timer_cloning.py",

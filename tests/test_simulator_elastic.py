@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 from helpers import check_counts, plain_python_digests, random_workload, state_bytes
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from test_simulator_invariants import CLUSTERS, draw_decision, draw_network, work_of
 
@@ -243,6 +243,20 @@ def test_hadare_forks_rigid_jobs_beside_elastic_ones() -> None:
     assert simulation.apply(Resize(0, 4)) == REFUSALS[BAD_SIZE]  # a job of one size never resizes
 
 
+def test_bounds_hold_for_copies_of_a_rigid_job_beside_an_elastic_one() -> None:
+    """Job 0 has one size: in three copies it ends after a third of its run time. Job 1 takes 1,000 s on 4 GPUs."""
+    jobs = Workload.from_columns([0.0, 0.0], [4, 4], iterations=[4e3, 1e3])
+    both = make_elastic(jobs, linear, 4, 8)
+    assert both.sizes is not None
+    one_size = Sizes(np.array([-1, both.sizes.group[1]], np.int32), both.sizes.options)
+    rules = Semantics(max_copies=3, restore_s=0.0)
+    instance = Instance(Cluster.parse("5x4"), dataclasses.replace(both, sizes=one_size), Network("none"), rules)
+    log = played(instance, (0, Start(0, gpus=tuple(range(12)))), (0, Start(1, gpus=tuple(range(12, 20)), size=8))).log()
+    figures, bounds = summarise(instance, log), lower_bounds(instance)
+    assert figures["makespan_s"] == pytest.approx(4e3 / 3) == pytest.approx(bounds["makespan_s"])
+    assert figures["mean_jct_s"] == pytest.approx((4e3 / 3 + 500.0) / 2) == pytest.approx(bounds["mean_jct_s"])
+
+
 def draw_elastic(rng: np.random.Generator) -> Instance:
     cluster = CLUSTERS[rng.integers(len(CLUSTERS))]
     rules = Semantics(
@@ -294,6 +308,7 @@ def draw_sized(rng: np.random.Generator, simulation: Simulation) -> object:
 
 @settings(max_examples=150)
 @given(st.integers(0, 2**32))
+@example(9163448)  # copies of a rigid job beside an elastic job
 def test_random_play_conserves_work_and_obeys_the_sizes(seed: int) -> None:
     rng = np.random.default_rng(seed)
     instance = draw_elastic(rng)

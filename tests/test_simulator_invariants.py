@@ -91,7 +91,7 @@ def draw_decision(rng: np.random.Generator, simulation: Simulation) -> Decision:
         return Lease(job, simulation.now_s + float(rng.choice([rng.uniform(-100, 500), 100.0, np.inf, 2 * LATEST_S])))
     if kind < 0.95:
         return Preempt(job)
-    return Wait(simulation.now_s + float(rng.uniform(-10, 500)))
+    return Wait(simulation.now_s + float(rng.uniform(1, 500)))
 
 
 def expected_refusals(simulation: Simulation, decision: Decision) -> set[str]:

@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.cluster import Cluster
 from gpusched_env.errors import GpuschedError
+from gpusched_env.event_log import PREEMPT
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.metrics import job_times, validate
+from gpusched_env.partitions import Partitions, Reservation
 from gpusched_env.simulator import Lease, Move, Preempt, Scheduler, Simulation, Start, begin, moves_of, simulate
 from gpusched_env.workload import Workload
 
@@ -137,3 +139,24 @@ def test_a_run_with_changed_run_times_equals_a_run_of_these_times(seed, spec):
     run.run(make_scheduler(spec))
     other = unit_instance(arrival, gpus, second, "2x4")
     assert run.log().digest() == simulate(other, make_scheduler(spec)).digest()
+
+
+@pytest.mark.parametrize("spec", ["fifo", "srtf"])
+@pytest.mark.parametrize(("round_s", "checkpoint_s"), [(0.0, 0.0), (0.0, 20.0), (60.0, 20.0)])
+def test_the_cut_of_a_run_whose_gangs_left_reserved_nodes_continues_to_an_equal_digest(spec, round_s, checkpoint_s):
+    """Reservations preempt gangs, with rounds also between decision points; the log tells no difference."""
+    plain = random_instance(3, 40, round_s=round_s, checkpoint_s=checkpoint_s, restore_s=10.0)
+    end_s = float(plain.workload.jobs["arrival_s"][-1])
+    closed = [Reservation(f"r{i}", end_s * part, end_s * (part + 0.1), nodes="0") for i, part in enumerate((0.25, 0.6))]
+    instance = Instance(
+        plain.cluster, plain.workload, plain.network, plain.semantics, partitions=Partitions(reservations=closed)
+    )
+    whole = simulate(instance, make_scheduler(spec))
+    times = whole.events["time_s"]
+    made = [float(t) for t in times[whole.events["kind"] == PREEMPT]]
+    assert made
+    for now_s in [*made, *np.nextafter(made, np.inf), 0.5 * times[-1], 0.9 * times[-1]]:
+        cut = begin(instance, moves_of(instance, whole, now_s), now_s, ask=False)
+        np.testing.assert_array_equal(cut.log().events, whole.events[times <= now_s])
+        cut.run(make_scheduler(spec))
+        assert cut.log().digest() == whole.digest()

@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pytest
-from helpers import Script, begin, finish, play, random_instance, unit_instance
+from helpers import Script, begin, finish, play, random_instance, state_bytes, unit_instance
 
+from gpusched_env.agents.own_play import own_actions
+from gpusched_env.core.driver import WAIT, Choice, policy
+from gpusched_env.core.handle import Handle, array, kernel
+from gpusched_env.core.state import Run
 from gpusched_env.core.waiting import waiting_rows
+from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
 from gpusched_env.errors import GpuschedError
 from gpusched_env.event_log import ARRIVAL, COMPLETE, PREEMPT, RELEASE, RESUME, START
+from gpusched_env.leaderboard import record
 from gpusched_env.metrics import job_times
-from gpusched_env.simulator import ClusterView, Decision, Outcome, Preempt, Scheduler, Simulation, Start, Wait
+from gpusched_env.scenarios import get_scenario
+from gpusched_env.simulator import (
+    ClusterView,
+    CompiledScheduler,
+    Decision,
+    Outcome,
+    Preempt,
+    Scheduler,
+    Simulation,
+    Start,
+    Wait,
+    simulate,
+)
 
 
 @pytest.mark.parametrize("name", ["fifo", "srtf", "las", "tiresias", "random"])
@@ -89,17 +107,86 @@ def test_a_wait_is_over_at_the_next_decision_point() -> None:
     assert script.called_at == [0.0, 2.0, 5.0]
 
 
-def test_a_wait_that_is_not_in_the_future_is_ignored() -> None:
-    script = Script({0.0: [Wait(0.0), Wait(-5.0), Wait(float("-inf")), Wait(float("inf"))]}, then="pack")
+@pytest.mark.parametrize("until_s", [2.0, 1.0, -5.0, float("-inf"), float("nan"), 2.0 + 1e-17])
+@pytest.mark.parametrize("round_s", [0.0, 2.0])
+def test_a_wait_that_does_not_advance_the_clock_is_an_error(until_s: float, round_s: float) -> None:
+    simulation = begin(unit_instance([2], [1], [20], round_s=round_s))
+    assert simulation.now_s == 2.0
+    before = state_bytes(simulation)
+    with pytest.raises(GpuschedError, match=rf"Wait\(until_s={until_s!r}\) at 2.0 s: .* not in the future"):
+        simulation.apply(Wait(until_s))
+    assert state_bytes(simulation) == before
+
+
+def test_a_wait_until_infinity_waits_for_the_next_event() -> None:
+    script = Script({0.0: [Wait(float("inf"))]}, then="pack")
     play(unit_instance([0], [1], [20], "1x1"), script)
     assert script.called_at == [0.0]
-    assert script.refusals == ["", "", "", ""]
 
 
-def test_a_wait_until_nan_is_an_error() -> None:
-    simulation = begin(unit_instance([0], [1], [20]))
-    with pytest.raises(GpuschedError, match="nan"):
-        simulation.apply(Wait(float("nan")))
+class Sleeper(Scheduler):
+    """Ask once for a wait until ``until_s``; then start everything."""
+
+    until_s = 0.0
+
+    def decide(self, view: ClusterView) -> Iterator[Decision]:
+        yield Wait(self.until_s)
+        yield from (Start(job) for job in view.waiting.tolist())
+
+
+def test_all_ways_of_playing_refuse_the_same_wait() -> None:
+    """A direct run, a recorded run, a played environment, and a scheduler that plays itself for imitation."""
+    instance = get_scenario("tiny-v1").instance(0)
+    now_s = float(instance.workload.jobs["arrival_s"][0])
+    Sleeper.until_s = now_s
+    env = wide_open("tiny-v1", 0)
+    plays = [
+        lambda: simulate(instance, Sleeper()),
+        lambda: record(instance, Sleeper()),
+        lambda: play_scheduler(env, Sleeper(), 0),
+        lambda: list(own_actions(f"{__name__}:Sleeper", env, instance, 0)),
+    ]
+    for each in plays:
+        with pytest.raises(GpuschedError, match=rf"Wait\(until_s={now_s!r}\) at {now_s!r} s: .* not in the future"):
+            each()
+
+
+class Asked(Handle):
+    """When to wake up."""
+
+    until_s = array(np.float64, "once")
+
+
+@policy
+@kernel
+def next_wait(sim: Run, choice: Choice, own: Asked) -> int:
+    choice.made["until_s"] = own.until_s[0]
+    return WAIT
+
+
+class Waiter(CompiledScheduler):
+    """Ask for a wait until ``until_s``."""
+
+    policy = next_wait
+    until_s = 0.0
+
+    def begin(self, simulation: Simulation, alone: bool) -> Asked:
+        return Asked(until_s=np.array([self.until_s]))
+
+
+@pytest.mark.parametrize("until_s", [5.0, 2.0, float("nan"), float("-inf"), 1e12])
+def test_a_policy_gets_the_error_that_decide_gets(until_s: float) -> None:
+    """Our own never ask for such a time."""
+    instance = unit_instance([5], [1], [20])
+    with pytest.raises(GpuschedError) as refused:
+        begin(instance).apply(Wait(until_s))
+    Waiter.until_s = until_s
+    asked = Waiter()
+    asked.player = lambda _: None  # type: ignore[method-assign]
+    for scheduler in (Waiter(), asked):
+        with pytest.raises(GpuschedError) as played:
+            Simulation(instance).run(scheduler)
+        assert str(played.value) == str(refused.value)
 
 
 @pytest.mark.parametrize(("checkpoint", "restore"), [(0, 0), (3, 0), (0, 2), (3, 2), (3, 40)])

@@ -78,7 +78,7 @@ def draw_decision(rng: np.random.Generator, simulation: Simulation) -> Decision:
         return Start(job, gpus=tuple(choice.tolist()), share=bool(rng.random() < 0.9), sub_steps=steps)
     if kind < 0.9:
         return Lease(job, simulation.now_s + float(rng.choice([rng.uniform(-100, 500), 100.0, np.inf])))
-    return Preempt(job) if kind < 0.96 else Wait(simulation.now_s + float(rng.uniform(-10, 500)))
+    return Preempt(job) if kind < 0.96 else Wait(simulation.now_s + float(rng.uniform(1, 500)))
 
 
 def check_start(simulation: Simulation, decision: Start, reasons: set[str], fits: bool, reason: str) -> None:

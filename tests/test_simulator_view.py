@@ -11,7 +11,8 @@ from helpers import begin, play, unit_instance
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.cluster import Cluster
-from gpusched_env.envs.encoder import Encoder, Windows
+from gpusched_env.envs.encoder import Encoder
+from gpusched_env.envs.windows import Windows
 from gpusched_env.errors import GpuschedError
 from gpusched_env.instance import Instance
 from gpusched_env.simulator import (

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from gpusched_env.cli import app
 from gpusched_env.cli.parsing import MOST_SEEDS, chosen_seeds
 from gpusched_env.cluster import MOST_GPUS, Cluster, NodeGroup
-from gpusched_env.envs.encoder import Windows
+from gpusched_env.envs.windows import Windows
 from gpusched_env.errors import GpuschedError
 from gpusched_env.instance import Semantics
 from gpusched_env.scenarios import WorkloadSpec, get_scenario, load_scenario

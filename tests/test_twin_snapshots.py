@@ -50,6 +50,8 @@ def test_a_snapshot_is_read_and_written(tmp_path):
     write_snapshot(found, tmp_path / "again.json")
     assert repr(read_snapshot(tmp_path / "again.json")) == repr(found)
     assert iso(found.time_s) == "2025-03-03T12:00:00"
+    write_snapshot(empty := Snapshot(NOON), tmp_path / "empty.json")  # no job runs or waits
+    assert repr(read_snapshot(tmp_path / "empty.json")) == repr(empty)
 
 
 @pytest.mark.parametrize(

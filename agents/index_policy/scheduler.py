@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import ClassVar
 
 from gpusched_env.agents.cards import file_of
-from gpusched_env.agents.index_policy import loop
-from gpusched_env.agents.index_policy.allocation import WIDTHS, allocate_index
-from gpusched_env.agents.index_policy.moving import next_move
-from gpusched_env.agents.index_policy.ranking import next_change_s, rank_jobs, score_jobs
+from gpusched_env.agents.index_policy.allocation import allocate_index
+from gpusched_env.agents.index_policy.decisions import next_index
 from gpusched_env.agents.index_policy.rule import IndexRule
 from gpusched_env.agents.index_policy.state import IndexState
-from gpusched_env.baselines.compiled_loop import CompiledLoop
-from gpusched_env.core.planning import Walk
-from gpusched_env.instance import Instance
-from gpusched_env.simulator import ClusterView, Decision, Preempt, Scheduler, Simulation, Start, Wait
+from gpusched_env.simulator import CompiledScheduler, Simulation
 
 
 @dataclass
-class IndexPolicy(Scheduler):
+class IndexPolicy(CompiledScheduler):
     """Give the GPUs to the jobs with the smallest scores; a small network has written the scores into a table.
 
     The score of a job depends on its gang size, on the time for which it has made progress, and on the service of jobs
@@ -47,10 +41,10 @@ class IndexPolicy(Scheduler):
     takes O(n log n), n = number of jobs in the system.
     """
 
+    policy: ClassVar = next_index
     agent: str = ""
     path: str = ""
     rule: IndexRule = field(init=False, repr=False, compare=False)
-    _plan: IndexState | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
         """Read the weights."""
@@ -60,7 +54,7 @@ class IndexPolicy(Scheduler):
     def playing(cls, rule: IndexRule) -> IndexPolicy:
         """Return a scheduler that plays a rule that is in no file."""
         policy = cls.__new__(cls)
-        policy.agent, policy.path, policy.rule, policy._plan = "", "", rule, None
+        policy.agent, policy.path, policy.rule = "", "", rule
         return policy
 
     @property
@@ -68,38 +62,6 @@ class IndexPolicy(Scheduler):
         """Name in tables."""
         return f"learned:{self.agent}" if self.agent else "learned"
 
-    def reset(self, view: ClusterView) -> None:
-        """Make the table of scores for the job classes of a new simulation."""
-        self._plan = self.plan_of(view.simulation.instance)
-
-    def plan_of(self, instance: Instance) -> IndexState:
-        """Return the arrays of a run before its first event."""
-        return allocate_index(instance, self.rule)
-
-    def player(self, simulation: Simulation) -> CompiledLoop | None:
-        """Return the compiled loop."""
-        return self.compiled(simulation) if type(self) is IndexPolicy else None
-
-    def compiled(self, simulation: Simulation) -> CompiledLoop:
-        """Return the compiled loop, also for a subclass that decides in the same way."""
-        plan = self.plan_of(simulation.instance)
-        walk = Walk(order=plan.order, rules=plan.rules, verdicts=plan.verdicts)
-        return CompiledLoop(simulation, loop.play_index, plan.memory, plan, walk)
-
-    def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Give the GPUs to the jobs with the smallest scores; ask to be woken when a running job may lose its GPUs."""
-        plan, sim = self._plan, view.simulation.arrays
-        assert plan is not None
-        if score_jobs(sim, plan):
-            count = rank_jobs(sim, plan)
-            yield from view.preemptive_schedule(plan.order[:count].copy(), plan.rules[:count].copy())
-        mover = next_move(sim, plan)
-        if mover >= 0:
-            yield Preempt(mover)
-            if mover in view.waiting:  # at once, since a checkpoint takes no time
-                yield Start(mover, WIDTHS[0])
-        yield Wait(float(next_change_s(sim, plan)))
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out the state of a run."""
-        return self.__dict__ | {"_plan": None}
+    def begin(self, simulation: Simulation, alone: bool) -> IndexState:
+        """Make the table of scores for the job classes of a run."""
+        return allocate_index(simulation.instance, self.rule)

@@ -6,7 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.core.handle import Handle, array
+from gpusched_env.core.handle import array
+from gpusched_env.core.planning import Walk
 
 MEMORY_DTYPE: Final = np.dtype(
     [
@@ -18,17 +19,14 @@ MEMORY_DTYPE: Final = np.dtype(
         ("series_s", "<f8"),  # [s] of two jobs of one series at most
         ("censored", "<i8"),  # levels that a job that has not finished is expected to reach beyond its own
         ("listed", "<i8"),  # entries of ``order``
-        # of the compiled loop
-        ("phase", "<i8"),
-        ("at", "<i8"),  # next entry of ``order``
-        ("mover", "<i8"),  # row of the gang that is moving; -1 = none
-        ("idle", "<i8"),
-        ("until_s", "<f8"),  # [s] when to stop
+        # of a decision point, see decisions.py
+        ("stage", "<i8"),
+        ("planned", "<i8"),  # entries of ``order`` that the plan is about
     ]
 )
 
 
-class IndexState(Handle):
+class IndexState(Walk):
     """The arrays of one run; jobs are named by their rows."""
 
     memory = array(MEMORY_DTYPE)
@@ -39,12 +37,9 @@ class IndexState(Handle):
     patience_s = array(np.float64, "classes", "widths")  # [s] for how long a waiting job accepts only such a placement
     tightest = array(np.int32, "classes")  # tightest tier that can hold a gang in the empty cluster
     ideal_s = array(np.float64, "classes")  # [s] of one iteration on the tightest placement
-    order = array(np.int32, "jobs")
     scratch = array(np.int32, "jobs")
     keys = array(np.float64, "jobs")
     ranks = array(np.float64, "jobs")
-    rules = array(np.int32, "jobs")  # placement rule of each entry of ``order``
-    verdicts = array(np.int32, "jobs")
     member = array(np.int8, "jobs")
     earlier = array(np.int32, "jobs")  # the job of equal gang size submitted before; -1 = none
     later = array(np.int32, "jobs")

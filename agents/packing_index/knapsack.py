@@ -1,4 +1,4 @@
-"""The knapsack of a packing index: which jobs run, and in which order they start."""
+"""The kernel of a packing index. A knapsack tells which jobs run, and in which order they start."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.baselines.listed.lines import sort_rows
+from gpusched_env.core.driver import ASSIST, BEGINS, Choice, policy
 from gpusched_env.core.events import seconds_left
-from gpusched_env.core.handle import Handle, array, kernel
+from gpusched_env.core.handle import array, kernel
+from gpusched_env.core.planning import Walk, next_of_plan, plan_preemptive
 from gpusched_env.core.state import Run
 from gpusched_env.portable.elementary import exp, log
 
@@ -19,36 +21,24 @@ DECIMALS: Final = 1e9  # logarithms of values are rounded to nine decimals: clos
 
 MEMORY_DTYPE: Final = np.dtype(
     [
-        ("listed", "<i8"),  # entries of ``order``
-        ("at", "<i8"),  # next entry of ``order``
+        ("listed", "<i8"),  # entries of ``order``; 0 = nothing is planned
+        ("planned", "<i8"),  # 0 = the table is too small for the plan of this decision point
         ("least_bonus", "<f8"),  # of the logarithm of the value of a running job
-        # of the compiled loop
-        ("phase", "<i8"),
-        ("idle", "<i8"),
-        ("until_s", "<f8"),  # [s] when to stop
     ]
 )
 
 
-class PackingState(Handle):
+class PackingState(Walk):
     """The arrays of one run; jobs are named by their rows."""
 
     memory = array(MEMORY_DTYPE)
     weights = array(np.float64, "terms")  # in the order of scheduler.NAMES
     rule_of_size = array(np.int32, "sizes")  # placement rule of each gang size
-    order = array(np.int32, "jobs")
     scratch = array(np.int32, "jobs")
     values = array(np.float64, "jobs")  # ln(value)
     keys = array(np.float64, "jobs")  # minus ln(value per GPU): small keys come first
     ranks = array(np.float64, "jobs")
-    rules = array(np.int32, "jobs")  # placement rule of each entry of ``order``
-    verdicts = array(np.int32, "jobs")
     best = array(np.float64, "sizes")  # value of the best set of the first jobs, for each budget of GPUs
-
-
-class Takes(Handle):
-    """Which jobs the best sets contain."""
-
     takes = array(np.int8, "entries", "sizes")  # 1 = the best set of the first jobs contains this one, by budget
 
 
@@ -77,7 +67,7 @@ def list_values(sim: Run, plan: PackingState) -> int:
 
 
 @kernel
-def pack_best(sim: Run, plan: PackingState, table: Takes, count: int) -> None:
+def pack_best(sim: Run, plan: PackingState, count: int) -> None:
     """Move those of the listed jobs forward whose gangs fit together on all GPUs and whose total value is largest.
 
     Ties: a job joins a set only if the value rises, so earlier jobs stay. O(count x GPUs).
@@ -95,13 +85,13 @@ def pack_best(sim: Run, plan: PackingState, table: Takes, count: int) -> None:
             gang = sim.jobs[plan.order[i]]["gpus"]
             value = exp(plan.values[plan.order[i]] - most)
             for budget in range(gpus, -1, -1):
-                table.takes[i, budget] = 0
+                plan.takes[i, budget] = 0
                 if budget >= gang and plan.best[budget - gang] + value > plan.best[budget]:
                     plan.best[budget] = plan.best[budget - gang] + value
-                    table.takes[i, budget] = 1
+                    plan.takes[i, budget] = 1
         budget = gpus
         for i in range(count - 1, -1, -1):
-            plan.verdicts[i] = table.takes[i, budget]
+            plan.verdicts[i] = plan.takes[i, budget]
             if plan.verdicts[i] == 1:
                 budget -= sim.jobs[plan.order[i]]["gpus"]
         at = 0
@@ -114,3 +104,20 @@ def pack_best(sim: Run, plan: PackingState, table: Takes, count: int) -> None:
             plan.order[i] = plan.scratch[i]
     for i in range(count):
         plan.rules[i] = plan.rule_of_size[sim.jobs[plan.order[i]]["gpus"]]
+
+
+@policy
+@kernel
+def next_packed(sim: Run, choice: Choice, plan: PackingState) -> int:
+    """Write the next decision of the decision point, and return its kind; ASSIST: the table is too small."""
+    m = plan.memory
+    if choice.made["first"] == BEGINS:
+        m["listed"] = 0
+        m["planned"] = 0
+    if m["planned"] == 0 and sim.world["waiting"] > 0:
+        if sim.world["waiting"] + sim.world["running"] > len(plan.takes):
+            return ASSIST
+        pack_best(sim, plan, list_values(sim, plan))
+        plan_preemptive(sim, plan, m["listed"])
+    m["planned"] = 1
+    return next_of_plan(sim, choice, plan, m["listed"])

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from gpusched_env.agents.cards import file_of
 from gpusched_env.agents.checkpoints import checkpoint, weights_of, write_checkpoint
-from gpusched_env.agents.packing_index import loop
-from gpusched_env.agents.packing_index.knapsack import MEMORY_DTYPE, PackingState, Takes, list_values, pack_best
-from gpusched_env.baselines.compiled_loop import CompiledLoop
+from gpusched_env.agents.packing_index.knapsack import MEMORY_DTYPE, PackingState, next_packed
 from gpusched_env.core.placement.rules import rule_number
-from gpusched_env.core.planning import Walk
-from gpusched_env.simulator import ClusterView, Decision, Scheduler, Simulation
+from gpusched_env.simulator import CompiledScheduler, Simulation
 
 FORMAT: Final = "gpusched-packing-index-1"
 # Weights of the logarithm of a job's value; the defaults give it the value 1 / remaining run time.
 NAMES: Final = ("time", "gang", "square", "hold", "near")
 DEFAULTS: Final = (1.0, 0.0, 0.0, 0.0, 0.0)
-_LARGEST: Final = 1 << 26  # entries of the table of the knapsack that a compiled loop allocates for all jobs
 
 
 @dataclass
-class PackingIndex(Scheduler):
+class PackingIndex(CompiledScheduler):
     """Run the set of jobs that fits on the GPUs and has the largest value; preempt the others.
 
     The logarithm of the value of a job of g GPUs with r seconds left is, with c the cost of a preemption [s]::
@@ -50,14 +46,13 @@ class PackingIndex(Scheduler):
     the lower row. A decision point takes O(n x GPUs), n = number of jobs in the system.
     """
 
+    policy: ClassVar = next_packed
     agent: str = ""
     path: str = ""
     clairvoyant: bool = field(init=False, default=True)
     weights: tuple[float, ...] = field(init=False, repr=False)
     # If running jobs were worth less than waiting ones, jobs could take turns without progress for ever.
     _least_bonus: float = field(init=False, repr=False, default=0.0)
-    _plan: PackingState | None = field(init=False, repr=False, default=None)
-    _table: Takes | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
         """Read the weights."""
@@ -73,7 +68,7 @@ class PackingIndex(Scheduler):
         """
         policy = cls.__new__(cls)
         policy.agent, policy.path, policy.clairvoyant, policy.weights = "", "", True, weights
-        policy._least_bonus, policy._plan, policy._table = least_bonus, None, None
+        policy._least_bonus = least_bonus
         return policy
 
     @property
@@ -81,32 +76,8 @@ class PackingIndex(Scheduler):
         """Name in tables."""
         return f"learned:{self.agent}" if self.agent else "learned"
 
-    def reset(self, view: ClusterView) -> None:
-        """Allocate the arrays of a new simulation."""
-        self._plan, self._table = self._state(view.simulation), None
-
-    def player(self, simulation: Simulation) -> CompiledLoop | None:
-        """Return the compiled loop; None if its table would be large."""
-        jobs, sizes = len(simulation.instance.workload), simulation.instance.cluster.gpus + 1
-        if type(self) is not PackingIndex or jobs * sizes > _LARGEST:
-            return None
-        plan, table = self._state(simulation), _table(jobs, sizes)
-        walk = Walk(order=plan.order, rules=plan.rules, verdicts=plan.verdicts)
-        return CompiledLoop(simulation, loop.play_packing, plan.memory, plan, table, walk)
-
-    def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Pack the cluster, and preempt and start jobs accordingly."""
-        plan, sim = self._plan, view.simulation.arrays
-        assert plan is not None
-        if not len(view.waiting):
-            return []
-        count = int(list_values(sim, plan))
-        if self._table is None or len(self._table.takes) < count:
-            self._table = _table(2 * count, view.cluster.gpus + 1)
-        pack_best(sim, plan, self._table, count)
-        return view.preemptive_schedule(plan.order[:count].copy(), plan.rules[:count].copy())
-
-    def _state(self, simulation: Simulation) -> PackingState:
+    def begin(self, simulation: Simulation, alone: bool) -> PackingState:
+        """Return the arrays of a run."""
         jobs, cluster = len(simulation.instance.workload), simulation.instance.cluster
         sizes = np.arange(cluster.gpus + 1)
         narrow = (sizes > 1) & (sizes <= cluster.nodes["gpus"].max())
@@ -127,15 +98,14 @@ class PackingIndex(Scheduler):
             rules=listed_rules,
             verdicts=verdicts,
             best=np.zeros(len(sizes)),
+            takes=np.zeros((0, len(sizes)), np.int8),
         )
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out the state of a run."""
-        return self.__dict__ | {"_plan": None, "_table": None}
-
-
-def _table(jobs: int, sizes: int) -> Takes:
-    return Takes(takes=np.zeros((jobs, sizes), np.int8))
+    def assist(self, simulation: Simulation, own: PackingState) -> None:
+        """Make a table for twice as many jobs as there are now."""
+        world = simulation.arrays.world
+        jobs = int(world["waiting"] + world["running"])
+        own.replace("takes", np.zeros((2 * jobs, own.takes.shape[1]), np.int8))
 
 
 def save_weights(path: Path, weights: tuple[float, ...], about: Mapping[str, Any]) -> None:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 
 from gpusched_env.agents.cards import file_of
-from gpusched_env.agents.sharing_index import loop
 from gpusched_env.agents.sharing_index.rule import SharingRule
 from gpusched_env.agents.sharing_index.state import MEMORY_DTYPE, SharingState
-from gpusched_env.agents.sharing_index.walk import NOBODY, next_start, order_jobs
-from gpusched_env.baselines.compiled_loop import CompiledLoop
-from gpusched_env.simulator import ClusterView, Decision, Scheduler, Simulation, Start
+from gpusched_env.agents.sharing_index.walk import next_start
+from gpusched_env.simulator import CompiledScheduler, Simulation
 
 
 @dataclass
-class SharingIndex(Scheduler):
+class SharingIndex(CompiledScheduler):
     """Start jobs by remaining time and size, on free GPUs or beside partners that a score chooses; never preempt.
 
     The key of a job is ln(remaining time) + gang x ln(gang size); small keys come first. A waiting job starts on free
@@ -39,12 +36,12 @@ class SharingIndex(Scheduler):
     Ties: the lower row; among partners the lower GPU. A decision point takes O(waiting x (running + GPUs)).
     """
 
+    policy: ClassVar = next_start
     agent: str = ""
     path: str = ""
     clairvoyant: bool = field(init=False, default=True)
     knows_partitions = False  # it expects that no gang is preempted
     rule: SharingRule = field(init=False, repr=False, compare=False)
-    _plan: SharingState | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
         """Read the weights."""
@@ -54,7 +51,7 @@ class SharingIndex(Scheduler):
     def playing(cls, rule: SharingRule) -> SharingIndex:
         """Return a scheduler that plays a rule that is in no file."""
         policy = cls.__new__(cls)
-        policy.agent, policy.path, policy.clairvoyant, policy.rule, policy._plan = "", "", True, rule, None
+        policy.agent, policy.path, policy.clairvoyant, policy.rule = "", "", True, rule
         return policy
 
     @property
@@ -62,28 +59,8 @@ class SharingIndex(Scheduler):
         """Name in tables."""
         return f"learned:{self.agent}" if self.agent else "learned"
 
-    def reset(self, view: ClusterView) -> None:
-        """Allocate the arrays of a new simulation."""
-        self._plan = self._state(view.simulation)
-
-    def player(self, simulation: Simulation) -> CompiledLoop | None:
-        """Return the compiled loop."""
-        if type(self) is not SharingIndex:
-            return None
-        plan = self._state(simulation)
-        return CompiledLoop(simulation, loop.play_sharing, plan.memory, plan)
-
-    def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Start jobs, one after the other."""
-        plan, sim = self._plan, view.simulation.arrays
-        assert plan is not None
-        order_jobs(sim, plan)
-        while (job := int(next_start(sim, plan))) != NOBODY:
-            gpus = tuple(sim.chosen[: sim.jobs["gpus"][job]].tolist())
-            steps = sim.sub_batches["sub_steps"][sim.jobs["job_class"][job], plan.memory["option"], 0]
-            yield Start(job, gpus=gpus, share=True, sub_steps=int(steps))
-
-    def _state(self, simulation: Simulation) -> SharingState:
+    def begin(self, simulation: Simulation, alone: bool) -> SharingState:
+        """Return the arrays of a run."""
         jobs = len(simulation.instance.workload)
         memory = np.zeros((), MEMORY_DTYPE)
         memory["gang"] = self.rule.gang
@@ -95,7 +72,3 @@ class SharingIndex(Scheduler):
             keys=np.zeros(jobs),
             ranks=np.zeros(jobs),
         )
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out the state of a run."""
-        return self.__dict__ | {"_plan": None}

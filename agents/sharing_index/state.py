@@ -12,12 +12,7 @@ MEMORY_DTYPE: Final = np.dtype(
     [
         ("gang", "<f8"),  # weight of ln(gang size) in a key
         ("listed", "<i8"),  # entries of ``order``
-        ("at", "<i8"),  # next entry of ``order``
         ("option", "<i8"),  # sub-batch of the job that starts
-        # of the compiled loop
-        ("phase", "<i8"),
-        ("idle", "<i8"),
-        ("until_s", "<f8"),  # [s] when to stop
     ]
 )
 

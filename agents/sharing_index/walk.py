@@ -1,12 +1,11 @@
-"""The next start of a sharing index: a walk along the waiting jobs, smallest key first."""
+"""The kernel of a sharing index: a walk along the waiting jobs, smallest key first."""
 
 from __future__ import annotations
-
-from typing import Final
 
 from gpusched_env.agents.sharing_index.partners import SHORTEST_S, judge_partners
 from gpusched_env.agents.sharing_index.state import SharingState
 from gpusched_env.baselines.listed.lines import sort_rows
+from gpusched_env.core.driver import BEGINS, NOTHING, START, Choice, policy
 from gpusched_env.core.events import seconds_left
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.placement.shared import EVERYWHERE, find_shared, share_within
@@ -14,15 +13,12 @@ from gpusched_env.core.sharing.choices import BENEFIT, SEARCH
 from gpusched_env.core.state import Run
 from gpusched_env.portable.elementary import log
 
-NOBODY: Final = -1
-
 
 @kernel
 def order_jobs(sim: Run, plan: SharingState) -> None:
-    """Sort the waiting jobs by their keys; ties: the lower row. The walk begins at the first one."""
+    """Sort the waiting jobs by their keys; ties: the lower row."""
     m = plan.memory
     m["listed"] = sim.world["waiting"]
-    m["at"] = 0
     for i in range(m["listed"]):
         row = sim.waiting[sim.world["first_waiting"] + i]
         plan.order[i] = row
@@ -48,16 +44,20 @@ def find_gpus(sim: Run, plan: SharingState, row: int) -> int:
     return count
 
 
+@policy
 @kernel
-def next_start(sim: Run, plan: SharingState) -> int:
-    """Return the next job of the walk that starts now; NOBODY = the walk is over.
-
-    The job gets the GPUs in ``chosen`` and the sub-batch ``option``. The caller starts it before it asks again.
-    """
+def next_start(sim: Run, choice: Choice, plan: SharingState) -> int:
+    """Write the next start of the walk, on the GPUs in ``chosen``; return START, or NOTHING if the walk is over."""
     m = plan.memory
-    while m["at"] < m["listed"]:
-        row = plan.order[m["at"]]
-        m["at"] += 1
-        if find_gpus(sim, plan, row) > 0:
-            return row
-    return NOBODY
+    c = choice.made
+    if c["first"] == BEGINS:
+        order_jobs(sim, plan)
+        c["share"] = 1
+    while c["at"] < m["listed"]:
+        c["row"] = plan.order[c["at"]]
+        c["at"] += 1
+        c["gpus"] = find_gpus(sim, plan, c["row"])
+        if c["gpus"] > 0:
+            c["sub_steps"] = sim.sub_batches[sim.jobs[c["row"]]["job_class"], m["option"], 0]["sub_steps"]
+            return START
+    return NOTHING

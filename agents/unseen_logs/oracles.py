@@ -24,7 +24,6 @@ from gpusched_env.agents.index_policy.state import IndexState
 from gpusched_env.agents.unseen_logs.scores import Score, by_log, ratio, score
 from gpusched_env.agents.unseen_logs.windows import FREE, TEST, TRAINING, Window, list_windows
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.baselines.compiled_loop import CompiledLoop
 from gpusched_env.consoles import console, run_command
 from gpusched_env.instance import Instance
 from gpusched_env.portable.arrays import log2
@@ -59,17 +58,14 @@ class KnownOrder(IndexPolicy):
     job. Run times are known in steps of at most a quarter, since they are levels.
     """
 
-    def plan_of(self, instance: Instance) -> IndexState:
+    def begin(self, simulation: Simulation, alone: bool) -> IndexState:
         """Return the arrays of a run, with the true run time of each job as its prediction."""
+        instance = simulation.instance
         shared = {one.name: getattr(self.rule, one.name) for one in dataclasses.fields(IndexRule)}
         plan = allocate_index(instance, RemainingTime(**shared | {"hold": 0.0, "reach": 0}))
         plan.told[:, 0] = 1 + np.searchsorted(np.array(FINE_S) - TOLERANCE_S, instance.ideal_s, side="right")
         plan.tellers[:, 0] = 1
         return plan
-
-    def player(self, simulation: Simulation) -> CompiledLoop:
-        """Return the compiled loop."""
-        return self.compiled(simulation)
 
 
 def known_order() -> Scheduler:

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from gpusched_env.baselines.dally.state import Delay
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.placement.taking import FREE
 from gpusched_env.core.state import CHECKPOINTING, RUNNING, Run
 
+MOST_STEPS: Final = 1 << 24  # of a gang that are counted; an instance allows 10 million steps of a job
+
 
 @kernel
 def steps_done(sim: Run, delay: Delay, row: int) -> int:
-    """Count the steps that a running gang has completed since its start."""
-    end_s = sim.replicas[sim.jobs[row]["replica"]]["since_s"] + delay.tasks[row]["step_s"]
-    steps = 0
-    while end_s <= sim.world["clock_s"]:
-        end_s += delay.tasks[row]["step_s"]
-        steps += 1
-    return steps
+    """Count the steps that a running gang has completed since its start; steps that the clock cannot resolve: one."""
+    step_s = delay.tasks[row]["step_s"]
+    end_s = sim.replicas[sim.jobs[row]["replica"]]["since_s"] + step_s
+    for steps in range(MOST_STEPS):  # added up one by one as in the authors' code, so that times agree to the last bit
+        if end_s > sim.world["clock_s"]:
+            return steps
+        if end_s + step_s == end_s:
+            return steps + 1
+        end_s += step_s
+    return MOST_STEPS
 
 
 @kernel

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.baselines.dally.affinity import may_move, place_by_affinity
-from gpusched_env.baselines.dally.keeping import keep, steps_done, stop_next, take_kept
+from gpusched_env.baselines.dally.keeping import MOST_STEPS, keep, steps_done, stop_next, take_kept
 from gpusched_env.baselines.dally.leaks import give_back, leak
 from gpusched_env.baselines.dally.placing import (
     ANYWHERE,
@@ -27,8 +27,10 @@ from gpusched_env.baselines.dally.placing import (
 from gpusched_env.baselines.dally.state import MACHINE_WAITS, NETWORK_TIMER, RACK_TIMER, RACK_WAITS, Delay
 from gpusched_env.baselines.dally.tuning import record
 from gpusched_env.baselines.dally.victims import compared, evict_for, nw_of, rate_victims
+from gpusched_env.baselines.loop_kernels import waits_until
 from gpusched_env.cluster import SLOT
 from gpusched_env.core.events import (
+    BAD_WAIT,
     DECIDE,
     EXPLICIT,
     IDLE_LIMIT,
@@ -165,7 +167,10 @@ def plan_lease(sim: Run, delay: Delay, row: int) -> float:
     ahead_s = delay.ahead_s[kind, pace, slowest]
     end_s = replica["since_s"]
     left = task["left"]
-    while True:
+    if end_s + task["step_s"] == end_s:  # the clock does not resolve steps
+        task["step_s"] = 0.0
+        return task["lease_end_s"]
+    for _ in range(MOST_STEPS):
         end_s += task["step_s"]
         left -= r["step_iterations"] * task["gpus"]
         task["steps"] += 1
@@ -176,6 +181,7 @@ def plan_lease(sim: Run, delay: Delay, row: int) -> float:
         if r["look_ahead"] and end_s + ahead_s > task["lease_end_s"]:
             task["early"] = 1
             return end_s
+    return task["lease_end_s"]
 
 
 @kernel
@@ -626,8 +632,8 @@ def play(sim: Run, delay: Delay) -> int:
         elif found == PREEMPT:
             preempt(sim, row)
         elif found == WAIT:
-            if w["clock_s"] < r["until_s"] < w["timer_s"]:
-                w["timer_s"] = r["until_s"]
+            if not waits_until(sim, r["until_s"]):
+                return BAD_WAIT
         elif found == TUNE:
             return PAUSED
         elif found == GROW:

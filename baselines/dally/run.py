@@ -55,6 +55,7 @@ class DelayRun:
         timers: Timers | None = None,
         keep_verdicts: bool = False,
     ) -> None:
+        scheduler.check_parameters()
         self.simulation = Simulation(instance, seed) if simulation is None else simulation
         self.scheduler = scheduler
         self.delay: Delay = allocate_delay(instance)

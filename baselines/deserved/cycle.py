@@ -6,8 +6,9 @@ from gpusched_env.baselines.deserved.shares import deserve
 from gpusched_env.baselines.deserved.victims import find_victims
 from gpusched_env.baselines.fair_sharing.orders import first_tenant, serve
 from gpusched_env.baselines.kueue.admission import evict, fits_now
-from gpusched_env.baselines.queues.state import NOTHING, PREEMPT, START, Queues
+from gpusched_env.baselines.queues.state import Queues
 from gpusched_env.baselines.queues.waiting import claim, first_claim, first_of, park, park_for_now
+from gpusched_env.core.driver import NOTHING, PREEMPT, START
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.state import Run
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from gpusched_env.baselines.gavel.objectives import Feasible
 from gpusched_env.baselines.gavel.problem import Problem
-from gpusched_env.baselines.gavel.program import Optimum, program_of
+from gpusched_env.baselines.gavel.program import SLACKS, Optimum, program_of
 from gpusched_env.errors import SchedulerError, unknown_name
 
 RULES: Final = ("fairness", "fifo")
@@ -83,7 +83,7 @@ def fill_by_entity(problem: Problem, entities: Sequence[Entity], feasible: Feasi
         for entity in entities:
             for job, weight in entity.split(problem.weights, rising).items():
                 weights[job] = weight
-        found = program.raise_levels(scale, level, weights)
+        found = next(filter(None, (program.raise_levels(scale, level, weights, slack) for slack in SLACKS)), None)
         if found is None:
             return None
         level += weights * found.value

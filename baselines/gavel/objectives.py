@@ -13,13 +13,12 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from gpusched_env.baselines.gavel.problem import Problem
-from gpusched_env.baselines.gavel.program import INTERIOR, Entries, Optimum, Program, program_of
+from gpusched_env.baselines.gavel.program import INTERIOR, SLACKS, Entries, Optimum, Program, program_of
 
 Feasible: TypeAlias = Entries | Program | None
 """The entries that may get GPUs, or a program over these entries; None = no job shares GPUs."""
 
 PRECISION: Final = 1e-7  # relative precision of a finish-time fairness
-SLACKS: Final = (1e-8, 1e-7, 1e-6)  # tried in this order
 LEAST_S, MOST_S, RATIO = 100.0, 1e6, 1.05  # bounds [s] and final ratio of the published search for the makespan
 WIDENINGS: Final = 6  # by a factor of ten each, before the published search gives up
 MOST_STEPS: Final = 60  # of the search for rho: bisection alone needs half as many for PRECISION
@@ -45,9 +44,8 @@ def water_filling(problem: Problem, entries: Feasible = None, tie_break: str = "
         columns = np.column_stack([scale[:, None] * problem.rates, problem.gangs, kinds])
         alike = np.unique(columns, axis=0, return_inverse=True)[1].reshape(-1)
     while True:
-        found = program.max_min(scale, "vertex", level)
-        for slack in SLACKS:  # if levels differ much in size, rounding errors may make them infeasible
-            found = program.max_min(scale, "vertex", level, slack=slack) if found is None else found
+        tries = (program.max_min(scale, "vertex", level, slack=slack) for slack in SLACKS)
+        found = next(filter(None, tries), None)
         if found is None:
             return None
         stuck = found.binding

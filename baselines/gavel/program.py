@@ -14,7 +14,9 @@ from gpusched_env.baselines.gavel.problem import Problem
 from gpusched_env.portable.keys import rounded_keys
 
 TINY: Final = 1e-9  # smaller shares count as 0
-HELD_SLACK: Final = 1e-8  # relative amount by which a held job may miss its level, for rounding errors of the solver
+# Relative amounts by which a held job may miss its level, tried in this order. Where levels differ much in size, the
+# rounding errors of the solver may make smaller amounts infeasible. Larger ones may raise another job far too much.
+SLACKS: Final = (TINY, 1e-8, 1e-7, 1e-6)
 TOLERANCES: Final = {"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9}
 INTERIOR: Final = "interior"
 TIE_BREAKS: Final = ("vertex", "two_stage", INTERIOR)
@@ -188,16 +190,17 @@ class Program:
         count = self.throughput.shape[1]
         return self._optimum(found[:count], float(found[-1]), np.zeros(len(alone_s), bool))
 
-    def raise_levels(self, scale: np.ndarray, level: np.ndarray, weights: np.ndarray) -> Optimum | None:
+    def raise_levels(self, scale: np.ndarray, level: np.ndarray, weights: np.ndarray, slack: float) -> Optimum | None:
         """Maximise t such that scale_m thr(m) >= level_m + weight_m t; None if the solver finds no solution.
 
         Parameters
         ----------
         scale, level, weights : float64 [M]
+        slack : relative amount by which a job may miss its level
         """
         unit = float((scale * self.fastest)[weights > 0].min())
         rows = self._scaled(scale / unit, weights)
-        held = level / unit * (1.0 - HELD_SLACK)
+        held = level / unit * (1.0 - slack)
         objective = np.zeros(rows.shape[1])
         objective[-1] = -1.0
         found = linprog(objective, rows, np.concatenate([self._limits, -held]), method="highs", options=TOLERANCES)

@@ -16,7 +16,7 @@ from gpusched_env.baselines.kueue.victims import (
     would_fit,
 )
 from gpusched_env.baselines.listed.lines import before
-from gpusched_env.baselines.queues.state import ANY, NOTHING, PREEMPT, START, Queues
+from gpusched_env.baselines.queues.state import ANY, Queues
 from gpusched_env.baselines.queues.usage import (
     admits,
     below_caps,
@@ -35,6 +35,7 @@ from gpusched_env.baselines.queues.waiting import (
     park_for_now,
     unclaimed_gpus,
 )
+from gpusched_env.core.driver import NOTHING, PREEMPT, START
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.state import Run
 

@@ -18,8 +18,6 @@ from gpusched_env.tenants import PRIORITY, UNLIMITED
 KUEUE, DRF, FAIR, CAPACITY, VOLCANO, KAI = range(6)
 # Policies of preemption in a queue and between queues of Kueue.
 NEVER, LOWER, NEWER, ANY = range(4)
-# What the scheduler does next.
-NOTHING, START, PREEMPT = range(3)
 NO_LIMIT: Final = 1 << 40  # [GPU]
 
 QUEUES_DTYPE: Final = np.dtype(
@@ -36,12 +34,8 @@ QUEUES_DTYPE: Final = np.dtype(
         ("initial", "<i8"),  # 1 = its second strategy (LessThanInitialShare) is on
         ("preempts", "<i8"),  # 1 = jobs may preempt others; computed by :func:`build`
         ("gpus", "<i8"),  # [GPU] of the cluster; computed by :func:`build`
-        # state of the loop
-        ("phase", "<i8"),
-        ("idle", "<i8"),
-        ("until_s", "<f8"),  # [s]
-        ("read", "<i8"),  # records of the log buffer that have been followed
-        ("action", "<i8"),  # NOTHING, START or PREEMPT, not carried out yet
+        ("read", "<i8"),  # records of the log buffer that have been followed; -1 = nothing has been counted yet
+        ("action", "<i8"),  # NOTHING, START or PREEMPT: the latest decision
         ("job", "<i8"),  # row of its job
         # state of a decision point
         ("point", "<i8"),  # number of the decision point
@@ -217,6 +211,7 @@ def build(instance: Instance, replicas: int, rules: dict[str, int | float]) -> Q
         memory[name] = value
     memory["preempts"] = memory["within"] != NEVER or memory["reclaim"] != NEVER
     memory["gpus"] = instance.cluster.gpus
+    memory["read"] = -1
     amounts = [one.amount for one in instance.tenants.resources] if instance.tenants and needs.shape[1] else []
     parked = np.zeros(len(lines), PARKED_DTYPE)
     parked["row"] = -1

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from gpusched_env.baselines.listed.lines import before, join_line, leave_line
 from gpusched_env.baselines.queues.runners import add_runner, add_stopping, drop_runner, drop_stopping, forget_runners
-from gpusched_env.baselines.queues.state import KAI, KUEUE, NOTHING, START, VOLCANO, Queues
+from gpusched_env.baselines.queues.state import KAI, KUEUE, VOLCANO, Queues
 from gpusched_env.baselines.queues.usage import ask, hold, spend, take
+from gpusched_env.core.driver import NOTHING, START
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.state import CHECKPOINTING, REFUSED, WAITING, Run
 from gpusched_env.event_log import ARRIVAL, COMPLETE, PREEMPT, RELEASE, RESUME
@@ -103,7 +104,7 @@ def recount(sim: Run, q: Queues) -> None:
     q.memory["read"] = sim.world["events"]
 
 
-@kernel
+@helper
 def begin_point(sim: Run, q: Queues) -> None:
     """Begin a decision point."""
     m = q.memory
@@ -125,7 +126,7 @@ def chances(sim: Run, q: Queues) -> int:
     return w["returns"] + w["entered"] * (q.memory["policy"] in (VOLCANO, KAI))
 
 
-@kernel
+@helper
 def open_all(sim: Run, q: Queues) -> None:
     """Open all leaves if GPUs have come free, or if shares have changed."""
     now = chances(sim, q)
@@ -202,7 +203,7 @@ def park_for_now(q: Queues, line: int) -> None:
     q.memory["again"] = 1
 
 
-@kernel
+@helper
 def settle(sim: Run, q: Queues) -> None:
     """Note what has become of the action: if the placement rule refused the job, its line is parked."""
     m = q.memory

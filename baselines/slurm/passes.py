@@ -1,13 +1,12 @@
-"""The steps of a decision point: the main pass, preemption, and a backfill cycle, one start or preemption at a time."""
+"""The kernel of Slurm: the main pass, preemption, and a backfill cycle, one start or preemption at a time."""
 
 from __future__ import annotations
 
 import math
 
-from gpusched_env.baselines.loop_kernels import ASLEEP, DECIDES, sleep, wake_at
 from gpusched_env.baselines.slurm.backfill import begin_cycle, fill_next, leave_queue, overrun_s
 from gpusched_env.baselines.slurm.cells import fits_now, keep_cells
-from gpusched_env.baselines.slurm.preemption import choose_victims, grant_grace
+from gpusched_env.baselines.slurm.preemption import choose_victims, grace_end_s
 from gpusched_env.baselines.slurm.queue import job_of, sort_queue, update_queue
 from gpusched_env.baselines.slurm.state import (
     BEGUN,
@@ -15,82 +14,126 @@ from gpusched_env.baselines.slurm.state import (
     CYCLE,
     ENDS,
     FILL,
+    FIRST,
     FRESH,
-    GRACE,
     MAIN,
     NONE,
-    PREEMPT,
-    REST,
-    SHARES,
-    START,
-    UNKNOWN,
+    OVER,
     VICTIMS,
     SlurmState,
 )
 from gpusched_env.baselines.slurm.usage import count_held, count_rates, count_usage, is_over
-from gpusched_env.core.events import DECIDE, EXPLICIT, LOG_FULL, expired, lease, preempt, start
-from gpusched_env.core.handle import kernel
+from gpusched_env.core.driver import ASSIST, BEGINS, LEASE, NOTHING, PREEMPT, START, WAIT, Choice, policy
+from gpusched_env.core.events import expired
+from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.placement.placing import fits
-from gpusched_env.core.refusals import BUFFER_FULL
 from gpusched_env.core.state import Run
 
-COMPUTE = 7  # an outcome in addition to PAUSED: Python computes the fair-share factors
+
+@policy
+@kernel
+def next_slurm(sim: Run, choice: Choice, plan: SlurmState) -> int:
+    """Write the next decision of the decision point, and return its kind; ASSIST: compute the fair-share factors."""
+    m = plan.memory
+    if choice.made["first"] == BEGINS:
+        m["phase"] = FIRST
+    kind = NOTHING
+    if m["phase"] == FIRST:
+        kind = begin_point(sim, choice, plan)
+    if kind == NOTHING and (m["phase"] == MAIN or m["phase"] == VICTIMS):
+        kind = next_of_pass(sim, choice, plan)
+    if kind == NOTHING and (m["phase"] == CYCLE or m["phase"] == FILL):
+        kind = next_of_cycle(sim, choice, plan)
+    if kind == NOTHING and m["phase"] == ENDS:
+        kind = end_point(sim, choice, plan)
+    return kind
+
+
+@helper
+def begin_point(sim: Run, choice: Choice, plan: SlurmState) -> int:
+    """Begin a decision point; jobs whose grace times are over are preempted before others may take their GPUs."""
+    m = plan.memory
+    if sim.world["leases_over"] > 0:
+        choice.made["row"] = sim.replicas[expired(sim)]["job"]
+        return PREEMPT
+    if count_usage(sim, plan):
+        m["stale"] = BEGUN
+    m["blocked"] = -1
+    m["wake_s"] = math.inf
+    m["phase"] = ENDS
+    if sim.world["waiting"] > 0:
+        if m["stale"] == BEGUN and m["share_weight"] > 0.0:
+            m["phase"] = FIRST
+            m["stale"] = COMPUTED
+            return ASSIST
+        line_up(sim, plan)
+    return NOTHING
+
+
+@helper
+def write_start(sim: Run, choice: Choice, plan: SlurmState, row: int) -> int:
+    """Write the start of a job; with partitions, its GPUs are in ``chosen``."""
+    c = choice.made
+    c["row"] = row
+    c["rule"] = plan.memory["rule"]
+    c["gpus"] = sim.jobs[row]["gpus"] if plan.memory["divided"] else 0
+    return START
 
 
 @kernel
-def next_step(sim: Run, plan: SlurmState) -> int:
-    """Return the next step of a decision point, which begins in phase DECIDES; the field ``row`` names its job."""
+def next_of_pass(sim: Run, choice: Choice, plan: SlurmState) -> int:
+    """Continue the main pass, which preempts jobs for those that do not fit."""
     m = plan.memory
-    w = sim.world
-    if m["phase"] == DECIDES:
-        if w["leases_over"] > 0:  # grace times are over: all of them stop before others may take their GPUs
-            m["row"] = sim.replicas[expired(sim)]["job"]
-            return PREEMPT
-        if count_usage(sim, plan):
-            m["stale"] = BEGUN
-        m["blocked"] = -1
-        m["wake_s"] = math.inf
-        m["phase"] = ENDS
-        if w["waiting"] > 0:
-            if m["stale"] == BEGUN and m["share_weight"] > 0.0:
-                m["phase"] = DECIDES
-                m["stale"] = COMPUTED
-                return SHARES
-            line_up(sim, plan)
     while m["phase"] == MAIN or m["phase"] == VICTIMS:
         if m["phase"] == VICTIMS:
             if m["victims"] > 0:
                 m["victims"] -= 1
                 victim = plan.victims[m["victims"]]
-                m["row"] = plan.row_of[victim]
+                choice.made["row"] = plan.row_of[victim]
                 if plan.grace_s[victim] > 0.0:
-                    grant_grace(sim, plan, victim)
-                    return GRACE
+                    choice.made["until_s"] = grace_end_s(sim, plan, victim)
+                    return LEASE
                 return PREEMPT
             line_up(sim, plan)
-        m["row"] = first_start(sim, plan)
-        if m["row"] >= 0:
-            return START
-    if m["phase"] == CYCLE:
-        m["phase"] = ENDS
-        if m["backfill"] != NONE and m["begin"] < m["end"] and w["free_gpus"] > 0:
-            if w["clock_s"] >= m["cycle_s"] + m["interval_s"]:
-                begin_cycle(sim, plan)
-                m["phase"] = FILL
-            else:
-                m["wake_s"] = m["cycle_s"] + m["interval_s"]
+        row = first_start(sim, plan)
+        if row >= 0:
+            return write_start(sim, choice, plan, row)
+    return NOTHING
+
+
+@kernel
+def next_of_cycle(sim: Run, choice: Choice, plan: SlurmState) -> int:
+    """Continue the backfill cycle; begin it if one is due."""
+    m = plan.memory
+    w = sim.world
+    if m["phase"] == CYCLE and m["backfill"] != NONE and m["begin"] < m["end"] and w["free_gpus"] > 0:
+        if w["clock_s"] >= m["cycle_s"] + m["interval_s"]:
+            begin_cycle(sim, plan)
+            m["phase"] = FILL
+        else:
+            m["wake_s"] = m["cycle_s"] + m["interval_s"]
     if m["phase"] == FILL:
-        m["row"] = fill_next(sim, plan)
-        if m["row"] >= 0:
-            return START
+        row = fill_next(sim, plan)
+        if row >= 0:
+            return write_start(sim, choice, plan, row)
+    m["phase"] = ENDS
+    return NOTHING
+
+
+@helper
+def end_point(sim: Run, choice: Choice, plan: SlurmState) -> int:
+    """End the decision point: wait for the next cycle, the next period, or the next job that passes its limit."""
+    m = plan.memory
+    w = sim.world
     if w["waiting"] > 0 and (m["age_weight"] > 0.0 or m["share_weight"] > 0.0):
         m["wake_s"] = min(m["wake_s"], (m["period"] + 1) * m["period_s"])
     if m["backfill"] != NONE and w["waiting"] > 0 and w["free_gpus"] > 0:
         m["wake_s"] = min(m["wake_s"], overrun_s(sim, plan))
     if m["share_weight"] > 0.0:
         count_rates(sim, plan)
-    m["phase"] = ASLEEP
-    return REST
+    m["phase"] = OVER
+    choice.made["until_s"] = m["wake_s"]
+    return WAIT if m["wake_s"] < math.inf else NOTHING
 
 
 @kernel
@@ -150,38 +193,3 @@ def first_start(sim: Run, plan: SlurmState) -> int:
         m["at"] += 1
     m["phase"] = CYCLE
     return -1
-
-
-@kernel
-def play_slurm(sim: Run, plan: SlurmState) -> int:
-    """Simulate until ``until_s`` (PAUSED), COMPUTE, until the log is full, or until ``advance`` ends the run."""
-    m = plan.memory
-    while True:
-        if m["phase"] == ASLEEP:
-            outcome = sleep(sim, plan.memory)
-            if outcome != DECIDE:
-                return outcome
-        if m["kind"] == UNKNOWN:
-            m["kind"] = next_step(sim, plan)
-        if m["kind"] == START:
-            rule = EXPLICIT if m["divided"] else m["rule"]  # the GPUs are in ``chosen``
-            explicit = sim.jobs[m["row"]]["gpus"] if m["divided"] else 0
-            if start(sim, m["row"], rule, explicit, False, 0) == BUFFER_FULL:
-                return LOG_FULL
-        elif m["kind"] == PREEMPT:
-            if preempt(sim, m["row"]) == BUFFER_FULL:
-                return LOG_FULL
-        elif m["kind"] == GRACE:
-            lease(sim, m["row"], m["grace_end_s"])
-        elif m["kind"] == REST:
-            wake_at(sim, m["wake_s"])
-        shares = m["kind"] == SHARES
-        m["kind"] = UNKNOWN
-        if shares:
-            return COMPUTE
-
-
-@kernel
-def begin_decision(plan: SlurmState) -> None:
-    """Let the next step be the first of a decision point."""
-    plan.memory["phase"] = DECIDES

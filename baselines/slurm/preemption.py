@@ -109,10 +109,10 @@ def choose_victims(sim: Run, plan: SlurmState, request: int) -> int:
 
 
 @kernel(lazy=True)
-def grant_grace(sim: Run, plan: SlurmState, victim: int) -> None:
-    """Compute until when a victim, named by its request, runs on; plans expect its GPUs after the checkpoint then."""
+def grace_end_s(sim: Run, plan: SlurmState, victim: int) -> float:
+    """Return until when a victim, named by its request, runs on [s]; plans expect its GPUs after that."""
     row = plan.row_of[victim]
-    end_s = sim.world["clock_s"] + plan.grace_s[victim]
-    plan.memory["grace_end_s"] = end_s
+    end_s: float = sim.world["clock_s"] + plan.grace_s[victim]
     held_s = end_s + sim.world["checkpoint_s"] - sim.replicas[sim.jobs[row]["replica"]]["since_s"]
     plan.runs_for_s[row] = min(plan.runs_for_s[row], sim.jobs[row]["service_s"] + held_s)
+    return end_s

@@ -1,28 +1,23 @@
-"""One run under Slurm's rules: its arrays, its fair-share factors, and its compiled loop."""
+"""The arrays of a run under Slurm's rules."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from gpusched_env.baselines.compiled_loop import CompiledLoop
-from gpusched_env.baselines.loop_kernels import PAUSED
-from gpusched_env.baselines.slurm import passes as slurm_passes
 from gpusched_env.baselines.slurm import priority
-from gpusched_env.baselines.slurm.fair_share import FairTree, decay
+from gpusched_env.baselines.slurm.fair_share import decay
 from gpusched_env.baselines.slurm.limits import limits_of
 from gpusched_env.baselines.slurm.past_usage import PastUsage
 from gpusched_env.baselines.slurm.profile import BLOCK
 from gpusched_env.baselines.slurm.state import CONSERVATIVE, EASY, NONE, RULES_DTYPE, SlurmState
-from gpusched_env.core import events
 from gpusched_env.core.placement.rules import rule_number
 from gpusched_env.errors import SchedulerError
 from gpusched_env.instance import Instance
 from gpusched_env.qos import ranks_of
-from gpusched_env.simulator import Outcome, Simulation
+from gpusched_env.simulator import Simulation
 from gpusched_env.tenants import PRIORITY
 
 if TYPE_CHECKING:
@@ -32,144 +27,109 @@ NEVER_S: Final = 1e15  # [s] when unplanned reservations begin, as far as plans 
 BACKFILL = {"none": NONE, "easy": EASY, "conservative": CONSERVATIVE}
 
 
-class SlurmRun:
-    """The arrays of a run, filled from the parameters of the scheduler and the requests of the jobs.
+def state_of(simulation: Simulation, rules: Slurm) -> SlurmState:
+    """Return the arrays of a run, filled from the parameters of the scheduler and the requests of the jobs.
 
     Parameters
     ----------
     simulation : the run, in which jobs may run already
     rules : the scheduler
-    past : usage of tenants before the run was taken over; None = nobody has used anything
     """
-
-    def __init__(self, simulation: Simulation, rules: Slurm, past: PastUsage | None = None) -> None:
-        instance = simulation.instance
-        self._rules = rules
-        self._divided = is_divided(instance)
-        self.tree, of_job = instance.tenancy
-        self._shares = FairTree(self.tree.parent, self.tree.weight)
-        jobs, tenants = len(instance.workload), len(self.tree.names)
-        self.memory = np.zeros((), RULES_DTYPE)
-        requests = requests_of(instance)
-        row_of, partition = requests["row_of"], requests["partition"]
-        several = len(row_of) > jobs
-        limits = limits_s(instance, rules.limits, rules.default_limit_s, row_of, partition)
-        classes, tiers = priority_classes(instance)[row_of], tiers_of(instance, partition)
-        runs_as = running_requests(simulation, requests)
-        slots = math.ceil(rules.bf_window_s / rules.bf_resolution_s)
-        order, scratch = np.zeros(len(row_of), np.int32), np.zeros(len(row_of), np.int32)
-        rate, tests = (np.zeros(tenants, np.int64) for _ in range(2))
-        recent, usage, factor = (np.zeros(tenants) for _ in range(3))
-        self.state = SlurmState(
-            memory=self.memory,
-            free=np.zeros(slots, np.int64),
-            least=np.zeros(math.ceil(slots / BLOCK), np.int64),
-            **cells_of(instance, slots),
-            **requests,
-            runs_as=runs_as,
-            runs_for_s=limits[runs_as],
-            booked=np.zeros(jobs if several else 0, np.int64),
-            stopped=np.zeros(int(partition.max()) + 1, np.int64),
-            planned=np.zeros(int(partition.max()) + 1, np.int64),
-            **ladder_of(instance, rules.preempt, classes, tiers, row_of),
-            **modes_of(instance, rules.preempt, rules.grace_s, row_of, partition),
-            order=order,
-            scratch=scratch,
-            keys=sort_keys(ranks_by(instance, rules.preempt, classes, row_of), tiers),
-            ranks=np.zeros(len(row_of)),
-            fixed=self._fixed(instance, limits, classes, row_of, partition),
-            limit_s=limits,
-            tenant=np.ascontiguousarray(of_job, np.int32),
-            planned_s=np.full(len(row_of), math.inf),
-            victims=np.zeros(instance.cluster.gpus * instance.gpu_jobs + 1, np.int32),
-            **limits_of(instance),
-            rate=rate,
-            recent=recent,
-            usage=usage,
-            factor=factor,
-            tests=tests,
-        )
-        self._fill()
-        if past is not None:
-            self._remember(past)
-        self.compute_factors()
-
-    def _remember(self, past: PastUsage) -> None:
-        """Begin with the usage of the past; counting goes on at the moment of the takeover."""
-        self.memory["period"] = math.floor(past.time_s / self._rules.calc_period_s)
-        self.memory["time_s"] = past.time_s
-        for row, name in enumerate(self.tree.names):
-            self.state.usage[row] = past.usage.get(name, 0.0)
-            self.state.recent[row] = past.recent.get(name, 0.0)
-
-    def _fill(self) -> None:
-        m, rules = self.memory, self._rules
-        m["age_weight"], m["share_weight"] = rules.age_weight, rules.fair_share_weight
-        m["max_age_s"], m["period_s"] = rules.max_age_s, rules.calc_period_s
-        m["decay"] = decay(rules.calc_period_s, rules.decay_half_life_s)
-        m["capped"] = len(self.state.counter) > 0
-        m["rule"] = rule_number(rules.placement)
-        m["depth"], m["backfill"] = rules.queue_depth, BACKFILL[rules.backfill]
-        m["interval_s"], m["slot_s"] = rules.bf_interval_s, rules.bf_resolution_s
-        m["tests"], m["tenant_tests"] = rules.bf_max_job_test, rules.bf_max_job_user
-        m["cycle_starts"], m["least_reserve"] = rules.bf_max_job_start, rules.bf_min_prio_reserve
-        m["one_plan"] = rules.bf_one_resv_per_job and len(self.state.booked) > 0
-        m["preempts"], m["youngest"] = rules.preempt != "off", rules.youngest_first
-        m["by_list"] = rules.preempt == "qos"
-        m["exempt_s"] = rules.preempt_exempt_s
-        m["cycle_s"], m["blocked"] = -math.inf, -1
-        m["divided"] = self._divided
-
-    def _fixed(
-        self, instance: Instance, limits: np.ndarray, classes: np.ndarray, row_of: np.ndarray, partition: np.ndarray
-    ) -> np.ndarray:
-        """float64: sum of the weighted factors of each request that do not change."""
-        rules, cluster = self._rules, instance.cluster
-        gpus = instance.workload.jobs["gpus"][row_of]
-        nodes = np.ceil(gpus / cluster.nodes["gpus"].max())
-        size = priority.size(rules.size_factor, nodes, gpus, len(cluster.nodes), cluster.gpus, limits)
-        points = rules.size_weight * size + rules.gpu_weight * (gpus / cluster.gpus)
-        total: np.ndarray = points + rules.qos_weight * priority.of_largest(classes)
-        if (sets := instance.node_sets) is not None:
-            factors = priority.of_largest(np.array([one.priority for one in sets.partitions]))
-            total = total + rules.partition_weight * factors[partition]
-        return total
-
-    def compute_factors(self) -> None:
-        """Compute the fair-share factors of the leaves from the decayed usage."""
-        if self._rules.fair_share_weight > 0:
-            fair = self._shares
-            usage, factor = self.state.usage, self.state.factor
-            if self._rules.fair_share == "tree":
-                factor[:] = fair.ranked(usage)
-            else:
-                factor[:] = fair.classic(usage, self._rules.damping)
+    instance = simulation.instance
+    tree, of_job = instance.tenancy
+    jobs, tenants = len(instance.workload), len(tree.names)
+    requests = requests_of(instance)
+    row_of, partition = requests["row_of"], requests["partition"]
+    several = len(row_of) > jobs
+    limits = limits_s(instance, rules.limits, rules.default_limit_s, row_of, partition)
+    classes, tiers = priority_classes(instance)[row_of], tiers_of(instance, partition)
+    runs_as = running_requests(simulation, requests)
+    slots = math.ceil(rules.bf_window_s / rules.bf_resolution_s)
+    order, scratch = np.zeros(len(row_of), np.int32), np.zeros(len(row_of), np.int32)
+    rate, tests = (np.zeros(tenants, np.int64) for _ in range(2))
+    recent, usage, factor = (np.zeros(tenants) for _ in range(3))
+    caps = limits_of(instance)
+    return SlurmState(
+        memory=rules_of(rules, capped=len(caps["counter"]) > 0, several=several, divided=is_divided(instance)),
+        free=np.zeros(slots, np.int64),
+        least=np.zeros(math.ceil(slots / BLOCK), np.int64),
+        **cells_of(instance, slots),
+        **requests,
+        runs_as=runs_as,
+        runs_for_s=limits[runs_as],
+        booked=np.zeros(jobs if several else 0, np.int64),
+        stopped=np.zeros(int(partition.max()) + 1, np.int64),
+        planned=np.zeros(int(partition.max()) + 1, np.int64),
+        **ladder_of(instance, rules.preempt, classes, tiers, row_of),
+        **modes_of(instance, rules.preempt, rules.grace_s, row_of, partition),
+        order=order,
+        scratch=scratch,
+        keys=sort_keys(ranks_by(instance, rules.preempt, classes, row_of), tiers),
+        ranks=np.zeros(len(row_of)),
+        fixed=fixed_points(instance, rules, limits, classes, row_of, partition),
+        limit_s=limits,
+        tenant=np.ascontiguousarray(of_job, np.int32),
+        planned_s=np.full(len(row_of), math.inf),
+        victims=np.zeros(instance.cluster.gpus * instance.gpu_jobs + 1, np.int32),
+        **caps,
+        rate=rate,
+        recent=recent,
+        usage=usage,
+        factor=factor,
+        tests=tests,
+    )
 
 
-class SlurmLoop(CompiledLoop):
-    """The compiled loop; it returns to Python once a period to compute the fair-share factors."""
+def rules_of(rules: Slurm, capped: bool, several: bool, divided: bool) -> np.ndarray:
+    """RULES_DTYPE: the rules of a run before its first event.
 
-    takes_over = True
+    Parameters
+    ----------
+    capped : whether there are limits of tenants or QOS
+    several : whether some jobs name several partitions
+    divided : whether passes must distinguish nodes
+    """
+    m = np.zeros((), RULES_DTYPE)
+    m["age_weight"], m["share_weight"] = rules.age_weight, rules.fair_share_weight
+    m["max_age_s"], m["period_s"] = rules.max_age_s, rules.calc_period_s
+    m["decay"] = decay(rules.calc_period_s, rules.decay_half_life_s)
+    m["capped"], m["divided"] = capped, divided
+    m["rule"] = rule_number(rules.placement)
+    m["depth"], m["backfill"] = rules.queue_depth, BACKFILL[rules.backfill]
+    m["interval_s"], m["slot_s"] = rules.bf_interval_s, rules.bf_resolution_s
+    m["tests"], m["tenant_tests"] = rules.bf_max_job_test, rules.bf_max_job_user
+    m["cycle_starts"], m["least_reserve"] = rules.bf_max_job_start, rules.bf_min_prio_reserve
+    m["one_plan"] = rules.bf_one_resv_per_job and several
+    m["preempts"], m["youngest"] = rules.preempt != "off", rules.youngest_first
+    m["by_list"] = rules.preempt == "qos"
+    m["exempt_s"] = rules.preempt_exempt_s
+    m["cycle_s"], m["blocked"] = -math.inf, -1
+    return m
 
-    def __init__(self, simulation: Simulation, run: SlurmRun) -> None:
-        super().__init__(simulation, slurm_passes.play_slurm, run.memory, run.state)
-        self._run = run
 
-    def play(self, until_s: float = math.inf, tell: Callable[[], None] | None = None) -> Outcome:
-        """Simulate to the end of the run, or until a time, as :meth:`CompiledLoop.play` does."""
-        self._memory["until_s"] = until_s
-        while True:
-            code = self._kernel(self.simulation.arrays, *self._handles)
-            if code == slurm_passes.COMPUTE:
-                self._run.compute_factors()
-                continue
-            if tell is not None:
-                tell()
-            if code == PAUSED:
-                return Outcome.DECIDE
-            if code != events.LOG_FULL:
-                return Outcome(code)
-            self.simulation.drain()
+def recall(plan: SlurmState, past: PastUsage, names: tuple[str, ...]) -> None:
+    """Begin with the usage of the past of the tenants ``names``; counting goes on at the moment of the takeover."""
+    plan.memory["period"] = math.floor(past.time_s / plan.memory["period_s"])
+    plan.memory["time_s"] = past.time_s
+    for row, name in enumerate(names):
+        plan.usage[row] = past.usage.get(name, 0.0)
+        plan.recent[row] = past.recent.get(name, 0.0)
+
+
+def fixed_points(
+    instance: Instance, rules: Slurm, limits: np.ndarray, classes: np.ndarray, row_of: np.ndarray, partition: np.ndarray
+) -> np.ndarray:
+    """float64: sum of the weighted factors of each request that do not change."""
+    cluster = instance.cluster
+    gpus = instance.workload.jobs["gpus"][row_of]
+    nodes = np.ceil(gpus / cluster.nodes["gpus"].max())
+    size = priority.size(rules.size_factor, nodes, gpus, len(cluster.nodes), cluster.gpus, limits)
+    points = rules.size_weight * size + rules.gpu_weight * (gpus / cluster.gpus)
+    total: np.ndarray = points + rules.qos_weight * priority.of_largest(classes)
+    if (sets := instance.node_sets) is not None:
+        factors = priority.of_largest(np.array([one.priority for one in sets.partitions]))
+        total = total + rules.partition_weight * factors[partition]
+    return total
 
 
 def requests_of(instance: Instance) -> dict[str, np.ndarray]:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
-from gpusched_env.baselines.slurm import passes as slurm_passes
+from gpusched_env.baselines.slurm.fair_share import FairTree
+from gpusched_env.baselines.slurm.passes import next_slurm
 from gpusched_env.baselines.slurm.past_usage import PastUsage
 from gpusched_env.baselines.slurm.priority import SIZE_FACTORS
-from gpusched_env.baselines.slurm.run import BACKFILL, SlurmLoop, SlurmRun
-from gpusched_env.baselines.slurm.state import GRACE, PREEMPT, SHARES, START
+from gpusched_env.baselines.slurm.run import BACKFILL, recall, state_of
+from gpusched_env.baselines.slurm.state import SlurmState
 from gpusched_env.core.placement.rules import rule_number, shares_by
 from gpusched_env.errors import SchedulerError, unknown_name
-from gpusched_env.simulator import ClusterView, Decision, Lease, Preempt, Scheduler, Simulation, Start, Wait
+from gpusched_env.simulator import CompiledScheduler, Simulation
+from gpusched_env.tenants import TenantTree
 
 CHOICES: Final = {
     "backfill": tuple(BACKFILL),
@@ -34,7 +35,7 @@ AT_LEAST_1: Final = ("queue_depth", "bf_max_job_test", "calc_period_s")
 
 
 @dataclass
-class Slurm(Scheduler):
+class Slurm(CompiledScheduler):
     """Start jobs in order of Slurm's multifactor priority, and fill gaps by backfill.
 
     Slurm is the batch system of most research clusters. The priority of a job is a weighted sum of factors from 0 to 1,
@@ -110,6 +111,7 @@ class Slurm(Scheduler):
     "Preemption".
     """
 
+    policy: ClassVar = next_slurm
     age_weight: float = 0.0
     fair_share_weight: float = 0.0
     size_weight: float = 0.0
@@ -163,6 +165,7 @@ class Slurm(Scheduler):
             raise SchedulerError(f"slurm: placement {self.placement!r} shares GPUs; choose a rule that does not")
         self.clairvoyant = self.limits == "oracle"
         self._past: PastUsage | None = None
+        self._shares: tuple[TenantTree, FairTree] | None = None
 
     @property
     def name(self) -> str:
@@ -173,35 +176,20 @@ class Slurm(Scheduler):
         """Begin runs with this usage of tenants, for a run that is taken over (:func:`simulator.begin`)."""
         self._past = past
 
-    def reset(self, view: ClusterView) -> None:
+    def begin(self, simulation: Simulation, alone: bool) -> SlurmState:
         """Begin with an empty queue, and with the usage of the past if there is one."""
-        self._run = SlurmRun(view.simulation, self, self._past)
+        own = state_of(simulation, self)
+        if self._past is not None:
+            recall(own, self._past, simulation.instance.tenancy[0].names)
+        self.assist(simulation, own)
+        return own
 
-    def player(self, simulation: Simulation) -> SlurmLoop | None:
-        """Return the compiled loop."""
-        if type(self) is not Slurm:
-            return None
-        return SlurmLoop(simulation, SlurmRun(simulation, self, self._past))
-
-    def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Play the main pass and a backfill cycle."""
-        run = self._run
-        slurm_passes.begin_decision(run.state)
-        while True:
-            kind = slurm_passes.next_step(view.simulation.arrays, run.state)
-            row = int(run.memory["row"])
-            if kind == START and run.memory["divided"]:
-                gang = view.gpus[row]
-                yield Start(row, gpus=tuple(view.simulation.arrays.chosen[:gang].tolist()))
-            elif kind == START:
-                yield Start(row, self.placement)
-            elif kind == PREEMPT:
-                yield Preempt(row)
-            elif kind == GRACE:
-                yield Lease(row, float(run.memory["grace_end_s"]))
-            elif kind == SHARES:
-                run.compute_factors()
-            else:
-                break
-        if math.isfinite(wake_s := float(run.memory["wake_s"])):
-            yield Wait(wake_s)
+    def assist(self, simulation: Simulation, own: SlurmState) -> None:
+        """Compute the fair-share factors of the leaves from the decayed usage, once in a period."""
+        if self.fair_share_weight == 0.0:
+            return
+        tree = simulation.instance.tenancy[0]
+        if self._shares is None or self._shares[0] is not tree:
+            self._shares = tree, FairTree(tree.parent, tree.weight)
+        fair = self._shares[1]
+        own.factor[:] = fair.ranked(own.usage) if self.fair_share == "tree" else fair.classic(own.usage, self.damping)

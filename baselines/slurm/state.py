@@ -9,11 +9,7 @@ import numpy as np
 from gpusched_env.core.handle import Handle, array
 
 NONE, EASY, CONSERVATIVE = range(3)  # backfill
-# Phases: those of loop_kernels.py, then the parts of a decision point.
-MAIN, VICTIMS, CYCLE, FILL, ENDS = range(2, 7)
-# The next step: not known yet, start a job, preempt one, compute the fair-share factors, wait for the next event, let a
-# job that will be preempted run on for its grace time.
-UNKNOWN, START, PREEMPT, SHARES, REST, GRACE = range(6)
+FIRST, MAIN, VICTIMS, CYCLE, FILL, ENDS, OVER = range(7)  # phases: the parts of a decision point
 FRESH, BEGUN, COMPUTED = range(3)  # ages of the priorities: computed, a period has begun since, factors are computed
 
 RULES_DTYPE: Final = np.dtype(
@@ -42,14 +38,8 @@ RULES_DTYPE: Final = np.dtype(
         ("by_list", "<i8"),  # 1 = those that ``preys`` tells; 0 = those of a higher ``ladder``
         ("youngest", "<i8"),  # 1 = the latest starts are preempted first
         ("exempt_s", "<f8"),  # [s] for which a gang runs before it may be preempted
-        ("grace_end_s", "<f8"),  # [s] end of the grace time of the job ``row``
-        # state of the loop
-        ("phase", "<i8"),
-        ("idle", "<i8"),
-        ("until_s", "<f8"),  # [s] when to stop
-        ("kind", "<i8"),  # next step of the compiled loop
-        ("row", "<i8"),
         # state of the queue
+        ("phase", "<i8"),
         ("begin", "<i8"),  # first entry in use of ``order``
         ("end", "<i8"),  # entry after the last one in use
         ("seen", "<i8"),  # jobs that have been put into the queue

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from typing import Final
+
 from gpusched_env.baselines.slurm.state import SlurmState
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.state import Run
+
+MOST_PERIODS: Final = 1 << 20  # between two decision points that are counted one by one: 10 years of 5 minutes each
+MOST_BITS: Final = 48  # of a number of periods: at most 1e11 periods of a second
 
 
 @kernel
@@ -16,7 +22,9 @@ def count_usage(sim: Run, plan: SlurmState) -> bool:
     m = plan.memory
     now_s = sim.world["clock_s"]
     begun = False
-    while (m["period"] + 1) * m["period_s"] <= now_s:
+    for _ in range(MOST_PERIODS):
+        if (m["period"] + 1) * m["period_s"] > now_s:
+            break
         m["period"] += 1
         end_s = m["period"] * m["period_s"]
         for t in range(len(plan.usage)):
@@ -24,12 +32,37 @@ def count_usage(sim: Run, plan: SlurmState) -> bool:
             plan.usage[t] = plan.usage[t] * m["decay"] + spent
             plan.recent[t] = 0.0
         m["time_s"] = end_s
+        if not begun:
+            skip_periods(plan, math.floor(now_s / m["period_s"]) - m["period"] - MOST_PERIODS // 2)
         begun = True
     if now_s > m["time_s"]:
         for t in range(len(plan.usage)):
             plan.recent[t] += plan.rate[t] * (now_s - m["time_s"])
         m["time_s"] = now_s
     return begun
+
+
+@kernel
+def skip_periods(plan: SlurmState, periods: int) -> None:
+    """Add and decay the usage of these periods at once, if there are any; rates are constant, and nothing is recent.
+
+    A period maps usage u to d u + s. The kernel composes this map with itself by repeated squaring.
+    """
+    m = plan.memory
+    if periods <= 0:
+        return
+    for t in range(len(plan.usage)):
+        factor = m["decay"]
+        spent = plan.rate[t] * m["period_s"]
+        left = periods
+        for _ in range(MOST_BITS):
+            if left % 2 == 1:
+                plan.usage[t] = plan.usage[t] * factor + spent
+            spent = spent * factor + spent
+            factor = factor * factor
+            left //= 2
+    m["period"] += periods
+    m["time_s"] = m["period"] * m["period_s"]
 
 
 @kernel

@@ -13,11 +13,7 @@ from gymnasium import spaces
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.delay_timers.columns import CLASS_COLUMNS, CLUSTER_COLUMNS
 from gpusched_env.envs.delay_timers.env import DelayTimersEnv
-from gpusched_env.envs.observation.columns import LINK_TABLES, TABLES, Column, markdown_rows
-from gpusched_env.envs.observation.sharing_columns import SHARING_TABLES
-from gpusched_env.envs.observation.size_columns import SIZE_TABLES
-from gpusched_env.envs.observation.tenant_columns import TENANT_TABLES
-from gpusched_env.envs.observation.type_columns import TYPE_TABLES
+from gpusched_env.envs.observation.columns import markdown_rows
 from gpusched_env.envs.registration import DELAY_TIMERS, ENVIRONMENTS
 from gpusched_env.envs.rewards import COMPONENTS
 from gpusched_env.simulator import PLACEMENT_RULES
@@ -148,11 +144,10 @@ def _rules(env: Any) -> list[str]:
 
 def _arrays(env: Any) -> list[str]:
     """Give a section for each array that this environment shows."""
-    known: dict[str, tuple[Column, ...]] = {**TABLES, **TYPE_TABLES, **SHARING_TABLES, **SIZE_TABLES, **TENANT_TABLES}
     if isinstance(env, DelayTimersEnv):
         known = {"classes": CLASS_COLUMNS, "cluster": CLUSTER_COLUMNS}
-    elif "flows" in env.observation_space.spaces:
-        known |= LINK_TABLES
+    else:
+        known = {name: one.columns for name, one in env.arrays().items()}
     parts = []
     for key, box in env.observation_space.items():
         parts += [f"### `{key}` {list(box.shape)}", "\n".join(markdown_rows(known[key]))]

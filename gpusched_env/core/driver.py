@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.core.events import (
+    BAD_WAIT,
     DECIDE,
     EXPLICIT,
     IDLE_LIMIT,
@@ -27,15 +28,16 @@ from gpusched_env.core.handle import Handle, Numbered, array, helper, kernel
 from gpusched_env.core.refusals import APPLIED
 from gpusched_env.core.state import Run
 from gpusched_env.errors import GpuschedError
+from gpusched_env.units import LATEST_S
 
 # What a policy returns. ASSIST: Python must act first (``CompiledScheduler.assist``); then the policy is called again.
 NOTHING, START, PREEMPT, LEASE, WAIT, ASSIST = range(6)
 
 # Outcomes of :func:`drive` in addition to those of ``advance``.
-PAUSED: Final = 6  # the run has reached the first decision point at or after ``stop_s``
-ASSISTED: Final = 7  # the policy asks for ``assist``
-UNKNOWN: Final = 8  # the policy has returned a number that stands for nothing
-IN_VAIN: Final = 9  # it goes on for ever with decisions that start and preempt nothing
+PAUSED: Final = 100  # the run has reached the first decision point at or after ``stop_s``
+ASSISTED: Final = 101  # the policy asks for ``assist``
+UNKNOWN: Final = 102  # the policy has returned a number that stands for nothing
+IN_VAIN: Final = 103  # it goes on for ever with decisions that start and preempt nothing
 MOST_POLICIES: Final = 4096
 
 # Values of ``first``.
@@ -54,7 +56,6 @@ CHOICE_DTYPE: Final = np.dtype(
         # what a policy reads
         ("first", "<i8"),  # BEGINS = first call of this decision point; GOES_ON; READS_LOG, see ``reads_log``
         ("refusal", "<i8"),  # index into REFUSALS of the latest decision; APPLIED = it was carried out
-        # what a policy sets before the run
         ("reads_log", "<i8"),  # 1 = it is also called with READS_LOG before the log is emptied; the result is ignored
         # state of the driver
         ("open", "<i8"),  # 1 = within a decision point
@@ -122,10 +123,12 @@ def has_room(sim: Run) -> bool:
 
 
 @helper
-def wake_at(sim: Run, time_s: float) -> None:
-    """Set the timer to ``time_s`` [s] if this time is in the future and earlier than the timer."""
-    if sim.world["clock_s"] < time_s < sim.world["timer_s"]:
+def waits_until(sim: Run, time_s: float) -> bool:
+    """Decide ``Wait(time_s)`` [s]; return False if this time is not allowed, and leave it in the timer."""
+    allowed = sim.world["clock_s"] < time_s <= LATEST_S or time_s == np.inf
+    if time_s < sim.world["timer_s"] or not allowed:
         sim.world["timer_s"] = time_s
+    return allowed
 
 
 @kernel
@@ -136,7 +139,7 @@ def most_in_vain(sim: Run) -> int:
 
 @helper
 def carry_out(sim: Run, choice: Choice, kind: int) -> int:
-    """Carry out a decision; return an index into REFUSALS, APPLIED = it was not refused."""
+    """Carry out a decision; return an index into REFUSALS, APPLIED = it was not refused. Of waits, BAD_WAIT is one."""
     c = choice.made
     if kind == START:
         rule = EXPLICIT if c["gpus"] > 0 else c["rule"]
@@ -145,15 +148,15 @@ def carry_out(sim: Run, choice: Choice, kind: int) -> int:
         return preempt(sim, c["row"])
     if kind == LEASE:
         return lease(sim, c["row"], c["until_s"])
-    wake_at(sim, c["until_s"])
-    return APPLIED
+    return APPLIED if waits_until(sim, c["until_s"]) else BAD_WAIT
 
 
 @helper
 def reach_decision(sim: Run, choice: Choice) -> int:
     """Process events up to the next decision point; return DECIDE, PAUSED, or the reason why the run ended."""
     c = choice.made
-    wake_at(sim, c["stop_s"])
+    if sim.world["clock_s"] < c["stop_s"] < sim.world["timer_s"]:
+        sim.world["timer_s"] = c["stop_s"]
     outcome = advance(sim)
     if outcome != DECIDE:
         return outcome
@@ -189,9 +192,11 @@ def drive(sim: Run, choice: Choice, number: int, own: Handle) -> int:
             else:
                 c["refusal"] = carry_out(sim, choice, kind)
                 c["vain"] = 0 if kind <= PREEMPT and c["refusal"] == APPLIED else c["vain"] + 1
-                if c["vain"] > most_in_vain(sim):
+                if kind == WAIT and c["refusal"] != APPLIED:
+                    outcome = BAD_WAIT
+                elif c["vain"] > most_in_vain(sim):
                     outcome = IN_VAIN
-    if outcome == LOG_FULL and c["reads_log"] > 0:
+    if outcome != ASSISTED and c["reads_log"] > 0:  # the caller may empty the log
         first = c["first"]
         c["first"] = READS_LOG
         _policies(number, sim, choice, own)

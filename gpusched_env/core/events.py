@@ -53,8 +53,9 @@ from gpusched_env.units import LATEST_S
 
 # Results of :func:`advance`: what stopped it. LOG_FULL: drain the log, and call again; it also comes after MOST_QUIET
 # wake-ups that wrote nothing, so that every caller regains control now and then. TOO_LATE: no event is left up to
-# LATEST_S, the latest time of the clock.
-DECIDE, DONE, STALLED, TIME_LIMIT, LOG_FULL, TOO_LATE = range(6)
+# LATEST_S, the latest time of the clock. BAD_WAIT: not from ``advance``, but from a scheduler's compiled loop, which
+# waits until a time that ``Wait`` does not allow; the timer has this time.
+DECIDE, DONE, STALLED, TIME_LIMIT, LOG_FULL, TOO_LATE, BAD_WAIT = range(7)
 MOST_QUIET: Final = 10_000  # wake-ups
 GO_ON: Final = -1  # nothing stopped it
 

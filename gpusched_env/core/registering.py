@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from gpusched_env.core.handle import Numbered
-from gpusched_env.errors import GpuschedError
+from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
 
 
 def put_named(kind: str, name: str, is_taken: bool, number: int, functions: Sequence[tuple[Numbered, Any]]) -> None:
@@ -31,3 +31,17 @@ def put_named(kind: str, name: str, is_taken: bool, number: int, functions: Sequ
                 table.put(number, function)
     except TypeError as error:
         raise GpuschedError(f"{kind} {name!r}: {error}") from None
+
+
+def check_named(argument: str, kind: str, names: Sequence[str], known: Collection[str]) -> None:
+    """Refuse names that are not registered, and names given twice.
+
+    Raises
+    ------
+    ScenarioError : an unknown name, or a name given twice
+    """
+    for name in names:
+        if name not in known:
+            raise ScenarioError(f"{argument}: {unknown_name(kind, str(name), known)}")
+    if len(set(names)) < len(names):
+        raise ScenarioError(f"{argument}: {tuple(names)} contains a name twice")

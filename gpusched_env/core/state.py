@@ -371,6 +371,7 @@ class Run(Handle):
     dependents = array(DEPENDENT_DTYPE, "dependents")  # by the job on which they depend
     eligible = array(np.int32, "held_jobs")  # heap of the held jobs that wait for a known time only (holding.py)
     entries = array(np.int32, "held_jobs")  # rows in the order in which the jobs entered the queue (holding.entry)
+    deadlines = array(np.float64, "deadline_jobs", fill=np.inf)  # [s] of each job, inf = none; empty if no job has one
     rules = array(RULE_DTYPE, "rules")  # RULE_FLAGS
     models = array(MODEL_DTYPE, "models")  # MODEL_FLAGS
 
@@ -434,6 +435,7 @@ def lengths(instance: Instance) -> dict[str, int]:
         "sharers": 1 if tables is None else len(tables.sub_steps),
         "sharer_types": 1 if tables is None else types,
         "events": EVENT_BUFFER + (8 * seats if instance.tells_rates else 0),
+        "deadline_jobs": 0 if instance.workload.deadline_s is None else len(instance.workload),
         "held_jobs": 0 if instance.holds is None else len(instance.workload),
         "dependents": 0 if instance.holds is None else len(instance.holds.edges),
         **_set_lengths(instance),
@@ -545,6 +547,8 @@ def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
         jobs["limit_s"] = instance.limit_s[part] if rules.kill_at_limit else np.inf
         jobs["first_start_s"] = jobs["finish_s"] = np.inf
 
+    if instance.workload.deadline_s is not None:
+        state.deadlines[b, : len(instance.workload)] = instance.workload.deadline_s
     sizes = state.sizes[b, : len(instance.sizes.gpus)]
     sizes["gpus"], sizes["job_class"] = instance.sizes.gpus, instance.sizes.job_class
     for name in cluster.nodes.dtype.names or ():

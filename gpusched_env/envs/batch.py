@@ -12,34 +12,25 @@ from gpusched_env.cluster import TIERS
 from gpusched_env.core.handle import Batched, entry_of
 from gpusched_env.core.placement.rules import goes_anywhere, rule_number
 from gpusched_env.core.state import Run
-from gpusched_env.core.storage import as_bytes
-from gpusched_env.envs.encoder import WINDOW_ORDERS, Windows
-from gpusched_env.envs.env_arrays import CONFIG_DTYPE, UNSEEN, BatchArrays, EnvArrays
+from gpusched_env.core.storage import aligned, as_bytes
+from gpusched_env.envs.actions import SLOT_ACTIONS
+from gpusched_env.envs.env_arrays import CONFIG_DTYPE, SLOT_ACTION_DTYPE, UNSEEN, BatchArrays, EnvArrays
 from gpusched_env.envs.mask_and_observation import class_table, link_table
-from gpusched_env.envs.observation import columns
-from gpusched_env.envs.observation.extras import EXTRAS, Extra
-from gpusched_env.envs.observation.sharing_columns import SHARING_TABLES
-from gpusched_env.envs.observation.size_columns import SIZE_TABLES
-from gpusched_env.envs.observation.tenant_columns import TENANT_TABLES
-from gpusched_env.envs.observation.type_columns import TYPE_TABLES
+from gpusched_env.envs.observation.machines import TIER_LINKS_COLUMNS
+from gpusched_env.envs.observation.registry import Shown, arrays_shown
 from gpusched_env.envs.observation.types import relative_rates
 from gpusched_env.envs.rewards import COMPONENTS
 from gpusched_env.envs.slots import KEPT
 from gpusched_env.envs.step import DRAIN, LATE, NO_ACTION, OVER, REFUSED, RESUME, STOPPED, step_all
 from gpusched_env.envs.step_results import FIRST_COMPONENT
 from gpusched_env.envs.tenant_limits import NO_TENANT, tenant_table
+from gpusched_env.envs.windows import WINDOW_ORDERS, Windows
 from gpusched_env.errors import GpuschedError
 from gpusched_env.instance import Instance
 from gpusched_env.units import BEYOND_CLOCK
 
 NO_LIMIT: Final = 1 << 62  # [step] as step limit
-# All arrays that an observation can have
-_EVERY: Final = columns.LINK_TABLES | TYPE_TABLES | SHARING_TABLES | SIZE_TABLES | TENANT_TABLES
-# Arrays of which a step writes a part
-_WRITTEN: Final = (
-    "queue", "running", "nodes", "node_types", "links", "cluster", "flows", "queue_sizes", "running_sizes",
-    "tenants",
-)  # fmt: skip
+_NO_SLOTS: Final = np.empty(0, np.int32)
 # A copy binds these again: they refer to the arrays, or are views of them.
 _UNCOPIED: Final = (
     "_env_handles", "_arrays_of_all", "_kept", "play", "action", "row", "mask", "results", "episodes", "queue_slots",
@@ -53,7 +44,8 @@ class Batch:
     Parameters
     ----------
     windows : what agents see and may do
-    shapes : shapes of the observation arrays, see :meth:`Windows.shapes`; an environment's cluster may be smaller
+    axes : lengths of the axes of the observation arrays, see :meth:`Windows.axes`; an environment's cluster may be
+        smaller
     runs : arrays of the B runs
     skip_forced_waits, keep_logs : see ClusterEnv and ClusterVectorEnv
     weights : weights of the reward components
@@ -74,34 +66,43 @@ class Batch:
     def __init__(
         self,
         windows: Windows,
-        shapes: Mapping[str, tuple[int, ...]],
+        axes: Mapping[str, int],
         runs: Sequence[Run],
         skip_forced_waits: bool,
         weights: Mapping[str, float],
         keep_logs: bool = True,
         refusal_cost: float = 0.0,
     ) -> None:
-        self._windows, self._shapes = windows, dict(shapes)
+        self._windows, self._axes = windows, axes
+        arrays = arrays_shown(axes, windows.extras)
+        self._shapes = {name: one.shape(axes) for name, one in arrays.items()}
+        self._written = {name: arrays[name].rows for name, shape in self._shapes.items() if shape[0] > 0}
         self.names = list(weights)
         config = np.zeros((), CONFIG_DTYPE)
         config[()] = (
             WINDOW_ORDERS.index(windows.queue_order), WINDOW_ORDERS.index(windows.running_order), windows.clairvoyant,
             windows.migration, skip_forced_waits, windows.sub_batches, windows.options, windows.pair_benefit,
             all(goes_anywhere(rule) for rule in windows.rules),
-            np.inf if windows.lease_s is None else windows.lease_s, refusal_cost, windows.limits,
+            np.inf if windows.lease_s is None else windows.lease_s, refusal_cost, windows.first_slot_action,
+            windows.first_preemption,
+            windows.limits,
         )  # fmt: skip
         self._shared = {
             "config": config,
             "rules": np.array([rule_number(rule) for rule in windows.rules], np.int32),
             "delays": np.array(windows.delays_s, np.float64),
             "gang_sizes": np.array(windows.sizes, np.int32),
+            "slot_actions": np.array(
+                [(SLOT_ACTIONS[name].number, SLOT_ACTIONS[name].slots == "running") for name in windows.more_actions],
+                SLOT_ACTION_DTYPE,
+            ),
             "components": np.array([COMPONENTS[name].number for name in weights], np.int64),
             "weights": np.array(list(weights.values()), np.float64),
-            "extra_numbers": np.array([EXTRAS[name].number for name in windows.extras], np.int64),
+            "array_numbers": np.array([arrays[name].number for name in self._written], np.int64),
         }
         self.actions = np.zeros(len(runs), np.int64)
-        self._rows: list[dict[str, int]] = [{} for _ in runs]  # nodes and links of each instance
-        self._extras_shown: dict[str, np.ndarray] = {}  # by name; of a batch of one, they lie in its block
+        self._rows = [{axis: axes[axis] for axis in ("nodes", "links")} for _ in runs]  # of each instance
+        self._values: dict[str, np.ndarray] = {}  # of the arrays, by name; of a batch of one, they lie in its block
         self.arrays = self._allocated(runs)
         self.arrays.episode["step_limit"] = NO_LIMIT
         self.arrays.episode["keeps_log"] = keep_logs
@@ -111,6 +112,7 @@ class Batch:
     def _allocated(self, runs: Sequence[Run]) -> Batched:
         """Allocate the arrays of all environments, in sizes that suit the runs."""
         windows, run = self._windows, runs[0]
+        tenants, types = windows.tenant_window, self._axes["types"]
         sizes = {
             "queue": windows.queue_window,
             "running": windows.running_window,
@@ -121,30 +123,22 @@ class Batch:
             "components": len(self.names),
             "results": FIRST_COMPONENT + len(self.names),
             "tiers": len(TIERS),
-            "tier_columns": len(columns.TIER_LINKS),
+            "tier_columns": len(TIER_LINKS_COLUMNS),
             "classes": run.paces.shape[0],
-            "type_classes": run.paces.shape[0] if "types" in self._shapes else 0,
-            "types": 0,
-            "shown_links": self._shapes["links"][0],
+            "type_classes": run.paces.shape[0] if types else 0,
+            "types": types,
+            "shown_links": self._axes["links"],
             "places": len(run.free),
-            "sized_queue": windows.queue_window if windows.sizes else 0,
-            "sized_running": windows.running_window if windows.sizes else 0,
-            "tree": windows.tenant_window + 1 if windows.tenant_window else 0,
-            "tenant_jobs": len(run.jobs) if windows.tenant_window else 0,
-            "extras": len(windows.extras),
+            "tree": tenants + 1 if tenants else 0,
+            "tenant_jobs": len(run.jobs) if tenants else 0,
+            "arrays": len(self._written),
+            "array_rows": sum(self._rows_of(name) for name in self._written),
+            "block": sum(math.prod(shape) for shape in self._shapes.values()) if len(runs) == 1 else 0,
             "rows": 0,
         }
-        for name, table in _EVERY.items():
-            shape = self._shapes.get(name, (0, len(table)) if name not in ("cluster", "seats") else (0,))
-            axes = {"queue": "queue", "running": "running", "partners": "partner_rows"}
-            sizes[axes.get(name, name)] = shape[0]
-            if len(shape) == 2:
-                sizes[f"{name}_columns"] = shape[1]
-        sizes["queue"], sizes["running"] = windows.queue_window, windows.running_window
-        sizes["block"] = sum(math.prod(shape) for shape in self._shapes.values()) if len(runs) == 1 else 0
         # A batch of one is copied as a whole; of a larger one, learners read arrays that are contiguous over the batch.
         # Addresses mean nothing in another process.
-        apart = ("extra_addresses",) if len(runs) == 1 else EnvArrays.fields
+        apart = ("array_addresses",) if len(runs) == 1 else EnvArrays.fields
         return Batched(EnvArrays, len(runs), sizes, apart, **self._shared)
 
     def handle(self, b: int) -> EnvArrays:
@@ -173,15 +167,12 @@ class Batch:
         self.observations = {}
         for name, part, shape in self.parts():
             if len(runs) == 1:  # views of one block; a copy of the batch has its own block
-                shown = arrays.block[:, part].reshape(1, *shape)
-            elif name in self._windows.extras:
-                shown = self._extras_shown.setdefault(name, np.zeros((len(runs), *shape), np.float32))
+                self.observations[name] = arrays.block[:, part].reshape(1, *shape)
             else:
-                shown = getattr(arrays, f"out_{name}")
-            self.observations[name] = shown
-            if name not in self._windows.extras:
-                setattr(arrays, f"out_{name}", shown)
-        self._kept = list(runs), [self._extras(b) for b in range(len(runs))]  # alive: kernels have their addresses
+                if name not in self._values:
+                    self._values[name] = aligned((len(runs), *shape), np.dtype(np.float32))
+                self.observations[name] = self._values[name]
+        self._kept = list(runs), [self._shown(b) for b in range(len(runs))]  # alive: kernels have their addresses
         self.mask, self.results, self.episodes = arrays.mask, arrays.results, arrays.episode
         # What callers get without a copy: who writes into a mask would make infeasible actions pass.
         self.shown = {name: read_only(array) for name, array in self.nonempty_observations().items()}
@@ -198,13 +189,22 @@ class Batch:
         self.action = memoryview(self.actions)  # type: ignore[arg-type]
         self.row = memoryview(self.episodes["row"])  # type: ignore[arg-type]
 
-    def _extras(self, b: int) -> list[Extra]:
-        """Bind the arrays that users have registered; they have no rows for nodes and links that an instance lacks."""
-        outs = []
-        for i, name in enumerate(self._windows.extras):
-            shown = self.observations[name][b]
-            outs.append(Extra(values=shown[: self._rows[b].get(EXTRAS[name].rows, len(shown))]))
-            self.arrays.extra_addresses[b, i] = outs[-1].address
+    def _rows_of(self, name: str) -> int:
+        """Return the number of rows of an array as its kernel sees it."""
+        return self._shapes[name][0] if self._written[name] else 1
+
+    def _shown(self, b: int) -> list[Shown]:
+        """Bind the arrays for their kernels; they have no rows for nodes and links that an instance lacks."""
+        slots_of = {"queue": self.arrays.queue, "running": self.arrays.victims, "partners": self.arrays.partners}
+        outs, at = [], 0
+        for i, (name, kinds) in enumerate(self._written.items()):
+            rows = self._rows_of(name)
+            used = self._rows[b].get(kinds[0], rows) if len(kinds) == 1 else rows
+            values = self.observations[name][b].reshape(rows, -1)
+            slots = slots_of[kinds[0]][b] if kinds and kinds[0] in slots_of else _NO_SLOTS
+            outs.append(Shown(values=values[:used], slots=slots, keys=self.arrays.array_keys[b, at : at + used]))
+            self.arrays.array_addresses[b, i] = outs[-1].address
+            at += rows
         return outs
 
     def copy_into(self, copies: np.ndarray, masks: np.ndarray) -> None:
@@ -220,12 +220,10 @@ class Batch:
 
     def _mark_unwritten(self, b: int) -> None:
         """Make the next observation write everything, so that nothing of another instance is left."""
-        for name in _WRITTEN:
-            if name in self.observations:
-                self.observations[name][b] = 0.0
+        for name in self._written:
+            self.observations[name][b] = 0.0
         self.arrays.seen[b] = 0
-        for name in ("seen_queue", "seen_running", "seen_free", "seen_queue_sizes", "seen_running_sizes"):
-            getattr(self.arrays, name)[b] = UNSEEN
+        self.arrays.seen_free[b] = self.arrays.array_keys[b] = UNSEEN
         self.arrays.ranked["gangs"][b] = -1
 
     def begin(self, b: int, instance: Instance, step_limit: int = NO_LIMIT) -> None:
@@ -234,7 +232,7 @@ class Batch:
         arrays.shown_links[b] = 0  # of an instance with more links
         for table, rows in ((arrays.classes, class_table(instance)), (arrays.shown_links, link_table(instance))):
             table[b, : len(rows)] = rows
-        if "types" in self.observations:
+        if self._axes["types"]:
             rates = relative_rates(instance)
             arrays.rates[b] = 0.0  # of an instance with more GPU types
             arrays.rates[b, : rates.shape[0], : rates.shape[1]] = rates
@@ -243,14 +241,11 @@ class Batch:
             arrays.tenants[b] = 0
             arrays.tenants["parent"][b] = NO_TENANT
             arrays.tenants[b, : len(table)], arrays.leaf[b, : len(leaf)] = table, leaf
-        if self._windows.extras:
-            self._rows[b] = {"nodes": len(instance.cluster.nodes), "links": len(instance.links) or len(TIERS)}
-            for name in self._windows.extras:
-                self.observations[name][b] = 0.0
-            self._kept[1][b] = self._extras(b)
+        own = {"nodes": len(instance.cluster.nodes), "links": len(instance.links) or len(TIERS)}
+        if own != self._rows[b]:
+            self._rows[b] = own
+            self._kept[1][b] = self._shown(b)
         self._mark_unwritten(b)
-        nodes, shown = instance.cluster.nodes, self.observations["nodes"][b, : len(instance.cluster.nodes)]
-        shown[:, 1], shown[:, 3] = nodes["gpus"] / nodes["gpus"].max(), nodes["rack"] / len(instance.cluster.racks)
         arrays.scales[b] = [COMPONENTS[name].scale(instance) for name in self.names]
         arrays.levels[b] = 0.0
         self.results[b] = 0.0
@@ -263,13 +258,13 @@ class Batch:
     def copy(self, source: int, target: int) -> None:
         """Put environment ``target`` of a batch into the state of ``source``."""
         for name in self.arrays.apart:
-            if name != "extra_addresses":
+            if name != "array_addresses":
                 rows = as_bytes(self.arrays.rows(name))
                 rows[target] = rows[source]
-        for name in self._windows.extras:
+        for name in self._written:
             self.observations[name][target] = self.observations[name][source]
         self._rows[target] = self._rows[source]
-        self._kept[1][target] = self._extras(target)
+        self._kept[1][target] = self._shown(target)
 
     def finish_step(self, bits: int, drain: Callable[[], None]) -> bool:
         """Finish a step of environment 0 as its bits demand; return whether the episode is over.

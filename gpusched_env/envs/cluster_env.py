@@ -13,13 +13,16 @@ import numpy as np
 from gymnasium import spaces
 
 from gpusched_env import __version__
-from gpusched_env.envs.encoder import STEPS_PER_JOB, Encoder, Observation, Windows, observed_types
+from gpusched_env.envs.actions import Action, meaning_of, number_of
+from gpusched_env.envs.encoder import Encoder, Observation
 from gpusched_env.envs.episode_seeds import NO_SEED, TRAIN, next_seed, seeds_in_order
+from gpusched_env.envs.observation.registry import ObservedArray, arrays_shown
 from gpusched_env.envs.render_modes import RENDER_MODES, checked_render_mode, render
 from gpusched_env.envs.reset_options import check_reset_options
 from gpusched_env.envs.rewards import MOST_WEIGHT, parse_reward
 from gpusched_env.envs.snapshots import Snapshot
 from gpusched_env.envs.step_results import DT, FIRST_COMPONENT, REFUSALS, REWARD, TERMINATED, TRUNCATED
+from gpusched_env.envs.windows import STEPS_PER_JOB, Windows
 from gpusched_env.errors import ScenarioError
 from gpusched_env.event_log import EventLog
 
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     from gpusched_env.cluster import Cluster
     from gpusched_env.instance import Instance
     from gpusched_env.scenarios import Scenario, Variation
-    from gpusched_env.simulator import Simulation
+    from gpusched_env.simulator import Decision, Preempt, Refuse, Resize, Simulation, Start
 
 _MOST_STEPS: Final = 2**62
 
@@ -87,6 +90,14 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     A size that the job does not have is infeasible, and so is a resize to the present size. A resize is feasible only
     when the gang has held its GPUs for ``least_run_s``, as a preemption is; no job need wait. With ``sizes`` empty,
     elastic jobs keep the sizes that they request.
+
+    ``more_actions`` names registered actions about the jobs in the slots, which come last: one for each queue slot or
+    for each running slot, as the kind of action says. ``"refuse"`` refuses the job in a queue slot, which then leaves
+    the system, if it has never run.
+
+    ``env.action_meaning(action)`` returns what a number means now, for example ``Action(kind="start", slot=3,
+    rule="pack", job=17)``; ``gpusched_env.envs.actions`` has this class. ``env.action_of(...)`` is the inverse. It also
+    takes a decision, such as ``Start(17, "pack")``.
 
     ## Observation Space
     ``Dict`` of float32 arrays, all values in [0, 1]: ``queue`` [K, 13], ``running`` [V, 11], ``nodes`` [N, 4],
@@ -159,13 +170,14 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         Gangs that are being checkpointed, or whose GPUs take no further job, are left out
     sub_batches : S, number of sub-batches that a start may name, each half of the one before; 0 = starts name none
     pair_benefit : show how much the mean JCT of a waiting job and a partner gains by sharing (SJF-BSBF, Theorem 1)
-    extras : registered observation arrays to show (gpusched_env.envs.observation.extras)
+    extras : registered observation arrays to show (gpusched_env.envs.observation.registry)
     sizes : S ascending numbers of GPUs on which an action may start or resize an elastic job; empty = jobs keep the
         sizes that they request
     tenant_window : Q, number of tenants that the observation has rows for, at least those of the scenario; 0 = it shows
         no tenants
     limits : a start or a resize by which a tenant, or one above it, would hold more GPUs than it may (its field
         ``most``, or quota + ``borrow`` if that is less) is infeasible; the play after the step limit obeys limits, too
+    more_actions : registered actions about the jobs in the slots (gpusched_env.envs.actions)
     reward : name of a reward component, or weights of several
     refusal_cost : subtracted from the reward of an infeasible action; an agent that obeys the mask never pays it
     skip_forced_waits : do not ask while waiting is the only feasible action
@@ -210,6 +222,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         sizes: Sequence[int] = (),
         tenant_window: int = 0,
         limits: bool = False,
+        more_actions: Sequence[str] = (),
         reward: str | Mapping[str, float] = "jct",
         refusal_cost: float = 0.01,
         skip_forced_waits: bool = True,
@@ -224,6 +237,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         self.windows = Windows(
             queue_window, running_window, rules, delays_s, queue_order, running_order, clairvoyant, migration, lease_s,
             least_run_s, partner_window, sub_batches, pair_benefit, extras, sizes, tenant_window, limits,
+            more_actions,
         )  # fmt: skip
         shares = self.scenario.sharing is not None
         self.windows.check_sharing(shares)
@@ -241,9 +255,10 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         self._mask_in_observation = mask_in_observation
         self._actions = self.windows.actions
         self.action_space = spaces.Discrete(self._actions)
-        room = self.scenario.observed
-        self._sizes = room.links, observed_types(room.types, self.scenario.semantics), shares
-        boxes = self.windows.space(room.nodes, *self._sizes)
+        self.axes = self.windows.axes(self.scenario.observed, self.scenario.semantics, shares)
+        boxes: dict[str, spaces.Space[Any]] = {
+            name: spaces.Box(0.0, 1.0, shape, np.float32) for name, shape in self.shapes().items() if shape[0] > 0
+        }  # without empty arrays, since no learner accepts them
         if mask_in_observation:
             boxes["action_mask"] = spaces.Box(0, 1, (self.windows.actions,), np.int8)
         self.observation_space = spaces.Dict(boxes)  # type: ignore[assignment]
@@ -277,7 +292,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         instance = self.scenario.instance(drawn)
         simulation, self._seed = Simulation(instance, drawn), drawn
         check_sizes(instance, self.windows.sizes)
-        check_rules(simulation, self.windows.rules, self._checked_gangs.setdefault(instance.cluster, set()))
+        check_rules(simulation, self.windows.rules, self._checked_gangs)
         limit = self.limit(instance)
         self._encoder = Encoder(
             self.windows, simulation, self.skips_forced_waits, self.reward_weights, limit, self.refusal_cost
@@ -323,6 +338,28 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         """Feasible actions, bool [actions]; sb3-contrib looks for a method of this name."""
         return self.mask.astype(bool)
 
+    def action_meaning(self, action: int) -> Action:
+        """Return what an action means, with the row of the job that it is about now: the inverse of :meth:`action_of`.
+
+        Raises
+        ------
+        GpuschedError : the action is not an integer of the action space
+        """
+        action = self.windows.checked(action)
+        return meaning_of(self.windows, action) if self._encoder is None else self._encoder.meaning_of(action)
+
+    def action_of(self, wanted: Action | Start | Preempt | Resize | Refuse) -> int | None:
+        """Return the number of an action, or of the action that makes a decision now.
+
+        None = the decision would be refused or change nothing.
+
+        Raises
+        ------
+        GpuschedError : there is no such action; the message says which arguments make one
+        gymnasium.error.ResetNeeded : a decision before the first reset
+        """
+        return number_of(self.windows, wanted) if isinstance(wanted, Action) else self.encoder.action_of(wanted)
+
     def render(self) -> str | np.ndarray | None:
         """Draw the cluster: text for "ansi", uint8 [height, width, 3] for "rgb_array".
 
@@ -366,9 +403,13 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         """Return the event log of this episode so far."""
         return self.simulation.log()
 
-    def shapes(self, nodes: int) -> dict[str, tuple[int, ...]]:
-        """Return the shapes of the observation arrays for a number of machines, empty arrays included."""
-        return self.windows.shapes(nodes, *self._sizes)
+    def arrays(self) -> dict[str, ObservedArray]:
+        """Return the declarations of the observation arrays, which name their columns; empty arrays are included."""
+        return arrays_shown(self.axes, self.windows.extras)
+
+    def shapes(self, **lengths: int) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of the observation arrays, empty ones included; ``lengths`` replaces those of some axes."""
+        return {name: one.shape(self.axes | lengths) for name, one in self.arrays().items()}
 
     def train_on(self, **ranges: Any) -> None:
         """Draw training seeds whose problems lie in part of the scenario's variation, from the next reset on.
@@ -465,38 +506,12 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     def _fingerprint(self) -> str:
         return self.scenario.fingerprint()
 
-    def wake_at(self, time_s: float) -> None:
-        """End the next wait at simulated time ``time_s`` [s] at the latest, as a scheduler's Wait does."""
+    def decide(self, decision: Decision) -> str:
+        """Carry out a decision that no action makes, such as a lease; return the reason of a refusal, or empty text."""
         from gpusched_env.envs.step import NO_ACTION
 
-        self.simulation.wake_at(time_s)
+        refusal = self.simulation.apply(decision)
         self.encoder.play(NO_ACTION)  # with a timer set, waiting may have become feasible
-
-    def start_on(self, job: int, gpus: Sequence[int], share: bool = False, sub_steps: int | None = None) -> str:
-        """Start a waiting job on given GPUs; return the reason of a refusal, or an empty text."""
-        from gpusched_env.envs.step import NO_ACTION
-        from gpusched_env.simulator import Start
-
-        refusal = self.simulation.apply(Start(job, gpus=tuple(gpus), share=share, sub_steps=sub_steps))
-        self.encoder.play(NO_ACTION)
-        return refusal
-
-    def resize_on(self, job: int, gpus: Sequence[int]) -> str:
-        """Let a running gang go on on given GPUs; return the reason of a refusal, or an empty text."""
-        from gpusched_env.envs.step import NO_ACTION
-        from gpusched_env.simulator import Resize
-
-        refusal = self.simulation.apply(Resize(job, len(gpus), gpus=tuple(gpus)))
-        self.encoder.play(NO_ACTION)
-        return refusal
-
-    def lease(self, job: int, until_s: float) -> str:
-        """Lease a running gang its GPUs until a time [s]; return the reason of a refusal, or an empty text."""
-        from gpusched_env.envs.step import NO_ACTION
-        from gpusched_env.simulator import Lease
-
-        refusal = self.simulation.apply(Lease(job, until_s))
-        self.encoder.play(NO_ACTION)
         return refusal
 
     # --- inside

@@ -12,6 +12,7 @@ from gymnasium.utils import seeding
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from gpusched_env.envs.actions import Action, meaning_of, number_of
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.episode_seeds import NO_SEED
 from gpusched_env.envs.reset_options import check_reset_options
@@ -184,6 +185,24 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         mask = self._started_runs().batch.shown_mask.view(bool)
         return mask.copy() if self.copies else mask
 
+    def action_meaning(self, action: int) -> Action:
+        """Return what an action means, in every environment: the inverse of :meth:`action_of`.
+
+        Raises
+        ------
+        GpuschedError : the action is not an integer of the action space of one environment
+        """
+        return meaning_of(self.windows, self.windows.checked(action))
+
+    def action_of(self, wanted: Action) -> int:
+        """Return the number of an action.
+
+        Raises
+        ------
+        GpuschedError : there is no such action; the message says which arguments make one
+        """
+        return number_of(self.windows, wanted)
+
     def train_on(self, **ranges: Any) -> None:
         """Draw training seeds whose problems lie in part of the scenario's variation; see ``ClusterEnv.train_on``.
 
@@ -238,7 +257,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
             key = one if isinstance(one, str) else id(one)
             if key not in made:
                 made[key] = ClusterEnv(one, **options)
-        shapes = [single.shapes(1) for single in made.values()]
+        shapes = [single.shapes(nodes=1) for single in made.values()]
         for name in sorted({name for shown in shapes for name in shown}):
             given = {shown.get(name, (0,)) for shown in shapes}
             if len(given) > 1:
@@ -281,8 +300,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
             drawn[b] = int(seed)
         instances = {b: self.singles[b].scenario.instance(seed) for b, seed in drawn.items()}
         if self._runs is None:
-            nodes = self.single_observation_space["nodes"].shape[0]  # type: ignore[index]
-            self._runs = VectorRuns(self.singles, list(instances.values()), nodes, self._threads, self._keeps_logs)
+            self._runs = VectorRuns(self.singles, list(instances.values()), self._threads, self._keeps_logs)
         for b, seed in drawn.items():
             self._runs.begin(b, instances[b], seed)
             self._seeds[b] = seed

@@ -21,6 +21,8 @@ CONFIG_DTYPE: Final = np.dtype(
         ("anywhere", "<i8"),  # 1 = every placement rule accepts any free GPUs
         ("lease_s", "<f8"),  # [s] length of a lease, after which the agent is asked again; inf = no leases
         ("refusal_cost", "<f8"),  # subtracted from the reward of an infeasible action
+        ("first_slot_action", "<i8"),  # number of the first action of ``slot_actions``
+        ("first_preemption", "<i8"),  # number of the action that preempts running slot 0
         ("limits", "<i8"),  # 1 = no start or resize exceeds a limit of a tenant
     ]
 )
@@ -43,7 +45,7 @@ EPISODE_DTYPE: Final = np.dtype(
 CLASS_DTYPE: Final = np.dtype(
     [("ideal_iteration_s", "<f8"), ("rack_loss", "<f8"), ("network_loss", "<f8"), ("skew", "<f8")]
 )
-SHOWN_LINK_DTYPE: Final = np.dtype([("capacity", "<f8"), ("tier", "<f8")])  # scaled as in columns.LINKS
+SHOWN_LINK_DTYPE: Final = np.dtype([("capacity", "<f8"), ("tier", "<f8")])  # scaled as in observation.links.LINKS
 TENANT_DTYPE: Final = np.dtype(
     [
         # the tree, fixed; row 0 is the root
@@ -57,6 +59,13 @@ TENANT_DTYPE: Final = np.dtype(
         ("waiting", "<i8"),  # jobs
         ("demand", "<i8"),  # [GPU] that waiting jobs ask for
         ("waited_s", "<f8"),  # [s] since a waiting job last held GPUs, or arrived: the longest
+        ("shown_wait", "<f8"),  # the same as observations show it
+    ]
+)
+SLOT_ACTION_DTYPE: Final = np.dtype(
+    [
+        ("number", "<i8"),  # actions.SLOT_ACTIONS
+        ("running", "<i8"),  # 1 = there is one for each running slot; 0 = for each queue slot
     ]
 )
 # State of the run at the last ranking of gangs (slots.py).
@@ -76,23 +85,29 @@ SEEN_DTYPE: Final = np.dtype(
     [
         ("machines", "<i8"),  # entirely free machines
         ("gpus", "<i8"),  # GPUs of these machines
-        ("queue", "<i8"),  # filled queue slots
-        ("running", "<i8"),  # filled running slots
         # as in WORLD when the tiers were last summed
         ("starts", "<i8"),
         ("returns", "<i8"),
     ]
 )
 UNSEEN: Final = -1  # not shown yet: the free GPUs of a machine or rack, or the job of a slot
+# What may differ from the last observation.
+CHANGED_DTYPE: Final = np.dtype(
+    [
+        ("same_time", "<i8"),  # 1 = no simulated time has passed, so at most a decision about ``job`` has been made
+        ("job", "<i8"),  # row of the job that an action has started, resized or preempted; -1 = any job may differ
+    ]
+)
 
 
 class EnvArrays(Handle):
-    """The arrays of one environment, beside those of its run; ``out_*`` hold its observation."""
+    """The arrays of one environment, beside those of its run."""
 
     config = array(CONFIG_DTYPE)
     episode = array(EPISODE_DTYPE)
     rules = array(np.int32, "rules")  # numbers of the placement rules that actions can name
     delays = array(np.float64, "delays")  # [s] lengths of the bounded waits
+    slot_actions = array(SLOT_ACTION_DTYPE, "slot_actions")  # registered actions
     gang_sizes = array(
         np.int32, "gang_sizes"
     )  # [GPU] sizes that a start or a resize may name; none = actions name no size
@@ -101,6 +116,7 @@ class EnvArrays(Handle):
     rates = array(
         np.float64, "type_classes", "types"
     )  # rates of each job class on each GPU type: observation.types.relative_rates
+    mean_rates = array(np.float64, "types")  # of the waiting jobs, on each GPU type
     tenants = array(TENANT_DTYPE, "tree")  # the tree of tenants; 0 rows = the observation shows none
     leaf = array(np.int32, "tenant_jobs")  # row of each job's leaf in ``tenants``
     # the slots that actions refer to
@@ -114,11 +130,8 @@ class EnvArrays(Handle):
     first_gangs = array(np.int32, "first_gangs")
     first_keys = array(np.float64, "first_gangs")
     seen = array(SEEN_DTYPE)
+    changed = array(CHANGED_DTYPE)
     seen_free = array(np.int32, "places", fill=UNSEEN)  # free GPUs of machines, then racks, as last shown
-    seen_queue = array(np.int64, "queue", fill=UNSEEN)  # keys of what was last shown: jobs.slot_key
-    seen_running = array(np.int64, "running", fill=UNSEEN)
-    seen_queue_sizes = array(np.int64, "sized_queue", fill=UNSEEN)  # as seen_queue, with the present size of the job
-    seen_running_sizes = array(np.int64, "sized_running", fill=UNSEEN)
     tier_sums = array(np.float64, "tiers", "tier_columns")
     # rewards
     components = array(np.int64, "components")  # numbers in rewards.COMPONENTS
@@ -126,32 +139,11 @@ class EnvArrays(Handle):
     scales = array(np.float64, "components")
     levels = array(np.float64, "components")  # levels at the end of the last step
     results = array(np.float64, "results")  # columns: step_results.py
-    # the observation
-    out_queue = array(np.float32, "queue", "queue_columns")
-    out_running = array(np.float32, "running", "running_columns")
-    out_nodes = array(np.float32, "nodes", "nodes_columns")
-    out_links = array(np.float32, "links", "links_columns")
-    out_cluster = array(np.float32, "cluster")
-    out_flows = array(np.float32, "flows", "flows_columns")
-    out_queue_types = array(np.float32, "queue_types", "queue_types_columns")
-    out_forks = array(np.float32, "forks", "forks_columns")
-    out_running_types = array(np.float32, "running_types", "running_types_columns")
-    out_copies = array(np.float32, "copies", "copies_columns")
-    out_node_types = array(np.float32, "node_types", "node_types_columns")
-    out_types = array(np.float32, "types", "types_columns")
-    out_sub_batches = array(np.float32, "sub_batches", "sub_batches_columns")
-    out_company = array(np.float32, "company", "company_columns")
-    out_partners = array(np.float32, "partner_rows", "partners_columns")
-    out_pairs = array(np.float32, "pairs", "pairs_columns")
-    out_seats = array(np.float32, "seats")
-    out_queue_sizes = array(np.float32, "queue_sizes", "queue_sizes_columns")
-    out_running_sizes = array(np.float32, "running_sizes", "running_sizes_columns")
-    out_tenants = array(np.float32, "tenants", "tenants_columns")
-    out_queue_tenants = array(np.float32, "queue_tenants", "queue_tenants_columns")
-    out_running_tenants = array(np.float32, "running_tenants", "running_tenants_columns")
-    # arrays that users have registered (observation/extras.py): their numbers, and the addresses of their handles
-    extra_numbers = array(np.int64, "extras")
-    extra_addresses = array(np.int64, "extras")
+    # the observation arrays (observation/registry.py): their numbers, the addresses of their handles, and the memory of
+    # their kernels
+    array_numbers = array(np.int64, "arrays")
+    array_addresses = array(np.int64, "arrays")
+    array_keys = array(np.int64, "array_rows", fill=UNSEEN)
     # for a single environment: all arrays of its observation in one block, so that one loop copies them
     block = array(np.float32, "block")
     copies = array(np.float32, "rows", "block")  # 0 rows = no copies are wanted

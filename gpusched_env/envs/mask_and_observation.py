@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
-from gpusched_env.cluster import NETWORK, RACK
+from gpusched_env.cluster import NETWORK, RACK, Cluster
 from gpusched_env.core.events import DECIDE, DONE, TIME_LIMIT
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.network.settling import settle
 from gpusched_env.core.placement.placing import fits, goes_anywhere_now, look_for
 from gpusched_env.core.placement.shared import find_shared
 from gpusched_env.core.state import Run
+from gpusched_env.envs.actions import mark_slot_actions
 from gpusched_env.envs.elastic_actions import mark_resizes, mark_start_sizes
 from gpusched_env.envs.env_arrays import CLASS_DTYPE, SHOWN_LINK_DTYPE, EnvArrays
-from gpusched_env.envs.observation.extras import extra_at, write_extra
-from gpusched_env.envs.observation.jobs import write_queue, write_running
-from gpusched_env.envs.observation.machines import write_cluster, write_nodes
-from gpusched_env.envs.observation.network import write_flows, write_links, write_tiers
-from gpusched_env.envs.observation.sharing import write_sharing
-from gpusched_env.envs.observation.sizes import write_sizes
-from gpusched_env.envs.observation.tenants import write_tenants
-from gpusched_env.envs.observation.types import write_types
+from gpusched_env.envs.observation.registry import shown_at, write_array
 from gpusched_env.envs.sharing_actions import mark_partners, mark_sizes
 from gpusched_env.envs.slots import ANY_JOB, fill_partners, fill_queue, fill_running
 from gpusched_env.envs.tenant_limits import count_tenants, forbid_beyond_limits
@@ -30,6 +25,8 @@ from gpusched_env.errors import ScenarioError
 from gpusched_env.instance import Instance
 from gpusched_env.network import LINK_TIERS
 from gpusched_env.simulator import RULE_NUMBER, Simulation
+
+MOST_CLUSTERS: Final = 16  # whose checked gangs are remembered
 
 
 @kernel
@@ -113,14 +110,15 @@ def mark_others(sim: Run, env: EnvArrays, starts: int, choices: int, over: bool)
         env.mask[at] = feasible
         choices += feasible
         at += 1
-    # If nothing runs, no job will arrive and no timer is set, no event ends a wait.
+    # If nothing runs, no job will arrive and no timer is set, no event ends a wait, unless all jobs have left.
     next_s = min(w["timer_s"], w["closing_s"], w["eligible_s"])
-    may_wait = w["running"] > 0 or w["next_arrival"] < w["jobs"] or next_s < np.inf
-    waits = len(env.mask) - at
+    may_wait = w["running"] > 0 or w["next_arrival"] < w["jobs"] or next_s < np.inf or w["finished"] == w["jobs"]
     env.mask[at] = 1 if may_wait else 0
-    for i in range(at + 1, len(env.mask)):
+    for i in range(at + 1, at + 1 + len(env.delays)):
         env.mask[i] = 1
-    return choices > 0 or waits > 1
+    if len(env.slot_actions) > 0:
+        choices += mark_slot_actions(sim, env)
+    return choices > 0 or len(env.delays) > 0
 
 
 @kernel
@@ -131,13 +129,6 @@ def copy_observation(env: EnvArrays) -> None:
         env.copies[row, i] = env.block[i]
     for i in range(len(env.mask)):
         env.copies_of_mask[row, i] = env.mask[i]
-
-
-@kernel(lazy=True)
-def write_network(sim: Run, env: EnvArrays) -> None:
-    """Write the arrays ``links`` and ``flows`` of the observation."""
-    write_links(sim, env)
-    write_flows(sim, env)
 
 
 @kernel
@@ -172,25 +163,10 @@ def write_mask_and_observation(sim: Run, env: EnvArrays, outcome: int, changed: 
     may_wait = not over and env.mask[starts + len(env.victims)] != 0
     if outcome == DECIDE and not choice and env.config["skip_forced_waits"] > 0 and may_wait:
         return False
-    same_time = changed != ANY_JOB
-    write_queue(sim, env, filled, same_time)
-    write_running(sim, env, env.ranked["running_slots"], same_time, changed)
-    write_nodes(sim, env)
-    write_cluster(sim, env)
-    if w["contention"] > 0:
-        write_network(sim, env)
-    else:
-        write_tiers(sim, env, same_time)
-    if env.out_types.shape[0] > 0:
-        write_types(sim, env)
-    if env.out_seats.shape[0] > 0:
-        write_sharing(sim, env)
-    if elastic:
-        write_sizes(sim, env, same_time)
-    if shows_tenants:
-        write_tenants(sim, env)
-    for i in range(len(env.extra_numbers)):
-        write_extra(env.extra_numbers[i], sim, env, extra_at(env.extra_addresses[i]))
+    env.changed["same_time"] = changed != ANY_JOB
+    env.changed["job"] = changed
+    for i in range(len(env.array_numbers)):
+        write_array(env.array_numbers[i], sim, env, shown_at(env.array_addresses[i]))
     if env.copies.shape[0] > 0:
         copy_observation(env)
     return True
@@ -218,19 +194,25 @@ def link_table(instance: Instance) -> np.ndarray:
     return table
 
 
-def check_rules(simulation: Simulation, rules: Sequence[str], known: set[tuple[int, int]] | None = None) -> None:
+def check_rules(
+    simulation: Simulation, rules: Sequence[str], checked: dict[Cluster, set[tuple[int, int]]] | None = None
+) -> None:
     """Refuse placement rules under which some gang would wait for ever.
 
     Parameters
     ----------
     simulation : before its first event
-    known : (profile, gang size) pairs already checked on this cluster; new ones are added
+    checked : (profile, gang size) pairs already checked on each of the latest clusters; new ones are added
 
     Raises
     ------
     ScenarioError : for some gang, no rule finds a place on the empty cluster
     """
-    known = set() if known is None else known
+    checked = {} if checked is None else checked
+    cluster = simulation.instance.cluster
+    if cluster not in checked and len(checked) >= MOST_CLUSTERS:  # scenarios that vary draw another for each seed
+        del checked[next(iter(checked))]
+    known = checked.setdefault(cluster, set())
     for kind, (profile, gang) in enumerate(simulation.instance.classes.tolist()):
         if (profile, gang) in known:
             continue

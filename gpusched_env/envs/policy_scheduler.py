@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from gpusched_env.envs.encoder import STEPS_PER_JOB, Encoder, Observation, Windows
+from gpusched_env.envs.encoder import Encoder, Observation
+from gpusched_env.envs.windows import STEPS_PER_JOB, Windows
 from gpusched_env.simulator import ClusterView, Decision, Lease, Resize, Scheduler, Start
 
 Policy = Callable[[Observation, np.ndarray], int]
@@ -70,7 +71,7 @@ class PolicyScheduler(Scheduler):
 
         wait = self.windows.wait_action
         action = None
-        while action is None or action < wait:
+        while action is None or not wait <= action < self.windows.first_slot_action:
             observation, _, _ = self.encoder.play(NO_ACTION)
             mask = self.encoder.mask.astype(bool)
             choices = np.count_nonzero(mask)
@@ -89,7 +90,7 @@ class PolicyScheduler(Scheduler):
                 yield from self._play_out(view)
                 return
             decision = self.encoder.decision_of(action)
-            if action >= wait:
+            if wait <= action < self.windows.first_slot_action:
                 yield from self._leases(view, view.lease_ended.tolist())
             if decision is not None:
                 yield decision

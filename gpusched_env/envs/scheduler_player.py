@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.encoder import widest_windows
+from gpusched_env.envs.windows import widest_windows
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import EventLog
 from gpusched_env.scenarios import Scenario, get_scenario
@@ -43,14 +43,9 @@ def play_scheduler(env: gym.Env[Any, Any], scheduler: Scheduler, seed: int) -> E
     over = False
     while not over:
         for decision in scheduler.decide(view):
-            if isinstance(decision, Wait):
-                base.wake_at(decision.until_s)
-            elif isinstance(decision, Lease):
-                base.lease(decision.job, decision.until_s)
-            elif isinstance(decision, Start) and decision.gpus is not None:
-                base.start_on(decision.job, decision.gpus, decision.share, decision.sub_steps)
-            elif isinstance(decision, Resize) and decision.gpus is not None:
-                base.resize_on(decision.job, decision.gpus)
+            explicit = isinstance(decision, Start | Resize) and decision.gpus is not None
+            if isinstance(decision, Wait | Lease) or explicit:
+                base.decide(decision)
             elif (action := base.encoder.action_of(decision)) is None:
                 base.simulation.apply(decision)  # which refuses it, or changes nothing
             else:

@@ -14,10 +14,10 @@ import numpy as np
 from gpusched_env.core.events import attained_service, seconds_left
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.state import CHECKPOINTING, Run
-from gpusched_env.envs.encoder import WINDOW_ORDERS
 from gpusched_env.envs.env_arrays import EnvArrays
 from gpusched_env.envs.observation.jobs import attained_by
 from gpusched_env.envs.sharing_actions import open_gpus
+from gpusched_env.envs.windows import WINDOW_ORDERS
 
 Array = np.ndarray
 

@@ -11,7 +11,7 @@ import gpusched_env
 from gpusched_env.errors import GpuschedError
 
 if TYPE_CHECKING:
-    from gpusched_env.envs.encoder import Windows
+    from gpusched_env.envs.windows import Windows
     from gpusched_env.simulator.simulation import RunState
 
 

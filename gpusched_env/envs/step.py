@@ -23,6 +23,7 @@ from gpusched_env.core.handle import handle_at, kernel
 from gpusched_env.core.placement.beside import find_beside
 from gpusched_env.core.resizing import choose_size
 from gpusched_env.core.state import Run
+from gpusched_env.envs.actions import act_in_slot
 from gpusched_env.envs.elastic_actions import act_resize
 from gpusched_env.envs.env_arrays import BatchArrays, EnvArrays
 from gpusched_env.envs.mask_and_observation import write_mask_and_observation
@@ -89,6 +90,8 @@ def act(sim: Run, env: EnvArrays, action: int) -> int:
         preempt(sim, row)
         return row
     delay = action - starts - len(env.victims) - 1
+    if delay >= len(env.delays):
+        return act_in_slot(sim, env, delay - len(env.delays))
     if delay >= 0:
         w["timer_s"] = min(w["timer_s"], w["clock_s"] + env.delays[delay])
     return ANY_JOB

@@ -9,6 +9,7 @@ import numpy as np
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.state import Run
 from gpusched_env.envs.env_arrays import TENANT_DTYPE, EnvArrays
+from gpusched_env.envs.observation.time_scale import scaled_time
 from gpusched_env.errors import ScenarioError
 from gpusched_env.instance import Instance
 from gpusched_env.metrics.tenants import entitlements
@@ -61,6 +62,7 @@ def count_tenants(sim: Run, env: EnvArrays) -> None:
             tenants[above]["waiting"] += tenants[q]["waiting"]
             tenants[above]["demand"] += tenants[q]["demand"]
             tenants[above]["waited_s"] = max(tenants[above]["waited_s"], tenants[q]["waited_s"])
+        tenants[q]["shown_wait"] = scaled_time(tenants[q]["waited_s"])
 
 
 @kernel(lazy=True)

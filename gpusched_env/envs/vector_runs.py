@@ -33,7 +33,6 @@ class VectorRuns:
     ----------
     singles : a single environment for each, which holds its scenario and options
     instances : first instance of each environment
-    nodes : rows of the observation array ``nodes``
     threads : number of threads; None = one per core
     keep_logs : see ClusterVectorEnv
 
@@ -47,7 +46,6 @@ class VectorRuns:
         self,
         singles: Sequence[ClusterEnv],
         instances: Sequence[Instance],
-        nodes: int,
         threads: int | None,
         keep_logs: bool,
     ) -> None:
@@ -55,11 +53,11 @@ class VectorRuns:
         self._sizes = longest(instances)
         for name in ("classes", "sizes"):  # spare room: other seeds may draw more job classes, and each is a size
             self._sizes[name] += self._sizes[name] // 4
-        first = singles[0]
+        first = max(singles, key=lambda single: single.axes["nodes"])  # its observation has room for all
         self.state = State(len(singles), self._sizes)
         runs = [self.state.handle(b) for b in range(len(singles))]
         self.batch = Batch(
-            first.windows, first.shapes(nodes), runs, first.skips_forced_waits, first.reward_weights, keep_logs,
+            first.windows, first.axes, runs, first.skips_forced_waits, first.reward_weights, keep_logs,
             first.refusal_cost,
         )  # fmt: skip
         self.simulations: list[Simulation] = [
@@ -97,7 +95,7 @@ class VectorRuns:
         single = self._singles[b]
         check_sizes(instance, single.windows.sizes)
         check_tenants(instance, single.windows.tenant_window, single.windows.limits)
-        check_rules(simulation, single.windows.rules, self._checked.setdefault(instance.cluster, set()))
+        check_rules(simulation, single.windows.rules, self._checked)
         self.simulations[b] = simulation
         self.batch.begin(b, instance, single.limit(instance))
         self.batch.actions[b] = RESUME

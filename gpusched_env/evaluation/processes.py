@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -99,10 +102,25 @@ def in_processes(function: Callable[..., Result], calls: Sequence[tuple[Any, ...
     from joblib import Parallel, delayed
 
     with _interrupts_held():
-        results: Iterator[Result] = Parallel(n_jobs=count, return_as="generator")(
-            delayed(function)(*call) for call in calls
-        )
+        results: Iterator[Result] = Parallel(
+            n_jobs=count, return_as="generator", initializer=end_with, initargs=(os.getpid(),)
+        )(delayed(function)(*call) for call in calls)
     return results
+
+
+def end_with(parent: int) -> None:
+    """Let this process end when its parent has ended, even if that was killed; on Windows, nothing happens.
+
+    A worker of joblib would wait for calls for ever.
+    """
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    if os.name == "posix":
+        threading.Thread(target=watch, daemon=True).start()
 
 
 @contextmanager

@@ -14,11 +14,12 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from gpusched_env.errors import EntryError
+from gpusched_env.evaluation.processes import end_with
 
 SPARE_S: Final = 10.0  # [CPU s] beyond the limit: a replay that sees the limit itself says which decision it reached
 COMPILE_S: Final = 30.0  # [CPU s] more for each kernel that the child must compile
 WALL: Final = 20.0  # the parent waits for this many times the CPU time; on Windows, this is the only limit
-_SERVE: Final = "from gpusched_env.leaderboard.apart import serve; serve()"
+_SERVE: Final = "from gpusched_env.leaderboard.apart import serve; serve({})"
 
 
 class _Child:
@@ -27,7 +28,7 @@ class _Child:
     def __init__(self) -> None:
         paths = os.pathsep.join(os.path.abspath(path) for path in sys.path)
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _SERVE],  # -P: no modules of the current folder
+            [sys.executable, "-P", "-c", _SERVE.format(os.getpid())],  # -P: no modules of the current folder
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=os.environ | {"PYTHONPATH": paths},
@@ -92,8 +93,9 @@ def apart(function: Callable[..., Any], arguments: tuple[Any, ...], seconds: flo
     raise value
 
 
-def serve() -> None:
+def serve(parent: int) -> None:
     """Answer the calls of the parent process, until it ends."""
+    end_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends Ctrl-C to both; the parent ends this process
     calls, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what something prints must not get between the answers

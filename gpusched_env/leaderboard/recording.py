@@ -45,7 +45,7 @@ class Recording(Carrying):
             return ""
         if isinstance(done, Wait):
             if float(self._world["timer_s"]) == timer_s:
-                return ""  # a wait that ends in the past, or after a pending wait, has no effect
+                return ""  # a wait that ends after a pending wait has no effect
             if self._wait >= 0:
                 del self._kept[self._wait]
             self._wait = len(self._kept)

@@ -36,12 +36,14 @@ def lower_bounds(instance: Instance, window: Window | None = None) -> dict[str, 
     jobs = instance.workload.jobs
     rows = tracked(len(jobs), window)
     arrival, gang = jobs["arrival_s"], jobs["gpus"]
-    copies = instance.semantics.max_copies  # a job with c copies is at most c times as fast as with one copy
-    ideal = instance.shortest_s / copies
-    gang = gang * copies
-    gpus = float(instance.cluster.gpus)
+    ideal = instance.shortest_s
     if instance.sizes.elastic:
         ideal, gang = best_sizes(instance)
+    # A job with c copies is at most c times as fast as with one. A job of several sizes runs in one copy.
+    copies = np.where(instance.sizes.count == 1, instance.semantics.max_copies, 1)
+    ideal = ideal / copies
+    gang = gang * copies
+    gpus = float(instance.cluster.gpus)
     if instance.sharing is not None:
         ideal = ideal * shortest_by_sub_steps(instance)[instance.job_class]
         gpus *= work_of_shared_gpu(instance)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 import math
@@ -93,9 +94,20 @@ class Results:
         write_whole(path, stream.getvalue())
 
 
+def write_run(path: Path, result: RunResult) -> None:
+    """Write one run into the cache, atomically, with a SHA-256, so that damage does not give another result."""
+    data = result.as_dict()
+    write_whole(path, json.dumps({"sha256": _seal(data), "run": data}, allow_nan=False) + "\n")
+
+
 def read_run(path: Path) -> RunResult | None:
     """Read one run from the cache; None if the file is missing or damaged."""
     try:
-        return RunResult.from_dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, GpuschedError):
+        data = json.loads(path.read_text(encoding="utf-8"))
+        return RunResult.from_dict(data["run"]) if data["sha256"] == _seal(data["run"]) else None
+    except (OSError, ValueError, LookupError, TypeError, RecursionError, GpuschedError):
         return None
+
+
+def _seal(data: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(data).encode()).hexdigest()

@@ -14,9 +14,8 @@ from gpusched_env.evaluation import RunResult
 from gpusched_env.evaluation.processes import in_processes
 from gpusched_env.evaluation.progress import ProgressBar
 from gpusched_env.evaluation.runner import Task, drawn, run_once
-from gpusched_env.files import write_whole
 from gpusched_env.reproduce.card import Card
-from gpusched_env.reproduce.results import Results, read_run
+from gpusched_env.reproduce.results import Results, read_run, write_run
 from gpusched_env.scenarios import RESULTS_VERSION
 
 if TYPE_CHECKING:
@@ -91,5 +90,5 @@ def _play_one(card: Card, task: Task, measure: Measure | None, path: Path) -> Ru
         assert isinstance(task.scheduler, str)
         metrics |= measure(drawn(task), result.log, task.scheduler)
     result = dataclasses.replace(result, metrics=metrics, log=None)
-    write_whole(path, json.dumps(result.as_dict(), allow_nan=False) + "\n")
+    write_run(path, result)
     return result

@@ -28,6 +28,9 @@ class CompiledScheduler(Scheduler):
     policy: ClassVar[Any]
     """The kernel."""
 
+    reads_log: ClassVar[bool] = False
+    """True = if it plays alone, the policy follows the log: READS_LOG tells it that the log will be emptied."""
+
     @classmethod
     def policy_kernel(cls) -> Any:
         """Return the kernel; a scheduler with a parameter named ``policy`` overrides this."""
@@ -129,7 +132,9 @@ class Player:
     def __init__(self, scheduler: CompiledScheduler, simulation: Simulation) -> None:
         self.simulation, self.scheduler = simulation, scheduler
         self.choice = driver.new_choice()
-        self.own = scheduler.begin(simulation, alone=not simulation.has_begun)
+        alone = not simulation.has_begun
+        self.choice.made["reads_log"] = scheduler.reads_log and alone
+        self.own = scheduler.begin(simulation, alone)
         self._number = driver.number_of(scheduler.policy_kernel())
 
     def play(self, until_s: float = math.inf, tell: Callable[[], None] | None = None) -> Outcome:
@@ -145,6 +150,8 @@ class Player:
         Outcome : DECIDE if the run stopped at ``until_s``, otherwise the reason why it ended
         """
         self.choice.made["stop_s"] = until_s
+        if self.choice.made["reads_log"]:  # whoever has read the log in a pause has emptied it
+            self.simulation.drain()
         while True:
             code = driver.drive(self.simulation.arrays, self.choice, self._number, self.own)
             if code == driver.ASSISTED:

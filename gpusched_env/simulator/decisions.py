@@ -107,7 +107,8 @@ class Wait(NamedTuple):
 
     Parameters
     ----------
-    until_s : time [s]; a time that is not in the future is ignored
+    until_s : time [s]; inf = the next event. A time that is not in the future is an error, because the clock would not
+        advance
     """
 
     until_s: float

@@ -5,15 +5,22 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from gpusched_env.instance import SchedulerInfo
+from gpusched_env.errors import SchedulerError
+from gpusched_env.instance import SHORTEST_ROUND_S, SchedulerInfo
 from gpusched_env.simulator.decisions import Decision
 from gpusched_env.simulator.view import ClusterView
+from gpusched_env.units import LATEST_S
 
 if TYPE_CHECKING:
     from gpusched_env.simulator.simulation import Outcome, Simulation
+
+# Largest numbers that a parameter may be: kernels store whole numbers in 32 bits, and products of numbers stay finite.
+MOST_WHOLE: Final = 2**31 - 1
+MOST_SEED: Final = 2**63 - 1
+MOST_NUMBER: Final = 1e12
 
 
 class Player(Protocol):
@@ -75,6 +82,18 @@ class Scheduler(ABC):
         """Name, parameters and clairvoyance, to store with every result."""
         return SchedulerInfo(self.name, self.parameters, self.clairvoyant)
 
+    def check_parameters(self) -> None:
+        """Refuse numbers that no field of this kind can hold; a run does so before it begins.
+
+        Raises
+        ------
+        SchedulerError : a field of this dataclass is NaN, too large, or a number of seconds outside the range of times
+        """
+        if dataclasses.is_dataclass(self):
+            given = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.init}
+            check_sizes_of_numbers(type(self), given, f"scheduler {self.name!r}")
+            check_no_nan(given, f"scheduler {self.name!r}")
+
     def player(self, simulation: Simulation) -> Player | None:
         """Return a compiled loop that makes exactly the decisions of :meth:`decide`; None = there is no such loop."""
         return None
@@ -85,3 +104,38 @@ class Scheduler(ABC):
     @abstractmethod
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         """Yield the decisions for this decision point; a list of decisions is accepted as well."""
+
+
+def check_sizes_of_numbers(cls: type, given: Mapping[str, Any], who: str) -> None:
+    """Check that each number fits the field of ``cls`` that it is for; the class itself checks what the number means.
+
+    Raises
+    ------
+    SchedulerError : a number does not fit
+    """
+    for field in dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ():
+        kind, value = str(field.type), given.get(field.name)
+        for number in value if isinstance(value, tuple) else (value,):
+            if isinstance(number, bool) or not isinstance(number, int | float):
+                continue
+            where = f"{who}: {field.name.rstrip('_')} is {number!r}"
+            if "float" not in kind and "int" in kind:
+                least, most = (0, MOST_SEED) if "seed" in field.name else (-MOST_WHOLE, MOST_WHOLE)
+                if not isinstance(number, int) or not least <= number <= most:
+                    raise SchedulerError(f"{where}: give a whole number from {least} to {most}")
+            elif "float" in kind and number != math.inf and abs(number) > MOST_NUMBER:
+                raise SchedulerError(f"{where}: give a number of at most {MOST_NUMBER:g}, or inf")
+            elif field.name.endswith("_s") and (0 < number < SHORTEST_ROUND_S or LATEST_S < number < math.inf):
+                raise SchedulerError(f"{where}: give 0, {SHORTEST_ROUND_S:g} to {LATEST_S:g} seconds, or inf")
+
+
+def check_no_nan(given: Mapping[str, Any], who: str) -> None:
+    """Check that no number is NaN.
+
+    Raises
+    ------
+    SchedulerError : one is
+    """
+    for name, value in given.items():
+        if any(isinstance(one, float) and one != one for one in (value if isinstance(value, tuple) else (value,))):
+            raise SchedulerError(f"{who}: {name.rstrip('_')} is nan: give a number")

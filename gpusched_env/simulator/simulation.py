@@ -30,13 +30,14 @@ _PROGRESS_EVERY: Final = 512  # decision points
 
 
 class Outcome(IntEnum):
-    """What stopped :meth:`Simulation.advance`."""
+    """What stopped :meth:`Simulation.advance`, or the compiled loop of a scheduler."""
 
     DECIDE = events.DECIDE
     DONE = events.DONE
     STALLED = events.STALLED
     TIME_LIMIT = events.TIME_LIMIT
     TOO_LATE = events.TOO_LATE
+    BAD_WAIT = events.BAD_WAIT
 
 
 class Until(NamedTuple):
@@ -131,7 +132,7 @@ class Simulation:
             self.drain()
 
     def wake_at(self, time_s: float) -> None:
-        """Make :meth:`advance` stop at ``time_s`` at the latest. A time that is not in the future is ignored.
+        """Make :meth:`advance` stop at ``time_s`` at the latest; the run is there already if this is not in the future.
 
         Raises
         ------
@@ -143,6 +144,21 @@ class Simulation:
             )
         if self._world["clock_s"] < time_s < self._world["timer_s"]:
             self._world["timer_s"] = time_s
+
+    def end_of(self, wait: Wait) -> float:
+        """Return when a wait of the present decision point ends at the latest [s].
+
+        Raises
+        ------
+        GpuschedError : the time is not in the future, so that the clock would not advance
+        """
+        until_s, now_s = _seconds(wait), self.now_s
+        if not until_s > now_s:
+            raise GpuschedError(
+                f"Wait(until_s={until_s!r}) at {now_s!r} s: this time is not in the future, so the clock would not "
+                "advance; give a later time, or leave out the wait"
+            )
+        return until_s
 
     def rehearsal(self, limit_s: float = math.inf, into: Simulation | None = None) -> Simulation:
         """Copy the run, so that the future of the present jobs can be simulated without changing this run.
@@ -218,8 +234,8 @@ class Simulation:
 
         Raises
         ------
-        GpuschedError : ``decision`` is not a decision, or it has an unknown placement rule, a NaN time, or a row, a
-            size or a number of sub-steps that is not an integer
+        GpuschedError : ``decision`` is not a decision, or it has an unknown placement rule, a NaN time, the end of a
+            wait that is not in the future, or a row, a size or a number of sub-steps that is not an integer
         """
         if isinstance(decision, Start):
             self.refusal = self._start(decision)
@@ -232,7 +248,7 @@ class Simulation:
         elif isinstance(decision, Refuse):
             self.refusal = refusals.REFUSALS[self._refuse(self._row(decision))]
         elif isinstance(decision, Wait):
-            self.wake_at(_seconds(decision))
+            self.wake_at(self.end_of(decision))
             self.refusal = ""
         else:
             raise GpuschedError(f"{decision!r} is not a decision: use Start, Resize, Preempt, Lease, Refuse or Wait")
@@ -376,7 +392,13 @@ class Simulation:
     # --- the loop
 
     def view_for(self, scheduler: Scheduler) -> ClusterView:
-        """Return a ClairvoyantView if ``scheduler`` declares ``clairvoyant``, otherwise a ClusterView."""
+        """Return a ClairvoyantView if ``scheduler`` declares ``clairvoyant``, otherwise a ClusterView.
+
+        Raises
+        ------
+        SchedulerError : a parameter of the scheduler is a number that its field cannot hold
+        """
+        scheduler.check_parameters()
         return ClairvoyantView(self) if scheduler.clairvoyant else ClusterView(self)
 
     def player_for(self, scheduler: Scheduler) -> Player | None:
@@ -395,6 +417,7 @@ class Simulation:
 
         Raises
         ------
+        GpuschedError : a decision that :meth:`apply` does not take, such as a wait that is not in the future
         SchedulerError : jobs wait, no further event can occur, and the scheduler starts no job; the run goes on beyond
             the latest time of the clock; ``decide`` returns something that is not iterable; or the scheduler knows no
             partitions, and the problem has some
@@ -415,6 +438,8 @@ class Simulation:
             raise self._stall(scheduler, view)
         if outcome is Outcome.TOO_LATE:
             raise SchedulerError(f"scheduler {scheduler.name!r}: {BEYOND_CLOCK}")
+        if outcome is Outcome.BAD_WAIT:
+            self.apply(Wait(float(self._world["timer_s"])))  # raises the error that ``decide`` would get
         if progress is not None:
             progress(self.finished, len(self.instance.workload))
 

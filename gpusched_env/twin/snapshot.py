@@ -261,7 +261,7 @@ def write_snapshot(snapshot: Snapshot, path: str | Path) -> None:
     GpuschedError : the file cannot be written
     """
     data = _plain(dataclasses.asdict(snapshot))
-    data["running"], data["queued"] = ([_plain(job) for job in data[name]] for name in ("running", "queued"))
+    data |= {name: [_plain(job) for job in data.get(name, ())] for name in ("running", "queued")}
     write_whole(Path(path), json.dumps(data, indent=1, allow_nan=False) + "\n")
 
 

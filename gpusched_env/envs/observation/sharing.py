@@ -1,6 +1,8 @@
-"""Kernels that write the observation arrays of scenarios in which jobs may share GPUs."""
+"""The observation arrays of scenarios in which jobs may share GPUs."""
 
 from __future__ import annotations
+
+from typing import Final
 
 import numpy as np
 
@@ -13,10 +15,60 @@ from gpusched_env.core.sharing.seats import slowdown_by_company
 from gpusched_env.core.sharing.theorem import mean_in_sequence, mean_sharing
 from gpusched_env.core.state import Run
 from gpusched_env.envs.env_arrays import EnvArrays
+from gpusched_env.envs.observation.columns import COUNT, SHARE, TIME, Column, indices
+from gpusched_env.envs.observation.registry import Group, Shown, observation_array
 from gpusched_env.envs.observation.time_scale import scaled_time
 from gpusched_env.envs.sharing_actions import open_gpus, place_beside
 
-Array = np.ndarray
+_XI: Final = "1 - 1/xi; 1 = the two must not share"
+SUB_BATCHES_COLUMNS: Final = (
+    Column("memory", "fraction of a GPU's memory that the job needs at this sub-batch, at most 1", SHARE),
+    Column("speed", "iteration time alone at the whole batch / at this sub-batch; 0 = no such sub-batch", SHARE),
+)
+SUB_BATCHES: Final = indices(SUB_BATCHES_COLUMNS)
+COMPANY_COLUMNS: Final = (
+    Column("present", "1 if the slot holds a running job; otherwise the whole row is 0", SHARE),
+    Column("gang_of_cluster", "gang size / GPUs of the cluster", SHARE),
+    Column("held", "seconds since the gang got its GPUs", TIME),
+    Column("left", "seconds left if the gang had its GPUs alone (L of Theorem 1); 0 unless clairvoyant", TIME),
+    Column("memory", "fraction of a GPU's memory that the gang uses, at most 1", SHARE),
+    Column("sub_steps", "gradient-accumulation sub-steps beyond the first", COUNT),
+    Column("open", "its GPUs that hold fewer jobs than may share a GPU (memory is not checked) / its GPUs", SHARE),
+    Column("shared", "its GPUs that other jobs hold too / its GPUs", SHARE),
+    Column("slowdown", "1 - 1/xi, where xi is the slowdown by sharing on its slowest GPU", SHARE),
+)
+COMPANY: Final = indices(COMPANY_COLUMNS)
+PAIRS_COLUMNS: Final = (
+    Column("joins", "1 if the waiting job can start beside the running job now, otherwise 0", SHARE),
+    Column(
+        "offers",
+        "GPUs of the running gang with room for the waiting job, at its largest feasible sub-batch / its gang size",
+        "at most 1",
+    ),
+    Column("slows_running", "xi of the running job beside the waiting job", _XI),
+    Column("slows_waiting", "xi of the waiting job beside the running job", _XI),
+    Column(
+        "benefit",
+        "T_seq / (T_seq + T_con) of the pair at that sub-batch: above 1/2 if sharing lowers its mean JCT (Theorem 1 "
+        "of SJF-BSBF); 0 if the job cannot join, if not clairvoyant, or without `pair_benefit`",
+        SHARE,
+    ),
+)
+PAIRS: Final = indices(PAIRS_COLUMNS)
+SEATS_COLUMNS: Final = (
+    Column("one_job", "GPUs that exactly one job holds / GPUs of the cluster", SHARE),
+    Column("shared", "GPUs that several jobs hold / GPUs of the cluster", SHARE),
+    Column("slowdown", "mean over the running gangs of (1 - 1/xi), where xi is the gang's slowdown by sharing", SHARE),
+)
+SEATS: Final = indices(SEATS_COLUMNS)
+SHARED: Final = Group(
+    "### Where jobs may share GPUs",
+    """
+    S is at least 1: without `sub_batches`, only the whole batch is shown. xi is the slowdown of sharing:
+    iteration time beside the other job / iteration time alone, on the GPU type of the running gang's first GPU.
+    """,
+    "sharing",
+)
 
 
 @helper
@@ -37,15 +89,20 @@ def alone_left_s(sim: Run, row: int) -> float:
     return work_left(sim, row) * sim.replicas[sim.jobs[row]["replica"]]["solo_s"]
 
 
+@observation_array(
+    "sub_batches", SUB_BATCHES_COLUMNS, ("queue", "sub_batches"), SHARED,
+    "one row per queue slot and sub-batch: row k S + s",
+)  # fmt: skip
 @kernel
-def write_sub_batches(sim: Run, env: EnvArrays, sizes: int) -> None:
-    """Write the rows of SUB_BATCHES, on the GPU type on which the job needs the least memory."""
+def write_sub_batches(sim: Run, env: EnvArrays, out: Shown) -> None:
+    """Describe each sub-batch on the GPU type on which the job needs the least memory."""
+    sizes = max(env.config["sub_batches"], 1)
     for k in range(len(env.queue)):
         row = env.queue[k]
         for size in range(sizes):
             at = k * sizes + size
-            env.out_sub_batches[at, 0] = 0.0
-            env.out_sub_batches[at, 1] = 0.0
+            out.values[at, SUB_BATCHES.memory] = 0.0
+            out.values[at, SUB_BATCHES.speed] = 0.0
             if row < 0 or size >= sim.sub_batches.shape[1]:
                 continue
             kind = sim.jobs[row]["job_class"]
@@ -60,19 +117,22 @@ def write_sub_batches(sim: Run, env: EnvArrays, sizes: int) -> None:
                 ):
                     best = gpu_type
             if best >= 0:
-                env.out_sub_batches[at, 0] = min(sim.sub_batches[kind, size, best]["memory"], 1.0)
+                out.values[at, SUB_BATCHES.memory] = min(sim.sub_batches[kind, size, best]["memory"], 1.0)
                 whole_s = alone_s(sim, kind, 0, tier, best)
-                env.out_sub_batches[at, 1] = min(whole_s / alone_s(sim, kind, size, tier, best), 1.0)
+                out.values[at, SUB_BATCHES.speed] = min(whole_s / alone_s(sim, kind, size, tier, best), 1.0)
 
 
-@helper
-def write_company(sim: Run, clairvoyant: int, slots: Array, out: Array) -> None:
-    """Write the rows of COMPANY for the running jobs in ``slots``."""
+@observation_array("partners", COMPANY_COLUMNS, "partners", SHARED, "one row per partner slot, columns as in `company`")
+@observation_array("company", COMPANY_COLUMNS, "running", SHARED, "one row per running slot")
+@kernel
+def write_company(sim: Run, env: EnvArrays, out: Shown) -> None:
+    """Write the rows of all slots."""
+    shown = out.values
     w = sim.world
-    for i in range(len(slots)):
-        row = slots[i]
-        for c in range(out.shape[1]):
-            out[i, c] = 0.0
+    for i in range(len(out.slots)):
+        row = out.slots[i]
+        for c in range(shown.shape[1]):
+            shown[i, c] = 0.0
         if row < 0:
             continue
         job = sim.jobs[row]
@@ -86,21 +146,21 @@ def write_company(sim: Run, clairvoyant: int, slots: Array, out: Array) -> None:
                 shared += 1
             seat = sim.gpu_next[seat]
         xi = slowdown_by_company(sim, number)
-        out[i, 0] = 1.0
-        out[i, 1] = job["gpus"] / w["gpus"]
-        out[i, 2] = scaled_time(w["clock_s"] - r["start_s"])
-        if clairvoyant:
-            out[i, 3] = scaled_time(alone_left_s(sim, row))
-        out[i, 4] = min(size["memory"], 1.0)
-        out[i, 5] = 1.0 - 1.0 / size["sub_steps"]
-        out[i, 6] = open_gpus(sim, number) / r["gpus"]
-        out[i, 7] = shared / r["gpus"]
-        out[i, 8] = 1.0 - 1.0 / xi
+        shown[i, COMPANY.present] = 1.0
+        shown[i, COMPANY.gang_of_cluster] = job["gpus"] / w["gpus"]
+        shown[i, COMPANY.held] = scaled_time(w["clock_s"] - r["start_s"])
+        if env.config["clairvoyant"] > 0:
+            shown[i, COMPANY.left] = scaled_time(alone_left_s(sim, row))
+        shown[i, COMPANY.memory] = min(size["memory"], 1.0)
+        shown[i, COMPANY.sub_steps] = 1.0 - 1.0 / size["sub_steps"]
+        shown[i, COMPANY.open] = open_gpus(sim, number) / r["gpus"]
+        shown[i, COMPANY.shared] = shared / r["gpus"]
+        shown[i, COMPANY.slowdown] = 1.0 - 1.0 / xi
 
 
 @kernel
-def write_pair(sim: Run, env: EnvArrays, slot: int, place: int, at: int) -> None:
-    """Write row ``at`` of PAIRS, for the jobs in a queue slot and in a partner slot."""
+def write_pair(sim: Run, env: EnvArrays, out: Shown, slot: int, place: int, at: int) -> None:
+    """Describe in row ``at`` the jobs in a queue slot and in a partner slot."""
     row, partner = env.queue[slot], env.partners[place]
     sizes = max(env.config["sub_batches"], 1)
     first = slot * (len(env.rules) + len(env.partners)) * sizes + (len(env.rules) + place) * sizes
@@ -114,9 +174,9 @@ def write_pair(sim: Run, env: EnvArrays, slot: int, place: int, at: int) -> None
     gpu_type = type_of(sim, number)
     xi_running = sim.interference[beside, kind, gpu_type]
     xi_waiting = sim.interference[kind, beside, gpu_type]
-    env.out_pairs[at, 0] = 1.0 if joins else 0.0
-    env.out_pairs[at, 2] = 1.0 - 1.0 / xi_running  # 1 if xi is infinite
-    env.out_pairs[at, 3] = 1.0 - 1.0 / xi_waiting
+    out.values[at, PAIRS.joins] = 1.0 if joins else 0.0
+    out.values[at, PAIRS.slows_running] = 1.0 - 1.0 / xi_running  # 1 if xi is infinite
+    out.values[at, PAIRS.slows_waiting] = 1.0 - 1.0 / xi_waiting
     if not joins:
         return
     option = size
@@ -125,7 +185,7 @@ def write_pair(sim: Run, env: EnvArrays, slot: int, place: int, at: int) -> None
         while sim.sub_batches[kind, option, 0]["sub_steps"] == 0 or not place_beside(sim, row, number, option):
             option += 1
     room = room_beside(sim, kind, option, number)
-    env.out_pairs[at, 1] = min(room / sim.jobs[row]["gpus"], 1.0)
+    out.values[at, PAIRS.offers] = min(room / sim.jobs[row]["gpus"], 1.0)
     if env.config["pair_benefit"] > 0 and env.config["clairvoyant"] > 0:
         tier = tightest_tier(sim, sim.jobs[row]["gpus"])
         remaining = sim.jobs[row]["remaining"]
@@ -133,12 +193,28 @@ def write_pair(sim: Run, env: EnvArrays, slot: int, place: int, at: int) -> None
         whole_s = remaining * alone_s(sim, kind, 0, tier, gpu_type)
         new_s = remaining * alone_s(sim, kind, option, tier, gpu_type)
         sequence_s = mean_in_sequence(left_s, whole_s)
-        env.out_pairs[at, 4] = sequence_s / (sequence_s + mean_sharing(left_s, new_s, xi_running, xi_waiting))
+        out.values[at, PAIRS.benefit] = sequence_s / (sequence_s + mean_sharing(left_s, new_s, xi_running, xi_waiting))
 
 
+@observation_array(
+    "pairs", PAIRS_COLUMNS, ("queue", "partners"), SHARED, "one row per queue slot and partner slot: row k C + i"
+)
 @kernel
-def write_seats(sim: Run, env: EnvArrays) -> None:
-    """Write SEATS."""
+def write_pairs(sim: Run, env: EnvArrays, out: Shown) -> None:
+    """Describe each pair of a waiting job and a partner."""
+    for k in range(len(env.queue)):
+        for i in range(len(env.partners)):
+            at = k * len(env.partners) + i
+            for c in range(out.values.shape[1]):
+                out.values[at, c] = 0.0
+            if env.queue[k] >= 0 and env.partners[i] >= 0:
+                write_pair(sim, env, out, k, i, at)
+
+
+@observation_array("seats", SEATS_COLUMNS, (), SHARED)
+@kernel
+def write_seats(sim: Run, env: EnvArrays, out: Shown) -> None:
+    """Describe the seats of the whole cluster."""
     w = sim.world
     single = 0
     several = 0
@@ -150,22 +226,6 @@ def write_seats(sim: Run, env: EnvArrays) -> None:
     loss = 0.0
     for i in range(w["running"]):
         loss += 1.0 - 1.0 / slowdown_by_company(sim, sim.running[i])
-    env.out_seats[0] = single / w["gpus"]
-    env.out_seats[1] = several / w["gpus"]
-    env.out_seats[2] = loss / w["running"] if w["running"] > 0 else 0.0
-
-
-@kernel(lazy=True)
-def write_sharing(sim: Run, env: EnvArrays) -> None:
-    """Write all arrays of sharing_columns.SHARING_TABLES."""
-    write_sub_batches(sim, env, max(env.config["sub_batches"], 1))
-    write_company(sim, env.config["clairvoyant"], env.victims, env.out_company)
-    write_company(sim, env.config["clairvoyant"], env.partners, env.out_partners)
-    write_seats(sim, env)
-    for k in range(len(env.queue)):
-        for i in range(len(env.partners)):
-            at = k * len(env.partners) + i
-            for c in range(env.out_pairs.shape[1]):
-                env.out_pairs[at, c] = 0.0
-            if env.queue[k] >= 0 and env.partners[i] >= 0:
-                write_pair(sim, env, k, i, at)
+    out.values[0, SEATS.one_job] = single / w["gpus"]
+    out.values[0, SEATS.shared] = several / w["gpus"]
+    out.values[0, SEATS.slowdown] = loss / w["running"] if w["running"] > 0 else 0.0

@@ -1,9 +1,11 @@
-"""Kernels that write the observation arrays about the sizes of elastic jobs.
+"""The observation arrays about the sizes of elastic jobs.
 
 Most columns of a job depend only on the job and its present size, so they are written when these change.
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 import numpy as np
 
@@ -12,10 +14,36 @@ from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.sizes import size_row
 from gpusched_env.core.state import Run
 from gpusched_env.envs.env_arrays import UNSEEN, EnvArrays
+from gpusched_env.envs.observation.columns import SHARE, TIME, Column, indices
 from gpusched_env.envs.observation.jobs import slot_key
+from gpusched_env.envs.observation.registry import Group, Shown, observation_array
 from gpusched_env.envs.observation.time_scale import scaled_time
 
 Array = np.ndarray
+
+SIZES_COLUMNS: Final = (
+    Column("gpus", "the size / GPUs of the cluster; if the job does not have this size, the whole row is 0", SHARE),
+    Column("speed", "iterations/s at this size / at the fastest size of the job, each on its ideal placement", SHARE),
+    Column(
+        "gain",
+        "iterations/s that each GPU adds to the next smaller size shown / iterations/s of each GPU at the smallest "
+        "size shown; 1 at the smallest size",
+        "at least 0, at most 1",
+    ),
+    Column("left", "seconds left at this size on its ideal placement; 0 unless clairvoyant", TIME),
+    Column("present", "1 if the gang has this size; of a waiting job, if the job requests it", SHARE),
+    Column("feasible", "1 if an action can start or resize the job to this size now", SHARE),
+)
+SIZES: Final = indices(SIZES_COLUMNS)
+SIZED: Final = Group(
+    "### Where actions choose the sizes of elastic jobs",
+    """
+    `sizes` are the S numbers of GPUs that an action can name. A rigid job has one row that is not 0. `queue`,
+    `running` and the other arrays show a running gang at its present size, and a waiting job at the size that it
+    requests.
+    """,
+    "sizes",
+)
 
 
 @kernel(lazy=True)
@@ -44,53 +72,63 @@ def write_speeds(sim: Run, env: EnvArrays, row: int, out: Array, at: int) -> Non
             speed = best_s / env.classes[sim.sizes[option]["job_class"]]["ideal_iteration_s"]
             if fewer == 0:
                 each = speed / gpus
-            out[at + s, 0] = gpus / sim.world["gpus"]
-            out[at + s, 1] = speed
-            out[at + s, 2] = min(max((speed - slower) / (gpus - fewer) / each, 0.0), 1.0)
-            out[at + s, 4] = 1.0 if gpus == sim.jobs[row]["gpus"] else 0.0
+            out[at + s, SIZES.gpus] = gpus / sim.world["gpus"]
+            out[at + s, SIZES.speed] = speed
+            out[at + s, SIZES.gain] = min(max((speed - slower) / (gpus - fewer) / each, 0.0), 1.0)
+            out[at + s, SIZES.present] = 1.0 if gpus == sim.jobs[row]["gpus"] else 0.0
             fewer = gpus
             slower = speed
 
 
 @helper
-def write_slots(
-    sim: Run, env: EnvArrays, slots: Array, seen: Array, out: Array, first_action: int, same_time: bool
-) -> None:
-    """Write the rows of SIZES for the jobs in ``slots``; the actions about the first slot begin at ``first_action``."""
+def write_slots(sim: Run, env: EnvArrays, slots: Array, keys: Array, out: Array, first_action: int) -> None:
+    """Write the rows for the jobs in ``slots``; the actions about the first slot begin at ``first_action``."""
     sizes = len(env.gang_sizes)
     rules = len(env.rules)
     for i in range(len(slots)):
         row = slots[i]
         at = i * sizes
         if row < 0:
-            if seen[i] != UNSEEN:
-                seen[i] = UNSEEN
+            if keys[at] != UNSEEN:
+                keys[at] = UNSEEN
                 for s in range(at, at + sizes):
                     for c in range(out.shape[1]):
                         out[s, c] = 0.0
             continue
         key = slot_key(row, sim.jobs[row]["gpus"])
-        known = seen[i] == key
+        known = keys[at] == key
         if not known:
-            seen[i] = key
+            keys[at] = key
             write_speeds(sim, env, row, out, at)
-        if env.config["clairvoyant"] > 0 and not (known and same_time):
+        if env.config["clairvoyant"] > 0 and not (known and env.changed["same_time"]):
             left = work_left(sim, row)
             for s in range(sizes):
                 option = size_row(sim, row, env.gang_sizes[s])
                 if option >= 0:
                     kind = sim.sizes[option]["job_class"]
-                    out[at + s, 3] = scaled_time(left * env.classes[kind]["ideal_iteration_s"])
+                    out[at + s, SIZES.left] = scaled_time(left * env.classes[kind]["ideal_iteration_s"])
         for s in range(sizes):
             feasible = 0
             for p in range(rules):
                 feasible |= env.mask[first_action + (i * rules + p) * sizes + s]
-            out[at + s, 5] = feasible
+            out[at + s, SIZES.feasible] = feasible
 
 
-@kernel(lazy=True)
-def write_sizes(sim: Run, env: EnvArrays, same_time: bool) -> None:
-    """Write all arrays of size_columns.SIZE_TABLES; ``same_time`` as for :func:`jobs.write_queue`."""
-    write_slots(sim, env, env.queue, env.seen_queue_sizes, env.out_queue_sizes, 0, same_time)
-    resizes = len(env.queue) * len(env.rules) * len(env.gang_sizes)
-    write_slots(sim, env, env.victims, env.seen_running_sizes, env.out_running_sizes, resizes, same_time)
+@observation_array(
+    "queue_sizes", SIZES_COLUMNS, ("queue", "sizes"), SIZED, "one row per queue slot and size: row k S + s"
+)
+@kernel
+def write_queue_sizes(sim: Run, env: EnvArrays, out: Shown) -> None:
+    """Write the rows of all queue slots."""
+    write_slots(sim, env, env.queue, out.keys, out.values, 0)
+
+
+@observation_array(
+    "running_sizes", SIZES_COLUMNS, ("running", "sizes"), SIZED,
+    "one row per running slot and size: row v S + s, columns as in `queue_sizes`",
+)  # fmt: skip
+@kernel
+def write_running_sizes(sim: Run, env: EnvArrays, out: Shown) -> None:
+    """Write the rows of all running slots."""
+    first = len(env.queue) * len(env.rules) * len(env.gang_sizes)
+    write_slots(sim, env, env.victims, out.keys, out.values, first)

@@ -1,6 +1,8 @@
-"""Kernels that write the observation arrays of scenarios with several GPU types or with copies of gangs."""
+"""The observation arrays of scenarios with several GPU types or with copies of gangs."""
 
 from __future__ import annotations
+
+from typing import Final
 
 import numpy as np
 
@@ -9,90 +11,166 @@ from gpusched_env.core.network.settling import beside_company
 from gpusched_env.core.placement.taking import unable
 from gpusched_env.core.state import Run
 from gpusched_env.envs.env_arrays import EnvArrays
+from gpusched_env.envs.observation.columns import SHARE, Column, indices
+from gpusched_env.envs.observation.registry import Group, Shown, observation_array
 from gpusched_env.instance import Instance
 from gpusched_env.performance import type_rates
 
+_RATE: Final = (
+    "iterations/s on GPUs of this type only / on those of its best type; 0 = it cannot run there, or they are too few"
+)
+QUEUE_TYPES_COLUMNS: Final = (
+    Column("rate", _RATE, SHARE),
+    Column("fits", "1 if the job can run on this type and enough GPUs of the type are free for its gang", SHARE),
+)
+QUEUE_TYPES: Final = indices(QUEUE_TYPES_COLUMNS)
+FORKS_COLUMNS: Final = (
+    Column("copies", "machines that now have room for a copy of the gang / `max_copies`", "at most 1"),
+)
+FORKS: Final = indices(FORKS_COLUMNS)
+RUNNING_TYPES_COLUMNS: Final = (
+    Column("rate", _RATE, SHARE),
+    Column("held", "GPUs of this type that the gang holds / GPUs that it holds", SHARE),
+)
+RUNNING_TYPES: Final = indices(RUNNING_TYPES_COLUMNS)
+COPIES_COLUMNS: Final = (
+    Column("copies", "copies of the gang that train / `max_copies`", SHARE),
+    Column("rate", "x = iterations/s now / iterations/s of one copy on its ideal placement", "x / (1 + x)"),
+)
+COPIES: Final = indices(COPIES_COLUMNS)
+NODE_TYPES_COLUMNS: Final = (
+    Column("type", "index of its GPU type / number of types", SHARE),
+    Column("rate", "mean `rate` of the waiting jobs on the node's type", SHARE),
+)
+NODE_TYPES: Final = indices(NODE_TYPES_COLUMNS)
+TYPES_COLUMNS: Final = (
+    Column("gpus", "GPUs of this type / GPUs of the cluster", SHARE),
+    Column("free", "free GPUs of this type / GPUs of this type", SHARE),
+    Column("rate", "mean `rate` of the waiting jobs on this type", SHARE),
+)
+TYPES: Final = indices(TYPES_COLUMNS)
+TYPED: Final = Group(
+    "### Where GPUs are of several types, or gangs may run in copies",
+    """
+    There are T GPU types, in the order of `instance.cluster.gpu_types`. A rate on a type is the rate on the
+    tightest tier whose machines of that type can hold the gang, on an idle network.
+    """,
+    "types",
+)
+
 
 @kernel
-def write_gpu_types(sim: Run, env: EnvArrays) -> None:
-    """Write NODE_TYPES and TYPES."""
-    w = sim.world
-    types = env.out_types.shape[0]
+def free_of_type(sim: Run, gpu_type: int) -> int:
+    """Count the free GPUs of a type."""
+    unused = 0
+    for n in range(sim.world["nodes"]):
+        if sim.nodes[n]["gpu_type"] == gpu_type:
+            unused += sim.free[n]
+    return unused
+
+
+@observation_array(
+    "queue_types", QUEUE_TYPES_COLUMNS, ("queue", "types"), TYPED, "one row per queue slot and GPU type: row k T + t"
+)
+@kernel
+def write_queue_types(sim: Run, env: EnvArrays, out: Shown) -> None:
+    """Write the rows of all queue slots; ``env.rates`` is float64 [C, T], see :func:`relative_rates`."""
+    types = env.rates.shape[1]
     for t in range(types):
-        gpus = 0
-        unused = 0
-        for n in range(w["nodes"]):
-            if sim.nodes[n]["gpu_type"] == t:
-                gpus += sim.nodes[n]["gpus"]
-                unused += sim.free[n]
-        mean = 0.0
-        for i in range(w["waiting"]):
-            mean += env.rates[sim.jobs[sim.waiting[w["first_waiting"] + i]]["job_class"], t]
-        if w["waiting"] > 0:
-            mean = min(mean / w["waiting"], 1.0)  # above 1 by rounding
-        env.out_types[t, 0] = gpus / w["gpus"]
-        env.out_types[t, 1] = unused / gpus if gpus > 0 else 0.0
-        env.out_types[t, 2] = mean
-    for n in range(w["nodes"]):
-        t = sim.nodes[n]["gpu_type"]
-        env.out_node_types[n, 0] = t / types
-        env.out_node_types[n, 1] = env.out_types[t, 2]
+        unused = free_of_type(sim, t)
+        for k in range(len(env.queue)):
+            row = env.queue[k]
+            rate = env.rates[sim.jobs[row]["job_class"], t] if row >= 0 else 0.0
+            out.values[k * types + t, QUEUE_TYPES.rate] = rate
+            fits = rate > 0.0 and unused >= sim.jobs[row]["gpus"]
+            out.values[k * types + t, QUEUE_TYPES.fits] = 1.0 if fits else 0.0
 
 
-@kernel(lazy=True)
-def write_types(sim: Run, env: EnvArrays) -> None:
-    """Write all arrays of type_columns.TYPE_TABLES; ``env.rates`` is float64 [C, T], see :func:`relative_rates`."""
-    w = sim.world
-    types = env.out_types.shape[0]
-    write_gpu_types(sim, env)
+@observation_array("forks", FORKS_COLUMNS, "queue", TYPED, "one row per queue slot")
+@kernel
+def write_forks(sim: Run, env: EnvArrays, out: Shown) -> None:
+    """Count the machines with room for a copy of each waiting job."""
     for k in range(len(env.queue)):
         row = env.queue[k]
-        env.out_forks[k, 0] = 0.0
-        for t in range(types):
-            env.out_queue_types[k * types + t, 0] = 0.0
-            env.out_queue_types[k * types + t, 1] = 0.0
-        if row < 0:
-            continue
-        gang = sim.jobs[row]["gpus"]
-        kind = sim.jobs[row]["job_class"]
         machines = 0
-        for n in range(w["nodes"]):
-            if sim.free[n] >= gang and not unable(sim, kind, n):
+        for n in range(sim.world["nodes"]):
+            if row >= 0 and sim.free[n] >= sim.jobs[row]["gpus"] and not unable(sim, sim.jobs[row]["job_class"], n):
                 machines += 1
-        env.out_forks[k, 0] = min(machines / w["max_copies"], 1.0)
-        for t in range(types):
-            unused = 0
-            for n in range(w["nodes"]):
-                if sim.nodes[n]["gpu_type"] == t:
-                    unused += sim.free[n]
-            env.out_queue_types[k * types + t, 0] = env.rates[kind, t]
-            env.out_queue_types[k * types + t, 1] = 1.0 if env.rates[kind, t] > 0.0 and unused >= gang else 0.0
+        out.values[k, FORKS.copies] = min(machines / sim.world["max_copies"], 1.0)
+
+
+@observation_array(
+    "running_types", RUNNING_TYPES_COLUMNS, ("running", "types"), TYPED,
+    "one row per running slot and GPU type: row v T + t",
+)  # fmt: skip
+@kernel
+def write_running_types(sim: Run, env: EnvArrays, out: Shown) -> None:
+    """Write the rows of all running slots."""
+    types = env.rates.shape[1]
     for v in range(len(env.victims)):
         row = env.victims[v]
         for t in range(types):
-            env.out_running_types[v * types + t, 0] = 0.0
-            env.out_running_types[v * types + t, 1] = 0.0
-        env.out_copies[v, 0] = 0.0
-        env.out_copies[v, 1] = 0.0
+            rate = env.rates[sim.jobs[row]["job_class"], t] if row >= 0 else 0.0
+            out.values[v * types + t, RUNNING_TYPES.rate] = rate
+            out.values[v * types + t, RUNNING_TYPES.held] = 0.0
         if row < 0:
             continue
-        kind = sim.jobs[row]["job_class"]
-        r = sim.replicas[sim.jobs[row]["replica"]]
-        for t in range(types):
-            env.out_running_types[v * types + t, 0] = env.rates[kind, t]
-        seat = r["first_gpu"]
+        seat = sim.replicas[sim.jobs[row]["replica"]]["first_gpu"]
         counted = 0
         while seat >= 0:
             counted += 1
-            gpu = seat % w["gpus"]
-            at = v * types + sim.nodes[sim.gpu_node[gpu]]["gpu_type"]
-            env.out_running_types[at, 1] += 1.0
+            at = v * types + sim.nodes[sim.gpu_node[seat % sim.world["gpus"]]]["gpu_type"]
+            out.values[at, RUNNING_TYPES.held] += 1.0
             seat = sim.gpu_next[seat]
         for t in range(types):
-            env.out_running_types[v * types + t, 1] /= counted
-        speedup = env.classes[kind]["ideal_iteration_s"] / beside_company(sim, sim.jobs[row]["replica"])
-        env.out_copies[v, 0] = r["gpus"] / (sim.jobs[row]["gpus"] * w["max_copies"])
-        env.out_copies[v, 1] = speedup / (1.0 + speedup)
+            out.values[v * types + t, RUNNING_TYPES.held] /= counted
+
+
+@observation_array("copies", COPIES_COLUMNS, "running", TYPED, "one row per running slot")
+@kernel
+def write_copies(sim: Run, env: EnvArrays, out: Shown) -> None:
+    """Write how many copies each running gang has, and how fast they are together."""
+    for v in range(len(env.victims)):
+        row = env.victims[v]
+        out.values[v, COPIES.copies] = 0.0
+        out.values[v, COPIES.rate] = 0.0
+        if row >= 0:
+            job = sim.jobs[row]
+            speedup = env.classes[job["job_class"]]["ideal_iteration_s"] / beside_company(sim, job["replica"])
+            copies = sim.replicas[job["replica"]]["gpus"] / (job["gpus"] * sim.world["max_copies"])
+            out.values[v, COPIES.copies] = copies
+            out.values[v, COPIES.rate] = speedup / (1.0 + speedup)
+
+
+@observation_array("node_types", NODE_TYPES_COLUMNS, "nodes", TYPED, "one row per node")
+@kernel
+def write_node_types(sim: Run, env: EnvArrays, out: Shown) -> None:
+    """Write the rows of all nodes; :func:`write_types`, which comes next, shows the same means."""
+    w = sim.world
+    types = env.rates.shape[1]
+    for t in range(types):
+        mean = 0.0
+        for i in range(w["waiting"]):
+            mean += env.rates[sim.jobs[sim.waiting[w["first_waiting"] + i]]["job_class"], t]
+        env.mean_rates[t] = min(mean / w["waiting"], 1.0) if w["waiting"] > 0 else 0.0  # above 1 by rounding
+    for n in range(w["nodes"]):
+        t = sim.nodes[n]["gpu_type"]
+        out.values[n, NODE_TYPES.type] = t / types
+        out.values[n, NODE_TYPES.rate] = env.mean_rates[t]
+
+
+@observation_array("types", TYPES_COLUMNS, "types", TYPED, "one row per GPU type")
+@kernel
+def write_types(sim: Run, env: EnvArrays, out: Shown) -> None:
+    """Write the rows of all GPU types."""
+    for t in range(env.rates.shape[1]):
+        gpus = 0
+        for n in range(sim.world["nodes"]):
+            if sim.nodes[n]["gpu_type"] == t:
+                gpus += sim.nodes[n]["gpus"]
+        out.values[t, TYPES.gpus] = gpus / sim.world["gpus"]
+        out.values[t, TYPES.free] = free_of_type(sim, t) / gpus if gpus > 0 else 0.0
+        out.values[t, TYPES.rate] = env.mean_rates[t]
 
 
 def relative_rates(instance: Instance) -> np.ndarray:

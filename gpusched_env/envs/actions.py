@@ -1,0 +1,203 @@
+"""Actions of an environment: what each number means, and the registry of actions that users add."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from gpusched_env.core.handle import Numbered, kernel
+from gpusched_env.core.registering import put_named
+from gpusched_env.core.state import Run
+from gpusched_env.envs.env_arrays import EnvArrays
+from gpusched_env.errors import GpuschedError, unknown_name
+
+if TYPE_CHECKING:
+    from gpusched_env.envs.windows import Windows
+    from gpusched_env.simulator.decisions import Decision
+
+START, RESIZE, PREEMPT, WAIT = "start", "resize", "preempt", "wait"
+_MOST: Final = 64
+
+
+@dataclass(frozen=True)
+class Action:
+    """What an action means.
+
+    Parameters
+    ----------
+    kind : "start", "resize", "preempt", "wait", or the name of an action of ``more_actions``
+    slot : number of the queue slot ("start") or running slot ("resize", "preempt"); None = a wait
+    rule : placement rule of a start or a resize; None = a start beside a partner
+    partner : number of the partner slot beside whose gang the job starts
+    sub_batch : number of the sub-batch that a start names, the batch being halved so many times; None = it names none
+    size : number of GPUs that a start or a resize names; None = it names none
+    delay_s : length of a bounded wait [s]; None = until the next event
+    job : row of the job that is now in the slot; None = none. It is no part of the meaning, so it need not be given
+    """
+
+    kind: str
+    slot: int | None = None
+    rule: str | None = None
+    partner: int | None = None
+    sub_batch: int | None = None
+    size: int | None = None
+    delay_s: float | None = None
+    job: int | None = field(default=None, compare=False)
+
+
+class SlotAction(NamedTuple):
+    """A registered action; the fields are those of :func:`slot_action`."""
+
+    number: int
+    slots: str
+    decision: Callable[[int], Decision]
+    meaning: str
+
+
+def _feasibility(sim: Run, env: EnvArrays, row: int) -> bool:
+    raise NotImplementedError
+
+
+def _decision(sim: Run, row: int) -> int:
+    raise NotImplementedError
+
+
+# In a kernel: may_act(number, sim, env, row) and carry_out(number, sim, row).
+may_act: Final = Numbered("slot-action-feasibility", _feasibility, most=_MOST)
+carry_out: Final = Numbered("slot-action-decisions", _decision, most=_MOST)
+SLOT_ACTIONS: Final[dict[str, SlotAction]] = {}
+
+
+def slot_action(
+    name: str, slots: str, decision: Callable[[int], Decision], apply: Any, meaning: str = ""
+) -> Callable[[Any], Any]:
+    """Register an action about the job in a slot, which environments made with ``more_actions=(name,)`` have.
+
+    Decorate a function ``(sim: Run, env: EnvArrays, row: int) -> bool``: a kernel, or a plain Python function where
+    speed does not matter. It returns whether the action is feasible for a job that is in one of the slots now.
+
+    Parameters
+    ----------
+    name : kind of the action
+    slots : "queue" = one action for each queue slot; "running" = one for each running slot
+    decision : makes the decision for which the action stands from the row of the job, such as ``Refuse``
+    apply : the kernel ``(sim: Run, row: int) -> int`` that carries out this decision, such as that of the core
+    meaning : half a sentence for the table of the documentation; empty = it has no row
+
+    Raises
+    ------
+    GpuschedError : the name is taken, the slots are unknown, or a kernel has another signature
+    """
+
+    def register(function: Any) -> Any:
+        if slots not in ("queue", "running"):
+            raise GpuschedError(f"action {name!r}: {unknown_name('slots', slots, ('queue', 'running'))}")
+        is_taken = name in SLOT_ACTIONS or name in (START, RESIZE, PREEMPT, WAIT)
+        put_named("action", name, is_taken, len(SLOT_ACTIONS), [(may_act, function), (carry_out, apply)])
+        SLOT_ACTIONS[name] = SlotAction(len(SLOT_ACTIONS), slots, decision, meaning)
+        return function
+
+    return register
+
+
+@kernel(lazy=True)
+def mark_slot_actions(sim: Run, env: EnvArrays) -> int:
+    """Mark the feasible ones of the registered actions, which come last; return their number."""
+    choices = 0
+    at = env.config["first_slot_action"]
+    for i in range(len(env.slot_actions)):
+        slots = env.victims if env.slot_actions[i]["running"] > 0 else env.queue
+        for k in range(len(slots)):
+            feasible = 1 if slots[k] >= 0 and may_act(env.slot_actions[i]["number"], sim, env, slots[k]) else 0
+            env.mask[at] = feasible
+            choices += feasible
+            at += 1
+    return choices
+
+
+@kernel(lazy=True)
+def act_in_slot(sim: Run, env: EnvArrays, place: int) -> int:
+    """Carry out the ``place``-th of the registered actions; return the row of its job."""
+    row = -1
+    for i in range(len(env.slot_actions)):
+        slots = env.victims if env.slot_actions[i]["running"] > 0 else env.queue
+        if 0 <= place < len(slots):
+            row = slots[place]
+            carry_out(env.slot_actions[i]["number"], sim, row)
+        place -= len(slots)
+    return row
+
+
+def meaning_of(windows: Windows, action: int) -> Action:
+    """Return what an action means; ``action`` is the number of an action of these windows."""
+    if action < windows.first_preemption:
+        resizes = action >= windows.first_resize
+        place = action - windows.first_resize if resizes else action
+        slot, place = divmod(place, windows.slot_resizes if resizes else windows.slot_starts)
+        place, option = divmod(place, windows.options)
+        is_beside = place >= len(windows.rules)
+        return Action(
+            RESIZE if resizes else START,
+            slot,
+            None if is_beside else windows.rules[place],
+            place - len(windows.rules) if is_beside else None,
+            option if windows.sub_batches else None,
+            windows.sizes[option] if windows.sizes else None,
+        )
+    if action < windows.wait_action:
+        return Action(PREEMPT, action - windows.first_preemption)
+    if action < windows.first_slot_action:
+        bounded = action - windows.wait_action
+        return Action(WAIT, delay_s=windows.delays_s[bounded - 1] if bounded else None)
+    place = action - windows.first_slot_action
+    for name in windows.more_actions:
+        if place < (slots := windows.slots_of(name)):
+            break
+        place -= slots
+    return Action(name, place)
+
+
+def number_of(windows: Windows, action: Action) -> int:
+    """Return the number of an action: the inverse of :func:`meaning_of`.
+
+    Raises
+    ------
+    GpuschedError : these windows have no such action; the message names the field
+    """
+    kind = action.kind
+    if kind == WAIT:
+        delays = (None, *windows.delays_s)
+        return windows.wait_action + _index(action, "delay_s", delays)
+    if kind in windows.more_actions:
+        before = windows.more_actions[: windows.more_actions.index(kind)]
+        first = windows.first_slot_action + sum(windows.slots_of(name) for name in before)
+        return first + _index(action, "slot", range(windows.slots_of(kind)))
+    if kind == PREEMPT:
+        return windows.first_preemption + _index(action, "slot", range(windows.running_window))
+    if kind not in (START, RESIZE):
+        known = (START, RESIZE, PREEMPT, WAIT, *windows.more_actions)
+        raise GpuschedError(f"{action}: {unknown_name('kind', str(kind), known)}; more_actions names others")
+    slots, size = (windows.queue_window, windows.slot_starts)
+    if kind == RESIZE:
+        slots, size = (windows.running_window if windows.sizes else 0, windows.slot_resizes)
+    at = (windows.first_resize if kind == RESIZE else 0) + _index(action, "slot", range(slots)) * size
+    if action.partner is None or kind == RESIZE:
+        place = _index(action, "rule", windows.rules)
+    else:
+        place = len(windows.rules) + _index(action, "partner", range(windows.partner_window))
+    option = _index(action, "size", windows.sizes or (None,))
+    option += _index(action, "sub_batch", range(windows.sub_batches) if windows.sub_batches else (None,))
+    return at + place * windows.options + option
+
+
+def _index(action: Action, name: str, values: Sequence[Any]) -> int:
+    """Return the index of a field's value among those that the windows have."""
+    try:
+        return values.index(getattr(action, name))
+    except ValueError:
+        known = ", ".join(map(str, values)) if len(values) else "none"
+        raise GpuschedError(
+            f"{action}: {name} is {getattr(action, name)!r}, but the environment has {known}; choose one of these, or "
+            "make the environment with others"
+        ) from None

@@ -1,0 +1,250 @@
+"""The windows through which agents see and act on a simulation, and the numbers of their actions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gpusched_env.cluster import MOST_GPUS, TIERS
+from gpusched_env.core.placement.rules import RULE_NUMBER, rule_number, shares_by
+from gpusched_env.core.registering import check_named
+from gpusched_env.core.sharing.choices import BENEFIT
+from gpusched_env.envs import deadlines  # noqa: F401 - registers what its name says
+from gpusched_env.envs.actions import SLOT_ACTIONS
+from gpusched_env.envs.observation.registry import optional_arrays
+from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
+from gpusched_env.instance import SHORTEST_ROUND_S, Instance, Room, Semantics
+from gpusched_env.units import LATEST_S
+from gpusched_env.workload import MOST_JOBS
+
+STEPS_PER_JOB: Final = 100  # default of the step limit
+
+# Orders in which a window shows jobs. Kernels use the index as the number of an order.
+WINDOW_ORDERS: Final = ("arrival", "start", "shortest", "longest", "least-attained", "most-attained")
+# Default of ``least_run_s``: a preemption may take at most a tenth of the time, as the slices of gandiva-lite.
+_RUN_PER_PREEMPTION: Final = 10.0  # times what a preemption costs
+_LEAST_RUN_S: Final = 60.0  # [s] also where preemption is free
+
+
+@dataclass(frozen=True)
+class Windows:
+    """What an agent sees and may do; the fields are those of :class:`~gpusched_env.envs.cluster_env.ClusterEnv`.
+
+    Raises
+    ------
+    ScenarioError : an unknown name or impossible value
+    """
+
+    queue_window: int = 32
+    """Number of waiting jobs that the agent sees."""
+    running_window: int = 8
+    """Number of running jobs that the agent sees and may preempt; 0 = it never preempts."""
+    rules: Sequence[str] = ("pack",)
+    """Placement rules that the agent can choose."""
+    delays_s: Sequence[float] = ()
+    """Delays of bounded waits [s]."""
+    queue_order: str = "arrival"
+    """Order of the waiting jobs; the first ones are seen."""
+    running_order: str = "most-attained"
+    """Order of the running jobs; the first ones are seen."""
+    clairvoyant: bool = True
+    """Show remaining run times; if False, orders by run time are refused."""
+    migration: bool = False
+    """Allow preemption even while no job waits."""
+    lease_s: float | None = None
+    """Length of a gang's lease on its GPUs [s]; None = no leases."""
+    least_run_s: float | None = None
+    """Seconds for which a gang must have held its GPUs before an action may preempt it; None = ten preemption costs."""
+    partner_window: int = 0
+    """Number of running gangs shown beside which a job may start."""
+    sub_batches: int = 0
+    """Number of sub-batches that a start may name; 0 = starts name none."""
+    pair_benefit: bool = True
+    """Show how much a waiting job and a partner gain by sharing."""
+    extras: Sequence[str] = ()
+    """Registered observation arrays to show."""
+    sizes: Sequence[int] = ()
+    """Numbers of GPUs on which an action may start or resize an elastic job; empty = jobs keep those they request."""
+    tenant_window: int = 0
+    """Number of tenants that the observation has rows for; 0 = it shows none."""
+    limits: bool = False
+    """Mask starts and resizes by which a tenant would hold more GPUs than it may."""
+    more_actions: Sequence[str] = ()
+    """Registered actions about the jobs in the slots."""
+
+    def __post_init__(self) -> None:
+        """Check every field."""
+        for name, least in (
+            ("queue_window", 1),
+            ("running_window", 0),
+            ("partner_window", 0),
+            ("sub_batches", 0),
+            ("tenant_window", 0),
+        ):
+            if not least <= getattr(self, name) <= MOST_JOBS:
+                raise ScenarioError(
+                    f"{name} is {getattr(self, name)}: it must be at least {least} and at most {MOST_JOBS}"
+                )
+        if not self.rules:
+            raise ScenarioError(f"rules is empty: name at least one of {', '.join(RULE_NUMBER)}")
+        for rule in self.rules:
+            try:
+                rule_number(rule)
+            except GpuschedError as error:
+                raise ScenarioError(f"rules: {error}") from None
+            if shares_by(rule) & BENEFIT and not self.clairvoyant:
+                raise ScenarioError(f"rules: {rule!r} needs run times, but clairvoyant is False")
+        if not all(SHORTEST_ROUND_S <= delay <= LATEST_S for delay in self.delays_s):
+            raise ScenarioError(
+                f"delays_s is {tuple(self.delays_s)}: every delay must be {SHORTEST_ROUND_S:g} to {LATEST_S:g} seconds"
+            )
+        for name, order in (("queue_order", self.queue_order), ("running_order", self.running_order)):
+            known = WINDOW_ORDERS if name == "running_order" else [o for o in WINDOW_ORDERS if o != "start"]
+            if order not in known:
+                raise ScenarioError(f"{name}: {unknown_name('order', order, known)}")
+            if order in ("shortest", "longest") and not self.clairvoyant:
+                others = ", ".join(repr(one) for one in known if one not in ("shortest", "longest"))
+                raise ScenarioError(f"{name}={order!r} needs run times, but clairvoyant is False; choose {others}")
+        if self.lease_s is not None and not SHORTEST_ROUND_S <= self.lease_s <= LATEST_S:
+            raise ScenarioError(
+                f"lease_s is {self.lease_s}: give {SHORTEST_ROUND_S:g} to {LATEST_S:g} seconds, or None for no leases"
+            )
+        if self.least_run_s is not None and not 0 <= self.least_run_s <= LATEST_S:
+            raise ScenarioError(
+                f"least_run_s is {self.least_run_s}: give 0 to {LATEST_S:g} seconds, or None for ten times the "
+                "cost of a preemption; running_window=0 forbids all preemptions"
+            )
+        if not all(1 <= size <= MOST_GPUS and size % 1 == 0 for size in self.sizes) or list(self.sizes) != sorted(
+            set(self.sizes)
+        ):
+            raise ScenarioError(f"sizes is {tuple(self.sizes)}: give ascending whole numbers of GPUs, each at least 1")
+        if self.sizes and (self.partner_window or self.sub_batches):
+            raise ScenarioError("sizes: elastic jobs do not share GPUs; set partner_window and sub_batches to 0")
+        if self.limits and not self.tenant_window:
+            raise ScenarioError("limits: set tenant_window to the number of tenants, so that the agent sees them")
+        check_named("extras", "observation array", self.extras, optional_arrays())
+        check_named("more_actions", "action", self.more_actions, SLOT_ACTIONS)
+        object.__setattr__(self, "more_actions", tuple(self.more_actions))
+        object.__setattr__(self, "extras", tuple(self.extras))
+        object.__setattr__(self, "rules", tuple(self.rules))
+        object.__setattr__(self, "sizes", tuple(int(size) for size in self.sizes))
+        object.__setattr__(self, "delays_s", tuple(float(delay) for delay in self.delays_s))
+
+    @property
+    def options(self) -> int:
+        """Number of start actions by one rule: one for each sub-batch or size that a start may name, at least 1."""
+        return max(self.sub_batches, len(self.sizes), 1)
+
+    @property
+    def slot_starts(self) -> int:
+        """Number of start actions per queue slot: by each rule and beside each partner, at each sub-batch or size."""
+        return (len(self.rules) + self.partner_window) * self.options
+
+    @property
+    def slot_resizes(self) -> int:
+        """Number of resize actions per running slot: by each rule, to each size."""
+        return len(self.rules) * len(self.sizes)
+
+    @property
+    def first_resize(self) -> int:
+        """Number of the first action that resizes running slot 0; that of the first preemption if there are none."""
+        return self.queue_window * self.slot_starts
+
+    @property
+    def first_preemption(self) -> int:
+        """Number of the action that preempts running slot 0."""
+        return self.first_resize + self.running_window * self.slot_resizes
+
+    @property
+    def wait_action(self) -> int:
+        """Number of the action that waits for the next event."""
+        return self.first_preemption + self.running_window
+
+    @property
+    def first_slot_action(self) -> int:
+        """Number of the first action of ``more_actions``."""
+        return self.wait_action + 1 + len(self.delays_s)
+
+    def slots_of(self, name: str) -> int:
+        """Return the number of actions of a kind of ``more_actions``: one for each slot."""
+        return self.queue_window if SLOT_ACTIONS[name].slots == "queue" else self.running_window
+
+    @property
+    def actions(self) -> int:
+        """Number of actions."""
+        return self.first_slot_action + sum(self.slots_of(name) for name in self.more_actions)
+
+    def least_run_in(self, semantics: Semantics) -> float:
+        """Return the time for which a gang must have held its GPUs before an action may preempt it [s]."""
+        if self.least_run_s is not None:
+            return self.least_run_s
+        return max(_LEAST_RUN_S, _RUN_PER_PREEMPTION * (semantics.checkpoint_s + semantics.restore_s))
+
+    def checked(self, action: Any) -> int:
+        """Return the action as a plain int.
+
+        Raises
+        ------
+        GpuschedError : the action is not an integer of the action space
+        """
+        try:
+            number = int(action)
+            whole = number == action
+        except (TypeError, ValueError, OverflowError):
+            number, whole = -1, False
+        if not whole or not 0 <= number < self.actions:
+            raise GpuschedError(
+                f"action {action!r} is not a whole number from 0 to {self.actions - 1}; "
+                "choose one that info['action_mask'] marks with 1"
+            )
+        return number
+
+    def check_sharing(self, shares: bool) -> None:
+        """Refuse sharing actions in a scenario whose jobs do not share GPUs.
+
+        Raises
+        ------
+        ScenarioError : jobs do not share GPUs, but ``partner_window`` or ``sub_batches`` is not 0
+        """
+        for name in ("partner_window", "sub_batches"):
+            if getattr(self, name) and not shares:
+                raise ScenarioError(
+                    f"{name} is {getattr(self, name)}, but jobs of this scenario do not share GPUs; set it to 0 or "
+                    "choose a scenario with sharing"
+                )
+
+    def axes(self, room: Room, semantics: Semantics, shares: bool) -> dict[str, int]:
+        """Return the lengths of the axes of the observation arrays (observation.registry.AXES), and two conditions.
+
+        Parameters
+        ----------
+        room : numbers of nodes, links and GPU types that the observation has room for
+        shares : jobs may share GPUs
+        """
+        return {
+            "queue": self.queue_window,
+            "running": self.running_window,
+            "partners": self.partner_window,
+            "nodes": room.nodes,
+            "links": room.links or len(TIERS),
+            "tiers": len(TIERS),
+            "types": observed_types(room.types, semantics),
+            "sub_batches": max(self.sub_batches, 1),
+            "sizes": len(self.sizes),
+            "tenants": self.tenant_window,
+            "cluster": 1,
+            "topology": int(room.links > 0),
+            "sharing": int(shares),
+        }
+
+
+def observed_types(types: int, semantics: Semantics) -> int:
+    """Return the number of GPU types that the observation distinguishes; 0 = one type and no copies."""
+    return types if types > 1 or semantics.max_copies > 1 else 0
+
+
+def widest_windows(instance: Instance) -> dict[str, int]:
+    """Return the smallest windows that always show every waiting and running job of an instance."""
+    jobs = len(instance.workload)
+    return {"queue_window": jobs, "running_window": min(instance.cluster.gpus * instance.gpu_jobs, jobs)}
