@@ -8,20 +8,19 @@ change a decision asks to be woken then (docs/traces.md).
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from gpusched_env.core.handle import helper
 from gpusched_env.errors import SchedulerError, unknown_name
+from gpusched_env.instance import Instance
 from gpusched_env.portable import arrays, draws
-from gpusched_env.simulator import ClairvoyantView, ClusterView, Scheduler, Wait
+from gpusched_env.simulator import ClairvoyantView, ClusterView, Scheduler
 
 ESTIMATORS: Final = ("oracle", "noisy", "user")
-KEYS: Final = ("time", "gpu-time")
+ORACLE, NOISY, USER = range(3)
 # Part of the simulated time by which a job must be beyond its claim. Ends and times of progress have rounding errors,
 # and a job that ends when its claim says must not seem to pass it.
 ROUNDING: Final = 2.0**-40
@@ -80,7 +79,6 @@ class EstimatingScheduler(Scheduler):
     estimator: str = "oracle"
     sigma: float = 0.5
     estimator_seed: int = 0
-    _factors: np.ndarray = field(init=False, repr=False, default_factory=lambda: np.empty(0))
 
     def __post_init__(self) -> None:
         """Check the parameters. A scheduler that reads true run times with noise still counts as clairvoyant."""
@@ -92,88 +90,43 @@ class EstimatingScheduler(Scheduler):
 
     def reset(self, view: ClusterView) -> None:
         """Draw the factors again, from the same seed."""
-        self._generator = np.random.default_rng(self.estimator_seed)
-        self._factors = np.empty(0)
+        self._told = self.told(view.simulation.instance)
+
+    def told(self, instance: Instance) -> np.ndarray:
+        """float64 [J]: for "noisy" the factor of each job, for "user" its claim [s]; empty for "oracle".
+
+        Raises
+        ------
+        SchedulerError : a job has no claim
+        """
+        if self.estimator == "oracle":
+            return np.empty(0)
+        if self.estimator == "noisy":
+            generator = np.random.default_rng(self.estimator_seed)
+            return arrays.exp(self.sigma * draws.normal(generator, len(instance.workload)))
+        claims = instance.workload.jobs["estimate_s"].copy()
+        if np.isnan(claims).any():
+            job = instance.workload.jobs["id"][int(np.argmax(np.isnan(claims)))]
+            raise SchedulerError(f"estimator 'user': job {job} has no estimate_s; use 'oracle' or 'noisy'")
+        return claims
 
     def remaining_s(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
         """Estimate the remaining run time [s] of each of the jobs ``rows`` on the ideal placement."""
         if not isinstance(view, ClairvoyantView):
-            return self._claims(view, rows)
-        return view.remaining_s(rows) * self._noise(view, rows)
+            return np.maximum(self._claimed(view, rows) - view.service_s(rows), 0.0)
+        return view.remaining_s(rows) * self._noise(rows)
 
     def ideal_s(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
         """Estimate the whole run time [s] of each of the jobs ``rows`` on the ideal placement."""
         if not isinstance(view, ClairvoyantView):
             return self._claimed(view, rows)
-        return view.ideal_s[rows] * self._noise(view, rows)
-
-    def longest_s(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
-        """Estimate the remaining run time [s] of each of the jobs ``rows`` on the worst placement."""
-        if not isinstance(view, ClairvoyantView):
-            return self._claims(view, rows)
-        return view.slowest_remaining_s(rows) * self._noise(view, rows)
-
-    def ends_s(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
-        """Estimate when each of the running jobs ``rows`` will end on its present GPUs [s]."""
-        if not isinstance(view, ClairvoyantView):
-            return view.now_s + self._claims(view, rows)
-        if self.estimator == "oracle":
-            return view.end_s(rows)
-        return view.now_s + (view.end_s(rows) - view.now_s) * self._noise(view, rows)
-
-    def wait_for_overrun(self, view: ClusterView) -> Iterable[Wait]:
-        """Ask for a decision when the first running job passes its claim, if run times are claims."""
-        if self.estimator == "user" and len(running := view.running):
-            begin_s = np.maximum(view.progress_since_s(running), view.now_s)  # inf = it is in a checkpoint
-            due_s = float((begin_s + self._claims(view, running)).min())
-            if np.isfinite(due_s):
-                yield Wait(max(passes_s(due_s), math.nextafter(view.now_s, math.inf)))
-
-    def _claims(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
-        return np.maximum(self._claimed(view, rows) - view.service_s(rows), 0.0)
+        return view.ideal_s[rows] * self._noise(rows)
 
     def _claimed(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
-        claims = view.estimate_s[rows]
-        if np.isnan(claims).any():
-            job = view.job_id[rows[int(np.argmax(np.isnan(claims)))]]
-            raise SchedulerError(f"estimator 'user': job {job} has no estimate_s; use 'oracle' or 'noisy'")
-        return claims_after_s(claims, view.service_s(rows), view.now_s)
+        return claims_after_s(self._told[rows], view.service_s(rows), view.now_s)
 
-    def _noise(self, view: ClusterView, rows: np.ndarray) -> np.ndarray | float:
-        if self.estimator == "oracle":
-            return 1.0
-        missing = view.arrived - len(self._factors)
-        if missing > 0:  # rows are numbered in order of arrival, so the seed determines the factor of each job
-            fresh = arrays.exp(self.sigma * draws.normal(self._generator, missing))
-            self._factors = np.concatenate([self._factors, fresh])
-        return self._factors[rows]
-
-
-@dataclass
-class SizeOrderedScheduler(EstimatingScheduler):
-    """Base class of the schedulers that serve the smallest job first.
-
-    Parameters
-    ----------
-    key : size of a job: "time" (default) = remaining run time [s], "gpu-time" = gang size x remaining run time [GPU s]
-    placement : placement rule of all jobs; default best fit
-    """
-
-    key: str = "time"
-    placement: str = "pack"
-
-    def __post_init__(self) -> None:
-        """Check the key."""
-        super().__post_init__()
-        if self.key not in KEYS:
-            raise SchedulerError(unknown_name("key", self.key, KEYS))
-
-    def smallest_first(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
-        """Sort rows by size, ascending; rows of equal size keep their order."""
-        size = self.remaining_s(view, rows)
-        if self.key == "gpu-time":
-            size = size * view.gpus[rows]
-        return rows[np.argsort(size, kind="stable")]
+    def _noise(self, rows: np.ndarray) -> np.ndarray | float:
+        return self._told[rows] if self.estimator == "noisy" else 1.0
 
 
 def is_strict(view: ClusterView, own: bool) -> bool:

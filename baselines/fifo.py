@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-import numpy as np
-
-from gpusched_env.baselines.estimates import EstimatingScheduler, is_strict
+from gpusched_env.baselines.estimates import ESTIMATORS, EstimatingScheduler, is_strict
 from gpusched_env.baselines.listed.keys import ARRIVAL
-from gpusched_env.baselines.listed.run import ListedRun, ListRules, listed_run
+from gpusched_env.baselines.listed.scheduler import ListRules, ListScheduler
 from gpusched_env.errors import SchedulerError, unknown_name
-from gpusched_env.simulator import ClusterView, Decision, Simulation, Start
+from gpusched_env.simulator import Simulation
 
 VARIANTS: Final = ("strict", "skip", "easy")
 
 
 @dataclass
-class Fifo(EstimatingScheduler):
+class Fifo(ListScheduler, EstimatingScheduler):
     """Start jobs in order of arrival: FIFO with or without backfill.
 
     If the first waiting job does not fit, GPUs are idle that later jobs could use. The three variants differ in what
@@ -73,48 +70,17 @@ class Fifo(EstimatingScheduler):
         """Name in tables, which contains the variant because papers rarely say which FIFO they ran."""
         return f"fifo-{self._played}"
 
-    def reset(self, view: ClusterView) -> None:
-        """Let the scenario override the queue discipline."""
-        super().reset(view)
-        if self.variant != "easy":
-            self._played = "strict" if is_strict(view, self.variant == "strict") else "skip"
-
-    def player(self, simulation: Simulation) -> ListedRun | None:
-        """Return the compiled loop; None for "easy", which has none."""
-        if type(self) is not Fifo or self.variant == "easy":
-            return None
+    def rules(self, simulation: Simulation) -> ListRules:
+        """Return the rules; the scenario may override the queue discipline."""
+        if self.variant == "easy":
+            return ListRules(
+                ARRIVAL,
+                self.placement,
+                strict=True,
+                backfills=True,
+                estimator=ESTIMATORS.index(self.estimator),
+                told=self.told(simulation.instance),
+            )
         strict = is_strict(simulation.view_for(self), self.variant == "strict")
-        return listed_run(self, simulation, ListRules(ARRIVAL, self.placement, strict=strict))
-
-    def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Start jobs in order of arrival."""
-        waiting = view.waiting
-        if self.variant != "easy":
-            yield from view.list_schedule(waiting, self.placement, self._played == "strict")
-            return
-        yield from view.list_schedule(waiting, self.placement, strict=True)
-        waiting = view.waiting
-        if len(waiting) > 1 and view.free_gpus > 0:
-            yield from self._backfill(view, waiting)
-            if view.free_gpus > 0:
-                yield from self.wait_for_overrun(view)
-
-    def _backfill(self, view: ClusterView, waiting: np.ndarray) -> Iterable[Decision]:
-        head, later = waiting[0], waiting[1:]
-        running = view.running
-        ends = self.ends_s(view, running)
-        by_end = np.argsort(ends, kind="stable")
-        supply = view.free_gpus + np.cumsum(view.gpus[running][by_end])
-        enough = int(np.searchsorted(supply, view.gpus[head]))
-        if enough == len(supply):  # nothing runs, and the placement rule refuses the first job
-            shadow, extra = np.inf, 0
-        else:
-            shadow = ends[by_end[enough]]
-            by_shadow = int(np.searchsorted(ends[by_end], shadow, side="right")) - 1  # includes all jobs that end then
-            extra = int(supply[by_shadow] - view.gpus[head])
-        fits_before = view.now_s + self.longest_s(view, later) <= shadow
-        for job, before in zip(later.tolist(), fits_before.tolist(), strict=True):
-            gang = int(view.gpus[job])
-            if (before or gang <= extra) and view.can_place(job, self.placement):
-                yield Start(job, self.placement)
-                extra -= 0 if before else gang
+        self._played = "strict" if strict else "skip"
+        return ListRules(ARRIVAL, self.placement, strict=strict)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
-
 from gpusched_env.baselines.listed.keys import ATTAINED
-from gpusched_env.baselines.listed.run import ListedRun, ListRules, listed_run
+from gpusched_env.baselines.listed.scheduler import ListRules, ListScheduler
 from gpusched_env.errors import SchedulerError
 from gpusched_env.instance import SHORTEST_ROUND_S
-from gpusched_env.simulator import ClusterView, Decision, Scheduler, Simulation, Wait
+from gpusched_env.simulator import Simulation
 from gpusched_env.units import LATEST_S
 
 
 @dataclass
-class LeastAttainedService(Scheduler):
+class LeastAttainedService(ListScheduler):
     """In each round, give the GPUs to the jobs that have run least so far.
 
     A job that has run little may well be short. Serving such jobs first gives short jobs small completion times,
@@ -64,25 +60,6 @@ class LeastAttainedService(Scheduler):
         """Name in tables: ``las`` or ``las-2d``."""
         return "las-2d" if self.two_dimensional else "las"
 
-    def player(self, simulation: Simulation) -> ListedRun | None:
-        """Return the compiled loop."""
-        if type(self) is not LeastAttainedService:
-            return None
-        rules = ListRules(ATTAINED, self.placement, by_gpus=self.two_dimensional, round_s=self.round_s)
-        return listed_run(self, simulation, rules)
-
-    def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """At a round, sort all jobs and preempt; between rounds, only start waiting jobs on free GPUs."""
-        waiting = view.waiting
-        if not len(waiting):
-            return []
-        now = view.now_s
-        rounds = max(math.floor(now / self.round_s) - 1, 0)
-        for _ in range(3):  # the quotient may have been rounded down
-            rounds += (rounds + 1) * self.round_s <= now
-        at_round = rounds * self.round_s == now or view.semantics.round_s > 0
-        rows = np.sort(np.concatenate([view.running, waiting])) if at_round else waiting
-        attained = view.attained_gpu_s(rows) if self.two_dimensional else view.service_s(rows)
-        order = rows[np.argsort(attained, kind="stable")]
-        plan = view.preemptive_schedule if at_round else view.list_schedule
-        return [*plan(order, self.placement), Wait((rounds + 1) * self.round_s)]
+    def rules(self, simulation: Simulation) -> ListRules:
+        """Return the rules."""
+        return ListRules(ATTAINED, self.placement, by_gpus=self.two_dimensional, round_s=self.round_s)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gpusched_env.baselines.estimates import SizeOrderedScheduler, is_strict
-from gpusched_env.baselines.listed.keys import SIZE
-from gpusched_env.baselines.listed.run import ListedRun, ListRules, listed_run
-from gpusched_env.simulator import ClusterView, Decision, Simulation
+from gpusched_env.baselines.estimates import is_strict
+from gpusched_env.baselines.listed.scheduler import ListRules
+from gpusched_env.baselines.listed.sizes import SizeOrderedScheduler
+from gpusched_env.simulator import Simulation
 
 
 @dataclass
@@ -54,18 +53,7 @@ class ShortestJobFirst(SizeOrderedScheduler):
             return "lpt"
         return "sjf" if self.key == "time" else "ssf"
 
-    def player(self, simulation: Simulation) -> ListedRun | None:
-        """Return the compiled loop, which exists for true run times and smallest first only."""
-        if type(self) is not ShortestJobFirst or self.estimator != "oracle" or self.longest:
-            return None
-        strict, by_gpus = is_strict(simulation.view_for(self), self.strict), self.key == "gpu-time"
-        return listed_run(self, simulation, ListRules(SIZE, self.placement, strict=strict, by_gpus=by_gpus))
-
-    def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Start the jobs that fit, in order of size."""
-        waiting = view.waiting
-        if not len(waiting) or view.free_gpus == 0:
-            return []
-        way = -1 if self.longest else 1  # the reverse of the reverse: of equal sizes, the earliest arrival comes first
-        order = self.smallest_first(view, waiting[::way])[::way]
-        return view.list_schedule(order, self.placement, is_strict(view, self.strict))
+    def rules(self, simulation: Simulation) -> ListRules:
+        """Return the rules; the scenario may override the queue discipline."""
+        strict = is_strict(simulation.view_for(self), self.strict)
+        return self.by_size(simulation.instance, strict=strict, largest=self.longest)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
-
-from gpusched_env.baselines.estimates import SizeOrderedScheduler
-from gpusched_env.baselines.listed.keys import SIZE
-from gpusched_env.baselines.listed.run import ListedRun, ListRules, listed_run
-from gpusched_env.simulator import ClusterView, Decision, Simulation
+from gpusched_env.baselines.listed.scheduler import ListRules
+from gpusched_env.baselines.listed.sizes import SizeOrderedScheduler
+from gpusched_env.simulator import Simulation
 
 
 @dataclass
@@ -48,19 +44,6 @@ class ShortestRemainingFirst(SizeOrderedScheduler):
         """Name in tables: ``srtf`` or ``srsf``."""
         return "srtf" if self.key == "time" else "srsf"
 
-    def player(self, simulation: Simulation) -> ListedRun | None:
-        """Return the compiled loop, which exists for true run times only."""
-        if type(self) is not ShortestRemainingFirst or self.estimator != "oracle":
-            return None
-        by_gpus = self.key == "gpu-time"
-        return listed_run(self, simulation, ListRules(SIZE, self.placement, preempts=True, by_gpus=by_gpus))
-
-    def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Sort all jobs by remaining work, and preempt and start jobs accordingly."""
-        waiting = view.waiting
-        if not len(waiting):
-            return
-        rows = np.concatenate([np.sort(view.running), waiting])  # the sort is stable: running jobs win ties
-        yield from view.preemptive_schedule(self.smallest_first(view, rows), self.placement)
-        if len(view.waiting):
-            yield from self.wait_for_overrun(view)
+    def rules(self, simulation: Simulation) -> ListRules:
+        """Return the rules."""
+        return self.by_size(simulation.instance, preempts=True)

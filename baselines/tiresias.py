@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from gpusched_env.baselines.gittins import gittins_index, published_sizes
+from gpusched_env.baselines.listed.gittins import published_sizes
 from gpusched_env.baselines.listed.keys import QUEUES
-from gpusched_env.baselines.listed.run import ListedRun, ListRules, listed_run
+from gpusched_env.baselines.listed.scheduler import ListRules, ListScheduler
 from gpusched_env.errors import SchedulerError, unknown_name
-from gpusched_env.portable.keys import rounded_keys
-from gpusched_env.simulator import ClusterView, Decision, Scheduler, Simulation, Wait, rule_number
+from gpusched_env.simulator import Simulation
 
 POLICIES: Final = ("las", "gittins", "entry")
 DEMOTE_ON: Final = ("progress", "held")
-# At a computed demotion time, the attained service may be below the threshold by a rounding error.
-_TOLERANCE: Final = 1e-6  # [GPU s]
 
 
 @dataclass
-class Tiresias(Scheduler):
+class Tiresias(ListScheduler):
     """Serve jobs from several queues, those with little attained service first, and consolidate models with high skew.
 
     A job begins in the first queue. It is demoted to the next queue when its attained service, gang size x productive
@@ -77,7 +73,7 @@ class Tiresias(Scheduler):
     J. Gu et al., "Tiresias: A GPU cluster manager for distributed deep learning", NSDI 2019, sections 3.2-3.3.
     """
 
-    policy: str = "las"
+    policy: str = "las"  # type: ignore[misc]  # that of the base class is :meth:`policy_kernel`
     thresholds: tuple[float, ...] = (3600.0,)
     knob: float = math.inf
     packlimit: float = 0.3
@@ -103,108 +99,18 @@ class Tiresias(Scheduler):
         """Name in tables: ``tiresias-L`` or ``tiresias-G``."""
         return "tiresias-G" if self.policy == "gittins" else "tiresias-L"
 
-    def reset(self, view: ClusterView) -> None:
-        """Put every job into the first queue."""
-        self._forgiven_s = np.zeros(64)  # [s] productive seconds up to the last promotion
-        self._waits_since_s = np.zeros(64)  # [s] time of the last promotion, from which the wait counts
-        self._held_s = np.zeros(64)  # [s] time for which each job has held GPUs
-        self._checked_s = 0.0  # [s] time up to which this is known
-        self._queued = np.zeros(64, np.int64)  # queue of each job at the last decision point
-        self._entered_s = np.zeros(64)  # [s] time at which it entered this queue, 0 = on arrival
-        self._sample = self._past_sizes()
-        self._upper = np.array([*self.thresholds, math.inf])
-
-    def player(self, simulation: Simulation) -> ListedRun | None:
-        """Return the compiled loop, which exists only without promotion, entry order and demotion by held time."""
-        if (
-            type(self) is not Tiresias
-            or self.policy == "entry"
-            or math.isfinite(self.knob)
-            or self.demote_on != "progress"
-        ):
-            return None
-        rules = ListRules(
+    def rules(self, simulation: Simulation) -> ListRules:
+        """Return the rules."""
+        history = np.sort(self.history) if self.history else published_sizes()
+        return ListRules(
             QUEUES,
             self.placement,
             preempts=True,
             thresholds=self.thresholds,
             packlimit=self.packlimit,
             incumbents=self.incumbents_first,
-            history=tuple(self._past_sizes().tolist()) if self.policy == "gittins" else (),
+            history=tuple(history.tolist()) if self.policy == "gittins" else (),
+            by_entry=self.policy == "entry",
+            by_held=self.demote_on == "held",
+            knob=self.knob,
         )
-        return listed_run(self, simulation, rules)
-
-    def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Promote starved jobs, give the GPUs to the first jobs, and ask to be woken when a job changes its queue."""
-        waiting = view.waiting
-        self._grow(view.arrived)
-        self._held_s[view.running] += view.now_s - self._checked_s  # gangs start and stop only at decision points
-        self._checked_s = view.now_s
-        if not len(waiting):
-            return
-        starved = waiting[self._promotion_s(view, waiting) <= view.now_s]
-        self._forgiven_s[starved] = self._service_s(view, starved)
-        self._waits_since_s[starved] = view.now_s
-        rows = np.sort(np.concatenate([view.running, waiting]))
-        attained = self._attained(view, rows)
-        queue = self._queue(attained)
-        moved = rows[queue != self._queued[rows]]
-        self._queued[rows] = queue
-        self._entered_s[moved] = view.now_s
-        order = rows[np.lexsort((*self._ranks(view, rows, attained, queue), queue))]
-        yield from view.preemptive_schedule(order, self._rules(view, order))
-
-        # State after the starts and preemptions above.
-        running, waiting = view.running, view.waiting
-        attained = self._attained(view, running)
-        begin = np.full(len(running), view.now_s)
-        if self.demote_on == "progress":
-            begin = np.maximum(view.progress_since_s(running), begin)
-        demotion = begin + (self._upper[self._queue(attained)] - attained) / view.gpus[running]
-        changes = np.concatenate([demotion, self._promotion_s(view, waiting)])
-        # A change may be at the present time within rounding; the time of the next call must nevertheless be later.
-        yield Wait(max(float(changes.min(initial=math.inf)), math.nextafter(view.now_s, math.inf)))
-
-    def _past_sizes(self) -> np.ndarray:
-        return np.sort(self.history) if self.history else published_sizes()
-
-    def _grow(self, jobs: int) -> None:
-        if jobs > len(self._forgiven_s):
-            extra = max(jobs, 2 * len(self._forgiven_s)) - len(self._forgiven_s)
-            self._forgiven_s = np.pad(self._forgiven_s, (0, extra))
-            self._waits_since_s = np.pad(self._waits_since_s, (0, extra))
-            self._held_s, self._entered_s = np.pad(self._held_s, (0, extra)), np.pad(self._entered_s, (0, extra))
-            self._queued = np.pad(self._queued, (0, extra))
-
-    def _service_s(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
-        """Return the seconds of each of the jobs ``rows`` that count towards a demotion."""
-        return view.service_s(rows) if self.demote_on == "progress" else self._held_s[rows]
-
-    def _attained(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
-        """Return the attained service of each of the jobs ``rows`` since its last promotion [GPU s]."""
-        return view.gpus[rows] * (self._service_s(view, rows) - self._forgiven_s[rows])
-
-    def _queue(self, attained: np.ndarray) -> np.ndarray:
-        return np.searchsorted(self._upper[:-1] - _TOLERANCE, attained, side="right")
-
-    def _promotion_s(self, view: ClusterView, waiting: np.ndarray) -> np.ndarray:
-        """Return the time at which each waiting job will be promoted [s]; inf = the job is in the first queue."""
-        if math.isinf(self.knob):
-            return np.full(len(waiting), math.inf)
-        executed = self._service_s(view, waiting) - self._forgiven_s[waiting]
-        since = np.maximum(view.last_stop_s[waiting], self._waits_since_s[waiting])
-        demoted = self._queue(view.gpus[waiting] * executed) > 0
-        return np.where(demoted, since + self.knob * executed, math.inf)
-
-    def _ranks(self, view: ClusterView, rows: np.ndarray, attained: np.ndarray, queue: np.ndarray) -> list[np.ndarray]:
-        """Return sort keys within a queue, least significant first; jobs of equal keys keep the order of ``rows``."""
-        keys = [self._entered_s[rows] if self.policy == "entry" else view.first_start_s[rows]]
-        if self.policy == "gittins":
-            keys.append(-rounded_keys(gittins_index(self._sample, attained, self._upper[queue])))
-        if self.incumbents_first:
-            keys.append(~np.isin(rows, view.running))
-        return keys
-
-    def _rules(self, view: ClusterView, order: np.ndarray) -> np.ndarray:
-        skewed = (view.skew[order] > self.packlimit) & (view.gpus[order] > 1)
-        return np.where(skewed, rule_number("consolidate"), rule_number(self.placement)).astype(np.int32)

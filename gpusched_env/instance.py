@@ -442,6 +442,13 @@ class Instance:
         return self.node_sets is None and bool(np.isfinite(self.iteration_s).all())
 
     @cached_property
+    def slowest_iteration_s(self) -> np.ndarray:
+        """float64 [J] [s]: time of an iteration of each job on its slowest placement, on an idle network."""
+        paces = self.iteration_s if self.shapes is None else self.shapes.iteration_s
+        slowest: np.ndarray = np.where(np.isfinite(paces), paces, 0.0).max(axis=(1, 2))[self.job_class]
+        return slowest
+
+    @cached_property
     def limit_s(self) -> np.ndarray:
         """float64 [J] [s]: time limit of each job: ``estimate_s``, else the least of its first partition and its QOS.
 

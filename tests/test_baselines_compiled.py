@@ -7,11 +7,10 @@ import math
 import numpy as np
 import pytest
 from helpers import linked_scenario, random_instance, unit_instance
+from listed_reference import reference
 
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.baselines.bsbf.run import SharingRun
-from gpusched_env.baselines.listed.kernels import HEAD, LINES, LIST
-from gpusched_env.baselines.listed.run import ListedRun
+from gpusched_env.baselines.listed.policy import HEAD, LINES, LIST
 from gpusched_env.cluster import Cluster
 from gpusched_env.instance import Instance
 from gpusched_env.sharing import Sharing
@@ -26,12 +25,28 @@ LISTED = (
     "srtf:placement=most-free", "tiresias-g", "tiresias-g:thresholds=50/400,incumbents_first=true",
     "tiresias-g:packlimit=inf,thresholds=20/60,history=30/10/200/90", "tiresias-g:packlimit=0,placement=random",
 )  # fmt: skip
+FEW = ("free preemption", "checkpoints", "links", "sharing")
+RARE = (
+    "tiresias:knob=3", "tiresias-g:knob=8,thresholds=50/400", "tiresias:policy=entry,thresholds=50/400,knob=9",
+    "tiresias:policy=entry,demote_on=held,incumbents_first=true", "fifo-easy", "fifo-easy:estimator=noisy",
+    "fifo-easy:placement=consolidate", "lpt", "lpt:strict=true,key=gpu-time", "ssf:estimator=noisy",
+    "srtf:estimator=noisy", "fifo:placement=share-first-fit", "sjf:placement=share-best-benefit",
+    "fifo-easy:placement=share-first-fit", "srtf:placement=share-first-fit",
+)  # fmt: skip
 
 
-def asked(scheduler: Scheduler) -> Scheduler:
-    """The same scheduler as a subclass, for which there is no compiled loop."""
-    scheduler.__class__ = type("Asked", (type(scheduler),), {})
+def asked(spec: str) -> Scheduler:
+    """The scheduler of a spec, whose decisions are asked for one by one."""
+    scheduler = make_scheduler(spec)
+    scheduler.player = lambda _: None  # type: ignore[method-assign]
     return scheduler
+
+
+def check_plays_alike(instance: Instance, spec: str, name: str = "") -> None:
+    """The player, ``decide`` and the reference in Python give the same log."""
+    digest = simulate(instance, make_scheduler(spec)).digest()
+    assert digest == simulate(instance, asked(spec)).digest(), (spec, name)
+    assert digest == simulate(instance, reference(spec)).digest(), (spec, name)
 
 
 def thirds() -> Instance:
@@ -71,12 +86,13 @@ def instances() -> dict[str, Instance]:
 @pytest.mark.parametrize("spec", LISTED)
 def test_the_compiled_loop_gives_the_log_of_decide(spec: str) -> None:
     for name, instance in instances().items():
-        scheduler = make_scheduler(spec)
-        assert isinstance(scheduler.player(Simulation(instance)), ListedRun), spec
-        assert (
-            simulate(instance, make_scheduler(spec)).digest()
-            == simulate(instance, asked(make_scheduler(spec))).digest()
-        ), (spec, name)
+        check_plays_alike(instance, spec, name)
+
+
+@pytest.mark.parametrize("spec", RARE)
+def test_rare_options_give_the_log_of_decide(spec: str) -> None:
+    for name in FEW:
+        check_plays_alike(instances()[name], spec, name)
 
 
 @pytest.mark.parametrize(("spec", "seed"), [("srtf", 3), ("srtf", 6), ("srsf", 1)])
@@ -86,8 +102,7 @@ def test_keys_much_larger_than_the_clock_are_compared_exactly(spec: str, seed: i
     left_s = 5e10 + rng.integers(0, 4, 40) * 2 * np.spacing(5e10)  # ends differ by rounding only
     duration_s = left_s - arrival_s * rng.integers(0, 2, 40)
     instance = unit_instance(arrival_s, rng.choice([1, 2, 3], 40), duration_s, "2x4", time_limit_s=200.0)
-    log = simulate(instance, make_scheduler(spec))
-    assert log.digest() == simulate(instance, asked(make_scheduler(spec))).digest()
+    check_plays_alike(instance, spec)
 
 
 @pytest.mark.parametrize(
@@ -107,9 +122,10 @@ def test_keys_much_larger_than_the_clock_are_compared_exactly(spec: str, seed: i
     ],
 )
 def test_waiting_jobs_are_kept_in_one_line_for_each_gang_size_where_that_changes_nothing(spec: str, along: int) -> None:
-    run = make_scheduler(spec).player(Simulation(random_instance(0, 10)))
-    assert isinstance(run, ListedRun)
-    assert run.along == along
+    simulation = Simulation(random_instance(0, 10))
+    scheduler = make_scheduler(spec)
+    assert scheduler.begin(simulation, alone=True).memory["along"] == along
+    assert scheduler.begin(simulation, alone=False).memory["along"] == LIST
 
 
 @pytest.mark.parametrize(
@@ -127,24 +143,7 @@ def test_waiting_jobs_are_kept_in_one_line_for_each_gang_size_where_that_changes
 )
 def test_the_compiled_loop_gives_the_log_of_decide_where_jobs_share_gpus(spec: str) -> None:
     for name in ("sharing", "free preemption", "rounds", "skipped by rule", "links"):
-        instance = instances()[name]
-        assert isinstance(make_scheduler(spec).player(Simulation(instance)), SharingRun), spec
-        assert asked(make_scheduler(spec)).player(Simulation(instance)) is None
-        assert (
-            simulate(instance, make_scheduler(spec)).digest()
-            == simulate(instance, asked(make_scheduler(spec))).digest()
-        ), (spec, name)
-
-
-@pytest.mark.parametrize(
-    "spec",
-    ["fifo-easy", "sjf:estimator=noisy", "tiresias-g:knob=3", "tiresias:knob=3", "fifo:placement=share-first-fit"],
-)
-def test_decide_is_called_for_features_without_a_compiled_loop(spec: str) -> None:
-    racks = Cluster.parse("4x4/2")
-    instance = Instance(racks, random_instance(5, 30, racks).workload, sharing=Sharing(2, 1.3))
-    assert make_scheduler(spec).player(Simulation(instance)) is None
-    simulate(instance, make_scheduler(spec))
+        check_plays_alike(instances()[name], spec, name)
 
 
 @pytest.mark.parametrize("spec", ["fifo", "srtf", "las", "tiresias", "sjf-bsbf"])

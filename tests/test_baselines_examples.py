@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from helpers import finish, instance_i, play, unit_instance
 
-from gpusched_env.baselines.gittins import gittins_index, published_sizes
+from gpusched_env.baselines.listed.gittins import index_of, published_sizes
+from gpusched_env.baselines.tiresias import Tiresias
 from gpusched_env.metrics import job_times
 from gpusched_env.simulator import Simulation, Start
 
@@ -52,13 +53,18 @@ def test_demotion_with_and_without_the_cost_of_preemption(cost: float, expected:
     assert finish(instance, "tiresias:thresholds=400") == expected
 
 
+def gittins_index(sizes: list[float], attained: list[float], quantum: float) -> list[float]:
+    """Gittins index of jobs of a certain attained service, by the kernel."""
+    own = Tiresias("gittins", history=tuple(sizes)).begin(Simulation(instance_i()), alone=False)
+    return [index_of(own, one, quantum) for one in attained]
+
+
 @pytest.mark.parametrize(
     ("attained", "quantum", "expected"),
     [(0, 4, 1 / 12), (0, 8, 0.1), (0, 12, 1 / 8), (2, 4, 0.1), (4, 4, 1 / 8), (4, 8, 1 / 6), (8, 4, 1 / 4)],
 )
 def test_gittins_indices(attained: float, quantum: float, expected: float) -> None:
-    index = gittins_index(np.array([4.0, 8.0, 12.0]), np.array([float(attained)]), quantum)
-    assert index[0] == pytest.approx(expected, rel=1e-12)
+    assert gittins_index([4.0, 8.0, 12.0], [attained], quantum) == pytest.approx([expected], rel=1e-12)
 
 
 def test_gittins_index_of_an_endless_quantum_counts_the_largest_sample() -> None:
@@ -69,15 +75,14 @@ def test_gittins_index_of_an_endless_quantum_counts_the_largest_sample() -> None
     attained = np.random.default_rng(1).uniform(7_200.0, sample[-2], 3_000)
     rounded_below = attained + (sample[-1] - attained) < sample[-1]
     assert rounded_below.any()
-    index = gittins_index(sample, attained, math.inf)
-    for a, found in zip(attained.tolist(), index.tolist(), strict=True):
+    index = gittins_index(sample.tolist(), attained.tolist(), math.inf)
+    for a, found in zip(attained.tolist(), index, strict=True):
         left = sample[sample > a] - a
         assert found == pytest.approx(len(left) / math.fsum(left), rel=1e-9)
 
 
 def test_gittins_index_of_the_last_queue_and_beyond_all_samples() -> None:
-    sample = np.array([4.0, 8.0, 12.0])
-    endless = gittins_index(sample, np.array([0.0, 4.0, 12.0, 20.0]), math.inf)
+    endless = gittins_index([4.0, 8.0, 12.0], [0.0, 4.0, 12.0, 20.0], math.inf)
     assert endless == pytest.approx([3 / 24, 2 / 12, 0.0, 0.0])
 
 

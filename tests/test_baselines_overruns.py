@@ -11,11 +11,10 @@ import pytest
 from helpers import FREE_PREEMPTION, plain_python_digests, play
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from listed_reference import FifoReference, SrtfReference, reference
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.estimates import claim_after_s, claims_after_s
-from gpusched_env.baselines.fifo import Fifo
-from gpusched_env.baselines.srtf import ShortestRemainingFirst
 from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
 from gpusched_env.instance import Instance, Semantics
@@ -116,7 +115,7 @@ def test_a_killed_job_overruns_nothing() -> None:
 # --- nothing else moves, and everybody plays alike
 
 
-class PlainSrtf(ShortestRemainingFirst):
+class PlainSrtf(SrtfReference):
     """Claims as they were told, without a decision when one is passed."""
 
     def _claimed(self, view, rows):  # type: ignore[no-untyped-def]
@@ -126,7 +125,7 @@ class PlainSrtf(ShortestRemainingFirst):
         return ()
 
 
-class PlainEasy(Fifo):
+class PlainEasy(FifoReference):
     """The same for EASY."""
 
     _claimed = PlainSrtf._claimed
@@ -151,15 +150,28 @@ def test_claims_that_hold_change_nothing(seed: int, exact: bool, late_s: float) 
         assert play(case, f"{name}:estimator=user").digest() == play(case, scheduler).digest()
 
 
-@settings(max_examples=15)
-@given(seed=st.integers(0, 10**6))
-@pytest.mark.parametrize("spec", [spec for spec in CLAIMING if spec.startswith("slurm")])
-def test_slurm_decides_alike_in_the_compiled_loop(spec: str, seed: int) -> None:
+def overrunning(seed: int) -> Instance:
+    """Forty jobs, most of which pass their claims."""
     rng = np.random.default_rng(seed)
     duration = rng.lognormal(4.0, 1.5, 40)
     claims = duration * rng.lognormal(-1.0, 1.0, 40)
     arrival, gpus = np.cumsum(rng.exponential(20, 40)), rng.integers(1, 9, 40)
-    case = claimed(arrival.tolist(), gpus.tolist(), duration.tolist(), claims.tolist(), "2x4")
+    return claimed(arrival.tolist(), gpus.tolist(), duration.tolist(), claims.tolist(), "2x4")
+
+
+@settings(max_examples=15)
+@given(seed=st.integers(0, 10**6))
+@pytest.mark.parametrize("spec", [*CLAIMING[:4], "lpt:estimator=user"])
+def test_list_schedulers_read_claims_in_kernels_as_in_python(spec: str, seed: int) -> None:
+    case = overrunning(seed)
+    assert play(case, spec).digest() == play(case, reference(spec)).digest()
+
+
+@settings(max_examples=15)
+@given(seed=st.integers(0, 10**6))
+@pytest.mark.parametrize("spec", [spec for spec in CLAIMING if spec.startswith("slurm")])
+def test_slurm_decides_alike_in_the_compiled_loop(spec: str, seed: int) -> None:
+    case = overrunning(seed)
     asked = make_scheduler(spec)
     asked.player = lambda _: None
     assert play(case, spec).digest() == play(case, asked).digest()

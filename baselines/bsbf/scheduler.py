@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
-from gpusched_env.baselines.bsbf.run import SharingRun
 from gpusched_env.baselines.estimates import is_strict
+from gpusched_env.baselines.listed.keys import ARRIVAL, SIZE
+from gpusched_env.baselines.listed.scheduler import ListRules, ListScheduler
 from gpusched_env.core.sharing.choices import BENEFIT, MEASURED, PLACEMENTS, SEARCH
 from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.instance import SHORTEST_ROUND_S
-from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Scheduler, Simulation, Wait
+from gpusched_env.simulator import Simulation
 from gpusched_env.units import LATEST_S
 
 ORDERS: Final = ("sjf", "fifo")
@@ -22,7 +19,7 @@ RUNNING_TIMES: Final = ("solo", "measured")
 
 
 @dataclass
-class SjfBsbf(Scheduler):
+class SjfBsbf(ListScheduler):
     """Start waiting jobs, shortest first; if too few GPUs are free, share GPUs with running jobs; never preempt.
 
     Two jobs on one GPU slow each other down, but the second job need not wait until the first has finished. For a pair
@@ -103,45 +100,18 @@ class SjfBsbf(Scheduler):
         """Name in tables: ``sjf-bsbf`` or ``sjf-ffs``."""
         return "sjf-bsbf" if self.benefit_test else "sjf-ffs"
 
-    def player(self, simulation: Simulation) -> SharingRun | None:
-        """Return the compiled loop."""
-        if type(self) is not SjfBsbf:
-            return None
+    def rules(self, simulation: Simulation) -> ListRules:
+        """Return the rules; the scenario may override the queue discipline, and its rounds replace those of ours."""
         choices = (
             self.benefit_test * BENEFIT
             | self.sub_batch_search * SEARCH
             | (self.running_time == "measured") * MEASURED
             | PLACEMENTS[self.placement]
         )
-        strict = is_strict(simulation.view_for(self), self.strict)
-        return SharingRun(simulation, self.order == "sjf", strict, choices, self.round_s)
-
-    def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Start, in order, the jobs that fit on free or shared GPUs."""
-        assert isinstance(view, ClairvoyantView)
-        waiting = view.waiting
-        if not len(waiting):
-            return
-        if self.round_s > 0 and view.semantics.round_s == 0:
-            next_s = self._round_after(view.now_s)
-            yield Wait(next_s)
-            if next_s - self.round_s != view.now_s:
-                return
-        order = waiting
-        if self.order == "sjf":
-            order = waiting[np.argsort(view.remaining_s(waiting), kind="stable")]
-        yield from view.shared_schedule(
-            order,
-            benefit=self.benefit_test,
-            search=self.sub_batch_search,
-            measured=self.running_time == "measured",
-            placement=self.placement,
-            strict=is_strict(view, self.strict),
+        return ListRules(
+            SIZE if self.order == "sjf" else ARRIVAL,
+            "pack",
+            strict=is_strict(simulation.view_for(self), self.strict),
+            choices=choices,
+            round_s=self.round_s if simulation.instance.semantics.round_s == 0 else 0.0,
         )
-
-    def _round_after(self, now_s: float) -> float:
-        """Return the time of the first round after ``now_s`` [s]."""
-        rounds = max(math.floor(now_s / self.round_s) - 1, 0)
-        for _ in range(3):  # the division may round up or down
-            rounds += rounds * self.round_s <= now_s
-        return rounds * self.round_s

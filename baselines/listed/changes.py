@@ -1,4 +1,4 @@
-"""Changes of queue of running jobs under Tiresias: a binary heap of gangs, keyed by the time of the change.
+"""Queues of Tiresias: when jobs change them, and a binary heap of gangs, keyed by the time of the change.
 
 The times in the heap have rounding errors: a time that is recomputed later may differ in its last bits. The caller
 needs the value computed at the present time, so the times of all gangs that might come first are recomputed. When a job
@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusched_env.baselines.listed.keys import NEAR, NEAR_S, queue_key, queue_of
+from gpusched_env.baselines.listed.keys import NEAR, NEAR_S, demoting_service, gang_of, queue_key, queue_of, service_of
 from gpusched_env.baselines.listed.runners import IN_LIST, leave_runners
 from gpusched_env.baselines.listed.state import ListState
-from gpusched_env.core.events import attained_service
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.state import ACTIVE, Run
 
@@ -22,15 +21,88 @@ from gpusched_env.core.state import ACTIVE, Run
 def change_of_queue_s(sim: Run, plan: ListState, number: int) -> float:
     """Return the time at which the job of a gang changes its queue if the gang continues [s]; inf = never."""
     replica = sim.replicas[number]
-    if replica["phase"] != ACTIVE:
-        return np.inf
+    begin_s = sim.world["clock_s"]
+    if not plan.memory["by_held"]:
+        if replica["phase"] != ACTIVE:
+            return np.inf
+        begin_s = max(replica["since_s"], begin_s)
     row = replica["job"]
-    attained = attained_service(sim, row)
+    attained = demoting_service(sim, plan, row)
     queue = queue_of(plan, attained)
     if queue == len(plan.thresholds):
         return np.inf
-    begin = max(replica["since_s"], sim.world["clock_s"])
-    return begin + (plan.thresholds[queue] - attained) / sim.jobs[row]["gpus"]
+    return begin_s + (plan.thresholds[queue] - attained) / gang_of(sim, row)
+
+
+@kernel
+def promotion_s(sim: Run, plan: ListState, row: int) -> float:
+    """Return the time at which a waiting job is promoted [s]; inf = it is in the first queue."""
+    if queue_of(plan, demoting_service(sim, plan, row)) == 0:
+        return np.inf
+    past = plan.queued[row]
+    since_s = max(sim.jobs[row]["last_stop_s"], past["waits_since_s"])
+    return since_s + plan.memory["knob"] * (service_of(sim, plan, row) - past["forgiven_s"])
+
+
+@kernel
+def next_change_of_queue(sim: Run, plan: ListState) -> float:
+    """Return when the next job changes its queue, by a visit to all that may [s]."""
+    w = sim.world
+    first_s = np.inf
+    last = 2.0 * len(plan.thresholds)  # key of the last queue, which a job leaves only by a promotion
+    if plan.memory["whole"]:
+        for i in range(plan.memory["listed"]):
+            row = plan.order[i]
+            if plan.keys[row] >= last:
+                break
+            if sim.jobs[row]["replica"] >= 0:
+                first_s = min(first_s, change_of_queue_s(sim, plan, sim.jobs[row]["replica"]))
+    else:
+        for i in range(w["running"]):
+            first_s = min(first_s, change_of_queue_s(sim, plan, sim.running[i]))
+    if plan.memory["knob"] < np.inf:
+        for i in range(w["first_waiting"], w["first_waiting"] + w["waiting"]):
+            first_s = min(first_s, promotion_s(sim, plan, sim.waiting[i]))
+    return first_s
+
+
+@kernel(lazy=True)
+def count_held(sim: Run, plan: ListState) -> None:
+    """Add the time since the last decision point to that for which the running gangs have held their GPUs."""
+    seconds = sim.world["clock_s"] - plan.memory["counted_s"]
+    plan.memory["counted_s"] = sim.world["clock_s"]
+    for i in range(sim.world["running"]):  # gangs start and stop only at decision points
+        plan.queued[sim.replicas[sim.running[i]]["job"]]["held_s"] += seconds
+
+
+@kernel(lazy=True)
+def promote_starved(sim: Run, plan: ListState) -> None:
+    """Return the jobs that have waited for long to the first queue."""
+    w = sim.world
+    for i in range(w["first_waiting"], w["first_waiting"] + w["waiting"]):
+        row = sim.waiting[i]
+        if promotion_s(sim, plan, row) <= w["clock_s"]:
+            plan.queued[row]["forgiven_s"] = service_of(sim, plan, row)
+            plan.queued[row]["waits_since_s"] = w["clock_s"]
+
+
+@kernel
+def note_queue(sim: Run, plan: ListState, row: int) -> None:
+    """Write down when a job has entered its queue."""
+    queue = queue_of(plan, demoting_service(sim, plan, row))
+    if plan.queued[row]["queue"] != queue:
+        plan.queued[row]["queue"] = queue
+        plan.queued[row]["entered_s"] = sim.world["clock_s"]
+
+
+@kernel(lazy=True)
+def note_queues(sim: Run, plan: ListState) -> None:
+    """Write down when the jobs that have changed their queue have done so."""
+    w = sim.world
+    for i in range(w["running"]):
+        note_queue(sim, plan, sim.replicas[sim.running[i]]["job"])
+    for i in range(w["first_waiting"], w["first_waiting"] + w["waiting"]):
+        note_queue(sim, plan, sim.waiting[i])
 
 
 @kernel

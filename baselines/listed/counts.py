@@ -53,7 +53,7 @@ def start_surely(sim: Run, plan: ListState) -> int:
         if first >= 0 and not before(plan.keys, plan.ranks, head, first):
             return granted
         plan.order[r["listed"]] = head
-        plan.verdict[r["listed"]] = NEWCOMER
+        plan.verdicts[r["listed"]] = NEWCOMER
         plan.rules[r["listed"]] = r["rule"]
         r["listed"] += 1
         granted = needed
@@ -90,23 +90,23 @@ def plan_by_count(sim: Run, plan: ListState) -> None:
                 budget -= gpus
                 continue
             plan.order[r["listed"]] = row
-            plan.verdict[r["listed"]] = SKIPPED
+            plan.verdicts[r["listed"]] = SKIPPED
             if frees_at_once(sim, row):
                 supply += gpus
         else:
             plan.order[r["listed"]] = head
-            plan.verdict[r["listed"]] = NEWCOMER
+            plan.verdicts[r["listed"]] = NEWCOMER
             plan.rules[r["listed"]] = r["rule"]
             budget -= plan.lines[line]["gpus"]
             leave_line(plan.lines, plan.waiters, plan.keys, plan.ranks, line)
         r["listed"] += 1
     for i in range(r["listed"]):
-        if plan.verdict[i] == NEWCOMER:
+        if plan.verdicts[i] == NEWCOMER:
             row = plan.order[i]
             gang = sim.jobs[row]["gpus"]
             if gang <= supply:
                 supply -= gang
             else:  # the GPUs that it gets are still in a checkpoint
-                plan.verdict[i] = NOT_NOW
+                plan.verdicts[i] = NOT_NOW
                 plan.left[r["leaving"]] = row
                 r["leaving"] += 1

@@ -6,8 +6,11 @@ from gpusched_env.baselines.listed.gittins import rank_by_index
 from gpusched_env.baselines.listed.keys import QUEUES, set_key
 from gpusched_env.baselines.listed.lines import join_line, sort_rows
 from gpusched_env.baselines.listed.state import ListState
-from gpusched_env.core.handle import kernel
+from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.holding import entry
+from gpusched_env.core.placement.placing import reserve
+from gpusched_env.core.placement.taking import unreserve
+from gpusched_env.core.planning import BLOCKED, NEWCOMER
 from gpusched_env.core.state import WAITING, Run
 
 
@@ -44,6 +47,7 @@ def list_jobs(sim: Run, plan: ListState, with_running: bool) -> int:
                 plan.order[count] = row
                 count += 1
     plan.memory["listed"] = count
+    plan.memory["whole"] = with_running
     return count
 
 
@@ -79,6 +83,44 @@ def room_for_all(sim: Run, plan: ListState) -> bool:
         if left < 0 or not plan.memory["monotone"] or sim.rules[rule_of(sim, plan, row)]["anywhere"] == 0:
             return False
     return True
+
+
+@helper
+def forget_failures(sim: Run, plan: ListState, preempts: bool) -> None:
+    """Forget which gangs have found no place, unless nothing has changed that."""
+    r = plan.memory
+    if preempts or not r["alone"] or not r["monotone"] or sim.world["returns"] != r["returns"]:
+        for i in range(len(plan.failed)):
+            plan.failed[i] = 0
+    if not preempts:
+        r["returns"] = sim.world["returns"]
+
+
+@kernel
+def plan_walk(sim: Run, plan: ListState, count: int, all_fit: bool) -> None:
+    """Find those of the listed jobs that can start now, one after another; no job is started."""
+    r = plan.memory
+    random = sim.world["random"]
+    supply = sim.world["free_gpus"]
+    at = 0
+    for i in range(count):
+        plan.verdicts[i] = NEWCOMER if all_fit else BLOCKED
+        if all_fit or supply == 0:
+            continue
+        job = sim.jobs[plan.order[i]]
+        end = at
+        if not (r["monotone"] and plan.failed[job["gpus"]]):
+            end = reserve(sim, at, job["job_class"], job["gpus"], plan.rules[i], supply)
+        if end > at:
+            plan.verdicts[i] = NEWCOMER
+            supply -= end - at
+            at = end
+        else:
+            plan.failed[job["gpus"]] = 1
+            if r["strict"]:
+                supply = 0
+    unreserve(sim, 0, at)
+    sim.world["random"] = random
 
 
 @kernel

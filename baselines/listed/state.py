@@ -1,4 +1,4 @@
-"""The arrays of the compiled loop of list schedulers."""
+"""The arrays of list schedulers."""
 
 from __future__ import annotations
 
@@ -6,37 +6,59 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.core.handle import Handle, array
+from gpusched_env.core.handle import array
+from gpusched_env.core.planning import Walk
 
 LIST_DTYPE: Final = np.dtype(
     [
+        # rules, fixed
         ("order", "<i8"),  # ARRIVAL, SIZE, ATTAINED, QUEUES
         ("preempts", "<i8"),  # 1 = running jobs may be preempted
         ("strict", "<i8"),  # 1 = the first job that does not fit blocks all jobs behind it
         ("by_gpus", "<i8"),  # 1 = sizes are multiplied by the gang size
+        ("largest", "<i8"),  # 1 = the largest job comes first
+        ("backfills", "<i8"),  # 1 = EASY backfill behind the first job that does not fit
         ("incumbents", "<i8"),  # 1 = running jobs come first in their queue
+        ("by_entry", "<i8"),  # 1 = within a queue, jobs are ordered by the times at which they entered it
+        ("by_held", "<i8"),  # 1 = service is the time for which a gang has held its GPUs
+        ("knob", "<f8"),  # a job that has waited for this multiple of its service is promoted; inf = none is
+        ("estimator", "<i8"),  # ORACLE, NOISY, USER
         ("rule", "<i8"),  # placement rule
         ("skewed_rule", "<i8"),  # placement rule of models with more skew than ``packlimit``
         ("packlimit", "<f8"),
+        ("choices", "<i8"),  # flags of core/sharing/choices.py by which jobs that preempt nobody share GPUs; -1 = never
+        ("if_full", "<i8"),  # 1 = they do so even if no GPU is free
         ("monotone", "<i8"),  # 1 = a gang that finds no place finds none after further starts either
-        ("round_s", "<f8"),  # [s] length of a round of LAS
+        ("goes_on", "<i8"),  # 1 = after the starts, jobs are backfilled, or the policy asks to be woken
+        ("alone", "<i8"),  # 1 = nobody else has made or makes decisions
+        ("round_s", "<f8"),  # [s] length of a round; 0 = no rounds
         ("longest_s", "<f8"),  # [s] run time of the longest job on the ideal placement
         ("along", "<i8"),  # LIST, LINES, HEAD
-        ("until_s", "<f8"),  # [s] when to stop
-        # state of the loop
+        # state of a decision point
         ("phase", "<i8"),
-        ("at", "<i8"),  # next entry of the list
         ("listed", "<i8"),  # entries of ``order``
-        ("walked", "<i8"),  # entries in use of ``walk``: jobs to start, or along LINES running jobs (runners.py)
+        ("whole", "<i8"),  # 1 = these are all waiting and running jobs
+        ("walked", "<i8"),  # entries in use of ``walk``: along LINES running jobs (runners.py), else jobs to backfill
         ("apart", "<i8"),  # entries of ``walk`` not taken yet at this decision point
         ("taken", "<i8"),  # entries in use of ``tail``: running jobs taken at this decision point
         ("taken_gpus", "<i8"),  # [GPU] held by the taken jobs
+        ("shadow_s", "<f8"),  # [s] time of the reservation of EASY
+        ("extra", "<i8"),  # [GPU] left over at this time
+        # state of a run
         ("returns", "<i8"),  # releases of GPUs counted up to the last walk
-        ("idle", "<i8"),
         ("lined", "<i8"),  # arrivals that have been put into a line
         ("leaving", "<i8"),  # entries in use of ``left``: jobs that join a line as soon as they wait
         ("changing", "<i8"),  # gangs in the heap of changes.py
-        ("reads_round", "<i8"),  # 1 = LAS decided here: wake at its next round
+        ("counted_s", "<f8"),  # [s] time up to which ``held_s`` is known
+    ]
+)
+QUEUED_DTYPE: Final = np.dtype(
+    [
+        ("forgiven_s", "<f8"),  # [s] service up to the last promotion
+        ("waits_since_s", "<f8"),  # [s] time of the last promotion
+        ("held_s", "<f8"),  # [s] time for which the job has held GPUs
+        ("entered_s", "<f8"),  # [s] time at which it entered its queue, 0 = on arrival
+        ("queue", "<i8"),  # its queue at the last decision point at which jobs waited
     ]
 )
 LINE_DTYPE: Final = np.dtype(
@@ -56,21 +78,21 @@ RUNNERS_DTYPE: Final = np.dtype(
 )
 
 
-class ListState(Handle):
+class ListState(Walk):
     """The arrays of one run; jobs are named by their rows."""
 
     memory = array(LIST_DTYPE)
     skew = array(np.float64, "jobs")
+    told = array(np.float64, "told")  # factors of NOISY, claims of USER [s]
+    slowest_s = array(np.float64, "backfilled")  # [s] of an iteration on the slowest placement, for EASY
+    queued = array(QUEUED_DTYPE, "jobs")
     thresholds = array(np.float64, "thresholds")  # [GPU s] upper bounds of all queues but the last
     history = array(np.float64, "history")  # [GPU s] sizes of past jobs, ascending; empty = no Gittins index
     totals = array(np.float64, "totals")  # [GPU s] sums of the first sizes of ``history``; entry 0 is 0
-    order = array(np.int32, "jobs")
     walk = array(np.int32, "jobs")
     scratch = array(np.int32, "jobs")
     keys = array(np.float64, "jobs")
     ranks = array(np.float64, "jobs")
-    rules = array(np.int32, "jobs")  # placement rule of each entry of ``order``
-    verdict = array(np.int32, "jobs")  # verdict of core/planning.py on each entry of ``order``
     member = array(np.int8, "jobs")
     failed = array(np.int8, "gangs")  # 1 = a gang of this size found no place
     lines = array(LINE_DTYPE, "lines")

@@ -130,7 +130,7 @@ class Themis(CompiledScheduler, EstimatingScheduler):
         """Estimate the run times of the jobs that have arrived."""
         rows = np.arange(self._estimated, view.arrived)
         self._table.whole_s[rows] = self.ideal_s(view, rows)  # of claims, :func:`kernels.measure` sees to overruns
-        self._table.noise[rows] = self._noise(view, rows) if self.clairvoyant else 1.0
+        self._table.noise[rows] = self._noise(rows)
         self._estimated = view.arrived
 
     def _rank(self, view: ClusterView, own: kernels.Offer) -> None:

@@ -266,16 +266,19 @@ def next_of_plan(sim: Run, choice: Choice, walk: Walk, count: int) -> int:
     that have been looked at, once for either.
     """
     c = choice.made
-    while c["at"] < 2 * count:
-        i = c["at"] % count
-        stops = c["at"] < count
-        c["at"] += 1
-        c["row"] = walk.order[i]
-        if stops and walk.verdicts[i] == SKIPPED and preempt_refusal(sim, c["row"]) == APPLIED:
+    for i in range(c["at"], count):
+        runs = walk.verdicts[i] == SKIPPED and sim.jobs[walk.order[i]]["replica"] >= 0
+        if runs and preempt_refusal(sim, walk.order[i]) == APPLIED:
+            c["at"] = i + 1
+            c["row"] = walk.order[i]
             return PREEMPT
-        if not stops and walk.verdicts[i] == NEWCOMER:
+    for i in range(max(c["at"] - count, 0), count):
+        if walk.verdicts[i] == NEWCOMER:
+            c["at"] = count + i + 1
+            c["row"] = walk.order[i]
             c["rule"] = walk.rules[i]
             c["gpus"] = 0  # the rule chooses them
             c["sub_steps"] = 0
             return START
+    c["at"] = 2 * count
     return NOTHING

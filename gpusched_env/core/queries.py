@@ -163,26 +163,29 @@ def link_loads(sim: Run, asked: Asked) -> None:
 
 
 @kernel
-def end_times(sim: Run, asked: Asked, count: int) -> None:
-    """Write the time at which each running job of ``rows`` finishes at the settled rates [s] to ``answers``.
+def end_s(sim: Run, row: int) -> float:
+    """Return the time at which a running job finishes at the settled rates [s]; inf = it makes no progress."""
+    number = sim.jobs[row]["replica"]
+    if number < 0 or sim.replicas[number]["phase"] != ACTIVE:
+        return np.inf
+    r = sim.replicas[number]
+    pace = whole_iterations(sim, beside_company(sim, number))
+    if pace == r["iteration_s"]:
+        return r["until_s"]
+    since_s = max(r["since_s"], sim.world["clock_s"])  # a decision or a completion at this time has changed the rate
+    end = finish_time(sim, since_s, work_left(sim, row), pace)
+    job = sim.jobs[row]
+    if job["limit_s"] < np.inf:
+        left_s = job["limit_s"] - job["service_s"] - productive_s(sim, number)
+        end = min(end, since_s + max(left_s, 0.0))
+    return end
 
-    inf = the job makes no progress.
-    """
+
+@kernel
+def end_times(sim: Run, asked: Asked, count: int) -> None:
+    """Write the time at which each running job of ``rows`` finishes at the settled rates [s] to ``answers``."""
     if sim.world["contention"] > 0:
         settle(sim)
     meet_company(sim)
     for i in range(count):
-        asked.answers[0, i] = np.inf
-        number = sim.jobs[asked.rows[i]]["replica"]
-        if number < 0 or sim.replicas[number]["phase"] != ACTIVE:
-            continue
-        r = sim.replicas[number]
-        asked.answers[0, i] = r["until_s"]
-        pace = whole_iterations(sim, beside_company(sim, number))
-        if pace != r["iteration_s"]:  # a decision or a completion at this time has changed the rate
-            since_s = max(r["since_s"], sim.world["clock_s"])
-            asked.answers[0, i] = finish_time(sim, since_s, work_left(sim, asked.rows[i]), pace)
-            job = sim.jobs[asked.rows[i]]
-            if job["limit_s"] < np.inf:
-                left_s = job["limit_s"] - job["service_s"] - productive_s(sim, number)
-                asked.answers[0, i] = min(asked.answers[0, i], since_s + max(left_s, 0.0))
+        asked.answers[0, i] = end_s(sim, asked.rows[i])

@@ -538,13 +538,6 @@ class ClairvoyantView(ClusterView):
         self._iterations = instance.iterations
 
     @cached_property
-    def _slowest_iteration_s(self) -> np.ndarray:
-        instance = self._simulation.instance
-        paces = instance.iteration_s if instance.shapes is None else instance.shapes.iteration_s
-        slowest: np.ndarray = np.where(np.isfinite(paces), paces, 0.0).max(axis=(1, 2))[instance.job_class]
-        return slowest
-
-    @cached_property
     def _one_machine_s(self) -> np.ndarray:
         instance = self._simulation.instance
         seconds: np.ndarray = instance.iterations * instance.iteration_s[:, MACHINE].min(axis=1)[instance.job_class]
@@ -591,7 +584,7 @@ class ClairvoyantView(ClusterView):
 
     def slowest_remaining_s(self, rows: np.ndarray) -> np.ndarray:
         """float64 [s]: time in which each of the jobs ``rows`` would finish on its slowest placement."""
-        return self._progress(rows)[0] * self._slowest_iteration_s[rows]
+        return self._progress(rows)[0] * self._simulation.instance.slowest_iteration_s[rows]
 
     def one_machine_s(self, rows: np.ndarray) -> np.ndarray:
         """float64 [s]: run time of each of the jobs ``rows`` with all its GPUs on one machine of the fastest type."""
