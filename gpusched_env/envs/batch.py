@@ -33,8 +33,8 @@ NO_LIMIT: Final = 1 << 62  # [step] as step limit
 _NO_SLOTS: Final = np.empty(0, np.int32)
 # A copy binds these again: they refer to the arrays, or are views of them.
 _UNCOPIED: Final = (
-    "_env_handles", "_arrays_of_all", "_kept", "play", "action", "row", "mask", "results", "episodes", "queue_slots",
-    "running_slots", "partner_slots", "observations", "shown", "shown_mask",
+    "_env_handles", "_arrays_of_all", "_kept", "_tables", "play", "action", "row", "mask", "results", "episodes",
+    "queue_slots", "running_slots", "partner_slots", "observations", "shown", "shown_mask",
 )  # fmt: skip
 
 
@@ -172,6 +172,7 @@ class Batch:
                 if name not in self._values:
                     self._values[name] = aligned((len(runs), *shape), np.dtype(np.float32))
                 self.observations[name] = self._values[name]
+        self._tables = np.zeros((len(runs), len(self._written), Shown.WORDS), np.int64)
         self._kept = list(runs), [self._shown(b) for b in range(len(runs))]  # alive: kernels have their addresses
         self.mask, self.results, self.episodes = arrays.mask, arrays.results, arrays.episode
         # What callers get without a copy: who writes into a mask would make infeasible actions pass.
@@ -203,6 +204,7 @@ class Batch:
             values = self.observations[name][b].reshape(rows, -1)
             slots = slots_of[kinds[0]][b] if kinds and kinds[0] in slots_of else _NO_SLOTS
             outs.append(Shown(values=values[:used], slots=slots, keys=self.arrays.array_keys[b, at : at + used]))
+            outs[-1].lie_in(self._tables[b, i])
             self.arrays.array_addresses[b, i] = outs[-1].address
             at += rows
         return outs

@@ -90,13 +90,18 @@ def add_to_tier(sim: Run, env: EnvArrays, number: int) -> None:
 @observation_array("links", TIER_LINKS_COLUMNS, "tiers", ALWAYS, "one row per tier: machine, rack, network")
 @kernel
 def write_tiers(sim: Run, env: EnvArrays, out: Shown) -> None:
-    """If no time has passed and only one gang has started, that gang is added to the sums."""
+    """If no time has passed and only one gang has started, only the row of its tier changes."""
     w = sim.world
     sums = env.tier_sums
     came, left = w["starts"] - env.seen["starts"], w["returns"] - env.seen["returns"]
+    first, end = 0, _TIERS
     if env.changed["same_time"] and w["sharing"] == 0 and came <= 1 and left == 0:
+        end = 0
         if came == 1:
-            add_to_tier(sim, env, sim.running[w["running"] - 1])
+            number = sim.running[w["running"] - 1]
+            add_to_tier(sim, env, number)
+            first = observed_tier(sim.replicas[number]["tier"])
+            end = first + 1
     else:
         for t in range(_TIERS):
             for c in range(sums.shape[1]):
@@ -105,7 +110,7 @@ def write_tiers(sim: Run, env: EnvArrays, out: Shown) -> None:
             add_to_tier(sim, env, sim.running[i])
     env.seen["starts"] = w["starts"]
     env.seen["returns"] = w["returns"]
-    for t in range(_TIERS):
+    for t in range(first, end):
         gpus, gangs, loss = sums[t, TIER_LINKS.gpus], sums[t, TIER_LINKS.gangs], sums[t, TIER_LINKS.loss]
         out.values[t, TIER_LINKS.gpus] = gpus / (w["gpus"] * w["gpu_jobs"])
         out.values[t, TIER_LINKS.gangs] = gangs / (1.0 + gangs)
