@@ -15,7 +15,7 @@ from gpusched_env.baselines.listed.keys import QUEUES
 from gpusched_env.baselines.listed.run import ListedRun, ListRules, listed_run
 from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.portable.keys import rounded_keys
-from gpusched_env.simulator import ClusterView, Decision, Scheduler, Simulation, Wait, rule_number
+from gpusched_env.simulator import RULE_NUMBER, ClusterView, Decision, Scheduler, Simulation, Wait, rule_number
 
 POLICIES: Final = ("las", "gittins", "entry")
 DEMOTE_ON: Final = ("progress", "held")
@@ -207,4 +207,4 @@ class Tiresias(Scheduler):
 
     def _rules(self, view: ClusterView, order: np.ndarray) -> np.ndarray:
         skewed = (view.skew[order] > self.packlimit) & (view.gpus[order] > 1)
-        return np.where(skewed, rule_number("consolidate"), rule_number(self.placement)).astype(np.int32)
+        return np.where(skewed, RULE_NUMBER["consolidate"], rule_number(self.placement)).astype(np.int32)

@@ -14,7 +14,7 @@ from gpusched_env.agents.checkpoints import checkpoint, weights_of, write_checkp
 from gpusched_env.agents.packing_index import loop
 from gpusched_env.agents.packing_index.knapsack import MEMORY_DTYPE, PackingState, Takes, list_values, pack_best
 from gpusched_env.baselines.compiled_loop import CompiledLoop
-from gpusched_env.core.placement.rules import rule_number
+from gpusched_env.core.placement.rules import RULE_NUMBER
 from gpusched_env.core.planning import Walk
 from gpusched_env.simulator import ClusterView, Decision, Scheduler, Simulation
 
@@ -110,7 +110,7 @@ class PackingIndex(Scheduler):
         jobs, cluster = len(simulation.instance.workload), simulation.instance.cluster
         sizes = np.arange(cluster.gpus + 1)
         narrow = (sizes > 1) & (sizes <= cluster.nodes["gpus"].max())
-        rules = np.where(narrow, rule_number("consolidate"), rule_number("pack")).astype(np.int32)
+        rules = np.where(narrow, RULE_NUMBER["consolidate"], RULE_NUMBER["pack"]).astype(np.int32)
         memory = np.zeros((), MEMORY_DTYPE)
         memory["least_bonus"] = self._least_bonus
         order, scratch, listed_rules, verdicts = (np.zeros(jobs, np.int32) for _ in range(4))

@@ -11,7 +11,7 @@ from gpusched_env.baselines.compiled_loop import CompiledLoop
 from gpusched_env.baselines.listed import kernels as listed_kernels
 from gpusched_env.baselines.listed import keys as key_kernels
 from gpusched_env.baselines.listed.state import LINE_DTYPE, LIST_DTYPE, RUNNERS_DTYPE, ListState
-from gpusched_env.core.placement.rules import goes_anywhere, rule_number, shares_by
+from gpusched_env.core.placement.rules import RULE_NUMBER, goes_anywhere, rule_number, shares_by
 from gpusched_env.core.planning import Walk
 from gpusched_env.simulator import Scheduler, Simulation
 
@@ -62,7 +62,7 @@ class ListedRun(CompiledLoop):
         memory = np.zeros((), LIST_DTYPE)
         for name in ("order", "preempts", "strict", "by_gpus", "incumbents", "packlimit", "round_s"):
             memory[name] = getattr(rules, name)
-        memory["rule"], memory["skewed_rule"] = rule_number(rules.placement), rule_number("consolidate")
+        memory["rule"], memory["skewed_rule"] = rule_number(rules.placement), RULE_NUMBER["consolidate"]
         memory["monotone"] = rules.placement not in _ERRATIC and instance.is_open
         memory["longest_s"] = simulation.arrays.jobs["ideal_s"].max()
         gangs = instance.workload.jobs["gpus"]

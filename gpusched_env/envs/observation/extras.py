@@ -80,14 +80,16 @@ def observation_array(name: str, columns: Sequence[Column], rows: str = "cluster
 
 
 def check_extras(names: Sequence[str]) -> None:
-    """Refuse names that are not registered, and names given twice.
+    """Refuse names that are not registered, and names given twice; compile the others.
 
     Raises
     ------
     ScenarioError : an unknown name, or a name given twice
+    KernelError : a kernel does not compile
     """
     for name in names:
         if name not in EXTRAS:
             raise ScenarioError(f"extras: {unknown_name('observation array', str(name), EXTRAS)}")
+        write_extra.prepare(EXTRAS[name].number)
     if len(set(names)) < len(names):
         raise ScenarioError(f"extras: {tuple(names)} contains a name twice")
