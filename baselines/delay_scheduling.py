@@ -12,12 +12,12 @@ import numpy as np
 from gpusched_env.cluster import MACHINE, NETWORK
 from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.portable.elementary import log, power
-from gpusched_env.simulator import ClusterView, Decision, Scheduler, Start, Wait, rule_number
+from gpusched_env.simulator import RULE_NUMBER, ClusterView, Decision, Scheduler, Start, Wait
 
 CLOCKS: Final = ("declining", "waiting", "offers")
 # Placement rules, by the loosest tier that a job accepts (machine, rack, network). A rule takes the tightest placement
 # that is free.
-_RULE_WITHIN: Final = np.array([rule_number("consolidate"), rule_number("rack"), rule_number("pack")], np.int32)
+_RULE_WITHIN: Final = np.array([RULE_NUMBER[name] for name in ("consolidate", "rack", "pack")], np.int32)
 # Tolerance for rounding errors: a wait is a sum of differences of clock times.
 _TOLERANCE_S: Final = 1e-6  # [s]
 

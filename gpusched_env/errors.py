@@ -38,6 +38,10 @@ class ScheduleError(GpuschedError):
     """An event log that describes an impossible schedule; the validator raises this error."""
 
 
+class KernelError(GpuschedError):
+    """A kernel that does not compile; the message begins with the file and the line."""
+
+
 class EntryError(GpuschedError):
     """A leaderboard entry whose file is damaged, or whose claimed results do not follow from its decisions."""
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from gpusched_env.agents.index_policy.rule import IndexRule
 from gpusched_env.agents.index_policy.state import MEMORY_DTYPE, IndexState
-from gpusched_env.core.placement.rules import rule_number
+from gpusched_env.core.placement.rules import RULE_NUMBER
 from gpusched_env.instance import Instance
 
 WIDTHS: Final = ("consolidate", "rack", "pack")  # placement rules that a job accepts as it loses its patience
@@ -27,7 +27,7 @@ def allocate_index(instance: Instance, rule: IndexRule) -> IndexState:
         thresholds_s=tables.thresholds_s,
         scores=tables.scores,
         aging=tables.aging,
-        widths=np.array([rule_number(name) for name in WIDTHS], np.int32),
+        widths=np.array([RULE_NUMBER[name] for name in WIDTHS], np.int32),
         patience_s=tables.patience_s,
         tightest=instance.cluster.tightest_tier(instance.classes[:, 1]),
         ideal_s=tables.ideal_s,

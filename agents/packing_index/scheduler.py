@@ -12,7 +12,6 @@ import numpy as np
 from gpusched_env.agents.cards import file_of
 from gpusched_env.agents.checkpoints import checkpoint, weights_of, write_checkpoint
 from gpusched_env.agents.packing_index.knapsack import MEMORY_DTYPE, PackingState, next_packed
-from gpusched_env.core.placement.rules import rule_number
 from gpusched_env.simulator import CompiledScheduler, Simulation
 
 FORMAT: Final = "gpusched-packing-index-1"
@@ -81,7 +80,7 @@ class PackingIndex(CompiledScheduler):
         jobs, cluster = len(simulation.instance.workload), simulation.instance.cluster
         sizes = np.arange(cluster.gpus + 1)
         narrow = (sizes > 1) & (sizes <= cluster.nodes["gpus"].max())
-        rules = np.where(narrow, rule_number("consolidate"), rule_number("pack")).astype(np.int32)
+        rules = np.where(narrow, RULE_NUMBER["consolidate"], RULE_NUMBER["pack"]).astype(np.int32)
         memory = np.zeros((), MEMORY_DTYPE)
         memory["least_bonus"] = self._least_bonus
         order, scratch, listed_rules, verdicts = (np.zeros(jobs, np.int32) for _ in range(4))

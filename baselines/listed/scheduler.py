@@ -13,7 +13,7 @@ from gpusched_env.baselines.estimates import ORACLE, USER
 from gpusched_env.baselines.listed import policy as listed_policy
 from gpusched_env.baselines.listed.keys import ARRIVAL, ATTAINED, QUEUES, SIZE
 from gpusched_env.baselines.listed.state import LINE_DTYPE, LIST_DTYPE, QUEUED_DTYPE, RUNNERS_DTYPE, ListState
-from gpusched_env.core.placement.rules import goes_anywhere, rule_number, shares_by
+from gpusched_env.core.placement.rules import RULE_NUMBER, goes_anywhere, rule_number, shares_by
 from gpusched_env.instance import Instance
 from gpusched_env.simulator import CompiledScheduler, Simulation
 
@@ -97,7 +97,7 @@ def list_state(simulation: Simulation, rules: ListRules, alone: bool) -> ListSta
     for name in ("order", "preempts", "strict", "by_gpus", "largest", "backfills", "incumbents", "by_entry", "by_held",
                  "knob", "estimator", "packlimit", "round_s"):  # fmt: skip
         memory[name] = getattr(rules, name)
-    memory["rule"], memory["skewed_rule"] = rule_number(rules.placement), rule_number("consolidate")
+    memory["rule"], memory["skewed_rule"] = rule_number(rules.placement), RULE_NUMBER["consolidate"]
     memory["choices"] = rules.choices
     if rules.choices < 0 and instance.gpu_jobs > 1:
         memory["choices"] = shares_by(rules.placement) or -1

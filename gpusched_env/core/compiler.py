@@ -31,7 +31,7 @@ import threading
 import time
 import traceback
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, cached_property, partial
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
@@ -50,17 +50,19 @@ from numba.core import types
 from numba.core.compiler import Compiler
 from numba.core.compiler import CompileResult as _CompileResult
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.errors import NumbaError, UnsupportedBytecodeError
 from numba.core.extending import intrinsic, models, register_jitable, register_model, typeof_impl
 from numba.core.imputils import lower_builtin as _lower_builtin
 from numba.core.imputils import lower_cast as _lower_cast
 from numba.core.imputils import lower_getattr_generic as _lower_getattr_generic
+from numba.core.ir import Loc
 from numba.core.registry import cpu_target
 from numba.core.typeconv.castgraph import Conversion
 from numba.core.typing.templates import AttributeTemplate, ConcreteTemplate, infer_getattr
 from numba.np import arrayobj as _arrayobj
 
-from gpusched_env.core.handle import Function, Handle, handles, types_of
-from gpusched_env.errors import GpuschedError
+from gpusched_env.core.handle import Function, Handle, handles, mark_failed, types_of
+from gpusched_env.errors import GpuschedError, KernelError
 from gpusched_env.files import whole
 
 # Numba's lowering functions have no type annotations.
@@ -218,6 +220,8 @@ def _numba_type(hint: Any) -> Any:
 
 _kernels: list[Kernel] = []  # index = number of the kernel
 _addresses: Final = np.zeros(4096, np.int64)  # address of each kernel's machine code; 0 = not loaded
+_hopeless: Final = np.zeros(4096, np.int64)  # 1 = the kernel could not be loaded for its stub
+_lost: Final[dict[int, BaseException]] = {}  # why it could not
 
 
 class Kernel:
@@ -236,9 +240,16 @@ class Kernel:
         self._entry: Any = None
         self._stub = 0
 
+    def __repr__(self) -> str:
+        """Return the name that messages of Numba show."""
+        return self.symbol
+
     def __call__(self, *arguments: Any) -> Any:
         """Call the kernel from Python."""
-        return (self._entry or self.entry)(*arguments)
+        result = (self._entry or self.entry)(*arguments)
+        if _waiting:
+            _raise_waiting(arguments)
+        return result
 
     @property
     def entry(self) -> Any:
@@ -250,17 +261,31 @@ class Kernel:
                 raise TypeError(f"{self.symbol} returns {result}: only kernels can call it")
             kinds = [_C.get(hint, ctypes.c_int64) for hint in hints]
             self._entry = ctypes.CFUNCTYPE(_C[result], *kinds)(self.address)
-            if _calls_python:
-                self._entry.errcheck = _raise_error
         return self._entry
 
     @property
     def signature(self) -> Any:
-        """Numba's types of parameters and result."""
+        """Numba's types of parameters and result.
+
+        Raises
+        ------
+        TypeError : an annotation is missing, or no type that kernels know
+        """
         if self._signature is None:
-            hints, result = types_of(self.function)
-            self._signature = _numba_type(result)(*map(_numba_type, hints))
+            try:
+                hints, result = types_of(self.function)
+                self._signature = _numba_type(result)(*map(_numba_type, hints))
+            except (KeyError, NameError, TypeError) as error:
+                raise TypeError(
+                    f"{self.place}: kernel {self.__name__!r}: annotate each parameter and the result with int, float, "
+                    f"bool or a handle, the result perhaps with None or a tuple of them ({error})"
+                ) from error
         return self._signature
+
+    @property
+    def place(self) -> str:
+        """File and line of the function."""
+        return f"{self.function.__code__.co_filename}:{self.function.__code__.co_firstlineno}"
 
     @cached_property
     def callable(self) -> Any:
@@ -400,7 +425,6 @@ class Numbered:
                 partial(_called_back, function, self._hints, self._result)
             )
             self._callbacks.append(back)
-            _watch_for_errors()
             self._addresses[number] = ctypes.cast(back, ctypes.c_void_p).value or 0
         elif not self._takes(function.signature):
             raise TypeError(f"{self.name}: {function.symbol} is {function.signature}, not {self.signature}")
@@ -423,6 +447,17 @@ class Numbered:
             if not self._addresses[number]:
                 self._addresses[number] = function.stub
 
+    def prepare(self, number: int) -> None:
+        """Compile the kernel at index ``number`` now, not when it is first called, so that its errors are raised.
+
+        Raises
+        ------
+        KernelError : the kernel, or one that it calls, does not compile
+        """
+        function = self._functions.get(number)
+        if isinstance(function, Kernel) and not function.address:
+            function.load()
+
     @cached_property
     def callable(self) -> Any:
         """Numba's type of the table, as kernels call it."""
@@ -439,10 +474,22 @@ class Numbered:
         return types.Function(type(self.name, (ConcreteTemplate,), {"key": self, "cases": [signature]}))
 
 
-_calls_python: Final[list[bool]] = []  # not empty = some kernels may call plain Python functions
-# Exceptions of the plain Python functions that a kernel called. They cannot propagate through machine code, so the
-# first of them is raised when the kernel returns.
-_errors: Final[list[BaseException]] = []
+# Errors inside kernels, by thread. They cannot propagate through machine code: what fails returns 0 to its caller, and
+# the first error is raised when the kernel returns to Python.
+_waiting: Final[dict[int, BaseException]] = {}
+
+
+def _raise_later(error: BaseException) -> None:
+    """Keep an error until the kernel that this thread runs returns to Python."""
+    _waiting.setdefault(threading.get_ident(), error)
+
+
+def _raise_waiting(arguments: Iterable[Any]) -> None:
+    """Raise the error that a kernel of this thread has met, if any; ``arguments`` are those of the kernel."""
+    error = _waiting.pop(threading.get_ident(), None)
+    if error is not None:
+        mark_failed(arguments, error)
+        raise error
 
 
 def _called_back(function: Any, hints: Any, result: Any, *arguments: Any) -> Any:
@@ -455,29 +502,30 @@ def _called_back(function: Any, hints: Any, result: Any, *arguments: Any) -> Any
         found = function(*own)
         return None if result is type(None) else operator.index(found) if result is int else result(found)
     except BaseException as error:
-        _errors.append(error)
+        _raise_later(error)
         return 0
 
 
-def _raise_error(result: Any, *_: Any) -> Any:
-    """Raise the first error of the plain Python functions that a kernel called.
+def _raised(kind: int, value: int, trace: int | None) -> None:
+    """Keep an exception that machine code has raised: an index out of bounds, or a ``raise`` of a kernel.
 
-    ctypes calls this function whenever a kernel returns to Python.
+    Parameters
+    ----------
+    kind, value, trace : addresses of its class, its object or arguments, and its traceback
     """
-    if _errors:
-        first = _errors[0]
-        _errors.clear()
-        raise first
-    return result
+    error = _object_at(value)
+    if not isinstance(error, BaseException):
+        error = _object_at(kind)(*(error if isinstance(error, tuple) else (error,)))
+    _raise_later(error.with_traceback(_object_at(trace) if trace else None))
 
 
-def _watch_for_errors() -> None:
-    """Check for errors whenever a kernel returns to Python. There is no check, and no cost, before this call."""
-    if not _calls_python:
-        _calls_python.append(True)
-        for kernel in _kernels:
-            if kernel._entry is not None:
-                kernel._entry.errcheck = _raise_error
+def _object_at(address: int) -> Any:
+    return ctypes.cast(address, ctypes.py_object).value
+
+
+_keeper: Final = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(_raised)  # for calls from machine code
+_KEEPER: Final = "gpusched_env.core.compiler.raised"
+llvm.add_symbol(_KEEPER, ctypes.cast(_keeper, ctypes.c_void_p).value)
 
 
 @typeof_impl.register(Numbered)
@@ -601,7 +649,10 @@ def _machine_code(kernel: Kernel) -> Any:
 
 def _compiled(kernel: Kernel) -> Any:
     compiler = _Compiler(kernel.function, cpu_target, _OPTIONS | {"forceinline": True}, {}, Compiler)
-    made = compiler.compile(kernel.signature.args, kernel.signature.return_type)
+    try:
+        made = compiler.compile(kernel.signature.args, kernel.signature.return_type)
+    except Exception as error:
+        raise KernelError(_complaint(kernel, error)) from error
     inside = made.fndesc.llvm_func_name
     _add_entry(made)
     made.library._final_module.get_function(inside).linkage = "internal"  # it is inlined into the entry
@@ -609,8 +660,29 @@ def _compiled(kernel: Kernel) -> Any:
     return made
 
 
+def _complaint(kernel: Kernel, error: Exception) -> str:
+    """Describe in one line why Numba does not compile a kernel; its own message, of many lines, is the cause."""
+    text = re.sub(r"Failed in nopython mode pipeline \(step: .*?\)\n", "", str(error))
+    if not isinstance(error, NumbaError | UnsupportedBytecodeError):
+        text = f"{type(error).__name__}: {text}"  # of Numba's own code: what it worked on tells the line
+    if found := re.search(r"(?:at|from) (\S.*?) \((\d+)\)", text):
+        place = ":".join(found.groups())
+    else:
+        steps = [frame.f_locals.get("self") for frame, _ in traceback.walk_tb(error.__traceback__)]
+        lines: list[Any] = [getattr(step, "loc", None) for step in [error, *steps]]
+        lines = [line for line in lines if isinstance(line, Loc)]
+        place = f"{lines[-1].filename}:{lines[-1].line}" if lines else kernel.place
+    reason = " ".join(re.split(r"\n\n|\nDuring|\nThere are|\.? Raised from", text)[0].split())
+    if reason.startswith("NRT required"):
+        reason = "kernels must not allocate memory, for a list, a text or an array"
+    return f"{place}: kernel {kernel.__name__!r} does not compile: {reason}"
+
+
 def _add_entry(made: Any) -> None:
-    """Add the function that callers use; it has the calling convention of C instead of that of Numba."""
+    """Add the function that callers use; it has the calling convention of C instead of that of Numba.
+
+    After an exception it tells :func:`_raised` and returns 0.
+    """
     context, inside = made.target_context, made.fndesc
     module = context.create_module("entry")
     kind = context.call_conv.get_function_type(inside.restype, inside.argtypes)
@@ -618,14 +690,19 @@ def _add_entry(made: Any) -> None:
     entry = ir.Function(module, _function_type(context, made.signature), inside.llvm_cfunc_wrapper_name)
     builder = ir.IRBuilder(entry.append_basic_block())
     status, result = context.call_conv.call_function(builder, callee, inside.restype, inside.argtypes, entry.args)
-    with builder.if_then(status.is_error, likely=False):  # an index out of bounds, if Numba checks bounds
+    with builder.if_then(status.is_error, likely=False):  # a ``raise``, or an index out of bounds if they are checked
         python = context.get_python_api(builder)
         state = python.gil_ensure()
         context.call_conv.raise_error(builder, python, status)
-        name = python.string_from_string(context.insert_const_string(module, inside.qualname))
-        python.err_write_unraisable(name)
-        python.decref(name)
+        cells = [cgutils.alloca_once(builder, python.pyobj) for _ in range(3)]
+        python.err_fetch(*cells)
+        parts = [builder.load(cell) for cell in cells]
+        keeper = ir.Function(module, ir.FunctionType(ir.VoidType(), [python.pyobj] * 3), _KEEPER)
+        builder.call(keeper, parts)
+        for part in parts:
+            python.decref(part)
         python.gil_release(state)
+        builder.ret(ir.Constant(entry.ftype.return_type, None))
     builder.ret(result)
     made.library.add_ir_module(module)
 
@@ -690,10 +767,13 @@ def _load_now(number: int) -> None:
     if before is not None:
         signal.signal(signal.SIGINT, lambda *_: interrupts.append(1))
     try:
-        _kernels[number].load()
-    except BaseException:  # the calling kernels can neither continue nor raise the exception
-        traceback.print_exc()
-        os._exit(1)
+        if number not in _lost:
+            _kernels[number].load()
+    except BaseException as error:
+        _lost[number] = error
+        _hopeless[number] = 1
+    if number in _lost:
+        _raise_later(_lost[number])
     if before is not None:
         signal.signal(signal.SIGINT, before)
     if interrupts:
@@ -706,17 +786,20 @@ _loader: Final = ctypes.CFUNCTYPE(None, ctypes.c_int64)(_load_now)  # for calls 
 def _make_stub(kernel: Kernel) -> Any:
     """Create the stub of a kernel, a function that loads the kernel if necessary and then calls it.
 
-    When the loader has returned, the stub reads the address of the kernel again, and calls the loader again if the
-    address is still 0. This happens after Ctrl-C: Python raises a pending KeyboardInterrupt on entry to the loader,
-    before the loader has done anything.
+    When the loader has returned, the stub reads the address of the kernel again. If it is still 0, the kernel cannot be
+    loaded, and the stub returns 0, or the loader must be called again. The latter happens after Ctrl-C: Python raises a
+    pending KeyboardInterrupt on entry to the loader, before the loader has done anything.
     """
     context, word = cpu_target.target_context, ir.IntType(64)
     kind, name = _function_type(context, kernel.signature), f"{kernel.symbol}.stub"
     module = ir.Module(name=name)
     function = ir.Function(module, kind, name=name)
-    begin, look, load, call = map(function.append_basic_block, ("begin", "look", "load", "call"))
+    begin, look, load, call, fail = map(function.append_basic_block, ("begin", "look", "load", "call", "fail"))
     builder = ir.IRBuilder(begin)
-    cell = builder.inttoptr(word(int(_addresses[kernel.number :].ctypes.data)), word.as_pointer())
+    cell, hopeless = (
+        builder.inttoptr(word(int(cells[kernel.number :].ctypes.data)), word.as_pointer())
+        for cells in (_addresses, _hopeless)
+    )
     builder.branch(look)
     builder.position_at_end(look)
     found = builder.load(cell)
@@ -725,7 +808,9 @@ def _make_stub(kernel: Kernel) -> Any:
     loader = ir.FunctionType(ir.VoidType(), [word]).as_pointer()
     address = ctypes.cast(_loader, ctypes.c_void_p).value
     builder.call(builder.inttoptr(word(address), loader), [word(kernel.number)])
-    builder.branch(look)
+    builder.cbranch(builder.icmp_signed("==", builder.load(hopeless), word(0)), look, fail)
+    builder.position_at_end(fail)
+    builder.ret(ir.Constant(kind.return_type, None))
     builder.position_at_end(call)
     builder.ret(builder.call(builder.inttoptr(found, kind.as_pointer()), function.args, tail=True))
     library = context.codegen().create_library(name)
@@ -762,9 +847,22 @@ def helper(function: Function) -> Function:
     return numba.njit(forceinline=True, **_OPTIONS)(function)
 
 
-def entry_of(kernel: Kernel) -> Callable[..., Any]:
-    """Return the fastest callable of a kernel for Python code; it takes ``handle.parameter`` in place of a handle."""
-    return kernel.entry
+def bound(kernel: Kernel, *arguments: Any, reaches: Sequence[Handle] = ()) -> Callable[[], Any]:
+    """Return a function that calls a kernel with these arguments, which are converted to those of C only here.
+
+    ``reaches`` are the handles of which the kernel gets only addresses.
+    """
+    entry = kernel.entry
+    plain = [value.address if isinstance(value, Handle) else value for value in arguments]
+    converted = [kind(value) for kind, value in zip(entry.argtypes, plain, strict=True)]
+
+    def call() -> Any:
+        result = entry(*converted)
+        if _waiting:
+            _raise_waiting((*arguments, *reaches))
+        return result
+
+    return call
 
 
 def set_listener(function: Callable[[int, int, str], None]) -> None:

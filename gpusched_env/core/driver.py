@@ -104,15 +104,18 @@ def policy(function: Any) -> Any:
 
 
 def number_of(function: Any) -> int:
-    """Return the number of a registered policy.
+    """Return the number of a registered policy, which is compiled here if it is not.
 
     Raises
     ------
     GpuschedError : it is not registered
+    KernelError : it does not compile
     """
     if function not in _numbers:
         raise GpuschedError(f"{getattr(function, '__name__', function)!r} is not registered; write @policy above it")
-    return _numbers[function]
+    number = _numbers[function]
+    _policies.prepare(number)
+    return number
 
 
 @helper

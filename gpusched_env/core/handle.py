@@ -19,7 +19,7 @@ from __future__ import annotations
 import ctypes
 import os
 import typing
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self, TypeVar, overload
 from weakref import WeakValueDictionary
@@ -71,18 +71,23 @@ class Handle:
     must be C-contiguous. The object holds references to its arrays, and ``address`` is valid as long as the object
     exists. A kernel that takes a handle of a class takes handles of derived classes, too.
 
+    Attributes
+    ----------
+    failure : the error in which a kernel that took the handle ended; the contents of the arrays mean nothing then
+
     Raises
     ------
     TypeError : an array is missing, is not contiguous, or has a wrong dtype or a wrong number of axes
     """
 
+    failure: BaseException | None = None
     fields: ClassVar[dict[str, Field]] = {}
     _words: ClassVar[dict[str, int]] = {}  # index of the first word of each array in the table
 
     def __init_subclass__(cls) -> None:
         """Collect the arrays, those of base classes first, and assign words of the table to them."""
         inherited = dict(getattr(cls, "fields", {}))
-        if taken := {"storage", "layout", "address", "parameter", "fields"} & vars(cls).keys():
+        if taken := {"storage", "layout", "address", "parameter", "fields", "failure"} & vars(cls).keys():
             raise TypeError(
                 f"{cls.__name__}: {', '.join(taken)} is a name of every handle; choose another for the array"
             )
@@ -149,12 +154,15 @@ class Handle:
 
     def copy(self) -> Self:
         """Return a handle of copies of all arrays."""
-        if self.layout is None:
-            return type(self)(**{name: copied(value) for name, value in self._arrays.items()})
         others = {name: copied(value) for name, value in self._others().items()}
-        memory = aligned(self.storage.shape, self.storage.dtype)
-        memory[:] = self.storage
-        return self.in_memory(self.layout, memory, **others)
+        if self.layout is None:
+            made = type(self)(**others)
+        else:
+            memory = aligned(self.storage.shape, self.storage.dtype)
+            memory[:] = self.storage
+            made = self.in_memory(self.layout, memory, **others)
+        made.failure = self.failure
+        return made
 
     def copy_from(self, other: Self) -> None:
         """Copy the contents of all arrays of ``other`` into the arrays of this handle; the shapes must be equal."""
@@ -290,6 +298,14 @@ class Batched:
 handles: Final[WeakValueDictionary[int, Handle]] = WeakValueDictionary()  # by address
 
 
+def mark_failed(arguments: Iterable[Any], error: BaseException) -> None:
+    """Mark the handles among the arguments of a kernel that ended in an error: their contents mean nothing now."""
+    for argument in arguments:
+        found = handles.get(argument) if isinstance(argument, int) else argument
+        if isinstance(found, Handle):
+            found.failure = error
+
+
 def types_of(function: Any) -> tuple[list[Any], Any]:
     """Return the annotated types of the parameters of a function, and that of its result."""
     hints = typing.get_type_hints(function)
@@ -314,8 +330,13 @@ if TYPE_CHECKING:
     def plain(function: Function) -> Function:
         """Make a plain Python function callable from kernels by its name."""
 
-    def entry_of(kernel: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the fastest callable of a kernel for Python; it takes ``handle.parameter`` in place of a handle."""
+    def bound(kernel: Callable[..., Any], *arguments: Any, reaches: Sequence[Handle] = ()) -> Callable[[], Any]:
+        """Return a function that calls a kernel with these arguments, twice as fast as the kernel itself is called.
+
+        Parameters
+        ----------
+        reaches : handles of which the kernel gets only addresses; after an error, they are marked like its arguments
+        """
 
     def handle_at(cls: type[Handle]) -> Callable[[int], Any]:
         """Return a function with which kernels turn an address (int64) into a handle of class ``cls``."""
@@ -354,6 +375,14 @@ if TYPE_CHECKING:
             TypeError : a kernel does not have the signature of the table, or ``number`` is not less than ``most``
             """
 
+        def prepare(self, number: int) -> None:
+            """Compile the kernel at index ``number`` now, not when it is first called, so that its errors are raised.
+
+            Raises
+            ------
+            KernelError : the kernel, or one that it calls, does not compile
+            """
+
         def __call__(self, number: int, *arguments: Any) -> Any:
             """Call the function at index ``number``."""
 
@@ -361,8 +390,8 @@ elif INTERPRETED:
     from gpusched_env.core.interpreter import (
         Numbered,
         all_kernels,
+        bound,
         cache_folder,
-        entry_of,
         handle_at,
         helper,
         kernel,
@@ -373,8 +402,8 @@ else:
     from gpusched_env.core.compiler import (
         Numbered,
         all_kernels,
+        bound,
         cache_folder,
-        entry_of,
         handle_at,
         helper,
         kernel,
@@ -383,6 +412,6 @@ else:
     )  # fmt: skip
 
 __all__ = [
-    "INTERPRETED", "Batched", "Field", "Handle", "Numbered", "all_kernels", "array", "cache_folder", "entry_of",
-    "handle_at", "handles", "helper", "kernel", "plain", "set_listener", "types_of",
+    "INTERPRETED", "Batched", "Field", "Handle", "Numbered", "all_kernels", "array", "bound", "cache_folder",
+    "handle_at", "handles", "helper", "kernel", "mark_failed", "plain", "set_listener", "types_of",
 ]  # fmt: skip

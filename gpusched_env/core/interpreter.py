@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, Final
 
-from gpusched_env.core.handle import Function, handles
+from gpusched_env.core.handle import Function, handles, mark_failed
 
 # Conversions, keyed by annotation. An annotation is a string in modules that import ``annotations`` from __future__.
 _WIDE: Final[dict[Any, Callable[[Any], Any]]] = {
@@ -16,9 +16,9 @@ _WIDE: Final[dict[Any, Callable[[Any], Any]]] = {
 
 
 def kernel(function: Any = None, *, lazy: bool = False) -> Any:
-    """Convert the numbers that a function takes to 64 bits, as compiled kernels do.
+    """Convert the numbers that a function takes to 64 bits, as compiled kernels do, and mark handles after an error.
 
-    Without this, arithmetic on 8-bit and 32-bit elements of arrays would overflow.
+    Without the conversion, arithmetic on 8-bit and 32-bit elements of arrays would overflow.
     """
     if function is None:
         return kernel
@@ -28,7 +28,11 @@ def kernel(function: Any = None, *, lazy: bool = False) -> Any:
 
     @wraps(function)
     def call(*arguments: Any) -> Any:
-        return function(*(a if w is None else w(a) for w, a in zip(wide, arguments, strict=True)))
+        try:
+            return function(*(a if w is None else w(a) for w, a in zip(wide, arguments, strict=True)))
+        except BaseException as error:
+            mark_failed(arguments, error)
+            raise
 
     return call
 
@@ -43,9 +47,9 @@ def plain(function: Function) -> Function:
     return function
 
 
-def entry_of(kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function itself."""
-    return kernel
+def bound(kernel: Callable[..., Any], *arguments: Any, reaches: Any = ()) -> Callable[[], Any]:
+    """Return a function that calls a function with these arguments."""
+    return partial(kernel, *arguments)
 
 
 def handle_at(cls: type[Any]) -> Callable[[int], Any]:
@@ -79,6 +83,9 @@ class Numbered:
         if number >= self._most:
             raise TypeError(f"{self._name}: {self._most} functions at most")
         self._functions[number] = function
+
+    def prepare(self, number: int) -> None:
+        """Do nothing, because nothing is compiled."""
 
     def __call__(self, number: int, *arguments: Any) -> Any:
         """Call the function at index ``number``."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.cluster import TIERS
-from gpusched_env.core.handle import Batched, entry_of
+from gpusched_env.core.handle import Batched, bound
 from gpusched_env.core.placement.rules import goes_anywhere, rule_number
 from gpusched_env.core.state import Run
 from gpusched_env.core.storage import aligned, as_bytes
@@ -185,10 +185,16 @@ class Batch:
             envs=np.array([env.address for env in self._env_handles]),
             actions=self.actions,
         )
-        entry, batch = entry_of(step_all), self._arrays_of_all.parameter
-        self.play: Callable[[int, int], int] = lambda first, end: entry(batch, first, end)
+        self.play = self.player(0, len(runs))
         self.action = memoryview(self.actions)  # type: ignore[arg-type]
         self.row = memoryview(self.episodes["row"])  # type: ignore[arg-type]
+
+    def player(self, first: int, end: int) -> Callable[[], int]:
+        """Return a function that carries out the actions of environments ``first`` to ``end`` - 1; it returns bits.
+
+        It uses the present arrays, so it must be made again after :meth:`bind`.
+        """
+        return bound(step_all, self._arrays_of_all, first, end, reaches=self._kept[0][first:end])
 
     def _rows_of(self, name: str) -> int:
         """Return the number of rows of an array as its kernel sees it."""
@@ -280,14 +286,14 @@ class Batch:
         while bits & STOPPED:
             drain()
             self.action[0] = RESUME
-            bits = self.play(0, 1)
+            bits = self.play()
         if bits & DRAIN:
             drain()
         if bits & LATE:
             raise GpuschedError(BEYOND_CLOCK)
         if bits & REFUSED:
             self.action[0] = NO_ACTION
-            self.play(0, 1)
+            self.play()
             self.episodes["is_refused"][0] = 1
         return bits & OVER != 0
 

@@ -297,8 +297,9 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         self._encoder = Encoder(
             self.windows, simulation, self.skips_forced_waits, self.reward_weights, limit, self.refusal_cost
         )
-        self._over = False
+        self._over = True  # until the first decision is reached
         self._encoder.step(RESUME)
+        self._over = False
         observation, mask = self._encoder.take()
         if self._mask_in_observation:
             observation["action_mask"] = mask.copy()
@@ -312,13 +313,20 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         ------
         gymnasium.error.ResetNeeded : before the first reset, or after the end of an episode
         GpuschedError : the action is not an integer of the action space
+
+        An error of a placement rule, a contention model, a reward component or an observation array of a user ends the
+        episode: only :meth:`reset` helps.
         """
         encoder = self._encoder
         if self._over or encoder is None:
             raise gym.error.ResetNeeded("call reset() before step(): no episode is running")
         if type(action) is not int or not 0 <= action < self._actions:
             action = self.windows.checked(action)
-        over = encoder.step(action)
+        try:
+            over = encoder.step(action)
+        except BaseException:
+            self._over = encoder.simulation.arrays.failure is not None
+            raise
         observation, mask = encoder.take()
         results = encoder.results.tolist()
         if len(results) == FIRST_COMPONENT + 1:

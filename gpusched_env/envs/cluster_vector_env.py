@@ -130,7 +130,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         self._begin(marked, seeds)
         runs = self._started_runs()
         runs.batch.actions[~marked] = SKIP
-        runs.play()
+        self._play()
         return self._observation(), self._infos(marked)
 
     def step(self, actions: np.ndarray) -> tuple[Observations, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
@@ -149,7 +149,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
                     'the episodes of some environments are over: reset(options={"reset_mask": ...})'
                 )
             self._begin(self._over.copy(), [None] * self.num_envs)
-        ends = runs.play()
+        ends = self._play()
         results = runs.batch.results
         rewards = results[:, REWARD].copy()
         terminated, truncated = np.zeros(self.num_envs, bool), np.zeros(self.num_envs, bool)
@@ -165,7 +165,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
             final = self._final_infos(np.flatnonzero(over))
             self._begin(over, [None] * self.num_envs)
             runs.batch.actions[~over] = SKIP
-            runs.play()
+            self._play()
             over = np.zeros_like(over)
         self._over = over
         infos = self._infos(np.ones(self.num_envs, bool)) | final
@@ -270,6 +270,17 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         if self._runs is None:
             raise gym.error.ResetNeeded("call reset() first: no episode is running")
         return self._runs
+
+    def _play(self) -> bool:
+        """Carry out the actions; return whether an episode has ended. After an error in a kernel, only reset helps."""
+        runs = self._started_runs()
+        try:
+            return runs.play()
+        except BaseException:
+            if runs.has_failed:
+                runs.close()
+                self._runs = None
+            raise
 
     def _reset_mask(self, options: dict[str, Any] | None) -> np.ndarray:
         """Return which environments to reset, bool [B]."""

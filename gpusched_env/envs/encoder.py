@@ -122,7 +122,7 @@ class Encoder:
         """Play an action as :meth:`play` does, write ``results``, and return whether the episode is over."""
         self._is_taken = False
         self._action[0] = action
-        bits = self._play(0, 1)
+        bits = self._play()
         return bits != 0 and self.batch.finish_step(bits, self._drain)
 
     def take(self) -> tuple[Observation, np.ndarray]:

@@ -104,11 +104,12 @@ def fairness_sum(sim: Run) -> float:
 
 
 def parse_reward(reward: str | Mapping[str, float]) -> dict[str, float]:
-    """Return the weight of each component that ``reward`` names.
+    """Return the weight of each component that ``reward`` names; the components are compiled.
 
     Raises
     ------
     ScenarioError : an unknown component, no component, or a weight that is not a finite number
+    KernelError : a component does not compile
     """
     if not isinstance(reward, str | Mapping):
         raise ScenarioError(f"reward is {reward!r}: give a name, or weights by name; names: {', '.join(COMPONENTS)}")
@@ -122,6 +123,7 @@ def parse_reward(reward: str | Mapping[str, float]) -> dict[str, float]:
             raise ScenarioError(
                 f"reward[{name!r}] is {weight!r}: it must be a finite number from {-MOST_WEIGHT:g} to {MOST_WEIGHT:g}"
             )
+        level_of.prepare(COMPONENTS[name].number)
     if not weights:
         raise ScenarioError(f"reward is empty: name a component, one of {', '.join(COMPONENTS)}")
     return {name: float(weight) for name, weight in weights.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from itertools import pairwise
 from typing import Any, Final
 
@@ -68,6 +68,7 @@ class VectorRuns:
         parts = max(1, min(threads or cores, len(singles) // _LEAST if threads is None else len(singles)))
         edges = [len(singles) * part // parts for part in range(parts + 1)]
         self._parts = list(pairwise(edges))
+        self._players = [self.batch.player(*part) for part in self._parts]
         self._pool = self._threads()
 
     def _threads(self) -> ThreadPoolExecutor | None:
@@ -76,7 +77,7 @@ class VectorRuns:
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the threads: they cannot be copied."""
-        return self.__dict__ | {"_pool": None}
+        return self.__dict__ | {"_pool": None, "_players": None}
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
         """Bind the copied arrays and start threads."""
@@ -118,6 +119,7 @@ class VectorRuns:
         for simulation, run in zip(self.simulations, runs, strict=True):
             simulation.arrays = run
         self.batch.bind(runs)
+        self._players = [self.batch.player(*part) for part in self._parts]
 
     def play(self) -> bool:
         """Carry out ``batch.actions`` in every environment; return whether an episode has ended.
@@ -144,6 +146,11 @@ class VectorRuns:
                 self.simulations[b].drain()
         return bits & OVER != 0
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether an error inside a kernel has ended a run."""
+        return any(simulation.arrays.failure is not None for simulation in self.simulations)
+
     def _drain(self, b: int) -> None:
         """Empty the log of environment ``b``, which is full."""
         if self._keeps_logs:
@@ -153,9 +160,14 @@ class VectorRuns:
 
     def _drive(self) -> int:
         if self._pool is None:
-            return self.batch.play(0, len(self._singles))
-        futures = [self._pool.submit(self.batch.play, first, end) for first, end in self._parts[1:]]
-        bits = self.batch.play(*self._parts[0])
+            return self.batch.play()
+        mine, *others = self._players
+        futures = [self._pool.submit(play) for play in others]
+        try:
+            bits = mine()
+        except BaseException:
+            wait(futures)
+            raise
         for future in futures:
             bits |= future.result()
         return bits

@@ -11,8 +11,8 @@ from gpusched_env.core.placement.rules import RULE_NUMBER, rule_number, shares_b
 from gpusched_env.core.registering import check_named
 from gpusched_env.core.sharing.choices import BENEFIT
 from gpusched_env.envs import deadlines  # noqa: F401 - registers what its name says
-from gpusched_env.envs.actions import SLOT_ACTIONS
-from gpusched_env.envs.observation.registry import optional_arrays
+from gpusched_env.envs.actions import SLOT_ACTIONS, prepare_action
+from gpusched_env.envs.observation.registry import optional_arrays, prepare_array
 from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
 from gpusched_env.instance import SHORTEST_ROUND_S, Instance, Room, Semantics
 from gpusched_env.units import LATEST_S
@@ -125,6 +125,10 @@ class Windows:
             raise ScenarioError("limits: set tenant_window to the number of tenants, so that the agent sees them")
         check_named("extras", "observation array", self.extras, optional_arrays())
         check_named("more_actions", "action", self.more_actions, SLOT_ACTIONS)
+        for name in self.extras:
+            prepare_array(name)
+        for name in self.more_actions:
+            prepare_action(name)
         object.__setattr__(self, "more_actions", tuple(self.more_actions))
         object.__setattr__(self, "extras", tuple(self.extras))
         object.__setattr__(self, "rules", tuple(self.rules))

@@ -13,6 +13,7 @@ import numpy as np
 
 from gpusched_env.core import admission, events, refusals, resizing
 from gpusched_env.core import work as core_work
+from gpusched_env.core.network.contention import prepare_model
 from gpusched_env.core.placement.rules import RULE_NUMBER, check_numbers, rule_number
 from gpusched_env.core.state import FINISHED, REFUSED, Run, allocate
 from gpusched_env.core.storage import as_bytes, copied
@@ -84,11 +85,17 @@ class Simulation:
     ----------
     arrays : the state of the run, as the handle that kernels take
     refusal : reason for which the latest decision was refused; empty if it was applied
+
+    Raises
+    ------
+    KernelError : the contention model does not compile
     """
 
     def __init__(self, instance: Instance, seed: int = 0, arrays: Run | None = None) -> None:
         self.instance = instance
         self.arrays = allocate([instance], [seed]).handle(0) if arrays is None else arrays
+        self.arrays.failure = None  # of an earlier run in the same arrays
+        prepare_model(int(self._world["contention"]))
         self.refusal = ""
         # Initial capacity: an arrival, a start and a completion of each job, and some preemptions.
         self._drained_events = GrowingArray(EVENT_DTYPE, 4 * len(instance.workload))
@@ -124,12 +131,25 @@ class Simulation:
         return int(self._world["finished"])
 
     def advance(self) -> Outcome:
-        """Simulate events up to the next decision point, or until the run ends; return what stopped it."""
+        """Simulate events up to the next decision point, or until the run ends; return what stopped it.
+
+        Raises
+        ------
+        GpuschedError : the run has ended in an error before
+        """
+        self._check_usable()
         while True:
             outcome = events.advance(self.arrays)
             if outcome != events.LOG_FULL:
                 return Outcome(outcome)
             self.drain()
+
+    def _check_usable(self) -> None:
+        if (failure := self.arrays.failure) is not None:
+            raise GpuschedError(
+                f"this run ended in an error of a kernel, {type(failure).__name__}: {failure}; its state means "
+                "nothing any more: make a new Simulation, or reset the environment"
+            ) from failure
 
     def wake_at(self, time_s: float) -> None:
         """Make :meth:`advance` stop at ``time_s`` at the latest; the run is there already if this is not in the future.
@@ -204,7 +224,7 @@ class Simulation:
         self.arrays.event_gpus[: len(state.event_gpus)] = state.event_gpus
         self._drained_events = GrowingArray.of(state.drained_events)
         self._drained_gpus = GrowingArray.of(state.drained_gpus)
-        self.refusal = ""
+        self.refusal, self.arrays.failure = "", None
 
     def change_run_times(self, run_s: np.ndarray) -> None:
         """Change the total work of all jobs that have not finished.
@@ -235,8 +255,10 @@ class Simulation:
         Raises
         ------
         GpuschedError : ``decision`` is not a decision, or it has an unknown placement rule, a NaN time, the end of a
-            wait that is not in the future, or a row, a size or a number of sub-steps that is not an integer
+            wait that is not in the future, or a row, a size or a number of sub-steps that is not an integer; or the run
+            has ended in an error before
         """
+        self._check_usable()
         if isinstance(decision, Start):
             self.refusal = self._start(decision)
         elif isinstance(decision, Resize):
@@ -427,6 +449,7 @@ class Simulation:
                 f"scheduler {scheduler.name!r} knows no partitions or reservations: it chooses machines itself, or "
                 "expects that no gang is preempted; choose another one, or leave out the section partitions"
             )
+        self._check_usable()
         view = self.view_for(scheduler)
         player = None if until is not None else self.player_for(scheduler)
         if player is None:

@@ -44,6 +44,17 @@ def model_number(name: str) -> int:
     return 1 + list(CONTENTION_MODELS).index(name)
 
 
+def prepare_model(number: int) -> None:
+    """Compile a model that a run will use.
+
+    Raises
+    ------
+    KernelError : the model does not compile
+    """
+    for hook in (price, begin, alone, solve):
+        hook.prepare(number)
+
+
 def contention_model(
     name: str,
     meaning: str,

@@ -27,7 +27,7 @@ def reserve(sim: Run, at: int, kind: int, gang: int, rule: int, supply: int) -> 
         supply -= hide_unusable(sim, kind)
     end = at
     if gang <= supply:
-        end = place(rule, sim, at, kind, gang, supply)
+        end = max(place(rule, sim, at, kind, gang, supply), at)  # 0 after an error of the rule
     if hides:
         show_unusable(sim, kind)
     return end

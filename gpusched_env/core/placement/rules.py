@@ -98,15 +98,24 @@ RULE_NUMBER: Final[Mapping[str, int]] = _Names("number")
 
 
 def rule_number(name: str) -> int:
-    """Return the number of a placement rule.
+    """Return the number of a placement rule that is used from now on, which is compiled here if it is not.
+
+    RULE_NUMBER has the numbers of rules that may never be used.
 
     Raises
     ------
     GpuschedError : no rule has this name; the message suggests similar names
+    KernelError : the rule does not compile
     """
+    number = _known(name).number
+    place.prepare(number)
+    return number
+
+
+def _known(name: str) -> Rule:
     if name not in _rules:
         raise GpuschedError(unknown_name("placement rule", str(name), list(_rules)))
-    return _rules[name].number
+    return _rules[name]
 
 
 def rule_name(number: int) -> str:
@@ -128,9 +137,9 @@ def check_numbers(numbers: np.ndarray) -> None:
 
 def goes_anywhere(name: str) -> bool:
     """Return whether a rule finds a place for every gang for which enough GPUs are free."""
-    return bool(RULE_FLAGS[rule_number(name)]["anywhere"])
+    return bool(RULE_FLAGS[_known(name).number]["anywhere"])
 
 
 def shares_by(name: str) -> int:
     """Return the flags of core/sharing/choices.py by which a rule chooses shared GPUs; 0 = it never shares."""
-    return int(RULE_FLAGS[rule_number(name)]["shares"])
+    return int(RULE_FLAGS[_known(name).number]["shares"])

@@ -8,14 +8,14 @@ from gpusched_env.core.handle import kernel
 from gpusched_env.core.placement.node_orders import count_gangs, first_gpus_by_gangs, next_node, node_key
 from gpusched_env.core.placement.pack import place_packed
 from gpusched_env.core.placement.placing import reserve
-from gpusched_env.core.placement.rules import placement_rule, rule_number
+from gpusched_env.core.placement.rules import RULE_NUMBER, placement_rule
 from gpusched_env.core.placement.taking import FREE, unable_somewhere, unreserve
 from gpusched_env.core.sharing.choices import BENEFIT, FEWEST_GANGS, ONE_NODE, SEARCH
 from gpusched_env.core.sharing.partners import better_pair, has_room, judge_pairs, last_option
 from gpusched_env.core.sharing.seats import MEMORY_SLACK
 from gpusched_env.core.state import WAITING, Run
 
-PACK: Final = rule_number("pack")
+PACK: Final = RULE_NUMBER["pack"]
 EVERYWHERE: Final = -1
 # If enough GPUs are free, both rules place gangs as the rule "pack"; otherwise find_shared chooses the GPUs.
 placement_rule(

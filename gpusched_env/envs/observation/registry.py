@@ -150,6 +150,18 @@ def find_array(name: str) -> ObservedArray | None:
     return next((one for one in reversed(ARRAYS) if one.name == name), None)
 
 
+def prepare_array(name: str) -> None:
+    """Compile the kernel of a registered array.
+
+    Raises
+    ------
+    KernelError : it does not compile
+    """
+    found = find_array(name)
+    assert found is not None
+    write_array.prepare(found.number)
+
+
 def arrays_shown(axes: Mapping[str, int], extras: Sequence[str]) -> dict[str, ObservedArray]:
     """Return the arrays of an observation by name, in its order; some may have no rows.
 
