@@ -12,6 +12,7 @@ import numpy as np
 from gpusched_env.agents.cards import file_of
 from gpusched_env.agents.checkpoints import checkpoint, weights_of, write_checkpoint
 from gpusched_env.agents.packing_index.knapsack import MEMORY_DTYPE, PackingState, next_packed
+from gpusched_env.core.placement.rules import RULE_NUMBER
 from gpusched_env.simulator import CompiledScheduler, Simulation
 
 FORMAT: Final = "gpusched-packing-index-1"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 from gpusched_env.core import driver, events
-from gpusched_env.core.handle import Handle, entry_of
+from gpusched_env.core.handle import Handle, bound
 from gpusched_env.core.placement.rules import rule_name
 from gpusched_env.core.refusals import REFUSALS
 from gpusched_env.errors import SchedulerError
@@ -69,11 +69,11 @@ class CompiledScheduler(Scheduler):
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         """Yield what the policy decides."""
         simulation, choice, made, own = view.simulation, self._choice, self._choice.made, self._own
-        following, addresses = entry_of(self.policy_kernel()), [x.parameter for x in (simulation.arrays, choice, own)]
+        following = bound(self.policy_kernel(), simulation.arrays, choice, own)
         made["first"], made["at"] = driver.BEGINS, 0
         vain = 0
         while vain <= events.IDLE_LIMIT or vain <= driver.most_in_vain(simulation.arrays):
-            kind = following(*addresses)
+            kind = following()
             made["first"] = driver.GOES_ON
             if kind == driver.NOTHING:
                 return
