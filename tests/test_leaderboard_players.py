@@ -133,7 +133,7 @@ def test_false_claims_without_decisions_are_refused(played: Entry) -> None:
     with pytest.raises(MismatchError, match=r"seed 200000: digest"):
         verify(claiming(played, spec="sjf", name="sjf"), track=TINY)
     for spec in ("my.module:Class", "learned:path=/tmp/model.npz", ""):
-        with pytest.raises(EntryError, match="no decisions, and its scheduler .* is none of this package"):
+        with pytest.raises(EntryError, match=r"no decisions, and its scheduler .* is none of this package"):
             verify(claiming(played, spec=spec), track=TINY)
 
 

@@ -1,4 +1,4 @@
-"""Entries of the package are complete, small and true: the scheduler of each is played on one seed."""
+"""Entries of the package are complete, small and true: the schedulers are played on one seed."""
 
 import gzip
 from pathlib import Path
@@ -21,8 +21,20 @@ WHOLE = (
     ("general-v1", "dally"),
     ("ring-all-reduce-v0", "tiresias-g"),
     ("sharing-v1", "sjf-bsbf"),
-    ("slo-v0", "elasticflow"),
+    ("slo-v0", "edf-admission"),
 )
+# A seed of these takes 3 to 40 s. `gpusched leaderboard build` plays them, and so does `baselines --out FOLDER`.
+SLOW = {
+    f"{track}-{spec}"
+    for track, specs in {
+        "heterogeneous-v1": "gavel gavel-ftf gavel-las",
+        "network-v1": "bco-ff bco-ls sjf-bco",
+        "elastic-v0": "pollux",
+        "slo-v0": "pollux",
+        "tenants-v0": "kai slurm themis",
+    }.items()
+    for spec in specs.split()
+}
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +64,8 @@ def test_every_scheduler_that_fits_a_track_has_an_entry_or_is_listed_as_absent(t
         pytest.skip(track.absence(log))
     problem = track.problem(log)
     there = [entry.player.spec for entry in shipped_entries(track.name)]
+    for entry in shipped_entries(track.name):
+        check_claims(entry, problem)
     missing = {name for names in absent(problem).values() for name in names}
     assert sorted(there) == sorted(set(fitting(problem)) - missing)
     registered = {name for name, baseline in BASELINES.items() if not baseline.variant_of}
@@ -78,13 +92,12 @@ def test_omitted_schedulers_and_tracks_are_registered():
     assert {name for _, name in LEFT_OUT} <= set(BASELINES) | {f"learned:{name}" for name in shipped_agents()}
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=name_of)
+@pytest.mark.parametrize("entry", [entry for entry in ENTRIES if name_of(entry) not in SLOW], ids=name_of)
 def test_shipped_entries_verify(entry, log):
     track = get_track(entry.track)
     if track.windows is not None and track.absence(log):
         pytest.skip(track.absence(log))
     problem = track.problem(log)
-    check_claims(entry, problem)
     run = entry.runs[ENTRIES.index(entry) % len(entry.runs)]
     found = verify_run(entry, run, problem, Budget(seconds=3600.0), keep_log=True)
     assert found.log is not None
@@ -97,3 +110,7 @@ def test_shipped_entries_verify(entry, log):
 def test_all_seeds_of_some_entries_verify(track, spec):
     [entry] = [entry for entry in shipped_entries(track) if entry.player.spec == spec]
     assert len(verify(entry)) == get_track(track).reports
+
+
+def test_slow_entries_are_shipped():
+    assert set(map(name_of, ENTRIES)) >= SLOW
