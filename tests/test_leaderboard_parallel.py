@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpusched_env.leaderboard import About, Track, make_entry, write_entry
+from gpusched_env.leaderboard import About, Track, make_entry, read_entry, write_entry
 from gpusched_env.leaderboard.baseline_entries import shipped_entries
 from gpusched_env.leaderboard.site import build_site
 
@@ -36,3 +36,8 @@ def test_sites_are_equal_on_one_and_on_two_workers(tmp_path: Path) -> None:
         sites[workers] = contents(tmp_path / str(workers))
     assert len(sites[1]) > 30
     assert sites[1] == sites[2]
+    copies = map(read_entry, (tmp_path / "1" / "entries").glob("ring-all-reduce-v0-*"))
+    assert sorted(copies, key=lambda one: one.player.spec) == chosen  # anyone can verify them, by playing
+    for entry in chosen:
+        page = (tmp_path / "1" / f"entry-{entry.sha256[:12]}.html").read_text(encoding="utf-8")
+        assert f"The scheduler <code>{entry.player.spec}</code> was played" in page
