@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,7 +19,7 @@ import time
 from html.parser import HTMLParser
 from pathlib import Path
 
-from gpusched_env.leaderboard import SUFFIX, TRACKS, About, Track, make_entry, read_entry, verify, write_entry
+from gpusched_env.leaderboard import SUFFIX, About, Track, make_entry, read_entry, verify, write_entry
 from gpusched_env.leaderboard.baseline_entries import shipped_entries
 from gpusched_env.leaderboard.replaying import compile_kernels
 
@@ -60,10 +59,9 @@ def building(folder: Path, log: str | None, workers: str | None) -> None:
     """Build the site of 30 entries, and measure the size of its first page with everything that the page loads."""
     entries, site = folder / "entries", folder / "site"
     entries.mkdir()
-    names = {f"{track.name}-{scheduler}{SUFFIX}" for track in TRACKS for scheduler in FIVE}
-    chosen = [path for path in shipped_entries() if path.name in names]
-    for path in chosen:
-        shutil.copy(path, entries)
+    chosen = [entry for entry in shipped_entries() if entry.player.spec in FIVE]
+    for entry in chosen:
+        write_entry(entry, entries / f"{entry.track}-{entry.player.spec}{SUFFIX}")
     compile_kernels()
     options = [*(["--log", log] if log else []), *(["--workers", workers] if workers else [])]
     command = ["leaderboard", "build", str(entries), "--out", str(site), "--no-baselines", *options]

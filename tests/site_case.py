@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpusched_env.leaderboard import About, make_entry, write_entry
+from gpusched_env.leaderboard import About, make_entry, read_entry, write_entry
 from gpusched_env.leaderboard.site import Built, build_site, entry_files
 
 TRACK = "ring-all-reduce-v0"
@@ -31,5 +31,5 @@ def make_site(folder: Path) -> tuple[Path, Built]:
     packed = (entries / "hostile.json.zst").read_bytes()
     (entries / "twice.json.zst").write_bytes(packed)
     (entries / "<b>damaged.json.zst").write_bytes(packed[:-9] + bytes(9))
-    built = build_site(entry_files(entries), folder / "site", entry_files(baselines))
+    built = build_site(entry_files(entries), folder / "site", map(read_entry, entry_files(baselines)))
     return folder / "site", built

@@ -93,7 +93,8 @@ def test_a_refused_entry_says_what_to_check(tmp_path):
 
 
 def test_an_entry_whose_log_is_missing_is_not_refused(tmp_path):
-    [path, *_] = shipped_entries("philly-log-v0")
+    path = tmp_path / "philly.entry.xz"
+    write_entry(shipped_entries("philly-log-v0")[0], path)
     missing = ["verify", "--log", tmp_path / "absent.csv", path]
     checked = leaderboard(*missing)
     assert checked.exit_code == 3
@@ -118,7 +119,7 @@ def test_control_characters_of_file_names_are_escaped(tmp_path):
 def test_verify_names_the_baseline_of_the_same_schedule(tmp_path, monkeypatch):
     entry = make_entry(TINY, "fifo", ABOUT, progress=False)
     write_entry(entry, tmp_path / "a.entry.xz")
-    known = known_baselines([tmp_path / "a.entry.xz"])
+    known = known_baselines([entry])
     monkeypatch.setattr(schedules, "shipped_baselines", lambda track: known)
     mine = msgspec.structs.replace(entry, about=msgspec.structs.replace(ABOUT, title="mine"))
     write_entry(mine, tmp_path / "b.entry.xz")
@@ -156,8 +157,20 @@ def test_tracks_and_baselines(tmp_path):
     assert listed.stdout.count("Scored: makespan.") == 1
     arguments = ["baselines", "--out", tmp_path, "--tracks", TINY.name, "--schedulers", "fifo,las"]
     assert leaderboard(*arguments).exit_code == 0
-    assert {path.name for path in tmp_path.iterdir()} == {"tiny-test-fifo.entry.xz", "tiny-test-las.entry.xz"}
-    assert leaderboard(*arguments).stdout.count(": exists") == 2
+    [path] = tmp_path.iterdir()
+    assert path.name == "tiny-test.jsonl"
+    written = path.read_text()
+    assert [line[:14] for line in written.splitlines()[1:]] == ['{"spec":"fifo"', '{"spec":"las",']
+    assert leaderboard(*arguments).stdout.count(": has ") == 2
+    assert leaderboard(*arguments, "--again").exit_code == 0
+    assert path.read_text() == written
+    for line, message in (("x", "line 2: JSON is malformed"), (written.splitlines()[1][:-1] + ',"a":1}', "field `a`")):
+        path.write_text(f"{written.splitlines()[0]}\n{line}\n")
+        refused = leaderboard(*arguments)
+        assert refused.exit_code == 2
+        assert message in refused.output
+    path.write_text(written.replace('"results_version":"', '"results_version":"0'))
+    assert "made with another results version" in leaderboard(*arguments).output
 
 
 def test_entries_of_the_package_are_listed():

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import functools
+import lzma
 import sys
+from pathlib import Path
 
 import msgspec
 import pytest
 
 from gpusched_env.errors import EntryError, MismatchError
-from gpusched_env.leaderboard import About, Entry, Track, make_entry, read_entry
+from gpusched_env.leaderboard import SUFFIX, About, Entry, Track, make_entry, read_entry, verify, write_entry
 from gpusched_env.leaderboard.baseline_entries import shipped_entries
 from gpusched_env.leaderboard.claims import check_claims, shipped_player
-from gpusched_env.leaderboard.verifying import play_again, played_again
+from gpusched_env.leaderboard.entry_files import parse_packed
+from gpusched_env.leaderboard.packing import Packed, pack_entry
+from gpusched_env.leaderboard.replaying import Budget
+from gpusched_env.leaderboard.verifying import play_again, played_again, verify_run
 
 TINY = Track("tiny-test", "Tiny", "For tests.", "tiny-v1", reports=3)
 ABOUT = About(title="T", authors="A", how="", hardware="", training_seeds=[], link="", licence="MIT")
@@ -80,8 +85,70 @@ def test_a_player_that_takes_too_long_is_a_claim() -> None:
 
 def test_the_specs_of_shipped_entries_are_of_the_package() -> None:
     """Each names a scheduler or agent that can be checked, and the clairvoyance of it."""
-    for path in shipped_entries():
-        player = read_entry(path).player
-        own = shipped_player(player.spec)
-        assert own is not None, path.name
-        assert own.clairvoyant is player.clairvoyant, path.name
+    for entry in shipped_entries():
+        own = shipped_player(entry.player.spec)
+        assert own is not None, entry.player.spec
+        assert own.clairvoyant is entry.player.clairvoyant, entry.player.spec
+
+
+# --- entries without decisions
+
+
+@pytest.fixture
+def played(tmp_path: Path) -> Entry:
+    """An entry of the form in which the package ships its own, from a file."""
+    whole = make_entry(TINY, "srtf", ABOUT, progress=False, decisions=False)
+    names = ("mean_jct_s", "p99_jct_s")
+    runs = [msgspec.structs.replace(run, metrics={name: run.metrics[name] for name in names}) for run in whole.runs]
+    path = tmp_path / f"srtf{SUFFIX}"
+    write_entry(msgspec.structs.replace(whole, runs=runs), path)
+    assert path.stat().st_size < 1_500
+    return read_entry(path)
+
+
+def with_run(entry: Entry, **changes: object) -> Entry:
+    last = msgspec.structs.replace(entry.runs[-1], **changes)
+    return msgspec.structs.replace(entry, runs=[*entry.runs[:-1], last]).sealed()
+
+
+def test_an_entry_without_decisions_has_the_results_of_one_with_decisions(played: Entry) -> None:
+    recorded = entry_of("srtf")
+    assert verify(played, track=TINY) == verify(recorded, track=TINY)
+    assert [run.digest for run in played.runs] == [run.digest for run in recorded.runs]
+    assert played_again(played, TINY.problem(None), 60)
+    mixed = with_run(played, decisions=recorded.runs[-1].decisions, metrics=recorded.runs[-1].metrics)
+    assert verify(mixed, track=TINY) == verify(recorded, track=TINY)
+
+
+def test_false_claims_without_decisions_are_refused(played: Entry) -> None:
+    """Nothing of an entry is believed because it looks as if it came with the package."""
+    last = played.runs[-1]
+    assert isinstance(last.metrics, dict)
+    with pytest.raises(MismatchError, match=r"seed 200002: digest: the entry says 0000"):
+        verify(with_run(played, digest="0" * 64), track=TINY)
+    with pytest.raises(MismatchError, match=r"seed 200002: metrics\.mean_jct_s: the entry says 1\.0"):
+        verify(with_run(played, metrics=last.metrics | {"mean_jct_s": 1.0}), track=TINY)
+    with pytest.raises(EntryError, match=r"seed 200002, metrics: the names must be"):
+        verify(with_run(played, metrics=last.metrics | {"unknown": 1.0}), track=TINY)
+    with pytest.raises(MismatchError, match=r"seed 200000: digest"):
+        verify(claiming(played, spec="sjf", name="sjf"), track=TINY)
+    for spec in ("my.module:Class", "learned:path=/tmp/model.npz", ""):
+        with pytest.raises(EntryError, match=r"no decisions, and its scheduler .* is none of this package"):
+            verify(claiming(played, spec=spec), track=TINY)
+
+
+def test_playing_is_limited(played: Entry) -> None:
+    """The parameters of a spec are those of its authors: time and length of the log are bounded."""
+    with pytest.raises(EntryError, match="CPU time"):
+        verify(played, track=TINY, seconds=0.0)
+    with pytest.raises(EntryError, match="longer than 5 events"):
+        verify_run(played, played.runs[0], TINY.problem(None), Budget(events=5), keep_log=False)
+
+
+def test_columns_of_a_run_without_decisions_are_refused(played: Entry) -> None:
+    """A file must not hide data that its JSON does not show."""
+    packed = msgspec.msgpack.decode(lzma.decompress(pack_entry(entry_of("srtf"))), type=Packed)
+    bare = [msgspec.structs.replace(run, decisions=None) for run in packed.entry.runs]
+    hiding = Packed(msgspec.structs.replace(packed.entry, runs=bare), packed.columns)
+    with pytest.raises(EntryError, match="columns of a run without decisions"):
+        parse_packed(lzma.compress(msgspec.msgpack.encode(hiding)))

@@ -158,7 +158,7 @@ def test_claims_are_shown_apart_from_recomputed_results(site: Path, tmp_path: Pa
     forged = msgspec.structs.replace(entry, about=about("fifo", "baseline"), player=player, version="9 (verified)")
     (tmp_path / "entries").mkdir()
     write_entry(forged, tmp_path / "entries" / "forged.json.zst")
-    built = build_site(entry_files(tmp_path / "entries"), tmp_path / "site", [baseline], tracks=[TRACK])
+    built = build_site(entry_files(tmp_path / "entries"), tmp_path / "site", [entry], tracks=[TRACK])
     true, false = sorted(built.entries[TRACK], key=lambda shown: not shown.baseline)
     assert (true.label, false.label) == ("fifo", f"fifo ({false.key})")
     assert true.rank == false.rank == 1
@@ -183,7 +183,7 @@ def test_blank_titles_have_a_name(site: Path) -> None:
     entry = read_entry(site.parent / "baselines" / "fifo.json.zst")
     blank = msgspec.structs.replace(entry, about=about("   "), sha256="a" * 64)
     nameless = msgspec.structs.replace(blank, player=msgspec.structs.replace(entry.player, spec=" "), sha256="b" * 64)
-    given = [Given(one, Path("x"), "", False, ()) for one in (blank, nameless)]
+    given = [Given(one, None, False, ()) for one in (blank, nameless)]
     assert list(unique_labels(given).values()) == ["fifo", "b" * 12]
 
 
@@ -212,13 +212,13 @@ def test_pages_name_no_folder_of_the_machine(site: Path, tmp_path: Path, monkeyp
 
     monkeypatch.setattr(LogWindows, "path", missing)
     log = shipped_entries("philly-log-v0")[:2]
-    built = build_site(log, tmp_path / "site", tracks=["philly-log-v0"])
+    built = build_site([], tmp_path / "site", log, tracks=["philly-log-v0"])
     [(reason, files)] = built.reasons().items()
     assert "needs the log muri/trace2.csv" in reason
-    assert files == [path.name for path in log]
+    assert files == [f"philly-log-v0-{entry.player.spec}" for entry in log]
     assert str(tmp_path) not in (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
     with pytest.raises(MissingLogError, match="is not the log"):  # named by the user
-        build_site(log, tmp_path / "other", log=tmp_path / "wrong.csv", tracks=["philly-log-v0"])
+        build_site([], tmp_path / "other", log, log=tmp_path / "wrong.csv", tracks=["philly-log-v0"])
 
 
 def test_the_first_page_tells_how_to_enter_and_folds_what_is_not_shown(site: Path) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpusched_env.leaderboard.baseline_entries import shipped_entries
-from gpusched_env.leaderboard.entry_files import read_entry
 from gpusched_env.leaderboard.scoring import score
 from gpusched_env.leaderboard.tracks import TRACKS, Track
 from gpusched_env.metrics import COLUMN_OF, TENANT_COLUMNS, Column, Interval, mean_interval
@@ -56,7 +55,7 @@ def read_results() -> list[Result]:
 
 
 def _results(track: Track) -> Iterator[Result]:
-    entries = [read_entry(path) for path in shipped_entries(track.name)]
+    entries = shipped_entries(track.name)
     fifo = next(entry for entry in entries if entry.player.spec == "fifo")
     found = [
         Result(
@@ -143,7 +142,7 @@ def write(folder: Path, results: list[Result]) -> None:
         "mean over the track's report seeds with its 95 % interval. A score of 0 is that of FIFO, and 1 is the lower\n"
         "bound.\n"
         "A scheduler with * reads true run times. [Metrics](../metrics.md) defines the columns.\n"
-        "`gpusched leaderboard verify` replays an entry and checks every\n"
-        "number; [the leaderboard](../leaderboard.md) explains how to enter.\n"
+        "Playing a scheduler again gives the same numbers.\n"
+        "[The leaderboard](../leaderboard.md) explains how to enter.\n"
     )
     write_page(folder / "baselines.md", "\n".join([introduction, *parts]))

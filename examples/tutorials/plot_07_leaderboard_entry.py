@@ -82,7 +82,7 @@ except GpuschedError as error:
 from gpusched_env.leaderboard import compared, score
 from gpusched_env.leaderboard.baseline_entries import shipped_entries
 
-shipped = {found.player.name: found for found in map(read_entry, shipped_entries("general-v1"))}
+shipped = {found.player.name: found for found in shipped_entries("general-v1")}
 ours = score(entry.runs, shipped["fifo-strict"].runs, "mean_jct_s")
 ratio = compared(entry.runs, shipped["tiresias-L"].runs, "mean_jct_s")
 print(f"score {ours.mean:.3f} [{ours.low:.3f}, {ours.high:.3f}]")

@@ -124,11 +124,11 @@ def verify_files(
         float, typer.Option(help="CPU time that the replay of an entry may take, in seconds.", min=0.0)
     ] = 60.0,
 ) -> None:
-    """Replay the decisions of entries and check every number that they claim.
+    """Replay the decisions of entries, or play their schedulers, and check every number that they claim.
 
     Exit status: 0 = all are verified; 1 = at least one is refused; 3 = none is refused, but at least one cannot be
     verified because the log of its track is missing. An entry holds decisions and numbers but no code, so verification
-    runs no code of its authors.
+    runs no code of its authors. An entry without decisions must name a scheduler of the package, which is played.
     """
     from gpusched_env.errors import GpuschedError, MismatchError, MissingLogError
     from gpusched_env.files import visible
@@ -162,7 +162,6 @@ def _verified(path: Path, log: Path | None, seconds: float) -> str:
     """
     import time
 
-    from gpusched_env.files import sha256_of
     from gpusched_env.leaderboard import get_track, read_entry, verify
     from gpusched_env.leaderboard.apart import apart
     from gpusched_env.leaderboard.schedules import shipped_baselines
@@ -173,8 +172,7 @@ def _verified(path: Path, log: Path | None, seconds: float) -> str:
     entry = read_entry(path)
     track = get_track(entry.track)
     runs = apart(verify, (entry, log, seconds, False, track), seconds)
-    vouched = sha256_of(path) in shipped_baselines(track.name).files  # the scheduler of a file of the package is true
-    checked = vouched or played_again(entry, track.problem(log), seconds)
+    checked = played_again(entry, track.problem(log), seconds)
     who = f"scheduler {entry.player.spec or 'unnamed'} {'checked' if checked else 'claimed, not checked'}"
     mean = sum(run.metrics[track.metric] for run in runs) / len(runs)
     shown = f"{mean:,.0f} s" if COLUMN_OF[track.metric].unit == "s" else f"{mean:.3f}"
@@ -188,18 +186,16 @@ def _verified(path: Path, log: Path | None, seconds: float) -> str:
 
 @leaderboard_app.command("baselines")
 def write_baselines_of(
-    out: Annotated[
-        Path | None, typer.Option(help="Folder of the entries, FOLDER/TRACK-SCHEDULER.entry.xz.", metavar="FOLDER")
-    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the files, FOLDER/TRACK.jsonl.", metavar="FOLDER")] = None,
     tracks: Annotated[str, typer.Option(help="Names, separated by commas.", show_default="all")] = "",
     schedulers: Annotated[
         str, typer.Option(help="Names, separated by commas.", show_default="all that fit the track")
     ] = "",
-    again: Annotated[bool, typer.Option("--again", help="Also write entries that are already there.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Also play schedulers that have an entry already.")] = False,
     log: LogOption = None,
     workers: WorkersOption = 1,
 ) -> None:
-    """Write the entries of the registered schedulers; without --out, list the entries that the package contains."""
+    """Play the registered schedulers and write their entries; without --out, list the entries of the package."""
     from gpusched_env.leaderboard import TRACKS
     from gpusched_env.leaderboard.baseline_entries import write_baselines
 
@@ -219,14 +215,15 @@ def _tell_shipped(tracks: Sequence[str], log: Path | None) -> None:
 
     from gpusched_env.cli.console import plain_table, show
     from gpusched_env.leaderboard import get_track
-    from gpusched_env.leaderboard.baseline_entries import absent, shipped_entries
+    from gpusched_env.leaderboard.baseline_entries import FOLDER, absent
+    from gpusched_env.leaderboard.baseline_files import baseline_file, read_results
 
     table = plain_table("track", "entries", "kB", "without", "why", texts=1)
     for column in (3, 4):
         table.columns[column].justify = "left"
     for track in map(get_track, tracks):
-        files = shipped_entries(track.name)
-        counted = [track.name, str(len(files)), f"{sum(path.stat().st_size for path in files) / 1000:,.0f}"]
+        path = baseline_file(FOLDER, track.name)
+        counted = [track.name, str(len(read_results(path)[1])), f"{path.stat().st_size / 1000:,.0f}"]
         if absence := track.absence(log):
             table.add_row(*counted, "", Text(absence))
             continue

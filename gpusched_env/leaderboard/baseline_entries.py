@@ -8,15 +8,25 @@ from typing import TYPE_CHECKING, Final
 
 from gpusched_env.baselines import BASELINES, list_baselines, make_scheduler
 from gpusched_env.baselines.registry import GENERAL_AGENT, LEARNED
-from gpusched_env.errors import GpuschedError, SchedulerError, unknown_name
-from gpusched_env.leaderboard.entry import About
-from gpusched_env.leaderboard.entry_files import SUFFIX, write_entry
-from gpusched_env.leaderboard.submitting import make_entry
-from gpusched_env.leaderboard.tracks import TrackProblem, get_track
+from gpusched_env.errors import EntryError, GpuschedError, SchedulerError, unknown_name
+from gpusched_env.leaderboard.baseline_files import (
+    Head,
+    Result,
+    baseline_file,
+    head_of,
+    read_results,
+    result_of,
+    write_results,
+)
+from gpusched_env.leaderboard.entry import FORMAT, About, Entry, Run
+from gpusched_env.leaderboard.submitting import make_entry, player_of
+from gpusched_env.leaderboard.tracks import TRACKS, TrackProblem, get_track
+from gpusched_env.scenarios import RESULTS_VERSION
 
 if TYPE_CHECKING:
     from gpusched_env.agents.cards import Card
 
+FOLDER: Final = Path(__file__).parent / "baselines"
 AUTHORS: Final = "gpusched-env developers"
 LICENCE: Final = "MIT"  # the licence of the repository
 CHURN: Final = "moves gangs so often that verifying its ten seeds takes half a minute"
@@ -92,12 +102,46 @@ def absent(problem: TrackProblem) -> dict[str, list[str]]:
     return reasons
 
 
-def shipped_entries(track: str = "") -> list[Path]:
-    """Return the paths of the entries that come with the package; "" = the entries of all tracks."""
-    return sorted((Path(__file__).parent / "baselines").glob(f"{track and track + '-'}*{SUFFIX}"))
+def shipped_entries(*tracks: str) -> list[Entry]:
+    """Return the entries that come with the package; no names of tracks = all entries.
+
+    Their runs have no decisions: verifying plays the scheduler.
+    """
+    files = [baseline_file(FOLDER, name) for name in tracks or (track.name for track in TRACKS)]
+    return [
+        _entry(head, result)
+        for head, results in (read_results(path) for path in files if path.is_file())
+        for result in results.values()
+    ]
 
 
-def _about(name: str) -> About:
+def _entry(head: Head, result: Result) -> Entry:
+    """Return the entry of a line of a file; texts and parameters are those of the scheduler now."""
+    runs = [
+        Run(
+            problem.seed,
+            problem.instance,
+            problem.workload,
+            {name: values[number] for name, values in result.metrics.items()},
+            problem.bounds,
+            digest,
+            None,
+        )
+        for number, (problem, digest) in enumerate(zip(head.problems, result.digests, strict=True))
+    ]
+    who, about = player_of(result.spec), _about(result.spec)
+    fields = (FORMAT, result.version, head.results_version, head.track, head.fingerprint)
+    return Entry(*fields, who, about, runs).sealed()
+
+
+def _about(spec: str) -> About:
+    from gpusched_env.agents.cards import read_card
+
+    agent, _, name = spec.partition(":")
+    return _about_agent(read_card(name)) if agent == LEARNED and name else _about_scheduler(spec)
+
+
+def _about_scheduler(name: str) -> About:
     return About(
         title=name,
         authors=AUTHORS,
@@ -130,26 +174,26 @@ def write_baselines(
     again: bool = False,
     tell: Callable[[str], None] = print,
 ) -> int:
-    """Write ``folder/TRACK-SCHEDULER.entry.xz`` for each track and scheduler; an agent's file is TRACK-learned-NAME.
+    """Play schedulers on tracks, and write ``folder/TRACK.jsonl`` for each track.
 
     Parameters
     ----------
-    folder : folder of the entries
+    folder : folder of the files
     tracks : names of tracks; a track that cannot be played on this machine is skipped, and ``tell`` gets the reason
     schedulers : names of schedulers, and specs ``learned:NAME`` of agents that learned on the scenario of the track;
         empty = all that fit the track
     log : path of the log, for a track that needs a log; None = the fetched file
     workers : number of processes
-    again : True = overwrite existing entries; False = skip them
+    again : True = play schedulers again whose entries exist; False = skip them
     tell : function that is called with a line of text for each entry
 
     Returns
     -------
-    Number of entries that could not be written.
+    Number of entries that could not be made.
 
     Raises
     ------
-    GpuschedError : an unknown track or scheduler
+    GpuschedError : an unknown track or scheduler; or a file that cannot be read, or is of another results version
     """
     failed = 0
     for track in map(get_track, tracks):
@@ -157,21 +201,37 @@ def write_baselines(
             tell(f"skipped: {absence}")
             continue
         folder.mkdir(parents=True, exist_ok=True)
-        problem = track.problem(log)
-        cards = agents_of(problem)
+        problem, path = track.problem(log), baseline_file(folder, track.name)
+        results = _existing(path, problem)
+        known = [*BASELINES, *agents_of(problem)]
         for name in list(schedulers) or fitting(problem):
-            if name not in BASELINES and name not in cards:
-                raise SchedulerError(unknown_name("registered scheduler", name, [*BASELINES, *cards]))
-            path = folder / f"{track.name}-{name.replace(':', '-')}{SUFFIX}"
-            if path.exists() and not again:
-                tell(f"{path}: exists")
+            if name not in known:
+                raise SchedulerError(unknown_name("registered scheduler", name, known))
+            if name in results and not again:
+                tell(f"{path}: has {name}")
                 continue
-            about = _about_agent(cards[name]) if name in cards else _about(name)
             try:
-                write_entry(make_entry(track, name, about, log, workers), path)
-            except GpuschedError as error:  # for example, the entry is too large; go on with the other entries
-                tell(f"{path}: not written: {error}")
+                entry = make_entry(track, name, _about(name), log, workers, decisions=False)
+            except GpuschedError as error:  # go on with the other schedulers
+                tell(f"{path}: no {name}: {error}")
                 failed += 1
                 continue
-            tell(f"{path}: {path.stat().st_size:,} bytes")
+            results[name] = result_of(entry, track)
+            write_results(path, head_of(entry), results)
+            tell(f"{path}: {name}")
     return failed
+
+
+def _existing(path: Path, problem: TrackProblem) -> dict[str, Result]:
+    """Read the results of a file, if there is one.
+
+    Raises
+    ------
+    EntryError : its results are of another results version, or of another problem
+    """
+    if not path.exists():
+        return {}
+    head, results = read_results(path)
+    if (head.results_version, head.fingerprint) != (RESULTS_VERSION, problem.fingerprint()):
+        raise EntryError(f"{path}: made with another results version, or for another track; delete the file")
+    return results

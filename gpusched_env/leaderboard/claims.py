@@ -48,10 +48,17 @@ def check_claims(entry: Entry, problem: TrackProblem) -> None:
     seeds = tuple(run.seed for run in entry.runs)
     if seeds != problem.seeds:
         raise EntryError(f"seeds: the entry has {list(seeds)[:20]}, the track {list(problem.seeds)}")
+    if any(run.decisions is None for run in entry.runs) and shipped_player(entry.player.spec) is None:
+        raise EntryError(
+            f"it has no decisions, and its scheduler {entry.player.spec!r} is none of this package; "
+            "make it again with gpusched leaderboard submit, which records the decisions"
+        )
     for run in entry.runs:
         metrics = {column.name for column in (*COLUMNS, *TENANT_COLUMNS * (problem.scenario.tenants is not None))}
         if run.metrics.keys() & (due := {column.name for column in DEADLINE_COLUMNS}):
             metrics |= due
+        if run.decisions is None:
+            metrics &= run.metrics.keys()
         for name, expected in (("metrics", metrics), ("bounds", set(BOUNDS))):
             if set(getattr(run, name)) != expected:
                 raise EntryError(f"seed {run.seed}, {name}: the names must be {', '.join(sorted(expected))}")

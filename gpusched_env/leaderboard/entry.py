@@ -1,7 +1,7 @@
 """The schema of an entry of the leaderboard: claims, and the decisions that prove them.
 
 docs/leaderboard.md describes the format. An entry has no code. Its claims are not trusted:
-:mod:`gpusched_env.leaderboard.verifying` replays its decisions.
+:mod:`gpusched_env.leaderboard.verifying` replays its decisions, or plays the scheduler of the package that it names.
 """
 
 from __future__ import annotations
@@ -81,10 +81,11 @@ class Run(Schema, frozen=True):
     ----------
     seed : one of the report seeds of the track
     instance, workload : SHA-256 of the drawn problem, and SHA-256 of its jobs alone
-    metrics : name of each of :data:`gpusched_env.metrics.COLUMNS` -> value; null = undefined
+    metrics : name of each of :data:`gpusched_env.metrics.COLUMNS` -> value; null = undefined. A run without decisions
+        may have only some of them
     bounds : lower bounds on ``mean_jct_s`` and ``makespan_s`` [s]
     digest : SHA-256 of the event log
-    decisions : the decisions of the run
+    decisions : the decisions of the run; null = those of the scheduler of this package that the entry names
     """
 
     seed: _Count
@@ -93,7 +94,7 @@ class Run(Schema, frozen=True):
     metrics: _Numbers
     bounds: _Numbers
     digest: _Sha256
-    decisions: Decisions
+    decisions: Decisions | None
 
 
 class Player(Schema, frozen=True):

@@ -33,7 +33,7 @@ class _Columns(msgspec.Struct):
 
 
 class _Run(msgspec.Struct):
-    decisions: _Columns
+    decisions: _Columns | None
 
 
 class _Outline(msgspec.Struct):
@@ -58,6 +58,8 @@ def check_sizes(text: bytes) -> None:
     values = 0
     for number, run in enumerate(runs):
         columns = run.decisions
+        if columns is None:
+            continue
         lengths = {name: _length(getattr(columns, name)) for name in LISTS}
         few = lengths["gpu_counts"] == sum(map(columns.kinds.count, PLACING))
         gang_sizes = msgspec.json.decode(columns.gpu_counts, type=_Lengths) if few else []

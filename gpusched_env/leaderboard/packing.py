@@ -57,10 +57,17 @@ def pack_entry(entry: Entry) -> bytes:
     ------
     EntryError : a column has a value that no decision has, such as a GPU below 0
     """
-    columns = [_packed(name, [getattr(run.decisions, name) for run in entry.runs]) for name in COLUMNS]
-    bare = [msgspec.structs.replace(run, decisions=NO_DECISIONS) for run in entry.runs]
-    data = msgspec.msgpack.encode(Packed(msgspec.structs.replace(entry, runs=bare), columns), order="deterministic")
+    columns = [_packed(name, [getattr(run.decisions or NO_DECISIONS, name) for run in entry.runs]) for name in COLUMNS]
+    data = msgspec.msgpack.encode(Packed(light(entry), columns), order="deterministic")
     return lzma.compress(data, lzma.FORMAT_XZ, filters=_FILTERS)
+
+
+def light(entry: Entry) -> Entry:
+    """Return an entry whose runs have empty decisions; those of runs without decisions stay None."""
+    bare = [
+        run if run.decisions is None else msgspec.structs.replace(run, decisions=NO_DECISIONS) for run in entry.runs
+    ]
+    return msgspec.structs.replace(entry, runs=bare)
 
 
 def unpack_entry(packed: bytes, most: int) -> Entry:
@@ -82,7 +89,7 @@ def unpack_entry(packed: bytes, most: int) -> Entry:
     runs, columns = found.entry.runs, dict(zip(COLUMNS, found.columns, strict=True))
     if any(len(column.lengths) != len(runs) for column in found.columns):
         raise EntryError("not an entry: each column must have a length for each run")
-    if any(run.decisions != NO_DECISIONS for run in runs):
+    if found.entry != light(found.entry):
         raise EntryError("not an entry: decisions outside its columns")
     if 2 * sum(sum(column.lengths) for column in found.columns) > most:
         raise EntryError("larger than an entry may be")
@@ -93,7 +100,10 @@ def unpack_entry(packed: bytes, most: int) -> Entry:
         kinds = of_run["kinds"].astype(np.uint8).tobytes().decode("latin-1")
         check_lengths(kinds, {name: len(of_run[name]) for name in LISTS}, int(of_run["gpu_counts"].sum()))
         lists = {name: _CODES.get(name, _PLAIN)[1](of_run[name]) for name in LISTS}
-        whole.append(msgspec.structs.replace(run, decisions=Decisions(kinds=kinds, **lists)))
+        decisions = Decisions(kinds=kinds, **lists)
+        if run.decisions is None and decisions != NO_DECISIONS:
+            raise EntryError("not an entry: columns of a run without decisions")
+        whole.append(run if run.decisions is None else msgspec.structs.replace(run, decisions=decisions))
     return msgspec.structs.replace(found.entry, runs=whole)
 
 

@@ -1,4 +1,4 @@
-"""Replay the decisions of an entry, with limits on time and memory; an entry has no code that could be run."""
+"""Replay the decisions of an entry, or play its scheduler, with limits on time and memory."""
 
 from __future__ import annotations
 
@@ -57,16 +57,13 @@ class Budget:
             raise EntryError(f"its replay takes more than {self.seconds:g} s of CPU time; allow more with --seconds")
 
 
-class Replay(Carrying):
-    """A simulation that replays the decisions of an entry; a decision that does not happen as recorded is an error."""
+class Limited(Simulation):
+    """A simulation that ends with an error if its log is longer than a budget allows."""
 
-    def __init__(self, instance: Instance, seed: int, table: Table, budget: Budget) -> None:
+    def __init__(self, instance: Instance, seed: int, budget: Budget) -> None:
         super().__init__(instance, seed)
-        self._table, self._budget = table, budget
-        self._times_ms = table.times_ms.tolist()
+        self._budget = budget
         self._events = 0
-        self._next = 0  # index of the next decision
-        self._wait_s: float | None = None  # end of the wait of the latest decision point [s]; None = no wait
 
     def drain(self) -> None:
         """Move events from the fixed-size log buffers to the log; raise an EntryError if the log is too long."""
@@ -74,6 +71,17 @@ class Replay(Carrying):
         if self._events > self._budget.events:
             raise EntryError(f"its event log is longer than {self._budget.events:,} events, the most that is replayed")
         super().drain()
+
+
+class Replay(Limited, Carrying):
+    """A simulation that replays the decisions of an entry; a decision that does not happen as recorded is an error."""
+
+    def __init__(self, instance: Instance, seed: int, table: Table, budget: Budget) -> None:
+        super().__init__(instance, seed, budget)
+        self._table = table
+        self._times_ms = table.times_ms.tolist()
+        self._next = 0  # index of the next decision
+        self._wait_s: float | None = None  # end of the wait of the latest decision point [s]; None = no wait
 
     def play(self) -> None:
         """Replay all decisions to the end of the run.

@@ -1,4 +1,4 @@
-"""Recognise baselines by the bytes of their files, and equal schedules by the digests of event logs.
+"""Recognise baselines by their seals, and equal schedules by the digests of event logs.
 
 The texts of an entry are not used for this, because its authors choose them.
 """
@@ -6,15 +6,11 @@ The texts of an entry are not used for this, because its authors choose them.
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-from gpusched_env.errors import EntryError
 from gpusched_env.leaderboard.baseline_entries import shipped_entries
 from gpusched_env.leaderboard.entry import Entry
-from gpusched_env.leaderboard.entry_files import parse_packed, read_packed
 
 Schedule = tuple[str, ...]  # digest of the event log of each seed
 
@@ -25,11 +21,11 @@ class Baselines:
 
     Attributes
     ----------
-    files : SHA-256 of the bytes of each file
+    seals : seal of each entry, which covers all of it
     names : schedule -> specs of the baselines that have this schedule
     """
 
-    files: frozenset[str]
+    seals: frozenset[str]
     names: Mapping[Schedule, tuple[str, ...]]
 
     def same_schedule(self, entry: Entry, baseline: bool = False) -> tuple[str, ...]:
@@ -46,23 +42,13 @@ def schedule(entry: Entry) -> Schedule:
     return tuple(run.digest for run in entry.runs)
 
 
-def sha256_of_bytes(packed: bytes) -> str:
-    """Return the SHA-256 of the bytes of a file, in hexadecimal."""
-    return hashlib.sha256(packed).hexdigest()
-
-
-def known_baselines(paths: Iterable[Path]) -> Baselines:
-    """Read entries that the caller trusts; files that cannot be read are skipped."""
-    files, names = set(), dict[Schedule, tuple[str, ...]]()
-    for path in paths:
-        try:
-            packed = read_packed(path)
-            entry = parse_packed(packed)
-        except EntryError:
-            continue
-        files.add(sha256_of_bytes(packed))
+def known_baselines(entries: Iterable[Entry]) -> Baselines:
+    """Return the set of entries that the caller trusts."""
+    seals, names = set(), dict[Schedule, tuple[str, ...]]()
+    for entry in entries:
+        seals.add(entry.sha256)
         names[schedule(entry)] = (*names.get(schedule(entry), ()), entry.player.spec)
-    return Baselines(frozenset(files), names)
+    return Baselines(frozenset(seals), names)
 
 
 @functools.cache

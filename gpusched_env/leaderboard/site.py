@@ -1,4 +1,4 @@
-"""Build the leaderboard as a static site: replay every entry, and write the results as pages and data."""
+"""Build the leaderboard as a static site: replay or play every entry, and write the results as pages and data."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Final
 
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation.processes import check_workers, in_processes
+from gpusched_env.evaluation.results import RunResult
 from gpusched_env.files import visible
-from gpusched_env.leaderboard.entry import Entry, Run
+from gpusched_env.leaderboard.entry import Entry
 from gpusched_env.leaderboard.folders import check_folder, whole_folder
-from gpusched_env.leaderboard.schedules import known_baselines
 from gpusched_env.leaderboard.scoring import score
 from gpusched_env.leaderboard.site_entries import Given, Refused, entry_files, read_given, unique_labels
 from gpusched_env.leaderboard.site_runs import Replayed, make_folders, replay_apart, write_lines
@@ -26,7 +26,8 @@ from gpusched_env.reports.pages import need_libraries
 __all__ = ["MARK", "Built", "build_site", "entry_files"]
 
 MARK: Final = ".gpusched-site"
-SECONDS: Final = 60.0  # limit on CPU time for the replay of a run [s]
+SECONDS: Final = 60.0  # limit on CPU time for a run of an entry [s]
+BASELINE_SECONDS: Final = 3_600.0  # the same for a baseline, which the caller trusts; linear programs take long [s]
 FIFO: Final = "fifo"  # spec of the baseline whose score is 0
 
 
@@ -56,7 +57,7 @@ class Built:
 def build_site(
     paths: Iterable[Path],
     out: str | Path,
-    baselines: Iterable[Path] = (),
+    baselines: Iterable[Entry] = (),
     log: Path | None = None,
     workers: int = 1,
     tracks: Collection[str] = (),
@@ -67,8 +68,8 @@ def build_site(
     ----------
     paths : files of entries
     out : folder of the site; an existing site is replaced
-    baselines : further files of entries that the caller trusts. A file of ``paths`` is marked as a baseline if its
-        bytes equal the bytes of one of these files, or of an entry that comes with the package
+    baselines : further entries, which the caller trusts. An entry of ``paths`` is marked as a baseline if it equals one
+        of these, or one that comes with the package
     log : path of the log, for a track that needs a log; None = the fetched file
     workers : number of processes, at most one per core; -1 = one per core. The site does not depend on it
     tracks : names of the tracks that the site shows; entries of other tracks are ignored. Empty = all tracks
@@ -89,11 +90,10 @@ def build_site(
     check_folder(Path(out).absolute(), MARK)
     check_workers(workers)
     names = [get_track(name).name for name in tracks] or [track.name for track in TRACKS]
-    beside = list(baselines)
-    given, refused = read_given(paths, beside, known_baselines(beside), names, log)
+    given, refused = read_given(paths, baselines, names, log)
     with whole_folder(Path(out), MARK) as folder:
         replayed = _replay(given, folder, log, workers)
-        untrue = [(one.path, replayed[one.key].refusal) for one in given if replayed[one.key].refusal]
+        untrue = [(one.name, replayed[one.key].refusal) for one in given if replayed[one.key].refusal]
         kept = [one for one in given if not replayed[one.key].refusal]
         built = Built(_shown(kept, names, replayed), sorted(refused + untrue), bool(untrue))
         for name, entries in built.entries.items():
@@ -107,7 +107,7 @@ def _replay(given: Sequence[Given], site: Path, log: Path | None, workers: int) 
     """Replay the entries, with one task for each."""
     problems = {name: get_track(name).problem(log) for name in {one.entry.track for one in given}}
     make_folders(site, problems)
-    tasks = [(problems[one.entry.track], one, site, SECONDS) for one in given]
+    tasks = [(problems[one.entry.track], one, site, SECONDS if one.path else BASELINE_SECONDS) for one in given]
     return {replayed.key: replayed for replayed in in_processes(replay_apart, tasks, workers)}
 
 
@@ -117,17 +117,19 @@ def _shown(kept: Sequence[Given], names: Collection[str], replayed: Mapping[str,
     for track in (track for track in TRACKS if track.name in names):
         here = [one for one in kept if one.entry.track == track.name]
         labels = unique_labels(here)
-        fifo = next((one.entry.runs for one in here if one.baseline and one.entry.player.spec == FIFO), None)
-        entries[track.name] = ranked(
-            [Shown(one, labels[one.key], _score(one.entry, fifo, track), replayed[one.key].checked) for one in here],
-            track.metric,
-        )
+        runs = {one.key: replayed[one.key].runs for one in here}
+        fifo = next((runs[one.key] for one in here if one.baseline and one.entry.player.spec == FIFO), None)
+        shown = [
+            Shown(one, runs[one.key], labels[one.key], _score(runs[one.key], fifo, track), replayed[one.key].checked)
+            for one in here
+        ]
+        entries[track.name] = ranked(shown, track.metric)
     return entries
 
 
-def _score(entry: Entry, fifo: Sequence[Run] | None, track: Track) -> Interval:
+def _score(runs: Sequence[RunResult], fifo: Sequence[RunResult] | None, track: Track) -> Interval:
     """Return the score of an entry; NaN if there is no entry of FIFO, or if FIFO is at the bound on every seed."""
     if fifo is not None:
         with contextlib.suppress(GpuschedError):
-            return score(entry.runs, fifo, track.metric)
-    return Interval(math.nan, math.nan, math.nan, len(entry.runs))
+            return score(runs, fifo, track.metric)
+    return Interval(math.nan, math.nan, math.nan, len(runs))

@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from gpusched_env.errors import EntryError, GpuschedError, MissingLogError
 from gpusched_env.files import visible
 from gpusched_env.leaderboard.claims import check_claims
 from gpusched_env.leaderboard.entry import Entry
 from gpusched_env.leaderboard.entry_files import OLD_SUFFIX, SUFFIX, parse_packed, read_packed
-from gpusched_env.leaderboard.packing import NO_DECISIONS
-from gpusched_env.leaderboard.schedules import Baselines, sha256_of_bytes, shipped_baselines
+from gpusched_env.leaderboard.packing import light
+from gpusched_env.leaderboard.schedules import Baselines, known_baselines, shipped_baselines
 from gpusched_env.leaderboard.tracks import Track, TrackProblem, get_track
 
 LONGEST: Final = 80  # [characters] longest name in tables and plots
@@ -30,16 +28,14 @@ class Given:
 
     Attributes
     ----------
-    entry : the entry without its decisions
-    path : path of the file
-    sha256 : SHA-256 of the bytes of the file
-    baseline : whether the bytes of the file equal those of a baseline
+    entry : the entry, without its decisions if it is in a file
+    path : path of the file; None = a baseline in memory
+    baseline : whether the entry is a baseline
     same : specs of the baselines with the same schedule
     """
 
     entry: Entry
-    path: Path
-    sha256: str
+    path: Path | None
     baseline: bool
     same: tuple[str, ...]
 
@@ -49,11 +45,20 @@ class Given:
         return self.entry.sha256[:12]
 
     @property
+    def name(self) -> Path:
+        """Name of the entry's file; for a baseline in memory, its track and scheduler."""
+        return _name(self.path or self.entry)
+
+    @property
     def title(self) -> str:
         """Title of the entry; if it is empty, the spec; if that is empty, the key. At most LONGEST characters."""
         about = self.entry.about
         text = about.title.strip() or self.entry.player.spec.strip() or self.key
         return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}\N{HORIZONTAL ELLIPSIS}"
+
+
+def _name(source: Path | Entry) -> Path:
+    return source if isinstance(source, Path) else Path(f"{source.track}-{source.player.spec}")
 
 
 def entry_files(folder: str | Path) -> list[Path]:
@@ -86,15 +91,14 @@ def playable(names: Collection[str], log: Path | None) -> dict[str, TrackProblem
 
 
 def read_given(
-    paths: Iterable[Path], beside: Iterable[Path], vouched: Baselines, names: Collection[str], log: Path | None
+    paths: Iterable[Path], beside: Iterable[Entry], names: Collection[str], log: Path | None
 ) -> tuple[list[Given], list[Refused]]:
     """Read files, and refuse those that are not entries of a track that can be played on this machine.
 
     Parameters
     ----------
     paths : files of entries
-    beside : further files of entries, which come before ``paths``
-    vouched : trusted baselines in addition to the entries of the package
+    beside : baselines, which come before ``paths``; the caller trusts them
     names : names of the tracks that are shown; entries of other tracks are ignored
     log : path of the log, for a track that needs a log; None = the fetched file
 
@@ -103,11 +107,14 @@ def read_given(
     MissingLogError : as in :func:`playable`
     """
     problems = playable(names, log)
+    trusted = [entry for entry in beside if entry.track in names]
+    vouched = known_baselines(trusted)
     given: dict[str, Given] = {}
     refused = []
-    for path in itertools.chain(beside, paths):
+    sources: Iterable[Path | Entry] = itertools.chain(trusted, paths)
+    for source in sources:
         try:
-            one = _read(path, vouched)
+            one = _given(source, vouched)
             track = get_track(one.entry.track)
             if track.name not in names:
                 continue
@@ -115,24 +122,21 @@ def read_given(
                 raise EntryError(_absence(track))
             check_claims(one.entry, problems[track.name])
             if one.key in given:
-                raise EntryError(f"the same entry as {visible(given[one.key].path.name)}")
+                raise EntryError(f"the same entry as {visible(given[one.key].name.name)}")
             given[one.key] = one
         except EntryError as error:
-            refused.append((path, str(error)))
+            refused.append((_name(source), str(error)))
     return list(given.values()), refused
 
 
-def _read(path: Path, vouched: Baselines) -> Given:
-    packed = read_packed(path)
-    entry = parse_packed(packed)
-    sha256 = sha256_of_bytes(packed)
+def _given(source: Path | Entry, vouched: Baselines) -> Given:
+    entry = source if isinstance(source, Entry) else parse_packed(read_packed(source))
     shipped = shipped_baselines(entry.track)
-    baseline = sha256 in shipped.files or sha256 in vouched.files
+    baseline = entry.sha256 in shipped.seals | vouched.seals
     same = dict.fromkeys(shipped.same_schedule(entry, baseline) + vouched.same_schedule(entry, baseline))
-    light = msgspec.structs.replace(
-        entry, runs=[msgspec.structs.replace(run, decisions=NO_DECISIONS) for run in entry.runs]
-    )
-    return Given(light, path, sha256, baseline, tuple(same))
+    if isinstance(source, Entry):
+        return Given(entry, None, baseline, tuple(same))
+    return Given(light(entry), source, baseline, tuple(same))
 
 
 def _absence(track: Track) -> str:

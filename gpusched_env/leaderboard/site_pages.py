@@ -94,7 +94,7 @@ def _write(path: Path, template: str, tracks: Sequence[TrackPage], **fields: Any
 
 def _write_track(folder: Path, track: TrackPage, tracks: Sequence[TrackPage]) -> None:
     shown = track.entries
-    seeds = [run.seed for run in shown[0].entry.runs] if shown else []
+    seeds = [run.seed for run in shown[0].runs] if shown else []
     entries = [{"key": one.key, "label": one.label, "baseline": one.baseline} for one in shown]
     _write(
         folder / track.href,

@@ -1,4 +1,4 @@
-"""Replay and check the runs of an entry, and write their data for the viewer of the site."""
+"""Replay or play the runs of an entry, check them, and write their data for the viewer of the site."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.errors import EntryError
+from gpusched_env.evaluation.results import RunResult
 from gpusched_env.leaderboard.apart import apart
 from gpusched_env.leaderboard.entry import Entry
 from gpusched_env.leaderboard.entry_files import SUFFIX, parse_packed, read_packed
+from gpusched_env.leaderboard.packing import pack_entry
 from gpusched_env.leaderboard.replaying import Budget
-from gpusched_env.leaderboard.schedules import sha256_of_bytes
 from gpusched_env.leaderboard.site_entries import Given
 from gpusched_env.leaderboard.tracks import TrackProblem
 from gpusched_env.leaderboard.verifying import played_again, verify_run
@@ -36,6 +37,7 @@ class Replayed:
     key : key of the entry
     refusal : reason why the entry is not shown; "" if all its claims are true
     checked : whether the scheduler that the entry names was played, and made its event logs
+    runs : the results, without their event logs
     lines : seed -> GPUs held and jobs waiting over time
     distribution : distribution of JCT over all seeds
     """
@@ -43,6 +45,7 @@ class Replayed:
     key: str
     refusal: str = ""
     checked: bool = False
+    runs: Sequence[RunResult] = ()
     lines: Mapping[int, Any] = field(default_factory=dict)
     distribution: Mapping[str, Any] = field(default_factory=dict)
 
@@ -89,10 +92,11 @@ def replay_entry(problem: TrackProblem, given: Given, site: Path, seconds: float
     seconds : limit on the CPU time for the replay of a run [s]
     """
     try:
-        packed = read_packed(given.path)
-        if sha256_of_bytes(packed) != given.sha256:
+        packed = pack_entry(given.entry) if given.path is None else read_packed(given.path)
+        entry = parse_packed(packed)
+        if entry.sha256 != given.entry.sha256:
             raise EntryError("the file changed while the site was built")
-        replayed = _replay(problem, parse_packed(packed), given.key, site / "data" / problem.name, seconds)
+        replayed = _replay(problem, entry, given.key, site / "data" / problem.name, seconds)
     except EntryError as error:
         _remove(site / "data" / problem.name, given.key)
         return Replayed(given.key, str(error))
@@ -101,9 +105,11 @@ def replay_entry(problem: TrackProblem, given: Given, site: Path, seconds: float
 
 
 def _replay(problem: TrackProblem, entry: Entry, key: str, folder: Path, seconds: float) -> Replayed:
-    lines, jct_s = {}, []
+    runs, lines, jct_s = [], {}, []
     for run in entry.runs:
-        log = verify_run(entry, run, problem, Budget(seconds), keep_log=True).log
+        result = verify_run(entry, run, problem, Budget(seconds), keep_log=True)
+        runs.append(dataclasses.replace(result, log=None))
+        log = result.log
         assert log is not None
         instance = problem.instance(run.seed)
         data = run_data(instance, log, "")  # no label: the page has the entry's unique label
@@ -111,7 +117,7 @@ def _replay(problem: TrackProblem, entry: Entry, key: str, folder: Path, seconds
         write_data(folder / str(run.seed) / f"{key}.js", f"{problem.name}/{run.seed}/{key}", data)
         lines[run.seed] = data["lines"]
         jct_s.append(completion_times(instance, log, problem.tracked_window))
-    return Replayed(key, "", False, lines, distribution(np.concatenate(jct_s)))
+    return Replayed(key, "", False, runs, lines, distribution(np.concatenate(jct_s)))
 
 
 def _remove(folder: Path, key: str) -> None:

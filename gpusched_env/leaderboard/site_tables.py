@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 
+from gpusched_env.evaluation.results import RunResult
 from gpusched_env.leaderboard.claims import LEARNED
 from gpusched_env.leaderboard.entry import Entry
 from gpusched_env.leaderboard.scoring import compared, more_is_better
@@ -37,6 +38,7 @@ class Shown:
     Attributes
     ----------
     given : the entry without its decisions
+    runs : its results, one for each seed
     label : name of the entry in tables and plots
     score : score over all seeds, 0 = equal to FIFO, 1 = equal to the bound; NaN if there is no entry of FIFO
     checked : whether the scheduler that the entry names was played, and made its event logs
@@ -44,6 +46,7 @@ class Shown:
     """
 
     given: Given
+    runs: Sequence[RunResult]
     label: str
     score: Interval
     checked: bool = False
@@ -55,13 +58,18 @@ class Shown:
         return self.given.entry
 
     @property
+    def played(self) -> bool:
+        """Whether the entry has no decisions, so that its scheduler was played instead."""
+        return all(run.decisions is None for run in self.entry.runs)
+
+    @property
     def key(self) -> str:
         """Name of the entry in file names, the first digits of the seal."""
         return self.given.key
 
     @property
     def baseline(self) -> bool:
-        """Whether the bytes of the entry's file equal those of a baseline."""
+        """Whether the entry is a baseline."""
         return self.given.baseline
 
     @property
@@ -71,7 +79,7 @@ class Shown:
 
     @property
     def badges(self) -> list[str]:
-        """Badges of the entry; they depend only on the bytes of its file and on digests, not on texts of others."""
+        """Badges of the entry; they depend only on its seal and on digests, not on texts of others."""
         same = self.given.same
         learned = self.entry.player.spec.partition(":")[0] == LEARNED
         known = [BASELINE, LEARNED] if learned else [BASELINE]  # the spec of a file of the package is true
@@ -80,8 +88,7 @@ class Shown:
 
     def values(self, name: str) -> np.ndarray:
         """Return a metric of each seed, NaN if it is undefined; float64 [seeds]."""
-        found = [run.metrics.get(name) for run in self.entry.runs]
-        return np.array([math.nan if value is None else value for value in found], float)
+        return np.array([run.metrics.get(name, math.nan) for run in self.runs], float)
 
 
 def ranked(entries: Sequence[Shown], metric: str) -> list[Shown]:
@@ -104,8 +111,8 @@ def track_table(entries: Sequence[Shown], metric: str, brief: bool = False) -> T
     brief : True = only two metrics; False = all metrics, and the ratio of the scored metric to that of the first entry,
         paired by seed
     """
-    seeds = len(entries[0].entry.runs) if entries else 0
-    metrics = [metric, BESIDE[metric]] if brief or not entries else scored_first(metric, entries[0].entry.runs)
+    seeds = len(entries[0].runs) if entries else 0
+    metrics = [metric, BESIDE[metric]] if brief or not entries else scored_first(metric, entries[0].runs)
     means = {name: [bootstrap_mean(shown.values(name)) for shown in entries] for name in metrics}
     units = {name: scale_of(name, means[name]) for name in metrics}
     ratio = [] if brief else [Heading("times best", title=f"{metric} / that of the first entry, paired by seed")]
@@ -134,14 +141,14 @@ def track_table(entries: Sequence[Shown], metric: str, brief: bool = False) -> T
 
 def seed_table(shown: Shown, track_href: str, metric: str) -> Table:
     """Return the table of an entry with one row per seed; each row has a link to the schedule."""
-    runs, metrics = shown.entry.runs, scored_first(metric, shown.entry.runs)
+    metrics = scored_first(metric, shown.runs)
     units = {
         name: scale_of(name, [Interval(value, math.nan, math.nan, 1) for value in shown.values(name)])
         for name in metrics
     }
     columns = [Heading("seed"), *(heading(name, units[name]) for name in metrics), Heading("event log", text=True)]
     rows = []
-    for number, run in enumerate(runs):
+    for number, run in enumerate(shown.runs):
         cells = [Cell(str(run.seed), run.seed, f"{track_href}#seed={run.seed}&left={shown.key}")]
         for name in metrics:
             value = float(shown.values(name)[number])
@@ -171,7 +178,7 @@ def _times(shown: Shown, best: Shown, metric: str) -> Cell:
     """Return a cell with the ratio of a metric to that of the best entry; "-" if a value is 0, as a share may be."""
     if not (shown.values(metric) > 0).all() or not (best.values(metric) > 0).all():
         return Cell("-")
-    return interval(compared(shown.entry.runs, best.entry.runs, metric), NO_UNIT)
+    return interval(compared(shown.runs, best.runs, metric), NO_UNIT)
 
 
 def _claims(shown: Shown) -> Cell:

@@ -1,4 +1,4 @@
-"""Make an entry: run a scheduler on the report seeds of a track, and record its decisions."""
+"""Make an entry: run a scheduler on the report seeds of a track, and record its decisions, unless it is shipped."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from gpusched_env.errors import EntryError
 from gpusched_env.evaluation.processes import check_workers, in_processes
 from gpusched_env.evaluation.progress import ProgressBar
 from gpusched_env.evaluation.results import plain
+from gpusched_env.event_log import EventLog
+from gpusched_env.instance import Instance
 from gpusched_env.leaderboard.claims import check_player
-from gpusched_env.leaderboard.entry import FORMAT, About, Entry, Player, Run
+from gpusched_env.leaderboard.entry import FORMAT, About, Decisions, Entry, Player, Run
 from gpusched_env.leaderboard.entry_files import parse_entry
 from gpusched_env.leaderboard.recording import record
 from gpusched_env.leaderboard.replaying import Budget, replay
 from gpusched_env.leaderboard.tracks import Track, TrackProblem, get_track
 from gpusched_env.metrics import lower_bounds
 from gpusched_env.scenarios import RESULTS_VERSION
-from gpusched_env.simulator import Scheduler
+from gpusched_env.simulator import Scheduler, simulate
 
 
 def make_entry(
@@ -31,6 +33,7 @@ def make_entry(
     log: Path | None = None,
     workers: int = 1,
     progress: bool = True,
+    decisions: bool = True,
 ) -> Entry:
     """Make an entry by running a scheduler on all report seeds of a track.
 
@@ -42,6 +45,7 @@ def make_entry(
     log : path of the log, for a track that needs a log; None = the fetched file
     workers : number of processes, at most one per core; -1 = one per core. The entry does not depend on it
     progress : True = show a progress bar on a terminal if the runs take longer than two seconds
+    decisions : False = record no decisions; the scheduler must be one of this package, which the verifier can play
 
     Raises
     ------
@@ -50,15 +54,11 @@ def make_entry(
     SchedulerError : an unknown scheduler, or one that leaves jobs waiting forever
     """
     problem = (get_track(track) if isinstance(track, str) else track).problem(log)
-    player = _build(scheduler)
+    who = player_of(scheduler)
     check_workers(workers)
-    spec = scheduler if isinstance(scheduler, str) else f"{type(player).__module__}:{type(player).__qualname__}"
-    who = Player(
-        spec=spec, name=player.name, parameters=_flat(plain(player.parameters)), clairvoyant=bool(player.clairvoyant)
-    )
     check_player(who, about, problem)
     runs = []
-    calls = [(problem, scheduler, seed) for seed in problem.seeds]
+    calls = [(problem, scheduler, seed, decisions) for seed in problem.seeds]
     with ProgressBar(len(calls), progress) as bar:
         for run in in_processes(play_seed, calls, workers):
             runs.append(run)
@@ -77,18 +77,24 @@ def make_entry(
     return parse_entry(entry.sealed().text())  # the same strict checks as when an entry is read from a file
 
 
-def play_seed(problem: TrackProblem, scheduler: str | Scheduler, seed: int) -> Run:
-    """Run a scheduler on one seed, and check that a replay of its decisions gives the same event log."""
+def player_of(scheduler: str | Scheduler) -> Player:
+    """Return what an entry says of a scheduler."""
+    player = _build(scheduler)
+    return Player(
+        spec=scheduler if isinstance(scheduler, str) else f"{type(player).__module__}:{type(player).__qualname__}",
+        name=player.name,
+        parameters=_flat(plain(player.parameters)),
+        clairvoyant=bool(player.clairvoyant),
+    )
+
+
+def play_seed(problem: TrackProblem, scheduler: str | Scheduler, seed: int, recorded: bool) -> Run:
+    """Run a scheduler on one seed, and record its decisions, if they are to be recorded."""
     instance = problem.instance(seed)
-    log, decisions = record(instance, _build(scheduler), seed)
-    try:
-        if replay(instance, seed, decisions, Budget(math.inf)).digest() != log.digest():
-            raise EntryError("the event log differs")
-    except EntryError as error:
-        raise EntryError(
-            f"seed {seed}: replaying the recorded decisions gives a different run ({error}); the scheduler must change "
-            "the simulation by the decisions that it yields, and by nothing else"
-        ) from error
+    if recorded:
+        log, decisions = _recorded(instance, scheduler, seed)
+    else:
+        log, decisions = simulate(instance, _build(scheduler), seed=seed), None
     metrics = problem.metrics(instance, log)
     return Run(
         seed=seed,
@@ -99,6 +105,20 @@ def play_seed(problem: TrackProblem, scheduler: str | Scheduler, seed: int) -> R
         digest=log.digest(),
         decisions=decisions,
     )
+
+
+def _recorded(instance: Instance, scheduler: str | Scheduler, seed: int) -> tuple[EventLog, Decisions]:
+    """Record the decisions of a scheduler, and check that a replay of them gives the same event log."""
+    log, decisions = record(instance, _build(scheduler), seed)
+    try:
+        if replay(instance, seed, decisions, Budget(math.inf)).digest() != log.digest():
+            raise EntryError("the event log differs")
+    except EntryError as error:
+        raise EntryError(
+            f"seed {seed}: replaying the recorded decisions gives a different run ({error}); the scheduler must change "
+            "the simulation by the decisions that it yields, and by nothing else"
+        ) from error
+    return log, decisions
 
 
 def _build(scheduler: str | Scheduler) -> Scheduler:

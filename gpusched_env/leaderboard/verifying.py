@@ -1,4 +1,4 @@
-"""Verify an entry: replay its decisions, play the scheduler that it names, and compare its claims with the results."""
+"""Verify an entry: replay its decisions or play its scheduler, and compare its claims with the results."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from gpusched_env.errors import EntryError, GpuschedError, MismatchError
 from gpusched_env.evaluation.results import RunResult
+from gpusched_env.event_log import EventLog
 from gpusched_env.files import visible
-from gpusched_env.instance import SchedulerInfo
+from gpusched_env.instance import Instance, SchedulerInfo
 from gpusched_env.leaderboard.apart import apart
 from gpusched_env.leaderboard.claims import check_claims, shipped_player
 from gpusched_env.leaderboard.entry import Entry, Run
-from gpusched_env.leaderboard.replaying import Budget, replay
+from gpusched_env.leaderboard.replaying import Budget, Limited, replay
 from gpusched_env.leaderboard.tracks import Track, TrackProblem, get_track
 from gpusched_env.metrics import lower_bounds
-from gpusched_env.simulator import simulate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,7 +29,7 @@ def verify(
     keep_logs: bool = False,
     track: Track | None = None,
 ) -> list[RunResult]:
-    """Replay an entry and return its runs as verified results.
+    """Replay an entry and return its runs as verified results; runs without decisions are played by its scheduler.
 
     Parameters
     ----------
@@ -58,7 +58,10 @@ def verify_run(entry: Entry, run: Run, problem: TrackProblem, budget: Budget, ke
     try:
         _compare("workload", run.workload, instance.workload.fingerprint())
         _compare("instance", run.instance, instance.fingerprint())
-        log = replay(instance, run.seed, run.decisions, budget).sealed()
+        if run.decisions is None:
+            log = _played(entry.player.spec, instance, run.seed, budget).sealed()
+        else:
+            log = replay(instance, run.seed, run.decisions, budget).sealed()
         _compare("digest", run.digest, log.digest())
         metrics = problem.metrics(instance, log)
         bounds = lower_bounds(instance, problem.tracked_window)
@@ -84,6 +87,8 @@ def verify_run(entry: Entry, run: Run, problem: TrackProblem, budget: Budget, ke
 def played_again(entry: Entry, problem: TrackProblem, seconds: float) -> bool:
     """Play the scheduler that an entry names, in a child process; return whether it makes the logs of the entry.
 
+    Runs without decisions are left out, because verifying plays them.
+
     False = this could not be checked: the entry names no scheduler or agent of this package, or one that needs files or
     more time. Nothing that an entry names is imported or opened.
 
@@ -99,7 +104,7 @@ def played_again(entry: Entry, problem: TrackProblem, seconds: float) -> bool:
     """
     if shipped_player(entry.player.spec) is None:
         return False
-    digests = {run.seed: run.digest for run in entry.runs}
+    digests = {run.seed: run.digest for run in entry.runs if run.decisions is not None}
     try:
         apart(play_again, (entry.player.spec, digests, problem, seconds), seconds)
     except MismatchError:
@@ -113,20 +118,29 @@ def play_again(spec: str, digests: Mapping[int, str], problem: TrackProblem, sec
     """Play a shipped scheduler on the seeds of ``digests``; parameters and errors are as in :func:`played_again`."""
     budget = Budget(seconds)
     for seed, digest in digests.items():
-        player = shipped_player(spec)
-        assert player is not None
-        try:
-            found = simulate(problem.instance(seed), player, lambda done, jobs: budget.check(), seed).digest()
-        except EntryError:
-            raise
-        except Exception as error:  # parameters of an entry may be extreme
-            found = f"an error ({visible(error)})"
-        budget.check()
+        found = _played(spec, problem.instance(seed), seed, budget).digest()
         if found != digest:
             raise MismatchError(
-                f"scheduler: the entry says {spec}, which gives the event log {found[:200]} on seed {seed}, but the "
-                f"entry has {digest}"
+                f"scheduler: the entry says {spec}, which gives the event log {found} on seed {seed}, but the entry "
+                f"has {digest}"
             )
+
+
+def _played(spec: str, instance: Instance, seed: int, budget: Budget) -> EventLog:
+    """Play a shipped scheduler on one seed."""
+    player = shipped_player(spec)
+    assert player is not None
+    try:
+        simulation = Limited(instance, seed, budget)
+        simulation.run(player, lambda done, jobs: budget.check())
+    except EntryError:
+        raise
+    except Exception as error:  # parameters of an entry may be extreme
+        raise MismatchError(
+            f"scheduler: the entry says {spec}, which gives an error on seed {seed} ({visible(error)[:200]})"
+        ) from error
+    budget.check()
+    return simulation.log()
 
 
 def _compare(name: str, claimed: str, found: str) -> None:
@@ -136,5 +150,5 @@ def _compare(name: str, claimed: str, found: str) -> None:
 
 def _compare_numbers(name: str, claimed: Mapping[str, float | None], found: Mapping[str, float]) -> None:
     """Compare numbers exactly, including the sign of 0, because a replay does the same operations in the same order."""
-    for key, value in found.items():
-        _compare(f"{name}.{key}", str(claimed[key]), str(None if math.isnan(value) else float(value)))
+    for key, value in claimed.items():
+        _compare(f"{name}.{key}", str(value), str(None if math.isnan(found[key]) else float(found[key])))
