@@ -8,7 +8,6 @@ from gpusched_env.core.events import withdraw
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.refusals import (
     APPLIED,
-    BUFFER_FULL,
     HAS_STARTED,
     IS_FINISHED,
     IS_REFUSED,
@@ -21,9 +20,9 @@ from gpusched_env.core.state import FINISHED, FUTURE, REFUSED, RUNNING, Run
 
 @kernel(lazy=True)
 def refuse(sim: Run, row: int) -> int:
-    """Let a waiting job that has never run leave the system.
+    """Let a waiting job that has never run leave the system; the log must have room (``events.has_room``).
 
-    Returns an index into REFUSALS (APPLIED = the job has left), or BUFFER_FULL.
+    Returns an index into REFUSALS; APPLIED = the job has left.
     """
     w = sim.world
     if row < 0 or row >= w["jobs"]:
@@ -40,7 +39,5 @@ def refuse(sim: Run, row: int) -> int:
         return IS_REFUSED
     if job["first_start_s"] != np.inf:
         return HAS_STARTED
-    if w["events"] == sim.events.shape[0]:
-        return BUFFER_FULL
     withdraw(sim, row, 0.0)
     return APPLIED

@@ -6,12 +6,12 @@ from gpusched_env.core.events import (
     DECIDE,
     DONE,
     EXPLICIT,
-    LOG_FULL,
     STALLED,
     TIME_LIMIT,
     TOO_LATE,
     advance,
     attained_service,
+    has_room,
     lease,
     preempt,
     seconds_left,
@@ -33,10 +33,10 @@ from gpusched_env.core.resizing import ask_again, choose_size, resize
 from gpusched_env.core.state import Run
 
 __all__ = [
-    "ASSIST", "BEGINS", "DECIDE", "DONE", "EXPLICIT", "LEASE", "LOG_FULL", "NOTHING", "OWN", "PORTS", "PREEMPT",
+    "ASSIST", "BEGINS", "DECIDE", "DONE", "EXPLICIT", "LEASE", "NOTHING", "OWN", "PORTS", "PREEMPT",
     "STALLED", "START", "TIME_LIMIT", "TOO_LATE", "WAIT", "Asked", "Choice", "Handle", "Run", "Walk", "advance",
     "array", "ask_again", "attained_service", "busiest_port", "choose_size", "contention_model", "find_beside",
-    "find_shared", "fits", "iteration_at", "kernel", "lease", "link_load", "look_for", "next_of_plan",
+    "find_shared", "fits", "has_room", "iteration_at", "kernel", "lease", "link_load", "look_for", "next_of_plan",
     "placement_rule", "plan_preemptive", "plan_starts", "policy", "preempt", "progress", "refuse", "resize",
     "rule_number", "seconds_left", "start", "take", "take_this", "what_if", "work_left",
 ]  # fmt: skip

@@ -19,6 +19,7 @@ from gpusched_env.core.events import (
     LOG_FULL,
     STALLED,
     advance,
+    has_room,
     lease,
     preempt,
     start,
@@ -116,13 +117,6 @@ def number_of(function: Any) -> int:
     number = _numbers[function]
     _policies.prepare(number)
     return number
-
-
-@helper
-def has_room(sim: Run) -> bool:
-    """Return whether the log has room for any decision: two records, and all GPUs of the cluster."""
-    w = sim.world
-    return w["events"] + 2 <= sim.events.shape[0] and w["event_gpus"] + w["gpus"] <= sim.event_gpus.shape[0]
 
 
 @helper

@@ -20,7 +20,6 @@ from gpusched_env.core.refusals import (
     APPLIED,
     BAD_GANG,
     BAD_SUB_STEPS,
-    BUFFER_FULL,
     IS_CHECKPOINTING,
     IS_FINISHED,
     IS_REFUSED,
@@ -71,6 +70,13 @@ IDLE_LIMIT: Final = 100_000  # consecutive decision points at which nothing make
 STEP_SLACK: Final = 1e-9  # work whose relative distance from a whole number of steps is below this is rounded to it
 
 EXPLICIT: Final = -1  # instead of the number of a placement rule: the GPUs are given in ``chosen``
+
+
+@kernel
+def has_room(sim: Run) -> bool:
+    """Return whether the log has room for any decision: two records, and all GPUs of the cluster."""
+    w = sim.world
+    return w["events"] + 2 <= sim.events.shape[0] and w["event_gpus"] + w["gpus"] <= sim.event_gpus.shape[0]
 
 
 @kernel
@@ -421,6 +427,8 @@ def leave_queue(sim: Run, row: int, number: int) -> None:
 def start(sim: Run, row: int, rule: int, explicit: int, share: bool, sub_steps: int) -> int:
     """Start or resume a waiting job by a placement rule, or on the first ``explicit`` GPUs in ``chosen``.
 
+    The log must have room (:func:`has_room`).
+
     Explicit GPUs may be those of several copies of the gang, listed copy by copy. The copies divide the iterations in
     proportion to their speeds, so their rates add up. They lie in one of the job's partitions; a placement rule knows
     only the first one.
@@ -436,7 +444,7 @@ def start(sim: Run, row: int, rule: int, explicit: int, share: bool, sub_steps: 
 
     Returns
     -------
-    index into REFUSALS (APPLIED = the job was started), or BUFFER_FULL
+    index into REFUSALS; APPLIED = the job was started
     """
     w = sim.world
     refusal = start_refusal(sim, row)
@@ -450,9 +458,6 @@ def start(sim: Run, row: int, rule: int, explicit: int, share: bool, sub_steps: 
         return TOO_FEW_GPUS
     if not has_option(sim, kind, sub_steps):
         return BAD_SUB_STEPS
-    most = max(gang, min(gang * w["max_copies"], w["free_gpus"]))
-    if w["events"] == sim.events.shape[0] or w["event_gpus"] + most > sim.event_gpus.shape[0]:
-        return BUFFER_FULL
     if rule == EXPLICIT:
         refusal, kind, taken = reserve_explicit(sim, row, explicit, shares)
     else:
@@ -487,15 +492,13 @@ def preempt_refusal(sim: Run, row: int) -> int:
 
 @kernel
 def preempt(sim: Run, row: int) -> int:
-    """Checkpoint a running job, whose GPUs are free after ``checkpoint_s``.
+    """Checkpoint a running job, whose GPUs are free after ``checkpoint_s``; the log must have room (:func:`has_room`).
 
-    Returns an index into REFUSALS (APPLIED = the checkpoint has begun), or BUFFER_FULL.
+    Returns an index into REFUSALS; APPLIED = the checkpoint has begun.
     """
     refusal = preempt_refusal(sim, row)
     if refusal != APPLIED:
         return refusal
-    if sim.world["events"] + 2 > sim.events.shape[0]:
-        return BUFFER_FULL
     stop(sim, row)
     return APPLIED
 

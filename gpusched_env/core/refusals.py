@@ -37,5 +37,3 @@ REFUSALS: Final = (
     MAY_NOT_SHARE, NO_MEMORY, BAD_SUB_STEPS, BAD_SIZE, HAS_STARTED, IS_REFUSED, IS_CLOSED,
     LEASE_TOO_LATE,
 ) = range(len(REFUSALS))  # fmt: skip
-# This result is not a refusal: the caller must drain the log and repeat the call.
-BUFFER_FULL: Final = -1

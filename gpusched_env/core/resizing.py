@@ -8,7 +8,7 @@ from gpusched_env.core.network.flows import end_flow
 from gpusched_env.core.placement.placing import reserve
 from gpusched_env.core.placement.taking import FREE, unreserve
 from gpusched_env.core.planning import lend
-from gpusched_env.core.refusals import APPLIED, BAD_SIZE, BUFFER_FULL, NO_JOB, NO_PLACE, TOO_FEW_GPUS
+from gpusched_env.core.refusals import APPLIED, BAD_SIZE, NO_JOB, NO_PLACE, TOO_FEW_GPUS
 from gpusched_env.core.seating import reserve_given
 from gpusched_env.core.sizes import set_size, size_row
 from gpusched_env.core.state import WAITING, Run
@@ -59,6 +59,8 @@ def holds_chosen(sim: Run, replica: int, count: int) -> bool:
 def resize(sim: Run, row: int, size: int, rule: int, explicit: int) -> int:
     """Let a running gang go on on ``size`` GPUs, after ``resize_s`` seconds without progress.
 
+    The log must have room (``events.has_room``).
+
     The gang's own GPUs count as free for the placement rule. If the gang already runs on ``size`` GPUs, a placement
     rule leaves it where it is, and nothing happens; so do explicit GPUs that are those it holds.
 
@@ -71,7 +73,7 @@ def resize(sim: Run, row: int, size: int, rule: int, explicit: int) -> int:
 
     Returns
     -------
-    index into REFUSALS (APPLIED = the gang has its GPUs, or nothing was to be done), or BUFFER_FULL
+    index into REFUSALS; APPLIED = the gang has its GPUs, or nothing was to be done
     """
     w = sim.world
     refusal = preempt_refusal(sim, row)
@@ -84,9 +86,6 @@ def resize(sim: Run, row: int, size: int, rule: int, explicit: int) -> int:
         return BAD_SIZE
     if size == sim.replicas[number]["gpus"] and (rule != EXPLICIT or holds_chosen(sim, number, size)):
         return APPLIED
-    # Room for all that ``start`` asks for below, which must not refuse
-    if w["events"] + 2 > sim.events.shape[0] or w["event_gpus"] + w["gpus"] > sim.event_gpus.shape[0]:
-        return BUFFER_FULL
 
     # Find the GPUs before the gang gives up its own, so that a refusal changes nothing.
     kind = sim.sizes[chosen]["job_class"]

@@ -6,10 +6,10 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.core.events import DECIDE, LOG_FULL, STALLED, advance, lease, start, stuck
+from gpusched_env.core.events import DECIDE, LOG_FULL, STALLED, advance, has_room, lease, start, stuck
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.network.settling import settle
-from gpusched_env.core.refusals import APPLIED, BUFFER_FULL
+from gpusched_env.core.refusals import APPLIED
 from gpusched_env.core.state import Run
 from gpusched_env.envs.env_arrays import EnvArrays
 from gpusched_env.envs.mask_and_observation import write_mask_and_observation
@@ -45,9 +45,9 @@ def start_in_order(sim: Run, env: EnvArrays) -> bool:
         row = sim.waiting[w["first_waiting"]]
         if env.config["limits"] > 0 and exceeds_limits(sim, env, row):
             break
-        refusal = start(sim, row, env.rules[rule], 0, False, 0)
-        if refusal == BUFFER_FULL:
+        if not has_room(sim):
             return False
+        refusal = start(sim, row, env.rules[rule], 0, False, 0)
         if refusal == APPLIED:
             rule = 0
             if env.config["lease_s"] < np.inf:

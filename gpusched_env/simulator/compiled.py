@@ -14,7 +14,7 @@ from gpusched_env.core.refusals import REFUSALS
 from gpusched_env.errors import SchedulerError
 from gpusched_env.simulator.decisions import Decision, Lease, Preempt, Start, Wait
 from gpusched_env.simulator.scheduler import Scheduler
-from gpusched_env.simulator.simulation import Outcome, Simulation
+from gpusched_env.simulator.simulation import OUTCOMES, Outcome, Simulation
 from gpusched_env.simulator.view import ClusterView
 
 
@@ -166,9 +166,9 @@ class Player:
                 raise SchedulerError(
                     f"scheduler {self.scheduler.name!r}: its policy returns a number that is no kind of decision"
                 )
-            if code != events.LOG_FULL:
+            if code in OUTCOMES:
                 return Outcome(code)
-            self.simulation.drain()
+            self.simulation.drain()  # the log is full
 
     def assist(self) -> None:
         """Do what the policy cannot do in a kernel."""

@@ -41,6 +41,9 @@ class Outcome(IntEnum):
     BAD_WAIT = events.BAD_WAIT
 
 
+OUTCOMES: Final = frozenset(Outcome)
+
+
 class Until(NamedTuple):
     """Stopping condition of a run in which only some jobs are measured.
 
@@ -138,11 +141,9 @@ class Simulation:
         GpuschedError : the run has ended in an error before
         """
         self._check_usable()
-        while True:
-            outcome = events.advance(self.arrays)
-            if outcome != events.LOG_FULL:
-                return Outcome(outcome)
-            self.drain()
+        while (outcome := events.advance(self.arrays)) not in OUTCOMES:
+            self.drain()  # the log is full
+        return Outcome(outcome)
 
     def _check_usable(self) -> None:
         if (failure := self.arrays.failure) is not None:
@@ -304,12 +305,8 @@ class Simulation:
             return refusals.REFUSALS[refusals.BAD_SIZE]
         if decision.gpus is not None and len(set(decision.gpus)) < explicit:
             return refusals.REFUSALS[refusals.BAD_GPUS]
-        code: int = resizing.resize(self.arrays, row, size, rule, explicit)
-        if code == refusals.BUFFER_FULL:
-            self.drain()
-            self._place(decision)  # the kernel may have overwritten ``chosen``
-            code = resizing.resize(self.arrays, row, size, rule, explicit)
-        return refusals.REFUSALS[code]
+        self._make_room()
+        return refusals.REFUSALS[resizing.resize(self.arrays, row, size, rule, explicit)]
 
     def _place(self, decision: Start | Resize) -> tuple[int, int]:
         """Return the number of the placement rule and the number of explicit GPUs, which are written to ``chosen``.
@@ -355,13 +352,7 @@ class Simulation:
         """
         if not events.EXPLICIT <= rule < len(RULE_NUMBER):
             check_numbers(np.array([rule]))
-        code = self._try_start(job, rule, explicit, share, sub_steps, size)
-        if code == refusals.BUFFER_FULL:
-            self.drain()
-            code = self._try_start(job, rule, explicit, share, sub_steps, size)
-        return code
-
-    def _try_start(self, job: int, rule: int, explicit: int, share: bool, sub_steps: int, size: int) -> int:
+        self._make_room()
         code: int = resizing.choose_size(self.arrays, job, size) if size else refusals.APPLIED
         if code != refusals.APPLIED:
             return code
@@ -371,17 +362,13 @@ class Simulation:
         return code
 
     def _preempt(self, job: int) -> int:
+        self._make_room()
         code: int = events.preempt(self.arrays, job)
-        if code == refusals.BUFFER_FULL:
-            self.drain()
-            code = events.preempt(self.arrays, job)
         return code
 
     def _refuse(self, job: int) -> int:
+        self._make_room()
         code: int = admission.refuse(self.arrays, job)
-        if code == refusals.BUFFER_FULL:
-            self.drain()
-            code = admission.refuse(self.arrays, job)
         return code
 
     def _lease(self, decision: Lease) -> int:
@@ -392,6 +379,11 @@ class Simulation:
         return code
 
     # --- the log
+
+    def _make_room(self) -> None:
+        """Drain the log if it has no room for a decision."""
+        if not events.has_room(self.arrays):
+            self.drain()
 
     def drain(self) -> None:
         """Move the contents of the log buffers into Python's arrays."""
