@@ -64,6 +64,19 @@ def passes_s(due_s: float) -> float:
     return due_s + 3.0 * ROUNDING * due_s
 
 
+def check_claims(ids: np.ndarray, claims_s: np.ndarray) -> None:
+    """Refuse claims that are missing.
+
+    Raises
+    ------
+    SchedulerError : a job has no claim
+    """
+    missing = np.isnan(claims_s)
+    if missing.any():
+        job = ids[int(np.argmax(missing))]
+        raise SchedulerError(f"estimator 'user': job {job} has no estimate_s; use 'oracle' or 'noisy'")
+
+
 @dataclass
 class EstimatingScheduler(Scheduler):
     """Base class of the schedulers that read run times.
@@ -93,22 +106,13 @@ class EstimatingScheduler(Scheduler):
         self._told = self.told(view.simulation.instance)
 
     def told(self, instance: Instance) -> np.ndarray:
-        """float64 [J]: for "noisy" the factor of each job, for "user" its claim [s]; empty for "oracle".
-
-        Raises
-        ------
-        SchedulerError : a job has no claim
-        """
+        """float64 [J]: for "noisy" the factor of each job, for "user" its claim [s], NaN = none; empty for "oracle"."""
         if self.estimator == "oracle":
             return np.empty(0)
         if self.estimator == "noisy":
             generator = np.random.default_rng(self.estimator_seed)
             return arrays.exp(self.sigma * draws.normal(generator, len(instance.workload)))
-        claims = instance.workload.jobs["estimate_s"].copy()
-        if np.isnan(claims).any():
-            job = instance.workload.jobs["id"][int(np.argmax(np.isnan(claims)))]
-            raise SchedulerError(f"estimator 'user': job {job} has no estimate_s; use 'oracle' or 'noisy'")
-        return claims
+        return instance.workload.jobs["estimate_s"].copy()
 
     def remaining_s(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
         """Estimate the remaining run time [s] of each of the jobs ``rows`` on the ideal placement."""
@@ -123,6 +127,7 @@ class EstimatingScheduler(Scheduler):
         return view.ideal_s[rows] * self._noise(rows)
 
     def _claimed(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
+        check_claims(view.job_id[rows], self._told[rows])
         return claims_after_s(self._told[rows], view.service_s(rows), view.now_s)
 
     def _noise(self, rows: np.ndarray) -> np.ndarray | float:

@@ -236,7 +236,7 @@ def test_usage_over_more_periods_than_are_counted_is_that_of_the_geometric_sum()
         player.play()
         decay = 2.0 ** (-1.0 / half_life_s)
         ended = 4.0 * (1.0 - decay**1e8) / (1.0 - decay)
-        assert player._run.state.usage.sum() == pytest.approx(ended, rel=1e-5)  # type: ignore[attr-defined]
+        assert player.own.usage.sum() == pytest.approx(ended, rel=1e-5)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,7 @@ def test_rules_count_machines_among_those_that_can_run_the_job(rule: str) -> Non
 def test_questions_about_places_leave_the_state_unchanged() -> None:
     """Questions hide GPUs temporarily and must restore the state."""
     simulation = begin(drawn(5))
-    view = simulation.view_for(type("Any", (), {"clairvoyant": False}))  # type: ignore[arg-type]
+    view = ClusterView(simulation)
     before = arrays_of(simulation)
     for job in view.waiting.tolist():
         for rule in ("pack", "consolidate", "random", "least-busy", "least-busy-servers", "spread", "most-free"):

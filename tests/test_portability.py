@@ -10,7 +10,6 @@ import sys
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
-from test_core_kernel_cache import STRICT
 
 from gpusched_env.envs.rewards import COMPONENTS
 from gpusched_env.envs.windows import WINDOW_ORDERS
@@ -44,8 +43,8 @@ MACHINES = {
 }
 
 
-BATTERY = f"""{STRICT}
-import runpy
+BATTERY = """
+import runpy, sys
 sys.argv[0] = "portability"
 runpy.run_module("gpusched_env.portability", run_name="__main__")
 """  # an IndexError in a kernel ends the process

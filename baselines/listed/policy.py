@@ -42,6 +42,7 @@ from gpusched_env.core.placement.shared import find_shared
 from gpusched_env.core.planning import next_of_plan, plan_preemptive
 from gpusched_env.core.refusals import APPLIED
 from gpusched_env.core.state import Run
+from gpusched_env.units import LATEST_S
 
 # Phases of a decision point.
 ENDED, WALKS, SHARES, PLANNED, BACKFILLS, ENDS = range(6)
@@ -242,7 +243,7 @@ def next_of_phase(sim: Run, choice: Choice, plan: ListState) -> int:
     if not r["goes_on"]:
         return NOTHING
     c["until_s"] = next_look_s(sim, plan)
-    return WAIT if c["until_s"] < np.inf else NOTHING
+    return WAIT if c["until_s"] <= LATEST_S else NOTHING  # the clock does not go beyond
 
 
 @policy
