@@ -217,7 +217,8 @@ def test_a_network_of_tokens_learns_among_tenants_and_keeps_their_limits_in_the_
 WINDOWS: dict[str, Any] = dict(
     queue_window=3, running_window=2, rules=("spread", "pack"), delays_s=(60.0,), queue_order="arrival",
     running_order="start", clairvoyant=False, migration=True, lease_s=600.0, least_run_s=90.0,
-    partner_window=3, sub_batches=2, pair_benefit=False, extras=(), sizes=(1, 2), tenant_window=3, limits=True, more_actions=(),
+    partner_window=3, sub_batches=2, pair_benefit=False, extras=(), sizes=(1, 2), tenant_window=3, limits=True,
+    more_actions=(),
 )  # fmt: skip
 
 

@@ -36,7 +36,7 @@ from gpusched_env.baselines.listed.listing import (
 )
 from gpusched_env.baselines.listed.runners import leave_runners, note_runner
 from gpusched_env.baselines.listed.state import ListState
-from gpusched_env.core.driver import BEGINS, NOTHING, START, WAIT, Choice, policy
+from gpusched_env.core.driver import ASSIST, BEGINS, NOTHING, START, WAIT, Choice, policy
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.placement.shared import find_shared
 from gpusched_env.core.planning import next_of_plan, plan_preemptive
@@ -246,6 +246,21 @@ def next_of_phase(sim: Run, choice: Choice, plan: ListState) -> int:
     return WAIT if c["until_s"] <= LATEST_S else NOTHING  # the clock does not go beyond
 
 
+@kernel
+def unclaimed(sim: Run, plan: ListState) -> int:
+    """Return the row of a job whose claim is read and missing; -1 = there is none."""
+    w = sim.world
+    for i in range(w["first_waiting"], w["first_waiting"] + w["waiting"]):
+        if np.isnan(plan.told[sim.waiting[i]]):
+            return sim.waiting[i]
+    if plan.memory["preempts"] or plan.memory["backfills"]:
+        for i in range(w["running"]):
+            row = sim.replicas[sim.running[i]]["job"]
+            if np.isnan(plan.told[row]):
+                return row
+    return -1
+
+
 @policy
 @kernel
 def next_of_list(sim: Run, choice: Choice, plan: ListState) -> int:
@@ -255,6 +270,8 @@ def next_of_list(sim: Run, choice: Choice, plan: ListState) -> int:
     if c["first"] == BEGINS:
         if sim.world["waiting"] == 0 and not r["by_held"]:
             return NOTHING
+        if r["estimator"] == USER and unclaimed(sim, plan) >= 0:
+            return ASSIST
         begin_decisions(sim, plan)
     elif r["phase"] == WALKS:
         if c["refusal"] != APPLIED:

@@ -14,7 +14,6 @@ from gpusched_env.baselines.listed import policy as listed_policy
 from gpusched_env.baselines.listed.keys import ARRIVAL, ATTAINED, QUEUES, SIZE
 from gpusched_env.baselines.listed.state import LINE_DTYPE, LIST_DTYPE, QUEUED_DTYPE, RUNNERS_DTYPE, ListState
 from gpusched_env.core.placement.rules import RULE_NUMBER, goes_anywhere, rule_number, shares_by
-from gpusched_env.core.state import FUTURE, RUNNING, WAITING
 from gpusched_env.instance import Instance
 from gpusched_env.simulator import CompiledScheduler, Simulation
 
@@ -87,6 +86,16 @@ class ListScheduler(CompiledScheduler):
         """Return the arrays of the policy for a run."""
         return list_state(simulation, self.rules(simulation), alone)
 
+    def assist(self, simulation: Simulation, own: ListState) -> None:
+        """Refuse a claim that is missing, when it is read.
+
+        Raises
+        ------
+        SchedulerError : a job has no claim
+        """
+        row = listed_policy.unclaimed(simulation.arrays, own)
+        check_claims(simulation.instance.workload.jobs["id"][row:], own.told[row : row + 1])
+
 
 def list_state(simulation: Simulation, rules: ListRules, alone: bool) -> ListState:
     """Return the arrays for a run by some rules; ``alone`` as for :meth:`CompiledScheduler.begin`."""
@@ -105,10 +114,6 @@ def list_state(simulation: Simulation, rules: ListRules, alone: bool) -> ListSta
     memory["if_full"] = rules.choices >= 0 or rules.order != SIZE
     memory["monotone"] = rules.placement not in _ERRATIC and instance.is_open
     memory["longest_s"] = simulation.arrays.jobs["ideal_s"].max()
-    if rules.estimator == USER:  # of jobs that run already when the run is taken over, some policies read no claim
-        read = (FUTURE, WAITING, RUNNING) if rules.preempts or rules.backfills else (FUTURE, WAITING)
-        rows_read = np.isin(simulation.arrays.jobs["status"][:jobs], read)
-        check_claims(instance.workload.jobs["id"][rows_read], rules.told[rows_read])
     claims = rules.estimator == USER and rules.preempts
     memory["goes_on"] = rules.order == QUEUES or rules.round_s > 0 or rules.backfills or claims
     memory["alone"] = alone
