@@ -250,6 +250,8 @@ def next_of_phase(sim: Run, choice: Choice, plan: ListState) -> int:
 def unclaimed(sim: Run, plan: ListState) -> int:
     """Return the row of a job whose claim is read and missing; -1 = there is none."""
     w = sim.world
+    if w["free_gpus"] == 0 and not plan.memory["preempts"]:  # no job can start
+        return -1
     for i in range(w["first_waiting"], w["first_waiting"] + w["waiting"]):
         if np.isnan(plan.told[sim.waiting[i]]):
             return sim.waiting[i]
