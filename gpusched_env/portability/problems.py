@@ -126,7 +126,8 @@ EPISODES: Final[dict[str, tuple[str, int, dict[str, Any]]]] = {
     "sizes and types": ("sizes and types", 6, dict(queue_window=4, running_window=2, rules=("fastest-type", "pack"))),
     "deadlines": ("deadlines", 6, dict(queue_window=4, running_window=2, sizes=(1, 2, 4))),
     "deadlines met": ("deadlines", 6, dict(
-        queue_window=4, running_window=2, extras=("queue_deadlines", "running_deadlines"), more_actions=("refuse",), reward="deadlines",
+        queue_window=4, running_window=2, extras=("queue_deadlines", "running_deadlines"), more_actions=("refuse",),
+        reward="deadlines",
     )),
     "tenants": ("tenants", 12, dict(queue_window=4, running_window=2)),
     "limits": ("tenants", 20, dict(queue_window=6, running_window=4, tenant_window=3, limits=True, migration=True)),
