@@ -76,7 +76,8 @@ def test_an_agent_that_obeys_the_mask_pays_no_refusal() -> None:
     assert len(set(returns)) == 1
 
 
-@pytest.mark.parametrize("name", EPISODES)
+# A schedule is complete if every job runs, so agents that may refuse jobs are left out; test_env_deadlines.py has them.
+@pytest.mark.parametrize("name", [name for name, (_, _, options) in EPISODES.items() if "more_actions" not in options])
 def test_every_return_is_that_of_a_complete_schedule(name: str) -> None:
     """After any number of random steps, in every kind of scenario."""
     kind, jobs, options = EPISODES[name]
