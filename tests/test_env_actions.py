@@ -88,6 +88,9 @@ def test_decisions_are_the_meanings_of_actions() -> None:
         (Action("resize", 0, "pack", size=2), "slot is 0, but the environment has none"),
         (Action("wait", delay_s=5.0), "delay_s is 5.0"),
         (Action("refuse", 0), "unknown kind 'refuse'"),
+        (Action("wait", slot=3), "this kind of action has no slot; leave it out"),
+        (Action("preempt", 0, "pack", size=4), "this kind of action has no rule, size"),
+        (Action("start", 0, "pack", delay_s=9.0), "this kind of action has no delay_s"),
     ],
 )
 def test_an_action_that_the_environment_lacks_is_refused(action: Action, message: str) -> None:
@@ -95,11 +98,32 @@ def test_an_action_that_the_environment_lacks_is_refused(action: Action, message
         ClusterEnv().action_of(action)
 
 
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        ("start", "'start' has no action: give an Action, or a Start"),
+        (Wait(5.0), "has no action: give an Action, or a Start"),
+        (Start("a"), "a job is named by its row, a whole number"),  # type: ignore[arg-type]
+        (Preempt(0.5), "a job is named by its row, a whole number"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_is_no_action_is_refused(wanted: Any, message: str) -> None:
+    env = ClusterEnv("tiny-v1")
+    env.reset(seed=0)
+    with pytest.raises(GpuschedError, match=message):
+        env.action_of(wanted)
+    envs: Any = gym.make_vec("gpusched/Cluster-v0", 1, scenario="tiny-v1")
+    with pytest.raises(GpuschedError, match="is no Action"):
+        envs.action_of(wanted)
+
+
 def test_wrong_names_of_more_actions_are_refused() -> None:
     with pytest.raises(ScenarioError, match="more_actions: unknown action 'refse': did you mean 'refuse'"):
         ClusterEnv(more_actions=("refse",))
     with pytest.raises(ScenarioError, match="contains a name twice"):
         ClusterEnv(more_actions=("refuse", "refuse"))
+    with pytest.raises(ScenarioError, match=r"more_actions is 'refuse': give a sequence of names"):
+        ClusterEnv(more_actions="refuse")
     with pytest.raises(GpuschedError, match="action 'start' exists already"):
         slot_action("start", "queue", Preempt, preempt)(lambda sim, env, row: True)
     with pytest.raises(GpuschedError, match="unknown slots 'node'"):

@@ -17,6 +17,7 @@ from gpusched_env.leaderboard.claims import check_claims, shipped_player
 from gpusched_env.leaderboard.entry_files import parse_packed
 from gpusched_env.leaderboard.packing import Packed, pack_entry
 from gpusched_env.leaderboard.replaying import Budget
+from gpusched_env.leaderboard.site_entries import read_given
 from gpusched_env.leaderboard.verifying import play_again, played_again, verify_run
 
 TINY = Track("tiny-test", "Tiny", "For tests.", "tiny-v1", reports=3)
@@ -128,7 +129,7 @@ def test_false_claims_without_decisions_are_refused(played: Entry) -> None:
         verify(with_run(played, digest="0" * 64), track=TINY)
     with pytest.raises(MismatchError, match=r"seed 200002: metrics\.mean_jct_s: the entry says 1\.0"):
         verify(with_run(played, metrics=last.metrics | {"mean_jct_s": 1.0}), track=TINY)
-    with pytest.raises(EntryError, match=r"seed 200002, metrics: the names must be"):
+    with pytest.raises(EntryError, match=r"seed 200002, metrics: the names must be of .*utilisation"):
         verify(with_run(played, metrics=last.metrics | {"unknown": 1.0}), track=TINY)
     with pytest.raises(MismatchError, match=r"seed 200000: digest"):
         verify(claiming(played, spec="sjf", name="sjf"), track=TINY)
@@ -152,3 +153,12 @@ def test_columns_of_a_run_without_decisions_are_refused(played: Entry) -> None:
     hiding = Packed(msgspec.structs.replace(packed.entry, runs=bare), packed.columns)
     with pytest.raises(EntryError, match="columns of a run without decisions"):
         parse_packed(lzma.compress(msgspec.msgpack.encode(hiding)))
+
+
+def test_the_track_of_an_entry_opens_no_file(played: Entry, tmp_path: Path) -> None:
+    (tmp_path / "secret.jsonl").write_text("secret")
+    path = tmp_path / f"named{SUFFIX}"
+    write_entry(msgspec.structs.replace(played, track=str(tmp_path / "secret")), path)
+    given, [(_, reason)] = read_given([path], [], ["general-v1"], None)
+    assert not given
+    assert reason.startswith(f"unknown track '{tmp_path}/secret'")

@@ -38,8 +38,10 @@ def check_named(argument: str, kind: str, names: Sequence[str], known: Collectio
 
     Raises
     ------
-    ScenarioError : an unknown name, or a name given twice
+    ScenarioError : an unknown name, a name given twice, or a text in place of a sequence of names
     """
+    if isinstance(names, str):
+        raise ScenarioError(f"{argument} is {names!r}: give a sequence of names, such as ({names!r},)")
     for name in names:
         if name not in known:
             raise ScenarioError(f"{argument}: {unknown_name(kind, str(name), known)}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from gpusched_env.core.handle import Numbered, kernel
@@ -174,8 +174,20 @@ def number_of(windows: Windows, action: Action) -> int:
 
     Raises
     ------
-    GpuschedError : these windows have no such action; the message names the field
+    GpuschedError : no Action, or one that these windows do not have; the message names the field
     """
+    if not isinstance(action, Action):
+        raise GpuschedError(f"{action!r} is no Action; gpusched_env.envs.actions has this class")
+    number = _number_of(windows, action)
+    meant = meaning_of(windows, number)
+    if meant != action:  # a field that this kind of action does not have
+        unused = [one.name for one in fields(Action) if one.compare and getattr(meant, one.name) is None]
+        given = ", ".join(name for name in unused if getattr(action, name) is not None)
+        raise GpuschedError(f"{action}: this kind of action has no {given}; leave it out")
+    return number
+
+
+def _number_of(windows: Windows, action: Action) -> int:
     kind = action.kind
     if kind == WAIT:
         delays = (None, *windows.delays_s)

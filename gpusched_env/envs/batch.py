@@ -215,6 +215,12 @@ class Batch:
             at += rows
         return outs
 
+    def _set_rows(self, b: int, rows: dict[str, int]) -> None:
+        """Bind the arrays of environment ``b`` again if its instance has other numbers of nodes or links."""
+        if rows != self._rows[b]:
+            self._rows[b] = rows
+            self._kept[1][b] = self._shown(b)
+
     def copy_into(self, copies: np.ndarray, masks: np.ndarray) -> None:
         """Copy each observation and mask of environment 0 to row ``row`` of these arrays from now on.
 
@@ -249,10 +255,7 @@ class Batch:
             arrays.tenants[b] = 0
             arrays.tenants["parent"][b] = NO_TENANT
             arrays.tenants[b, : len(table)], arrays.leaf[b, : len(leaf)] = table, leaf
-        own = {"nodes": len(instance.cluster.nodes), "links": len(instance.links) or len(TIERS)}
-        if own != self._rows[b]:
-            self._rows[b] = own
-            self._kept[1][b] = self._shown(b)
+        self._set_rows(b, {"nodes": len(instance.cluster.nodes), "links": len(instance.links) or len(TIERS)})
         self._mark_unwritten(b)
         arrays.scales[b] = [COMPONENTS[name].scale(instance) for name in self.names]
         arrays.levels[b] = 0.0
@@ -271,8 +274,7 @@ class Batch:
                 rows[target] = rows[source]
         for name in self._written:
             self.observations[name][target] = self.observations[name][source]
-        self._rows[target] = self._rows[source]
-        self._kept[1][target] = self._shown(target)
+        self._set_rows(target, self._rows[source])
 
     def finish_step(self, bits: int, drain: Callable[[], None]) -> bool:
         """Finish a step of environment 0 as its bits demand; return whether the episode is over.

@@ -314,8 +314,8 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         gymnasium.error.ResetNeeded : before the first reset, or after the end of an episode
         GpuschedError : the action is not an integer of the action space
 
-        An error of a placement rule, a contention model, a reward component or an observation array of a user ends the
-        episode: only :meth:`reset` helps.
+        An error of a placement rule, a contention model, a reward component, an observation array or an action of a
+        user ends the episode: only :meth:`reset` helps.
         """
         encoder = self._encoder
         if self._over or encoder is None:

@@ -13,7 +13,7 @@ from gpusched_env.core.state import REFUSED, Run
 from gpusched_env.envs.actions import slot_action
 from gpusched_env.envs.env_arrays import EnvArrays
 from gpusched_env.envs.observation.columns import SHARE, TIME, Column, indices
-from gpusched_env.envs.observation.registry import Group, Shown, observation_array
+from gpusched_env.envs.observation.registry import Group, Shown, clear_row, observation_array
 from gpusched_env.envs.observation.time_scale import scaled_time
 from gpusched_env.envs.rewards import reward_component
 from gpusched_env.instance import Instance
@@ -46,8 +46,7 @@ def write_deadlines(sim: Run, env: EnvArrays, out: Shown) -> None:
     shown = out.values
     for i in range(len(out.slots)):
         row = out.slots[i]
-        for c in range(shown.shape[1]):
-            shown[i, c] = 0.0
+        clear_row(shown, i)
         if row < 0 or len(sim.deadlines) == 0 or sim.deadlines[row] == np.inf:
             continue
         left = sim.deadlines[row] - sim.world["clock_s"] + SLACK_S

@@ -53,13 +53,14 @@ def has_room(sim: Run, number: int, kind: int, size: int, rule: int) -> bool:
 
 
 @kernel(lazy=True)
-def mark_resizes(sim: Run, env: EnvArrays, at: int) -> int:
-    """Mark, from ``at`` on, the sizes to which each running slot can be resized by each rule; return their number.
+def mark_resizes(sim: Run, env: EnvArrays) -> int:
+    """Mark the sizes to which each running slot can be resized by each rule; return their number.
 
     A gang may be resized whenever it might be preempted, and the present size of a gang is not marked.
     """
     sizes = len(env.gang_sizes)
     choices = 0
+    at = env.config["first_preemption"] - len(env.victims) * len(env.rules) * sizes  # the resizes come before
     for v in range(len(env.victims)):
         row = env.victims[v]
         can_go = row >= 0 and env.first_gangs[v] & 1 > 0  # lowest bit: slots.entry_of

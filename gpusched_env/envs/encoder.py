@@ -210,34 +210,32 @@ class Encoder:
         Raises
         ------
         SchedulerError : the job is in no slot; the message names windows that show every job
-        GpuschedError : no action makes this decision: ``more_actions`` lacks it, the size is not among those that
-            actions name, the rule is not enabled, the GPUs are explicit, or the sub-steps do not fit the sub-batches
-            that actions can name
+        GpuschedError : no action makes this decision: it is no decision about a job, ``more_actions`` lacks it, the
+            row is no whole number, the size is not among those that actions name, the rule is not enabled, the GPUs are
+            explicit, or the sub-steps do not fit the sub-batches that actions can name
         """
         windows, jobs = self.windows, self.simulation.arrays.jobs
         kind = self._kind_of(decision)
-        slots = self._slots_of(kind)
-        if not 0 <= decision.job < len(jobs):
+        slots, row = self._slots_of(kind), self.simulation.row_of(decision)
+        if row < 0 or jobs["status"][row] != (WAITING if slots is self.queue_slots else RUNNING):
             return None
-        if jobs["status"][decision.job] != (WAITING if slots is self.queue_slots else RUNNING):
-            return None
-        if kind in (RESIZE, PREEMPT) and preempt_refusal(self.simulation.arrays, int(decision.job)) != APPLIED:
+        if kind in (RESIZE, PREEMPT) and preempt_refusal(self.simulation.arrays, row) != APPLIED:
             return None
         options: dict[str, Any] = {}
         if isinstance(decision, Start | Resize):
-            if isinstance(decision, Resize) and jobs["gpus"][decision.job] == decision.size:
+            if isinstance(decision, Resize) and jobs["gpus"][row] == decision.size:
                 return None
             if decision.rule not in windows.rules:
                 raise GpuschedError(f"{decision}: make the environment with rules that include {decision.rule!r}")
             options = {"rule": decision.rule} | self._option_of(decision)
-        slot = np.flatnonzero(slots == decision.job)
+        slot = np.flatnonzero(slots == row)
         if len(slot):
             action = number_of(windows, Action(kind, int(slot[0]), **options))
             return None if kind in SLOT_ACTIONS and not self.mask[action] else action
         name = "queue" if slots is self.queue_slots else "running"
         sizes = ", ".join(f"{name}={size}" for name, size in widest_windows(self.simulation.instance).items())
         raise SchedulerError(
-            f"{decision}: job {decision.job} is in no slot of {name}_window={len(slots)}, so no action makes this "
+            f"{decision}: job {row} is in no slot of {name}_window={len(slots)}, so no action makes this "
             f"decision. Make the environment with {sizes}, which show every job of this workload, or by "
             "gpusched_env.envs.scheduler_player.wide_open(scenario, seed)"
         )
@@ -254,6 +252,8 @@ class Encoder:
         for kind in kinds:
             if kind in self.windows.more_actions:
                 return kind
+        if not kinds:
+            raise GpuschedError(f"{decision!r} has no action: give an Action, or a Start, Preempt, Resize or Refuse")
         raise GpuschedError(f"{decision} has no action: make the environment with more_actions={tuple(kinds)}")
 
     def _option_of(self, decision: Start | Resize) -> dict[str, int]:

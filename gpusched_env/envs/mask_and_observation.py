@@ -91,18 +91,18 @@ def mark_starts(sim: Run, env: EnvArrays) -> int:
 
 
 @kernel
-def mark_others(sim: Run, env: EnvArrays, starts: int, choices: int, over: bool) -> bool:
+def mark_others(sim: Run, env: EnvArrays, choices: int, over: bool) -> bool:
     """Mark the feasible preemptions and waits; return whether there is a choice beside a single wait.
 
-    ``starts`` is the number of actions that start or resize jobs, ``choices`` the number of feasible ones. If the
-    episode is over, the plain wait is the only feasible action.
+    ``choices`` is the number of feasible actions that start or resize jobs. If the episode is over, the plain wait is
+    the only feasible action.
     """
     w = sim.world
-    at = starts
+    at = env.config["first_preemption"]
     if over:
         for i in range(len(env.mask)):
             env.mask[i] = 0
-        env.mask[starts + len(env.victims)] = 1
+        env.mask[at + len(env.victims)] = 1
         return False
     useful = w["waiting"] > 0 or env.config["migration"] > 0
     for v in range(len(env.victims)):
@@ -140,7 +140,6 @@ def write_mask_and_observation(sim: Run, env: EnvArrays, outcome: int, changed: 
     time has passed. Mask and observation are copied to a row of the arrays of copies, if there are any.
     """
     w = sim.world
-    starts = len(env.queue) * (len(env.rules) + len(env.partners)) * env.config["options"]
     settle(sim)
     before = env.ranked["queue_slots"]
     fill_queue(sim, env, env.config["queue_order"])
@@ -151,16 +150,15 @@ def write_mask_and_observation(sim: Run, env: EnvArrays, outcome: int, changed: 
     by_count = env.config["anywhere"] > 0 and plain and not elastic
     choices = mark_by_count(sim, env, filled, before) if by_count else mark_starts(sim, env)
     if elastic:
-        choices += mark_resizes(sim, env, starts)
-        starts += len(env.victims) * len(env.rules) * len(env.gang_sizes)
+        choices += mark_resizes(sim, env)
     shows_tenants = len(env.tenants) > 0
     if shows_tenants:
         count_tenants(sim, env)
         if env.config["limits"] > 0:
             choices = forbid_beyond_limits(sim, env)
     over = outcome in (DONE, TIME_LIMIT) or env.episode["playing_out"] > 0
-    choice = mark_others(sim, env, starts, choices, over)
-    may_wait = not over and env.mask[starts + len(env.victims)] != 0
+    choice = mark_others(sim, env, choices, over)
+    may_wait = not over and env.mask[env.config["first_preemption"] + len(env.victims)] != 0
     if outcome == DECIDE and not choice and env.config["skip_forced_waits"] > 0 and may_wait:
         return False
     env.changed["same_time"] = changed != ANY_JOB

@@ -80,18 +80,16 @@ def act(sim: Run, env: EnvArrays, action: int) -> int:
         if env.config["lease_s"] < np.inf:
             lease(sim, row, w["clock_s"] + env.config["lease_s"])
         return row
-    if len(env.gang_sizes) > 0:
-        resizes = len(env.victims) * slot_starts
-        if action < starts + resizes:
-            return act_resize(sim, env, action - starts)
-        starts += resizes
-    if action < starts + len(env.victims):
-        row = env.victims[action - starts]
+    victim = action - env.config["first_preemption"]
+    if victim < 0:
+        return act_resize(sim, env, action - starts)
+    if victim < len(env.victims):
+        row = env.victims[victim]
         preempt(sim, row)
         return row
-    delay = action - starts - len(env.victims) - 1
-    if delay >= len(env.delays):
-        return act_in_slot(sim, env, delay - len(env.delays))
+    if action >= env.config["first_slot_action"]:
+        return act_in_slot(sim, env, action - env.config["first_slot_action"])
+    delay = victim - len(env.victims) - 1
     if delay >= 0:
         w["timer_s"] = min(w["timer_s"], w["clock_s"] + env.delays[delay])
     return ANY_JOB

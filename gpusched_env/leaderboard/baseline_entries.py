@@ -105,8 +105,12 @@ def shipped_entries(*tracks: str) -> list[Entry]:
     """Return the entries that come with the package; no names of tracks = all entries.
 
     Their runs have no decisions: verifying plays the scheduler.
+
+    Raises
+    ------
+    EntryError : an unknown track, such as an entry of somebody may name: no file is opened for it
     """
-    files = [baseline_file(FOLDER, name) for name in tracks or (track.name for track in TRACKS)]
+    files = [baseline_file(FOLDER, track.name) for track in (map(get_track, tracks) if tracks else TRACKS)]
     return [
         _entry(head, result)
         for head, results in (read_results(path) for path in files if path.is_file())

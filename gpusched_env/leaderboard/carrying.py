@@ -53,7 +53,7 @@ class Carrying(Simulation):
 
     def _lease_end_s(self, decision: Lease) -> float:
         """Return the end of the job's current lease [s]; inf = no lease; NaN = the job has no replica yet."""
-        row = self._row(decision)
+        row = self.row_of(decision)
         replica = -1 if row < 0 else int(self.arrays.jobs["replica"][row])
         return math.nan if replica < 0 else float(self.arrays.replicas["lease_s"][replica])
 
@@ -78,7 +78,7 @@ class Carrying(Simulation):
 
     def _held_by(self, decision: Resize) -> tuple[int, ...]:
         """Return the GPUs that the gang of a job holds, ascending; none if it does not run."""
-        row = self._row(decision)
+        row = self.row_of(decision)
         replica = -1 if row < 0 else int(self.arrays.jobs["replica"][row])
         held = np.flatnonzero(self.arrays.holder[: self._world["gpus"]] == replica) if replica >= 0 else ()
         return tuple(map(int, held))

@@ -265,11 +265,11 @@ class Simulation:
         elif isinstance(decision, Resize):
             self.refusal = self._resize(decision)
         elif isinstance(decision, Preempt):
-            self.refusal = refusals.REFUSALS[self._preempt(self._row(decision))]
+            self.refusal = refusals.REFUSALS[self._preempt(self.row_of(decision))]
         elif isinstance(decision, Lease):
             self.refusal = refusals.REFUSALS[self._lease(decision)]
         elif isinstance(decision, Refuse):
-            self.refusal = refusals.REFUSALS[self._refuse(self._row(decision))]
+            self.refusal = refusals.REFUSALS[self._refuse(self.row_of(decision))]
         elif isinstance(decision, Wait):
             self.wake_at(self.end_of(decision))
             self.refusal = ""
@@ -278,7 +278,7 @@ class Simulation:
         return self.refusal
 
     def _start(self, decision: Start) -> str:
-        row = self._row(decision)
+        row = self.row_of(decision)
         rule, explicit = self._place(decision)
         if explicit > self._world["gpus"]:
             return refusals.REFUSALS[refusals.BAD_GANG]
@@ -299,7 +299,7 @@ class Simulation:
         return refusals.REFUSALS[self.start(row, rule, explicit, bool(decision.share), steps, size)]
 
     def _resize(self, decision: Resize) -> str:
-        row, size = self._row(decision), _whole(decision, "size", decision.size)
+        row, size = self.row_of(decision), _whole(decision, "size", decision.size)
         rule, explicit = self._place(decision)
         if size < 1 or explicit > self._world["gpus"]:
             return refusals.REFUSALS[refusals.BAD_SIZE]
@@ -320,7 +320,7 @@ class Simulation:
             self.arrays.chosen[:explicit] = [gpu if 0 <= gpu < known else -1 for gpu in decision.gpus]
         return events.EXPLICIT, explicit
 
-    def _row(self, decision: Start | Resize | Preempt | Lease | Refuse) -> int:
+    def row_of(self, decision: Start | Resize | Preempt | Lease | Refuse) -> int:
         """Return the row of the decision's job as a Python int; -1 if no job has this row."""
         try:
             row = operator.index(decision.job)
@@ -375,7 +375,7 @@ class Simulation:
         until_s = _seconds(decision)
         if math.isnan(until_s):
             raise GpuschedError(f"{decision}: give a time in simulated seconds, inf = no lease")
-        code: int = events.lease(self.arrays, self._row(decision), until_s)
+        code: int = events.lease(self.arrays, self.row_of(decision), until_s)
         return code
 
     # --- the log

@@ -14,19 +14,27 @@ from gpusched_env.core.network.settling import beside_company
 from gpusched_env.core.state import CHECKPOINTING, Run
 from gpusched_env.envs.env_arrays import UNSEEN, EnvArrays
 from gpusched_env.envs.observation.columns import COUNT, GPU_TIME, SHARE, TIME, Column, indices
-from gpusched_env.envs.observation.registry import ALWAYS, Shown, observation_array
+from gpusched_env.envs.observation.registry import ALWAYS, Shown, clear_row, observation_array
 from gpusched_env.envs.observation.time_scale import scaled_time
 
+SERVICE_COLUMNS: Final = (  # of queue and running
+    Column("attained", "attained service: gang size x productive seconds", GPU_TIME),
+    Column("preemptions", "number of times that the job was preempted", COUNT),
+    Column("remaining", "seconds left on the ideal placement; 0 unless clairvoyant", TIME),
+    Column("remaining_service", "gang size x seconds left; 0 unless clairvoyant", GPU_TIME),
+)
+GANG_COLUMNS: Final = (  # of running and company
+    Column("present", "1 if the slot holds a running job; otherwise the whole row is 0", SHARE),
+    Column("gang_of_cluster", "gang size / GPUs of the cluster", SHARE),
+    Column("held", "seconds since the gang got its GPUs", TIME),
+)
 QUEUE_COLUMNS: Final = (
     Column("present", "1 if the slot holds a waiting job; otherwise the whole row is 0", SHARE),
     Column("gang_of_cluster", "gang size / GPUs of the cluster", SHARE),
     Column("gang_of_node", "gang size / GPUs of the largest node, at most 1", SHARE),
     Column("waited", "seconds since the job last held GPUs; since its arrival if it never did", TIME),
     Column("age", "seconds since the job's arrival", TIME),
-    Column("attained", "attained service: gang size x productive seconds", GPU_TIME),
-    Column("preemptions", "number of times that the job was preempted", COUNT),
-    Column("remaining", "seconds left on the ideal placement; 0 unless clairvoyant", TIME),
-    Column("remaining_service", "gang size x seconds left; 0 unless clairvoyant", GPU_TIME),
+    *SERVICE_COLUMNS,
     Column("loss_at_rack", "1 - ideal iteration time / iteration time within one rack, at least 0", SHARE),
     Column("loss_at_network", "1 - ideal iteration time / iteration time across racks, at least 0", SHARE),
     Column("skew", "bytes of the largest tensor / bytes of all tensors", SHARE),
@@ -34,13 +42,8 @@ QUEUE_COLUMNS: Final = (
 )
 QUEUE: Final = indices(QUEUE_COLUMNS)
 RUNNING_COLUMNS: Final = (
-    Column("present", "1 if the slot holds a running job; otherwise the whole row is 0", SHARE),
-    Column("gang_of_cluster", "gang size / GPUs of the cluster", SHARE),
-    Column("held", "seconds since the gang got its GPUs", TIME),
-    Column("attained", "attained service: gang size x productive seconds", GPU_TIME),
-    Column("preemptions", "number of times that the job was preempted", COUNT),
-    Column("remaining", "seconds left on the ideal placement; 0 unless clairvoyant", TIME),
-    Column("remaining_service", "gang size x seconds left; 0 unless clairvoyant", GPU_TIME),
+    *GANG_COLUMNS,
+    *SERVICE_COLUMNS,
     Column("tier", "tier of the placement: machine (or a slot of it) 0, rack 1/2, network 1", SHARE),
     Column("loss", "1 - ideal iteration time / iteration time on this placement, at least 0", SHARE),
     Column("checkpointing", "1 while the gang is being checkpointed", SHARE),
@@ -90,8 +93,7 @@ def clear_from(out: Shown, filled: int) -> None:
         if out.keys[k] == UNSEEN:
             break
         out.keys[k] = UNSEEN
-        for c in range(out.values.shape[1]):
-            out.values[k, c] = 0.0
+        clear_row(out.values, k)
 
 
 @observation_array(

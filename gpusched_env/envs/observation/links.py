@@ -10,7 +10,7 @@ from gpusched_env.core.queries import link_load
 from gpusched_env.core.state import CHECKPOINTING, Run
 from gpusched_env.envs.env_arrays import EnvArrays
 from gpusched_env.envs.observation.columns import COUNT, SHARE, Column, indices
-from gpusched_env.envs.observation.registry import Group, Shown, observation_array
+from gpusched_env.envs.observation.registry import Group, Shown, clear_row, observation_array
 
 _LINK_TIER: Final = "machine bus 1/5, machine port 2/5, rack link 3/5, pod link 4/5, link above the pods 1"
 LINKS_COLUMNS: Final = (
@@ -73,8 +73,7 @@ def write_flows(sim: Run, env: EnvArrays, out: Shown) -> None:
     """Write the rows of all running slots; a gang that is being checkpointed sends nothing."""
     shown = out.values
     for v in range(len(shown)):
-        for c in range(shown.shape[1]):
-            shown[v, c] = 0.0
+        clear_row(shown, v)
         if env.victims[v] < 0:
             continue
         number = sim.jobs[env.victims[v]]["replica"]

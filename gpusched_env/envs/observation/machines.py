@@ -11,7 +11,7 @@ from gpusched_env.core.state import Run
 from gpusched_env.envs.env_arrays import UNSEEN, EnvArrays
 from gpusched_env.envs.observation.columns import COUNT, SHARE, Column, indices
 from gpusched_env.envs.observation.jobs import observed_tier
-from gpusched_env.envs.observation.registry import ALWAYS, Shown, observation_array
+from gpusched_env.envs.observation.registry import ALWAYS, Shown, clear_row, observation_array
 
 _SEATS: Final = "(GPUs of the cluster x jobs that may share one GPU)"
 NODES_COLUMNS: Final = (
@@ -104,8 +104,7 @@ def write_tiers(sim: Run, env: EnvArrays, out: Shown) -> None:
             end = first + 1
     else:
         for t in range(_TIERS):
-            for c in range(sums.shape[1]):
-                sums[t, c] = 0.0
+            clear_row(sums, t)
         for i in range(w["running"]):
             add_to_tier(sim, env, sim.running[i])
     env.seen["starts"] = w["starts"]

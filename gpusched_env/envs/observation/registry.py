@@ -12,12 +12,14 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
-from gpusched_env.core.handle import INTERPRETED, Handle, Numbered, address_of, array, handle_at, handles
+from gpusched_env.core.handle import INTERPRETED, Handle, Numbered, address_of, array, handle_at, handles, helper
 from gpusched_env.core.registering import put_named
 from gpusched_env.core.state import Run
 from gpusched_env.envs.env_arrays import UNSEEN, EnvArrays
 from gpusched_env.envs.observation.columns import Column
 from gpusched_env.errors import GpuschedError, unknown_name
+
+Array = np.ndarray
 
 # What arrays have rows for: Windows.axes has the numbers. The letters are those of the documentation.
 AXES: Final = {
@@ -46,6 +48,13 @@ class Shown(Handle):
         self._table, self.address = table, address_of(table)
         self.parameter = self._as_parameter_ = self if INTERPRETED else self.address
         handles[self.address] = self
+
+
+@helper
+def clear_row(values: Array, at: int) -> None:
+    """Write zeros into a row, which is then that of an empty slot."""
+    for c in range(values.shape[1]):
+        values[at, c] = 0.0
 
 
 class Group(NamedTuple):

@@ -16,7 +16,8 @@ from gpusched_env.core.sharing.theorem import mean_in_sequence, mean_sharing
 from gpusched_env.core.state import Run
 from gpusched_env.envs.env_arrays import EnvArrays
 from gpusched_env.envs.observation.columns import COUNT, SHARE, TIME, Column, indices
-from gpusched_env.envs.observation.registry import Group, Shown, observation_array
+from gpusched_env.envs.observation.jobs import GANG_COLUMNS
+from gpusched_env.envs.observation.registry import Group, Shown, clear_row, observation_array
 from gpusched_env.envs.observation.time_scale import scaled_time
 from gpusched_env.envs.sharing_actions import open_gpus, place_beside
 
@@ -27,9 +28,7 @@ SUB_BATCHES_COLUMNS: Final = (
 )
 SUB_BATCHES: Final = indices(SUB_BATCHES_COLUMNS)
 COMPANY_COLUMNS: Final = (
-    Column("present", "1 if the slot holds a running job; otherwise the whole row is 0", SHARE),
-    Column("gang_of_cluster", "gang size / GPUs of the cluster", SHARE),
-    Column("held", "seconds since the gang got its GPUs", TIME),
+    *GANG_COLUMNS,
     Column("left", "seconds left if the gang had its GPUs alone (L of Theorem 1); 0 unless clairvoyant", TIME),
     Column("memory", "fraction of a GPU's memory that the gang uses, at most 1", SHARE),
     Column("sub_steps", "gradient-accumulation sub-steps beyond the first", COUNT),
@@ -131,8 +130,7 @@ def write_company(sim: Run, env: EnvArrays, out: Shown) -> None:
     w = sim.world
     for i in range(len(out.slots)):
         row = out.slots[i]
-        for c in range(shown.shape[1]):
-            shown[i, c] = 0.0
+        clear_row(shown, i)
         if row < 0:
             continue
         job = sim.jobs[row]
@@ -205,8 +203,7 @@ def write_pairs(sim: Run, env: EnvArrays, out: Shown) -> None:
     for k in range(len(env.queue)):
         for i in range(len(env.partners)):
             at = k * len(env.partners) + i
-            for c in range(out.values.shape[1]):
-                out.values[at, c] = 0.0
+            clear_row(out.values, at)
             if env.queue[k] >= 0 and env.partners[i] >= 0:
                 write_pair(sim, env, out, k, i, at)
 

@@ -16,7 +16,7 @@ from gpusched_env.core.state import Run
 from gpusched_env.envs.env_arrays import UNSEEN, EnvArrays
 from gpusched_env.envs.observation.columns import SHARE, TIME, Column, indices
 from gpusched_env.envs.observation.jobs import slot_key
-from gpusched_env.envs.observation.registry import Group, Shown, observation_array
+from gpusched_env.envs.observation.registry import Group, Shown, clear_row, observation_array
 from gpusched_env.envs.observation.time_scale import scaled_time
 
 Array = np.ndarray
@@ -66,8 +66,7 @@ def write_speeds(sim: Run, env: EnvArrays, row: int, out: Array, at: int) -> Non
     for s in range(len(env.gang_sizes)):
         gpus = env.gang_sizes[s]
         option = size_row(sim, row, gpus)
-        for c in range(out.shape[1]):
-            out[at + s, c] = 0.0
+        clear_row(out, at + s)
         if option >= 0:
             speed = best_s / env.classes[sim.sizes[option]["job_class"]]["ideal_iteration_s"]
             if fewer == 0:
@@ -92,8 +91,7 @@ def write_slots(sim: Run, env: EnvArrays, slots: Array, keys: Array, out: Array,
             if keys[at] != UNSEEN:
                 keys[at] = UNSEEN
                 for s in range(at, at + sizes):
-                    for c in range(out.shape[1]):
-                        out[s, c] = 0.0
+                    clear_row(out, s)
             continue
         key = slot_key(row, sim.jobs[row]["gpus"])
         known = keys[at] == key

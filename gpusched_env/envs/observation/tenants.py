@@ -10,7 +10,7 @@ from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.state import Run
 from gpusched_env.envs.env_arrays import EnvArrays
 from gpusched_env.envs.observation.columns import SHARE, TIME, Column, indices
-from gpusched_env.envs.observation.registry import Group, Shown, observation_array
+from gpusched_env.envs.observation.registry import Group, Shown, clear_row, observation_array
 
 Array = np.ndarray
 
@@ -79,5 +79,4 @@ def write_tenants_of_jobs(sim: Run, env: EnvArrays, out: Shown) -> None:
         if out.slots[i] >= 0:
             write_tenant(sim, env, env.leaf[out.slots[i]], out.values, i)
         else:
-            for c in range(out.values.shape[1]):
-                out.values[i, c] = 0.0
+            clear_row(out.values, i)
