@@ -21,6 +21,7 @@ from gpusched_env.core.api import (
     Run,
     array,
     fits,
+    has_room,
     kernel,
     policy,
     rule_number,
@@ -31,7 +32,7 @@ from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
 from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.instance import Instance
 from gpusched_env.scenarios import get_scenario
-from gpusched_env.simulator import CompiledScheduler, Outcome, Simulation, begin, moves_of, simulate
+from gpusched_env.simulator import CompiledScheduler, Outcome, Simulation, Start, begin, moves_of, simulate
 from tests.helpers import unit_instance
 
 RULE = rule_number("pack")
@@ -260,6 +261,27 @@ def test_a_policy_that_reads_the_log_misses_no_record(monkeypatch: pytest.Monkey
         simulation.drain()
     player.play()
     assert player.own.counts[2] == len(simulation.log().events)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("plays", [True, False])
+def test_a_run_that_python_holds_has_room_for_a_decision(plays: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels that carry out a decision write to the log without a test."""
+    jobs, gang = 60, 4
+    instance = unit_instance(list(range(0, 10 * jobs, 10)), [gang] * jobs, [10] * jobs, f"1x{gang}")
+    for buffer in (2, 5, 1024):
+        monkeypatch.setattr("gpusched_env.core.state.EVENT_BUFFER", buffer)
+        simulation = Simulation(instance)
+        player = simulation.player_for(InLine()) if plays else None
+        rooms = []
+        while simulation.finished < jobs:
+            if player is not None:
+                player.play(simulation.now_s + 10.0)
+            elif simulation.advance() is Outcome.DECIDE:
+                rooms.append(bool(has_room(simulation.arrays)))
+                simulation.apply(Start(int(simulation.finished), "pack"))
+            rooms.append(bool(has_room(simulation.arrays)))
+        assert rooms and all(rooms)
+        assert len(simulation.log().gpus) == jobs * gang
 
 
 def test_begin_continues_with_a_compiled_policy() -> None:

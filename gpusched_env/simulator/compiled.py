@@ -158,6 +158,7 @@ class Player:
                 continue
             if tell is not None:
                 tell()
+            self.simulation.make_room()
             if code == driver.PAUSED:
                 return Outcome.DECIDE
             if code == driver.IN_VAIN:
@@ -168,7 +169,7 @@ class Player:
                 )
             if code in OUTCOMES:
                 return Outcome(code)
-            self.simulation.drain()  # the log is full
+            self.simulation.drain()  # the log is full, or it was quiet for long
 
     def assist(self) -> None:
         """Do what the policy cannot do in a kernel."""
