@@ -206,6 +206,23 @@ def ask_for_help(sim: Run, choice: Choice, own: Notes) -> int:
     return ASSIST
 
 
+@policy
+@kernel
+def start_by_no_rule(sim: Run, choice: Choice, own: Notes) -> int:
+    """Start a job by a rule that nobody has registered."""
+    choice.made["row"] = 0
+    choice.made["rule"] = own.counts[0]
+    return START
+
+
+@pytest.mark.parametrize("number", [-5, 120, 10**9])
+@pytest.mark.parametrize("plays", [True, False])
+def test_a_rule_that_does_not_exist_is_an_error(number: int, plays: bool) -> None:
+    scheduler = type("Unruly", (InLine,), {"policy": start_by_no_rule, "counts": [number]})()
+    with pytest.raises(SchedulerError, match=rf"placement rule {number}, which does not exist; take .* rule_number"):
+        simulate(unit_instance([0], [1], [10], "1x4"), scheduler if plays else asked(scheduler))
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [

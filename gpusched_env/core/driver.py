@@ -39,6 +39,7 @@ PAUSED: Final = 100  # the run has reached the first decision point at or after 
 ASSISTED: Final = 101  # the policy asks for ``assist``
 UNKNOWN: Final = 102  # the policy has returned a number that stands for nothing
 IN_VAIN: Final = 103  # it goes on for ever with decisions that start and preempt nothing
+NO_RULE: Final = 104  # it starts a job by a placement rule that does not exist
 MOST_POLICIES: Final = 4096
 
 # Values of ``first``.
@@ -63,6 +64,7 @@ CHOICE_DTYPE: Final = np.dtype(
         ("idle", "<i8"),  # consecutive decision points at which nothing makes progress
         ("vain", "<i8"),  # consecutive decisions of a decision point that started and preempted nothing
         ("stop_s", "<f8"),  # [s] when to stop
+        ("rules", "<i8"),  # number of placement rules
     ]
 )
 
@@ -186,6 +188,8 @@ def drive(sim: Run, choice: Choice, number: int, own: Handle) -> int:
                 outcome = ASSISTED
             elif kind < NOTHING or kind > ASSIST:
                 outcome = UNKNOWN
+            elif kind == START and c["gpus"] <= 0 and not 0 <= c["rule"] < c["rules"]:
+                outcome = NO_RULE
             else:
                 c["refusal"] = carry_out(sim, choice, kind)
                 c["vain"] = 0 if kind <= PREEMPT and c["refusal"] == APPLIED else c["vain"] + 1
