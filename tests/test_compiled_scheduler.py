@@ -297,7 +297,8 @@ def test_a_run_that_python_holds_has_room_for_a_decision(plays: bool, monkeypatc
                 rooms.append(bool(has_room(simulation.arrays)))
                 simulation.apply(Start(int(simulation.finished), "pack"))
             rooms.append(bool(has_room(simulation.arrays)))
-        assert rooms and all(rooms)
+        assert rooms
+        assert all(rooms)
         assert len(simulation.log().gpus) == jobs * gang
 
 

@@ -824,10 +824,10 @@ def happen(sim: Run) -> int:
 def advance(sim: Run) -> int:
     """Process events up to the next decision point; return DECIDE, or another reason to stop.
 
-    At a decision point the log has room for MOST_RECORDS. There is one decision point after all simultaneous events. Simultaneous events are processed in this order:
-    completions, releases, ends of leases and arrivals, each by ascending job row; then held jobs that enter the queue,
-    by ascending job row; then changes of links; then
-    beginnings and ends of reservations; then timers and rounds.
+    At a decision point the log has room for MOST_RECORDS. There is one decision point after all simultaneous events.
+    Simultaneous events are processed in this order: completions, releases, ends of leases and arrivals, each by
+    ascending job row; then held jobs that enter the queue, by ascending job row; then changes of links; then beginnings
+    and ends of reservations; then timers and rounds.
 
     A gang whose lease has ended is preempted if the scheduler has neither renewed the lease nor preempted the gang.
     """

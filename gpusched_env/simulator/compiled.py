@@ -97,8 +97,8 @@ def in_vain(scheduler: Scheduler) -> SchedulerError:
 def no_rule(scheduler: Scheduler, choice: driver.Choice) -> SchedulerError:
     """Return an error about a start by a placement rule that does not exist."""
     return SchedulerError(
-        f"scheduler {scheduler.name!r}: its policy starts a job by placement rule {choice.made['rule']}, which does not "
-        "exist; take the number from rule_number(name)"
+        f"scheduler {scheduler.name!r}: its policy starts a job by placement rule {choice.made['rule']}, which does "
+        "not exist; take the number from rule_number(name)"
     )
 
 
