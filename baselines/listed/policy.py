@@ -246,7 +246,7 @@ def next_of_phase(sim: Run, choice: Choice, plan: ListState) -> int:
     return WAIT if c["until_s"] <= LATEST_S else NOTHING  # the clock does not go beyond
 
 
-@kernel
+@kernel(lazy=True)
 def unclaimed(sim: Run, plan: ListState) -> int:
     """Return the row of a job whose claim is read and missing; -1 = there is none."""
     w = sim.world
@@ -272,7 +272,7 @@ def next_of_list(sim: Run, choice: Choice, plan: ListState) -> int:
     if c["first"] == BEGINS:
         if sim.world["waiting"] == 0 and not r["by_held"]:
             return NOTHING
-        if r["estimator"] == USER and unclaimed(sim, plan) >= 0:
+        if r["gaps"] and unclaimed(sim, plan) >= 0:
             return ASSIST
         begin_decisions(sim, plan)
     elif r["phase"] == WALKS:
