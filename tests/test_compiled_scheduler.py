@@ -239,6 +239,13 @@ def test_a_wrong_policy_is_an_error(wrong: object, message: str, plays: bool) ->
         simulate(instance, scheduler if plays else asked(scheduler))
 
 
+@pytest.mark.parametrize("plays", [True, False])
+def test_help_that_changes_nothing_is_an_error(plays: bool) -> None:
+    scheduler = type("Idle", (InLine,), {"policy": ask_for_help, "assist": lambda self, simulation, own: None})()
+    with pytest.raises(SchedulerError, match="start and preempt nothing"):
+        simulate(unit_instance([0], [1], [10], "1x4"), scheduler if plays else asked(scheduler))
+
+
 def test_what_is_not_registered_or_has_a_wrong_signature_is_refused() -> None:
     scheduler = type("Unregistered", (InLine,), {"policy": has_no_decorator})()
     with pytest.raises(GpuschedError, match="write @policy above it"):

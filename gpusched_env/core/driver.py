@@ -62,7 +62,7 @@ CHOICE_DTYPE: Final = np.dtype(
         # state of the driver
         ("open", "<i8"),  # 1 = within a decision point
         ("idle", "<i8"),  # consecutive decision points at which nothing makes progress
-        ("vain", "<i8"),  # consecutive decisions of a decision point that started and preempted nothing
+        ("vain", "<i8"),  # consecutive calls of a decision point that have started and preempted nothing
         ("stop_s", "<f8"),  # [s] when to stop
         ("rules", "<i8"),  # number of placement rules
     ]
@@ -132,7 +132,7 @@ def waits_until(sim: Run, time_s: float) -> bool:
 
 @kernel
 def most_in_vain(sim: Run) -> int:
-    """Return how many decisions in a row may start and preempt nothing, such as renewals of all leases."""
+    """Return how many calls in a row may start and preempt nothing, such as renewals of all leases."""
     return IDLE_LIMIT + sim.world["jobs"]
 
 
@@ -185,7 +185,8 @@ def drive(sim: Run, choice: Choice, number: int, own: Handle) -> int:
             if kind == NOTHING:
                 c["open"] = 0
             elif kind == ASSIST:
-                outcome = ASSISTED
+                c["vain"] += 1
+                outcome = ASSISTED if c["vain"] <= most_in_vain(sim) else IN_VAIN
             elif kind < NOTHING or kind > ASSIST:
                 outcome = UNKNOWN
             elif kind == START and c["gpus"] <= 0 and not 0 <= c["rule"] < c["rules"]:

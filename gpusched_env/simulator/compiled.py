@@ -79,6 +79,7 @@ class CompiledScheduler(Scheduler):
                 return
             if kind == driver.ASSIST:
                 self.assist(simulation, own)
+                vain += 1
                 continue
             yield decision_of(self, simulation, choice, kind)
             refusal = simulation.refusal
