@@ -21,6 +21,7 @@ from gpusched_env.core.api import (
     Run,
     array,
     fits,
+    has_room,
     kernel,
     policy,
     rule_number,
@@ -31,7 +32,7 @@ from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
 from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.instance import Instance
 from gpusched_env.scenarios import get_scenario
-from gpusched_env.simulator import CompiledScheduler, Outcome, Simulation, begin, moves_of, simulate
+from gpusched_env.simulator import CompiledScheduler, Outcome, Simulation, Start, begin, moves_of, simulate
 from tests.helpers import unit_instance
 
 RULE = rule_number("pack")
@@ -205,6 +206,23 @@ def ask_for_help(sim: Run, choice: Choice, own: Notes) -> int:
     return ASSIST
 
 
+@policy
+@kernel
+def start_by_no_rule(sim: Run, choice: Choice, own: Notes) -> int:
+    """Start a job by a rule that nobody has registered."""
+    choice.made["row"] = 0
+    choice.made["rule"] = own.counts[0]
+    return START
+
+
+@pytest.mark.parametrize("number", [-5, 120, 10**9])
+@pytest.mark.parametrize("plays", [True, False])
+def test_a_rule_that_does_not_exist_is_an_error(number: int, plays: bool) -> None:
+    scheduler = type("Unruly", (InLine,), {"policy": start_by_no_rule, "counts": [number]})()
+    with pytest.raises(SchedulerError, match=rf"placement rule {number}, which does not exist; take .* rule_number"):
+        simulate(unit_instance([0], [1], [10], "1x4"), scheduler if plays else asked(scheduler))
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
@@ -219,6 +237,13 @@ def test_a_wrong_policy_is_an_error(wrong: object, message: str, plays: bool) ->
     instance = unit_instance([0], [1], [10], "1x4")
     with pytest.raises(SchedulerError, match=message):
         simulate(instance, scheduler if plays else asked(scheduler))
+
+
+@pytest.mark.parametrize("plays", [True, False])
+def test_help_that_changes_nothing_is_an_error(plays: bool) -> None:
+    scheduler = type("Idle", (InLine,), {"policy": ask_for_help, "assist": lambda self, simulation, own: None})()
+    with pytest.raises(SchedulerError, match="start and preempt nothing"):
+        simulate(unit_instance([0], [1], [10], "1x4"), scheduler if plays else asked(scheduler))
 
 
 def test_what_is_not_registered_or_has_a_wrong_signature_is_refused() -> None:
@@ -260,6 +285,28 @@ def test_a_policy_that_reads_the_log_misses_no_record(monkeypatch: pytest.Monkey
         simulation.drain()
     player.play()
     assert player.own.counts[2] == len(simulation.log().events)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("plays", [True, False])
+def test_a_run_that_python_holds_has_room_for_a_decision(plays: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels that carry out a decision write to the log without a test."""
+    jobs, gang = 60, 4
+    instance = unit_instance(list(range(0, 10 * jobs, 10)), [gang] * jobs, [10] * jobs, f"1x{gang}")
+    for buffer in (2, 5, 1024):
+        monkeypatch.setattr("gpusched_env.core.state.EVENT_BUFFER", buffer)
+        simulation = Simulation(instance)
+        player = simulation.player_for(InLine()) if plays else None
+        rooms = []
+        while simulation.finished < jobs:
+            if player is not None:
+                player.play(simulation.now_s + 10.0)
+            elif simulation.advance() is Outcome.DECIDE:
+                rooms.append(bool(has_room(simulation.arrays)))
+                simulation.apply(Start(int(simulation.finished), "pack"))
+            rooms.append(bool(has_room(simulation.arrays)))
+        assert rooms
+        assert all(rooms)
+        assert len(simulation.log().gpus) == jobs * gang
 
 
 def test_begin_continues_with_a_compiled_policy() -> None:

@@ -37,8 +37,8 @@ class FullThemis(Themis):
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         """Rank and offer at every decision point."""
         now_s, arrived = view.now_s, view.arrived
-        if arrived > self._estimated:
-            self._estimate(view)
+        if arrived > self._table.memory["estimated"]:
+            self._estimate(view, self._table)
         self._load += self._present * (now_s - self._asked_s)
         new = arrived - len(self._seen_s)
         self._seen_s = np.append(self._seen_s, np.full(new, now_s))

@@ -20,6 +20,7 @@ from gpusched_env.baselines.bco.kernels import (
 )
 from gpusched_env.baselines.bco.rehearsal import NoPlaceError, Rehearser
 from gpusched_env.baselines.bco.search import GRID, MakePlan, Trial, by_bisection, by_grid
+from gpusched_env.core.handle import Batched
 from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.portable.arrays import mean, total
 from gpusched_env.simulator import ClairvoyantView, ClusterView, CompiledScheduler, Simulation
@@ -151,9 +152,7 @@ class SjfBco(CompiledScheduler):
         gangs = simulation.instance.workload.jobs["gpus"]
         sizes = {"jobs": len(gangs), "able": 1, "gpus": self._view.cluster.gpus, "chosen": int(gangs.sum()),
                  "nodes": len(self._view.cluster.nodes)}  # fmt: skip
-        book = Book(**{
-            name: np.zeros([sizes[axis] for axis in field.axes], field.dtype) for name, field in Book.fields.items()
-        })  # fmt: skip
+        book: Book = Batched(Book, 1, sizes).handle(0)
         book.able[:] = True
         book.memory["policy"], book.memory["capacity"] = POLICIES.index(self.policy), self.lambda_
         book.memory["queues"] = self.semantics == "queue"

@@ -183,8 +183,6 @@ def begin_offer(sim: Run, delay: Delay) -> None:
                 r["ordered"] += 1
     r["cursor"] = 0
     r["retuned"] = 0
-    if r["ordered"] > 0:
-        r["made"] += 1
 
 
 @helper

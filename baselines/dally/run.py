@@ -160,11 +160,6 @@ class DelayRun(Player):
         return asked.answers[0]
 
     @property
-    def offers_made(self) -> int:
-        """Number of offers at which at least one job was asked."""
-        return int(self._rules["made"])
-
-    @property
     def verdicts(self) -> np.ndarray:
         """VERDICT_DTYPE: the tier that each asked job took, or its refusal; empty unless ``keep_verdicts`` is set."""
         return self.delay.verdicts[: self._rules["verdicts"]].copy()

@@ -82,7 +82,6 @@ RULES_DTYPE: Final = np.dtype(
         ("most_in_machine", "<i8"),
         ("most_in_rack", "<i8"),
         ("verdicts", "<i8"),  # entries in use of ``verdicts``
-        ("made", "<i8"),  # offers at which at least one job was asked
         ("marks", "<i4"),  # scratch: 1 = counted victims are marked to stop
     ]
 )

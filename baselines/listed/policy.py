@@ -8,8 +8,6 @@ and running jobs (lines.py, runners.py, counts.py).
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from gpusched_env.baselines.estimates import USER, passes_s
@@ -37,6 +35,7 @@ from gpusched_env.baselines.listed.listing import (
 from gpusched_env.baselines.listed.runners import leave_runners, note_runner
 from gpusched_env.baselines.listed.state import ListState
 from gpusched_env.core.driver import ASSIST, BEGINS, NOTHING, START, WAIT, Choice, policy
+from gpusched_env.core.events import round_from
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.placement.shared import find_shared
 from gpusched_env.core.planning import next_of_plan, plan_preemptive
@@ -55,11 +54,9 @@ def this_round(sim: Run, plan: ListState) -> tuple[bool, float]:
     """Return whether a round begins now, and when the next one begins [s]."""
     now_s = sim.world["clock_s"]
     round_s = plan.memory["round_s"]
-    rounds = max(math.floor(now_s / round_s) - 1, 0)
-    for _ in range(3):  # the division may round up or down
-        if (rounds + 1) * round_s <= now_s:
-            rounds += 1
-    return rounds * round_s == now_s or sim.world["round_s"] > 0.0, (rounds + 1) * round_s
+    rounds = round_from(now_s, round_s)
+    begins = rounds * round_s == now_s
+    return begins or sim.world["round_s"] > 0.0, (rounds + begins) * round_s
 
 
 @kernel
@@ -246,7 +243,7 @@ def next_of_phase(sim: Run, choice: Choice, plan: ListState) -> int:
     return WAIT if c["until_s"] <= LATEST_S else NOTHING  # the clock does not go beyond
 
 
-@kernel
+@kernel(lazy=True)
 def unclaimed(sim: Run, plan: ListState) -> int:
     """Return the row of a job whose claim is read and missing; -1 = there is none."""
     w = sim.world
@@ -272,7 +269,7 @@ def next_of_list(sim: Run, choice: Choice, plan: ListState) -> int:
     if c["first"] == BEGINS:
         if sim.world["waiting"] == 0 and not r["by_held"]:
             return NOTHING
-        if r["estimator"] == USER and unclaimed(sim, plan) >= 0:
+        if r["gaps"] and unclaimed(sim, plan) >= 0:
             return ASSIST
         begin_decisions(sim, plan)
     elif r["phase"] == WALKS:

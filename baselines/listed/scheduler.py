@@ -108,6 +108,7 @@ def list_state(simulation: Simulation, rules: ListRules, alone: bool) -> ListSta
                  "knob", "estimator", "packlimit", "round_s"):  # fmt: skip
         memory[name] = getattr(rules, name)
     memory["rule"], memory["skewed_rule"] = rule_number(rules.placement), RULE_NUMBER["consolidate"]
+    memory["gaps"] = rules.estimator == USER and np.isnan(rules.told).any()
     memory["choices"] = rules.choices
     if rules.choices < 0 and instance.gpu_jobs > 1:
         memory["choices"] = shares_by(rules.placement) or -1

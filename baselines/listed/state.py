@@ -23,6 +23,7 @@ LIST_DTYPE: Final = np.dtype(
         ("by_held", "<i8"),  # 1 = service is the time for which a gang has held its GPUs
         ("knob", "<f8"),  # a job that has waited for this multiple of its service is promoted; inf = none is
         ("estimator", "<i8"),  # ORACLE, NOISY, USER
+        ("gaps", "<i8"),  # 1 = of USER, some job has no claim
         ("rule", "<i8"),  # placement rule
         ("skewed_rule", "<i8"),  # placement rule of models with more skew than ``packlimit``
         ("packlimit", "<f8"),

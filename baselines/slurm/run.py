@@ -228,9 +228,7 @@ def limits_s(
         claims = instance.workload.jobs["estimate_s"][row_of]
         told = instance.limits_in(row_of, partition)
         return np.where(np.isnan(claims), np.where(np.isinf(told), default_s, told), claims)
-    paces = instance.iteration_s if instance.shapes is None else instance.shapes.iteration_s
-    slowest: np.ndarray = np.where(np.isfinite(paces), paces, 0.0).max(axis=(1, 2))[instance.job_class]
-    oracle_s: np.ndarray = instance.iterations * slowest
+    oracle_s: np.ndarray = instance.iterations * instance.slowest_iteration_s
     return oracle_s[row_of]
 
 

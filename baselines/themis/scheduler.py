@@ -12,6 +12,7 @@ from gpusched_env.baselines.estimates import EstimatingScheduler
 from gpusched_env.baselines.themis import kernels
 from gpusched_env.baselines.themis.auction import partial_allocation
 from gpusched_env.baselines.themis.shares import max_min_shares
+from gpusched_env.core.handle import Batched
 from gpusched_env.core.placement.rules import shares_by
 from gpusched_env.errors import SchedulerError
 from gpusched_env.portable.keys import rounded_keys
@@ -100,38 +101,31 @@ class Themis(CompiledScheduler, EstimatingScheduler):
         self._view = simulation.view_for(self)
         EstimatingScheduler.reset(self, self._view)
         jobs, seats = len(simulation.instance.workload), len(simulation.arrays.replicas)
-        lengths = {"walked": jobs + seats}
-        self._table = kernels.Offer(
-            **{
-                name: np.full([lengths.get(axis, jobs) for axis in field.axes], field.fill, field.dtype)
-                for name, field in kernels.Offer.fields.items()
-            }
-        )
+        self._table = Batched(kernels.Offer, 1, {"jobs": jobs, "walked": jobs + seats}).handle(0)
         memory, copies = self._table.memory, simulation.instance.semantics.max_copies
         self._table.rules[:] = rule_number(self.placement)
         # An auction ranks all jobs. With GPU sharing or copies, a job may hold more or fewer GPUs than it asks for.
         memory["asks_all"] = self.auction or shares_by(self.placement) > 0 or copies > 1
         memory["by_rho"], memory["by_python"] = not self.maxmin, self.auction or self.maxmin
         memory["claimed"], memory["lease_s"] = not self.clairvoyant, self.lease_s
-        self._estimated = 0  # number of jobs whose run times have been estimated
         return self._table
 
     def assist(self, simulation: Simulation, own: kernels.Offer) -> None:
         """Estimate the run times of new jobs; or rank the jobs by an auction, or by their fair shares."""
+        self._table = own
         if self._view.simulation is not simulation:
             self._view = simulation.view_for(self)
         if own.memory["asks"] == kernels.ESTIMATE:
-            self._estimate(self._view)
-            own.memory["estimated"] = self._estimated
+            self._estimate(self._view, own)
         else:
             self._rank(self._view, own)
 
-    def _estimate(self, view: ClusterView) -> None:
+    def _estimate(self, view: ClusterView, own: kernels.Offer) -> None:
         """Estimate the run times of the jobs that have arrived."""
-        rows = np.arange(self._estimated, view.arrived)
-        self._table.whole_s[rows] = self.ideal_s(view, rows)  # of claims, :func:`kernels.measure` sees to overruns
-        self._table.noise[rows] = self._noise(rows)
-        self._estimated = view.arrived
+        rows = np.arange(own.memory["estimated"], view.arrived)
+        own.whole_s[rows] = self.ideal_s(view, rows)  # of claims, :func:`kernels.measure` sees to overruns
+        own.noise[rows] = self._noise(rows)
+        own.memory["estimated"] = view.arrived
 
     def _rank(self, view: ClusterView, own: kernels.Offer) -> None:
         """Rank the jobs that may get GPUs; running leases are kept, so they come first in ``order``.

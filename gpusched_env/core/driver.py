@@ -39,6 +39,7 @@ PAUSED: Final = 100  # the run has reached the first decision point at or after 
 ASSISTED: Final = 101  # the policy asks for ``assist``
 UNKNOWN: Final = 102  # the policy has returned a number that stands for nothing
 IN_VAIN: Final = 103  # it goes on for ever with decisions that start and preempt nothing
+NO_RULE: Final = 104  # it starts a job by a placement rule that does not exist
 MOST_POLICIES: Final = 4096
 
 # Values of ``first``.
@@ -61,8 +62,9 @@ CHOICE_DTYPE: Final = np.dtype(
         # state of the driver
         ("open", "<i8"),  # 1 = within a decision point
         ("idle", "<i8"),  # consecutive decision points at which nothing makes progress
-        ("vain", "<i8"),  # consecutive decisions of a decision point that started and preempted nothing
+        ("vain", "<i8"),  # consecutive calls of a decision point that have started and preempted nothing
         ("stop_s", "<f8"),  # [s] when to stop
+        ("rules", "<i8"),  # number of placement rules
     ]
 )
 
@@ -130,7 +132,7 @@ def waits_until(sim: Run, time_s: float) -> bool:
 
 @kernel
 def most_in_vain(sim: Run) -> int:
-    """Return how many decisions in a row may start and preempt nothing, such as renewals of all leases."""
+    """Return how many calls in a row may start and preempt nothing, such as renewals of all leases."""
     return IDLE_LIMIT + sim.world["jobs"]
 
 
@@ -183,9 +185,12 @@ def drive(sim: Run, choice: Choice, number: int, own: Handle) -> int:
             if kind == NOTHING:
                 c["open"] = 0
             elif kind == ASSIST:
-                outcome = ASSISTED
+                c["vain"] += 1
+                outcome = ASSISTED if c["vain"] <= most_in_vain(sim) else IN_VAIN
             elif kind < NOTHING or kind > ASSIST:
                 outcome = UNKNOWN
+            elif kind == START and c["gpus"] <= 0 and not 0 <= c["rule"] < c["rules"]:
+                outcome = NO_RULE
             else:
                 c["refusal"] = carry_out(sim, choice, kind)
                 c["vain"] = 0 if kind <= PREEMPT and c["refusal"] == APPLIED else c["vain"] + 1

@@ -56,6 +56,7 @@ from gpusched_env.units import LATEST_S
 # waits until a time that ``Wait`` does not allow; the timer has this time.
 DECIDE, DONE, STALLED, TIME_LIMIT, LOG_FULL, TOO_LATE, BAD_WAIT = range(7)
 MOST_QUIET: Final = 10_000  # wake-ups
+MOST_RECORDS: Final = 2  # that an event or a decision writes to the log, changes of rates apart
 GO_ON: Final = -1  # nothing stopped it
 
 # Kinds of events that are not events of gangs. Simultaneous events are processed in ascending order of their kinds, so
@@ -74,9 +75,9 @@ EXPLICIT: Final = -1  # instead of the number of a placement rule: the GPUs are 
 
 @kernel
 def has_room(sim: Run) -> bool:
-    """Return whether the log has room for any decision: two records, and all GPUs of the cluster."""
+    """Return whether the log has room for any decision: MOST_RECORDS, and all GPUs of the cluster."""
     w = sim.world
-    return w["events"] + 2 <= sim.events.shape[0] and w["event_gpus"] + w["gpus"] <= sim.event_gpus.shape[0]
+    return w["events"] + MOST_RECORDS <= sim.events.shape[0] and w["event_gpus"] + w["gpus"] <= sim.event_gpus.shape[0]
 
 
 @kernel
@@ -714,7 +715,7 @@ def stuck(sim: Run) -> bool:
 
 @helper
 def process(sim: Run, phase: int, replica: int) -> int:
-    """Change the state as the event that is due demands; return GO_ON, DONE or LOG_FULL."""
+    """Change the state as the event that is due demands; return GO_ON, DONE, or LOG_FULL after MOST_QUIET wake-ups."""
     w = sim.world
     if phase == WAKES:
         w["deciding"] = 1
@@ -735,14 +736,10 @@ def process(sim: Run, phase: int, replica: int) -> int:
     elif phase == ARRIVES:
         arrive(sim)
     elif phase == ENTERS:
-        if w["events"] + 2 > sim.events.shape[0]:
-            return LOG_FULL
         let_in(sim)
     elif phase == CHANGES:
         change_links(sim)
     elif phase == CLOSES:
-        if w["events"] + 2 > sim.events.shape[0]:
-            return LOG_FULL
         row = close_nodes(sim)
         if row >= 0:
             stop(sim, row)
@@ -765,7 +762,7 @@ def happen(sim: Run) -> int:
     and the switch to new rates.
     """
     w = sim.world
-    if w["events"] == sim.events.shape[0]:
+    if w["events"] + MOST_RECORDS > sim.events.shape[0]:
         return LOG_FULL
     settle(sim)
     first = sim.due[FIRST]
@@ -800,8 +797,6 @@ def happen(sim: Run) -> int:
         w["timer_s"] = np.inf  # every decision point ends the scheduler's wait
         return DECIDE
     if w["leases_over"] and at > w["clock_s"]:
-        if w["events"] + 2 > sim.events.shape[0]:
-            return LOG_FULL
         row = sim.replicas[expired(sim)]["job"]
         stop(sim, row)
         if w["round_s"] == 0.0 and w["checkpoint_s"] == 0.0:
@@ -829,10 +824,10 @@ def happen(sim: Run) -> int:
 def advance(sim: Run) -> int:
     """Process events up to the next decision point; return DECIDE, or another reason to stop.
 
-    There is one decision point after all simultaneous events. Simultaneous events are processed in this order:
-    completions, releases, ends of leases and arrivals, each by ascending job row; then held jobs that enter the queue,
-    by ascending job row; then changes of links; then
-    beginnings and ends of reservations; then timers and rounds.
+    At a decision point the log has room for MOST_RECORDS. There is one decision point after all simultaneous events.
+    Simultaneous events are processed in this order: completions, releases, ends of leases and arrivals, each by
+    ascending job row; then held jobs that enter the queue, by ascending job row; then changes of links; then beginnings
+    and ends of reservations; then timers and rounds.
 
     A gang whose lease has ended is preempted if the scheduler has neither renewed the lease nor preempted the gang.
     """

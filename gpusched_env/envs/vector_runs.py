@@ -136,14 +136,14 @@ class VectorRuns:
                 self._drain(b)
             self.batch.actions[:] = np.where(stopped, RESUME, SKIP)
             bits = self._drive() | bits & (DRAIN | OVER | LATE)
-        if bits & LATE:
-            late = np.flatnonzero(self.batch.episodes["outcome"] == TOO_LATE).tolist()
-            raise GpuschedError(f"environment {late[0]}: {BEYOND_CLOCK}")
         if bits & DRAIN:
             world, events, gpus = self.state.world, self.state.events.shape[1], self.state.event_gpus.shape[1]
             full = (2 * world["events"] > events) | (2 * world["event_gpus"] > gpus)
             for b in np.flatnonzero(full).tolist():
                 self.simulations[b].drain()
+        if bits & LATE:
+            late = np.flatnonzero(self.batch.episodes["outcome"] == TOO_LATE).tolist()
+            raise GpuschedError(f"environment {late[0]}: {BEYOND_CLOCK}")
         return bits & OVER != 0
 
     @property

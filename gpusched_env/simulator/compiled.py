@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from gpusched_env.core import driver, events
 from gpusched_env.core.handle import Handle, bound
-from gpusched_env.core.placement.rules import rule_name
+from gpusched_env.core.placement.rules import RULE_NUMBER, rule_name
 from gpusched_env.core.refusals import REFUSALS
 from gpusched_env.errors import SchedulerError
 from gpusched_env.simulator.decisions import Decision, Lease, Preempt, Start, Wait
@@ -79,6 +79,7 @@ class CompiledScheduler(Scheduler):
                 return
             if kind == driver.ASSIST:
                 self.assist(simulation, own)
+                vain += 1
                 continue
             yield decision_of(self, simulation, choice, kind)
             refusal = simulation.refusal
@@ -94,18 +95,28 @@ def in_vain(scheduler: Scheduler) -> SchedulerError:
     )
 
 
+def no_rule(scheduler: Scheduler, choice: driver.Choice) -> SchedulerError:
+    """Return an error about a start by a placement rule that does not exist."""
+    return SchedulerError(
+        f"scheduler {scheduler.name!r}: its policy starts a job by placement rule {choice.made['rule']}, which does "
+        "not exist; take the number from rule_number(name)"
+    )
+
+
 def decision_of(scheduler: Scheduler, simulation: Simulation, choice: driver.Choice, kind: int) -> Decision:
     """Return a decision that a policy has written, as an object.
 
     Raises
     ------
-    SchedulerError : there is no decision of this kind
+    SchedulerError : there is no decision of this kind, or no placement rule of this number
     """
     made = choice.made
     row = int(made["row"])
     if kind == driver.START and made["gpus"] > 0:
         gpus = tuple(simulation.arrays.chosen[: made["gpus"]].tolist())
         return Start(row, gpus=gpus, share=bool(made["share"]), sub_steps=int(made["sub_steps"]) or None)
+    if kind == driver.START and not 0 <= made["rule"] < len(RULE_NUMBER):
+        raise no_rule(scheduler, choice)
     if kind == driver.START:
         return Start(row, rule_name(int(made["rule"])), sub_steps=int(made["sub_steps"]) or None)
     if kind == driver.PREEMPT:
@@ -148,7 +159,7 @@ class Player:
         -------
         Outcome : DECIDE if the run stopped at ``until_s``, otherwise the reason why it ended
         """
-        self.choice.made["stop_s"] = until_s
+        self.choice.made["stop_s"], self.choice.made["rules"] = until_s, len(RULE_NUMBER)
         if self.choice.made["reads_log"]:  # whoever has read the log in a pause has emptied it
             self.simulation.drain()
         while True:
@@ -158,6 +169,7 @@ class Player:
                 continue
             if tell is not None:
                 tell()
+            self.simulation.make_room()
             if code == driver.PAUSED:
                 return Outcome.DECIDE
             if code == driver.IN_VAIN:
@@ -166,9 +178,11 @@ class Player:
                 raise SchedulerError(
                     f"scheduler {self.scheduler.name!r}: its policy returns a number that is no kind of decision"
                 )
+            if code == driver.NO_RULE:
+                raise no_rule(self.scheduler, self.choice)
             if code in OUTCOMES:
                 return Outcome(code)
-            self.simulation.drain()  # the log is full
+            self.simulation.drain()  # the log is full, or it was quiet for long
 
     def assist(self) -> None:
         """Do what the policy cannot do in a kernel."""

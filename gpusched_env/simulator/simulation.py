@@ -143,6 +143,8 @@ class Simulation:
         self._check_usable()
         while (outcome := events.advance(self.arrays)) not in OUTCOMES:
             self.drain()  # the log is full
+        if outcome != events.DECIDE:  # at decision points there is room
+            self.make_room()
         return Outcome(outcome)
 
     def _check_usable(self) -> None:
@@ -305,8 +307,9 @@ class Simulation:
             return refusals.REFUSALS[refusals.BAD_SIZE]
         if decision.gpus is not None and len(set(decision.gpus)) < explicit:
             return refusals.REFUSALS[refusals.BAD_GPUS]
-        self._make_room()
-        return refusals.REFUSALS[resizing.resize(self.arrays, row, size, rule, explicit)]
+        code: int = resizing.resize(self.arrays, row, size, rule, explicit)
+        self.make_room()
+        return refusals.REFUSALS[code]
 
     def _place(self, decision: Start | Resize) -> tuple[int, int]:
         """Return the number of the placement rule and the number of explicit GPUs, which are written to ``chosen``.
@@ -352,23 +355,23 @@ class Simulation:
         """
         if not events.EXPLICIT <= rule < len(RULE_NUMBER):
             check_numbers(np.array([rule]))
-        self._make_room()
         code: int = resizing.choose_size(self.arrays, job, size) if size else refusals.APPLIED
         if code != refusals.APPLIED:
             return code
         code = events.start(self.arrays, job, rule, explicit, share, sub_steps)
+        self.make_room()
         if size and code != refusals.APPLIED:
             resizing.ask_again(self.arrays, job)
         return code
 
     def _preempt(self, job: int) -> int:
-        self._make_room()
         code: int = events.preempt(self.arrays, job)
+        self.make_room()
         return code
 
     def _refuse(self, job: int) -> int:
-        self._make_room()
         code: int = admission.refuse(self.arrays, job)
+        self.make_room()
         return code
 
     def _lease(self, decision: Lease) -> int:
@@ -380,8 +383,12 @@ class Simulation:
 
     # --- the log
 
-    def _make_room(self) -> None:
-        """Drain the log if it has no room for a decision."""
+    def make_room(self) -> None:
+        """Drain the log if it has no room for a decision.
+
+        Whatever has written to the log calls this, so a run that Python holds takes a decision of any kernel, such as
+        an action of an environment.
+        """
         if not events.has_room(self.arrays):
             self.drain()
 

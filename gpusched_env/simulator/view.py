@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -629,11 +628,6 @@ class ClairvoyantView(ClusterView):
             raise GpuschedError(unknown_name("placement", placement, PLACEMENTS))
         choices = benefit * BENEFIT | search * SEARCH | measured * MEASURED | PLACEMENTS[placement]
         return self._shared(order, choices, strict)
-
-    def rehearsal(self, limit_s: float = math.inf) -> tuple[Simulation, ClusterView]:
-        """Return a copy of the run, and a view of the copy, to simulate ahead: see :meth:`Simulation.rehearsal`."""
-        simulation = self._simulation.rehearsal(limit_s)
-        return simulation, ClusterView(simulation)
 
     def end_s(self, rows: np.ndarray) -> np.ndarray:
         """float64 [s]: time at which each of the running jobs ``rows`` finishes at present rates; inf = no progress."""
