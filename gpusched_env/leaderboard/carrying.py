@@ -36,7 +36,7 @@ class Carrying(Simulation):
         if isinstance(decision, Resize):
             after = self._held_by(decision)
             self.vain = after == held
-            gpus = after if self.vain else self._latest_gpus()
+            gpus = after if self.vain else self._latest()[1]
             return Resize(int(decision.job), len(gpus), gpus=gpus)
         if isinstance(decision, Lease):
             lease = Lease(int(decision.job), self._lease_end_s(decision))
@@ -64,17 +64,18 @@ class Carrying(Simulation):
 
     def _started(self, job: int, was_free: np.ndarray | None) -> Start:
         """Return the canonical form of the start that was just applied; its event gives the GPUs."""
-        event = self.arrays.events[self._world["events"] - 1]
-        gpus = self._latest_gpus()
+        event, gpus = self._latest()
         if self.instance.sharing is None:
             return Start(job, gpus=gpus)
         shares = was_free is not None and not bool(was_free[list(gpus)].all())
         return Start(job, gpus=gpus, share=shares, sub_steps=int(event["sub_steps"]))
 
-    def _latest_gpus(self) -> tuple[int, ...]:
-        """Return the GPUs of the latest event."""
-        count, end = self.arrays.events[self._world["events"] - 1]["gpu_count"], int(self._world["event_gpus"])
-        return tuple(self.arrays.event_gpus[end - int(count) : end].tolist())
+    def _latest(self) -> tuple[np.void, tuple[int, ...]]:
+        """Return the latest event and its GPUs, from the log: its buffers may have been emptied since."""
+        self.drain()
+        event = self._drained_events[-1:][0]
+        first, count = int(event["gpu_at"]), int(event["gpu_count"])
+        return event, tuple(self._drained_gpus[first : first + count].tolist())
 
     def _held_by(self, decision: Resize) -> tuple[int, ...]:
         """Return the GPUs that the gang of a job holds, ascending; none if it does not run."""
