@@ -179,3 +179,21 @@ def test_junk_is_refused(tmp_path: Path, name: str, junk: bytes) -> None:
 def test_damage_does_not_mislead_auto(tmp_path: Path, data: st.DataObject, name: str) -> None:
     path = tmp_path / "damaged"
     check(path, f"auto:{path}", data.draw(damaged_files(name)))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("swf", b"1 0 0 50 4 -1 -1 4 60 -1 1 7 -1 -1 2 -1 0 -1\n2 1 0 50 4 -1 -1 4 60 -1 1 7 -1 -1 2 -1 1 -1\n"),
+        ("csv", b"id,arrival,gpus,duration,dependency\na,0,1,50,afterok:x\nb,1,1,50,afterok:a\n"),
+    ],
+)
+def test_remarks_about_dependencies_have_places(tmp_path: Path, name: str, text: bytes) -> None:
+    """The first job depends on one that the log lacks, the second one on the first."""
+    path = tmp_path / "log"
+    path.write_bytes(text)
+    workload, report = read_trace(f"{name}:{path}")
+    assert len(workload) == 2
+    first = 1 if name == "swf" else 2  # line 1 of a CSV is its header
+    assert {places.tolist()[0] for places in report.noted_at.values()} == {first, first + 1}
+    assert report.notes == {remark: len(places) for remark, places in report.noted_at.items()}

@@ -102,7 +102,7 @@ def read_csv(path: Path, mapping: Mapping[str, str] | None = None) -> tuple[Work
         workload = dataclasses.replace(workload, attributes=told_of)
     if depends:
         originals = workload.attributes.get("original_id", workload.jobs["id"].astype(str)).tolist()
-        workload = with_dependencies(workload, report, depends, originals)
+        workload = with_dependencies(workload, report, depends, originals, jobs.places)
     return workload, report
 
 

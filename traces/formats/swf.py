@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -66,10 +67,10 @@ def read_swf(path: Path) -> tuple[Workload, ReadReport]:
                     place, submitted, allocated or requested, running, *labels,
                     estimate_s=estimate, preceding=before, think_s=think_s,
                 )  # fmt: skip
-    return _with_feedback(*jobs.workload("swf", dated=False))
+    return _with_feedback(*jobs.workload("swf", dated=False), jobs.places)
 
 
-def _with_feedback(workload: Workload, report: ReadReport) -> tuple[Workload, ReadReport]:
+def _with_feedback(workload: Workload, report: ReadReport, places: Sequence[int]) -> tuple[Workload, ReadReport]:
     """Turn the preceding jobs and think times into dependencies."""
     attributes = dict(workload.attributes)
     before, think_s = (attributes.pop(name) for name in FEEDBACK)
@@ -80,7 +81,7 @@ def _with_feedback(workload: Workload, report: ReadReport) -> tuple[Workload, Re
         "" if job < 0 else f"afterany:{job}+{seconds:.15g}s"
         for job, seconds in zip(before.tolist(), think_s.tolist(), strict=True)
     ]
-    return with_dependencies(workload, report, texts, attributes["original_id"].tolist()), report
+    return with_dependencies(workload, report, texts, attributes["original_id"].tolist(), places), report
 
 
 def _known(place: Place, field: str, word: str) -> float | None:

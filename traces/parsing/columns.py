@@ -34,6 +34,7 @@ class JobColumns:
     def __init__(self, report: ReadReport, *attributes: str, numbers: Mapping[str, str] | None = None) -> None:
         self.report = report
         self.ids = array("q")
+        self.places = array("q")
         self.submitted = array("d")
         self.gpus = array("q")
         self.work = array("d")
@@ -109,6 +110,7 @@ class JobColumns:
                 for name, value in zip(self.attributes, attributes, strict=True):
                     check_text(place, name, value)
             self.ids.append(self.row if job_id is None else job_id)
+            self.places.append(place.number)
             self.report.rows += 1
             self.submitted.append(submitted_s)
             self.gpus.append(gpus)

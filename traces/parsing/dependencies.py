@@ -62,7 +62,7 @@ def rename_jobs(dependency: str, renamed: Callable[[str], str]) -> str:
 
 
 def with_dependencies(
-    workload: Workload, report: ReadReport, texts: Sequence[str], originals: Sequence[str]
+    workload: Workload, report: ReadReport, texts: Sequence[str], originals: Sequence[str], places: Sequence[int]
 ) -> Workload:
     """Return a workload with the dependencies that its log names; without any, the same workload.
 
@@ -72,6 +72,7 @@ def with_dependencies(
     report : its notes are extended
     texts : dependency of each job, as of :func:`read_dependency`, with ids of the log; "" = none
     originals : id of each job in the log
+    places : place of each job in the log, as the report counts places
     """
     if not any(texts):
         return workload
@@ -80,7 +81,8 @@ def with_dependencies(
     order = np.empty(len(jobs), np.int64)
     order[np.lexsort([jobs["id"], jobs["arrival_s"]])] = np.arange(len(jobs))
     ids, rank = jobs["id"].tolist(), order.tolist()
-    lost = follows = 0
+    lost: list[int] = []
+    follows: list[int] = []
     found = []
     for row, text in enumerate(texts):
         kept, dropped = [], False
@@ -95,12 +97,12 @@ def with_dependencies(
                 else:
                     known.append(f"{ids[before]}{plus}{delay}")
             kept += [":".join([kind, *known])] if known else []
-        lost += dropped
-        follows += bool(kept)
+        lost += [places[row]] if dropped else []
+        follows += [places[row]] if kept else []
         found.append(",".join(kept))
-    for remark, count in ((FOLLOWS, follows), (LOST, lost)):
-        if count:
-            report.notes[remark] = count
+    for remark, concerned in ((FOLLOWS, follows), (LOST, lost)):
+        for place in concerned:
+            report.note(remark, place)
     if not follows:
         return workload
     return dataclasses.replace(workload, attributes={**workload.attributes, DEPENDENCY: np.array(found)})
