@@ -8,7 +8,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpusched_env.agents.cells_tuner import (
+from gpusched_env.agents.learned_timers import LearnedTimers, shipped
+from gpusched_env.agents.timer_network import TimerNetwork, input_names
+from gpusched_env.baselines import make_scheduler
+from gpusched_env.baselines.dally.run import DelayRun
+from gpusched_env.baselines.dally.scheduler import Dally
+from gpusched_env.cluster import NETWORK, RACK
+from gpusched_env.envs.delay_timers.actions import TimerActions, timer_action
+from gpusched_env.envs.delay_timers.columns import COST_COLUMNS
+from gpusched_env.envs.delay_timers.costs import PlacementCosts, uplink_share
+from gpusched_env.envs.delay_timers.env import DelayTimersEnv
+from gpusched_env.errors import GpuschedError
+from gpusched_env.reproduce.dally_cells.cells import TEST_CELLS, TRAINING_CELLS, VALIDATION_CELLS
+from gpusched_env.reproduce.dally_tuner.grid import pair_action
+from gpusched_env.reproduce.dally_tuner.problems import TEST_SEEDS, play_network, play_static, score, static_waits
+from gpusched_env.scenarios import get_scenario
+from gpusched_env.simulator import simulate
+from studies.delay_timers.cells_tuner import (
     HIDDEN,
     OUTPUTS,
     TABLE_GRID_S,
@@ -20,23 +36,7 @@ from gpusched_env.agents.cells_tuner import (
     start_and_scale,
     train,
 )
-from gpusched_env.agents.cma import cma_es
-from gpusched_env.agents.learned_timers import LearnedTimers, shipped
-from gpusched_env.agents.static_timers import pair_action
-from gpusched_env.agents.timer_cells import TEST_CELLS, TRAINING_CELLS, VALIDATION_CELLS
-from gpusched_env.agents.timer_network import TimerNetwork, input_names
-from gpusched_env.agents.timer_problems import TEST_SEEDS, play_network, play_static, score, static_waits
-from gpusched_env.baselines import make_scheduler
-from gpusched_env.baselines.dally.run import DelayRun
-from gpusched_env.baselines.dally.scheduler import Dally
-from gpusched_env.cluster import NETWORK, RACK
-from gpusched_env.envs.delay_timers.actions import TimerActions, timer_action
-from gpusched_env.envs.delay_timers.columns import COST_COLUMNS
-from gpusched_env.envs.delay_timers.costs import PlacementCosts, uplink_share
-from gpusched_env.envs.delay_timers.env import DelayTimersEnv
-from gpusched_env.errors import GpuschedError
-from gpusched_env.scenarios import get_scenario
-from gpusched_env.simulator import simulate
+from studies.index_search.cma import cma_es
 
 SMALL = "dally-cells-v0:network={},load=1.1,gangs={},jobs=200"
 

@@ -10,7 +10,6 @@ import pytest
 from helpers import random_instance, two_types, unit_instance
 
 from gpusched_env.agents import makespan_headroom
-from gpusched_env.agents.makespan_headroom import main, makespan_bound_of_types
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.cluster import Cluster
 from gpusched_env.consoles import run_command
@@ -22,6 +21,7 @@ from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import simulate
 from gpusched_env.traces.elastic import amdahl, make_elastic
 from gpusched_env.workload import Profiles, Workload
+from studies.index_search.makespan_headroom import main, makespan_bound_of_types
 
 
 def typed_instance() -> Instance:

@@ -9,10 +9,10 @@ import pytest
 
 from gpusched_env.agents.intervals import ratio_over_agents
 from gpusched_env.agents.measuring import print_ratios
-from gpusched_env.agents.rule_search import Settings, search, training_problems
 from gpusched_env.errors import GpuschedError
 from gpusched_env.instance import Instance
 from gpusched_env.scenarios import get_scenario
+from studies.index_search.rule_search import Settings, search, training_problems
 
 
 def test_a_search_finds_the_minimum_and_counts_the_jobs_that_it_simulates() -> None:

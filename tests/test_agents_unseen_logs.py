@@ -10,11 +10,15 @@ import numpy as np
 import pytest
 from helpers import play, random_instance, unit_instance
 
-from gpusched_env.agents.unseen_logs.oracles import AGENT, ORACLES, KnownOrder, known_order
-from gpusched_env.agents.unseen_logs.rivals import RIVALS, spec_of, tuned_rivals
-from gpusched_env.agents.unseen_logs.scores import Score, ratio
-from gpusched_env.agents.unseen_logs.timing import decision_points, one_of_each_log
-from gpusched_env.agents.unseen_logs.windows import (
+from gpusched_env.baselines import make_scheduler
+from gpusched_env.errors import ScenarioError
+from gpusched_env.metrics import job_times
+from gpusched_env.simulator import ClusterView, Decision, Simulation
+from studies.unseen_logs.oracles import AGENT, ORACLES, KnownOrder, known_order
+from studies.unseen_logs.rivals import RIVALS, spec_of, tuned_rivals
+from studies.unseen_logs.scores import Score, ratio
+from studies.unseen_logs.timing import decision_points, one_of_each_log
+from studies.unseen_logs.windows import (
     BURST_JOBS,
     FREE,
     LOGS,
@@ -25,10 +29,6 @@ from gpusched_env.agents.unseen_logs.windows import (
     Window,
     list_windows,
 )
-from gpusched_env.baselines import make_scheduler
-from gpusched_env.errors import ScenarioError
-from gpusched_env.metrics import job_times
-from gpusched_env.simulator import ClusterView, Decision, Simulation
 
 NOWHERE = Path("no-logs")  # windows of generators need no logs
 

@@ -1,6 +1,6 @@
 """What a decision costs: CPU time of agent and rivals for each decision point, on one test window of each log.
 
-``python -m gpusched_env.agents.unseen_logs.timing LOGS``. The time is that of the whole run, so it includes what the
+``python -m studies.unseen_logs.timing LOGS``. The time is that of the whole run, so it includes what the
 simulator does between two decision points, which is the same kind of work for all.
 """
 
@@ -13,12 +13,12 @@ from typing import Final
 
 from rich.table import Table
 
-from gpusched_env.agents.unseen_logs.rivals import tuned_rivals
-from gpusched_env.agents.unseen_logs.windows import LOGS, TEST, Window, list_windows
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.consoles import console, run_command
 from gpusched_env.instance import Instance
 from gpusched_env.simulator import Outcome, Simulation, Until
+from studies.unseen_logs.rivals import tuned_rivals
+from studies.unseen_logs.windows import LOGS, TEST, Window, list_windows
 
 AGENT: Final = "learned"
 

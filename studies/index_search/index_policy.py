@@ -1,6 +1,6 @@
 """The search for the weights of an index policy (extra ``tuning``).
 
-``python -m gpusched_env.agents.index_policy.search LOGS --seed 0`` searches on the training windows of the study of
+``python -m studies.index_search.index_policy LOGS --seed 0`` searches on the training windows of the study of
 unseen logs, and finds the agent ``general``. With ``--scenario NAME`` instead of LOGS, it searches on the first
 training seeds of a scenario.
 """
@@ -16,13 +16,13 @@ import numpy as np
 
 from gpusched_env.agents.index_policy.rule import INPUTS, TERMS, IndexRule
 from gpusched_env.agents.index_policy.scheduler import IndexPolicy
-from gpusched_env.agents.rule_search import Settings, search, training_problems
-from gpusched_env.agents.unseen_logs.windows import TRAINING, list_windows
 from gpusched_env.consoles import run_command
 from gpusched_env.instance import Instance
 from gpusched_env.portable import arrays
 from gpusched_env.portable.elementary import log
 from gpusched_env.simulator import Simulation
+from studies.index_search.rule_search import Settings, search, training_problems
+from studies.unseen_logs.windows import TRAINING, list_windows
 
 LARGEST: Final = 32  # nodes of the largest cluster of the search
 TAIL_WEIGHT: Final = 0.15  # weight of the logarithm of the 99th percentile of JCT, relative to that of the mean

@@ -1,6 +1,6 @@
 """The search for the weights of an order search, on training seeds (extra ``tuning``).
 
-python -m gpusched_env.agents.order_search_training --seed 0 --output orders-0.npz
+python -m studies.index_search.orders --seed 0 --output orders-0.npz
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import numpy as np
 
 from gpusched_env import __version__
 from gpusched_env.agents.order_search import DEFAULTS, OrderSearch, save_weights
-from gpusched_env.agents.rule_search import Settings, read_options, search, training_problems
 from gpusched_env.consoles import run_command
 from gpusched_env.instance import Instance
 from gpusched_env.portable import arrays
 from gpusched_env.portable.elementary import log
 from gpusched_env.simulator import Simulation
+from studies.index_search.rule_search import Settings, read_options, search, training_problems
 
 SCENARIO: Final = "rar-160-v0"
 REHEARSALS: Final = 40  # of a play in the training

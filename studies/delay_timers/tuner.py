@@ -1,9 +1,9 @@
 """Train a tuner of Dally's delay timers and save its best checkpoint on validation seeds.
 
-    python -m gpusched_env.agents.delay_tuner --learner evolution      a linear policy, by evolution
-    python -m gpusched_env.agents.delay_tuner --learner ppo            a small network, by stable-baselines3
-    python -m gpusched_env.agents.delay_tuner --quick --output runs/quick
-    python -m gpusched_env.agents.delay_tuner --help                   every setting
+    python -m studies.delay_timers.tuner --learner evolution      a linear policy, by evolution
+    python -m studies.delay_timers.tuner --learner ppo            a small network, by stable-baselines3
+    python -m studies.delay_timers.tuner --quick --output runs/quick
+    python -m studies.delay_timers.tuner --help                   every setting
 
 It writes tuner.npz and learning.csv to the output folder. Dally can then play with this tuner:
 
@@ -17,17 +17,19 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Final, Literal
 
 import numpy as np
 
 import gpusched_env
-from gpusched_env.agents.learned_timers import shipped
-from gpusched_env.agents.static_timers import STATICS
-from gpusched_env.agents.timer_evolution import Evolution
 from gpusched_env.agents.timer_network import TimerNetwork
-from gpusched_env.agents.timer_problems import (
+from gpusched_env.consoles import run_command
+from gpusched_env.errors import GpuschedError
+from gpusched_env.files import write_whole
+from gpusched_env.portable.elementary import log
+from gpusched_env.reproduce.dally_tuner.problems import (
     TRAINED,
     TRAINING_SEEDS,
     VALIDATION_SEEDS,
@@ -38,11 +40,8 @@ from gpusched_env.agents.timer_problems import (
     problem,
     static_waits,
 )
-from gpusched_env.consoles import run_command
-from gpusched_env.errors import GpuschedError
-from gpusched_env.files import write_whole
-from gpusched_env.portable.elementary import log
 from gpusched_env.scenarios import RESULTS_VERSION
+from studies.delay_timers.evolution import Evolution
 
 TUNER_FILE: Final = "tuner.npz"
 Told = Callable[[str], None]
@@ -55,7 +54,7 @@ class TunerConfig:
     learner: Literal["evolution", "ppo", "clone"] = "evolution"
     """Learning method; "clone" fits a linear policy to the best static timers of each problem."""
     problems: tuple[str, ...] = TRAINED
-    """Training problems: labels of gpusched_env.agents.timer_problems, or names of scenarios."""
+    """Training problems: labels of gpusched_env.reproduce.dally_tuner.problems, or names of scenarios."""
     start: Path | None = None
     """Initial tuner; by default a constant action."""
     action: tuple[float, float] = (0.0, 0.0)
@@ -73,7 +72,7 @@ class TunerConfig:
     steps: int = 200_000
     """Tuning intervals that PPO plays."""
     statics: Path | None = None
-    """Results of gpusched_env.agents.static_timers, for "clone"; by default the file in the package."""
+    """Results of studies.delay_timers.static_timers, for "clone"; by default the file in the package."""
     validate_every: int = 10
     """Generations, or updates of PPO, between two validations."""
     training_seeds: int = len(TRAINING_SEEDS)
@@ -201,7 +200,7 @@ def train(config: TunerConfig, told: Told = _say) -> Path:
     elif config.learner == "clone":
         _clone(config, start, ledger, validation)
     else:
-        from gpusched_env.agents.timer_ppo import learn
+        from studies.delay_timers.ppo import learn
 
         learn(config, start, validation)
     return config.output / TUNER_FILE
@@ -224,13 +223,13 @@ def _evolve(config: TunerConfig, start: TimerNetwork, ledger: Ledger, validation
 
 def _clone(config: TunerConfig, start: TimerNetwork, ledger: Ledger, validation: Validation) -> None:
     """Clone the best static pairs, and the best static timers per class; validation chooses between the two."""
-    from gpusched_env.agents.timer_cloning import clone
+    from studies.delay_timers.cloning import clone
 
-    path = config.statics or shipped().with_name(STATICS)
+    path = config.statics or Path(str(files("gpusched_env.reproduce.dally_tuner"))) / "statics.json"
     try:
         found = json.loads(path.read_text(encoding="utf-8"))["problems"]
     except (OSError, ValueError, KeyError) as error:
-        raise GpuschedError(f"{path}: not what gpusched_env.agents.static_timers writes ({error!r})") from error
+        raise GpuschedError(f"{path}: not what studies.delay_timers.static_timers writes ({error!r})") from error
     shape = (len(start.classes) + 1, 2)
     for number, key in enumerate(("pair", "by_class"), 1):
         # for problems without static timers: communication costs nothing there, so waiting cannot pay

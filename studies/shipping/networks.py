@@ -1,6 +1,6 @@
 """Put a trained agent into the package: measure it on report seeds, then write its checkpoint and its card.
 
-    python -m gpusched_env.agents.shipping --recipe philly-64 --hours 0.06
+    python -m studies.shipping.networks --recipe philly-64 --hours 0.06
 
 For maintainers: it writes to the folder of the package, and needs the files that ``train.py --recipe`` has written.
 """

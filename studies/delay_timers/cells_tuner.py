@@ -1,7 +1,7 @@
-"""Train the tuner of delay timers that suits the cells of gpusched_env.agents.timer_cells.
+"""Train the tuner of delay timers that suits the cells of gpusched_env.reproduce.dally_cells.cells.
 
-    python -m gpusched_env.agents.cells_tuner                 a tuner like the one that ships as timers=cells
-    python -m gpusched_env.agents.cells_tuner --quick --output runs/quick
+    python -m studies.delay_timers.cells_tuner                 a tuner like the one that ships as timers=cells
+    python -m studies.delay_timers.cells_tuner --quick --output runs/quick
 
 The tuner is a network of four hidden units that reads a few columns. Every static pair of a grid is played on every
 training cell. CMA-ES then searches the weights on this table: the score of a tuner is that of the pairs which it would
@@ -23,13 +23,8 @@ from typing import Any, Final, Self
 import numpy as np
 
 import gpusched_env
-from gpusched_env.agents.cma import cma_es
 from gpusched_env.agents.learned_timers import LearnedTimers
-from gpusched_env.agents.static_timers import pair_action, pairs
-from gpusched_env.agents.timer_cells import TRAINING_CELLS, VALIDATION_CELLS, TimerCell
 from gpusched_env.agents.timer_network import TimerNetwork, input_names, joined
-from gpusched_env.agents.timer_problems import TRAINING_SEEDS, VALIDATION_SEEDS, Played, play_network, play_static
-from gpusched_env.agents.timer_problems import score as score_of
 from gpusched_env.baselines.dally.run import DelayRun
 from gpusched_env.baselines.dally.scheduler import Dally
 from gpusched_env.consoles import run_command
@@ -38,7 +33,18 @@ from gpusched_env.errors import GpuschedError
 from gpusched_env.files import whole, write_whole
 from gpusched_env.instance import Instance
 from gpusched_env.portable.elementary import log
+from gpusched_env.reproduce.dally_cells.cells import TRAINING_CELLS, VALIDATION_CELLS, TimerCell
+from gpusched_env.reproduce.dally_tuner.grid import pair_action, pairs
+from gpusched_env.reproduce.dally_tuner.problems import (
+    TRAINING_SEEDS,
+    VALIDATION_SEEDS,
+    Played,
+    play_network,
+    play_static,
+)
+from gpusched_env.reproduce.dally_tuner.problems import score as score_of
 from gpusched_env.scenarios import RESULTS_VERSION
+from studies.index_search.cma import cma_es
 
 TUNER_FILE: Final = "tuner.npz"
 INTERVAL_S: Final = 7_200.0  # [s]
@@ -335,7 +341,7 @@ def card(config: CellsConfig, cells: Sequence[TimerCell], chosen: Sequence[Timer
     return {
         "version": gpusched_env.__version__,
         "results_version": RESULTS_VERSION,
-        "learner": "CMA-ES on a table of static pairs (python -m gpusched_env.agents.cells_tuner)",
+        "learner": "CMA-ES on a table of static pairs (python -m studies.delay_timers.cells_tuner)",
         "settings": {name: value for name, value in dataclasses.asdict(config).items() if name != "output"},
         "training_cells": {cell.scenario: cell.problem().fingerprint() for cell in cells},
         "validation_cells": {cell.scenario: cell.problem().fingerprint() for cell in chosen},

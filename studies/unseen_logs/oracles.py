@@ -1,6 +1,6 @@
 """What bounds the agent: the same windows with true run times for the order, and with a placement that costs nothing.
 
-``python -m gpusched_env.agents.unseen_logs.oracles LOGS`` plays the agent ``learned`` and three oracles on the test
+``python -m studies.unseen_logs.oracles LOGS`` plays the agent ``learned`` and three oracles on the test
 windows, and prints the ratios of the agent's mean JCT to theirs.
 """
 
@@ -21,13 +21,13 @@ from gpusched_env.agents.index_policy.evidence import TOLERANCE_S
 from gpusched_env.agents.index_policy.rule import IndexRule, Tables
 from gpusched_env.agents.index_policy.scheduler import IndexPolicy
 from gpusched_env.agents.index_policy.state import IndexState
-from gpusched_env.agents.unseen_logs.scores import Score, by_log, ratio, score
-from gpusched_env.agents.unseen_logs.windows import FREE, TEST, TRAINING, Window, list_windows
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.consoles import console, run_command
 from gpusched_env.instance import Instance
 from gpusched_env.portable.arrays import log2
 from gpusched_env.simulator import Scheduler, Simulation
+from studies.unseen_logs.scores import Score, by_log, ratio, score
+from studies.unseen_logs.windows import FREE, TEST, TRAINING, Window, list_windows
 
 AGENT: Final = "learned"
 # [s] Ends of the levels of elapsed times: four levels for each doubling, from 16 s to about a year.

@@ -11,13 +11,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.agents.cma import cma_es
 from gpusched_env.errors import GpuschedError
 from gpusched_env.instance import Instance
 from gpusched_env.portable import arrays
 from gpusched_env.portable.elementary import log
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import Scheduler, Simulation
+from studies.index_search.cma import cma_es
 
 REPORT: Final = 10  # generations between two scores on all problems
 Score = Callable[[np.ndarray, Sequence[Instance]], float]  # (weights, problems) -> score to minimise

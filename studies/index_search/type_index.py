@@ -1,6 +1,6 @@
 """Find the weights of a type index by random search on training seeds, and put it into the package if wanted.
 
-    python -m gpusched_env.agents.type_index_search --output runs/heterogeneous
+    python -m studies.index_search.type_index --output runs/heterogeneous
 
 Each trial moves the best weights so far by normal steps, and plays all seeds. A trial that is far worse on the first
 two seeds is given up.
@@ -99,7 +99,7 @@ def card_of(file: Path, settings: Settings, hours: float) -> Card:
         scenario=SCENARIO,
         clairvoyant=True,
         sha256=sha256_of(file),
-        made_by=["python -m gpusched_env.agents.type_index_search"],
+        made_by=["python -m studies.index_search.type_index"],
         simulated_jobs=settings.trials * settings.seeds * jobs,
         hours=round(hours, 2),
         machine="a part of one core",

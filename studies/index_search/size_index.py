@@ -1,6 +1,6 @@
 """Search the weights of a size index by CMA-ES on training seeds.
 
-    python -m gpusched_env.agents.size_index.search --output runs/elastic
+    python -m studies.index_search.size_index --output runs/elastic
 
 The score of weights is the mean over seeds of ln(mean JCT). All samples of a generation play the same seeds.
 """
@@ -17,13 +17,13 @@ from typing import Any, Final
 import numpy as np
 import tyro
 
-from gpusched_env.agents.cma import cma_es
 from gpusched_env.agents.size_index.scheduler import SizeIndex, SizeWeights
 from gpusched_env.consoles import run_command
 from gpusched_env.instance import Instance
 from gpusched_env.portable import arrays, elementary
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import Simulation
+from studies.index_search.cma import cma_es
 
 SCENARIO: Final = "pollux-64-v0"
 NAMES: Final = tuple(one.name for one in dataclasses.fields(SizeWeights) if one.name != "clairvoyant")

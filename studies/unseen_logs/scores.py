@@ -9,10 +9,10 @@ import msgspec
 import numpy as np
 
 from gpusched_env.agents.intervals import ratio_over_agents
-from gpusched_env.agents.unseen_logs.windows import LOGS, Window
 from gpusched_env.instance import Instance
 from gpusched_env.portable import arrays
 from gpusched_env.simulator import Scheduler, Simulation
+from studies.unseen_logs.windows import LOGS, Window
 
 _TAIL: Final = 0.99
 

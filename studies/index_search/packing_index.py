@@ -1,6 +1,6 @@
 """The search for the weights of a packing index, on training seeds (extra ``tuning``).
 
-python -m gpusched_env.agents.packing_index.search --seed 0 --output packing-0.npz
+python -m studies.index_search.packing_index --seed 0 --output packing-0.npz
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import numpy as np
 
 from gpusched_env import __version__
 from gpusched_env.agents.packing_index.scheduler import DEFAULTS, NAMES, PackingIndex, save_weights
-from gpusched_env.agents.rule_search import Settings, mean_log_jct, read_options, search, training_problems
 from gpusched_env.consoles import run_command
 from gpusched_env.instance import Instance
+from studies.index_search.rule_search import Settings, mean_log_jct, read_options, search, training_problems
 
 SCENARIO: Final = "bsbf-sim-240-v1"
 STEPS: Final = np.array([0.5, 0.5, 0.1, 0.2, 0.3])  # change of each weight by a step of 1

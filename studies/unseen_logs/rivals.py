@@ -1,6 +1,6 @@
 """The rivals of the study: every baseline that reads no run times, tuned on the training windows.
 
-``rivals.json`` has the parameters that were found. ``python -m gpusched_env.agents.unseen_logs.rivals LOGS`` finds them
+``rivals.json`` has the parameters that were found. ``python -m studies.unseen_logs.rivals LOGS`` finds them
 again (extra ``tuning``). With ``--scenario NAME`` instead of LOGS, rivals are tuned on training seeds of a scenario.
 """
 
@@ -15,9 +15,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
-from gpusched_env.agents.rule_search import training_problems
 from gpusched_env.agents.search import optuna_library
-from gpusched_env.agents.unseen_logs.windows import TRAINING, list_windows
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.consoles import run_command
 from gpusched_env.files import whole
@@ -25,6 +23,8 @@ from gpusched_env.instance import Instance
 from gpusched_env.portable.arrays import mean
 from gpusched_env.portable.elementary import exp, log
 from gpusched_env.simulator import Simulation
+from studies.index_search.rule_search import training_problems
+from studies.unseen_logs.windows import TRAINING, list_windows
 
 LARGEST_TUNED: Final = 32  # nodes of the largest cluster on which rivals are tuned, since there are so many runs
 Choice = tuple[float, float] | tuple[str, ...]

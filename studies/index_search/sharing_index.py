@@ -1,6 +1,6 @@
 """The search for the weights of a sharing index, on training seeds (extra ``tuning``).
 
-python -m gpusched_env.agents.sharing_index.search --seed 0 --output seed-0.npz
+python -m studies.index_search.sharing_index --seed 0 --output seed-0.npz
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env import __version__
-from gpusched_env.agents.rule_search import Settings, mean_log_jct, read_options, search, training_problems
 from gpusched_env.agents.sharing_index.rule import TERMS, SharingRule
 from gpusched_env.agents.sharing_index.scheduler import SharingIndex
 from gpusched_env.consoles import run_command
 from gpusched_env.instance import Instance
+from studies.index_search.rule_search import Settings, mean_log_jct, read_options, search, training_problems
 
 SCENARIO: Final = "bsbf-sim-240-v1"
 # Change of each weight by a step of 1.

@@ -1,6 +1,6 @@
 """How far the makespan of a scheduler is above a lower bound: no agent can gain more.
 
-python -m gpusched_env.agents.makespan_headroom rar-160-v0 lpt:placement=consolidate,strict=true
+python -m studies.index_search.makespan_headroom rar-160-v0 lpt:placement=consolidate,strict=true
 """
 
 from __future__ import annotations

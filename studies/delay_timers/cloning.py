@@ -9,10 +9,10 @@ import numpy as np
 
 from gpusched_env.agents.learned_timers import LearnedTimers
 from gpusched_env.agents.timer_network import INPUTS, TimerNetwork
-from gpusched_env.agents.timer_problems import drawn
 from gpusched_env.baselines.dally.run import DelayRun
 from gpusched_env.baselines.dally.scheduler import Dally
 from gpusched_env.envs.delay_timers.observer import Observation
+from gpusched_env.reproduce.dally_tuner.problems import drawn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """The windows of the study: parts of logs, each on a cluster, at a load at which queues form.
 
-``windows.json`` lists all windows. ``python -m gpusched_env.agents.unseen_logs.windows LOGS`` makes the list again.
+``windows.json`` lists all windows. ``python -m studies.unseen_logs.windows LOGS`` makes the list again.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Play agents and tuned rivals on the windows of the study, and print how the agents compare.
 
-``python -m gpusched_env.agents.unseen_logs.study LOGS --agents FILE FILE ...``: one file for each training seed.
+``python -m studies.unseen_logs LOGS --agents FILE FILE ...``: one file for each training seed.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import numpy as np
 from rich.table import Table
 
 from gpusched_env.agents.index_policy.scheduler import IndexPolicy
-from gpusched_env.agents.index_policy.search import rule_of, start_vector
-from gpusched_env.agents.unseen_logs.rivals import tuned_rivals
-from gpusched_env.agents.unseen_logs.scores import Score, by_log, ratio, score
-from gpusched_env.agents.unseen_logs.windows import TEST, TRAINING, UNCHANGED, Change, Window, list_windows
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.consoles import console, run_command
 from gpusched_env.figures import COLOURS, save, tidy
 from gpusched_env.files import write_whole
 from gpusched_env.simulator import Scheduler
+from studies.index_search.index_policy import rule_of, start_vector
+from studies.unseen_logs.rivals import tuned_rivals
+from studies.unseen_logs.scores import Score, by_log, ratio, score
+from studies.unseen_logs.windows import TEST, TRAINING, UNCHANGED, Change, Window, list_windows
 
 INITIAL: Final = "initial"
 KNOWING: Final = (

@@ -1,6 +1,6 @@
 """Put an agent that a search of rules has found into the package: measure it on report seeds, then write its card.
 
-    python -m gpusched_env.agents.rule_shipping network-sensitive-blind seed-0.npz
+    python -m studies.shipping.rules network-sensitive-blind seed-0.npz
 
 For maintainers: it writes checkpoint and card to the folder of the package.
 """
@@ -60,7 +60,7 @@ RULES: Final = {
             "las-2d:placement=consolidate",
             "fifo-skip:placement=consolidate",
         ),
-        made_by="python -m gpusched_env.agents.index_policy.search LOGS --seed {seed}",
+        made_by="python -m studies.index_search.index_policy LOGS --seed {seed}",
         summary="small mean JCT on any cluster without run times: a table scores jobs, similar jobs predict each other",
         intended_use="Clusters of 64 GPUs and more where nobody knows run times, with tiers or with links that gangs "
         "share. docs/unseen_logs.md compares it with tuned schedulers on logs that it has never seen.",
@@ -74,7 +74,7 @@ RULES: Final = {
         scenario="pollux-64-v0",
         clairvoyant=False,
         rivals=("pollux", "max-min", "afs", "afs-p"),
-        made_by="python -m gpusched_env.agents.size_index.search --seed {seed}",
+        made_by="python -m studies.index_search.size_index --seed {seed}",
         summary="small mean JCT of elastic jobs without run times: which job gets the next GPUs",
         intended_use="Elastic jobs whose speed at each size is known, and whose run times nobody knows.",
         limits="It knows the true speeds at all sizes, also of jobs that have never run, as afs-p does; pollux knows "
@@ -94,7 +94,7 @@ RULES: Final = {
             "las-2d:placement=consolidate",
             "learned",
         ),
-        made_by="python -m gpusched_env.agents.index_policy.search --scenario dally-poisson-v1 --hidden 0 "
+        made_by="python -m studies.index_search.index_policy --scenario dally-poisson-v1 --hidden 0 "
         "--generations 60 --batch 12 --seed {seed}",
         summary="small mean JCT where gangs contend for uplinks, without run times: order, preemption, patience",
         intended_use="Leaf-spine clusters with oversubscribed uplinks, jobs that arrive one by one and whose run times "
@@ -107,7 +107,7 @@ RULES: Final = {
         scenario="bsbf-sim-240-v1",
         clairvoyant=True,
         rivals=("sjf-bsbf", "sjf-ffs", "sjf"),
-        made_by="python -m gpusched_env.agents.sharing_index.search --seed {seed}",
+        made_by="python -m studies.index_search.sharing_index --seed {seed}",
         summary="small mean JCT without preemption: beside which partners a job starts, and in which order jobs start",
         intended_use="Clusters whose jobs may share GPUs and must not be preempted, with known run times: "
         "bsbf-sim-240-v1.",
@@ -118,7 +118,7 @@ RULES: Final = {
         scenario="bsbf-sim-240-v1",
         clairvoyant=True,
         rivals=("srsf:placement=consolidate", "srsf", "srtf:placement=consolidate", "sjf-bsbf"),
-        made_by="python -m gpusched_env.agents.packing_index.search --seed {seed}",
+        made_by="python -m studies.index_search.packing_index --seed {seed}",
         summary="small mean JCT with preemption: which set of gangs runs, chosen by a knapsack of learned values",
         intended_use="Clusters of up to some hundred GPUs whose jobs may be preempted, with known run times and large "
         "gangs: bsbf-sim-240-v1.",
@@ -131,7 +131,7 @@ RULES: Final = {
         clairvoyant=True,
         metric="makespan_s",
         rivals=("lpt:placement=consolidate,strict=true", "lpt:placement=pack,strict=true", "sjf-bco", "fifo"),
-        made_by="python -m gpusched_env.agents.order_search_training --seed {seed}",
+        made_by="python -m studies.index_search.orders --seed {seed}",
         summary="small makespan of gangs that all wait at time 0: it rehearses orders in a copy of the run",
         intended_use="Batches of ring-all-reduce jobs with known run times, all there at the beginning: rar-160-v0.",
         limits="It knows run times, and simulates up to 100 schedules at the beginning. On most seeds, lpt cannot be "
@@ -144,7 +144,7 @@ RULES: Final = {
         clairvoyant=True,
         metric="makespan_s",
         rivals=("gavel-makespan", "gavel-makespan:round_s=720", "hadar"),
-        made_by="python -m gpusched_env.agents.type_order_search_training --seed {seed}",
+        made_by="python -m studies.index_search.type_orders --seed {seed}",
         summary="small makespan on several GPU types: it rehearses gavel-makespan, and orders of jobs with types",
         intended_use="Batches of jobs with known run times on clusters of several GPU types, all there at the "
         "beginning: hadar-60gpu-v1.",

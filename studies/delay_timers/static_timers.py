@@ -1,17 +1,16 @@
 """Search for the best static timers: a grid of pairs for all demands, and a pair for each class by Optuna.
 
-    python -m gpusched_env.agents.static_timers --output statics.json
-    python -m gpusched_env.agents.static_timers --quick
+    python -m studies.delay_timers.static_timers --output statics.json
+    python -m studies.delay_timers.static_timers --quick
 
-It plays training seeds only. ``gpusched reproduce dally-tuner`` uses the results in agents/delay_statics.json.
+It plays training seeds only. ``gpusched reproduce dally-tuner`` uses the results in
+gpusched_env/reproduce/dally_tuner/statics.json.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import json
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,32 +19,22 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env import __version__
-from gpusched_env.agents.timer_problems import TESTED, TRAINING_SEEDS, drawn, play_static, problem, static_waits
 from gpusched_env.consoles import run_command
-from gpusched_env.envs.delay_timers.actions import DEMAND_CLASSES, timer_action
+from gpusched_env.envs.delay_timers.actions import DEMAND_CLASSES
 from gpusched_env.errors import GpuschedError
 from gpusched_env.files import write_whole
-from gpusched_env.instance import Instance
+from gpusched_env.reproduce.dally_tuner.grid import COARSE_GRID_S, GRID_S, pair_action, pairs, rows
+from gpusched_env.reproduce.dally_tuner.problems import (
+    TESTED,
+    TRAINING_SEEDS,
+    drawn,
+    play_static,
+    problem,
+    static_waits,
+)
 
-MINUTE_S, HOUR_S = 60.0, 3_600.0  # [s]
-GRID_S: Final = (  # [s] of the rack timer, and of the network timer beyond it
-    0.0, 5 * MINUTE_S, 15 * MINUTE_S, HOUR_S, 3 * HOUR_S, 6 * HOUR_S, 12 * HOUR_S, 24 * HOUR_S, math.inf,
-)  # fmt: skip
-COARSE_GRID_S: Final = (0.0, HOUR_S, 6 * HOUR_S, 24 * HOUR_S, math.inf)
 TRIALS: Final = 300
-STATICS: Final = "delay_statics.json"  # the file of results in the package
 Told = Callable[[str], None]
-
-
-def pairs(values_s: Sequence[float] = GRID_S) -> list[tuple[float, float]]:
-    """Return all pairs (rack timer, network timer beyond it) of a grid [s]."""
-    return list(itertools.product(values_s, values_s))
-
-
-def pair_action(pair: tuple[float, float]) -> tuple[float, float]:
-    """Return the action of each class that gives a pair of the grid."""
-    rack, beyond = timer_action(pair)
-    return float(rack), float(beyond)
 
 
 @dataclass(frozen=True)
@@ -149,25 +138,12 @@ def _best(tried: list[tuple[list[list[float]], float]], scoring: Scoring) -> Sta
     return StaticSearch(action, score, len(tried), scoring.take_simulated_jobs())
 
 
-def rows(action: Any, instance: Instance) -> str:
-    """Return a constant action as ``dally:tuner=static,timers=...`` accepts it: GPUS:RACK:NETWORK/..., in seconds."""
-    waits_s = static_waits(instance, action)[1:]
-    changes = np.flatnonzero((waits_s[1:] != waits_s[:-1]).any(axis=1)) + 1  # not np.diff: inf - inf is NaN
-    ends = [*changes.tolist(), len(waits_s)]
-    return "/".join(f"{end}:{_plain(waits_s[end - 1, 0])}:{_plain(waits_s[end - 1, 1])}" for end in ends)
-
-
-def _plain(seconds: float) -> str:
-    """Format a time exactly and without an exponent."""
-    return "inf" if math.isinf(seconds) else np.format_float_positional(seconds, trim="-")
-
-
 @dataclass
 class SearchConfig:
     """Search for the best static timers on training seeds."""
 
     problems: tuple[str, ...] = tuple(TESTED)
-    """Labels of gpusched_env.agents.timer_problems, or names of scenarios."""
+    """Labels of gpusched_env.reproduce.dally_tuner.problems, or names of scenarios."""
     seeds: int = len(TRAINING_SEEDS)
     """Number of training seeds to play."""
     trials: int = TRIALS

@@ -1,6 +1,6 @@
 """The search for the weights of an order search on several GPU types, on training seeds (extra ``tuning``).
 
-python -m gpusched_env.agents.type_order_search_training --seed 0 --output type-orders-0.npz
+python -m studies.index_search.type_orders --seed 0 --output type-orders-0.npz
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import numpy as np
 
 from gpusched_env import __version__
 from gpusched_env.agents.order_search import save_weights
-from gpusched_env.agents.rule_search import Settings, read_options, search, training_problems
 from gpusched_env.agents.type_order_search import DEFAULTS, FORMAT, NAMES, RIVAL, TypeOrderSearch
 from gpusched_env.baselines.registry import make_scheduler
 from gpusched_env.consoles import run_command
@@ -20,6 +19,7 @@ from gpusched_env.instance import Instance
 from gpusched_env.portable import arrays
 from gpusched_env.portable.elementary import log
 from gpusched_env.simulator import ClairvoyantView, Simulation
+from studies.index_search.rule_search import Settings, read_options, search, training_problems
 
 SCENARIO: Final = "hadar-60gpu-v1"
 REHEARSALS: Final = 12  # of a play in the training

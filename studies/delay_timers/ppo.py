@@ -13,12 +13,12 @@ from stable_baselines3.common.utils import set_random_seed
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from gpusched_env.agents.timer_network import TimerNetwork
-from gpusched_env.agents.timer_policy import TimerPolicy
-from gpusched_env.agents.timer_problems import TRAINING_SEEDS, problem
 from gpusched_env.envs.delay_timers.env import DelayTimersEnv
+from gpusched_env.reproduce.dally_tuner.problems import TRAINING_SEEDS, problem
+from studies.delay_timers.policy import TimerPolicy
 
 if TYPE_CHECKING:
-    from gpusched_env.agents.delay_tuner import TunerConfig, Validation
+    from studies.delay_timers.tuner import TunerConfig, Validation
 
 REWARD_SCALE_S = 1_800.0 * 256.0  # [job s] 30 min with 256 jobs in the system, one per GPU, have reward -1
 ROLLOUT = 256  # [interval] per environment between two updates
