@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from helpers import random_instance, two_types, unit_instance
 
-from gpusched_env.agents import makespan_headroom
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.cluster import Cluster
 from gpusched_env.consoles import run_command
@@ -21,6 +20,7 @@ from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import simulate
 from gpusched_env.traces.elastic import amdahl, make_elastic
 from gpusched_env.workload import Profiles, Workload
+from studies.index_search import makespan_headroom
 from studies.index_search.makespan_headroom import main, makespan_bound_of_types
 
 
