@@ -12,7 +12,6 @@ import dataclasses
 import functools
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -31,7 +30,7 @@ from gpusched_env.damage import ABOUT, READERS, TRACK, TRAIN, play_damage
 from gpusched_env.errors import GpuschedError
 from gpusched_env.extremes import play_extremes
 from gpusched_env.files import read_arrays, sha256_of
-from gpusched_env.leaderboard import Entry, make_entry, parse_entry, verify
+from gpusched_env.leaderboard import SUFFIX, Entry, make_entry, parse_entry, verify, write_entry
 from gpusched_env.leaderboard.baseline_entries import shipped_entries
 
 Count = Callable[[str], None]
@@ -138,8 +137,8 @@ def _undisturbed(command: str) -> tuple[dict[str, str], float]:
 
 def _prepared(folder: str) -> Path:
     (entries := Path(folder) / "entries").mkdir()
-    for path in shipped_entries("slo-v0")[:2]:
-        shutil.copy(path, entries)
+    for entry in shipped_entries("slo-v0")[:2]:
+        write_entry(entry, entries / f"{entry.player.spec}{SUFFIX}")
     return Path(folder)
 
 

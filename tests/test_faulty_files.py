@@ -186,9 +186,9 @@ def dataset(folder: Path, version: int) -> str:
 
 
 def site(folder: Path, version: int) -> str:
-    entries = [path for path in shipped_entries("slo-v0") if path.name.startswith(("slo-v0-fifo.", "slo-v0-sjf."))]
+    entries = [entry for entry in shipped_entries("slo-v0") if entry.player.spec in ("fifo", "sjf")]
     try:
-        build_site(entries[: version + 1], folder / "site", tracks=["slo-v0"])
+        build_site([], folder / "site", entries[: version + 1], tracks=["slo-v0"])
     except GpuschedError as error:
         return str(error)
     return ""
