@@ -80,7 +80,7 @@ def test_the_command_of_a_network_has_the_settings_of_its_card(name: str, monkey
     [command] = card.made_by
     written = msgspec.json.encode(dataclasses.asdict(parsed(command, monkeypatch).training))
     # newer than some agents, with the values that they had without them
-    later = {"sizes": [], "tenant_window": 0, "limits": False, "greedy": False}
+    later = {"sizes": [], "tenant_window": 0, "limits": False, "greedy": False, "more_actions": []}
     assert msgspec.json.decode(written) == later | card.training
     if name in recipes:
         recipe = recipes[name]
