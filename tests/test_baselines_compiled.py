@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 from helpers import linked_scenario, random_instance, unit_instance
-from listed_reference import reference
+from listed_decide import reference
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.listed.policy import HEAD, LINES, LIST

@@ -11,7 +11,7 @@ import pytest
 from helpers import FREE_PREEMPTION, plain_python_digests, play
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from listed_reference import FifoReference, SrtfReference, reference
+from listed_decide import FifoReference, SrtfReference, reference
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.estimates import claim_after_s, claims_after_s

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from listed_reference import reference
+from listed_decide import reference
 from no_preempt_loop import play
 from sharing_play import random_tables, tables_of, with_tables
 from sjf_bsbf_reference import Reference, pair_means
