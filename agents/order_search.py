@@ -86,7 +86,7 @@ class OrderSearch(Scheduler):
     Parameters
     ----------
     agent : name of an agent of the package
-    path : instead, a file that ``python -m gpusched_env.agents.order_search_training`` has written
+    path : instead, a file that ``python -m studies.index_search.orders`` has written
     rehearsals : number of orders to try, default 100
     seed : seed of the orders, default 0
 

@@ -15,13 +15,17 @@ from helpers import plain_python_digests
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusched_env.agents.delay_tuner import TunerConfig, train
 from gpusched_env.agents.learned_timers import LearnedTimers, shipped
-from gpusched_env.agents.static_timers import Scoring, best_pair, best_per_class, pair_action, pairs, rows
-from gpusched_env.agents.timer_cloning import clone
-from gpusched_env.agents.timer_evolution import Evolution, _centred_ranks
 from gpusched_env.agents.timer_network import INPUTS, TimerNetwork
-from gpusched_env.agents.timer_problems import (
+from gpusched_env.baselines import make_scheduler
+from gpusched_env.baselines.dally.run import DelayRun
+from gpusched_env.baselines.dally.scheduler import Dally
+from gpusched_env.envs.delay_timers.columns import CLASS_COLUMNS, CLUSTER_COLUMNS
+from gpusched_env.envs.delay_timers.env import DelayTimersEnv
+from gpusched_env.errors import GpuschedError, SchedulerError
+from gpusched_env.evaluation import evaluate
+from gpusched_env.reproduce.dally_tuner.grid import pair_action, pairs, rows
+from gpusched_env.reproduce.dally_tuner.problems import (
     INSENSITIVE,
     TEST_SEEDS,
     TRAINING_SEEDS,
@@ -32,15 +36,12 @@ from gpusched_env.agents.timer_problems import (
     score,
     static_waits,
 )
-from gpusched_env.baselines import make_scheduler
-from gpusched_env.baselines.dally.run import DelayRun
-from gpusched_env.baselines.dally.scheduler import Dally
-from gpusched_env.envs.delay_timers.columns import CLASS_COLUMNS, CLUSTER_COLUMNS
-from gpusched_env.envs.delay_timers.env import DelayTimersEnv
-from gpusched_env.errors import GpuschedError, SchedulerError
-from gpusched_env.evaluation import evaluate
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import simulate
+from studies.delay_timers.cloning import clone
+from studies.delay_timers.evolution import Evolution, _centred_ranks
+from studies.delay_timers.static_timers import Scoring, best_pair, best_per_class
+from studies.delay_timers.tuner import TunerConfig, train
 
 ROOT = Path(__file__).parents[1]
 

@@ -25,8 +25,6 @@ from gpusched_env.agents.index_policy.allocation import allocate_index, neighbou
 from gpusched_env.agents.index_policy.evidence import level_of, prediction_of, tell
 from gpusched_env.agents.index_policy.rule import LEVELS, PREDICTIONS, THRESHOLDS_S, IndexRule
 from gpusched_env.agents.index_policy.scheduler import IndexPolicy
-from gpusched_env.agents.index_policy.search import START as SEARCH_START
-from gpusched_env.agents.index_policy.search import rule_of, start_vector
 from gpusched_env.cluster import MACHINE, RACK, Cluster
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import ARRIVAL, COMPLETE, PREEMPT, RELEASE, RESUME, START
@@ -34,6 +32,8 @@ from gpusched_env.instance import Instance, Semantics
 from gpusched_env.metrics import job_times
 from gpusched_env.simulator import Simulation, simulate
 from gpusched_env.workload import Workload
+from studies.index_search.index_policy import START as SEARCH_START
+from studies.index_search.index_policy import rule_of, start_vector
 
 
 class Decided(IndexPolicy):

@@ -10,12 +10,12 @@ import pytest
 from helpers import finish, random_instance, unit_instance
 
 from gpusched_env.agents.order_search import DEFAULTS, NAMES, OrderSearch, save_weights
-from gpusched_env.agents.order_search_training import has_room, makespan_s, weights_of
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.errors import SchedulerError
 from gpusched_env.instance import Instance
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import simulate
+from studies.index_search.orders import has_room, makespan_s, weights_of
 
 LPT = "lpt:placement=consolidate,strict=true"
 

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpusched_env.agents.packing_index.scheduler import DEFAULTS, NAMES, PackingIndex, save_weights
-from gpusched_env.agents.packing_index.search import log_jct, weights_of
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.cluster import Cluster
 from gpusched_env.errors import SchedulerError
@@ -22,6 +21,7 @@ from gpusched_env.instance import Instance, Semantics
 from gpusched_env.metrics import validate
 from gpusched_env.simulator import Simulation, simulate
 from gpusched_env.workload import Workload
+from studies.index_search.packing_index import log_jct, weights_of
 
 
 def index(**weights: float) -> PackingIndex:

@@ -15,7 +15,6 @@ from test_baselines_sjf_bsbf import check_rules, models_instance, shared
 
 from gpusched_env.agents.sharing_index.rule import TERMS, SharingRule
 from gpusched_env.agents.sharing_index.scheduler import SharingIndex
-from gpusched_env.agents.sharing_index.search import rule_of
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.cluster import Cluster
 from gpusched_env.errors import SchedulerError
@@ -27,6 +26,7 @@ from gpusched_env.sharing import Sharing
 from gpusched_env.simulator import Outcome, Simulation, simulate
 from gpusched_env.traces.profile_tables import load_fitted
 from gpusched_env.workload import Workload
+from studies.index_search.sharing_index import rule_of
 
 
 class Decided(SharingIndex):

@@ -9,7 +9,6 @@ import pytest
 from helpers import random_workload
 
 from gpusched_env.agents.size_index.scheduler import SizeIndex, SizeWeights, worths
-from gpusched_env.agents.size_index.search import NAMES, START, Settings, score, search, weights_of
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.cluster import Cluster
 from gpusched_env.errors import SchedulerError
@@ -19,6 +18,7 @@ from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import simulate
 from gpusched_env.traces.elastic import amdahl, make_elastic
 from gpusched_env.workload import Workload
+from studies.index_search.size_index import NAMES, START, Settings, score, search, weights_of
 
 
 def problem(seed: int, **rules: float) -> Instance:
@@ -84,7 +84,7 @@ def test_weights_are_saved_and_played_by_path(tmp_path: Path) -> None:
 def test_a_search_saves_what_it_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("cmaes")
     small = get_scenario("pollux-64-v0:jobs=6")
-    monkeypatch.setattr("gpusched_env.agents.size_index.search.get_scenario", lambda name: small)
+    monkeypatch.setattr("studies.index_search.size_index.get_scenario", lambda name: small)
     found = SizeWeights.load(search(Settings(tmp_path, generations=2, population=4, batch=1, final=1)))
     assert found == weights_of(np.array([getattr(found, name) for name in NAMES]), False)
     instances = [small.instance(seed) for seed in range(2)]

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpusched_env.agents.makespan_headroom import makespan_bound_of_types
 from gpusched_env.agents.order_search import save_weights
 from gpusched_env.agents.type_order_search import (
     CALMER,
@@ -20,12 +19,13 @@ from gpusched_env.agents.type_order_search import (
     TypeOrderSearch,
     in_time,
 )
-from gpusched_env.agents.type_order_search_training import end_of_orders_s, end_of_rival_s, weights_of
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.errors import SchedulerError
 from gpusched_env.instance import Instance
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import ClairvoyantView, Simulation, Start, simulate
+from studies.index_search.makespan_headroom import makespan_bound_of_types
+from studies.index_search.type_orders import end_of_orders_s, end_of_rival_s, weights_of
 
 SMALL = "hadar-60gpu-v1:nodes=2,jobs=100"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from published import TRACES
 
-from gpusched_env.agents.cards import NETWORK_KIND, shipped_agents
+from gpusched_env.agents.cards import NETWORK_KIND, read_card, shipped_agents
 from gpusched_env.baselines import BASELINES
 from gpusched_env.event_log import REFUSE
 from gpusched_env.leaderboard import TRACKS, Entry, get_track, verify
@@ -94,8 +94,8 @@ def test_omitted_schedulers_and_tracks_are_registered():
 
 @pytest.mark.parametrize("entry", [entry for entry in ENTRIES if name_of(entry) not in SLOW], ids=name_of)
 def test_shipped_entries_verify(entry, log):
-    agent = shipped_agents().get(entry.player.spec.removeprefix("learned:"))
-    if agent is not None and agent.kind == NETWORK_KIND:
+    name = entry.player.spec.removeprefix("learned:")
+    if name in shipped_agents() and read_card(name).kind == NETWORK_KIND:
         pytest.importorskip("torch")
     track = get_track(entry.track)
     if track.windows is not None and track.absence(log):

@@ -18,10 +18,8 @@ FREE = (
     "gpusched_env/extremes.py", "gpusched_env/soak.py", "gpusched_env/damage.py",  # trials
     "gpusched_env/network/topologies.py", "gpusched_env/units.py", "gpusched_env/portable/",
     "traces/generators/acceptance.py", "traces/description.py", "traces/profile_tables/throughput_fitting.py",
-    "traces/profile_tables/efficiency_rule.py", "agents/timer_evolution.py", "agents/timer_cloning.py",
-    "agents/static_timers.py", "agents/timer_ppo.py", "agents/timer_policy.py", "agents/policy.py",
-    "agents/ppo.py", "agents/cloning.py", "agents/cells_tuner.py",
-    "agents/cma.py",  # a trained network need not be the same on other machines; playing it is
+    "traces/profile_tables/efficiency_rule.py", "agents/policy.py",
+    "agents/ppo.py", "agents/cloning.py",  # a trained network need not be the same on other machines; playing it is
     "agents/timer_network.py",  # actions are rounded
     "baselines/gavel/program.py",  # shares are rounded
 )  # fmt: skip

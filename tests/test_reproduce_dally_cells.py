@@ -6,16 +6,16 @@ import math
 
 import pytest
 
-from gpusched_env.agents.timer_cells import TEST_CELLS
-from gpusched_env.agents.timer_problems import TEST_SEEDS
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.dally.scheduler import Dally
 from gpusched_env.evaluation import RunResult
 from gpusched_env.instance import SchedulerInfo
 from gpusched_env.reproduce import Results, load_card
+from gpusched_env.reproduce.dally_cells.cells import TEST_CELLS
 from gpusched_env.reproduce.dally_cells.contenders import FULL, GRID, HAND, LEARNED, MANUAL, NO_WAIT, RIVALS
 from gpusched_env.reproduce.dally_cells.ratios import JCT, P99, best_in_cell, in_cell, over_cells
 from gpusched_env.reproduce.dally_cells.tables import all_findings, all_tables
+from gpusched_env.reproduce.dally_tuner.problems import TEST_SEEDS
 
 
 def results(times: dict[tuple[str, str], list[float]]) -> Results:

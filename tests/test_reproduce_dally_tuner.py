@@ -5,8 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpusched_env.agents.static_timers import COARSE_GRID_S, GRID_S
-from gpusched_env.agents.timer_problems import NON_STATIONARY, STATIONARY, TEST_SEEDS, TRAINED
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.evaluation import RunResult
 from gpusched_env.instance import SchedulerInfo
@@ -25,6 +23,8 @@ from gpusched_env.reproduce.dally_tuner.contenders import (
     best_static,
     statics,
 )
+from gpusched_env.reproduce.dally_tuner.grid import COARSE_GRID_S, GRID_S
+from gpusched_env.reproduce.dally_tuner.problems import NON_STATIONARY, STATIONARY, TEST_SEEDS, TRAINED
 from gpusched_env.reproduce.dally_tuner.ratios import P99, ratio, values
 from gpusched_env.reproduce.dally_tuner.verdicts import all_verdicts
 

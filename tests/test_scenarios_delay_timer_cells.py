@@ -7,7 +7,11 @@ import itertools
 import numpy as np
 import pytest
 
-from gpusched_env.agents.timer_cells import (
+from gpusched_env.baselines import make_scheduler
+from gpusched_env.cluster import MACHINE, NETWORK, RACK
+from gpusched_env.errors import ScenarioError
+from gpusched_env.metrics import summarise
+from gpusched_env.reproduce.dally_cells.cells import (
     BETWEEN_CELLS,
     LOADS,
     NETWORKS,
@@ -16,11 +20,7 @@ from gpusched_env.agents.timer_cells import (
     VALIDATION_CELLS,
     TimerCell,
 )
-from gpusched_env.agents.timer_cells import GANGS as KINDS
-from gpusched_env.baselines import make_scheduler
-from gpusched_env.cluster import MACHINE, NETWORK, RACK
-from gpusched_env.errors import ScenarioError
-from gpusched_env.metrics import summarise
+from gpusched_env.reproduce.dally_cells.cells import GANGS as KINDS
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.scenarios.delay_timer_cells import GANGS
 from gpusched_env.simulator import simulate

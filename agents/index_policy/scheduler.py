@@ -27,7 +27,7 @@ class IndexPolicy(CompiledScheduler):
     Parameters
     ----------
     agent : name of an agent of the package
-    path : instead, a file that ``python -m gpusched_env.agents.index_policy.search`` has written
+    path : instead, a file that ``python -m studies.index_search.index_policy`` has written
 
     Raises
     ------

@@ -34,7 +34,7 @@ class PackingIndex(CompiledScheduler):
     Parameters
     ----------
     agent : name of an agent of the package
-    path : instead, a file that ``python -m gpusched_env.agents.packing_index.search`` has written
+    path : instead, a file that ``python -m studies.index_search.packing_index`` has written
 
     Raises
     ------

@@ -25,7 +25,7 @@ class SharingIndex(CompiledScheduler):
     Parameters
     ----------
     agent : name of an agent of the package
-    path : instead, a file that ``python -m gpusched_env.agents.sharing_index.search`` has written
+    path : instead, a file that ``python -m studies.index_search.sharing_index`` has written
 
     Raises
     ------

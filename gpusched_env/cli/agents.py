@@ -9,6 +9,7 @@ import typer
 
 agents_app = typer.Typer(help="List the trained agents of the package; describe or measure one.", no_args_is_help=True)
 
+MOVED = "this search is no longer installed; it is in studies/ of a clone, and studies/README.md gives its name there"
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="An agent of gpusched agents list.")]
 
 
@@ -51,6 +52,7 @@ def describe_agent(name: NameArgument) -> None:
         ("kind", f"{card.kind}, {path.stat().st_size:,} bytes, SHA-256 {card.sha256} (verified)"),
         ("training", f"{card.simulated_jobs:,} simulated jobs, {card.hours:.2g} h on {card.machine}"),
         ("made by", "; ".join(card.made_by)),
+        *([("now", MOVED)] if any("gpusched_env.agents." in command for command in card.made_by) else []),
         ("version", package),
         ("settings", json.dumps(card.training)),
         ("measure", f"gpusched agents measure {card.name} --seeds {card.compared_seeds}"),

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gpusched_env.agents.timer_cells import TEST_CELLS
-from gpusched_env.agents.timer_problems import TEST_SEEDS
 from gpusched_env.reproduce.card import Card, Finding, Run
+from gpusched_env.reproduce.dally_cells.cells import TEST_CELLS
 from gpusched_env.reproduce.dally_cells.contenders import contests
 from gpusched_env.reproduce.dally_cells.tables import all_findings, all_tables
+from gpusched_env.reproduce.dally_tuner.problems import TEST_SEEDS
 from gpusched_env.reproduce.results import Results
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Final
 
-from gpusched_env.agents.static_timers import COARSE_GRID_S, HOUR_S, pair_action, pairs, rows
-from gpusched_env.agents.timer_cells import TimerCell
 from gpusched_env.reproduce.card import Run
+from gpusched_env.reproduce.dally_cells.cells import TimerCell
+from gpusched_env.reproduce.dally_tuner.grid import COARSE_GRID_S, HOUR_S, pair_action, pairs, rows
 
 
 def _hours(seconds: float) -> str:

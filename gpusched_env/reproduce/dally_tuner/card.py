@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gpusched_env.agents.timer_problems import TEST_SEEDS
 from gpusched_env.reproduce.card import Card, Finding, Run
 from gpusched_env.reproduce.dally_tuner.contenders import PROBLEMS, SANITY, contests, sanity
+from gpusched_env.reproduce.dally_tuner.problems import TEST_SEEDS
 from gpusched_env.reproduce.dally_tuner.tables import all_tables
 from gpusched_env.reproduce.dally_tuner.verdicts import all_verdicts
 from gpusched_env.reproduce.results import Results

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from typing import Any, Final
 
-from gpusched_env.agents.static_timers import COARSE_GRID_S, STATICS, pair_action, pairs, rows
-from gpusched_env.agents.timer_problems import INSENSITIVE, NON_STATIONARY, REPLAYED, STATIONARY, problem
 from gpusched_env.network import Network
 from gpusched_env.reproduce.card import Run
+from gpusched_env.reproduce.dally_tuner.grid import COARSE_GRID_S, pair_action, pairs, rows
+from gpusched_env.reproduce.dally_tuner.problems import INSENSITIVE, NON_STATIONARY, REPLAYED, STATIONARY, problem
 
 HAND, LEARNED, NO_WAIT, FULL = "hand tuner", "learned", "noWait", "fullyConsolidated"
 BEST_PAIR, BY_CLASS, ORACLE = "best static pair", "best static per class", "oracle static"
@@ -36,8 +36,8 @@ _LONE_SCENARIO: Final = "dally-poisson-v1:oversubscription=40,load=0.3"
 
 
 def statics() -> Mapping[str, Any]:
-    """Read the timers that ``python -m gpusched_env.agents.static_timers`` found on training seeds."""
-    found: Mapping[str, Any] = json.loads(files("gpusched_env.agents").joinpath(STATICS).read_text(encoding="utf-8"))
+    """Read the timers that ``python -m studies.delay_timers.static_timers`` found on training seeds."""
+    found: Mapping[str, Any] = json.loads(files(__package__).joinpath("statics.json").read_text(encoding="utf-8"))
     return found
 
 

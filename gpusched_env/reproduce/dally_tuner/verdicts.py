@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from gpusched_env.agents.timer_problems import NON_STATIONARY, STATIONARY
 from gpusched_env.metrics import Interval
 from gpusched_env.reproduce.card import Finding
 from gpusched_env.reproduce.dally_tuner.contenders import FREE, HAND, LEARNED, NO_WAIT, PROBLEMS, SANITY, best_static
+from gpusched_env.reproduce.dally_tuner.problems import NON_STATIONARY, STATIONARY
 from gpusched_env.reproduce.dally_tuner.ratios import P99, problems, ratio, written
 from gpusched_env.reproduce.results import Results
 

@@ -1,0 +1,44 @@
+"""A grid of static timers, and how they are written in the spec of a scheduler."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from gpusched_env.envs.delay_timers.actions import timer_action
+from gpusched_env.instance import Instance
+from gpusched_env.reproduce.dally_tuner.problems import static_waits
+
+MINUTE_S, HOUR_S = 60.0, 3_600.0  # [s]
+GRID_S: Final = (  # [s] of the rack timer, and of the network timer beyond it
+    0.0, 5 * MINUTE_S, 15 * MINUTE_S, HOUR_S, 3 * HOUR_S, 6 * HOUR_S, 12 * HOUR_S, 24 * HOUR_S, math.inf,
+)  # fmt: skip
+COARSE_GRID_S: Final = (0.0, HOUR_S, 6 * HOUR_S, 24 * HOUR_S, math.inf)
+
+
+def pairs(values_s: Sequence[float] = GRID_S) -> list[tuple[float, float]]:
+    """Return all pairs (rack timer, network timer beyond it) of a grid [s]."""
+    return list(itertools.product(values_s, values_s))
+
+
+def pair_action(pair: tuple[float, float]) -> tuple[float, float]:
+    """Return the action of each class that gives a pair of the grid."""
+    rack, beyond = timer_action(pair)
+    return float(rack), float(beyond)
+
+
+def rows(action: Any, instance: Instance) -> str:
+    """Return a constant action as ``dally:tuner=static,timers=...`` accepts it: GPUS:RACK:NETWORK/..., in seconds."""
+    waits_s = static_waits(instance, action)[1:]
+    changes = np.flatnonzero((waits_s[1:] != waits_s[:-1]).any(axis=1)) + 1  # not np.diff: inf - inf is NaN
+    ends = [*changes.tolist(), len(waits_s)]
+    return "/".join(f"{end}:{_plain(waits_s[end - 1, 0])}:{_plain(waits_s[end - 1, 1])}" for end in ends)
+
+
+def _plain(seconds: float) -> str:
+    """Format a time exactly and without an exponent."""
+    return "inf" if math.isinf(seconds) else np.format_float_positional(seconds, trim="-")

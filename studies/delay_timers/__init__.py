@@ -1,0 +1,1 @@
+"""Searches for delay timers of Dally: static pairs, and learned tuners."""

@@ -1,0 +1,358 @@
+"""Train the tuner of delay timers that suits the cells of gpusched_env.reproduce.dally_cells.cells.
+
+    python -m studies.delay_timers.cells_tuner                 a tuner like the one that ships as timers=cells
+    python -m studies.delay_timers.cells_tuner --quick --output runs/quick
+
+The tuner is a network of four hidden units that reads a few columns. Every static pair of a grid is played on every
+training cell. CMA-ES then searches the weights on this table: the score of a tuner is that of the pairs which it would
+choose at the mean observation of each cell, interpolated between pairs of the grid. So the search itself plays nothing.
+Of the results of several searches, the one that is best on the validation cells is kept, where it is played. The folder
+of results has table.npz, tuner.npz and learning.csv. The search needs the package cmaes (extra ``tuning``).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+import numpy as np
+
+import gpusched_env
+from gpusched_env.agents.learned_timers import LearnedTimers
+from gpusched_env.agents.timer_network import TimerNetwork, input_names, joined
+from gpusched_env.baselines.dally.run import DelayRun
+from gpusched_env.baselines.dally.scheduler import Dally
+from gpusched_env.consoles import run_command
+from gpusched_env.envs.delay_timers.actions import OFF, TimerActions, timer_action
+from gpusched_env.errors import GpuschedError
+from gpusched_env.files import whole, write_whole
+from gpusched_env.instance import Instance
+from gpusched_env.portable.elementary import log
+from gpusched_env.reproduce.dally_cells.cells import TRAINING_CELLS, VALIDATION_CELLS, TimerCell
+from gpusched_env.reproduce.dally_tuner.grid import pair_action, pairs
+from gpusched_env.reproduce.dally_tuner.problems import (
+    TRAINING_SEEDS,
+    VALIDATION_SEEDS,
+    Played,
+    play_network,
+    play_static,
+)
+from gpusched_env.reproduce.dally_tuner.problems import score as score_of
+from gpusched_env.scenarios import RESULTS_VERSION
+from studies.index_search.cma import cma_es
+
+TUNER_FILE: Final = "tuner.npz"
+INTERVAL_S: Final = 7_200.0  # [s]
+_NONE: Final = (0.0, 0.5)
+# Input or output of each hidden unit -> (weight at the start, standard deviation of the first samples). All other
+# weights are 0. The start follows the best static pairs of the training cells: no wait where the network costs nothing,
+# hours where it costs something, and no end where it costs nearly all.
+HIDDEN: Final[Sequence[Mapping[str, tuple[float, float]]]] = (
+    {  # crossing racks costs something, and jobs queue: longer network timers
+        "slowdown_network": (6.0, 2.0), "communication": (3.0, 2.0), "cluster queued_gpus": (1.0, 1.0),
+        "idle_rack": _NONE, "beyond_machine": (0.0, 0.3), "demand_beyond_rack": (0.0, 1.5), "bias": (-1.2, 0.3),
+    },
+    {"slowdown_network": (8.0, 2.0), "cluster queued_gpus": _NONE, "bias": (-6.8, 0.8)},  # crossing costs nearly all
+    {  # leaving a machine costs something: longer rack timers
+        "slowdown_rack": (12.0, 3.0), "idle_machine": _NONE, "cluster queued_gpus": _NONE, "bias": (-0.7, 0.3),
+    },
+    {  # nearly linear
+        "idle_rack": _NONE, "idle_machine": _NONE, "cluster queued_gpus": (0.5, 0.5), "demand_beyond_rack": (0.0, 1.5),
+        "smallest": _NONE, "efficiency": (0.0, 0.3), "waited_mean": (0.0, 0.3),
+    },
+)  # fmt: skip
+# Rack timer and network timer: weights of the hidden units, then the bias.
+OUTPUTS: Final = (
+    ((0.0, 0.1), (0.8, 0.15)), ((0.0, 0.1), (0.35, 0.1)), ((0.95, 0.15), (0.0, 0.1)), ((0.5, 0.2), (0.5, 0.2)),
+    ((-0.35, 0.1), (-0.05, 0.1)),
+)  # fmt: skip
+# The penalty of weights far from the start: mean square distance, in standard deviations of the first samples.
+PENALTY: Final = 5e-4
+# A cell in which the tuner is worse than the best static pair by more than this counts more.
+ALLOWED: Final = 0.02
+TAIL_SHARE: Final = 0.4  # weight of the 99th percentile; the mean has the rest
+TABLE_GRID_S: Final[Sequence[float]] = (0.0, 900.0, 3_600.0, 21_600.0, 86_400.0, math.inf)
+OBSERVED_PAIR_S: Final = (3_600.0, 21_600.0)  # [s] timers while the mean observation of a cell is recorded
+OBSERVED_EVERY_S: Final = 28_800.0
+_NAMES: Final = input_names(costs=True)
+Told = Callable[[str], None]
+
+
+@dataclass
+class CellsConfig:
+    """Train a tuner of delay timers on cells."""
+
+    training_seeds: int = 2
+    """Number of training seeds on which the static pairs are played."""
+    validation_seeds: int = 2
+    """Number of validation seeds."""
+    searches: int = 3
+    """Number of searches."""
+    generations: int = 300
+    """Generations of a search."""
+    samples: int = 16
+    """Samples of a generation."""
+    output: Path = Path("runs/cells-tuner")
+    """Folder of the results; a table.npz that is there already is used again."""
+    quick: bool = False
+    """A short test run: one training and one validation cell with few jobs, a coarse grid."""
+
+    def __post_init__(self) -> None:
+        """Apply ``quick`` and check the numbers."""
+        if self.quick:
+            self.training_seeds = self.validation_seeds = self.searches = 1
+            self.generations = 5
+        for name in ("training_seeds", "validation_seeds", "searches", "generations"):
+            if getattr(self, name) < 1:
+                raise GpuschedError(f"tuner: {name} is {getattr(self, name)}: it must be at least 1")
+        if self.training_seeds > len(TRAINING_SEEDS) or self.validation_seeds > len(VALIDATION_SEEDS):
+            raise GpuschedError(
+                f"tuner: there are {len(TRAINING_SEEDS)} training and {len(VALIDATION_SEEDS)} validation seeds"
+            )
+
+
+@dataclass
+class Table:
+    """What the search knows of the training cells.
+
+    Parameters
+    ----------
+    grid_s : float64 [P], times of the grid [s], of the rack timer and of the network timer beyond it
+    excess : float64 [cells, P, P, 2], ln of (mean, 99th percentile of JCT) / that of the best pair of the cell
+    observed : float64 [cells, D, inputs], mean observation of each cell
+    shares : float64 [cells, 2, D], share of each class in the GPU time of gangs that fit a machine, and a rack
+    simulated_jobs : number of jobs played
+    """
+
+    grid_s: np.ndarray
+    excess: np.ndarray
+    observed: np.ndarray
+    shares: np.ndarray
+    simulated_jobs: np.ndarray
+
+    @classmethod
+    def play(cls, cells: Sequence[TimerCell], seeds: Sequence[int], grid_s: Sequence[float], told: Told) -> Self:
+        """Play the grid on all cells and seeds."""
+        excess, observed, shares, jobs = [], [], [], 0
+        for cell in cells:
+            logs = np.zeros((len(grid_s) ** 2, 2))
+            for seed in seeds:
+                instance = cell.problem().instance(seed)
+                for number, pair in enumerate(pairs(grid_s)):
+                    played = play_static(instance, seed, pair_waits(instance, pair), preset=cell.preset)
+                    logs[number] += np.array(_logs(played)) / len(seeds)
+                    jobs += played.jobs
+                if seed == seeds[0]:
+                    observed.append(_mean_observation(instance, cell))
+                    shares.append(_shares(instance))
+                    jobs += len(instance.workload)
+            excess.append((logs - logs.min(axis=0)).reshape(len(grid_s), len(grid_s), 2))
+            told(f"{cell.label}: played {len(logs)} pairs")
+        return cls(np.array(grid_s), np.array(excess), np.array(observed), np.array(shares), np.array(jobs))
+
+    def expected(self, network: TimerNetwork) -> np.ndarray:
+        """float64 [cells, 2]: interpolated excess of the pairs that a network chooses at the mean observations."""
+        size = len(self.grid_s)
+        places = timer_action(self.grid_s)
+        places[0], places[-1] = 2 * OFF - 1, 1 - 2 * OFF  # beyond these, a timer is 0 or infinite
+        cells, classes, inputs = self.observed.shape
+        actions = network.forward(self.observed.reshape(-1, inputs)).reshape(cells, classes, 2)
+        at = np.interp(np.clip(actions, -1.0, 1.0), places, np.arange(size))
+        rack, network_at = (np.moveaxis(at, 2, 0) * np.moveaxis(self.shares, 1, 0)).sum(axis=2)
+        found = np.zeros((len(at), 2))
+        for step in (0, 1):
+            for other in (0, 1):
+                i, j = np.minimum(rack.astype(int), size - 2), np.minimum(network_at.astype(int), size - 2)
+                weight = np.abs(1 - step - (rack - i)) * np.abs(1 - other - (network_at - j))
+                found += weight[:, None] * self.excess[np.arange(len(at)), i + step, j + other]
+        return found
+
+    def save(self, path: Path) -> None:
+        """Write the table as ``.npz``."""
+        with whole(path) as partial:
+            np.savez(partial, **dataclasses.asdict(self))
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read a table that :meth:`save` wrote."""
+        with np.load(path, allow_pickle=False) as file:
+            return cls(**{field.name: file[field.name] for field in dataclasses.fields(cls)})
+
+
+def pair_waits(instance: Instance, pair: tuple[float, float]) -> np.ndarray:
+    """float64 [G + 1, 2] [s]: timers of each demand for a pair (rack timer, network timer beyond it)."""
+    demands = np.arange(instance.cluster.gpus + 1)
+    rack_s = np.where(demands > instance.cluster.nodes["gpus"].max(), 0.0, pair[0])
+    waits = np.stack([np.full(len(demands), pair[0]), rack_s + pair[1]], axis=1)
+    waits[:2] = 0.0
+    return waits
+
+
+def loss(excess: np.ndarray) -> float:
+    """Return the score of a tuner, smaller is better.
+
+    Parameters
+    ----------
+    excess : float64 [cells, 2], ln of ratios to the best static pairs: mean JCT, 99th percentile
+    """
+    shares = np.array([1.0 - TAIL_SHARE, TAIL_SHARE])
+    return float(((excess + np.maximum(excess - ALLOWED, 0.0)) * shares).sum(axis=1).mean())
+
+
+def start_and_scale() -> tuple[np.ndarray, np.ndarray]:
+    """Return the weights at the start, and the standard deviations of the first samples: float64 [weights], twice."""
+    every = [pair for unit in HIDDEN for pair in unit.values()] + [pair for row in OUTPUTS for pair in row]
+    start, scale = np.array(every).T
+    return start, scale
+
+
+def network_of(vector: np.ndarray) -> TimerNetwork:
+    """Return the tuner with some weights, in the order of :func:`start_and_scale`."""
+    names = _NAMES
+    weights, biases, at = np.zeros((len(names), len(HIDDEN))), np.zeros(len(HIDDEN)), 0
+    for number, unit in enumerate(HIDDEN):
+        for name, value in zip(unit, vector[at : at + len(unit)], strict=True):
+            if name == "bias":
+                biases[number] = value
+            else:
+                weights[names.index(name), number] = value
+        at += len(unit)
+    outputs = vector[at:].reshape(len(OUTPUTS), 2)
+    return TimerNetwork([(weights, biases), (outputs[:-1], outputs[-1])], costs=True, interval_s=INTERVAL_S)
+
+
+class _Recorder(LearnedTimers):
+    """Set the timers by a network, and record its inputs."""
+
+    def begin(self, run: DelayRun) -> None:
+        """Begin without records."""
+        self.seen: list[np.ndarray] = []
+        super().begin(run)
+
+    def tune(self, run: DelayRun) -> None:
+        """Observe, record, and set the timers."""
+        observation = self._observer.observe(run.waits_s, run.simulation.now_s)
+        self.seen.append(joined(observation, costs=True))
+        self._actions.carry_out(self.network.act(observation), run)
+
+
+def _mean_observation(instance: Instance, cell: TimerCell) -> np.ndarray:
+    """float64 [D, inputs]: mean over the first three quarters of a run, without its first observation."""
+    network = TimerNetwork.constant(pair_action(OBSERVED_PAIR_S), costs=True, interval_s=OBSERVED_EVERY_S)
+    recorder = _Recorder(network)
+    DelayRun(instance, Dally(preset=cell.preset), timers=recorder).play()
+    mean: np.ndarray = np.mean(recorder.seen[1 : max(2, len(recorder.seen) * 3 // 4)], axis=0)
+    return mean
+
+
+def _shares(instance: Instance) -> np.ndarray:
+    actions = TimerActions(instance.cluster)
+    demand = instance.workload.jobs["gpus"]
+    own = actions.class_of[demand]
+    found = []
+    for room in (actions.machine_gpus, actions.rack_gpus):
+        counted = (own >= 0) & (demand <= room)
+        time_s = np.bincount(own[counted], (demand * instance.ideal_s)[counted], actions.count)
+        found.append(time_s / max(float(time_s.sum()), 1.0))
+    return np.array(found)
+
+
+def _logs(played: Played) -> tuple[float, float]:
+    return log(played.mean_jct_s), log(played.p99_jct_s)
+
+
+def search(table: Table, config: CellsConfig, seed: int) -> np.ndarray:
+    """Return the weights that CMA-ES finds on a table."""
+    start, scale = start_and_scale()
+
+    def score(vector: np.ndarray) -> float:
+        far = float((((vector - start) / scale) ** 2).mean())
+        return loss(table.expected(network_of(vector))) + PENALTY * far
+
+    evolution = cma_es(start, scale, config.samples, seed)
+    for _ in range(config.generations):
+        evolution.tell([(vector, score(vector)) for vector in [evolution.ask() for _ in range(config.samples)]])
+    mean: np.ndarray = evolution.mean
+    return mean
+
+
+def validate(network: TimerNetwork, cells: Sequence[TimerCell], seeds: Sequence[int]) -> np.ndarray:
+    """float64 [2]: mean over cells and seeds of ln(learned / hand tuner), of mean and 99th percentile of JCT."""
+    found = []
+    for cell in cells:
+        for seed in seeds:
+            instance = cell.problem().instance(seed)
+            by_hand = DelayRun(instance, Dally(preset=cell.preset), seed)
+            by_hand.play()
+            learned = play_network(instance, seed, network, preset=cell.preset)
+            found.append(np.array(_logs(learned)) - np.array(_logs(score_of(by_hand))))
+    mean: np.ndarray = np.mean(found, axis=0)
+    return mean
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
+
+
+def train(config: CellsConfig, told: Told = _say) -> Path:
+    """Train a tuner, and return the path of the weights that are best on the validation cells.
+
+    Raises
+    ------
+    GpuschedError : a file cannot be written
+    """
+    begin = time.process_time()
+    cells, chosen, grid_s = TRAINING_CELLS, VALIDATION_CELLS, TABLE_GRID_S
+    if config.quick:
+        short = TimerCell("short", "dally-cells-v0:load=1,jobs=60")
+        cells, chosen, grid_s = (short,), (dataclasses.replace(short, label="other"),), (0.0, 3_600.0, math.inf)
+    seeds, others = TRAINING_SEEDS[: config.training_seeds], VALIDATION_SEEDS[: config.validation_seeds]
+    config.output.mkdir(parents=True, exist_ok=True)
+    path = config.output / "table.npz"
+    if not path.exists():
+        Table.play(cells, seeds, grid_s, told).save(path)
+    table = Table.load(path)
+    best, lines = np.inf, ["search,table,validation_mean,validation_p99,kept"]
+    jobs = int(table.simulated_jobs)
+    for number in range(config.searches):
+        network = network_of(search(table, config, number))
+        mean, tail = validate(network, chosen, others)
+        jobs += 2 * sum(cell.problem().workload.jobs or 0 for cell in chosen) * len(others)
+        score = (1.0 - TAIL_SHARE) * float(mean) + TAIL_SHARE * float(tail)
+        kept = score < best
+        lines.append(f"{number},{loss(table.expected(network)):.5f},{mean:.5f},{tail:.5f},{kept:d}")
+        told(lines[-1])
+        if kept:
+            best, about = score, card(config, cells, chosen) | {"validation_score": score, "chosen_at": number}
+            kept_network = dataclasses.replace(network, about=about)
+    spent = {"simulated_jobs": jobs, "cpu_hours": round((time.process_time() - begin) / 3600, 3)}
+    dataclasses.replace(kept_network, about={**kept_network.about, **spent}).save(config.output / TUNER_FILE)
+    write_whole(config.output / "learning.csv", "\n".join(lines) + "\n")
+    return config.output / TUNER_FILE
+
+
+def card(config: CellsConfig, cells: Sequence[TimerCell], chosen: Sequence[TimerCell]) -> dict[str, Any]:
+    """Return the card of the tuner, which its file contains."""
+    return {
+        "version": gpusched_env.__version__,
+        "results_version": RESULTS_VERSION,
+        "learner": "CMA-ES on a table of static pairs (python -m studies.delay_timers.cells_tuner)",
+        "settings": {name: value for name, value in dataclasses.asdict(config).items() if name != "output"},
+        "training_cells": {cell.scenario: cell.problem().fingerprint() for cell in cells},
+        "validation_cells": {cell.scenario: cell.problem().fingerprint() for cell in chosen},
+        "training_seeds": list(TRAINING_SEEDS[: config.training_seeds]),
+        "validation_seeds": list(VALIDATION_SEEDS[: config.validation_seeds]),
+        "intended_use": "delay timers of Dally where networks, loads and gangs differ, or are not known beforehand",
+        "limits": "trained on 256 GPUs with run times of hours; links are taken to keep their first rates",
+    }
+
+
+if __name__ == "__main__":
+    import tyro
+
+    run_command(lambda: print(f"Done; the tuner is {train(tyro.cli(CellsConfig, description=__doc__))}"))

@@ -1,0 +1,1 @@
+"""Searches that found the weights of shipped rules, and what bounds them."""

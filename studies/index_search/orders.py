@@ -1,0 +1,67 @@
+"""The search for the weights of an order search, on training seeds (extra ``tuning``).
+
+python -m studies.index_search.orders --seed 0 --output orders-0.npz
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from gpusched_env import __version__
+from gpusched_env.agents.order_search import DEFAULTS, OrderSearch, save_weights
+from gpusched_env.consoles import run_command
+from gpusched_env.instance import Instance
+from gpusched_env.portable import arrays
+from gpusched_env.portable.elementary import log
+from gpusched_env.simulator import Simulation
+from studies.index_search.rule_search import Settings, read_options, search, training_problems
+
+SCENARIO: Final = "rar-160-v0"
+REHEARSALS: Final = 40  # of a play in the training
+
+
+def weights_of(vector: np.ndarray) -> tuple[float, ...]:
+    """Return the weights of a vector, to four decimals; 0 = the defaults."""
+    gang, spread, noise, pack, skip, jump = DEFAULTS
+    wider, noisier, further = arrays.exp(0.5 * vector[[1, 2, 5]])
+    packs, skips = np.clip(np.array([pack, skip]) + 0.2 * vector[3:5], 0.0, 1.0)
+    found = np.array([gang + 0.04 * vector[0], spread * wider, noise * noisier, packs, skips, jump * further])
+    weights: list[float] = np.round(found, 4).tolist()
+    return tuple(weights)
+
+
+def makespan_s(weights: tuple[float, ...], instance: Instance, rehearsals: int) -> float:
+    """Return the makespan of an order search [s]."""
+    simulation = Simulation(instance)
+    simulation.run(OrderSearch.playing(weights, rehearsals))
+    jobs = simulation.arrays.jobs
+    return float(jobs["finish_s"].max() - jobs["arrival_s"].min())
+
+
+def log_makespan(vector: np.ndarray, instances: Sequence[Instance]) -> float:
+    """Return the mean logarithm of the makespan [s]."""
+    return arrays.mean([log(makespan_s(weights_of(vector), one, REHEARSALS)) for one in instances])
+
+
+def has_room(instance: Instance) -> bool:
+    """Return whether some order with few rehearsals is better than the first one; on most seeds, none can be."""
+    return makespan_s(DEFAULTS, instance, REHEARSALS) < makespan_s(DEFAULTS, instance, 1)
+
+
+def main() -> None:
+    """Search, and save the weights."""
+    options = read_options("an order search", generations=12, problems=100, output="order_search.npz")
+    settings = Settings(options.seed, options.generations, population=8, batch=10, sigma=0.7)
+    problems = [one for one in training_problems(SCENARIO, options.problems) if has_room(one)]
+    best, spent = search(np.zeros(len(DEFAULTS)), log_makespan, problems, settings)
+    spent["simulated_jobs"] *= REHEARSALS  # at most: a rehearsal ends as soon as it cannot be the best
+    about: dict[str, Any] = {"version": __version__, "scenario": SCENARIO, "problems": len(problems)}
+    save_weights(options.output, weights_of(best), about | {"settings": vars(settings)} | spent)
+    print(f"saved {options.output}: {spent}, {weights_of(best)}")
+
+
+if __name__ == "__main__":
+    run_command(main)

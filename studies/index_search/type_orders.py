@@ -1,0 +1,94 @@
+"""The search for the weights of an order search on several GPU types, on training seeds (extra ``tuning``).
+
+python -m studies.index_search.type_orders --seed 0 --output type-orders-0.npz
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from gpusched_env import __version__
+from gpusched_env.agents.order_search import save_weights
+from gpusched_env.agents.type_order_search import DEFAULTS, FORMAT, NAMES, RIVAL, TypeOrderSearch
+from gpusched_env.baselines.registry import make_scheduler
+from gpusched_env.consoles import run_command
+from gpusched_env.instance import Instance
+from gpusched_env.portable import arrays
+from gpusched_env.portable.elementary import log
+from gpusched_env.simulator import ClairvoyantView, Simulation
+from studies.index_search.rule_search import Settings, read_options, search, training_problems
+
+SCENARIO: Final = "hadar-60gpu-v1"
+REHEARSALS: Final = 12  # of a play in the training
+HARD: Final = 1.001  # makespan of the rival / longest run time above which orders can be better
+WORST: Final = 1.02  # an order that is worse than so many times the rival counts as much as one that is as bad
+
+
+def weights_of(vector: np.ndarray) -> tuple[float, ...]:
+    """Return the weights of a vector, to four decimals; 0 = the defaults."""
+    price, gang, gang_spread, noise, patience, first, jump = DEFAULTS
+    factors = arrays.exp(0.5 * vector[[0, 2, 3, 4, 6]])
+    found = np.array([price, gang_spread, noise, patience, jump]) * factors
+    share = np.clip(first + 0.2 * vector[5], 0.05, 1.0)
+    every = np.array([found[0], gang + vector[1], *found[1:4], share, found[4]])
+    weights: list[float] = np.round(every, 4).tolist()
+    return tuple(weights)
+
+
+def end_of_rival_s(instance: Instance) -> float:
+    """Return when the rival ends [s]."""
+    simulation = Simulation(instance)
+    simulation.run(make_scheduler(RIVAL))
+    return float(simulation.arrays.jobs["finish_s"].max())
+
+
+def end_of_orders_s(weights: tuple[float, ...], instance: Instance, rival_s: float) -> float:
+    """Return when the best rehearsed order ends [s]; the rival itself is not among them."""
+    policy = TypeOrderSearch.playing(weights, REHEARSALS)
+    simulation = Simulation(instance)
+    simulation.advance()
+    view = simulation.view_for(policy)
+    assert isinstance(view, ClairvoyantView)
+    policy.reset(view)
+    return policy.search_orders(view, rival_s).end_s
+
+
+def hard_problems(count: int) -> tuple[list[Instance], dict[int, float]]:
+    """Return the training problems on which the rival is not perfect, and when it ends on each of them [s], by id."""
+    every = training_problems(SCENARIO, count)
+    ends_s = {id(one): end_of_rival_s(one) for one in every}
+    return [one for one in every if ends_s[id(one)] > HARD * float(one.ideal_s.max())], ends_s
+
+
+def search_weights(
+    problems: Sequence[Instance], ends_s: Mapping[int, float], settings: Settings
+) -> tuple[tuple[float, ...], dict[str, Any]]:
+    """Return the weights that a search finds, and the metadata of their file."""
+
+    def score(vector: np.ndarray, instances: Sequence[Instance]) -> float:
+        logs = []
+        for one in instances:
+            rival_s = ends_s[id(one)]
+            logs.append(log(min(end_of_orders_s(weights_of(vector), one, rival_s) / rival_s, WORST)))
+        return arrays.mean(logs)
+
+    best, spent = search(np.zeros(len(NAMES)), score, problems, settings)
+    spent["simulated_jobs"] *= REHEARSALS  # at most: a rehearsal ends as soon as it cannot be the best
+    about: dict[str, Any] = {"version": __version__, "scenario": SCENARIO, "problems": len(problems)}
+    return weights_of(best), about | {"settings": vars(settings)} | spent
+
+
+def main() -> None:
+    """Search, and save the weights."""
+    options = read_options("a search of orders and types", generations=4, problems=12, output="type_order_search.npz")
+    settings = Settings(options.seed, options.generations, population=6, batch=3, sigma=0.7)
+    weights, about = search_weights(*hard_problems(options.problems), settings)
+    save_weights(options.output, weights, about, FORMAT, NAMES)
+    print(f"saved {options.output}: {about}, {weights}")
+
+
+if __name__ == "__main__":
+    run_command(main)
