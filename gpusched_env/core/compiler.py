@@ -61,7 +61,7 @@ from numba.core.typeconv.castgraph import Conversion
 from numba.core.typing.templates import AttributeTemplate, ConcreteTemplate, infer_getattr
 from numba.np import arrayobj as _arrayobj
 
-from gpusched_env.core.handle import Function, Handle, handles, mark_failed, types_of
+from gpusched_env.core.tables import Function, Handle, handles, mark_failed, types_of
 from gpusched_env.errors import GpuschedError, KernelError
 from gpusched_env.files import whole
 

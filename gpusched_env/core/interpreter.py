@@ -7,7 +7,7 @@ from functools import partial, wraps
 from pathlib import Path
 from typing import Any, Final
 
-from gpusched_env.core.handle import Function, handles, mark_failed
+from gpusched_env.core.tables import Function, handles, mark_failed
 
 # Conversions, keyed by annotation. An annotation is a string in modules that import ``annotations`` from __future__.
 _WIDE: Final[dict[Any, Callable[[Any], Any]]] = {

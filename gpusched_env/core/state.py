@@ -393,7 +393,7 @@ class State(Batched):
             "places": sizes["nodes"] + sizes["racks"],
             "replicas": sizes["seats"] + 1,
             "gangs_twice": 2 * sizes["seats"],
-            "event_gpus": 4 * sizes["gpus"] + EVENT_BUFFER,
+            "event_gpus": 4 * sizes["gpus"] + GPU_BUFFER,
         }
         super().__init__(Run, batch, sizes | derived, BUFFERS, rules=RULE_FLAGS, models=MODEL_FLAGS)
         self.sizes_of_axes = sizes
@@ -413,7 +413,7 @@ class State(Batched):
         return memory
 
 
-EVENT_BUFFER: Final = 1024
+EVENT_BUFFER, GPU_BUFFER = 1024, 1024  # entries of the log that a small cluster has room for at least
 _SPARE: Final = 16  # classes and sizes get rows in multiples of this, so that most seeds need equally many
 FIRST_SHAPE: Final = len(TIERS_WITH_SLOTS)  # first row of ``paces`` for shapes
 

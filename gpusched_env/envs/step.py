@@ -131,6 +131,12 @@ def play(sim: Run, env: EnvArrays, action: int) -> int:
     return outcome
 
 
+def has_stopped(episodes: np.ndarray) -> np.ndarray:
+    """Return whether the log of each environment is full, so that it has stopped within a step, bool [B]."""
+    stopped: np.ndarray = episodes["outcome"] == LOG_FULL
+    return stopped
+
+
 @kernel
 def discard_log(sim: Run) -> None:
     """Empty the log buffers without keeping their events."""

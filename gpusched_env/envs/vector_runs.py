@@ -11,12 +11,12 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.cluster import Cluster
-from gpusched_env.core.events import LOG_FULL, TOO_LATE
+from gpusched_env.core.events import TOO_LATE
 from gpusched_env.core.state import State, grown, lengths, longest, refill
 from gpusched_env.envs.batch import Batch
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.mask_and_observation import check_rules, check_sizes
-from gpusched_env.envs.step import DRAIN, LATE, OVER, RESUME, SKIP, STOPPED, discard_log
+from gpusched_env.envs.step import DRAIN, LATE, OVER, RESUME, SKIP, STOPPED, discard_log, has_stopped
 from gpusched_env.envs.tenant_limits import check_tenants
 from gpusched_env.errors import GpuschedError
 from gpusched_env.instance import Instance
@@ -130,8 +130,7 @@ class VectorRuns:
         """
         bits = self._drive()
         while bits & STOPPED:
-            stopped = self.batch.episodes["outcome"] == LOG_FULL
-            stopped &= self.batch.actions != SKIP
+            stopped = has_stopped(self.batch.episodes) & (self.batch.actions != SKIP)
             for b in np.flatnonzero(stopped).tolist():
                 self._drain(b)
             self.batch.actions[:] = np.where(stopped, RESUME, SKIP)

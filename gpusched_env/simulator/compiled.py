@@ -14,7 +14,7 @@ from gpusched_env.core.refusals import REFUSALS
 from gpusched_env.errors import SchedulerError
 from gpusched_env.simulator.decisions import Decision, Lease, Preempt, Start, Wait
 from gpusched_env.simulator.scheduler import Scheduler
-from gpusched_env.simulator.simulation import Outcome, Simulation
+from gpusched_env.simulator.simulation import OUTCOMES, Outcome, Simulation
 from gpusched_env.simulator.view import ClusterView
 
 
@@ -169,21 +169,21 @@ class Player:
                 continue
             if tell is not None:
                 tell()
-            if code == events.LOG_FULL:  # or it was quiet for long
-                self.simulation.drain()
-                continue
-            self.simulation.make_room()
-            if code == driver.PAUSED:
-                return Outcome.DECIDE
-            if code == driver.IN_VAIN:
-                raise in_vain(self.scheduler)
-            if code == driver.UNKNOWN:
-                raise SchedulerError(
-                    f"scheduler {self.scheduler.name!r}: its policy returns a number that is no kind of decision"
-                )
-            if code == driver.NO_RULE:
-                raise no_rule(self.scheduler, self.choice)
-            return Outcome(code)
+            if code in OUTCOMES or code >= driver.PAUSED:
+                self.simulation.make_room()
+                return self._outcome(code)
+            self.simulation.drain()  # the log is full, or it was quiet for long
+
+    def _outcome(self, code: int) -> Outcome:
+        if code == driver.IN_VAIN:
+            raise in_vain(self.scheduler)
+        if code == driver.UNKNOWN:
+            raise SchedulerError(
+                f"scheduler {self.scheduler.name!r}: its policy returns a number that is no kind of decision"
+            )
+        if code == driver.NO_RULE:
+            raise no_rule(self.scheduler, self.choice)
+        return Outcome.DECIDE if code == driver.PAUSED else Outcome(code)
 
     def assist(self) -> None:
         """Do what the policy cannot do in a kernel."""
