@@ -755,16 +755,9 @@ def process(sim: Run, phase: int, replica: int) -> int:
 
 
 @helper
-def happen(sim: Run) -> int:
-    """Process the next event, or one step that must precede it; return GO_ON, or what stops :func:`advance`.
-
-    Before time moves, these steps follow each other: a decision point, the preemption of gangs whose leases have ended,
-    and the switch to new rates.
-    """
+def next_event(sim: Run) -> tuple[float, int, int]:
+    """Return time [s], kind (NO_EVENT = there is none) and replica (-1 = of no gang) of the next event."""
     w = sim.world
-    if w["events"] + MOST_RECORDS > sim.events.shape[0]:
-        return LOG_FULL
-    settle(sim)
     first = sim.due[FIRST]
     replica = first["number"]
     at = first["due_s"]
@@ -783,15 +776,32 @@ def happen(sim: Run) -> int:
         phase = CHANGES
     if w["closing_s"] < at:
         at = w["closing_s"]
+        replica = -1
         phase = CLOSES
     if w["round_s"] > 0.0:
         if w["waiting"] + w["running"] > 0 and next_round(sim) * w["round_s"] < at:
             at = next_round(sim) * w["round_s"]
+            replica = -1
             phase = WAKES
     elif w["timer_s"] < at:
         at = w["timer_s"]
+        replica = -1
         phase = WAKES
+    return at, phase, replica
 
+
+@helper
+def happen(sim: Run) -> int:
+    """Process the next event, or one step that must precede it; return GO_ON, or what stops :func:`advance`.
+
+    Before time moves, these steps follow each other: a decision point, the preemption of gangs whose leases have ended,
+    and the switch to new rates.
+    """
+    w = sim.world
+    if w["events"] + MOST_RECORDS > sim.events.shape[0]:
+        return LOG_FULL
+    settle(sim)
+    at, phase, replica = next_event(sim)
     if w["deciding"] and at > w["clock_s"]:
         w["deciding"] = 0
         w["timer_s"] = np.inf  # every decision point ends the scheduler's wait

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.cluster import RACK_DTYPE, TIERS_WITH_SLOTS
+from gpusched_env.cluster import RACK_DTYPE, TIERS_WITH_SLOTS, Cluster
 from gpusched_env.core.handle import Batched, Handle, array
 from gpusched_env.core.network.arrays import (
     LINK_STATE_DTYPE,
@@ -521,19 +521,15 @@ def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
     if instance.holds is not None:
         _fill_holds(state, b, instance.holds)
     world["random"] = np.random.SeedSequence(random_seed).generate_state(1)[0] or 1
-
     world["sharing"], world["gpu_jobs"] = instance.sharing is not None, instance.gpu_jobs
-    whole_batch = state.sub_batches[b, : len(instance.classes), 0]
-    whole_batch["sub_steps"] = instance.passes[:, None]
-    whole_batch["compute_share"] = 1.0 / instance.passes[:, None]
-    if (shared := instance.sharing_tables) is not None:
-        classes, sizes, types = shared.memory.shape
-        options = state.sub_batches[b, :classes, :sizes, :types]
-        options["sub_steps"] = shared.sub_steps[:, :, None]
-        options["compute_share"] = shared.compute_share[:, :, None]
-        options["memory"] = shared.memory
-        state.interference[b, :classes, :classes, :types] = shared.interference
+    _fill_jobs(state, b, instance)
+    _fill_nodes(state, b, cluster)
+    _fill_paces(state, b, instance)
+    if instance.topology is not None:
+        lay_network(state, b, instance)
 
+
+def _fill_jobs(state: State, b: int, instance: Instance) -> None:
     for first in range(0, len(instance.workload), _JOBS_TOGETHER):
         part = slice(first, first + _JOBS_TOGETHER)
         jobs, workload = state.jobs[b, : len(instance.workload)][part], instance.workload.jobs[part]
@@ -545,13 +541,15 @@ def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
         jobs["first_size"] = instance.sizes.first[part]
         jobs["sizes"] = instance.sizes.count[part]
         jobs["replica"] = -1
-        jobs["limit_s"] = instance.limit_s[part] if rules.kill_at_limit else np.inf
+        jobs["limit_s"] = instance.limit_s[part] if instance.semantics.kill_at_limit else np.inf
         jobs["first_start_s"] = jobs["finish_s"] = np.inf
-
     if instance.workload.deadline_s is not None:
         state.deadlines[b, : len(instance.workload)] = instance.workload.deadline_s
     sizes = state.sizes[b, : len(instance.sizes.gpus)]
     sizes["gpus"], sizes["job_class"] = instance.sizes.gpus, instance.sizes.job_class
+
+
+def _fill_nodes(state: State, b: int, cluster: Cluster) -> None:
     for name in cluster.nodes.dtype.names or ():
         state.nodes[name][b, : len(cluster.nodes)] = cluster.nodes[name]
     state.nodes["slot_gpus"][b, : len(cluster.nodes)] = cluster.slot_gpus
@@ -561,6 +559,19 @@ def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
     # No place depends on how long the arrays are: those of a running environment may grow.
     state.free[b, len(cluster.nodes) : len(cluster.nodes) + len(cluster.racks)] = cluster.racks["gpus"]
     state.gpu_node[b, : cluster.gpus] = cluster.node_of_gpu
+
+
+def _fill_paces(state: State, b: int, instance: Instance) -> None:
+    whole_batch = state.sub_batches[b, : len(instance.classes), 0]
+    whole_batch["sub_steps"] = instance.passes[:, None]
+    whole_batch["compute_share"] = 1.0 / instance.passes[:, None]
+    if (shared := instance.sharing_tables) is not None:
+        classes, sizes, types = shared.memory.shape
+        options = state.sub_batches[b, :classes, :sizes, :types]
+        options["sub_steps"] = shared.sub_steps[:, :, None]
+        options["compute_share"] = shared.compute_share[:, :, None]
+        options["memory"] = shared.memory
+        state.interference[b, :classes, :classes, :types] = shared.interference
     classes, tiers, types = instance.iteration_s.shape
     paces = state.paces[b, :classes, :tiers, :types]
     for name in ("iteration_s", "compute_s", "communication_s"):
@@ -575,8 +586,6 @@ def _fill(state: State, b: int, instance: Instance, random_seed: int) -> None:
         rows["shape"] = shapes.keys[:, :, None]
         for name in ("iteration_s", "compute_s", "communication_s"):
             rows[name] = getattr(shapes, name)
-    if instance.topology is not None:
-        lay_network(state, b, instance)
 
 
 def _fill_holds(state: State, b: int, told: Holds) -> None:
