@@ -35,7 +35,7 @@ TENANT: Final = "tenant"  # attribute: name of the tenant to which each job belo
 JOB_DTYPE: Final = np.dtype(
     [
         ("id", "<i8"),  # unique
-        ("arrival_s", "<f8"),  # [s] time of submission, >= 0; the job arrives then, unless it is held (holds.py)
+        ("arrival_s", "<f8"),  # [s] time of submission, >= 0; the job arrives then, unless it is held (dependencies.py)
         ("gpus", "<i4"),  # [GPU] gang size, >= 1
         ("profile", "<i4"),  # row of Profiles.rows
         ("iterations", "<f8"),  # number of iterations; NaN = duration_s is given instead
@@ -293,7 +293,7 @@ class Workload:
     profiles : model profiles, to which the jobs refer by row
     name, source : name and origin of the workload, shown in reports
     attributes : optional columns of length J, such as original ids, users or virtual clusters. Schedulers see only the
-        columns of REQUESTED and TENANT, which users submit with their jobs. The columns of ``holds.py`` hold jobs
+        columns of REQUESTED and TENANT, which users submit with their jobs. The columns of ``dependencies.py`` hold jobs
     sizes : numbers of GPUs on which elastic jobs may run; None = every job is rigid and runs on its gang size. The gang
         size of an elastic job is the size that it requests
 
@@ -398,7 +398,7 @@ class Workload:
 
     @cached_property
     def edges(self) -> np.ndarray:
-        """EDGE_DTYPE [D]: the dependencies between the jobs (``holds.py``)."""
+        """EDGE_DTYPE [D]: the dependencies between the jobs (``dependencies.py``)."""
         return find_edges(self.jobs, self.attributes, self.name)
 
     def __len__(self) -> int:
