@@ -17,7 +17,7 @@ from gpusched_env.envs.actions import Action, meaning_of, number_of
 from gpusched_env.envs.encoder import Encoder, Observation
 from gpusched_env.envs.episode_seeds import NO_SEED, TRAIN, next_seed, seeds_in_order
 from gpusched_env.envs.observation.registry import ObservedArray, arrays_shown
-from gpusched_env.envs.render_modes import RENDER_MODES, checked_render_mode, render
+from gpusched_env.envs.rendering import RENDER_MODES, checked_render_mode, render
 from gpusched_env.envs.reset_options import check_reset_options
 from gpusched_env.envs.rewards import MOST_WEIGHT, parse_reward
 from gpusched_env.envs.snapshots import Snapshot

@@ -13,7 +13,7 @@ from gymnasium import spaces
 from gpusched_env.envs.delay_timers.actions import DEMAND_CLASSES, TimerActions
 from gpusched_env.envs.delay_timers.observer import Observation, TimerObserver, observation_space
 from gpusched_env.envs.episode_seeds import NO_SEED, TRAIN, next_seed, seeds_in_order
-from gpusched_env.envs.render_modes import RENDER_MODES, checked_render_mode, render
+from gpusched_env.envs.rendering import RENDER_MODES, checked_render_mode, render
 from gpusched_env.envs.reset_options import check_reset_options
 from gpusched_env.envs.rewards import COMPONENTS
 from gpusched_env.errors import ScenarioError, unknown_name
