@@ -23,8 +23,8 @@ BUSIEST: Final = 12  # links in the picture; the text has half as many
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 
-def checked_render_mode(mode: str | None) -> str | None:
-    """Return a render mode, or None for no pictures.
+def check_render_mode(mode: str | None) -> None:
+    """Refuse a render mode that does not exist; None = no pictures.
 
     Raises
     ------
@@ -32,7 +32,6 @@ def checked_render_mode(mode: str | None) -> str | None:
     """
     if mode is not None and mode not in RENDER_MODES:
         raise ScenarioError(f"render_mode: {unknown_name('render mode', mode, RENDER_MODES)}")
-    return mode
 
 
 def render(env: Drawn, has_begun: bool) -> str | np.ndarray | None:
