@@ -6,7 +6,6 @@ import math
 import pickle
 import warnings
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -25,7 +24,6 @@ from gpusched_env.cluster import Cluster
 from gpusched_env.core.waiting import waiting_rows
 from gpusched_env.envs.delay_timers.actions import TimerActions, timer_action, timer_seconds
 from gpusched_env.envs.delay_timers.columns import CLASS_COLUMNS, CLASS_INDEX, CLUSTER_COLUMNS, CLUSTER_INDEX
-from gpusched_env.envs.delay_timers.columns_page import BEGIN, filled
 from gpusched_env.envs.delay_timers.env import DelayTimersEnv
 from gpusched_env.envs.delay_timers.observer import TimerObserver, observation_space
 from gpusched_env.errors import GpuschedError, ScenarioError
@@ -227,12 +225,6 @@ def test_waits_equal_those_of_the_log_for_any_interval(seed: int) -> None:
 def test_every_column_has_a_name_of_its_own() -> None:
     assert len(CLASS_INDEX) == len(CLASS_COLUMNS) == 24
     assert len(CLUSTER_INDEX) == len(CLUSTER_COLUMNS) == 17
-
-
-def test_the_page_has_the_columns_of_the_code() -> None:
-    page = (Path(__file__).parents[1] / "docs" / "delay_timers.md").read_text(encoding="utf-8")
-    assert BEGIN in page
-    assert page == filled(page), "run python -m gpusched_env.envs.delay_timers.columns_page docs/delay_timers.md"
 
 
 # --- the environment
