@@ -102,17 +102,6 @@ def slot_action(
     return register
 
 
-def prepare_action(name: str) -> None:
-    """Compile the kernels of a registered action.
-
-    Raises
-    ------
-    KernelError : one of them does not compile
-    """
-    may_act.prepare(SLOT_ACTIONS[name].number)
-    carry_out.prepare(SLOT_ACTIONS[name].number)
-
-
 @kernel(lazy=True)
 def mark_slot_actions(sim: Run, env: EnvArrays) -> int:
     """Mark the feasible ones of the registered actions, which come last; return their number."""

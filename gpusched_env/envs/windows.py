@@ -11,8 +11,8 @@ from gpusched_env.core.placement.rules import RULE_NUMBER, rule_number, shares_b
 from gpusched_env.core.registering import check_named
 from gpusched_env.core.sharing.choices import BENEFIT
 from gpusched_env.envs import deadlines  # noqa: F401 - registers what its name says
-from gpusched_env.envs.actions import SLOT_ACTIONS, prepare_action
-from gpusched_env.envs.observation.registry import optional_arrays, prepare_array
+from gpusched_env.envs.actions import SLOT_ACTIONS, carry_out, may_act
+from gpusched_env.envs.observation.registry import optional_arrays, write_array
 from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
 from gpusched_env.instance import SHORTEST_ROUND_S, Instance, Room, Semantics
 from gpusched_env.units import LATEST_S
@@ -74,9 +74,10 @@ class Windows:
         check_named("extras", "observation array", self.extras, optional_arrays())
         check_named("more_actions", "action", self.more_actions, SLOT_ACTIONS)
         for name in self.extras:
-            prepare_array(name)
+            write_array.prepare(optional_arrays()[name].number)
         for name in self.more_actions:
-            prepare_action(name)
+            for table in (may_act, carry_out):
+                table.prepare(SLOT_ACTIONS[name].number)
         for name, kind in (("more_actions", str), ("extras", str), ("rules", str), ("sizes", int), ("delays_s", float)):
             object.__setattr__(self, name, tuple(kind(one) for one in getattr(self, name)))
 
