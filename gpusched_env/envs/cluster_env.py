@@ -98,14 +98,12 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     takes a decision, such as ``Start(17, "pack")``.
 
     ## Observation Space
-    ``Dict`` of float32 arrays, all values in [0, 1]: ``queue`` [K, 13], ``running`` [V, 11], ``nodes`` [N, 4],
-    ``links`` [3, 3] (one row per tier: machine, rack, network), ``cluster`` [11], and optionally ``action_mask``.
-    Where the scenario's network is a topology, ``links`` is [L, 5], one row per link, and ``flows`` [V, 6] shows how
-    contention slows the gang in each running slot. Where GPUs are of several types, or gangs may run in copies, six
-    more arrays describe the GPU types. Where jobs may share GPUs, five more arrays describe which jobs share GPUs and
-    which could. With ``sizes``, two more arrays describe the sizes of waiting and running jobs; with ``tenant_window``,
-    three more describe the tenants and those of waiting and running jobs. A scenario that varies, or has ``room`` for
-    larger ones, shows rows of 0 for what a problem lacks.
+    ``Dict`` of float32 arrays, all values in [0, 1]: ``queue`` and ``running``, one row per slot, ``nodes``, ``links``,
+    one row per tier (machine, rack, network), ``cluster``, and optionally ``action_mask``. Where the scenario's network
+    is a topology, ``links`` has one row per link, and ``flows`` shows how contention slows the gang in each running
+    slot. More arrays describe GPU types and copies, jobs that share GPUs, with ``sizes`` the sizes of jobs, and with
+    ``tenant_window`` tenants. A scenario that varies, or has ``room`` for larger ones, shows rows of 0 for what a
+    problem lacks. ``env.arrays()`` returns all arrays with their columns.
     ``docs/observation_and_action.md`` defines every column.
 
     ## Rewards

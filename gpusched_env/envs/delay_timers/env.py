@@ -88,9 +88,9 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
     the hand tuner's timers by 16^a. Values outside [-1, 1] are clipped; NaN and other shapes are refused.
 
     ## Observation Space
-    ``Dict`` of float32 arrays: ``classes`` [D, 24] in [0, 1], and ``cluster`` [17] in [0, 1], except the sine and
-    cosine of the time of day, which are in [-1, 1]. ``costs=True`` adds ``costs`` [D, 6] in [0, 1]. There are no run
-    times, and nothing of the future.
+    ``Dict`` of float32 arrays in [0, 1]: ``classes``, one row per class, and ``cluster``, whose sine and cosine of the
+    time of day are in [-1, 1]. ``costs=True`` adds ``costs``, one row per class. There are no run times, and nothing of
+    the future.
     ``docs/delay_timers.md`` defines every column.
 
     ## Rewards

@@ -45,7 +45,7 @@ Observation = dict[str, np.ndarray]
 
 
 def observation_space(classes: int, costs: bool = False) -> spaces.Dict:
-    """Return the space: ``classes`` [D, 24], ``cluster`` [17] and perhaps ``costs`` [D, 6].
+    """Return the space of ``classes``, ``cluster`` and perhaps ``costs``, one row per class.
 
     Bounds are 0 and 1, and -1 and 1 for the time of day.
     """
