@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from gpusched_env.cluster import OUTWARDS, Cluster
 from gpusched_env.envs.rendering import BUSIEST, SHOWN, busiest_links, first_waiting, jobs_on_gpus, title
-from gpusched_env.figures import job_colours
+from gpusched_env.problem.cluster import OUTWARDS, Cluster
+from gpusched_env.support.figures import job_colours
 
 if TYPE_CHECKING:
     from gpusched_env.envs.rendering import Drawn

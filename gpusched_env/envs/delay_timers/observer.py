@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from gymnasium import spaces
 
-from gpusched_env.cluster import MACHINE, NETWORK, RACK
 from gpusched_env.envs.delay_timers.actions import TimerActions
 from gpusched_env.envs.delay_timers.columns import (
     CLASS,
@@ -33,6 +32,7 @@ from gpusched_env.envs.delay_timers.counts import (
 )
 from gpusched_env.envs.observation.columns import DAY_S, TIME
 from gpusched_env.portable.elementary import cos, log2, sin
+from gpusched_env.problem.cluster import MACHINE, NETWORK, RACK
 
 if TYPE_CHECKING:
     from gpusched_env.simulator import Simulation
