@@ -17,7 +17,8 @@ from gpusched_env.envs.encoder import Encoder, Observation
 from gpusched_env.envs.episode_seeds import NO_SEED, next_seed, seeds_in_order
 from gpusched_env.envs.observation.registry import ObservedArray, arrays_shown
 from gpusched_env.envs.options import EpisodeOptions, made_of, signature_of
-from gpusched_env.envs.rendering import RENDER_MODES, render
+from gpusched_env.envs.rendering import RENDER_MODES
+from gpusched_env.envs.rendering import render as draw
 from gpusched_env.envs.reset_options import check_reset_options
 from gpusched_env.envs.rewards import parse_reward
 from gpusched_env.envs.snapshots import Snapshot
@@ -329,14 +330,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         """
         return number_of(self.windows, wanted) if isinstance(wanted, Action) else self.encoder.action_of(wanted)
 
-    def render(self) -> str | np.ndarray | None:
-        """Draw the cluster: text for "ansi", uint8 [height, width, 3] for "rgb_array".
-
-        Raises
-        ------
-        gymnasium.error.ResetNeeded : before the first reset
-        """
-        return render(self, self._encoder is not None)
+    render = draw
 
     # --- beyond Gymnasium
 
@@ -481,7 +475,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         from gpusched_env.envs.step import NO_ACTION
 
         refusal = self.simulation.apply(decision)
-        self.encoder.play(NO_ACTION)  # with a timer set, waiting may have become feasible
+        self.encoder.step(NO_ACTION)  # with a timer set, waiting may have become feasible
         return refusal
 
     # --- inside

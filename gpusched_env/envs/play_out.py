@@ -19,6 +19,7 @@ from gpusched_env.envs.tenant_limits import exceeds_limits
 # Values of EPISODE_DTYPE's ``playing_out``: what comes next, also after a full log has been drained.
 STARTS: Final = 1
 EVENTS: Final = 2
+MOST_LOGS: Final = 20  # that one call throws away: then it returns, so that Python can stop a long step
 
 
 @kernel(lazy=True)
@@ -86,4 +87,25 @@ def play_out(sim: Run, env: EnvArrays) -> int:
             return LOG_FULL
         episode["playing_out"] = STARTS
     write_mask_and_observation(sim, env, outcome, ANY_JOB)
+    return outcome
+
+
+@kernel
+def discard_log(sim: Run) -> None:
+    """Empty the log buffers without keeping their events."""
+    w = sim.world
+    w["gpus_before"] += w["event_gpus"]
+    w["events"] = 0
+    w["event_gpus"] = 0
+
+
+@kernel(lazy=True)
+def play_to_end(sim: Run, env: EnvArrays) -> int:
+    """Play a run out as :func:`play_out` does, and throw away full logs that are not kept."""
+    outcome = play_out(sim, env)
+    for _ in range(MOST_LOGS):
+        if outcome != LOG_FULL or env.episode["keeps_log"] > 0:
+            break
+        discard_log(sim)
+        outcome = play_out(sim, env)
     return outcome

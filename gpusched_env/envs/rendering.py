@@ -34,8 +34,8 @@ def check_render_mode(mode: str | None) -> None:
         raise ScenarioError(f"render_mode: {unknown_name('render mode', mode, RENDER_MODES)}")
 
 
-def render(env: Drawn, has_begun: bool) -> str | np.ndarray | None:
-    """Draw an environment's cluster: text for "ansi", uint8 [height, width, 3] for "rgb_array".
+def render(env: Drawn) -> str | np.ndarray | None:
+    """Draw the cluster; environments have this method: text for "ansi", uint8 [height, width, 3] for "rgb_array".
 
     Raises
     ------
@@ -46,8 +46,6 @@ def render(env: Drawn, has_begun: bool) -> str | np.ndarray | None:
     if env.render_mode is None:
         gym.logger.warn('render() without render_mode: make the environment with render_mode="ansi" or "rgb_array"')
         return None
-    if not has_begun:
-        raise gym.error.ResetNeeded("call reset() before render(): there is no cluster to draw")
     return text(env) if env.render_mode == "ansi" else picture(env)
 
 

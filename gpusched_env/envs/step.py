@@ -27,7 +27,7 @@ from gpusched_env.envs.actions import act_in_slot
 from gpusched_env.envs.elastic_actions import act_resize
 from gpusched_env.envs.env_arrays import BatchArrays, EnvArrays
 from gpusched_env.envs.mask_and_observation import write_mask_and_observation
-from gpusched_env.envs.play_out import STARTS, play_out, renew_leases
+from gpusched_env.envs.play_out import MOST_LOGS, STARTS, discard_log, play_to_end, renew_leases
 from gpusched_env.envs.rewards import level_of
 from gpusched_env.envs.sharing_actions import chosen_steps
 from gpusched_env.envs.slots import ANY_JOB
@@ -44,7 +44,6 @@ SKIP: Final = -3  # leave the environment as it is
 # environment has stopped. OVER: an episode is over. REFUSED: an action was infeasible, so no observation was written.
 # LATE: no event is left up to the latest time of the clock.
 DRAIN, STOPPED, OVER, REFUSED, LATE = 1, 2, 4, 8, 16
-MOST_LOGS: Final = 20  # that one call throws away: then it returns STOPPED, so that Python can stop a long step
 
 run_at = handle_at(Run)
 env_at = handle_at(EnvArrays)
@@ -132,17 +131,8 @@ def play(sim: Run, env: EnvArrays, action: int) -> int:
 
 
 @kernel
-def discard_log(sim: Run) -> None:
-    """Empty the log buffers without keeping their events."""
-    w = sim.world
-    w["gpus_before"] += w["event_gpus"]
-    w["events"] = 0
-    w["event_gpus"] = 0
-
-
-@kernel
-def write_results(sim: Run, env: EnvArrays) -> bool:
-    """End a step: write its reward and the other columns of ``results``; return whether the episode is over."""
+def write_results(sim: Run, env: EnvArrays) -> int:
+    """End a step: write its reward and the other columns of ``results``; return OVER if the episode is over, else 0."""
     w = sim.world
     episode = env.episode
     reward = 0.0
@@ -164,7 +154,7 @@ def write_results(sim: Run, env: EnvArrays) -> bool:
     cut = episode["outcome"] == TIME_LIMIT or episode["playing_out"] > 0
     env.results[TERMINATED] = 1.0 if done else 0.0
     env.results[TRUNCATED] = 1.0 if cut else 0.0
-    return done or cut
+    return OVER if done or cut else 0
 
 
 @kernel
@@ -193,18 +183,12 @@ def step(sim: Run, env: EnvArrays, action: int) -> int:
             outcome = DECIDE
         elif outcome >= NEARLY_FULL:
             outcome -= NEARLY_FULL
-            if keeps_log:
-                bits |= DRAIN
+            bits |= DRAIN
         if episode["stepping"] > 0 and episode["steps"] + 1 >= episode["step_limit"]:
             over_limit = outcome in (DECIDE, STALLED)
             episode["playing_out"] = STARTS if over_limit else 0
     if over_limit:
-        outcome = play_out(sim, env)
-        for _ in range(MOST_LOGS):
-            if outcome != LOG_FULL or keeps_log:
-                break
-            discard_log(sim)
-            outcome = play_out(sim, env)
+        outcome = play_to_end(sim, env)
         bits &= ~REFUSED  # the observation has been written again
     episode["outcome"] = outcome
     if outcome == LOG_FULL:
@@ -213,9 +197,9 @@ def step(sim: Run, env: EnvArrays, action: int) -> int:
         bits |= LATE
     if not keeps_log:  # the next step writes to the same addresses, which are still in the caches
         discard_log(sim)
+        bits &= ~DRAIN
     if episode["stepping"] > 0:
-        if write_results(sim, env):
-            bits |= OVER
+        bits |= write_results(sim, env)
     elif episode["steps"] == 0:  # the first step's reward includes the time before the first decision
         episode["clock_s"] = sim.world["clock_s"]
     return bits

@@ -15,7 +15,8 @@ from gpusched_env.envs.delay_timers.actions import DEMAND_CLASSES, TimerActions
 from gpusched_env.envs.delay_timers.observer import Observation, TimerObserver, observation_space
 from gpusched_env.envs.episode_seeds import NO_SEED, TRAIN, next_seed, seeds_in_order
 from gpusched_env.envs.options import made_of, signature_of
-from gpusched_env.envs.rendering import RENDER_MODES, check_render_mode, render
+from gpusched_env.envs.rendering import RENDER_MODES, check_render_mode
+from gpusched_env.envs.rendering import render as draw
 from gpusched_env.envs.reset_options import check_reset_options
 from gpusched_env.envs.rewards import COMPONENTS
 from gpusched_env.errors import ScenarioError, unknown_name
@@ -187,7 +188,7 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
         self._limit_s = min(instance.semantics.time_limit_s, float(self._options.horizon_s))
         self._observer = TimerObserver(self.simulation, self.timers, self.interval_s, self._options.costs)
         self._steps, self._finished, self._clock_s, self._paid_s, self._over = 0, 0, 0.0, 0.0, False
-        return self._observation(), self._info(0.0)
+        return self._observer.observe(self._run.waits_s, self._clock_s), self._info(0.0)
 
     def step(self, action: np.ndarray) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Set the timers and play one tuning interval.
@@ -218,16 +219,9 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
         if terminated or truncated:
             self._over = True
             info |= self._summary(terminated)
-        return self._observation(), reward, terminated, truncated, info
+        return self._observer.observe(self._run.waits_s, self._clock_s), reward, terminated, truncated, info
 
-    def render(self) -> str | np.ndarray | None:
-        """Draw the cluster: text for "ansi", uint8 [height, width, 3] for "rgb_array".
-
-        Raises
-        ------
-        gymnasium.error.ResetNeeded : before the first reset
-        """
-        return render(self, self._run is not None)
+    render = draw
 
     # --- beyond Gymnasium
 
@@ -288,9 +282,6 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
         constant = {"tuner": "off", "rack_wait": 0.0, "nw_wait": 0.0}
         own = {"tuner": "hand"} if self.timers.residual else constant
         return DelayRun(instance, Dally(**(own | (self._options.scheduler or {}))), seed)
-
-    def _observation(self) -> Observation:
-        return self._observer.observe(self._run.waits_s, self._clock_s)
 
     def _summary(self, finished: bool) -> dict[str, Any]:
         from gpusched_env.metrics import summarise
