@@ -99,7 +99,7 @@ class PolicyScheduler(Scheduler):
                 yield from self._leases(view, [decision.job])
 
     def _play_out(self, view: ClusterView) -> Iterable[Decision]:
-        """Start waiting jobs as the environment does after its step limit (gpusched_env.envs.play_out)."""
+        """Start waiting jobs as the environment does after its step limit (gpusched_env.envs.step)."""
         rule = 0
         while len(view.waiting) and rule < len(self.windows.rules):
             job = int(view.waiting[0])

@@ -15,8 +15,7 @@ from gpusched_env.core.state import State, grown, lengths, longest, refill
 from gpusched_env.envs.batch import Batch
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.mask_and_observation import check_rules, check_sizes
-from gpusched_env.envs.play_out import discard_log
-from gpusched_env.envs.step import DRAIN, LATE, OVER, RESUME, SKIP, STOPPED
+from gpusched_env.envs.step import DRAIN, LATE, OVER, RESUME, SKIP, STOPPED, discard_log
 from gpusched_env.envs.tenant_limits import check_tenants
 from gpusched_env.errors import GpuschedError
 from gpusched_env.problem.cluster import Cluster

@@ -19,7 +19,7 @@ from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.dally.scheduler import Dally
 from gpusched_env.baselines.slurm.scheduler import Slurm
 from gpusched_env.core import events
-from gpusched_env.envs.play_out import MOST_LOGS
+from gpusched_env.envs.step import MOST_LOGS
 from gpusched_env.errors import EntryError, GpuschedError, MismatchError, ScenarioError, SchedulerError, WorkloadError
 from gpusched_env.leaderboard import apart, record
 from gpusched_env.problem.instance import Semantics
