@@ -16,10 +16,9 @@ from gpusched_env.envs.actions import Action, meaning_of, number_of
 from gpusched_env.envs.encoder import Encoder, Observation
 from gpusched_env.envs.episode_seeds import NO_SEED, next_seed, seeds_in_order
 from gpusched_env.envs.observation.registry import ObservedArray, arrays_shown
-from gpusched_env.envs.options import EpisodeOptions, made_of, signature_of
+from gpusched_env.envs.options import EpisodeOptions, check_reset_options, made_of, signature_of
 from gpusched_env.envs.rendering import RENDER_MODES
 from gpusched_env.envs.rendering import render as draw
-from gpusched_env.envs.reset_options import check_reset_options
 from gpusched_env.envs.rewards import parse_reward
 from gpusched_env.envs.snapshots import Snapshot
 from gpusched_env.envs.step_results import DT, FIRST_COMPONENT, REFUSALS, REWARD, TERMINATED, TRUNCATED

@@ -16,8 +16,7 @@ from gymnasium.vector.utils import batch_space
 from gpusched_env.envs.actions import Action, meaning_of, number_of
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.episode_seeds import NO_SEED
-from gpusched_env.envs.options import EpisodeOptions, made_of, signature_of
-from gpusched_env.envs.reset_options import check_reset_options
+from gpusched_env.envs.options import EpisodeOptions, check_reset_options, made_of, signature_of
 from gpusched_env.envs.step import SKIP
 from gpusched_env.envs.step_results import DT, FIRST_COMPONENT, REFUSALS, REWARD, TERMINATED, TRUNCATED
 from gpusched_env.envs.vector_runs import VectorRuns

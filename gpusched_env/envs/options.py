@@ -1,4 +1,7 @@
-"""The arguments of environments: dataclasses hold name, default and check of each; the class docstring its meaning."""
+"""The arguments of environments and of ``reset``.
+
+Dataclasses hold name, default and check of each argument; the docstring of the environment tells its meaning.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import Any, Final
 from gpusched_env.envs.episode_seeds import TRAIN
 from gpusched_env.envs.rendering import check_render_mode
 from gpusched_env.envs.rewards import MOST_WEIGHT
-from gpusched_env.errors import ScenarioError, unknown_name
+from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
 
 _MOST_STEPS: Final = 2**62
 
@@ -63,3 +66,16 @@ def signature_of(cls: Any, *kinds: Any) -> inspect.Signature:
     """Return the signature of an environment's class with the fields of dataclasses in place of ``**options``."""
     first = list(inspect.signature(cls.__init__).parameters.values())[1:-1]
     return inspect.Signature([*first, *(one for kind in kinds for one in inspect.signature(kind).parameters.values())])
+
+
+def check_reset_options(options: Mapping[str, Any] | None, known: tuple[str, ...] = ()) -> None:
+    """Refuse options of ``reset`` that the environment does not know.
+
+    Raises
+    ------
+    GpuschedError : an unknown option
+    """
+    unknown = [repr(name) for name in options or () if name not in known]
+    if unknown:
+        has = f"the only option is {', '.join(map(repr, known))}" if known else "this environment has no options"
+        raise GpuschedError(f"reset: unknown option {', '.join(unknown)}: {has}")

@@ -14,10 +14,9 @@ from gymnasium import spaces
 from gpusched_env.envs.delay_timers.actions import DEMAND_CLASSES, TimerActions
 from gpusched_env.envs.delay_timers.observer import Observation, TimerObserver, observation_space
 from gpusched_env.envs.episode_seeds import NO_SEED, TRAIN, next_seed, seeds_in_order
-from gpusched_env.envs.options import made_of, signature_of
+from gpusched_env.envs.options import check_reset_options, made_of, signature_of
 from gpusched_env.envs.rendering import RENDER_MODES, check_render_mode
 from gpusched_env.envs.rendering import render as draw
-from gpusched_env.envs.reset_options import check_reset_options
 from gpusched_env.envs.rewards import COMPONENTS
 from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.event_log import EventLog
