@@ -6,6 +6,7 @@ python -m gpusched_env.envs.observation.columns_page > docs/observation_and_acti
 from __future__ import annotations
 
 import inspect
+
 from gpusched_env.envs.actions import SLOT_ACTIONS
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.observation.columns import SCALES, Column, markdown_rows
