@@ -79,12 +79,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return shipped_folder() / f"{self.name}.npz"
 
     def checked_file(self) -> Path:
-        """Return the checkpoint's path.
-
-        Raises
-        ------
-        SchedulerError : the file is missing, too large, or not the one of the card
-        """
+        """Return the checkpoint's path."""
         if file_digest(self.file, SchedulerError) != self.sha256:
             raise SchedulerError(f"{self.file}: its SHA-256 is not that of its card; install the package again")
         if self.file.stat().st_size > LARGEST_BYTES:
@@ -103,12 +98,7 @@ def shipped_agents() -> list[str]:
 
 
 def read_card(name: str) -> Card:
-    """Return the card of a shipped agent.
-
-    Raises
-    ------
-    SchedulerError : there is no such agent, or its card is damaged
-    """
+    """Return the card of a shipped agent."""
     if name not in shipped_agents():
         raise SchedulerError(f"{unknown_name('agent', name, shipped_agents())}; or give a model: learned:path=FILE")
     path = shipped_folder() / f"{name}.json"
@@ -131,12 +121,7 @@ def kind_of_file(path: Path) -> str:
 
 
 def file_of(kind: str, agent: str, path: str) -> Path:
-    """Return the checkpoint of an agent, which is named as one of the package or by its path.
-
-    Raises
-    ------
-    SchedulerError : neither or both are given; the message begins with ``kind``; or the agent is unknown or damaged
-    """
+    """Return the checkpoint of an agent, which is named as one of the package or by its path."""
     if bool(agent) == bool(path):
         raise SchedulerError(
             f"{kind}: give either agent or path, that is either the name of an agent or the path of its weights; "

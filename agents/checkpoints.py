@@ -39,10 +39,6 @@ def write_checkpoint(path: Path, metadata: Mapping[str, Any], arrays: Mapping[st
     Parameters
     ----------
     metadata : anything that JSON can hold; the SHA-256 of the weights is added
-
-    Raises
-    ------
-    GpuschedError : the file has more than 2 MB, or cannot be written
     """
     text = json.dumps(dict(metadata) | {"weights_sha256": digest_of(arrays)}, sort_keys=True)
     stream = io.BytesIO()
@@ -73,10 +69,6 @@ def checkpoint(path: Path, file_format: str, what: str) -> Iterator[tuple[dict[s
     ----------
     file_format : value of the metadata's field ``format`` that the caller can read
     what : what the file should be, for messages, such as "a delay tuner"
-
-    Raises
-    ------
-    SchedulerError : the file is missing, damaged, too large, of another format, or the body cannot use what is in it
     """
     try:
         metadata, arrays = _read(path)
@@ -97,12 +89,7 @@ def checkpoint(path: Path, file_format: str, what: str) -> Iterator[tuple[dict[s
 
 
 def weights_of(arrays: Mapping[str, np.ndarray], names: Sequence[str]) -> tuple[float, ...]:
-    """Return the numbers of the array ``weights``, one for each of ``names``.
-
-    Raises
-    ------
-    ValueError : they are not that many
-    """
+    """Return the numbers of the array ``weights``, one for each of ``names``."""
     weights = arrays["weights"]
     if weights.shape != (len(names),):
         raise ValueError(f"weights are {list(weights.shape)}, not one for each of {', '.join(names)}")

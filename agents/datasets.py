@@ -190,12 +190,7 @@ def read_dataset(name: str) -> MinariDataset:
 
 @contextlib.contextmanager
 def readable(name: str) -> Iterator[None]:
-    """Turn the errors that a damaged dataset gives, at any time of its reading, into one line.
-
-    Raises
-    ------
-    GpuschedError : there is no such dataset, or the body cannot use what is in it
-    """
+    """Turn the errors that a damaged dataset gives, at any time of its reading, into one line."""
     try:
         yield
     except GpuschedError:

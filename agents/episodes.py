@@ -52,12 +52,7 @@ class Episodes:
         return self._runs.batch.episodes["clock_s"].copy()
 
     def waiting(self) -> np.ndarray:
-        """Return the episodes that wait for an action; empty once all are over.
-
-        Raises
-        ------
-        SchedulerError : an episode in which no action is feasible
-        """
+        """Return the episodes that wait for an action; empty once all are over."""
         batch = self._runs.batch
         rows = np.flatnonzero(batch.episodes["outcome"] == DECIDE)
         if not self.masks[rows].any(axis=1).all():

@@ -32,12 +32,7 @@ class LearnedTimers:
 
     @classmethod
     def load(cls, path: str = "") -> Self:
-        """Read a tuner's file; an empty path, or a name in SHIPPED, means a tuner of the package.
-
-        Raises
-        ------
-        SchedulerError : the file is missing, damaged, or made for other observations
-        """
+        """Read a tuner's file; an empty path, or a name in SHIPPED, means a tuner of the package."""
         return cls(TimerNetwork.load(shipped(path) if path in SHIPPED else Path(path)))
 
     def begin(self, run: DelayRun) -> None:

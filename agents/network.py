@@ -249,22 +249,13 @@ class TokenNetwork(nn.Module):
         Parameters
         ----------
         about : provenance: versions, scenario, seeds
-
-        Raises
-        ------
-        GpuschedError : the file has more than 2 MB, or cannot be written
         """
         metadata = {"format": FORMAT, "layout": self.layout.as_dict(), "width": self.width, "about": dict(about)}
         write_checkpoint(path, metadata, {name: value.cpu().numpy() for name, value in self.state_dict().items()})
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read a file that :meth:`save` wrote.
-
-        Raises
-        ------
-        SchedulerError : the file is missing, damaged, or of another format
-        """
+        """Read a file that :meth:`save` wrote."""
         with checkpoint(path, FORMAT, "an agent") as (metadata, arrays):
             layout, width = Layout(**metadata["layout"]), metadata["width"]
             with torch.device("meta"):  # shapes alone: a file that says a width of a million takes no memory

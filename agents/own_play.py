@@ -40,12 +40,7 @@ class OwnPlay:
         ]
 
     def right(self, rows: Sequence[int] | np.ndarray, masks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the next action of each of these episodes, as bool [rows, actions] and as int64 [rows].
-
-        Raises
-        ------
-        SchedulerError : the scheduler starts no job, and no event will come
-        """
+        """Return the next action of each of these episodes, as bool [rows, actions] and as int64 [rows]."""
         taken = np.array([next(self._actions[b]) for b in rows], np.int64)
         right = np.zeros_like(masks)
         right[np.arange(len(taken)), taken] = True
@@ -60,10 +55,6 @@ def own_actions(spec: str, environment: ClusterEnv, instance: Instance, seed: in
     scheduler names itself, or by a rule that the agent does not have, becomes the feasible start of that job whose GPUs
     differ least. A job in no slot is neither started nor preempted. The scheduler waits by the bounded wait whose delay
     is nearest to the earliest time of its ``Wait`` decisions. All leases are those of the environment.
-
-    Raises
-    ------
-    SchedulerError : the scheduler remembers GPUs, which no action names; or it starts no job, and no event will come
     """
     scheduler = make_scheduler(spec)
     if scheduler.remembers_gpus:

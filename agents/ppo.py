@@ -191,10 +191,6 @@ def learn(config: TrainingConfig, environment: ClusterEnv, validation: Validatio
     Parameters
     ----------
     folder : holds the log, and the state from which an interrupted call continues
-
-    Raises
-    ------
-    GpuschedError : the state is that of another version of the learner
     """
     learner = Learner(config, environment)
     if (state := folder.state) is not None:

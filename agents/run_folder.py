@@ -77,12 +77,7 @@ class RunFolder:
         return self._has_saved
 
     def log(self, numbers: Mapping[str, float]) -> None:
-        """Log the numbers of an update; ``steps`` is one of them.
-
-        Raises
-        ------
-        GpuschedError : TensorBoard's file cannot be written
-        """
+        """Log the numbers of an update; ``steps`` is one of them."""
         # If the disk is full, the thread that writes events dies; the next event that the queue cannot hold would wait
         # for it for ever.
         if not self._writer.file_writer.event_writer._worker.is_alive():

@@ -129,10 +129,6 @@ class Layout:
         """Return what the columns of each input consist of: views of the observations, and zeros for those not shown.
 
         The parameter is that of :meth:`inputs`.
-
-        Raises
-        ------
-        RuntimeError : no view of an array has these columns; a copy would go stale when the observation changes
         """
         parts: dict[str, list[torch.Tensor]] = {}
         for kind, arrays in self.kinds.items():

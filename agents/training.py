@@ -222,10 +222,6 @@ def trained_or_resumed(config: TrainingConfig, output: Path, resume: bool, progr
     """Train an agent; with ``resume``, only what an interrupted command has left to do.
 
     A finished run with the same settings is not trained again. A run without a saved state begins anew.
-
-    Raises
-    ------
-    GpuschedError : as :func:`train`; with ``resume``, also a learner that cannot be resumed
     """
     if not resume or config.learner != "ppo" or (output / STATE_FILE).is_file():
         return train(config, output, progress, resume)

@@ -65,12 +65,7 @@ def passes_s(due_s: float) -> float:
 
 
 def check_claims(ids: np.ndarray, claims_s: np.ndarray) -> None:
-    """Refuse claims that are missing.
-
-    Raises
-    ------
-    SchedulerError : a job has no claim
-    """
+    """Refuse claims that are missing."""
     missing = np.isnan(claims_s)
     if missing.any():
         job = ids[int(np.argmax(missing))]

@@ -20,10 +20,6 @@ def import_named(target: str, what: str) -> Any:
     ----------
     target : ``package.module:name``
     what : first words of the error message, such as "scheduler" or "dally: order"
-
-    Raises
-    ------
-    SchedulerError : the module cannot be imported
     """
     module_name, _, name = target.partition(":")
     added = search_working_folder()

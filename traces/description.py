@@ -71,10 +71,6 @@ def with_run_times(workload: Workload, cluster: Cluster) -> Workload:
 
     The network is the default network. Jobs that have a run time keep it. Jobs with the unit profile run equally fast
     on every GPU type.
-
-    Raises
-    ------
-    WorkloadError : a gang larger than the cluster, or profiles that lack a GPU type of the cluster
     """
     if workload.profiles.is_unit:
         workload = assign_profiles(workload, "unit", np.random.default_rng(0), cluster.gpu_types)

@@ -21,11 +21,6 @@ def measured_jobs(workload: Workload, most: int | None = None) -> Workload:
     Parameters
     ----------
     most : largest size [GPU]; None = the largest that was measured
-
-    Raises
-    ------
-    WorkloadError : a job with another profile, or one that requests a size that was not measured or is larger than
-        ``most``
     """
     table, types = load_measured(TABLE), workload.profiles.gpu_types
     kinds, kind = np.unique(workload.jobs["profile"], return_inverse=True)

@@ -53,10 +53,6 @@ def split_condition(condition: str) -> tuple[str, bool, list[str]]:
     Returns
     -------
     The attribute, True for ``=`` (keep) or False for ``!=`` (drop), and the values.
-
-    Raises
-    ------
-    WorkloadError : a malformed condition
     """
     match = _CONDITION.fullmatch(condition)
     if match is None or not match[3]:
@@ -120,12 +116,7 @@ def sample(workload: Workload, amount: float, seed: int = 0) -> Workload:
 
 
 def check_amount(amount: float) -> None:
-    """Check the amount of :func:`sample`.
-
-    Raises
-    ------
-    WorkloadError : an amount that is neither a share in (0, 1) nor a whole number of at least 2
-    """
+    """Check the amount of :func:`sample`."""
     if not 0 < amount < math.inf or amount == 1 or (amount > 1 and amount != int(amount)):
         raise WorkloadError(f"sample is {amount!r}: give a share above 0 and below 1, or a number of jobs, at least 2")
 

@@ -39,12 +39,7 @@ class Machines:
         gpu_type: str = "",
         nodes_per_rack: int | None = None,
     ) -> None:
-        """Keep ``nodes`` equal nodes; a row without GPUs is dropped and counted.
-
-        Raises
-        ------
-        TraceError : the nodes added so far have more than MOST_GPUS GPUs
-        """
+        """Keep ``nodes`` equal nodes; a row without GPUs is dropped and counted."""
         self.report.rows += 1
         gpus = nodes * gpus_per_node
         if not gpus:
@@ -56,12 +51,7 @@ class Machines:
         self.nodes[gpus_per_node, gpu_type, nodes_per_rack] += nodes
 
     def cluster(self) -> tuple[Cluster, ReadReport]:
-        """Build the cluster; if the file names no racks, each kind of node gets one rack.
-
-        Raises
-        ------
-        TraceError : no node was kept
-        """
+        """Build the cluster; if the file names no racks, each kind of node gets one rack."""
         report = self.report
         report.kept = report.rows - sum(report.dropped.values())
         if not self.nodes:

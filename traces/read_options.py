@@ -96,13 +96,7 @@ OPTIONS: Final = tuple(item.name for item in fields(ReadOptions))
 
 
 def parse_map(text: str) -> dict[str, str]:
-    """Parse ``ROLE=COLUMN,ROLE=COLUMN``, or read ``FILE.toml``; an empty COLUMN means that no column has the role.
-
-    Raises
-    ------
-    TraceError : malformed text, a role given twice, or a file that is refused by
-        :func:`gpusched_env.traces.parsing.map_files.read_map`
-    """
+    """Parse ``ROLE=COLUMN,ROLE=COLUMN``, or read ``FILE.toml``; an empty COLUMN means that no column has the role."""
     if (found := map_of(text)) is not None:
         return found
     try:

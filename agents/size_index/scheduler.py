@@ -55,12 +55,7 @@ class SizeWeights:
 
     @classmethod
     def load(cls, path: Path) -> SizeWeights:
-        """Read what :meth:`save` wrote.
-
-        Raises
-        ------
-        SchedulerError : the file is missing, damaged, or of another format
-        """
+        """Read what :meth:`save` wrote."""
         with checkpoint(path, FORMAT, "the weights of a size index") as (metadata, stored):
             weights = dict(zip(metadata["weights"], stored["weights"].tolist(), strict=True))
             return cls(**weights, clairvoyant=metadata["clairvoyant"])

@@ -54,10 +54,6 @@ class Rehearser:
         """Return the simulated time at which the last of the arrived jobs would finish under the plan [s].
 
         inf = at the simulated time ``limit_s`` [s], some job would not have finished.
-
-        Raises
-        ------
-        NoPlaceError : theta leaves a job too few GPUs
         """
         copy, made = self._player.simulation, self._player.choice.made
         self._simulation.rehearsal(limit_s, copy)

@@ -55,12 +55,7 @@ def _java_hash(place: Place) -> int:
 
 
 def function_of(order: str) -> SortPlaces | None:
-    """Return the function that ``order`` names; None = ``order`` is a fixed order.
-
-    Raises
-    ------
-    SchedulerError : ``order`` names a function that does not exist
-    """
+    """Return the function that ``order`` names; None = ``order`` is a fixed order."""
     if order == "java":
         return java_order
     if order in ("asc", "hash") or ":" not in order or Path(order).exists():
@@ -78,10 +73,6 @@ def fixed_orders(order: str, seed: int, per_machine: np.ndarray) -> tuple[np.nda
     Parameters
     ----------
     per_machine : slots of each machine
-
-    Raises
-    ------
-    SchedulerError : the file does not exist, or does not list every machine and slot exactly once
     """
     machines, slots = len(per_machine), int(per_machine.sum())
     if order == "asc":
@@ -128,12 +119,7 @@ class SortedPlaces:
         self._function, self._name = sort, name
 
     def sort(self, delay: Delay) -> None:
-        """Write the orders of all machines and slots: those with GPUs on offer in the function's order, then the rest.
-
-        Raises
-        ------
-        SchedulerError : the function does not return exactly the places that it got
-        """
+        """Write the orders of all machines and slots: those with GPUs on offer in the given order, then the rest."""
         slots = len(self.slots)
         on_offer = delay.on_offer
         delay.node_order[:] = self._sorted(self.machines, on_offer[slots : slots + len(self.machines)])

@@ -162,12 +162,7 @@ class Delay(Handle):
 
 
 def allocate_delay(instance: Instance) -> Delay:
-    """Allocate the arrays for an instance; rules and orders are filled in later.
-
-    Raises
-    ------
-    SchedulerError : a job cannot run on some GPU type of the cluster; this is not supported, as offers ignore GPU types
-    """
+    """Allocate the arrays for an instance; rules and orders are filled in later."""
     if np.isinf(instance.iteration_s).any():
         kind, _, column = np.argwhere(np.isinf(instance.iteration_s))[0].tolist()
         name = instance.workload.profiles.rows["name"][instance.classes[kind, 0]]

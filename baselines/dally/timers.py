@@ -100,12 +100,7 @@ class TableTimers:
 
     @classmethod
     def load(cls, path: str) -> TableTimers:
-        """Read the rows from a JSON file, in which null is an infinite wait, or from a text ``GPUS:RACK:NETWORK/...``.
-
-        Raises
-        ------
-        SchedulerError : the file cannot be read, or does not contain such a table
-        """
+        """Read rows from a JSON file, in which null is an infinite wait, or from a text ``GPUS:RACK:NETWORK/...``."""
         if _ROWS.fullmatch(path):
             return cls(np.array([[float(value) for value in row.split(":")] for row in path.split("/")]))
         try:

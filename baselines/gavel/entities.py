@@ -64,10 +64,6 @@ def fill_by_entity(problem: Problem, entities: Sequence[Entity], feasible: Feasi
     ----------
     entities : the entities; every job must be in exactly one of them
 
-    Raises
-    ------
-    SchedulerError : a job is in no entity, or in two
-
     References
     ----------
     D. Narayanan et al., OSDI 2020, section 4.3; stanford-futuredata/gavel,

@@ -90,10 +90,6 @@ def plan_slot(
     -------
     int64 [n] : job of each node, -1 = idle; a node has one copy, so the copies of a job are on different nodes
 
-    Raises
-    ------
-    SchedulerError : an unknown order
-
     Notes
     -----
     First pass: jobs without a node, in order, ties by row; each takes its fastest free node, ties by index. Spare

@@ -176,10 +176,6 @@ def build(instance: Instance, replicas: int, rules: dict[str, int | float]) -> Q
     ----------
     replicas : length of the table of gangs
     rules : values of the first fields of QUEUES_DTYPE
-
-    Raises
-    ------
-    SchedulerError : a job asks for more GPUs than the limits of its tenant ever allow
     """
     tree, of_job = instance.tenancy
     workload = instance.workload

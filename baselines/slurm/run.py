@@ -165,12 +165,7 @@ def tiers_of(instance: Instance, partition: np.ndarray) -> np.ndarray:
 def ladder_of(
     instance: Instance, preempt: str, classes: np.ndarray, tiers: np.ndarray, row_of: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Return the arrays of SlurmState that tell which jobs preempt which.
-
-    Raises
-    ------
-    SchedulerError : QOS decide, and the scenario has none
-    """
+    """Return the arrays of SlurmState that tell which jobs preempt which."""
     table = instance.qos
     if preempt != "qos":
         ladder = -tiers if preempt == "tier" else -classes
@@ -285,13 +280,7 @@ def sort_keys(classes: np.ndarray, tiers: np.ndarray) -> np.ndarray:
 
 
 def priority_classes(instance: Instance) -> np.ndarray:
-    """float64: priority class of each job; 0 without classes.
-
-    Raises
-    ------
-    WorkloadError : a class is not a number
-    SchedulerError : a class is not a finite number >= 0
-    """
+    """float64: priority class of each job; 0 without classes."""
     workload = instance.workload
     if PRIORITY not in workload.attributes:
         return np.zeros(len(workload))

@@ -42,10 +42,6 @@ def hold_auction(bids: Sequence[Bid], offer: int) -> list[Award]:
     For each bidder, its award. With V the values, R* the best allocation of all bidders and R' that of the others
     alone, ``share`` of bidder i is c_i = product over j != i of V_j(R*_j) / product over j != i of V_j(R'_j).
 
-    Raises
-    ------
-    SchedulerError : a bidder has no value for 0 GPUs, or a value is not above 0
-
     Notes
     -----
     Among equal products, the first bidder gets as many GPUs as possible, then the second, and so on; a bidder never

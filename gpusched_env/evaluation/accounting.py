@@ -59,12 +59,7 @@ class Accounts:
 
     @classmethod
     def of(cls, instance: Instance, log: EventLog) -> Accounts:
-        """Compute the accounts of a run from its event log.
-
-        Raises
-        ------
-        GpuschedError : a job may train on several sets of GPUs at once, which accounting tables cannot express
-        """
+        """Compute the accounts of a run from its event log."""
         if instance.semantics.max_copies > 1:
             raise GpuschedError("export: jobs of this scenario may run as several copies, which no format can express")
         times = job_times(instance, log)
@@ -135,10 +130,6 @@ def export_run(instance: Instance, log: EventLog, form: str, path: Path, origin:
     form : "sacct" (read as ``slurm:PATH``), "swf" or "csv"
     path : file to write
     origin : date of time 0, as ISO 8601 local time
-
-    Raises
-    ------
-    GpuschedError : an unknown format, jobs that may run as several copies, or a file that cannot be written
     """
     if form not in FORMATS:
         raise GpuschedError(f"export: {unknown_name('format', form, FORMATS)}")

@@ -27,11 +27,6 @@ def busiest_moment(instance: Instance, scheduler: Scheduler, seed: int = 0) -> M
     instance : the problem
     scheduler : the scheduler
     seed : seed of the placement rule "random"
-
-    Raises
-    ------
-    GpuschedError : the network has no links
-    SchedulerError : the scheduler leaves jobs waiting forever
     """
     if instance.topology is None:
         raise GpuschedError("busiest_moment: the network is priced by tiers; give an instance with a topology")

@@ -25,10 +25,6 @@ def link_loads(instance: Instance, log: EventLog, times_s: Sequence[float] | np.
     Returns
     -------
     float64 [times, L], loads [byte/s].
-
-    Raises
-    ------
-    GpuschedError : the network has no links, a time is not a number, or the log is not of this problem
     """
     if instance.topology is None:
         raise GpuschedError("link_loads: the network is priced by tiers; give an instance with a topology")

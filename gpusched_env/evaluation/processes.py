@@ -26,10 +26,6 @@ def backend(name: str) -> Iterator[None]:
     ----------
     name : "processes" of this machine; "ray" = a Ray cluster that is started on this machine; ``ray:ADDRESS`` = a
         running cluster, such as ``ray:auto``
-
-    Raises
-    ------
-    GpuschedError : an unknown backend
     """
     if name != "processes" and name.partition(":")[0] != "ray":
         raise GpuschedError(f"--backend {name!r}: write processes, ray, or ray:ADDRESS")
@@ -41,12 +37,7 @@ def backend(name: str) -> Iterator[None]:
 
 
 def check_workers(workers: int) -> int:
-    """Return ``workers`` if it is valid.
-
-    Raises
-    ------
-    GpuschedError : ``workers`` is 0 or below -1
-    """
+    """Return ``workers`` if it is valid."""
     if workers == 0 or workers < -1:
         raise GpuschedError(f"workers is {workers}: give a number of processes >= 1, or -1 for one per core")
     return workers
@@ -59,10 +50,6 @@ def processes(workers: int, calls: int) -> int:
     ----------
     workers : largest number of processes; -1 = one per core
     calls : number of calls
-
-    Raises
-    ------
-    GpuschedError : as in :func:`check_workers`
     """
     if check_workers(workers) == 1 or calls < 2:
         return 1
@@ -86,10 +73,6 @@ def in_processes(function: Callable[..., Result], calls: Sequence[tuple[Any, ...
     calls : positional arguments of each call
     workers : as in :func:`processes`; if that function returns 1, the calls run in this process. On a Ray cluster, the
         largest number of calls that run at the same time
-
-    Raises
-    ------
-    GpuschedError : as in :func:`check_workers`
     """
     kind, _, address = _backend.get().partition(":")
     if kind == "ray":

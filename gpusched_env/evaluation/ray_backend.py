@@ -26,10 +26,6 @@ def in_ray(
     ----------
     workers : largest number of calls that run at the same time; -1 = one per core of the cluster
     address : of a running cluster, such as ``auto`` or ``ray://head:10001``; empty = start one on this machine
-
-    Raises
-    ------
-    GpuschedError : Ray is not installed, or no cluster answers; or the error of a call
     """
     ray = _ray()
     is_begun = ray.is_initialized()

@@ -36,10 +36,6 @@ def plot_workload(picture: Picture, path: str | Path | None = None, title: str =
     picture : data of the figure
     path : path of the saved figure, whose suffix (.png, .svg or .pdf) determines the format; None = do not save
     title : title above the figure
-
-    Raises
-    ------
-    GpuschedError : an unknown suffix
     """
     if path is not None:
         check_suffix(path)

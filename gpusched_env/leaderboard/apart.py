@@ -73,11 +73,6 @@ def apart(function: Callable[..., Any], arguments: tuple[Any, ...], seconds: flo
     ----------
     function, arguments : what to call; function, arguments and result can be pickled
     seconds : CPU time that it may take [s]
-
-    Raises
-    ------
-    EntryError : it takes more, and has not noticed it itself
-    Exception : what the function raises
     """
     global _child
     if _child is None or _child.process.poll() is not None:

@@ -105,10 +105,6 @@ def shipped_entries(*tracks: str) -> list[Entry]:
     """Return the entries that come with the package; no names of tracks = all entries.
 
     Their runs have no decisions: verifying plays the scheduler.
-
-    Raises
-    ------
-    EntryError : an unknown track, such as an entry of somebody may name: no file is opened for it
     """
     files = [baseline_file(FOLDER, track.name) for track in (map(get_track, tracks) if tracks else TRACKS)]
     return [
@@ -193,10 +189,6 @@ def write_baselines(
     Returns
     -------
     Number of entries that could not be made.
-
-    Raises
-    ------
-    GpuschedError : an unknown track or scheduler; or a file that cannot be read, or is of another results version
     """
     failed = 0
     for track in map(get_track, tracks):
@@ -226,12 +218,7 @@ def write_baselines(
 
 
 def _existing(path: Path, problem: TrackProblem) -> dict[str, Result]:
-    """Read the results of a file, if there is one.
-
-    Raises
-    ------
-    EntryError : its results are of another results version, or of another problem
-    """
+    """Read the results of a file, if there is one."""
     if not path.exists():
         return {}
     head, results = read_results(path)

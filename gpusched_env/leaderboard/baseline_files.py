@@ -78,12 +78,7 @@ def result_of(entry: Entry, track: Track) -> Result:
 
 
 def read_results(path: Path) -> tuple[Head, dict[str, Result]]:
-    """Read a file; return its first line, and spec -> result.
-
-    Raises
-    ------
-    EntryError : a file that cannot be read, or a line that is not as it should be; the message names it
-    """
+    """Read a file; return its first line, and spec -> result."""
     try:
         lines = path.read_bytes().splitlines() or [b""]
     except OSError as error:

@@ -26,12 +26,7 @@ OF_FILES: Final = ("path", "config", "timers")  # parameters that name files, wh
 
 
 def check_claims(entry: Entry, problem: TrackProblem) -> None:
-    """Refuse an entry of another results version or track, on other seeds, or with a claim that cannot be true.
-
-    Raises
-    ------
-    EntryError : such an entry; the message names the claim and what it should be
-    """
+    """Refuse an entry of another results version or track, on other seeds, or with a claim that cannot be true."""
     check_player(entry.player, entry.about, problem)
     if entry.results_version != RESULTS_VERSION:
         raise EntryError(
@@ -65,12 +60,7 @@ def check_claims(entry: Entry, problem: TrackProblem) -> None:
 
 
 def check_player(player: Player, about: About, problem: TrackProblem) -> None:
-    """Refuse a scheduler that the track does not allow, or that was trained on report seeds.
-
-    Raises
-    ------
-    EntryError : such a scheduler; the message gives the reason
-    """
+    """Refuse a scheduler that the track does not allow, or that was trained on report seeds."""
     for first, end in about.training_seeds:
         reported = [seed for seed in problem.seeds if first <= seed < end]
         if reported:

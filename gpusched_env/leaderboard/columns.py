@@ -134,10 +134,6 @@ def check_lengths(kinds: str, lengths: Mapping[str, int], gpus: int) -> None:
     kinds : one letter for each decision
     lengths : name of each column in LISTS -> number of its values
     gpus : number of GPUs of all starts and resizes
-
-    Raises
-    ------
-    EntryError : an unknown letter, or a column that is too long or too short
     """
     if set(kinds) - set(KINDS):
         raise EntryError(f"kinds: {''.join(sorted(set(kinds) - set(KINDS)))[:20]!r} is none of {KINDS}")

@@ -46,11 +46,6 @@ def check_sizes(text: bytes) -> None:
     """Refuse an entry whose columns do not have the lengths that its letters require, or with too many other values.
 
     A list has one value more than commas, so the number of commas bounds the number of objects that decoding makes.
-
-    Raises
-    ------
-    EntryError : such an entry; the message names the run and the column
-    msgspec.MsgspecError : the text is not JSON, or not an entry
     """
     runs = msgspec.json.decode(text, type=_Outline).runs
     if len(runs) > MOST_RUNS:

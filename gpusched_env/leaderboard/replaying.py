@@ -84,13 +84,7 @@ class Replay(Limited, Carrying):
         self._wait_s: float | None = None  # end of the wait of the latest decision point [s]; None = no wait
 
     def play(self) -> None:
-        """Replay all decisions to the end of the run.
-
-        Raises
-        ------
-        EntryError : a decision is refused, happens at another time than recorded, or never happens; the message names
-            the first such decision
-        """
+        """Replay all decisions to the end of the run."""
         points, decisions = self._table.points.tolist(), self._table.decisions()
         point = idle = 0
         while (outcome := self.advance()) is Outcome.DECIDE:

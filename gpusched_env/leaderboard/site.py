@@ -78,11 +78,6 @@ def build_site(
     -----
     An entry that cannot be read, or whose claims are not true, raises no error. The site lists it as refused, with the
     reason.
-
-    Raises
-    ------
-    GpuschedError : ``out`` has other files or cannot be written, ``log`` is not the log of the track, or libraries are
-        missing
     """
     from gpusched_env.leaderboard.site_pages import write_pages
 

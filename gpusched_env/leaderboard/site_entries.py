@@ -62,24 +62,14 @@ def _name(source: Path | Entry) -> Path:
 
 
 def entry_files(folder: str | Path) -> list[Path]:
-    """Return the paths of the entries in a folder, sorted.
-
-    Raises
-    ------
-    GpuschedError : ``folder`` is not a folder
-    """
+    """Return the paths of the entries in a folder, sorted."""
     if not Path(folder).is_dir():
         raise GpuschedError(f"{folder}: not a folder; name one that holds entries, *{SUFFIX}")
     return sorted(path for path in Path(folder).iterdir() if path.name.lower().endswith((SUFFIX, OLD_SUFFIX)))
 
 
 def playable(names: Collection[str], log: Path | None) -> dict[str, TrackProblem]:
-    """Return name -> problem, for the tracks in ``names`` that can be played on this machine.
-
-    Raises
-    ------
-    MissingLogError : ``log`` is given, and is not the log of the track
-    """
+    """Return name -> problem, for the tracks in ``names`` that can be played on this machine."""
     problems = {}
     for track in map(get_track, names):
         try:
@@ -101,10 +91,6 @@ def read_given(
     beside : baselines, which come before ``paths``; the caller trusts them
     names : names of the tracks that are shown; entries of other tracks are ignored
     log : path of the log, for a track that needs a log; None = the fetched file
-
-    Raises
-    ------
-    MissingLogError : as in :func:`playable`
     """
     problems = playable(names, log)
     trusted = [entry for entry in beside if entry.track in names]

@@ -62,12 +62,7 @@ class LogWindows:
     length_s: float
 
     def path(self, given: Path | None) -> Path:
-        """Return the path of the log, which is the given file or else the fetched file.
-
-        Raises
-        ------
-        MissingLogError : the file is missing, or is not the log of the track (SHA-256)
-        """
+        """Return the path of the log, which is the given file or else the fetched file."""
         public = find(self.file)
         path = public.file if given is None else given
         if not path.is_file():

@@ -97,10 +97,6 @@ def played_again(entry: Entry, problem: TrackProblem, seconds: float) -> bool:
     entry : the entry; its decisions are not needed
     problem : its track
     seconds : limit on the CPU time for all runs [s]
-
-    Raises
-    ------
-    MismatchError : the scheduler makes another log
     """
     if shipped_player(entry.player.spec) is None:
         return False

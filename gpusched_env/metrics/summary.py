@@ -114,12 +114,7 @@ def metric_names(instance: Instance) -> list[str]:
 
 
 def tracked(jobs: int, window: Window | None) -> slice:
-    """Convert a window of arrival ranks to job rows; jobs are sorted by arrival, so the row of a job is its rank.
-
-    Raises
-    ------
-    GpuschedError : the window is empty or reaches beyond the jobs
-    """
+    """Convert a window of arrival ranks to job rows; jobs are sorted by arrival, so the row of a job is its rank."""
     if window is None:
         return slice(0, jobs)
     first, last = window

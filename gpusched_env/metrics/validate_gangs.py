@@ -13,13 +13,7 @@ from gpusched_env.metrics.validate_sharing import check_company
 
 
 def check_gangs(instance: Instance, log: EventLog) -> np.ndarray:
-    """Check the gangs and the GPUs that they hold; return the segments, which can be computed only for valid gangs.
-
-    Raises
-    ------
-    ScheduleError : a gang of the wrong size, a wrong tier, or a GPU id that does not exist, occurs twice in the gang or
-        is held by another gang
-    """
+    """Check the gangs and the GPUs that they hold; return the segments, which can be computed only for valid gangs."""
     events, cluster = log.events, instance.cluster
     places = (events["kind"] == START) | (events["kind"] == RESUME)
     starts = np.flatnonzero(places)

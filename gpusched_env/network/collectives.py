@@ -121,10 +121,6 @@ def hierarchical(gangs: Gangs, links: Links, latency: str) -> Cost:
 
     T = 2(g-1) a_i + 2(S-1) a_e + 2(g-1)/g M/B_i + V/r with V = 2(S-1)/S M. If the servers hold different numbers of the
     gang's GPUs, g is the largest of these numbers.
-
-    Raises
-    ------
-    ScenarioError : latency model "nccl", which has no constants for this collective
     """
     if latency == "nccl":
         raise ScenarioError(
@@ -212,10 +208,6 @@ def collective_cost(name: str, gangs: Gangs, links: Links, latency: str = "split
     A finite reduction rate C adds (N-1)/N M/C seconds to every collective, because each GPU adds N-1 parts of M/N bytes
     to its own part (SJF-BCO, eq. 8). Latency and bytes follow the alpha-beta model, which was not validated for
     arbitrary placements.
-
-    Raises
-    ------
-    ScenarioError : an unknown collective or latency model, or a collective that the latency model does not cover
     """
     if name not in COLLECTIVES:
         raise ScenarioError(f"network.collective: {unknown_name('collective', name, COLLECTIVES)}")

@@ -37,12 +37,6 @@ def compile_graph(graph: Any, spec: TopologySpec, servers: int, duplex: bool = T
         ``nic_GBps``. If an edge between switches has no attribute ``latency_s``, its latency is ``hop_latency_s``
     servers : number of nodes of the cluster
     duplex : True = if the graph is an undirected tree, both directions of a link share one row
-
-    Raises
-    ------
-    ScenarioError : the number of servers is not the number of nodes of the cluster; an attribute is missing or out of
-        range; parallel links differ; two servers are joined without a switch; a server has no link, or routes split
-        bytes unevenly over its links; servers cannot reach each other
     """
     import networkx as nx
 

@@ -47,10 +47,6 @@ def effective_contenders(straddle: Array, mode: str = "clamp", xi: float = 1.0) 
     straddle : int [J], see :func:`straddle_counts`
     mode : a name in CONTENDERS
     xi : share of the straddling gangs that communicate at the same time (xi_1 of SJF-BCO)
-
-    Raises
-    ------
-    ScenarioError : unknown mode
     """
     if mode not in CONTENDERS:
         raise ScenarioError(f"contention.k_mode: {unknown_name('mode', mode, CONTENDERS)}")

@@ -43,10 +43,6 @@ class PairwiseTable:
         names : names of models, or of other classes that the table distinguishes, such as "bert,8,2"
         missing : rule for a pair that the table lacks: "error" = raise an error, "unit" = the ratio is 1
         floor : lower limit on the ratios
-
-        Raises
-        ------
-        ScenarioError : a pair is missing, or an unknown ``missing``
         """
         if missing not in MISSING:
             raise ScenarioError(f"contention.missing: {unknown_name('rule', missing, MISSING)}")
@@ -79,13 +75,7 @@ def pairwise_ratios(gpus_on: Array, name: Array, matrix: Array) -> Array:
 
 
 def read_pairwise(path: Path) -> PairwiseTable:
-    """Read a CSV file with a header and the columns ``model_a, model_b, ratio``; other columns are ignored.
-
-    Raises
-    ------
-    ScenarioError : a file that cannot be read, a missing column, a field that is empty or is not a ratio, or a pair
-        that occurs twice; the message names the file, line, field and remedy
-    """
+    """Read a CSV file with a header and the columns ``model_a, model_b, ratio``; other columns are ignored."""
     ratio: dict[tuple[str, str], float] = {}
     line_of: dict[tuple[str, str], int] = {}
     try:

@@ -74,10 +74,6 @@ def fat_tree(cluster: Cluster, spec: TopologySpec) -> Any:
 
     It has k pods with k/2 racks each, and a rack has k/2 servers. The k/2 aggregation switches of a pod are bundled
     into one switch, and the (k/2)^2 core switches into another.
-
-    Raises
-    ------
-    ScenarioError : there is no even k for which the cluster has k^3/4 servers in racks of k/2 servers
     """
     servers, half = len(cluster.nodes), int(cluster.racks["nodes"][0])
     if servers != 2 * half**3 or (cluster.racks["nodes"] != half).any():

@@ -92,10 +92,6 @@ def summary_table(results: Sequence[RunResult], links: bool = False) -> Table:
     ----------
     results : results of runs of one scenario
     links : True = include the share of communication; for a network with a topology
-
-    Raises
-    ------
-    GpuschedError : the results cannot be compared
     """
     groups = by_scheduler(results)
     order = sorted(groups, key=lambda label: (rank_key(groups[label]), label))

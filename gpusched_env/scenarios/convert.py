@@ -17,10 +17,6 @@ def build(kind: type[Any], data: object, where: str) -> Any:
     Parameters
     ----------
     where : file and path of the field, for error messages
-
-    Raises
-    ------
-    ScenarioError : an unknown field, a missing field, a wrong type, or a value that ``kind`` refuses
     """
     if not isinstance(data, Mapping):
         raise ScenarioError(f"{where}: {data!r} must be a table of fields")
@@ -44,10 +40,6 @@ def convert(hint: Any, value: object, where: str) -> Any:
     """Convert ``value`` to the type of a type hint: lists to tuples, mappings to dataclasses, whole numbers to floats.
 
     A value that is an object of the dataclass is returned unchanged.
-
-    Raises
-    ------
-    ScenarioError : the value has another type
     """
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):  # only ``T | None`` occurs

@@ -41,10 +41,6 @@ def pollux(
     speeds : "fitted" = step times by Pollux's fitted model; "measured" = by the measured table, as in its simulator
     interference : share of its rate that a gang of several machines loses while another one uses one of its machines
 
-    Raises
-    ------
-    ScenarioError : ``load`` is given together with ``workload``
-
     References
     ----------
     Qiao et al., OSDI 2021; petuum/adaptdl, branch osdi21-artifact, ``simulator/``.

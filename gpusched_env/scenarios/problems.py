@@ -79,12 +79,7 @@ def seeds_of_problem(seed: int) -> Seeds:
 
 
 def check_common(workload: WorkloadSpec, network: Network, semantics: Semantics) -> None:
-    """Refuse parts of a varying scenario that its variation would replace, or cannot vary.
-
-    Raises
-    ------
-    ScenarioError : another generator, a network without racks' uplinks, or a value that the variation draws
-    """
+    """Refuse parts of a varying scenario that its variation would replace, or cannot vary."""
     if workload.source != GENERATOR:
         raise ScenarioError(f"workload.source is {workload.source!r}: a scenario that varies needs {GENERATOR!r}")
     topology = network.topology

@@ -52,10 +52,6 @@ def sia(
     Larger requests than 16 GPUs are cut to 16, so that schedulers that know nothing of sizes can run every job on GPUs
     of one type. Deviation: Sia's simulator has a restart cost for each application.
 
-    Raises
-    ------
-    ScenarioError : ``load`` is given together with ``workload``
-
     References
     ----------
     Jayaram Subramanya et al., SOSP 2023; siasosp23/artifacts, ``sia-simulator/``.

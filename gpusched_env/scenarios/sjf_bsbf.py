@@ -39,10 +39,6 @@ def simulated(
     restore_s : time without progress after a preemption [s]; the scheduler SJF-BSBF never preempts
     workload : path of one of Pollux's workload files, whose first ``jobs`` jobs are used; None = draw similar jobs
 
-    Raises
-    ------
-    ScenarioError : ``load`` or ``gangs`` is given together with ``workload``, which determines both
-
     References
     ----------
     Luo et al., IWQoS 2024, arXiv 2407.13088, reconstructed (docs/sjf_bsbf.md). Qiao et al., OSDI 2021: jobs and

@@ -31,10 +31,6 @@ def read_associations(path: str | Path) -> Tenants:
     These are GrpTRES and GrpJobs of an account or a user, and MaxJobs of a user, its own or else that of the nearest
     account that has one. An account is a tenant of its name, and a user is a leaf ``account/user``. Associations of a
     user with particular partitions are left out if there is another one, and of several the first counts.
-
-    Raises
-    ------
-    TraceError : a missing column, a malformed row, several clusters, or accounts that form no tree
     """
     tree: dict[str, Tenant] = {}
     each: dict[str, int | None] = {}  # MaxJobs of each tenant

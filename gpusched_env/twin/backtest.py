@@ -135,12 +135,7 @@ class Played:
         )  # fmt: skip
 
     def history(self, time_s: float) -> History:
-        """Return the jobs that have ended by a time [s].
-
-        Raises
-        ------
-        GpuschedError : none has
-        """
+        """Return the jobs that have ended by a time [s]."""
         rows = np.flatnonzero(self.finish_s <= time_s)
         if not len(rows):
             raise GpuschedError(f"backtest: no job has ended by {time_s:g} s; begin the snapshots later")
@@ -201,10 +196,6 @@ def backtest(
     first_s, end_s : time of the first snapshot, and the end of all [s]
     every_s : time between snapshots [s]; one that does not divide a day visits all hours
     tell : called after each snapshot
-
-    Raises
-    ------
-    GpuschedError : no snapshot
     """
     if not (first_s < end_s and every_s > 0):
         raise GpuschedError("backtest: give an end after the first snapshot, and a time between snapshots above 0")

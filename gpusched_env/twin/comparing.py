@@ -135,10 +135,6 @@ def settings_of(twin: Twin, workload: Workload, add_nodes: str = "", load: float
     add_nodes : ``[POOL:]CLUSTER``, machines that a pool gets besides its own; default the pool with the most GPUs. All
         its partitions may use them; the name of a partition instead gives them to it alone, if it has its own nodes
     load : jobs per time / those of the log, 0.001 to 1000: arrivals are scaled, run times are not
-
-    Raises
-    ------
-    GpuschedError : an unknown pool, a load that is out of range, or no job that a pool can run
     """
     placed = twin.pool_of(workload) >= 0
     if not placed.any():
@@ -187,10 +183,6 @@ def compare_policies(settings: Sequence[Setting], policies: Sequence[str], worke
     settings : as :func:`settings_of` returns them, today first
     policies : specs of schedulers; ``CURRENT`` = the twin's policy, which is always played
     workers : processes; -1 = one per core
-
-    Raises
-    ------
-    SchedulerError : an unknown scheduler, or one that leaves jobs waiting forever
     """
     names = list(dict.fromkeys([CURRENT, *policies]))
     for name in names[1:]:

@@ -100,10 +100,6 @@ def write_example(folder: Path, jobs: int = JOBS, seed: int = 0, policy: str = P
     Returns
     -------
     Path : the accounting table
-
-    Raises
-    ------
-    GpuschedError : the folder cannot be written
     """
     twin = example_twin(policy)
     (problem,) = twin.problems(example_jobs(jobs, seed))

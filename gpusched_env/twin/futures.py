@@ -60,12 +60,7 @@ class Options:
     threads: int = 1
 
     def __post_init__(self) -> None:
-        """Check every field.
-
-        Raises
-        ------
-        GpuschedError : a number out of range
-        """
+        """Check every field."""
         if self.futures < 1 or self.threads < 1 or self.seed < 0:
             raise GpuschedError("forecast: futures and threads are whole numbers of at least 1, seed one of at least 0")
         if not 0.0 <= self.cycle_s < math.inf:
@@ -97,12 +92,6 @@ def sampled_starts(
     -------
     float64 [futures, queued jobs] : time from the snapshot to the start [s]; inf = not within the horizon; NaN = no
         pool of machines can run the job
-
-    Raises
-    ------
-    SchedulerError : a scheduler that reads true run times, which nobody knows of the future
-    GpuschedError : running jobs that hold more GPUs than there are, shares of nobody who has a job in the snapshot, or
-        shares for a policy without fair shares
     """
     starts = np.full((options.futures, len(snapshot.queued)), math.nan)
     if not snapshot.queued:
@@ -243,10 +232,6 @@ def _after_others(arrival_s: Array, dependency: list[list[tuple[str, int, str]]]
     """float64 [J]: arrivals [s], where a job arrives after those on which it depends, as workloads want it.
 
     A snapshot may not tell arrivals, and a held job waits anyway.
-
-    Raises
-    ------
-    GpuschedError : jobs that depend on each other in a circle
     """
     late = arrival_s.copy()
     depending = [(row, items) for row, items in enumerate(dependency) if items]

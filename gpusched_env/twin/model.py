@@ -197,12 +197,7 @@ class Twin:
     version: int = VERSION
 
     def __post_init__(self) -> None:
-        """Check what no other class checks.
-
-        Raises
-        ------
-        ScenarioError : another version, no pool, or a partition in two pools
-        """
+        """Check what no other class checks."""
         if self.version != VERSION:
             raise ScenarioError(f"version is {self.version}: this release reads version {VERSION}; fit the twin again")
         if not self.pools:

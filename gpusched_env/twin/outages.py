@@ -30,12 +30,7 @@ class Outage(NamedTuple):
 
 
 def read_outages(path: str | Path) -> tuple[Outage, ...]:
-    """Read the events of nodes that were down, drained or in maintenance; other events are left out.
-
-    Raises
-    ------
-    TraceError : a missing column, or a malformed row
-    """
+    """Read the events of nodes that were down, drained or in maintenance; other events are left out."""
     stamps, found = Stamps(), []
     for place, row in table_rows(path, ("nodename", "timestart", "timeend", "state"), COMMAND):
         condition = SlurmNode(row["nodename"], 0, state=row["state"]).condition

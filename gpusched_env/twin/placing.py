@@ -55,10 +55,6 @@ def gpus_of_running(cluster: Cluster, snapshot: Snapshot, jobs: list[PresentJob]
     cluster has, node i of the list is node i of the cluster. Otherwise each named node, by the GPUs that jobs hold on
     it, becomes the node with the fewest GPUs that are enough. A job whose nodes do not suffice is placed like one
     without nodes.
-
-    Raises
-    ------
-    GpuschedError : the jobs hold more GPUs than the cluster has
     """
     number = _numbers(cluster, snapshot, jobs)
     places = Places(cluster)

@@ -52,11 +52,6 @@ def snapshot_of(
     gpus_per_node : of squeue, GPUs per node of jobs without TRES
     gpu_resource : of objects of Kubernetes, the resource that is a GPU
     skip_bad_rows : True = malformed rows are left out, and the notes count them; False = the first one raises an error
-
-    Raises
-    ------
-    GpuschedError : an unknown format, a malformed time, or a file that cannot be read; the message names file, line or
-        record, and field
     """
     kind, colon, path = source.partition(":")
     if not colon or Path(source).exists():
@@ -94,10 +89,6 @@ def recorded_node_names(cluster: str) -> tuple[str, ...]:
     """Return the names of the nodes of ``FORMAT:PATH``, in the order of the cluster; empty = it names none.
 
     ``slurm`` and ``kubernetes`` name nodes; a node of Slurm with GPUs of several types occurs once for each of them.
-
-    Raises
-    ------
-    TraceError : a file that cannot be read
     """
     cluster = cluster.strip()
     kind, colon, path = cluster.partition(":")
@@ -110,12 +101,7 @@ def recorded_node_names(cluster: str) -> tuple[str, ...]:
 
 
 def named_by(cluster: str, snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot with the names of the nodes of ``FORMAT:PATH``, so that running jobs are found by name.
-
-    Raises
-    ------
-    TraceError : a file that cannot be read
-    """
+    """Return the snapshot with the names of the nodes of ``FORMAT:PATH``, so that running jobs are found by name."""
     names = recorded_node_names(cluster)
     return with_node_names(snapshot, names) if names else snapshot
 

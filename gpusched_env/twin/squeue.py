@@ -61,11 +61,6 @@ def read_squeue(path: str | Path, time_s: float = math.nan, gpus_per_node: int =
     time_s : when the command ran, seconds since 1970-01-01 in the zone of the file [s]; NaN = START_TIME + TIME of the
         running jobs
     gpus_per_node : GPUs that a job without TRES holds on each of its nodes; 0 = such jobs are left out
-
-    Raises
-    ------
-    TraceError : a missing column, a malformed row, a job that occurs twice, or a file that does not tell its time. In
-        :func:`gpusched_env.traces.parsing.bad_rows.skipping_bad_rows`, such rows are left out, and the notes count them
     """
     path = Path(path)
     table, stamps = _Table(gpus_per_node), Stamps()
@@ -115,12 +110,7 @@ def squeue_lines(accounts: Accounts, time_s: float, origin: str) -> Iterator[str
 
 
 def squeue_rows(path: Path) -> Iterator[tuple[Place, dict[str, str]]]:
-    """Yield the place and the fields of each row, by our names.
-
-    Raises
-    ------
-    TraceError : no header of squeue, or a malformed row
-    """
+    """Yield the place and the fields of each row, by our names."""
     header: list[str] | None = None
     with open_trace(path) as stream:
         for number, raw in enumerate(stream, 1):

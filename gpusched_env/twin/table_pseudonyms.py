@@ -62,11 +62,6 @@ def pseudonymise_table(kind: str, path: Path, out: Path, names: Pseudonyms) -> s
     ----------
     kind : one of KINDS
     path : associations, events of nodes or QOS, for ``sacctmgr``
-
-    Raises
-    ------
-    TraceError : a file that cannot be read, or a value that could be a name
-    GpuschedError : the file cannot be written
     """
     lost: dict[str, None] = {}
     with whole(out) as partial, partial.open("w", encoding="utf-8", newline="") as stream:

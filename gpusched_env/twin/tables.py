@@ -18,10 +18,6 @@ def table_rows(path: str | Path, needed: Sequence[str], command: str) -> Iterato
     path : the file
     needed : columns that it must have, in lower case
     command : what prints such a file, for error messages
-
-    Raises
-    ------
-    TraceError : no header, a missing column, a row of another width, or text that is not UTF-8
     """
     header: list[str] = []
     with open_trace(Path(path)) as stream:

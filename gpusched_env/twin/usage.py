@@ -82,10 +82,6 @@ def read_sshare(path: str | Path) -> dict[tuple[str, str], float]:
 
     Rows without a user are accounts; they are left out, because their usage is the sum of their users. A user who
     occurs several times in an account, with different partitions, has the sum.
-
-    Raises
-    ------
-    TraceError : a missing column, a row that does not parse, or no user
     """
     found: dict[tuple[str, str], float] = {}
     for place, row in table_rows(path, COLUMNS, COMMAND):

@@ -83,10 +83,6 @@ class PublicFile:
         """Fill a URL template.
 
         The fields are {repository}, {commit}, {path}, {file} (last part of the path), {name} and {sha256}.
-
-        Raises
-        ------
-        FetchError : not an http address, an unknown field, or none of {path}, {file}, {name} and {sha256}
         """
         fields = {key: quote(getattr(self, key)) for key in ("repository", "commit", "path", "name", "sha256")}
         fields["file"] = PurePosixPath(fields["path"]).name
@@ -127,12 +123,7 @@ def public_files() -> dict[str, PublicFile]:
 
 
 def find(name: str) -> PublicFile:
-    """Look up a file by name or alias.
-
-    Raises
-    ------
-    FetchError : an unknown name; the message gives the nearest known names
-    """
+    """Look up a file by name or alias."""
     known = {file.alias: file for file in public_files().values() if file.alias} | public_files()
     if name in BY_HAND:
         raise FetchError(
@@ -148,12 +139,7 @@ def find(name: str) -> PublicFile:
 
 
 def matching(pattern: str) -> list[PublicFile]:
-    """Return the files that match a pattern with ``*``, ``?`` or ``[...]``, or the file with this name or alias.
-
-    Raises
-    ------
-    FetchError : no file matches
-    """
+    """Return the files that match a pattern with ``*``, ``?`` or ``[...]``, or the file with this name or alias."""
     if not any(sign in pattern for sign in "*?["):
         return [find(pattern)]
     found = [file for name, file in public_files().items() if fnmatchcase(name, pattern)]

@@ -33,11 +33,6 @@ def gavel_rows(path: Path, widths: Collection[int] = tuple(LAYOUTS), refusal: st
     ----------
     widths : numbers of fields that the caller accepts
     refusal : remedy in the error message if the trace has another layout of LAYOUTS
-
-    Raises
-    ------
-    TraceError : a row with another number of fields than the first row, or a first row whose number of fields is not in
-        ``widths``
     """
     width = 0
     for place, row in tab_rows(path):

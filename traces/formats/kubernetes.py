@@ -31,10 +31,6 @@ def read_kubernetes(path: Path, gpu_resource: str = GPU_RESOURCE) -> tuple[Workl
     Parameters
     ----------
     gpu_resource : name of the resource that is a GPU
-
-    Raises
-    ------
-    TraceError : damaged JSON, or a malformed field
     """
     jobs = JobColumns(
         ReadReport("kubernetes", str(path), unit="record"), *NAMES, numbers={"priority": "q", "wait_s": "d"}

@@ -31,10 +31,6 @@ def read_kueue(path: Path, gpu_resource: str = GPU_RESOURCE) -> tuple[Workload, 
     Parameters
     ----------
     gpu_resource : name of the resource that is a GPU
-
-    Raises
-    ------
-    TraceError : damaged JSON, or a malformed field
     """
     report = ReadReport("kueue", str(path), unit="record")
     names = ("original_id", "namespace", "queue", "cluster_queue", "gpu_type", "status")

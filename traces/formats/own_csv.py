@@ -46,11 +46,6 @@ def read_csv(path: Path, mapping: Mapping[str, str] | None = None) -> tuple[Work
     Parameters
     ----------
     mapping : role -> column; see :func:`gpusched_env.traces.parsing.roles.assign_roles`
-
-    Raises
-    ------
-    TraceError : a needed role without a column, a role with several columns, an unknown role or column, or a malformed
-        row
     """
     header = csv_header(path)
     found = assign_roles(str(path), header, mapping or {})

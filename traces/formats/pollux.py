@@ -46,10 +46,6 @@ def read_applications(path: Path, name: str, profiles: str = "") -> tuple[Worklo
     ----------
     name : name of the workload; also of the table with the profiles if ``profiles`` is empty
     profiles : name of the table with the profiles
-
-    Raises
-    ------
-    TraceError : a missing column, or a malformed row
     """
     table = load_fitted(profiles or name)
     jobs = JobColumns(ReadReport(name, str(path)), "original_id", "model", "batch_size")

@@ -32,10 +32,6 @@ def read_volcano(path: Path, gpu_resource: str = GPU_RESOURCE) -> tuple[Workload
     Parameters
     ----------
     gpu_resource : name of the resource that is a GPU
-
-    Raises
-    ------
-    TraceError : damaged JSON, a malformed field, or an object that occurs twice
     """
     report = ReadReport("volcano", str(path), unit="record")
     jobs = JobColumns(report, *NAMES, numbers={"priority": "q", "wait_s": "d"})

@@ -132,10 +132,6 @@ def measure_generator(name: str, seed: int = 0, jobs: int = 50_000, draws: int =
     seed : seed of the first draw; draw i has the seed ``seed + i``
     jobs : number of jobs of a draw
     parameters : parameters of the generator, and ``max_gpus``
-
-    Raises
-    ------
-    WorkloadError : unknown generator or parameter, a parameter out of range, or a generator without calibration
     """
     if name not in CALIBRATIONS:
         raise WorkloadError(unknown_name("calibration", name, CALIBRATIONS))

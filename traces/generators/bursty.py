@@ -65,10 +65,6 @@ def bursty_jobs(
     demand. If the two jobs have the same demand class, the job repeats its predecessor's run time with probability
     ``keep_run_time``, up to a random change of about 10 %. Otherwise it draws a run time from the table of its class.
     So every class has the run times of the log.
-
-    Raises
-    ------
-    WorkloadError : a parameter out of range
     """
     gangs = _gang_table(tuple((demand if demand is not None else calibration.demand).items()), max_gpus)
     if not LEAST_RATE <= rate_scale < math.inf:

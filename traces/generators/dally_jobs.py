@@ -99,10 +99,6 @@ def dally_jobs(
     These are the differences from the authors' files in the time on one GPU (tests/test_traces_dally_profiles.py):
     quantiles from 10 to 90 % differ by at most 38 % for each model, medians by at most 28 % for each model, and the
     mean over all jobs by at most 8 %.
-
-    Raises
-    ------
-    WorkloadError : a gap below 0, or no gang left
     """
     if not 0 <= mean_gap_s < math.inf:
         raise WorkloadError(f"mean_gap_s is {mean_gap_s!r}: it must be a finite number of seconds >= 0")

@@ -67,11 +67,6 @@ def hadar_jobs(
     demand : probability of each gang size instead of GANGS, for models measured on several GPUs
     ignore_placement : True = gangs run on every placement at the rate measured in one machine
 
-    Raises
-    ------
-    WorkloadError : a mean gap that is negative or not finite; ``bursty`` with a mean gap of 0; a gang size that no
-        model runs
-
     References
     ----------
     Sultana et al., arXiv 2503.10918 and IPDPS 2024 (set-up, reconstructed); Narayanan et al., OSDI 2020 (throughputs).

@@ -42,10 +42,6 @@ def hadare_jobs(
     varied : True = the speed of each job on each GPU type is multiplied by a factor drawn uniformly from VARIATION
     least_h, most_h : bounds of the run time on the GPU type that is fastest for the job, drawn uniformly [h]
 
-    Raises
-    ------
-    WorkloadError : run times that are not 0 < least_h <= most_h
-
     References
     ----------
     Sultana et al., arXiv 2503.10918: numbers of nodes and jobs, quoted from memory. Sizes and speeds are choices.

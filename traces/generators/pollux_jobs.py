@@ -79,10 +79,6 @@ def pollux_jobs(
     The mean gang size is 6.8 GPUs, and 1.4 GPUs with ``realistic``. The medians over 200 seeds of jobs per hour, mean
     gang size and share of each application are within the ranges of Pollux's six published workloads
     (tests/test_traces_pollux.py).
-
-    Raises
-    ------
-    WorkloadError : a relative load that is not a finite number > 0, or ``sharing`` together with ``mixed_types``
     """
     if not 0 < relative_load <= 1e4:  # a window of more jobs takes long to draw, and gigabytes
         raise WorkloadError(f"relative_load is {relative_load!r}: it must be a finite number > 0, at most 10000")

@@ -74,10 +74,6 @@ def ring_all_reduce_jobs(
     overhead of each server (xi2 of the paper), which belongs to the network and is not part of a profile. The time of
     the reduction (speed C of the paper) is part of ``compute_s``.
 
-    Raises
-    ------
-    WorkloadError : a parameter out of range
-
     References
     ----------
     Yu, Ji, Rajan and Liu, "On Scheduling Ring-All-Reduce Learning Jobs in Multi-Tenant GPU Clusters with Communication

@@ -155,13 +155,7 @@ def _defaults(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def check_parameters(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Check the names and the types of a generator's parameters; return those that are not None.
-
-    Raises
-    ------
-    WorkloadError : an unknown generator or parameter (the message gives the nearest names), or a value of the wrong
-        type
-    """
+    """Check the names and the types of a generator's parameters; return those that are not None."""
     known = generator_parameters(name)
     given = {key: value for key, value in parameters.items() if value is not None}
     for key, value in parameters.items():

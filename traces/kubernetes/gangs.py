@@ -77,12 +77,7 @@ class Gangs:
         self._kinds: set[str] = set()
 
     def add(self, place: Place, pod: Pod) -> None:
-        """Add a pod.
-
-        Raises
-        ------
-        TraceError : a name that is too long or has a NUL character
-        """
+        """Add a pod."""
         self._jobs.append(place, "name of the job", pod.job)
         self._digests += _digest(pod.job)
         self._kinds.add(pod.job[: pod.job.find("/")])

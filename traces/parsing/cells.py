@@ -22,10 +22,6 @@ def parse(kind: str, texts: Sequence[str]) -> np.ndarray:
 
     The kind "text" gives an array of str, "time" datetime64[s] without a zone, "whole" int64, and "number" float64. For
     "number", "" and ``nan`` become NaN.
-
-    Raises
-    ------
-    ValueError : a text that is not of this kind
     """
     if kind == "text":
         return np.array(texts, np.str_)

@@ -66,12 +66,7 @@ class JobColumns:
         self.seen.add(original)
 
     def check_ids(self) -> None:
-        """Refuse the first id of :meth:`refuse_duplicate` that occurs twice, and forget the ids.
-
-        Raises
-        ------
-        TraceError : an id that occurs twice
-        """
+        """Refuse the first id of :meth:`refuse_duplicate` that occurs twice, and forget the ids."""
         self.originals.refuse_duplicates()
         self.originals = Ids()
 
@@ -153,10 +148,6 @@ class JobColumns:
         name : name of the workload
         dated : True = submissions are in seconds from EPOCH, so the report gives the date of the first one
         models : profiles, and the profile row of each kept job, where work is in iterations; None = work is in seconds
-
-        Raises
-        ------
-        TraceError : no job was kept, or an id occurs twice
         """
         self.check_ids()
         self._pack()

@@ -38,12 +38,7 @@ def other_jobs(dependency: str) -> list[str]:
 
 
 def read_dependency(place: Place, field: str, text: str) -> str:
-    """Return the dependency that a cell tells, without what squeue says of its fate; "" = none.
-
-    Raises
-    ------
-    TraceError : a dependency of another kind than KINDS, or a list in which any item is enough
-    """
+    """Return the dependency that a cell tells, without what squeue says of its fate; "" = none."""
     dependency = without_fate(text)
     if dependency and not well_formed(dependency):
         place.refuse(

@@ -69,10 +69,6 @@ def recognise(path: Path, signatures: Mapping[str, Iterable[Signature]], or_csv:
 
     If two signatures fit and one is a subset of the other, only the larger one counts. If none does, the error also
     proposes to read a CSV, unless ``or_csv`` is False.
-
-    Raises
-    ------
-    TraceError : no format fits, several formats fit, or the file cannot be read
     """
     beginning = _beginning(path)
     found = [(name, one) for name, several in signatures.items() for one in several if one <= beginning.facts]

@@ -32,12 +32,7 @@ _KEYS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])  # leaves the values
 
 
 def json_records(path: Path) -> Iterator[tuple[Place, Any]]:
-    """Yield the place and the value of every record; memory holds one record and a chunk of text.
-
-    Raises
-    ------
-    TraceError : the file is not a list, the list is empty, the JSON is cut or damaged, or the text is not UTF-8
-    """
+    """Yield the place and the value of every record; memory holds one record and a chunk of text."""
     return _records(path, _Json.values, "expected a JSON list of jobs")
 
 
@@ -47,10 +42,6 @@ def json_objects(path: Path, fields: type[Any] = Table) -> Iterator[tuple[Place,
     A file may hold several of these, one after another. Memory holds one object and a chunk of text. An object that is
     a line is of the type ``fields``, which may be a Struct of msgspec. An object that is not a line, or that does not
     fit this type, is a dictionary.
-
-    Raises
-    ------
-    TraceError : there are no objects, the JSON is cut or damaged, or the text is not UTF-8
     """
     decode = msgspec.json.Decoder(fields).decode
     return _records(path, lambda json: json.objects(decode), "expected JSON objects, one a line or in a List")

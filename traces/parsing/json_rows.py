@@ -23,10 +23,6 @@ def json_rows(path: Path, root: str, levels: int, width: int) -> Iterator[tuple[
     root : key of the object that holds the rows; "" = the whole file
     levels : number of keys that lead to a leaf
     width : number of values in a row
-
-    Raises
-    ------
-    TraceError : the file is not JSON, a leaf is at a wrong depth, or a leaf has more than ``width`` values
     """
     for number, (keys, leaf) in enumerate(_leaves(path, _object(path, root), (), levels), 1):
         values = leaf if isinstance(leaf, list) else [leaf]

@@ -119,11 +119,6 @@ def assign_roles(path: str, header: Sequence[str], mapping: Mapping[str, str]) -
     ----------
     mapping : role -> column, as given by the user. The role may end in a unit (``duration_ms``). An empty column means
         that no column has the role. The columns of all other roles are guessed among the columns that are not mapped
-
-    Raises
-    ------
-    TraceError : an unknown role or column, a role that occurs twice in ``mapping``, a role for which several columns
-        are guessed, or no column for the arrival, the GPUs or the run time (duration, or start and end)
     """
     found = _mapped(path, header, mapping)
     taken = {one.column for one in found.values()}
@@ -169,12 +164,7 @@ def _mapped(path: str, header: Sequence[str], mapping: Mapping[str, str]) -> dic
 
 
 def split_role(key: str) -> tuple[str, str]:
-    """Split a key of a mapping, such as ``duration`` or ``duration_ms``, into the role and the unit ("" = none).
-
-    Raises
-    ------
-    TraceError : an unknown role
-    """
+    """Split a key of a mapping, such as ``duration`` or ``duration_ms``, into the role and the unit ("" = none)."""
     role, _, unit = key.rpartition("_")
     if role in ROLES and ROLES[role].timed and unit in UNITS_S:
         return role, unit

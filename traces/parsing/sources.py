@@ -19,11 +19,6 @@ def split(source: str, what: str, formats: Collection[str]) -> tuple[str, Path]:
     Parameters
     ----------
     what : what the source describes, such as "workload"; used in error messages
-
-    Raises
-    ------
-    TraceError : no colon, no path, or an unknown format
-    FetchError : an unknown file name
     """
     name, colon, path = source.partition(":")
     if not colon or not path:
@@ -36,13 +31,7 @@ def split(source: str, what: str, formats: Collection[str]) -> tuple[str, Path]:
 
 
 def split_here(source: str, what: str, formats: Collection[str]) -> tuple[str, Path]:
-    """Split a source as :func:`split` does, and refuse ``@NAME`` if the file was not fetched yet.
-
-    Raises
-    ------
-    TraceError : as in :func:`split`, or a file that was not fetched
-    FetchError : as in :func:`split`
-    """
+    """Split a source as :func:`split` does, and refuse ``@NAME`` if the file was not fetched yet."""
     name, path = split(source, what, formats)
     given = source.partition(":")[2]
     if given.startswith(FETCHED) and not path.exists():

@@ -46,10 +46,6 @@ def dally_table(source: Path) -> EfficiencyTable:
     Parameters
     ----------
     source : folder with ``workload/`` (layer files) and ``astra_efficiency.csv``
-
-    Raises
-    ------
-    TraceError : a file is absent or malformed
     """
     layers = {name: model_layers(source, name) for name in MODELS}
     simulated = simulated_efficiencies(source, layers)
@@ -76,12 +72,7 @@ def dally_table(source: Path) -> EfficiencyTable:
 
 
 def model_layers(source: Path, model: str) -> Layers:
-    """Read the layers of a model and scale their compute times.
-
-    Raises
-    ------
-    TraceError : the file is absent or malformed
-    """
+    """Read the layers of a model and scale their compute times."""
     file, scale = MODELS[model]
     table, _ = read_layers(source / LAYER_FOLDER / file)
     return Layers.of_table(table, scale)
@@ -92,10 +83,6 @@ def simulated_efficiencies(source: Path, layers: dict[str, Layers]) -> dict[tupl
 
     The column of efficiencies has five decimals, too few for small values. So each efficiency is also computed from the
     communication time in the same row; if it agrees with the column up to rounding, the computed value is returned.
-
-    Raises
-    ------
-    TraceError : the file is absent or malformed
     """
     table, _ = read_table(f"dally-efficiency:{source / SIMULATED_FILE}")
     columns = (table[name].tolist() for name in ("model", "exposed_comm_us", "efficiency"))

@@ -18,22 +18,12 @@ COLUMNS: Final = ("compute_s", "gradient_bytes", "skew")
 
 @functools.cache
 def load_efficiency(name: str) -> EfficiencyTable:
-    """Load a table of this package.
-
-    Raises
-    ------
-    WorkloadError : unknown table
-    """
+    """Load a table of this package."""
     return _table(shipped_text(name, EFFICIENCY_TABLES), name)
 
 
 def read_efficiency(path: str | Path) -> EfficiencyTable:
-    """Read a table that :func:`write_efficiency` wrote.
-
-    Raises
-    ------
-    WorkloadError : the file cannot be read, is not an efficiency table, or has a value out of range
-    """
+    """Read a table that :func:`write_efficiency` wrote."""
     return _table(written_text(path), str(path))
 
 

@@ -95,10 +95,6 @@ class EfficiencyTable:
         -------
         profiles : profiles with an efficiency for each shape of the table that the gang of at least one job can have
         rows : int32 [J], profile row of each job
-
-        Raises
-        ------
-        WorkloadError : a model or a network that the table lacks
         """
         if network not in self.networks:
             raise WorkloadError(f"profile table {self.name!r}: {unknown_name('network', network, self.networks)}")

@@ -25,10 +25,6 @@ def load_fitted(name: str) -> FittedTable:
     """Load a table of this package.
 
     ``pollux`` and ``bsbf`` have T4 only; ``sia`` and ``sia-robust`` have three other GPU types, and T4 from ``pollux``.
-
-    Raises
-    ------
-    WorkloadError : unknown table
     """
     table = _table(shipped_text(name, FITTED_TABLES), name)
     table = dataclasses.replace(table, accumulates=name in ACCUMULATING)
@@ -52,12 +48,7 @@ def write_fitted(table: FittedTable, path: Path) -> None:
 
 
 def read_fitted(path: str | Path) -> FittedTable:
-    """Read a table that :func:`write_fitted` wrote.
-
-    Raises
-    ------
-    WorkloadError : the file cannot be read, or is not a table of fitted models
-    """
+    """Read a table that :func:`write_fitted` wrote."""
     return _table(written_text(path), str(path))
 
 

@@ -81,10 +81,6 @@ class FittedTable:
         GPU may take a single pass. Synchronisation overlaps the last pass only, and ``communication_s`` belongs to that
         pass. The memory of a job is a quarter of the GPU, plus three quarters times (samples of a pass / largest number
         of samples that fit); a pass of the largest size thus fills the GPU.
-
-        Raises
-        ------
-        WorkloadError : an application or GPU type that the table lacks
         """
         types = tuple(gpu_types) or self.gpu_types
         for kind, names, known in (

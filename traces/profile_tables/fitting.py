@@ -41,10 +41,6 @@ def fit_table(name: str, source: Path) -> Table:
     ----------
     name : name of the table, a key of FITTERS
     source : path of the published file or folder; see the function of the table in FITTERS
-
-    Raises
-    ------
-    TraceError : unknown table, or a file that is absent or malformed
     """
     if name not in FITTERS:
         raise TraceError(unknown_name("profile table", name, FITTERS))

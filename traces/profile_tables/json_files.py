@@ -13,24 +13,14 @@ WORDS: Final = ("name", "source", "licence", "made")  # text fields of every tab
 
 
 def shipped_text(name: str, known: Collection[str]) -> str:
-    """Read the text of ``NAME.json`` in this folder.
-
-    Raises
-    ------
-    WorkloadError : ``name`` is not in ``known``
-    """
+    """Read the text of ``NAME.json`` in this folder."""
     if name not in known:
         raise WorkloadError(unknown_name("profile table", name, known))
     return (resources.files("gpusched_env.traces.profile_tables") / f"{name}.json").read_text(encoding="utf-8")
 
 
 def written_text(path: str | Path) -> str:
-    """Read the text of a file that ``gpusched traces fit-profiles`` wrote.
-
-    Raises
-    ------
-    WorkloadError : the file cannot be read
-    """
+    """Read the text of a file that ``gpusched traces fit-profiles`` wrote."""
     try:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

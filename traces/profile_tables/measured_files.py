@@ -20,22 +20,12 @@ COLUMNS: Final = ("batch", "gradient_bytes", "memory_bytes", "skew", "overlap") 
 
 @functools.cache
 def load_measured(name: str) -> MeasuredTable:
-    """Load a table of this package.
-
-    Raises
-    ------
-    WorkloadError : unknown table
-    """
+    """Load a table of this package."""
     return _table(shipped_text(name, MEASURED_TABLES), name)
 
 
 def read_measured(path: str | Path) -> MeasuredTable:
-    """Read a table that :func:`write_measured` wrote.
-
-    Raises
-    ------
-    WorkloadError : the file cannot be read, is not a table of measured models, or has a value out of range
-    """
+    """Read a table that :func:`write_measured` wrote."""
     return _table(written_text(path), str(path))
 
 

@@ -71,10 +71,6 @@ class MeasuredTable:
         """Return the rate of a one-GPU job of model ``own`` that shares its GPU with ``other`` / its rate alone.
 
         The result is 0 if the two jobs do not fit into the GPU's memory.
-
-        Raises
-        ------
-        WorkloadError : the pair was not measured on this GPU type
         """
         rate = self.packed.get(gpu_type, {}).get((own, other))
         if rate is None:
@@ -103,10 +99,6 @@ class MeasuredTable:
             sizes that occur. If a gang cannot run on a GPU type, its compute time there is infinite, and it is never
             placed on this type
         rows : int32 [J], profile row of each job
-
-        Raises
-        ------
-        WorkloadError : a model or GPU type that the table lacks, or a gang that can run on none of the GPU types
         """
         types = tuple(gpu_types) or self.gpu_types
         for gpu_type in types:

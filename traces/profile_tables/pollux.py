@@ -48,10 +48,6 @@ def pollux_table(source: Path) -> FittedTable:
     Parameters
     ----------
     source : folder with one folder for each application, such as ``simulator/traces`` of the artifact
-
-    Raises
-    ------
-    TraceError : a file is absent or malformed
     """
     return FittedTable(
         "pollux",
@@ -73,10 +69,6 @@ def sia_table(source: Path, robust: bool = False) -> FittedTable:
     ----------
     source : folder with one folder for each application, such as ``sia-simulator/traces`` of the artifact
     robust : as in :func:`fit_throughput`; the table is then called ``sia-robust``
-
-    Raises
-    ------
-    TraceError : a file is absent or malformed
     """
     name = "sia-robust" if robust else "sia"
     return FittedTable(

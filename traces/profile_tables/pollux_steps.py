@@ -35,10 +35,6 @@ def pollux_steps(source: Path) -> StepTable:
     The iterations of an application at a batch are the sum over epochs of progress / worth of an iteration. The worth
     follows from the squared norm and the variance of the gradients that were measured in the epoch. As in the authors'
     simulator, the progress at the end of an epoch is the smallest one over the trained batches.
-
-    Raises
-    ------
-    TraceError : a file is absent or malformed
     """
     return StepTable(
         "pollux-steps",

@@ -79,22 +79,12 @@ class StepTiming:
 
 @functools.cache
 def load_steps(name: str) -> StepTable:
-    """Load a table of this package.
-
-    Raises
-    ------
-    WorkloadError : unknown table
-    """
+    """Load a table of this package."""
     return _table(shipped_text(name, STEP_TABLES), name)
 
 
 def read_steps(path: str | Path) -> StepTable:
-    """Read a table that :func:`write_steps` wrote.
-
-    Raises
-    ------
-    WorkloadError : the file cannot be read, or is not a table of steps
-    """
+    """Read a table that :func:`write_steps` wrote."""
     return _table(written_text(path), str(path))
 
 

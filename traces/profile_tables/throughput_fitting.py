@@ -37,10 +37,6 @@ def fit_throughput(rows: np.ndarray, robust: bool = False) -> Throughput:
     rows : MEASUREMENT_DTYPE [R], the measurements; the gradient time of a measurement is iteration_s - sync_s
     robust : True = minimise Cauchy's loss of the logarithms instead of their squares. It follows most measurements, and
         large errors of the others hardly count
-
-    Raises
-    ------
-    WorkloadError : no row, or a row that :func:`is_measurement` rejects
     """
     from scipy.optimize import least_squares
 

@@ -58,12 +58,7 @@ class Pseudonyms:
 
     @classmethod
     def from_file(cls, path: Path, hidden: Collection[str] = ()) -> Pseudonyms:
-        """Read the key from a file; white space around it does not count.
-
-        Raises
-        ------
-        TraceError : the file cannot be read, or the key is too short
-        """
+        """Read the key from a file; white space around it does not count."""
         try:
             key = path.read_bytes().strip()
         except OSError as error:
@@ -127,12 +122,7 @@ class Pseudonyms:
         self.dropped[key] += 1
 
     def check(self, path: Path) -> None:
-        """Refuse a file in which a name that is kept is that of a user or an account.
-
-        Raises
-        ------
-        TraceError : such a name
-        """
+        """Refuse a file in which a name that is kept is that of a user or an account."""
         people = {text.casefold(): role for role, text in self._known if role in ("user", "account")}
         for role, texts in self.kept.items():
             for text in texts:

@@ -79,12 +79,7 @@ class Rewriter:
         self.sets: set[str] = set()
 
     def lines(self, kind: str, path: Path) -> Iterator[str]:
-        """Yield the lines of a file of this kind, one of KINDS of the readers.
-
-        Raises
-        ------
-        TraceError : a malformed line
-        """
+        """Yield the lines of a file of this kind, one of KINDS of the readers."""
         writers: dict[str, Callable[[Path], Iterator[str]]] = {
             "sinfo": self._table,
             "scontrol show": self._shown,
@@ -175,12 +170,7 @@ def gpu_entries(text: str, names: Pseudonyms) -> str:
 
 
 def plain(place: Place, field: str, text: str) -> str:
-    """Return a number, a time, a length of time, or Slurm's word for an unknown one.
-
-    Raises
-    ------
-    TraceError : another text
-    """
+    """Return a number, a time, a length of time, or Slurm's word for an unknown one."""
     if not (_PLAIN.fullmatch(text) or text in UNTOLD or text.upper() in UNLIMITED):
         place.refuse(field, text, "a text of another form, which could be a name; correct or remove the row")
     return text

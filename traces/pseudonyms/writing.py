@@ -99,11 +99,6 @@ def pseudonymise(name: str, path: Path, out: Path, names: Pseudonyms, mapping: M
     Parameters
     ----------
     mapping : roles of the columns of a user's own CSV
-
-    Raises
-    ------
-    TraceError : a format without this, or a log that cannot be read
-    GpuschedError : the file cannot be written
     """
     writers: dict[str, Callable[[], tuple[Iterator[str], Callable[[], str]]]] = {
         "slurm": lambda: _slurm(path, names) if _is_table(path) else _slurm_file(path, names),
@@ -240,10 +235,6 @@ def _copied(place: Place, value: Any, names: Pseudonyms, role: str, inside: str)
     ----------
     role : that of metadata.name
     inside : the key above the value
-
-    Raises
-    ------
-    TraceError : a value of another form than its key has, which could be a name
     """
     if isinstance(value, list):
         return [_copied(place, one, names, role, inside) for one in value if not isinstance(one, str)]
