@@ -18,13 +18,8 @@ def draw_deadlines(
 ) -> Workload:
     """Give jobs the deadline arrival + U x run time, with U uniform from ``least`` to ``most`` (ElasticFlow).
 
-    The run time is that on the GPUs that the job requests, on the ideal placement.
-
-    Parameters
-    ----------
-    rng : generator of random numbers
-    least, most : range of U
-    share : probability that a job has a deadline; the others are best effort
+    The run time is that on the GPUs that the job requests, on the ideal placement. A job has a deadline with
+    probability ``share``; the others are best effort.
     """
     check_deadlines({"least": least, "most": most, "share": share})
     duration_s = workload.jobs["duration_s"]

@@ -25,12 +25,7 @@ SpeedUp = Callable[[int], float]
 
 
 def amdahl(serial: float) -> SpeedUp:
-    """Return Amdahl's speed-up of a gang over one GPU, by its size: 1 / (serial + (1 - serial) / GPUs).
-
-    Parameters
-    ----------
-    serial : share of the time on one GPU that more GPUs do not shorten, 0 to 1
-    """
+    """Return Amdahl's speed-up of a gang over one GPU, by its size: 1 / (serial + (1 - serial) / GPUs)."""
     if not 0 <= serial <= 1:
         raise WorkloadError(f"serial is {serial!r}: it must be a number from 0 to 1")
     return lambda gpus: 1.0 / (serial + (1.0 - serial) / gpus)

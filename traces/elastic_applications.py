@@ -134,12 +134,7 @@ def fixed_batch_jobs(workload: Workload, speeds: str = "fitted") -> Workload:
 
     The workload must name the application and the batch of each job (attributes ``model`` and ``batch_size``). Jobs of
     ONE_GPU run on one GPU, or on the GPUs that they request, so that rigid schedulers (Tiresias) can play them.
-
-    Parameters
-    ----------
-    speeds : "fitted" or "robust" = the fitted model of T4 gives the time of a step, and the work of a job stays as it
-        is; "measured" = the steps are measured, shares of the batch are rounded up to whole samples, and the work is
-        the number of iterations that the measured gradients imply, as in the simulator of Pollux
+    ``speeds`` are those of :func:`adaptive_jobs`; measured ones are of whole samples on each GPU.
     """
     batches = _batches(workload).tolist()
     gpus = workload.jobs["gpus"].tolist()
@@ -263,12 +258,7 @@ def _tiers(gpus: int) -> tuple[tuple[int, int], ...]:
 def _adaptive_speeds(
     application: str, speeds: str, gpu_type: str, share: float | None = None
 ) -> list[tuple[int, int, float, float]]:
-    """Return a tuple (GPUs, tier, compute [s], total [s]) per iteration at the initial batch, of each size and tier.
-
-    Parameters
-    ----------
-    share : samples on each GPU; None = those of the largest goodput
-    """
+    """Return a tuple (GPUs, tier, compute [s], total [s]) per iteration at the initial batch, of each size and tier."""
     found: list[tuple[int, int, float, float]] = []
     for gpus in _sizes(application, limits_of(application, gpu_type).largest):
         for tier, machines in _tiers(gpus):
@@ -329,12 +319,7 @@ def _fastest_parts(application: str, gpus: int, machines: int) -> np.ndarray | N
 def _part_times(
     application: str, speeds: str, gpu_type: str, gpus: int, machines: int, share: float | None = None
 ) -> np.ndarray | None:
-    """Return the compute and the total time of a gang per iteration at the initial batch [s]; None = no batch fits.
-
-    Returns
-    -------
-    float64 [parts, 2], in each part of the training with the best batch there
-    """
+    """Return the compute and the total time of a gang per iteration at the initial batch [s]; None = no batch fits."""
     _, worths = _applications(speeds, gpu_type)[application].worths()
     timing: Timing = _table(gpu_type, speeds=speeds).fits[gpu_type][application].throughput
     if speeds == "measured":

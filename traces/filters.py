@@ -48,12 +48,7 @@ def up_to_gpus(workload: Workload, max_gpus: int) -> Workload:
 
 
 def split_condition(condition: str) -> tuple[str, bool, list[str]]:
-    """Split ``name=value,value`` or ``name!=value,value`` into its parts.
-
-    Returns
-    -------
-    The attribute, True for ``=`` (keep) or False for ``!=`` (drop), and the values.
-    """
+    """Split ``name=value,value`` or ``name!=value,value`` into the attribute, whether it is ``=``, and the values."""
     match = _CONDITION.fullmatch(condition)
     if match is None or not match[3]:
         raise WorkloadError(

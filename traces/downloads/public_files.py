@@ -26,18 +26,10 @@ OPEN_LICENCES: Final = ("Apache-2.0", "CC-BY-4.0", "MIT")
 class PublicFile:
     """One file as its owners published it; a row of ``public_files.toml``.
 
-    Parameters
-    ----------
-    name : FOLDER/FILE in the data folder
-    repository, commit, path : where the file was published
-    licence : the owners' licence
-    paper : paper to cite; "" = cite the repository only
-    bytes, sha256 : size [byte] and checksum of the download
-    unpacked_sha256 : if the download is a .tar.gz, published checksum of the file in it; "" = unknown
-    rows : number of data rows; None = not counted
-    format : name of the reader; "" = the file is not a list of jobs
-    alias : short name; "" = none
-    address : template of the URL
+    Fields whose names do not say it: ``name`` = FOLDER/FILE in the data folder; ``paper`` = paper to cite, "" = the
+    repository; ``bytes``, ``sha256`` = of the download; ``unpacked_sha256`` = of the file in a .tar.gz, "" = unknown;
+    ``rows`` = number of data rows, None = not counted; ``format`` = name of the reader, "" = it is no list of jobs;
+    ``address`` = template of the URL.
     """
 
     name: str
@@ -80,10 +72,7 @@ class PublicFile:
         return self.download.with_name(f".{self.download.name}.{self.sha256[:8]}.partial")
 
     def url(self, template: str) -> str:
-        """Fill a URL template.
-
-        The fields are {repository}, {commit}, {path}, {file} (last part of the path), {name} and {sha256}.
-        """
+        """Fill a template with repository, commit, path, file (last part of the path), name and sha256."""
         fields = {key: quote(getattr(self, key)) for key in ("repository", "commit", "path", "name", "sha256")}
         fields["file"] = PurePosixPath(fields["path"]).name
         try:

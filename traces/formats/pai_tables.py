@@ -33,10 +33,6 @@ def read_pai_tables(path: Path) -> tuple[Workload, ReadReport]:
     longer to read than the other tables. The job id is the row number from 0. Attributes: original_id, user, status,
     gpu_type (assigned types, joined by ``|``), gpu_percent (demand in % of a GPU before rounding). Line numbers in the
     report are those of the job table.
-
-    Parameters
-    ----------
-    path : the folder with the tables, or the path of one of the tables
     """
     job_table, task_table, *instance_tables = pai_tables(path)
     tasks = GpuTasks()

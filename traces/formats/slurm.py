@@ -136,12 +136,7 @@ def read_slurm(path: Path) -> tuple[Workload, ReadReport]:
 
 
 def sacct_columns(path: Path, header: Sequence[str]) -> dict[str, int]:
-    """Return the number of each column of COLUMNS that a table of sacct has.
-
-    Parameters
-    ----------
-    header : names of the columns in lower case
-    """
+    """Return the number of each column of COLUMNS in a header of sacct, whose names are in lower case."""
     at = {name: header.index(name.lower()) for name in COLUMNS if name.lower() in header}
     for names in NEEDED:
         if not any(name in at for name in names):
