@@ -35,7 +35,6 @@ class Layout:
 
     Parameters
     ----------
-    about : content of the table, and its publication
     columns : columns of the table; a CSV with a header line may have them in any order; for JSON, first the keys that
         lead to a leaf, then the values of the leaf
     rest : kind and unit of all other columns in the header line; None = there are no others

@@ -17,14 +17,7 @@ NO_RACKS: Final = "racks made up, one for each kind of node (GPU type and GPUs p
 
 
 class Machines:
-    """The nodes that a reader keeps, counted by kind (GPUs per node, GPU type, nodes per rack).
-
-    The nodes of a kind become one group of the cluster. Groups are in the order of their first rows in the file.
-
-    Parameters
-    ----------
-    format, path, things : as in ReadReport
-    """
+    """The nodes that a reader keeps: a group for each kind (GPUs per node, GPU type, nodes per rack), by first row."""
 
     def __init__(self, format: str, path: Path, things: str) -> None:
         self.report = ReadReport(format, str(path), things=things)

@@ -20,14 +20,9 @@ SWITCHES: Final = ("num_switch", "num_node_p_switch", "num_gpu_p_node")
 
 @dataclass(frozen=True)
 class NodeList:
-    """Column names of a list with one row for each node.
+    """Column names of a list with one row for each node; 0 GPUs = a CPU node.
 
-    Parameters
-    ----------
-    node : column of the node's id
-    gpus : column of the node's number of GPUs; 0 = a CPU node
-    gpu_type : column of the GPU type; "" = the file has no such column
-    names : names of all columns, if the file is published without a header line
+    ``gpu_type`` is "" if the file has no types; ``names`` are all columns of a file without a header line.
     """
 
     node: str
@@ -73,10 +68,7 @@ def read_virtual_clusters(path: Path, name: str) -> tuple[Cluster, ReadReport]:
 
 
 def read_switches(path: Path, name: str) -> tuple[Cluster, ReadReport]:
-    """Read a cluster file of Tiresias' simulator; the nodes of a switch become a rack.
-
-    The columns are ``num_switch,num_node_p_switch,num_gpu_p_node,...``.
-    """
+    """Read a cluster of Tiresias (``num_switch,num_node_p_switch,num_gpu_p_node,...``); a switch becomes a rack."""
     machines = Machines(name, path, "rows")
     for place, texts in csv_rows(path, SWITCHES):
         switches, nodes, gpus = map(place.whole, SWITCHES, texts, ("switches", "nodes", "GPUs"))

@@ -64,12 +64,7 @@ class ReadOptions:
 
     @classmethod
     def of(cls, source: str, name: str, options: Mapping[str, Any]) -> ReadOptions:
-        """Make the options for a source of the format ``name``, and check them.
-
-        Raises
-        ------
-        TraceError : an unknown option, a wrong value, or an option that the format does not have
-        """
+        """Make the options for a source of the format ``name``, and check them."""
         for option in options:
             if option not in OPTIONS:
                 raise TraceError(f"workload {source}: {unknown_name('parameter', str(option), OPTIONS)}")

@@ -15,15 +15,10 @@ from gpusched_env.workload import Workload
 
 @dataclass(frozen=True)
 class DallyModel:
-    """Statistics of the jobs of one model in the authors' job files.
+    """Statistics of the jobs of one model in the authors' job files, by demand [GPU].
 
-    Attributes
-    ----------
-    all_jobs : demand [GPU] -> number of jobs, in the files with 500 jobs
-    gangs : demand [GPU] -> number of jobs, in the files with 411 jobs, all of at least two GPUs
-    median_s, sigma : median [s] and standard deviation of the logarithm of a log-normal distribution of the time on one
-        GPU, fitted by moments to the jobs of the files with 500 jobs
-    iterations : tuples (seconds of an iteration on one GPU, batch size [samples], number of such jobs among the 500)
+    ``all_jobs`` is of the files with 500 jobs, ``gangs`` of those with 411 jobs. The time on one GPU is log-normal,
+    fitted by moments. ``iterations`` are (seconds of an iteration on one GPU, batch size [samples], number of jobs).
     """
 
     all_jobs: dict[int, int]
@@ -93,12 +88,6 @@ def dally_jobs(
         three files whose arrivals are one Poisson process over a week
     single_gpus : True = like the files with 500 jobs, more than half of which demand one GPU; False = like the files
         with 411 jobs, which all demand two GPUs or more
-
-    Notes
-    -----
-    These are the differences from the authors' files in the time on one GPU (tests/test_traces_dally_profiles.py):
-    quantiles from 10 to 90 % differ by at most 38 % for each model, medians by at most 28 % for each model, and the
-    mean over all jobs by at most 8 %.
     """
     if not 0 <= mean_gap_s < math.inf:
         raise WorkloadError(f"mean_gap_s is {mean_gap_s!r}: it must be a finite number of seconds >= 0")

@@ -17,20 +17,9 @@ def drifting_arrivals(
 ) -> np.ndarray:
     """Draw a Poisson process whose rate alternates between ``1 - swing`` and ``1 + swing`` times its mean.
 
-    Parameters
-    ----------
-    rate_per_s : mean rate [1/s]
-    swing : 0 = a constant rate; 1 = no job but the first arrives in the quiet halves
-    period_s : length of a period [s]; its first half is quiet (low rate), its second half is busy (high rate)
-
-    Returns
-    -------
-    float64 [jobs], arrival times, ascending [s]; the first is 0, where a quiet half begins
-
-    Notes
-    -----
-    The draw is exact. The arrivals of a process of rate 1 are mapped through the inverse of the expected number of
-    arrivals, which is piecewise linear in time. With swing 1, the quiet halves are skipped.
+    A period of ``period_s`` seconds begins quiet. With ``swing`` 1, no job but the first arrives in the quiet halves.
+    Returns ascending times [s] from 0. The draw is exact: the arrivals of a process of rate 1 are mapped through the
+    inverse of the expected number of arrivals, which is piecewise linear in time.
     """
     for name, value in (("rate_per_s", rate_per_s), ("period_s", period_s)):
         if not 0 < value < math.inf:

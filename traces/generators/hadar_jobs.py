@@ -18,14 +18,7 @@ from gpusched_env.workload import Workload
 
 
 class SizeClass(NamedTuple):
-    """A size class of jobs.
-
-    Attributes
-    ----------
-    share : share of the jobs
-    least_h, most_h : bounds of the GPU-hours of a job on V100, which are drawn uniformly [GPU h]
-    families : model families of the jobs
-    """
+    """A share of the jobs: uniform bounds of the GPU-hours on V100, and their model families."""
 
     share: float
     least_h: float
@@ -59,13 +52,8 @@ def hadar_jobs(
     machine. Profiles are for V100, P100 and K80; ResNet-50 with a batch of 128 does not run on several K80 GPUs.
     Attributes: model, size (S, M, L, XL) and v100_gpu_hours.
 
-    Parameters
-    ----------
-    max_gpus : larger gangs are left out; the others keep their proportions [GPU]
-    mean_gap_s : mean time between arrivals [s]; 0 = all jobs arrive at time 0
-    bursty : True = arrivals in bursts like those of Philly, scaled to ``mean_gap_s``; False = Poisson arrivals
-    demand : probability of each gang size instead of GANGS, for models measured on several GPUs
-    ignore_placement : True = gangs run on every placement at the rate measured in one machine
+    ``mean_gap_s`` = 0: all arrive at time 0; ``bursty``: in bursts like those of Philly, else as a Poisson process.
+    ``demand`` is the probability of each gang size instead of GANGS, for models measured on several GPUs.
 
     References
     ----------

@@ -37,7 +37,6 @@ def hadare_jobs(
 
     Parameters
     ----------
-    max_gpus : no effect, because every gang has one GPU
     lab : True = the five GPU types of LAB_SPEEDS; False = the three GPU types of AWS_SPEEDS
     varied : True = the speed of each job on each GPU type is multiplied by a factor drawn uniformly from VARIATION
     least_h, most_h : bounds of the run time on the GPU type that is fastest for the job, drawn uniformly [h]

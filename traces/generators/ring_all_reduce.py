@@ -38,33 +38,22 @@ def ring_all_reduce_jobs(
 ) -> Workload:
     """Draw the jobs of SJF-BCO's evaluation, each with its own profile; 160 jobs have the gang sizes of the paper.
 
+    The number of iterations and the time of an iteration on one server [slot] are drawn uniformly between their bounds.
+    The paper has 0.01 to 0.05 slots including contention and overhead, which are at most 15 %; so the default upper
+    bound is 0.05 slots less 15 %. Arrivals are 0, and jobs are in random order.
+
     Parameters
     ----------
-    jobs : number of jobs, 160 in the paper; other numbers are divided among the gang sizes in the same proportions, by
-        largest remainders
-    max_gpus : larger gangs are left out; the others keep their proportions [GPU]
+    jobs : 160 in the paper; other numbers are divided among the gang sizes in proportion, by largest remainders
     demand : number of jobs of each gang size, instead of the paper's; only the proportions matter
-    min_iterations, max_iterations : bounds of the number of iterations, a whole number that is drawn uniformly, bounds
-        included (paper)
-    min_iteration_slots, max_iteration_slots : bounds of the time of an iteration on one server, drawn uniformly [slot].
-        The paper has 0.01 to 0.05 slots including contention and overhead, which are at most 15 %; so the default upper
-        bound is 0.05 slots less 15 %
-    estimate_slots : estimated time of an iteration [slot]; with the default, the estimate of a job is 50 to 300 slots,
-        as in the paper
+    estimate_slots : estimated time of an iteration [slot]; the default gives estimates of 50 to 300 slots, as in the
+        paper
     slot_s : length of a slot [s] (choice, because the paper gives none)
     extra : contention and overhead together as a share of the run time; it determines the gradient sizes. The paper
         gives 0.15, but an independent implementation comes near the paper's results only with 0.45 to 0.60
-    xi1, alpha : parameters of the contention model that determine the gradient sizes. p contenders count as k = xi1 p
-        effective contenders and slow the exchange down by the factor f = k + alpha (k - 1) (choice, because the paper
-        gives no values)
-    between_GBps, inside_GBps : rates between servers and inside a server that the profiles assume [1e9 byte/s] (choice:
-        those of the default Network)
-    batch : samples per GPU (choice; without effect)
-
-    Returns
-    -------
-    Workload whose jobs are given by iterations. All arrivals are 0; the order of the jobs is random and is the order of
-    the trace.
+    xi1, alpha : of the contention model that determines the gradient sizes: p contenders count as k = xi1 p and slow
+        the exchange down by the factor f = k + alpha (k - 1) (choice)
+    between_GBps, inside_GBps : rates that the profiles assume [1e9 byte/s] (choice: those of the default Network)
 
     Notes
     -----

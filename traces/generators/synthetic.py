@@ -57,12 +57,8 @@ def poisson(
 ) -> Workload:
     """Draw jobs with Poisson arrivals, for comparison with queueing theory.
 
-    Parameters
-    ----------
-    rate_per_s : mean number of arrivals per second
-    mean_duration_s : mean run time [s]
-    durations : distribution of the run times, "exponential" or "constant"
-    demand : probability of each gang size; None = every job has one GPU
+    ``rate_per_s`` is the mean rate of arrivals; ``durations`` is "exponential" or "constant"; ``demand`` is the
+    probability of each gang size, None = one GPU.
     """
     _positive("rate_per_s", rate_per_s)
     arrival = np.cumsum(draws.exponential(rng, jobs)) / rate_per_s
@@ -100,8 +96,6 @@ def drift(
 
     Parameters
     ----------
-    rate_per_s : mean number of arrivals per second
-    mean_duration_s, durations, demand : as in :func:`poisson`
     late_demand : probability of each gang size for arrivals from ``shift_s`` on; None = ``demand``
     shift_s : time at which the gang sizes change [s]
     swing : the rate is (1 - swing) x its mean in the first half of each period and (1 + swing) x its mean in the second
@@ -180,10 +174,7 @@ def check_parameters(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]
 
 
 def random_stream(seed: int, stream: int) -> np.random.Generator:
-    """Make the PCG64 generator of stream number ``stream`` of a seed.
-
-    It does not depend on the machine, the worker process or the order of calls.
-    """
+    """Make the PCG64 generator of a seed and stream, whatever the machine, worker process or order of calls."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(stream,))))
 
 

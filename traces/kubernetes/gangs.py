@@ -57,11 +57,7 @@ class Gang(msgspec.Struct, gc=False):
 
 
 class Gangs:
-    """The pods and PodGroups of a file.
-
-    The pods of a job may be anywhere in the file, so all are kept until its end, in columns: 60 bytes, and the name of
-    the job, for each.
-    """
+    """The pods and PodGroups of a file, in columns, because the pods of a job may be anywhere in it."""
 
     def __init__(self) -> None:
         self._jobs = Texts()

@@ -193,10 +193,7 @@ class PodSpec(msgspec.Struct, gc=False, rename="camel"):
 
 
 def template_gpus(place: Place, spec: PodSpec, name: str) -> int | None:
-    """Return the GPUs that a pod with this spec requests; None if no container names the resource.
-
-    Containers of a pod run at once, so their requests add up. Init containers run before, so only the largest counts.
-    """
+    """Return the GPUs that a pod requests: the sum of its containers, or its largest init container; None = none."""
     total: int | None = None
     for one in spec.containers or ():
         count = _container_gpus(place, one, name)

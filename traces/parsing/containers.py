@@ -28,10 +28,7 @@ _watch: ContextVar[Watch | None] = ContextVar("watch", default=None)
 
 @contextmanager
 def watched(watch: Watch) -> Iterator[None]:
-    """Open a context in which ``watch`` is called with the progress of files that this thread reads.
-
-    Some files take minutes to read.
-    """
+    """Open a context in which ``watch`` is called with the progress of files that this thread reads."""
     token = _watch.set(watch)
     try:
         yield

@@ -61,13 +61,7 @@ def with_dependencies(
 ) -> Workload:
     """Return a workload with the dependencies that its log names; without any, the same workload.
 
-    Parameters
-    ----------
-    workload : the jobs that were kept
-    report : its notes are extended
-    texts : dependency of each job, as of :func:`read_dependency`, with ids of the log; "" = none
-    originals : id of each job in the log
-    places : place of each job in the log, as the report counts places
+    ``texts`` are the dependencies of the jobs by ids of the log, "" = none; ``originals`` are these ids.
     """
     if not any(texts):
         return workload

@@ -22,13 +22,7 @@ Signature = frozenset[str]
 
 @dataclass(frozen=True)
 class Beginning:
-    """Facts about the beginning of a file.
-
-    Attributes
-    ----------
-    facts : facts such as "column job_id", "4 columns", "12 tab fields", "18 numbers or more", "key jobid", "array jobs"
-    shown : description of the facts for an error message
-    """
+    """Facts about the beginning of a file, such as "column job_id", "4 columns", "key jobid", and their description."""
 
     facts: frozenset[str]
     shown: str

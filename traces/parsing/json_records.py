@@ -65,12 +65,7 @@ def _records(path: Path, read: Callable[[_Json], Iterator[Any]], wanted: str) ->
 
 
 class _Json:
-    """JSON whose text is read in chunks.
-
-    The decoder is that of the standard library, not an event-based parser. An event-based parser builds the path of
-    each event, which takes gigabytes of memory for a file of open brackets. The standard library's decoder stops at its
-    recursion limit, and is faster.
-    """
+    """JSON whose text is read in chunks."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self.stream = stream
@@ -104,11 +99,7 @@ class _Json:
                 self._end_object()
 
     def _line(self, decode: Callable[[str], Any]) -> Any:
-        """Return the object if it is the rest of the line; None = it is not, or it has items.
-
-        msgspec decodes it in a third of the time. What it refuses is left to the standard library, whose errors tell
-        the place.
-        """
+        """Return the object if it is the rest of the line, by msgspec; None = it is not, or for the slower decoder."""
         end = self.text.find("\n", self.at, self.at + LONGEST_LINE)
         if end < 0:
             return None

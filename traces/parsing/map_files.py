@@ -21,12 +21,7 @@ FORM: Final = 'write ROLE = "COLUMN", such as arrival = "submit_time"'
 
 
 def read_map(path: Path) -> dict[str, str]:
-    """Read a mapping: lines ``ROLE = "COLUMN"`` of TOML. The roles are checked, the columns when the CSV is read.
-
-    Returns
-    -------
-    dict : role, as a :class:`PlacedRole` -> column
-    """
+    """Read a mapping: lines ``ROLE = "COLUMN"`` of TOML. The roles are checked, the columns when the CSV is read."""
     try:
         text = path.expanduser().read_text(encoding="utf-8-sig")
         found = tomllib.loads(text + "\n")  # so that errors tell a line

@@ -22,14 +22,7 @@ _ENDINGS: Final = {
 
 @dataclass(frozen=True)
 class Role:
-    """A role that a column may have.
-
-    Attributes
-    ----------
-    meaning : description for error messages
-    names : common names of columns with the role, in lower-case letters and digits only, without a unit
-    timed : whether values of the role have a unit of time
-    """
+    """A role of a column: its meaning, common names (lower case, without a unit), and whether it has a unit of time."""
 
     meaning: str
     names: tuple[str, ...]
@@ -98,14 +91,7 @@ NEEDED: Final = ("arrival", "gpus")  # a CSV also needs the duration, or start a
 
 @dataclass(frozen=True)
 class Found:
-    """The column of a role.
-
-    Attributes
-    ----------
-    column : name of the column in the header
-    unit : unit of the numbers in the column, a key of UNITS_S; "" if the role has no unit
-    guessed : True = guessed by the name of the column; False = mapped by the user
-    """
+    """The column of a role, the unit of its numbers ("" = none), and whether it was guessed by its name."""
 
     column: str
     unit: str = ""
@@ -113,12 +99,9 @@ class Found:
 
 
 def assign_roles(path: str, header: Sequence[str], mapping: Mapping[str, str]) -> dict[str, Found]:
-    """Find the column of every role in a header.
+    """Find the column of every role in a header: as mapped, then guessed among the other columns.
 
-    Parameters
-    ----------
-    mapping : role -> column, as given by the user. The role may end in a unit (``duration_ms``). An empty column means
-        that no column has the role. The columns of all other roles are guessed among the columns that are not mapped
+    A role of ``mapping`` may end in a unit (``duration_ms``); an empty column means that no column has the role.
     """
     found = _mapped(path, header, mapping)
     taken = {one.column for one in found.values()}

@@ -14,12 +14,7 @@ FETCHED: Final = "@"
 
 
 def split(source: str, what: str, formats: Collection[str]) -> tuple[str, Path]:
-    """Split a source into one of the ``formats`` and the path; the file is not opened.
-
-    Parameters
-    ----------
-    what : what the source describes, such as "workload"; used in error messages
-    """
+    """Split a source of ``what``, such as "workload", into one of the ``formats`` and the path, which is not opened."""
     name, colon, path = source.partition(":")
     if not colon or not path:
         auto = f", or {AUTO}:PATH" if AUTO in formats else ""

@@ -75,11 +75,7 @@ def _rows(path: Path, reader: CsvReader) -> Iterator[list[str]]:
 def csv_rows(path: Path, columns: Sequence[str], names: Sequence[str] = ()) -> Iterator[tuple[Place, list[str]]]:
     """Yield the place and the values of ``columns``, in that order, of every data row; blank lines are skipped.
 
-    Parameters
-    ----------
-    columns : names that must be in the header, in any order; other columns are ignored
-    names : names of all columns, if the file is published without a header line; a header line that a user added is
-        skipped
+    ``names`` are all columns of a file that is published without a header; a header that a user added is skipped.
     """
     name = str(path)
     with open_trace(path) as stream:
@@ -113,10 +109,7 @@ def csv_rows(path: Path, columns: Sequence[str], names: Sequence[str] = ()) -> I
 
 
 def bar_header(path: Path) -> tuple[str, ...]:
-    """Return the column names of the first line, separated by ``|``, in lower-case letters.
-
-    In the older form of ``sacct``, every line ends with ``|``; the empty last column is kept.
-    """
+    """Return the lower-case column names of the first line, separated by ``|``; older sacct has an empty last one."""
     with open_trace(path) as stream:
         for _, line in zip(range(1), text_lines(path, stream), strict=False):
             names = tuple(name.strip().lower() for name in line.rstrip("\r\n").split("|"))
@@ -145,13 +138,7 @@ def bar_rows(path: Path, width: int) -> Iterator[tuple[Place, list[str]]]:
 
 
 def word_rows(path: Path, fields: int, comment: bytes) -> Iterator[tuple[Place, list[str]]]:
-    """Yield the place and the first ``fields`` words of every data line; comment lines may be in any encoding.
-
-    Parameters
-    ----------
-    fields : least number of words of a data line
-    comment : bytes with which comment lines begin; these lines are skipped
-    """
+    """Yield the place and the first ``fields`` words of every data line; comments may be in any encoding."""
     name = str(path)
     with open_trace(path) as stream:
         for number, raw in lines(path, stream):
@@ -167,10 +154,7 @@ def word_rows(path: Path, fields: int, comment: bytes) -> Iterator[tuple[Place, 
 
 
 def tab_rows(path: Path) -> Iterator[tuple[Place, list[str]]]:
-    """Yield the place and the fields of every line of a file without a header; blank lines are skipped.
-
-    Fields are separated by tabs; quotes have no special meaning.
-    """
+    """Yield the place and the fields, separated by tabs, of every line of a file without a header; skip blank lines."""
     name = str(path)
     with open_trace(path) as stream:
         for number, line in enumerate(text_lines(path, stream), 1):

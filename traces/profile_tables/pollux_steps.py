@@ -48,10 +48,7 @@ def pollux_steps(source: Path) -> StepTable:
 
 
 def placement_of(gpus: int, machines: int) -> tuple[int, ...]:
-    """Return the number of GPUs on each machine of a gang, as few machines as hold it; two or more if ``machines`` > 1.
-
-    The smallest number comes first, as in the names of measured placements.
-    """
+    """Return the GPUs on each machine of a gang, ascending: as few machines as hold it; two or more if not local."""
     if machines == 1:
         return (gpus,)
     if gpus <= NODE_GPUS:

@@ -25,15 +25,8 @@ STEP_TABLES: Final = ("pollux-steps",)  # shipped beside this file as NAME.json
 class StepTable:
     """Table of measured steps of one publication, on one GPU type.
 
-    Attributes
-    ----------
-    name : name of the table
-    source, licence, made : origin of the measurements, their licence, and how this table was made from them
-    gpu_type : GPU type that was measured
-    applications : name -> application, with the iterations that its measured gradients imply at each batch
-    steps : name -> (machines, GPUs) -> float64 [3, n]: samples on a GPU, ascending; time of the gradients [s]; time of
-        the synchronisation that does not overlap with them [s]. 2 machines stand for several, the gang being on as few
-        as hold it at four GPUs each
+    ``steps`` : name -> (machines, GPUs) -> float64 [3, n]: samples on a GPU, ascending; time of the gradients [s]; time
+    of the synchronisation that does not overlap with them [s]. 2 machines stand for several, of four GPUs each.
     """
 
     name: str
@@ -45,10 +38,7 @@ class StepTable:
     steps: Mapping[str, Mapping[tuple[int, int], np.ndarray]]
 
     def seconds(self, application: str, gpus: int, machines: int, batch: int) -> tuple[float, float] | None:
-        """Return the gradient time and the synchronisation time of a step of ``batch`` samples on each GPU [s].
-
-        Times are linear between measured batches. None = the batch is outside the measured ones.
-        """
+        """Return the gradient and synchronisation time of a step [s], linear in the batch; None = outside."""
         rows = self.steps[application].get((min(machines, 2), gpus))
         if rows is None or not rows[0, 0] <= batch <= rows[0, -1]:
             return None
@@ -89,10 +79,7 @@ def read_steps(path: str | Path) -> StepTable:
 
 
 def write_steps(table: StepTable, path: Path) -> None:
-    """Write a table atomically, with one line for each application, and for each gang; equal tables give equal bytes.
-
-    A gang has the samples on a GPU, and the times in microseconds.
-    """
+    """Write a table atomically, times in microseconds, a line for each application and gang; equal bytes if equal."""
     lines = [f"{json.dumps(key)}: {json.dumps(getattr(table, key))}" for key in (*WORDS, "gpu_type")]
     rows = [f"{json.dumps(n)}: {json.dumps(written_columns(app))}" for n, app in table.applications.items()]
     lines.append('"applications": {\n' + ",\n".join(rows) + "\n}")

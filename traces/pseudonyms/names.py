@@ -35,17 +35,9 @@ _NUMBER: Final = re.compile(
 
 
 class Pseudonyms:
-    """Pseudonyms under one key.
+    """Pseudonyms under one secret key; ``hidden`` are those of KEPT_ROLES whose names get pseudonyms, too.
 
-    Parameters
-    ----------
-    key : secret of at least SHORTEST bytes
-    hidden : those of KEPT_ROLES whose names get pseudonyms, too
-
-    Attributes
-    ----------
-    kept : role -> the names in it that stayed
-    dropped : key or column -> number of values that were left out because of their form
+    ``kept`` : role -> names that stayed; ``dropped`` : key or column -> values left out because of their form.
     """
 
     def __init__(self, key: bytes, hidden: Collection[str] = ()) -> None:

@@ -66,12 +66,7 @@ _PLAIN: Final = re.compile(r"[0-9TZ:. +-]*", re.ASCII)  # numbers, times and len
 
 
 class Rewriter:
-    """Lines of Slurm's files with pseudonyms.
-
-    Attributes
-    ----------
-    lost : names of keys and columns that were left out
-    """
+    """Lines of Slurm's files with pseudonyms; ``lost`` are the names of keys and columns that were left out."""
 
     def __init__(self, names: Pseudonyms) -> None:
         self.names = names

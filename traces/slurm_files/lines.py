@@ -24,10 +24,7 @@ TEXTS: Final = ("reason", "comment", "extra")  # what people write; no further k
 
 
 def logical_lines(path: Path) -> Iterator[tuple[Place, str]]:
-    """Yield the lines of a configuration file without comments; a trailing backslash continues a line.
-
-    The place of a continued line is that of its first line. Blank lines are left out.
-    """
+    """Yield the lines of a configuration file without comments and blanks; a trailing backslash continues a line."""
     whole, first = "", 0
     with open_trace(path) as stream:
         for number, raw in enumerate(text_lines(path, stream), 1):
