@@ -22,6 +22,8 @@ class Application:
     of each of up to ten equal parts of the training, empty = not known.
     """
 
+    name: str
+    iterations: Mapping[int, float]
     gradient_bytes: float
     skew: float
     milestones: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
