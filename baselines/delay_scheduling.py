@@ -133,13 +133,8 @@ class DelayScheduling(Scheduler):
 def skips_for_locality(machines: float, replicas: float, locality: float, tasks: float) -> float:
     """Return D, the number of offers that each job must decline so that a fraction ``locality`` of its tasks is local.
 
-    Parameters
-    ----------
-    machines : number of machines of the cluster
-    replicas : number of machines on which each task is local
-    locality : required fraction of local tasks, 0 <= locality < 1
-    tasks : number of tasks of a job; the more of its tasks have been launched, the fewer machines are local for the
-        rest
+    Each task is local on ``replicas`` of the ``machines``; the more of its ``tasks`` a job has launched, the fewer
+    machines are local for the rest.
 
     References
     ----------

@@ -472,10 +472,7 @@ def make_scheduler(spec: str, **overrides: Any) -> Scheduler:
 
 
 def _agent(rest: str, path: str) -> tuple[Baseline, str]:
-    """Return the scheduler that plays ``learned:REST``, and its parameters without the name of the agent.
-
-    A file, ``path`` or the parameter of this name, is played by the scheduler that can read it.
-    """
+    """Return the scheduler that plays ``learned:REST``, and its parameters without the name of the agent."""
     cards = importlib.import_module("gpusched_env.agents.cards")  # imported late: agents import the baselines
     name, *others = re.split("[,:]", rest or GENERAL_AGENT, maxsplit=1)
     if "=" in name or path:

@@ -67,10 +67,7 @@ class YarnCapacity(Scheduler):
 
 
 def fits_one_switch(cluster: Cluster, gang: int) -> bool:
-    """Return whether the rule "yarn" can place a gang in the empty cluster.
-
-    The rule needs one machine, or whole machines and one more machine for the rest, below one switch.
-    """
+    """Return whether the rule "yarn" can place a gang in the empty cluster."""
     size = cluster.nodes["gpus"].max()
     if gang <= size:
         return True

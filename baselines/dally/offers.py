@@ -230,11 +230,7 @@ def ask_jobs(sim: Run, choice: Choice, delay: Delay) -> int:
 
 @kernel
 def evict(sim: Run, delay: Delay) -> int:
-    """Mark running gangs to stop for the first waiting job that gains by it; return NOTHING or ASSIST.
-
-    A job gains if it accepts the tier of the GPUs that come free, and no place on this or a tighter tier has enough
-    GPUs on offer now.
-    """
+    """Mark running gangs to stop for the first waiting job that gains by it; return NOTHING or ASSIST."""
     r = delay.rules
     now_s = sim.world["clock_s"]
     largest_nw = rate_victims(sim, delay)

@@ -130,11 +130,7 @@ VERDICT_DTYPE: Final = np.dtype(
 
 
 class Delay(Handle):
-    """The arrays of a delay scheduler for one run; kernels take them in addition to those of the simulation.
-
-    Axes: jobs, gpus, slots, nodes, racks, nodes of the largest rack, demand classes, samples, scheduled offers,
-    job classes, rows of ``paces``, GPU types.
-    """
+    """The arrays of a delay scheduler for one run; kernels take them in addition to those of the simulation."""
 
     rules = array(RULES_DTYPE)
     tasks = array(TASK_DTYPE, "jobs")

@@ -134,10 +134,7 @@ class ElasticFlow(SlotScheduler):
     def _offered(
         self, ask: Ask, at: int, old: Plan, free: Free, now_s: float, change_s: float, clock: Clock
     ) -> Plan | None:
-        """Return the plan of a job that has its size number ``at`` until ``change_s``; None = it misses its deadline.
-
-        ``free`` is the number of GPUs that all plans leave free, and ``old`` the plan of the job among them.
-        """
+        """Return the plan of a job that has size number ``at`` until ``change_s``; None = it misses its deadline."""
         size, rate = ask.sizes[at], ask.rates[at]
         first_s = now_s + (clock.cost_s if size != ask.held else ask.delay_s)
         finish_s = first_s + ask.left / rate

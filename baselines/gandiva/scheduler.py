@@ -251,10 +251,7 @@ class Gandiva(Scheduler):
             self._turns.leave(self._waits_in.pop(job), job)
 
     def _share(self, job: int, gang: int, able: np.ndarray | None) -> None:
-        """Step 4: wait for a turn in the set with the fewest waiting gangs per place.
-
-        Sets on machines that cannot run the job are ignored.
-        """
+        """Step 4: wait for a turn in the set, on able machines, with the fewest waiting gangs per place."""
         groups: Iterable[ServerSet] = self._by_gang[gang].values()
         if able is not None:
             groups = [group for group in groups if self._servers.all_able(group.machines, able)]

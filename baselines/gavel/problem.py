@@ -91,17 +91,11 @@ class Problem:
         return shares / np.maximum(1.0, shares.sum(axis=1, keepdims=True))
 
     def agnostic(self, everywhere: bool = False) -> Self:
-        """Return the problem with a rate of 1 step/s on every type on which a job can run.
-
-        ``everywhere`` = also on types on which the job cannot run.
-        """
+        """Return the problem with a rate of 1 step/s on every type on which a job can run, or ``everywhere``."""
         return dataclasses.replace(self, rates=((self.rates > 0) | everywhere).astype(float))
 
     def at_reference(self, everywhere: bool = False) -> Self:
-        """Return the problem in which the rate of a job on every type is its rate on the reference type.
-
-        A job that cannot run on the reference type has the rate of its fastest type instead.
-        """
+        """Return the problem with each job's rate on the reference type (its fastest, if it cannot run) everywhere."""
         like = np.where(self.rates[:, self.reference] > 0, self.rates[:, self.reference], self.rates.max(axis=1))
         return dataclasses.replace(self, rates=like[:, None] * ((self.rates > 0) | everywhere))
 

@@ -51,15 +51,8 @@ def set_utility(
 ) -> None:
     """Fill ``worth`` and ``since_s``.
 
-    Parameters
-    ----------
-    jobs : ASKING_DTYPE [Q]
-    utility : a name in UTILITIES. Effective throughput = iterations / (end - arrival), either raw, or divided by the
-        rate on the fastest type; the quotient is run time on the fastest type / JCT. inverse_remaining = 1 / (end -
-        now)
-    iterations : float64 [Q], work of each job
-    arrival_s : float64 [Q]
-    fastest : float64 [Q], iterations/s on the fastest type
+    The utility is effective throughput = iterations / (end - arrival), raw or relative to the rate on the fastest type,
+    or inverse_remaining = 1 / (end - now).
     """
     if utility == "inverse_remaining":
         jobs["worth"], jobs["since_s"] = 1.0, now_s
@@ -79,14 +72,7 @@ def price_range(
 ) -> PriceRange:
     """Compute the bounds of the prices in a round from the jobs in the system.
 
-    Parameters
-    ----------
-    jobs : ASKING_DTYPE [Q]
-    paces : remaining run times of these jobs
-    gpus : number of GPUs of the cluster
-    now_s, round_s : present time, and length of a round [s]
-    eta : divisor of the lower bound
-    ratio : minimum ratio of the upper to the lower bound
+    The lower bound is divided by ``eta``; the upper one is at least ``ratio`` times as large.
 
     Notes
     -----

@@ -227,10 +227,7 @@ class Hadar(Scheduler):
         return float(self._best_rate[job_class])
 
     def _rate_alone(self, view: ClairvoyantView, job: np.ndarray) -> float:
-        """Return the rate that FIND_ALLOC finds for a job (ASKING_DTYPE [1]) on the empty cluster at price 0 [1/s].
-
-        0 = it has no placement.
-        """
+        """Return the rate that FIND_ALLOC finds for a job alone on the empty cluster [1/s]; 0 = it has no placement."""
         alone = job.copy()
         alone["least_rate"] = 0.0
         alone["since_s"], alone["worth"] = view.now_s, 1.0  # utility 1 / (end - now), for work that takes days

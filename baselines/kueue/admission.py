@@ -91,10 +91,7 @@ def find_again(sim: Run, q: Queues, leaf: int, row: int) -> int:
 
 @kernel
 def reserve_for(q: Queues, leaf: int, line: int) -> None:
-    """Reserve quota for the first job of ``leaf``, which neither fits nor has victims.
-
-    Without borrowing it is what is left of the quota of the queue; otherwise also what the job would borrow.
-    """
+    """Reserve quota for the first job of ``leaf``, which neither fits nor has victims."""
     t = q.tenants[leaf]
     gpus = q.lines[line]["gpus"]
     most = t["sub"] - t["use"]

@@ -98,11 +98,8 @@ def next_borrower(sim: Run, q: Queues, leaf: int, fit: int, outside: bool, below
 
     Only leaves that borrow have candidates; once a leaf is back at its quota, it offers no more.
 
-    Parameters
-    ----------
-    fit : the lowest tenant from ``leaf`` upwards whose quota the job fits into
-    outside : True = only leaves that are not below ``fit``; False = only those below, which share its quota
-    below, highest : candidates have a priority less than ``below``, and not above ``highest``
+    ``outside`` : only leaves that are not below ``fit``, the lowest tenant whose quota the job fits into, else only
+    those. Candidates have a priority less than ``below``, and not above ``highest``.
     """
     while True:
         best = -1

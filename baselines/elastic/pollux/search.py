@@ -28,11 +28,7 @@ SEARCH_DTYPE: Final = np.dtype(
 
 
 class Search(Handle):
-    """The input of a search, its allocations and scratch.
-
-    The allocations are the rows of ``states`` that ``order`` lists, best first: first those that survive, then the
-    children of the present generation.
-    """
+    """The input of a search, its scratch, and its allocations: ``order`` lists survivors and children, best first."""
 
     search = array(SEARCH_DTYPE)
     capacity = array(np.int32, "nodes")  # [GPU]
@@ -228,10 +224,7 @@ def cross(s: Search, k: int) -> None:
 
 @kernel
 def sort(s: Search, count: int) -> int:
-    """Sort ``order[:count]`` by cost, then waste, a stable insertion sort; return the number of different allocations.
-
-    Equal allocations but the first go to the end.
-    """
+    """Sort ``order[:count]`` by cost, then waste, equal allocations last; return the number of different ones."""
     for i in range(1, count):
         k = s.order[i]
         at = i
