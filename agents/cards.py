@@ -33,20 +33,14 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     ----------
     name : as in the scheduler ``learned:NAME``
     kind : one of :data:`PLAYED_BY`
-    summary : what it does, in one line
-    environment : id of the environment whose choices it makes
     scenario : scenario on whose report seeds it is compared; unless ``data`` says otherwise, it learned on the training
         seeds
     clairvoyant : True = it reads true run times
-    sha256 : digest of the checkpoint
-    made_by : commands that made the checkpoint
     simulated_jobs : number of jobs that were simulated for the training, without those of validation
     hours : time of the training [h]; ``machine`` says on what
     seeds : first and end of the range of seeds for each use: train, validation, report
-    metric : what the comparison compares
     compared_seeds : number of report seeds of the comparison
     ratios : metric of the agent / that of each rival: geometric mean over the seeds, and its 95 % interval
-    intended_use, limits : when to use it, and when not
     versions : of this package and of those that training uses
     training : all settings of the training; the windows of the agent are among them
     data : what it learned from; "" = the training seeds of the scenario
@@ -112,10 +106,7 @@ def read_card(name: str) -> Card:
 
 
 def kind_of_file(path: Path) -> str:
-    """Return the kind of the agent in a checkpoint, a key of :data:`PLAYED_BY`; a file of no such kind is a network's.
-
-    Formats are named after kinds: ``gpusched-KIND-VERSION``.
-    """
+    """Return the kind of the agent in a checkpoint, a key of :data:`PLAYED_BY`; other files are of a network."""
     kind = format_of(path).removeprefix("gpusched-").rpartition("-")[0]
     return kind if kind in PLAYED_BY else NETWORK_KIND
 

@@ -41,17 +41,9 @@ TOGETHER: Final = 32  # episodes that are played side by side
 class Played:
     """An episode of T steps.
 
-    Attributes
-    ----------
-    seed : of the workload
-    observations : [T + 1, ...] by name; ``action_mask`` is one of them
-    actions : int64 [T]
-    rewards : float64 [T]
-    terminated, truncated : bool, of the last step
-    right : bool [T, actions], feasible actions that the scheduler would have taken as well; only the action taken if
-        the scheduler relies on its decisions
-    digest : SHA-256 of the event log
-    mean_jct_s : mean JCT [s]
+    ``observations`` : [T + 1, ...] by name, with ``action_mask``. ``terminated``, ``truncated`` : of the last step.
+    ``right`` : bool [T, actions], feasible actions that the scheduler would have taken as well; only the action taken
+    if the scheduler relies on its decisions. ``digest`` : of the event log.
     """
 
     seed: int
@@ -66,10 +58,7 @@ class Played:
 
 
 def play_episodes(scheduler: str, environment: ClusterEnv, seeds: Sequence[int]) -> list[Played]:
-    """Play an episode of each seed; at each step, take the first action that the scheduler would take.
-
-    A scheduler that relies on its decisions plays itself (:mod:`~gpusched_env.agents.own_play`).
-    """
+    """Play an episode of each seed; at each step, take the first action that the scheduler would take."""
     episodes = Episodes(environment, seeds, keep_logs=True)
     teachers: OwnPlay | Teachers
     if make_scheduler(scheduler).relies_on_decisions:

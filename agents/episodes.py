@@ -17,18 +17,8 @@ from gpusched_env.simulator import Simulation
 class Episodes:
     """Episodes of B workloads; each waits for an action until it is over.
 
-    Parameters
-    ----------
-    environment : an environment of the scenario, with the windows and the reward of the agent
-    seeds : seed of each workload; equal seeds give equal workloads
-    keep_logs : keep the event logs
-
-    Attributes
-    ----------
-    instances : instance of each episode
-    observations : buffers into which the environments write what they show, float32 [B, ...] by name
-    masks : bool [B, actions], the same for feasible actions
-    shapes : shape of each observation array of a single environment, by name
+    ``environment`` has the windows and the reward of the agent. Attributes: ``observations``, buffers into which the
+    environments write, float32 [B, ...] by name; ``masks``, bool [B, actions]; ``shapes`` of a single environment.
     """
 
     def __init__(self, environment: ClusterEnv, seeds: Sequence[int], keep_logs: bool = False) -> None:

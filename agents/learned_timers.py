@@ -18,12 +18,7 @@ SHIPPED: Final = {"": "delay_tuner.npz", "cells": "delay_tuner_cells.npz"}
 
 
 class LearnedTimers:
-    """Set the timers by a network, once every tuning interval.
-
-    Parameters
-    ----------
-    network : the tuner
-    """
+    """Set the timers by a network, once every tuning interval."""
 
     def __init__(self, network: TimerNetwork) -> None:
         self.network = network

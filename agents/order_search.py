@@ -34,14 +34,7 @@ class Plan(Protocol):
 
 
 class Order(NamedTuple):
-    """An order of jobs, and how they start.
-
-    Attributes
-    ----------
-    keys : float64 [arrived jobs], small keys come first
-    rule : placement rule
-    strict : True = the first job that does not fit blocks those behind it
-    """
+    """An order of the arrived jobs, small keys first, and how they start; strict: a job that does not fit blocks."""
 
     keys: np.ndarray
     rule: str
@@ -56,15 +49,9 @@ class Order(NamedTuple):
 
 
 class Rehearsed(NamedTuple):
-    """An order, and how it went in a rehearsal.
+    """An order, when the last job of its rehearsal ends, the mean end of the LAST jobs, and that of each job [s].
 
-    Attributes
-    ----------
-    order : the order, or another plan
-    end_s : when the last job finishes [s]
-    late_s : mean finish of the LAST jobs that finish last [s]
-    finish_s : float64 [arrived jobs], finish of each job [s]
-    waits : whether the job that finishes last waits; if not, no order is better, apart from the placement
+    If the job that finishes last does not wait (``waits``), no order is better, apart from the placement.
     """
 
     order: Plan

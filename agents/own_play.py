@@ -23,15 +23,7 @@ from gpusched_env.simulator import ClusterView, Lease, Preempt, Refuse, Resize, 
 
 
 class OwnPlay:
-    """The actions by which a scheduler plays each of some episodes, with the interface of ``Teachers``.
-
-    Parameters
-    ----------
-    spec : spec of the scheduler
-    environment : the environment of the episodes
-    episodes : the episodes, before their first action
-    seeds : seed of each
-    """
+    """The actions by which a scheduler plays each of some episodes, with the interface of ``Teachers``."""
 
     def __init__(self, spec: str, environment: ClusterEnv, episodes: Episodes, seeds: Sequence[int]) -> None:
         self._actions = [

@@ -25,19 +25,8 @@ MOST_EVENTS: Final = 100  # that wait to be written; an update has fewer numbers
 class RunFolder:
     """Log each update to ``updates.csv`` and TensorBoard; save and read the state of the training.
 
-    Parameters
-    ----------
-    folder : an existing folder
-    record : content of ``config.json``; a state is only continued under an equal one, whatever the commit
-    resume : True = continue from the saved state
-
-    Attributes
-    ----------
-    state : the saved state to continue from; None = begin anew
-
-    Raises
-    ------
-    GpuschedError : there is no state to continue from, or it is damaged, or belongs to another configuration
+    ``record`` is the content of ``config.json``; a state is only continued, with ``resume``, under an equal one,
+    whatever the commit. ``state`` is that state; None = begin anew.
     """
 
     def __init__(self, folder: Path, record: Mapping[str, Any], resume: bool) -> None:

@@ -40,10 +40,7 @@ def search(
     The folder of trial k is ``trial-<k>``. All trials are kept in ``search.db``, so that a later call with the same
     folder continues the search.
 
-    Parameters
-    ----------
-    trials : number of further trials; 0 = return the best settings of the earlier ones
-    said : called with a line after each trial
+    ``trials`` = 0: the best settings of earlier trials.
     """
     if trials < 0:
         raise GpuschedError(f"search: trials is {trials}: it must be at least 0")

@@ -29,10 +29,7 @@ class TimerNetwork:
     Parameters
     ----------
     layers : (weights float64 [inputs, outputs], biases float64 [outputs]) of each layer; tanh between layers
-    classes : [GPU] largest demand of each class but the last
     residual : True = actions multiply the hand tuner's timers
-    interval_s : tuning interval for which the network was trained [s]
-    about : provenance: versions, scenarios, seeds, simulated jobs
     costs : True = the costs of placements are inputs, too, after the columns of the cluster
     """
 

@@ -31,12 +31,7 @@ from gpusched_env.scenarios import Curriculum, get_scenario
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig(Windows):
-    """Settings of a training run: the windows of the agent, and how it is trained.
-
-    Raises
-    ------
-    GpuschedError : an unknown name or impossible value
-    """
+    """Settings of a training run: the windows of the agent, and how it is trained."""
 
     scenario: str = "philly-64-v1"
     """Name of a scenario, or path of a JSON or TOML file."""

@@ -12,12 +12,7 @@ from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
 
 
 def build(kind: type[Any], data: object, where: str) -> Any:
-    """Build the dataclass ``kind`` from a mapping of its fields.
-
-    Parameters
-    ----------
-    where : file and path of the field, for error messages
-    """
+    """Build the dataclass ``kind`` from a mapping of its fields."""
     if not isinstance(data, Mapping):
         raise ScenarioError(f"{where}: {data!r} must be a table of fields")
     hints = typing.get_type_hints(kind)

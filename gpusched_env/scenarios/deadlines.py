@@ -30,17 +30,6 @@ def elasticflow(
 ) -> Scenario:
     """Build a scenario with machines of eight A100, and jobs with ElasticFlow's measured speeds and deadlines.
 
-    Parameters
-    ----------
-    jobs : number of jobs
-    machines : number of machines of eight GPUs
-    load : offered load of the requested gangs; None = 1.2, and a job list keeps its arrivals
-    least, most : a deadline is arrival + U x run time on the requested GPUs, U uniform in this range
-    share : share of jobs with a deadline; the others are best effort
-    overhead_s : time without progress after a gang gets GPUs [s]
-    workload : path of one of ElasticFlow's job lists, whose first ``jobs`` jobs are used with their models, batches and
-        deadlines; None = draw jobs like those of Philly, with models drawn uniformly
-
     References
     ----------
     Gu et al., ASPLOS 2023; gudiandian/ElasticFlow, ``ElasticFlow/scheduler``.

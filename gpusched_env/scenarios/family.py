@@ -50,12 +50,7 @@ class Parameter:
         return f"a {'whole ' * self.whole}number from {self.least:g} to {self.most:g}"
 
     def read(self, given: object, where: str) -> Value:
-        """Parse and check a value, which is given as a text or as a Python value.
-
-        Raises
-        ------
-        ScenarioError : the value is not allowed
-        """
+        """Parse and check a value, which is given as a text or as a Python value."""
         text = str(given)
         if self.text:
             return text

@@ -29,18 +29,6 @@ def hadar_cluster(
 ) -> Scenario:
     """Build a scenario with equally many machines of three GPU types and jobs that train Gavel's models.
 
-    Parameters
-    ----------
-    nodes : number of machines of each GPU type; a machine has four GPUs
-    jobs : number of jobs
-    arrivals : "static" = all jobs arrive at time 0; "poisson" = Poisson process; "philly" = bursts like those of the
-        Philly log
-    mean_gap_s : mean time between arrivals if they are not static [s]
-    gangs : gang sizes of models that run on several GPUs, a name in GANGS
-    spread : rates of gangs on several machines: "measured" = the rates measured on several machines; "free" = the rates
-        measured on one machine. Gavel's simulator uses "free" with ``restore_s=0``
-    restore_s : time in which a resumed gang makes no progress [s]; checkpoints take no time
-
     Notes
     -----
     All rates are measured, so there is no network model. The schedulers Hadar and Gavel implement rounds themselves;

@@ -29,18 +29,6 @@ def pollux(
 ) -> Scenario:
     """Build a scenario with 16 machines of four T4 GPUs and eight hours of elastic jobs like those of Pollux.
 
-    Parameters
-    ----------
-    jobs : number of jobs
-    load : arrival rate in units of 160 jobs per eight hours; None = ``jobs`` jobs arrive in eight hours
-    batch : "adaptive" = at each size, a job has the batch with the largest goodput, as under Pollux; "fixed" = a job
-        keeps the batch that its user tuned, as under Optimus and Tiresias; "scaled" = it keeps the batch on each GPU
-    round_s : time between decisions [s]
-    restart_s : time for which a gang makes no progress after it gets its GPUs [s]
-    workload : path of one of Pollux's workload files, whose first ``jobs`` jobs are used; None = draw similar jobs
-    speeds : "fitted" = step times by Pollux's fitted model; "measured" = by the measured table, as in its simulator
-    interference : share of its rate that a gang of several machines loses while another one uses one of its machines
-
     References
     ----------
     Qiao et al., OSDI 2021; petuum/adaptdl, branch osdi21-artifact, ``simulator/``.

@@ -33,13 +33,7 @@ class Parts(NamedTuple):
 
 
 class Problems:
-    """The problems that a variation of a scenario's parts draws; each cluster and network is made once.
-
-    Parameters
-    ----------
-    variation : the distribution
-    workload, network, semantics : what all problems have in common
-    """
+    """The problems that a variation of a scenario's parts draws; each cluster and network is made once."""
 
     def __init__(self, variation: Variation, workload: WorkloadSpec, network: Network, semantics: Semantics) -> None:
         self._variation = variation

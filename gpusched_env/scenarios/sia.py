@@ -37,16 +37,6 @@ def sia(
     The cluster has 6 x 4 T4, 3 x 8 RTX 2080 Ti and 2 x 8 A100. At each size and on each GPU type, a job has the batch
     with the largest goodput.
 
-    Parameters
-    ----------
-    jobs : number of jobs
-    load : arrival rate in units of 160 jobs per eight hours; None = ``jobs`` jobs arrive in eight hours
-    round_s : time between decisions [s]
-    restart_s : time for which a gang makes no progress after it gets its GPUs [s]; one time for all applications
-    workload : path of one of Sia's workload files, whose first ``jobs`` jobs are used; None = draw jobs
-    speeds : "fitted" = step times by the models of the table ``sia``, "robust" = by those of ``sia-robust``
-    calibration : "published" = jobs are slower by the factors with which the authors calibrate their simulator
-
     Notes
     -----
     Larger requests than 16 GPUs are cut to 16, so that schedulers that know nothing of sizes can run every job on GPUs

@@ -29,16 +29,6 @@ def simulated(
 ) -> Scenario:
     """Build a scenario with 16 machines of four GPUs and eight hours of jobs like those of Pollux's workloads.
 
-    Parameters
-    ----------
-    jobs : number of jobs; Pollux publishes eight-hour workloads of 80, 160, 240 and 320 jobs
-    xi : slowdown of every pair of jobs that share a GPU
-    limit : largest number of jobs that share a GPU
-    load : arrival rate in units of 160 jobs per eight hours; None = ``jobs`` jobs arrive in eight hours
-    gangs : "tuned" = gang sizes and batches that Pollux tuned; "log" = gang sizes of the Philly log, initial batches
-    restore_s : time without progress after a preemption [s]; the scheduler SJF-BSBF never preempts
-    workload : path of one of Pollux's workload files, whose first ``jobs`` jobs are used; None = draw similar jobs
-
     References
     ----------
     Luo et al., IWQoS 2024, arXiv 2407.13088, reconstructed (docs/sjf_bsbf.md). Qiao et al., OSDI 2021: jobs and
@@ -66,13 +56,6 @@ def physical(
     restore_s: float = 30.0,
 ) -> Scenario:
     """Build a scenario with 4 machines of four GPUs; two thirds of the jobs take 1 to 8 GPUs, the others 12 or 16.
-
-    Parameters
-    ----------
-    jobs, xi, limit, restore_s : as in :func:`simulated`
-    span_s : length of the interval over which arrivals are uniform [s]
-    batch : batch per GPU / largest batch that fits into its memory; with 1, two jobs fit on a GPU only with gradient
-        accumulation
 
     References
     ----------

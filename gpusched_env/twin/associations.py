@@ -82,14 +82,7 @@ def _with_own_jobs(tenant: Tenant, tree: Mapping[str, Tenant], each: Mapping[str
 
 
 def with_room(tenants: Tenants, leaf: np.ndarray, workload: Workload) -> tuple[Tenants, tuple[str, ...]]:
-    """Raise limits below the largest job that ran, because limits may have changed; return the names of these tenants.
-
-    Parameters
-    ----------
-    tenants : accounts and users
-    leaf : str [J], name of the leaf of each job
-    workload : the log
-    """
+    """Raise limits below the largest job that ran, as limits may have changed; return the names of these tenants."""
     parent = {tenant.name: tenant.parent for tenant in tenants.tree}
     largest: dict[str, int] = {}
     for name in np.unique(leaf).tolist():

@@ -132,11 +132,7 @@ def pools_of_texts(
 ) -> tuple[Pool, ...]:
     """Return the pools of ``NAME[+NAME...]=CLUSTER`` texts, or one pool of all machines if there are none.
 
-    Parameters
-    ----------
-    cluster : machines of all partitions, as for ``Cluster.parse``; empty = those of the partitions
-    partitions : texts such as ``gpu+debug=16x8@A100``
-    machines_of : what reads such a description of machines
+    ``machines_of`` reads machines; ``cluster`` empty = those of the partitions.
     """
     if bool(cluster) == bool(partitions):
         raise GpuschedError("twin: give the machines by --conf FILES, by --cluster 16x8, or by --partition NAME=16x8")

@@ -125,12 +125,7 @@ class Score:
 
     @property
     def overall(self) -> GroupScore:
-        """The row about all jobs.
-
-        Raises
-        ------
-        GpuschedError : there are no rows
-        """
+        """The row about all jobs."""
         if not self.groups:
             raise GpuschedError("twin: it has no score; fit it again with a log that is longer than its first part")
         return self.groups[0]
@@ -215,10 +210,6 @@ class Twin:
         """Return a playable problem for each pool that has jobs.
 
         Jobs that no pool can run are in no problem: their partition belongs to none, or their gang is too large.
-
-        Parameters
-        ----------
-        workload : jobs as a reader of logs returns them, with the attributes that the reader knows
         """
         rows = self.pool_of(workload)
         return [self.problem(number, workload, np.flatnonzero(rows == number)) for number in np.unique(rows[rows >= 0])]

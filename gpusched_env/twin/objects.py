@@ -95,10 +95,7 @@ def read_kueue_snapshot(path: str | Path, time_s: float = math.nan, gpu_resource
     Start, gang and limit are those of :func:`gpusched_env.traces.formats.kueue.read_kueue`; the user is the namespace.
     Workloads do not tell their nodes. Times are in UTC.
 
-    Parameters
-    ----------
-    time_s : when the file was written, seconds since 1970 [s]; NaN = the last change in it
-    gpu_resource : name of the resource that is a GPU
+    ``time_s`` : when the file was written, seconds since 1970; NaN = the last change in it.
     """
     found = _Present(Path(path))
     for place, record in kubernetes_objects(found.path):
@@ -129,10 +126,6 @@ def read_pods_snapshot(path: str | Path, time_s: float = math.nan, gpu_resource:
     A job runs if one of its pods with GPUs has a node; it holds the GPUs of its pods that have one. Pods that have
     ended do not count. A PodGroup without pods waits for the GPUs of its ``minResources``. The user is the namespace.
     Times are in UTC.
-
-    Parameters
-    ----------
-    time_s, gpu_resource : as in :func:`read_kueue_snapshot`
     """
     found = _Present(Path(path))
     gangs: dict[str, list[tuple[Place, Pod, str]]] = {}

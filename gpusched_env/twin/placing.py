@@ -10,12 +10,7 @@ from gpusched_env.twin.snapshot import PresentJob, Snapshot
 
 
 class Places:
-    """Hand out the free GPUs of a cluster.
-
-    Parameters
-    ----------
-    cluster : the machines
-    """
+    """Hand out the free GPUs of a cluster."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster

@@ -45,13 +45,8 @@ def snapshot_of(
 ) -> Snapshot:
     """Read ``FILE.json``, or ``FORMAT:FILE`` with one of FORMATS, or ``auto:FILE``, whose format is recognised.
 
-    Parameters
-    ----------
-    source : the file
-    at : when it was written, ``YYYY-MM-DDTHH:MM:SS``; of objects of Kubernetes in UTC, or with a zone
-    gpus_per_node : of squeue, GPUs per node of jobs without TRES
-    gpu_resource : of objects of Kubernetes, the resource that is a GPU
-    skip_bad_rows : True = malformed rows are left out, and the notes count them; False = the first one raises an error
+    ``at`` : when it was written, ``YYYY-MM-DDTHH:MM:SS``; of objects of Kubernetes in UTC, or with a zone.
+    ``gpus_per_node`` : of squeue, for jobs without TRES.
     """
     kind, colon, path = source.partition(":")
     if not colon or Path(source).exists():

@@ -23,14 +23,7 @@ UNKNOWN: Final = (
 
 
 def find_remainders(twin: Twin, workload: Workload, start_s: np.ndarray) -> tuple[Remainder, ...]:
-    """Return what the twin does not explain, pool by pool.
-
-    Parameters
-    ----------
-    twin : the twin
-    workload : the log
-    start_s : starts of the twin's replay [s]
-    """
+    """Return what the twin does not explain, pool by pool."""
     recorded = Recorded.of(workload)
     pools = twin.pool_of(workload)
     wait_s = recorded.start_s - recorded.arrival_s
@@ -94,13 +87,7 @@ def find_remainders(twin: Twin, workload: Workload, start_s: np.ndarray) -> tupl
 
 
 def _by_cause(what: str, workload: Workload, chosen: np.ndarray, waited_s: np.ndarray) -> list[Remainder]:
-    """Return how many of the chosen jobs waited for each of CAUSES, and how long.
-
-    Parameters
-    ----------
-    chosen : bool [J]
-    waited_s : time of each job that counts [s]
-    """
+    """Return how many of the chosen jobs waited for each of CAUSES, and how long."""
     if REASON not in workload.attributes:
         causes = np.full(len(workload), UNKNOWN)
     else:

@@ -56,11 +56,8 @@ def read_squeue(path: str | Path, time_s: float = math.nan, gpus_per_node: int =
     whose REASON names something other than GPUs and priorities are held; a job with the reason Dependency whose
     DEPENDENCY names jobs of the table waits for these, and one with the reason BeginTime until its START_TIME.
 
-    Parameters
-    ----------
-    time_s : when the command ran, seconds since 1970-01-01 in the zone of the file [s]; NaN = START_TIME + TIME of the
-        running jobs
-    gpus_per_node : GPUs that a job without TRES holds on each of its nodes; 0 = such jobs are left out
+    ``time_s`` : when the command ran, in the zone of the file; NaN = START_TIME + TIME of the running jobs.
+    ``gpus_per_node`` 0: jobs without TRES are left out.
     """
     path = Path(path)
     table, stamps = _Table(gpus_per_node), Stamps()
@@ -78,14 +75,7 @@ def read_squeue(path: str | Path, time_s: float = math.nan, gpus_per_node: int =
 
 
 def squeue_lines(accounts: Accounts, time_s: float, origin: str) -> Iterator[str]:
-    """Yield a table of squeue about a run at one moment, with TRES_ALLOC instead of TRES_PER_NODE.
-
-    Parameters
-    ----------
-    accounts : the run
-    time_s : the moment, in the time of the run [s]
-    origin : date of time 0, as ISO 8601 local time
-    """
+    """Yield a table of squeue about a run at one moment, with TRES_ALLOC instead of TRES_PER_NODE."""
     jobs, begin = accounts.instance.workload.jobs, np.datetime64(origin, "s")
     user, account, queue, qos = (accounts.attribute(name) for name in ("user", "account", "virtual_cluster", "qos"))
     yield WRITTEN
