@@ -62,12 +62,6 @@ def pooling(instances: Sequence[Instance], scheduler: str, seeds: Sequence[int])
 
     Below 1, the tenant wins. The interval is a percentile bootstrap over the weeks of all seeds in which its jobs
     arrived. The key is the row of the leaf; -1 = all jobs of tenants together.
-
-    Parameters
-    ----------
-    instances : the pooled problem of each seed, with the same tenants
-    scheduler : spec of the scheduler of the pool and of each partition
-    seeds : seed of each problem
     """
     pooled: dict[int, list[np.ndarray]] = {}
     alone: dict[int, list[np.ndarray]] = {}

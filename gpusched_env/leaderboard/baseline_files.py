@@ -43,15 +43,7 @@ class Head(Schema, frozen=True):
 
 
 class Result(Schema, frozen=True):
-    """The results of a scheduler; lists have one value for each of the problems.
-
-    Attributes
-    ----------
-    spec : spec of the scheduler
-    version : version of gpusched-env that made the entry
-    metrics : name of a metric -> its values; null = undefined
-    digests : SHA-256 of the event logs
-    """
+    """The results of a scheduler: for each problem its metrics (null = undefined) and the digest of its log."""
 
     spec: str
     version: str

@@ -81,10 +81,7 @@ def _yes(truth: bool) -> str:
 
 
 def shipped_player(spec: str) -> Scheduler | None:
-    """Build the scheduler or agent of this package that a spec names; None = it names none, or a file.
-
-    Only modules of the table of schedulers and files of the package are read.
-    """
+    """Build the scheduler or agent of this package that a spec names; None = it names none, or a file."""
     from gpusched_env.agents.cards import shipped_agents
     from gpusched_env.baselines import BASELINES, make_scheduler
     from gpusched_env.baselines.registry import GENERAL_AGENT
@@ -104,10 +101,7 @@ def shipped_player(spec: str) -> Scheduler | None:
 
 
 def registered_clairvoyance(name: str, parameters: Mapping[str, Any]) -> bool:
-    """Whether ``name`` is a registered scheduler that reads true run times.
-
-    The only parameter that is used is ``estimator``, and only if it is a name in ESTIMATORS.
-    """
+    """Whether ``name`` is a registered scheduler that reads true run times, given its parameter ``estimator``."""
     from gpusched_env.baselines import BASELINES, make_scheduler
     from gpusched_env.baselines.estimates import ESTIMATORS, EstimatingScheduler
 

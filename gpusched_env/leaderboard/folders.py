@@ -21,12 +21,8 @@ LOCK: Final = "lock"  # name of the file that the process which fills a scratch 
 def whole_folder(path: Path, mark: str) -> Iterator[Path]:
     """Open a context with an empty scratch folder, which replaces ``path`` on exit if there was no error.
 
-    The scratch folder is in the parent folder of ``path``. Scratch folders of killed processes are removed there.
-
-    Parameters
-    ----------
-    path : the folder to write; an existing folder is replaced if it is empty or has the file ``mark``
-    mark : name of a file that identifies folders made by the same command
+    The scratch folder is in the parent folder of ``path``. Scratch folders of killed processes are removed there. An
+    existing folder is replaced if it is empty or has the file ``mark``, which the same command made.
     """
     target = path.absolute()
     check_folder(target, mark)

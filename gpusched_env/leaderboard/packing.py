@@ -68,10 +68,7 @@ def light(entry: Entry) -> Entry:
 def unpack_entry(packed: bytes, most: int) -> Entry:
     """Return the entry of a file; nothing in it is checked but the lengths of its columns.
 
-    Parameters
-    ----------
-    packed : bytes of the file
-    most : most bytes after decompression, and twice the number of values [byte]
+    ``most`` : bytes after decompression, and twice the number of values.
     """
     try:
         found = msgspec.msgpack.decode(_decompressed(packed, most), type=Packed)

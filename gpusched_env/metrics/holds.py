@@ -52,10 +52,7 @@ def hold_metrics(instance: Instance, log: EventLog, rows: slice) -> dict[str, fl
 
 
 def due_entries(instance: Instance, log: EventLog) -> tuple[np.ndarray, np.ndarray]:
-    """When the rules let each job enter the queue, and when they cancel it; float64 [J] each [s], inf = not so far.
-
-    Computed from the starts and ends in the log.
-    """
+    """When the rules let each job enter the queue, and when they cancel it; float64 [J] each [s], inf = not so far."""
     arrival = instance.workload.jobs["arrival_s"]
     never = np.full(len(arrival), np.inf)
     if instance.holds is None:

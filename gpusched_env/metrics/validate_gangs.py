@@ -53,10 +53,7 @@ def check_gangs(instance: Instance, log: EventLog) -> np.ndarray:
 
 
 def _refuse_sharing(log: EventLog, what: str, ids: np.ndarray, event_of: np.ndarray, freed: np.ndarray) -> None:
-    """Refuse two gangs that hold the same id, of a GPU or of a replica, at the same time.
-
-    ``event_of`` [ids], ascending, has the start event of the gang that holds each id.
-    """
+    """Refuse two gangs that hold the same id, of a GPU or of a replica, at the same time."""
     order = np.argsort(ids, kind="stable")
     held, start = ids[order], event_of[order]
     same = held[1:] == held[:-1]

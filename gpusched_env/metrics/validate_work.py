@@ -133,10 +133,7 @@ def check_completeness(instance: Instance, log: EventLog, table: np.ndarray, com
 
 
 def iterations_before(instance: Instance, log: EventLog, table: np.ndarray) -> np.ndarray:
-    """Return the iterations left at the start of each segment; float64 [S].
-
-    The preempt or resize event before the segment gives them; at the first start, all iterations of the job are left.
-    """
+    """Return the iterations left at the start of each segment; float64 [S]; the event before gives them, or the job."""
     before = instance.iterations[table["job"]]
     again = np.zeros(len(table), bool)
     again[1:] = table["job"][1:] == table["job"][:-1]

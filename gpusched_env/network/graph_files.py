@@ -26,10 +26,7 @@ def user_graph(cluster: Cluster | None, spec: TopologySpec) -> Any:
 
 
 def read_graph(path: Path) -> Any:
-    """Read a graph from a ``.graphml`` file, or a ``.json`` file in the node-link format of networkx.
-
-    The file may be compressed with gzip (``.gz``).
-    """
+    """Read a graph from ``.graphml``, or ``.json`` in the node-link format of networkx, compressed (``.gz``) or not."""
     import networkx as nx
 
     from gpusched_env.traces.parsing.containers import open_trace

@@ -26,10 +26,7 @@ MISSING: Final = ("error", "unit")
 class PairwiseTable:
     """Table of a ratio for each ordered pair of names.
 
-    Parameters
-    ----------
-    ratio : (a, b) -> throughput of a beside b / throughput of a alone, in (0, 1]; the ratio of (b, a) may differ
-    source : origin of the table, for error messages
+    ``ratio`` : (a, b) -> throughput of a beside b / throughput of a alone, in (0, 1]; that of (b, a) may differ.
     """
 
     ratio: Mapping[tuple[str, str], float]
@@ -38,11 +35,7 @@ class PairwiseTable:
     def matrix(self, names: Sequence[str], missing: str = "error", floor: float = 0.35) -> Array:
         """Return the ratio of each name (row) beside each name (column); float64 [K, K].
 
-        Parameters
-        ----------
-        names : names of models, or of other classes that the table distinguishes, such as "bert,8,2"
-        missing : rule for a pair that the table lacks: "error" = raise an error, "unit" = the ratio is 1
-        floor : lower limit on the ratios
+        Ratios are at least ``floor``. A pair that the table lacks is an error, or (``missing`` "unit") 1.
         """
         if missing not in MISSING:
             raise ScenarioError(f"contention.missing: {unknown_name('rule', missing, MISSING)}")
@@ -62,11 +55,7 @@ def pairwise_ratios(gpus_on: Array, name: Array, matrix: Array) -> Array:
     It is the smallest ratio over all neighbours, not the product of the ratios. A neighbour is another gang that uses
     one of the gang's servers. A gang that is on one server is not slowed down, and does not slow others down.
 
-    Parameters
-    ----------
-    gpus_on : int [J, S], number of GPUs of each running gang on each server
-    name : int [J], row of each gang in ``matrix``
-    matrix : float64 [K, K], see :meth:`PairwiseTable.matrix`
+    ``gpus_on`` : int [J, S], GPUs of each running gang on each server; ``name`` : int [J], its row in ``matrix``.
     """
     on = gpus_on > 0
     on &= on.sum(axis=1, keepdims=True) > 1

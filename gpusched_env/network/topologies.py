@@ -50,9 +50,6 @@ def rail_optimised(cluster: Cluster, spec: TopologySpec) -> Any:
     has fewer GPUs than NICs on a server, the job uses one rail for each GPU there; ``nics`` of Topology models this
     limit. Two jobs that share a server use different rails. So the bundled NICs and this limit give exactly the rates
     of separate rails.
-
-    One case is not modelled: if the GPUs of a job are on different rails of different servers, the job reaches the
-    other rail by NVLink or the spine.
     """
     graph = _leaf_spine(cluster, spec, spec.nics * spec.uplinks)
     for rack in range(len(cluster.racks)):

@@ -13,10 +13,7 @@ Row = dict[str, str]
 
 
 def pair_rows(path: Path, needed: Sequence[str]) -> Iterator[tuple[str, Row]]:
-    """Yield the place, ``"FILE, line N"``, and the fields of every row of a CSV file with a header.
-
-    Missing fields are "".
-    """
+    """Yield the place, ``"FILE, line N"``, and the fields ("" = missing) of every row of a CSV file with a header."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             rows = csv.DictReader(file, strict=True, skipinitialspace=True)
