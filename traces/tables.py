@@ -1,6 +1,6 @@
 """Read published tables that do not list jobs: measured times, time series, summaries, results.
 
-The layouts of the tables are in ``layouts.py``.
+The layouts of the tables are in ``layouts.toml``.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ import numpy as np
 from gpusched_env.errors import WorkloadError
 from gpusched_env.portable import draws
 from gpusched_env.traces.generators.bursty import bursty_jobs
+from gpusched_env.traces.generators.calibration import read_calibration
 from gpusched_env.traces.generators.demand import demand_table, draw_demand
-from gpusched_env.traces.generators.philly_calibration import PHILLY
 from gpusched_env.traces.profile_tables import load_measured
 from gpusched_env.workload import Workload
 
@@ -102,7 +102,7 @@ def _arrivals(rng: np.random.Generator, jobs: int, mean_gap_s: float, bursty: bo
     if mean_gap_s == 0:
         return np.zeros(jobs)
     if bursty:
-        submitted_s: np.ndarray = bursty_jobs(rng, jobs, PHILLY)[0]
+        submitted_s: np.ndarray = bursty_jobs(rng, jobs, read_calibration("philly"))[0]
         return submitted_s * (mean_gap_s * (jobs - 1) / max(float(submitted_s[-1]), 1.0))
     gaps = draws.exponential(rng, jobs) * mean_gap_s
     arrival_s: np.ndarray = np.cumsum(gaps) - gaps[0]

@@ -17,18 +17,15 @@ from gpusched_env.errors import WorkloadError, unknown_name
 from gpusched_env.portable import draws
 from gpusched_env.traces.generators.bsbf_jobs import bsbf_jobs
 from gpusched_env.traces.generators.bursty import bursty_jobs
-from gpusched_env.traces.generators.calibration import Calibration
+from gpusched_env.traces.generators.calibration import Calibration, read_calibration
 from gpusched_env.traces.generators.dally_jobs import dally_jobs
 from gpusched_env.traces.generators.demand import demand_of, demand_table, draw_demand
 from gpusched_env.traces.generators.drifting import drifting_arrivals, shifting_gangs
 from gpusched_env.traces.generators.gavel_jobs import gavel_jobs
 from gpusched_env.traces.generators.hadar_jobs import hadar_jobs
 from gpusched_env.traces.generators.hadare_jobs import hadare_jobs
-from gpusched_env.traces.generators.pai_calibration import PAI
-from gpusched_env.traces.generators.philly_calibration import PHILLY
 from gpusched_env.traces.generators.pollux_jobs import pollux_jobs
 from gpusched_env.traces.generators.ring_all_reduce import ring_all_reduce_jobs
-from gpusched_env.traces.generators.venus_calibration import VENUS
 from gpusched_env.workload import Workload, refuse_too_many_jobs
 
 MOST_OF_A_PARAMETER: Final = 1e9  # largest value of a parameter; counts fit into 32 bits and products stay finite
@@ -107,7 +104,7 @@ def drift(
     return Workload.from_columns(arrival, gpus, _durations(rng, jobs, durations, mean_duration_s))
 
 
-CALIBRATIONS: Final = {"helios-venus": VENUS, "pai": PAI, "philly": PHILLY}
+CALIBRATIONS: Final = {name: read_calibration(name) for name in ("helios-venus", "pai", "philly")}
 GENERATORS: Final[dict[str, Generator]] = {
     "batch": batch,
     "bsbf": bsbf_jobs,
