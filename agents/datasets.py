@@ -107,14 +107,8 @@ def write_dataset(
     scheduler relies on its decisions. The metadata of an episode hold its seed, the digest of its event log and its
     mean JCT.
 
-    Parameters
-    ----------
-    scheduler : spec of a scheduler
-    scenario : name of a registered scenario, or path of a file
-    windows : what the environment shows, and its actions; default: those of ``ClusterEnv``
-    name : ``namespace/dataset-v0``; by default ``gpusched/<scenario>-<scheduler>-v0``
-    root : folder of Minari datasets; by default Minari's own
-    progress : called with (episodes done, all episodes)
+    ``name`` is ``namespace/dataset-v0``, by default ``gpusched/<scenario>-<scheduler>-v0``; ``root`` is the folder of
+    Minari datasets; ``progress`` gets (episodes done, all episodes).
 
     Raises
     ------
@@ -145,13 +139,10 @@ def write_dataset(
         try:
             with warnings.catch_warnings():  # Minari misses an author, a link to the code, an environment to evaluate
                 warnings.simplefilter("ignore", UserWarning)
+                about = f"{scheduler} on {chosen.name}, {len(seeds)} seeds from {min(seeds)} to {max(seeds)}"
+                needs = [f"gpusched-env=={gpusched_env.__version__}"]
                 dataset: MinariDataset = minari.create_dataset_from_buffers(
-                    name,
-                    buffers,
-                    env=env,
-                    algorithm_name=scheduler,
-                    requirements=[f"gpusched-env=={gpusched_env.__version__}"],
-                    description=f"{scheduler} on {chosen.name}, {len(seeds)} seeds from {min(seeds)} to {max(seeds)}",
+                    name, buffers, env=env, algorithm_name=scheduler, requirements=needs, description=about
                 )
             dataset.storage.update_episode_metadata(metadata)
             verify(dataset)

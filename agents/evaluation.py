@@ -114,11 +114,8 @@ def evaluate_agents(
     of the agent's own windows, and so measures the effect of the windows alone; ``initial`` is the agent's network at
     its initial weights, and ``cloned`` the network that has imitated its teacher. These are of the first model.
 
-    Parameters
-    ----------
-    models : one per training seed, with the same settings
-    baselines : specs of schedulers; None = :func:`default_baselines` and ``rivals``
-    metric : metric of the ratios, the one for which the agents were trained
+    ``models`` has one per training seed; ``baselines`` None = :func:`default_baselines` and ``rivals``; ``metric`` is
+    the one for which the agents were trained.
 
     Raises
     ------

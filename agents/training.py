@@ -157,19 +157,13 @@ def train(
     The model is ``model.npz``; that of MaskablePPO is ``model.zip``. The other files are ``initial.npz`` (the network
     before training), ``cloned.npz`` (after imitation of the teacher, if there is one), ``config.json`` and
     ``learning.csv``, which begins with the initial network; that one is never kept as the model. All are written
-    atomically when the first checkpoint has been validated, and replaced when a later checkpoint is better. An
-    interrupted call thus leaves the best checkpoint so far, or the files that were there before.
+    atomically when the first checkpoint has been validated, and replaced when a later checkpoint is better.
 
     Our PPO also writes ``updates.csv`` and, for TensorBoard, the folder ``tensorboard``: return, KL divergence,
     entropy and more of each update. After each validation it saves ``state.pt``, from which ``resume`` continues. On
     the CPU, the resumed run gives the files of an uninterrupted one, bit for bit. A finished run has no state.
 
-    Parameters
-    ----------
-    output : folder of the files
-    progress : called repeatedly with (steps done, total steps, latest result as text)
-    resume : True = continue the interrupted run in ``output``
-    judge : called with (number of the validation, its result) after each one; it may raise an error to end the training
+    ``progress`` and ``judge`` are those of :class:`~gpusched_env.agents.validation.Validation`.
 
     Raises
     ------

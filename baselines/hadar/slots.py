@@ -76,10 +76,9 @@ def plan_slot(
     First pass: jobs without a node, in order, ties by row; each takes its fastest free node, ties by index. Spare
     nodes: equal finishes are ordered as in the first pass.
     """
-    if order not in ORDERS:
-        raise SchedulerError(f"hadare: {unknown_name('order', order, ORDERS)}")
-    if spare_order not in SPARE_ORDERS:
-        raise SchedulerError(f"hadare: {unknown_name('spare order', spare_order, SPARE_ORDERS)}")
+    for what, given, known in (("order", order, ORDERS), ("spare order", spare_order, SPARE_ORDERS)):
+        if given not in known:
+            raise SchedulerError(f"hadare: {unknown_name(what, given, known)}")
     left = np.asarray(remaining, float)
     table = np.asarray(rates, float)
     jobs, nodes = table.shape

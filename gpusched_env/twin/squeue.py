@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -190,27 +190,15 @@ class _Table:
             place.refuse("TIME", row.get("elapsed", ""), "a running job needs START_TIME or TIME; add a column")
         if len(set(ids)) < len(ids) or not self.places.keys().isdisjoint(ids):
             place.refuse("JOBID", row["id"], "this job occurs twice; remove one of the two rows")
-        user, account, partition, qos = (row.get(name, "") for name in ("user", "account", "partition", "qos"))
-        arrival_s = math.nan if submit is None else submit
-        start_s = (0.0 if start is None else start) if runs else math.nan
+        told: dict[str, Any] = {name: row.get(name, "") for name in ("user", "account", "partition", "qos")}
+        told |= {
+            "arrival_s": math.nan if submit is None else submit,
+            "start_s": (0.0 if start is None else start) if runs else math.nan,
+            "limit_s": limit or math.nan,
+            "begin_s": math.nan if runs or begin is None else begin,
+        }
         try:
-            jobs = [
-                PresentJob(
-                    name,
-                    gpus,
-                    arrival_s,
-                    start_s,
-                    limit or math.nan,
-                    user,
-                    account,
-                    partition,
-                    qos,
-                    nodes=nodes,
-                    dependency=dependency,
-                    begin_s=math.nan if runs or begin is None else begin,
-                )
-                for name in ids
-            ]
+            jobs = [PresentJob(name, gpus, nodes=nodes, dependency=dependency, **told) for name in ids]
         except GpuschedError as error:
             raise _bad(place, f"{error}; correct or remove the row", "a value out of range") from error
         self.jobs += jobs

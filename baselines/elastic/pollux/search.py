@@ -120,6 +120,22 @@ def avoid_as_published(s: Search, k: int, j: int, spreads: bool) -> None:
 
 
 @kernel
+def avoid(s: Search, k: int, j: int) -> None:
+    """Clear the entries of a gang of several nodes on nodes that another such gang has."""
+    spread = 0
+    for n in range(s.search["nodes"]):
+        spread += 1 if s.states[k, j, n] > 0 else 0
+    if s.search["published"]:
+        avoid_as_published(s, k, j, spread > 1)
+    elif spread > 1:
+        for n in range(s.search["nodes"]):
+            if s.states[k, j, n] > 0:
+                if s.used[n]:
+                    s.states[k, j, n] = 0
+                s.used[n] = 1
+
+
+@kernel
 def repair(s: Search, k: int) -> None:
     """Make an allocation feasible: one gang of several nodes per node, sizes up to ``most``, nodes not overfull."""
     jobs, nodes = s.search["jobs"], s.search["nodes"]
@@ -129,18 +145,8 @@ def repair(s: Search, k: int) -> None:
     for n in range(nodes - 1, 0, -1):
         other = draw(s, n + 1)
         s.shuffled[n], s.shuffled[other] = s.shuffled[other], s.shuffled[n]
-    for j in range(jobs):
-        spread = 0
-        for n in range(nodes):
-            spread += 1 if s.states[k, j, n] > 0 else 0
-        if s.search["avoids"] and s.search["published"]:
-            avoid_as_published(s, k, j, spread > 1)
-        elif spread > 1 and s.search["avoids"]:
-            for n in range(nodes):
-                if s.states[k, j, n] > 0:
-                    if s.used[n]:
-                        s.states[k, j, n] = 0
-                    s.used[n] = 1
+    for j in range(jobs if s.search["avoids"] else 0):
+        avoid(s, k, j)
     for j in range(jobs):
         wanted = 0
         for n in range(nodes):
