@@ -103,6 +103,13 @@ class ScenarioFamily:
         name = ":".join([self.name, ",".join(differing)]) if differing else self.name
         return dataclasses.replace(self.build(**chosen), name=name)
 
+    def plain(self, **given: Any) -> Scenario:
+        """Build a scenario from values that are not checked, such as a longer list of jobs, with a plain name."""
+        defaults = {one.name: one.default for one in self.parameters}
+        if unknown := given.keys() - defaults.keys():
+            raise ScenarioError(f"scenario {self.name!r}: {unknown_name('parameter', min(unknown), defaults)}")
+        return self.build(**defaults | given)
+
 
 def pairs(text: str, where: str) -> Iterable[tuple[str, Any]]:
     """Split ``a=1,b=x`` into pairs (name, text)."""

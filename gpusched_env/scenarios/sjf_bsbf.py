@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, Final
 
 from gpusched_env.cluster import NodeGroup
@@ -18,15 +19,7 @@ GPU_TYPE: Final = "T4"  # the paper uses RTX 2080 Ti, for which the iteration ti
 GANGS: Final = ("tuned", "log")
 
 
-def simulated(
-    jobs: int = 240,
-    xi: float = 1.5,
-    limit: int = 2,
-    load: float | None = None,
-    gangs: str = "tuned",
-    restore_s: float = 30.0,
-    workload: str | None = None,
-) -> Scenario:
+def _simulated(**given: Any) -> Scenario:
     """Build a scenario with 16 machines of four GPUs and eight hours of jobs like those of Pollux's workloads.
 
     References
@@ -34,35 +27,30 @@ def simulated(
     Luo et al., IWQoS 2024, arXiv 2407.13088, reconstructed (docs/sjf_bsbf.md). Qiao et al., OSDI 2021: jobs and
     iteration times.
     """
-    if workload is None:
-        parameters: dict[str, Any] = {"sharing": True, "relative_load": jobs / JOBS if load is None else load}
-        if gangs == "log":
+    p = SimpleNamespace(**given)
+    if p.workload is None:
+        parameters: dict[str, Any] = {"sharing": True, "relative_load": p.jobs / JOBS if p.load is None else p.load}
+        if p.gangs == "log":
             parameters["realistic"] = True
-        spec = WorkloadSpec("synthetic:pollux", parameters, profiles="own", jobs=jobs)
-    elif load is not None or gangs != "tuned":
-        raise ScenarioError(f"workload={workload} has arrivals and gangs of its own: leave out load and gangs")
+        spec = WorkloadSpec("synthetic:pollux", parameters, profiles="own", jobs=p.jobs)
+    elif p.load is not None or p.gangs != "tuned":
+        raise ScenarioError(f"workload={p.workload} has arrivals and gangs of its own: leave out load and gangs")
     else:
-        spec = WorkloadSpec(f"pollux-sharing:{workload}", profiles="own", jobs=jobs)
+        spec = WorkloadSpec(f"pollux-sharing:{p.workload}", profiles="own", jobs=p.jobs)
     description = "Jobs may share GPUs of 16 machines; an eight-hour workload like Pollux's."
-    return _scenario(description, 16, spec, xi, limit, restore_s)
+    return _scenario(description, 16, spec, p.xi, p.limit, p.restore_s)
 
 
-def physical(
-    jobs: int = 30,
-    xi: float = 1.5,
-    limit: int = 2,
-    span_s: float = 1_200.0,
-    batch: float = 0.5,
-    restore_s: float = 30.0,
-) -> Scenario:
+def _physical(**given: Any) -> Scenario:
     """Build a scenario with 4 machines of four GPUs; two thirds of the jobs take 1 to 8 GPUs, the others 12 or 16.
 
     References
     ----------
     Luo et al., IWQoS 2024, section on the physical cluster, reconstructed (docs/sjf_bsbf.md).
     """
-    spec = WorkloadSpec("synthetic:bsbf", {"span_s": span_s, "batch_share": batch}, profiles="own", jobs=jobs)
-    return _scenario("Jobs may share the 16 GPUs of a small cluster.", 4, spec, xi, limit, restore_s)
+    p = SimpleNamespace(**given)
+    spec = WorkloadSpec("synthetic:bsbf", {"span_s": p.span_s, "batch_share": p.batch}, profiles="own", jobs=p.jobs)
+    return _scenario("Jobs may share the 16 GPUs of a small cluster.", 4, spec, p.xi, p.limit, p.restore_s)
 
 
 def _scenario(
@@ -88,7 +76,7 @@ _RESTORE: Final = Parameter("restore_s", 30.0, "seconds without progress after a
 SJF_BSBF: Final = (
     ScenarioFamily(
         "bsbf-sim-240-v1",
-        simulated,
+        _simulated,
         (
             Parameter("jobs", 240, "jobs of an episode of eight hours", least=1, most=1_000_000, whole=True),
             *_SHARING,
@@ -100,7 +88,7 @@ SJF_BSBF: Final = (
     ),
     ScenarioFamily(
         "bsbf-physical-30-v1",
-        physical,
+        _physical,
         (
             Parameter("jobs", 30, "jobs of an episode", least=1, most=1_000_000, whole=True),
             *_SHARING,
@@ -110,3 +98,4 @@ SJF_BSBF: Final = (
         ),
     ),
 )
+simulated, physical = (family.plain for family in SJF_BSBF)
