@@ -193,7 +193,7 @@ def train(
     torch.set_num_threads(1)  # the network is so small that a second thread makes it slower
     torch.manual_seed(config.seed)
     ours = config.learner == "ppo"
-    validation = Validation(config, scenario, output, ".npz" if ours else ".zip", record, progress, judge)
+    validation = Validation(config, scenario, output, record, progress, judge)
     if not ours:
         if resume:
             raise GpuschedError("training: only the learner ppo resumes; train without resume")

@@ -45,14 +45,13 @@ class Validation:
         config: TrainingConfig,
         scenario: Scenario,
         output: Path,
-        suffix: str,
         record: dict[str, Any],
         progress: Progress | None,
         judge: Judge | None = None,
     ) -> None:
         self.config, self.scenario, self.output, self.progress = config, scenario, output, progress
         self._judge = judge
-        self.model_file = output / f"{MODEL}{suffix}"
+        self.model_file = output / (f"{MODEL}.npz" if config.learner == "ppo" else f"{MODEL}.zip")
         self._about = record
         self._record = json.dumps(record, indent=2)
         self._best, self._best_steps, self._steps = np.inf, -1, 0  # -1 = none is kept yet

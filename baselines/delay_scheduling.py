@@ -11,7 +11,6 @@ import numpy as np
 
 from gpusched_env.cluster import MACHINE, NETWORK
 from gpusched_env.errors import SchedulerError, unknown_name
-from gpusched_env.portable.elementary import log, power
 from gpusched_env.simulator import RULE_NUMBER, ClusterView, Decision, Scheduler, Start, Wait
 
 CLOCKS: Final = ("declining", "waiting", "offers")
@@ -128,22 +127,3 @@ class DelayScheduling(Scheduler):
         over = limits <= waited + _TOLERANCE_S
         left = np.where(over, math.inf, limits - waited).min(axis=1, initial=math.inf)
         return over.sum(axis=1) - 1, left
-
-
-def skips_for_locality(machines: float, replicas: float, locality: float, tasks: float) -> float:
-    """Return D, the number of offers that each job must decline so that a fraction ``locality`` of its tasks is local.
-
-    Each task is local on ``replicas`` of the ``machines``; the more of its ``tasks`` a job has launched, the fewer
-    machines are local for the rest.
-
-    References
-    ----------
-    M. Zaharia et al., EuroSys 2010, section 4.1.
-    """
-    rest = (1.0 - locality) * tasks
-    return machines / replicas * log((1.0 + rest) / rest)
-
-
-def chance_of_no_local_offer(local: float, offers: float) -> float:
-    """Return the probability that none of ``offers`` independent offers is local; ``local`` = probability for one."""
-    return power(1.0 - local, offers)

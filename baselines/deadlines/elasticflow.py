@@ -108,11 +108,10 @@ class ElasticFlow(SlotScheduler):
                     continue
                 size = ask.sizes[at + 1]
                 if ask.job in self._plans:
-                    old = self._plans[ask.job]
-                    offer = self._offered(ask, at + 1, old, free, now_s, change_s, clock)
+                    offer = self._offered(ask, at + 1, free, now_s, clock)
                     if offer is None:
                         continue
-                    extra = offer.gpu_s - old.gpu_s
+                    extra = offer.gpu_s - self._plans[ask.job].gpu_s
                 else:
                     offer, before = None, ask.sizes[at] * ask.left / ask.rates[at] if at else 0.0
                     extra = size * ask.left / ask.rates[at + 1] - before
@@ -131,11 +130,9 @@ class ElasticFlow(SlotScheduler):
             counts[job] = size
         return counts
 
-    def _offered(
-        self, ask: Ask, at: int, old: Plan, free: Free, now_s: float, change_s: float, clock: Clock
-    ) -> Plan | None:
-        """Return the plan of a job that has size number ``at`` until ``change_s``; None = it misses its deadline."""
-        size, rate = ask.sizes[at], ask.rates[at]
+    def _offered(self, ask: Ask, at: int, free: Free, now_s: float, clock: Clock) -> Plan | None:
+        """Return the plan of a job that has size number ``at`` until plans change; None = it misses its deadline."""
+        size, rate, old, change_s = ask.sizes[at], ask.rates[at], self._plans[ask.job], self._change_s
         first_s = now_s + (clock.cost_s if size != ask.held else ask.delay_s)
         finish_s = first_s + ask.left / rate
         if finish_s <= change_s:

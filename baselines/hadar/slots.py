@@ -76,9 +76,9 @@ def plan_slot(
     First pass: jobs without a node, in order, ties by row; each takes its fastest free node, ties by index. Spare
     nodes: equal finishes are ordered as in the first pass.
     """
-    for what, given, known in (("order", order, ORDERS), ("spare order", spare_order, SPARE_ORDERS)):
-        if given not in known:
-            raise SchedulerError(f"hadare: {unknown_name(what, given, known)}")
+    for what, value, known in (("order", order, ORDERS), ("spare order", spare_order, SPARE_ORDERS)):
+        if value not in known:
+            raise SchedulerError(f"hadare: {unknown_name(what, value, known)}")
     left = np.asarray(remaining, float)
     table = np.asarray(rates, float)
     jobs, nodes = table.shape

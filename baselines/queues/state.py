@@ -60,6 +60,8 @@ QUEUES_DTYPE: Final = np.dtype(
         ("highest", "<f8"),  # highest share of a tenant under fair sharing; -1 = not computed
         ("spared", "<i8"),  # 1 = the last search has met jobs that may be preempted at the next decision point
         ("search", "<i8"),  # number of searches for victims so far
+        ("taken", "<i8"),  # victims of this search, in ``targets``
+        ("freed", "<i8"),  # [GPU] that they hold
     ]
 )
 TENANT_DTYPE: Final = np.dtype(
