@@ -15,9 +15,9 @@ from typing import Any, Final, NamedTuple
 
 from gpusched_env.baselines.own_code import import_named
 from gpusched_env.errors import SchedulerError, unknown_name
-from gpusched_env.plugins import load_plugins
 from gpusched_env.simulator import Scheduler
 from gpusched_env.simulator.scheduler import check_no_nan, check_sizes_of_numbers
+from gpusched_env.support.plugins import load_plugins
 
 
 class Baseline(NamedTuple):

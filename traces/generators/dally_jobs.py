@@ -10,7 +10,7 @@ import numpy as np
 
 from gpusched_env.errors import WorkloadError
 from gpusched_env.portable import arrays, draws
-from gpusched_env.workload import Workload
+from gpusched_env.problem.workload import Workload
 
 
 @dataclass(frozen=True)

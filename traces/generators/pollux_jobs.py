@@ -8,8 +8,8 @@ import numpy as np
 
 from gpusched_env.errors import WorkloadError
 from gpusched_env.portable import arrays, draws
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.profile_tables import load_fitted
-from gpusched_env.workload import Workload
 
 JOBS: Final = 160  # number of jobs per window of eight hours at relative load 1
 HOUR: Final = 3600.0  # [s]
