@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from gpusched_env.errors import TraceError, unknown_name
@@ -29,55 +31,14 @@ class Role:
     timed: bool = False
 
 
-ROLES: Final[dict[str, Role]] = {
-    "arrival": Role(
-        "when the job was submitted: seconds or timestamps",
-        (
-            *("arrival", "arrivaltime", "arrived", "submit", "submittime", "submitted", "submittedtime"),
-            *("submittedat", "submission", "submissiontime", "createdat", "creationtime", "timestamp"),
-        ),
-        True,
-    ),
-    "gpus": Role(
-        "how many GPUs it takes",
-        (
-            *("gpus", "gpu", "numgpu", "numgpus", "gpunum", "ngpu", "ngpus", "gpucount", "requestedgpus", "reqgpus"),
-            *("allocatedgpus", "allocgpus", "numberofgpus", "gangsize"),
-        ),
-    ),
-    "duration": Role(
-        "its run time",
-        ("duration", "runtime", "runningtime", "elapsed", "elapsedtime", "walltime", "servicetime", "executiontime"),
-        True,
-    ),
-    "start": Role("when it started", ("start", "starttime", "started", "startedat", "begin", "begintime"), True),
-    "end": Role(
-        "when it ended", ("end", "endtime", "ended", "endedat", "finish", "finishtime", "finished", "finishedat"), True
-    ),
-    "estimate": Role(
-        "the run time that its user claimed or somebody predicted",
-        (
-            *("estimate", "estimatedruntime", "estimatedduration", "runtimeestimate", "durationestimate"),
-            *("predictedruntime", "predictedduration", "prediction", "predicted", "requestedtime"),
-        ),
-        True,
-    ),
-    "earliest_start": Role("how long after its submission it may start at the earliest", ("earlieststart",), True),
-    "dependency": Role(
-        "the jobs on which it depends, as Slurm writes them", ("dependency", "dependencies", "dependson")
-    ),
-    "id": Role("its id", ("id", "jobid", "jobnumber")),
-    "model": Role("the model that it trains", ("model", "modelname")),
-    "batch_size": Role("its batch size", ("batch", "batchsize")),
-    "user": Role("who submitted it", ("user", "userid", "username", "owner")),
-    "account": Role("the account that pays for it", ("account", "accountname")),
-    "qos": Role("its quality of service", ("qos",)),
-    "queue": Role("its queue", ("queue", "queuename")),
-    "partition": Role("its partition, or several with commas between them", ("partition", "partitions")),
-    "virtual_cluster": Role("its virtual cluster", ("vc", "virtualcluster")),
-    "status": Role("how it ended", ("status", "state", "jobstatus", "jobstate")),
-    "priority": Role("its priority", ("priority", "prio")),
-}
+def _read() -> dict[str, Role]:
+    rows = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    return {
+        role: Role(row["meaning"], tuple(row["names"].split()), row.get("timed", False)) for role, row in rows.items()
+    }
+
+
+ROLES: Final = _read()
 
 
 class PlacedRole(str):
