@@ -13,10 +13,16 @@ import numpy as np
 
 from gpusched_env.errors import WorkloadError
 from gpusched_env.portable.arrays import interpolated
-from gpusched_env.support.files import write_whole
 from gpusched_env.traces.profile_tables.application import Application
-from gpusched_env.traces.profile_tables.fitted_files import read_application, written_columns
-from gpusched_env.traces.profile_tables.json_files import WORDS, not_as_written, shipped_text, written_text
+from gpusched_env.traces.profile_tables.fitted_files import read_application, written_rows
+from gpusched_env.traces.profile_tables.json_files import (
+    WORDS,
+    block,
+    not_as_written,
+    shipped_text,
+    write_table,
+    written_text,
+)
 
 STEP_TABLES: Final = ("pollux-steps",)  # shipped beside this file as NAME.json
 
@@ -80,21 +86,16 @@ def read_steps(path: str | Path) -> StepTable:
 
 def write_steps(table: StepTable, path: Path) -> None:
     """Write a table atomically, times in microseconds, a line for each application and gang; equal bytes if equal."""
-    lines = [f"{json.dumps(key)}: {json.dumps(getattr(table, key))}" for key in (*WORDS, "gpu_type")]
-    rows = [f"{json.dumps(n)}: {json.dumps(written_columns(app))}" for n, app in table.applications.items()]
-    lines.append('"applications": {\n' + ",\n".join(rows) + "\n}")
-    applications = []
+    steps = {}
     for name, gangs in table.steps.items():
-        texts = [
-            f'"{machines} {gpus}": '
-            + json.dumps(
-                [[round(value * unit) for value in row.tolist()] for row, unit in zip(found, UNITS, strict=True)]
-            )
+        whole = {
+            f"{machines} {gpus}": [
+                [round(v * unit) for v in row.tolist()] for row, unit in zip(found, UNITS, strict=True)
+            ]
             for (machines, gpus), found in gangs.items()
-        ]
-        applications.append(f"{json.dumps(name)}: {{\n" + ",\n".join(texts) + "\n}")
-    lines.append('"steps": {\n' + ",\n".join(applications) + "\n}")
-    write_whole(path, "{\n" + ",\n".join(lines) + "\n}\n")
+        }
+        steps[name] = block({gang: json.dumps(rows) for gang, rows in whole.items()})
+    write_table(path, table, {"applications": written_rows(table.applications), "steps": steps}, ("gpu_type",))
 
 
 UNITS: Final = (1.0, 1e6, 1e6)  # samples and seconds in the units of the file
