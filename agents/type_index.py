@@ -39,6 +39,7 @@ class TypeIndex(SearchedRule):
 
     kind: ClassVar = "type index"
     clairvoyant: bool = field(init=False, default=True)
+    name = "learned"
 
     @classmethod
     def load(cls, path: Path) -> tuple[dict[str, float], dict[str, float]]:
@@ -46,11 +47,6 @@ class TypeIndex(SearchedRule):
         with checkpoint(path, FORMAT, "the weights of a type index") as (metadata, stored):
             weights = dict(zip(metadata["weights"], stored["weights"].tolist(), strict=True))
             return weights, dict(zip(metadata["types"], stored["prices"].tolist(), strict=True))
-
-    @property
-    def name(self) -> str:
-        """Name in tables."""
-        return "learned"
 
     def reset(self, view: ClusterView) -> None:
         """Find the prices of the cluster's types."""

@@ -62,6 +62,7 @@ class DelayScheduling(Scheduler):
 
     waits: tuple[float, ...] = (3.0, 3.0)
     clock: str = "declining"
+    name = "delay-zaharia"
 
     def __post_init__(self) -> None:
         """Check the parameters."""
@@ -76,11 +77,6 @@ class DelayScheduling(Scheduler):
         self._limits = np.array(
             [[sum(self.waits[own:tier]) for tier in range(NETWORK + 1)] for own in range(NETWORK + 1)]
         )
-
-    @property
-    def name(self) -> str:
-        """Name in tables."""
-        return "delay-zaharia"
 
     def reset(self, view: ClusterView) -> None:
         """Set all waits to 0."""

@@ -82,15 +82,11 @@ class SizeIndex(SearchedRule, SizingScheduler):
     kind: ClassVar = "size index"
     load = SizeWeights.load
     clairvoyant: bool = field(init=False, default=False)
+    name = "learned"
 
     def take(self, rule: SizeWeights) -> None:
         """Play these weights, which may read run times."""
         self.rule, self.clairvoyant = rule, rule.clairvoyant
-
-    @property
-    def name(self) -> str:
-        """Name in tables."""
-        return "learned"
 
     def reset(self, view: ClusterView) -> None:
         """Forget the jobs of an earlier run."""

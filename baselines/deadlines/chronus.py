@@ -52,11 +52,7 @@ class Chronus(SlotScheduler):
     """
 
     slot_s: float = 240.0
-
-    @property
-    def name(self) -> str:
-        """Name in tables."""
-        return "chronus"
+    name = "chronus"
 
     def reset(self, view: ClusterView) -> None:
         """Forget the jobs of an earlier run."""

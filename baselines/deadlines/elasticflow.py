@@ -48,11 +48,7 @@ class ElasticFlow(SlotScheduler):
     """
 
     slot_s: float = 60.0
-
-    @property
-    def name(self) -> str:
-        """Name in tables."""
-        return "elasticflow"
+    name = "elasticflow"
 
     def reset(self, view: ClusterView) -> None:
         """Forget the jobs of an earlier run."""

@@ -77,6 +77,7 @@ class Gandiva(Scheduler):
     quantum_s: float = 60.0
     migrate_s: float = 60.0
     overhead: float = 0.1
+    name = "gandiva-lite"
 
     def __post_init__(self) -> None:
         """Check the parameters."""
@@ -88,11 +89,6 @@ class Gandiva(Scheduler):
             raise SchedulerError(
                 f"gandiva-lite: overhead is {self.overhead}: give a share of a slice > 0 (inf = any share)"
             )
-
-    @property
-    def name(self) -> str:
-        """Name in tables."""
-        return "gandiva-lite"
 
     def reset(self, view: ClusterView) -> None:
         """Remove all affinities, places and turns."""

@@ -72,6 +72,7 @@ class Pollux(Scheduler):
     avoidance: bool = True
     published: bool = False
     power: float = -1.0
+    name = "pollux"
 
     def __post_init__(self) -> None:
         """Check the parameters."""
@@ -85,11 +86,6 @@ class Pollux(Scheduler):
             raise SchedulerError(f"pollux: power is {self.power!r}: give a number from {-MOST_POWER} to {MOST_POWER}")
 
     knows_partitions = False  # it chooses machines itself
-
-    @property
-    def name(self) -> str:
-        """Name in tables."""
-        return "pollux"
 
     def reset(self, view: ClusterView) -> None:
         """Forget the jobs of an earlier run."""

@@ -78,6 +78,7 @@ class Sia(Scheduler):
     power: float = -0.5
     wait_cost: float = 1.1
     penalty_s: float | None = None
+    name = "sia"
 
     def __post_init__(self) -> None:
         """Check the parameters."""
@@ -91,11 +92,6 @@ class Sia(Scheduler):
             raise SchedulerError(f"sia: penalty_s is {self.penalty_s!r}: it must be a number of seconds >= 0")
 
     knows_partitions = False  # it chooses machines itself
-
-    @property
-    def name(self) -> str:
-        """Name in tables."""
-        return "sia"
 
     def reset(self, view: ClusterView) -> None:
         """Forget the jobs of an earlier run; find the kinds of nodes."""
