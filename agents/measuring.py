@@ -3,7 +3,6 @@
 For several agents of one search, each of another seed of the search, this prints the ratios of each and of all:
 
     python -m gpusched_env.agents.measuring dally-poisson-v1 --agents seed-0.npz seed-1.npz --rivals dally
-
 """
 
 from __future__ import annotations
@@ -27,13 +26,7 @@ from gpusched_env.support.consoles import run_command
 def measured_ratios(
     agent: str, rivals: Sequence[str], scenario: str, metric: str, seeds: int, workers: int = 1
 ) -> dict[str, tuple[float, float, float]]:
-    """Return metric of the agent / that of each rival: geometric mean over seeds, and its 95 % interval.
-
-    Parameters
-    ----------
-    agent, rivals : specs of schedulers
-    seeds : number of report seeds
-    """
+    """Return metric of the agent / that of each rival: geometric mean over seeds, and its 95 % interval."""
     found = get_scenario(scenario)
     first, _ = found.seeds.report
     drawn = range(first, first + seeds)
@@ -48,12 +41,7 @@ def measured_ratios(
 def print_ratios(
     scenario: str, agents: Sequence[str], rivals: Sequence[str], metrics: Sequence[str], seeds: range
 ) -> None:
-    """Print metric of each agent / that of each rival, and that of all agents, over seeds of a scenario.
-
-    Parameters
-    ----------
-    agents, rivals : specs of schedulers; the agents come from searches of other seeds
-    """
+    """Print metric of each agent / that of each rival, and of all agents together, which other seeds have found."""
     found = get_scenario(scenario)
     mine = [_played(agent, found, seeds, 1) for agent in agents]
     theirs = {rival: _played(rival, found, seeds, 1) for rival in rivals}

@@ -44,7 +44,7 @@ class Settings:
 
 def measure(spec: str, jobs: int, draws: int) -> dict[str, float | str]:
     """Time whole runs on seeds 0, 1, ..."""
-    instances = [simulated(jobs, xi).instance(seed) for seed in range(draws) for xi in XIS]
+    instances = [simulated(jobs=jobs, xi=xi).instance(seed) for seed in range(draws) for xi in XIS]
     simulate(instances[0], make_scheduler(spec))  # compiles
     seconds = []
     for instance in instances:

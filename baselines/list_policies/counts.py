@@ -25,10 +25,9 @@ def might_precede(plan: ListState, head: int, last: int, near: float) -> bool:
 def start_surely(sim: Run, plan: ListState) -> int:
     """List the waiting jobs that surely start, because they come before all taken jobs; return their number of GPUs.
 
-    The kernel takes running jobs from the end of the order until the GPUs of the taken jobs, plus the free GPUs,
-    suffice for all listed jobs. All other running jobs keep their GPUs, so every listed job fits. A job that was taken
-    only because of rounding may come before a job that was listed earlier. It still fits, because no listed job needed
-    its GPUs.
+    The kernel takes running jobs from the end of the order until their GPUs and the free ones suffice for all listed
+    jobs; others keep theirs. A job taken only because of rounding may come before a listed one, which needs no GPU of
+    it.
     """
     r = plan.memory
     near = rounding(sim, plan)

@@ -16,10 +16,7 @@ from gpusched_env.core.state import WAITING, Run
 
 @kernel
 def list_jobs(sim: Run, plan: ListState, with_running: bool) -> int:
-    """List the jobs of this decision point: those of the last list come first, in its order.
-
-    Returns the number of listed jobs.
-    """
+    """List the jobs of this decision point: those of the last list come first, in its order."""
     w = sim.world
     for i in range(w["waiting"]):
         plan.member[sim.waiting[w["first_waiting"] + i]] = 1

@@ -111,10 +111,7 @@ def line_up_runners(sim: Run, plan: ListState) -> None:
 
 @kernel
 def last_runner(sim: Run, plan: ListState) -> tuple[int, int]:
-    """Find the last running job that is not taken, up to rounding; return its list (-1 = none) and its row.
-
-    Jobs that have ended are removed from the ends of the lists.
-    """
+    """Find the last running job that is not taken, up to rounding; return its list (-1 = none) and its row."""
     found = -1
     last = -1
     if plan.memory["apart"] > 0:

@@ -108,7 +108,7 @@ def _drawn(extent: Extent) -> Iterator[Run]:
 def _pollux(extent: Extent) -> Iterator[Run]:
     """Yield the runs on Pollux's own workloads; the seed is the file's number."""
     for jobs, number, path in workload_files() if extent.files else []:
-        problems = {xi: simulated(jobs, xi, workload=str(path)) for xi in extent.xis}
+        problems = {xi: simulated(jobs=jobs, xi=xi, workload=str(path)) for xi in extent.xis}
         for xi, problem in problems.items():
             for policy, spec in SHARING.items():
                 yield Run(problem, spec, number, of_run(POLLUX, jobs, xi, policy))
