@@ -1,14 +1,15 @@
-"""Helpers for the figures of reproductions."""
+"""The figures of reproductions: panels of lines, points or bars, as cards describe them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from gpusched_env.figures import COLOURS, log_time_axis, tidy
 from gpusched_env.metrics import Interval
-from gpusched_env.reproduce.report import FEWEST
+from gpusched_env.reproduce.expressions import FEWEST, Missing, Scope
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,8 +47,138 @@ def legend_above(figure: Figure, axes: Axes, columns: int) -> None:
         legend.remove()
 
 
-def shade(axes: Axes, x: Sequence[float] | np.ndarray, found: Sequence[Interval], colour: str) -> None:
-    """Shade the intervals along a line, unless an interval is computed from fewer than three values."""
-    if all(interval.count >= FEWEST for interval in found):
-        low, high = [interval.low for interval in found], [interval.high for interval in found]
+def draw(spec: Mapping[str, Any], scope: Scope) -> Figure | None:
+    """Draw the figure that a card describes; None = no panel has runs.
+
+    Parameters
+    ----------
+    spec : ``panels`` and ``lines`` with their axes; ``size`` of the figure, or ``panel_size`` of each panel [inch];
+        ``columns`` = most panels side by side; further fields are those of :func:`_dress`
+    """
+    panels = []
+    scope = scope.let(spec.get("let", {}))
+    for group in spec.get("panels", [{}]):
+        for place in scope.places(group.get("for", {})):
+            options = {**spec, **group}
+            own = _restricted(options, place)
+            drawn = [_points(line, own) for line in options["lines"]]
+            lines = [line for found in drawn for line in found]
+            if any(line["y"] for line in lines):
+                panels.append((own, options, lines))
+    if not panels:
+        return None
+    across = min(spec.get("columns", len(panels)), len(panels))
+    down = -(-len(panels) // across)
+    width, height = spec.get("panel_size", (0, 0))
+    figure = new_figure(*spec.get("size", (width * across, 0.7 + height * down)))
+    shared = {name: spec.get(name, False) for name in ("sharex", "sharey")}
+    every = figure.subplots(down, across, squeeze=False, **shared).reshape(-1)
+    for axes, (place, options, lines) in zip(every, panels, strict=False):
+        for line in lines:
+            _draw_line(axes, line)
+        _dress(axes, place, options, lines)
+    for axes in every[len(panels) :]:
+        axes.remove()
+    if "legend" in spec:
+        legend_above(figure, every[0], spec["legend"])
+    return figure
+
+
+def _restricted(options: Mapping[str, Any], place: Scope) -> Scope:
+    if "seeds_of" in options and place.results is not None:
+        place.results = place.results.of_seeds_of(place.where(**options["seeds_of"]))
+    return place
+
+
+def _points(line: Mapping[str, Any], scope: Scope) -> list[dict[str, Any]]:
+    """Evaluate the points of all lines of a group; points without runs are left out."""
+    found = []
+    for number, place in enumerate(scope.places(line.get("for", {}))):
+        own: dict[str, Any] = {"x": [], "y": [], **line}
+        along = line.get("along", {})
+        for index, point in enumerate(place.at(number=number).places(along)):
+            at = point.at(index=index)
+            try:
+                y = at.let(line.get("let", {})).value(line["y"])
+            except Missing:
+                continue
+            own["y"].append(y if isinstance(y, Interval) else Interval(float(y), float(y), float(y), 1))
+            own["x"].append(at.value(line.get("x", next(iter(along), "index"))))
+        fewest = line.get("fewest", 1)
+        if len(own["y"]) >= fewest:
+            place = place.at(number=number, COLOURS=COLOURS)
+            own["label"] = place.text(line["label"]) if "label" in line and own["y"] else None
+            own["colour"] = place.value(line.get("colour", "COLOURS[number % len(COLOURS)]"))
+            own["style"] = {**line.get("style", {}), **(place.value(line["styles"]) if "styles" in line else {})}
+            found.append(own)
+    return found
+
+
+def _draw_line(axes: Axes, line: Mapping[str, Any]) -> None:
+    x, found, colour = np.array(line["x"], float), line["y"], line["colour"]
+    mean, low, high = (np.array([getattr(each, end) for each in found]) for end in ("mean", "low", "high"))
+    kind, style = line.get("kind", "line"), dict(line["style"])
+    if kind == "bars":
+        axes.bar(x, mean, line.get("width", 0.8), color=colour, label=line["label"], **style)
+        for at, value in zip(x, mean, strict=True) if line.get("numbers") else ():
+            axes.annotate(f"{value:.0f}", (at, value), (0, 2), textcoords="offset points", ha="center", fontsize=8)
+    elif line.get("sideways"):
+        axes.plot(mean, x, color=colour, label=line["label"], **style)
+    else:
+        default = {"marker": "o", "markersize": 4} | ({"linestyle": "none"} if kind == "points" else {})
+        axes.plot(x, mean, color=colour, label=line["label"], **default | style)
+    spread = line.get("spread")
+    if spread is None or not all(interval.count >= FEWEST for interval in found):
+        return
+    if spread == "shade":
         axes.fill_between(x, low, high, color=colour, alpha=0.13, linewidth=0)
+    elif line.get("sideways"):
+        axes.hlines(x, low, high, color=colour, linewidth=1.2)
+    else:
+        axes.vlines(x, low, high, color="#333333" if kind == "bars" else colour, linewidth=1)
+
+
+def _dress(axes: Axes, place: Scope, options: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) -> None:
+    """Set titles, scales, limits and ticks.
+
+    Parameters
+    ----------
+    options : texts ``title``, ``xlabel``, ``ylabel``; ``xlog``, ``ylog``; limits ``xlim``, ``ylim``, where "auto" stays;
+        ``hlines``, ``vlines``; ``xticks``, ``yticks`` and their ``..._labels``: expressions; "points" = at all points;
+        ``plain_ticks`` = candidates for ticks of the vertical axis; ``time_axis``; ``legend_inside``
+    """
+    tidy(axes)
+    for name in ("title", "xlabel", "ylabel"):
+        if name in options:
+            getattr(axes, f"set_{name}")(place.text(options[name]), fontsize=10)
+    for axis in "xy":
+        if options.get(f"{axis}log"):
+            getattr(axes, f"set_{axis}scale")("log")
+        if f"{axis}lim" in options:
+            low, high = (None if end == "auto" else end for end in options[f"{axis}lim"])
+            getattr(axes, f"set_{axis}lim")(low, high)
+        if f"{axis}ticks" in options:
+            _ticks(axes, axis, place, options, lines)
+    if options.get("time_axis"):
+        seconds = [interval.mean for line in lines for interval in line["y"]]
+        log_time_axis(axes, min(seconds) / 1.2, max(seconds) * 1.2)
+    for at in options.get("hlines", ()):
+        axes.axhline(at, color="0.5", linewidth=0.8, zorder=0.6)
+    for at in options.get("vlines", ()):
+        axes.axvline(at, color="0.5", linewidth=0.8, zorder=0.6)
+    if options.get("diagonal"):
+        axes.axline((0, 0), slope=1, color="0.5", linewidth=0.8)
+    if options.get("downwards"):
+        axes.invert_yaxis()
+    if "plain_ticks" in options:
+        plain_ticks(axes, options["plain_ticks"])
+    if options.get("legend_inside"):
+        axes.legend(frameon=False, fontsize=8, ncols=options["legend_inside"])
+
+
+def _ticks(axes: Axes, axis: str, place: Scope, options: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) -> None:
+    wanted = options[f"{axis}ticks"]
+    at = sorted({x for line in lines for x in line["x"]}) if wanted == "points" else place.value(wanted)
+    labels = place.value(options[f"{axis}tick_labels"]) if f"{axis}tick_labels" in options else [f"{x:g}" for x in at]
+    getattr(axes, f"set_{axis}ticks")(at, labels, fontsize=options.get(f"{axis}tick_size", 9))
+    getattr(axes, f"{axis}axis").minorticks_off()
