@@ -72,7 +72,7 @@ def draw(spec: Mapping[str, Any], scope: Scope) -> Figure | None:
     width, height = spec.get("panel_size", (0, 0))
     figure = new_figure(*spec.get("size", (width * across, 0.7 + height * down)))
     shared = {name: spec.get(name, False) for name in ("sharex", "sharey")}
-    every = figure.subplots(down, across, squeeze=False, **shared).reshape(-1)
+    every = figure.subplots(down, across, squeeze=False, width_ratios=spec.get("widths"), **shared).reshape(-1)
     for axes, (place, options, lines) in zip(every, panels, strict=False):
         for line in lines:
             _draw_line(axes, line)
@@ -107,7 +107,7 @@ def _points(line: Mapping[str, Any], scope: Scope) -> list[dict[str, Any]]:
         fewest = line.get("fewest", 1)
         if len(own["y"]) >= fewest:
             place = place.at(number=number, COLOURS=COLOURS)
-            own["label"] = place.text(line["label"]) if "label" in line and own["y"] else None
+            own["label"] = (place.text(line.get("label", "")) or None) if own["y"] else None
             own["colour"] = place.value(line.get("colour", "COLOURS[number % len(COLOURS)]"))
             own["style"] = {**line.get("style", {}), **(place.value(line["styles"]) if "styles" in line else {})}
             found.append(own)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import builtins
 import itertools
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
@@ -140,6 +141,7 @@ FUNCTIONS: Final[dict[str, Any]] = {
     "bracketed": bracketed,
     "concatenate": np.concatenate,
     "counted": counted,
+    "fsum": math.fsum,
     "formatted": lambda values, form, between=" ": between.join(format(value, form) for value in values),
     "join": lambda between, values: between.join(map(str, values)),
     "maximise": maximise,
