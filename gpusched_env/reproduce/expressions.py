@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
 from keyword import iskeyword
 from types import CodeType
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import numpy as np
 
@@ -117,6 +117,16 @@ def beside(value: Any, runs: Any) -> Any:
     return value
 
 
+def missing() -> NoReturn:
+    """Leave out the cell, claim or point.
+
+    Raises
+    ------
+    Missing : always
+    """
+    raise Missing
+
+
 def minimise(values: Mapping[Any, float]) -> Any:
     """Return the first key with the smallest value."""
     return min(values, key=values.__getitem__)
@@ -149,6 +159,7 @@ FUNCTIONS: Final[dict[str, Any]] = {
     "mean_interval": mean_interval,
     "median": lambda values: float(np.median(values)),
     "minimise": minimise,
+    "missing": missing,
     "often": often,
     "paired_difference": paired_difference,
     "paired_ratio": paired_ratio,
