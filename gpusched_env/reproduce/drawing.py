@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from gpusched_env.figures import COLOURS, log_time_axis, tidy
+from gpusched_env.figures import log_time_axis, tidy
 from gpusched_env.metrics import Interval
 from gpusched_env.reproduce.expressions import FEWEST, Missing, Scope
 
@@ -106,7 +106,7 @@ def _points(line: Mapping[str, Any], scope: Scope) -> list[dict[str, Any]]:
             own["x"].append(at.value(line.get("x", next(iter(along), "index"))))
         fewest = line.get("fewest", 1)
         if len(own["y"]) >= fewest:
-            place = place.at(number=number, COLOURS=COLOURS)
+            place = place.at(number=number)
             own["label"] = (place.text(line.get("label", "")) or None) if own["y"] else None
             own["colour"] = place.value(line.get("colour", "COLOURS[number % len(COLOURS)]"))
             own["style"] = {**line.get("style", {}), **(place.value(line["styles"]) if "styles" in line else {})}

@@ -23,6 +23,7 @@ from typing import Any, Final, NoReturn
 
 import numpy as np
 
+from gpusched_env.figures import COLOURS
 from gpusched_env.metrics import (
     Interval,
     bootstrap_mean,
@@ -33,6 +34,7 @@ from gpusched_env.metrics.statistics import paired_ratio
 from gpusched_env.reproduce.results import Results
 from gpusched_env.units import three_digits
 
+ANY: Final = object()  # the value of a label by which no runs are selected
 FEWEST: Final = 3  # minimum number of values for an interval, as the t interval of two values is too wide to be of use
 FIELD: Final = re.compile(r"\{((?:[^{}]|\{[^{}]*\})+)\}")  # of a text; braces of a set or dict may be inside
 FORMAT: Final = re.compile(r"(?:(?<!:):(?P<format>[<>+,]*[0-9]*[,.]*[0-9]*[defg%s]))$")
@@ -138,18 +140,20 @@ def maximise(values: Mapping[Any, float]) -> Any:
 
 
 FUNCTIONS: Final[dict[str, Any]] = {
+    "ANY": ANY,
+    "COLOURS": COLOURS,
+    "Interval": Interval,
+    "np": np,
     "HOUR": 3_600.0,
     "FEWEST": FEWEST,
     "TIE_WITHIN": TIE_WITHIN,
     "above": above,
-    "array": np.array,
     "as_change": as_change,
     "ascending": ascending,
     "below": below,
     "beside": beside,
     "bootstrap_mean": bootstrap_mean,
     "bracketed": bracketed,
-    "concatenate": np.concatenate,
     "counted": counted,
     "fsum": math.fsum,
     "formatted": lambda values, form, between=" ": between.join(format(value, form) for value in values),
@@ -216,20 +220,21 @@ class Scope:
     def places(self, axes: Mapping[str, Any]) -> Iterator[Scope]:
         """Yield a scope for each place of a product of axes; an axis is a list, or an expression for one.
 
-        An axis ``where`` is a condition; later axes may depend on earlier ones, and an axis may have several names.
+        Later axes may depend on earlier ones; an axis may have several names. The axis ``where`` is a condition, and the
+        values of ``labels`` are dicts.
         """
-        (name, values), *rest = [*axes.items()] or [("", [None])]
+        if not axes:
+            yield self
+            return
+        (name, values), *rest = axes.items()
+        found = self.value(values) if isinstance(values, str) else values
         if name == "where":
-            places: Iterator[Scope] = iter([self] if self.value(values) else [])
-        elif not name:
-            places = iter([self])
-        else:
-            keys = [key.strip() for key in name.split(",")]
-            found = self.value(values) if isinstance(values, str) else values
-            pairs = (value if len(keys) > 1 else (value,) for value in found)
-            places = (self.at(**dict(zip(keys, pair, strict=True))) for pair in pairs)
-        for place in places:
-            yield from place.places(dict(rest)) if rest else [place]
+            found = [{}] if found else []
+        elif name != "labels":
+            keys = name.split(", ")
+            found = (dict(zip(keys, value if len(keys) > 1 else [value], strict=True)) for value in found)
+        for labels in found:
+            yield from self.at(**labels).places(dict(rest))
 
     def let(self, names: Mapping[str, str]) -> Scope:
         """Return the scope with further names, each the value of an expression."""
@@ -248,6 +253,7 @@ class Scope:
         code, wanted = _compiled(expression)
         own: dict[str, Callable[..., Any]] = {
             "values": self.values, "known": self.known, "has": self.has, "bounds": self.bounds,
+            "seeds": self.seeds,
             "text": lambda template, **labels: self.at(**labels).text(template),
             "value": lambda expression, **labels: self.at(**labels).value(expression),
         }  # fmt: skip
@@ -271,14 +277,14 @@ class Scope:
         return format(self.value(inside[: split.start()]), split["format"])
 
     def labels_of(self, names: Any) -> dict[str, Any]:
-        """Return the labels of a run, or of a selection of runs; None = any value.
+        """Return the labels of a run, or of a selection of runs, without those that are ANY.
 
         A label that is a word of Python is written with a ``_`` in expressions: ``lambda_``.
         """
         written = {name: f"{name}_" if iskeyword(name) else name for name in names}
         own = {name: self.labels[key] for name, key in written.items() if key in self.labels}
-        changed = {name: self.value(expression) for name, expression in self.derived.items() if own.get(name) is not None}
-        return {name: value for name, value in (own | changed).items() if value is not None}
+        changed = {name: self.value(expression) for name, expression in self.derived.items() if own.get(name, ANY) is not ANY}
+        return {name: value for name, value in (own | changed).items() if value is not ANY}
 
     def where(self, **labels: Any) -> Results:
         """Return the runs of this place, with some labels replaced."""
@@ -293,6 +299,10 @@ class Scope:
         self.found[0] += 1
         return runs.values(metric)
 
+    def seeds(self, **labels: Any) -> list[int]:
+        """Seeds of the runs of this place, ascending."""
+        return self.where(**labels).seeds
+
     def bounds(self, metric: str, **labels: Any) -> np.ndarray:
         """float64 [runs]: lower bounds of a metric."""
         return np.array([run.bounds[metric] for run in self.where(**labels).runs])
@@ -300,7 +310,7 @@ class Scope:
     def known(self, label: str, **labels: Any) -> list[Any]:
         """Distinct values of a label, or of several ("part, jobs"), among the runs of this place, in their order."""
         names = label.split(", ")
-        return self.where(**dict.fromkeys(names), **labels).known(*names)
+        return self.where(**(dict.fromkeys(names, ANY) | labels)).known(*names)
 
     def has(self, **labels: Any) -> bool:
         """Return whether there are runs of this place."""
