@@ -156,10 +156,11 @@ class Card:
 
         paths = []
         for name, spec in self.data.get("figures", {}).items():
-            figure = draw(spec, self.scope(results))
-            if figure is not None:
-                paths.append(folder / name)
-                save(figure, paths[-1])
+            for place in self.scope(results).places(spec.get("each", {})):
+                figure = draw(spec, place)
+                if figure is not None:
+                    paths.append(folder / place.text(name))
+                    save(figure, paths[-1])
         return paths
 
 
@@ -170,14 +171,16 @@ def _findings(spec: Mapping[str, Any], scope: Scope) -> Iterator[Finding]:
     ``tie``: it holds if our value is in the claimed range, and does not if it is outside, whatever its interval.
     """
     for place in scope.places(spec.get("for", {})):
-        try:
-            own = place.let(spec.get("let", {}))
-            yield Finding(
-                own.text(spec["claim"]), own.text(spec.get("setting", "all")), bool(own.value(spec["holds"])),
-                own.text(spec["numbers"]), bool("tie" in spec and own.value(spec["tie"])),
-            )  # fmt: skip
-        except Missing:
-            continue
+        for claim in spec.get("claims", [spec]):
+            try:
+                own = place.let(spec.get("let", {})).let(claim.get("let", {}) if claim is not spec else {})
+                if own.value(claim.get("where", "True")):
+                    setting = own.text(claim.get("setting", spec.get("setting", "all")))
+                    ties = "tie" in claim and own.value(claim["tie"])
+                    holds = bool(own.value(claim["holds"]))
+                    yield Finding(own.text(claim["claim"]), setting, holds, own.text(claim["numbers"]), bool(ties))
+            except Missing:
+                continue
 
 
 def load_card(name: str) -> Card:

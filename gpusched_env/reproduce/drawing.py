@@ -53,48 +53,57 @@ def draw(spec: Mapping[str, Any], scope: Scope) -> Figure | None:
     Parameters
     ----------
     spec : ``panels`` and ``lines`` with their axes; ``size`` of the figure, or ``panel_size`` of each panel [inch];
-        ``columns`` = most panels side by side; further fields are those of :func:`_dress`
+        ``columns`` = most panels side by side; ``seeds_of`` = labels of runs to whose seeds the figure is restricted;
+        further fields are those of :func:`_dress`
     """
-    panels = []
+    if "seeds_of" in spec and scope.results is not None:
+        scope = scope.at()
+        scope.results = scope.results.of_seeds_of(scope.where(**spec["seeds_of"]))
     scope = scope.let(spec.get("let", {}))
+    panels = []
     for group in spec.get("panels", [{}]):
         for place in scope.places(group.get("for", {})):
             options = {**spec, **group}
-            own = _restricted(options, place)
-            drawn = [_points(line, own) for line in options["lines"]]
-            lines = [line for found in drawn for line in found]
+            lines = [line for found in options["lines"] for line in _points(found, place)]
             if any(line["y"] for line in lines):
-                panels.append((own, options, lines))
+                panels.append((place, options, lines))
     if not panels:
         return None
-    across = min(spec.get("columns", len(panels)), len(panels))
+    across = min(_given(scope, spec.get("columns", len(panels))), len(panels))
     down = -(-len(panels) // across)
     width, height = spec.get("panel_size", (0, 0))
     figure = new_figure(*spec.get("size", (width * across, 0.7 + height * down)))
     shared = {name: spec.get(name, False) for name in ("sharex", "sharey")}
     every = figure.subplots(down, across, squeeze=False, width_ratios=spec.get("widths"), **shared).reshape(-1)
-    for axes, (place, options, lines) in zip(every, panels, strict=False):
+    labels: dict[int, str] = {}
+    for at, (axes, (place, options, lines)) in enumerate(zip(every, panels, strict=False)):
         for line in lines:
             _draw_line(axes, line)
         _dress(axes, place, options, lines)
+        labels[at] = axes.get_ylabel()
+        if at % across and labels[at] == labels[at - 1]:
+            axes.set_ylabel("")
     for axes in every[len(panels) :]:
         axes.remove()
+    if across > 1 and "xlabel" in spec:
+        for axes in every[: len(panels)]:
+            axes.set_xlabel("")
+        figure.supxlabel(scope.text(spec["xlabel"]), fontsize=10)
     if "legend" in spec:
         legend_above(figure, every[0], spec["legend"])
     return figure
 
 
-def _restricted(options: Mapping[str, Any], place: Scope) -> Scope:
-    if "seeds_of" in options and place.results is not None:
-        place.results = place.results.of_seeds_of(place.where(**options["seeds_of"]))
-    return place
+def _given(place: Scope, value: Any) -> Any:
+    """Return a field of a card that may be an expression."""
+    return place.value(value) if isinstance(value, str) else value
 
 
 def _points(line: Mapping[str, Any], scope: Scope) -> list[dict[str, Any]]:
     """Evaluate the points of all lines of a group; points without runs are left out."""
     found = []
     for number, place in enumerate(scope.places(line.get("for", {}))):
-        own: dict[str, Any] = {"x": [], "y": [], **line}
+        own: dict[str, Any] = {**line, "x": [], "y": []}
         along = line.get("along", {})
         for index, point in enumerate(place.at(number=number).places(along)):
             at = point.at(index=index)
@@ -123,7 +132,7 @@ def _draw_line(axes: Axes, line: Mapping[str, Any]) -> None:
         for at, value in zip(x, mean, strict=True) if line.get("numbers") else ():
             axes.annotate(f"{value:.0f}", (at, value), (0, 2), textcoords="offset points", ha="center", fontsize=8)
     elif line.get("sideways"):
-        axes.plot(mean, x, color=colour, label=line["label"], **style)
+        axes.plot(mean, x, color=colour, label=line["label"], marker="o", linestyle="none", **style)
     else:
         default = {"marker": "o", "markersize": 4} | ({"linestyle": "none"} if kind == "points" else {})
         axes.plot(x, mean, color=colour, label=line["label"], **default | style)
@@ -144,8 +153,9 @@ def _dress(axes: Axes, place: Scope, options: Mapping[str, Any], lines: Sequence
     Parameters
     ----------
     options : texts ``title``, ``xlabel``, ``ylabel``; ``xlog``, ``ylog``; limits ``xlim``, ``ylim``, where "auto" stays;
-        ``hlines``, ``vlines``; ``xticks``, ``yticks`` and their ``..._labels``: expressions; "points" = at all points;
-        ``plain_ticks`` = candidates for ticks of the vertical axis; ``time_axis``; ``legend_inside``
+        ``hlines``; ``vlines`` with their dashes; ``grey`` = a span; ``xticks``, ``yticks`` and their ``tick_labels``:
+        expressions, "points" = at all points; ``tick_size``, ``tick_turn``; ``plain_ticks`` = candidates for ticks of
+        the vertical axis; ``time_axis``; ``legend_inside``, ``legend_below`` = its columns
     """
     tidy(axes)
     for name in ("title", "xlabel", "ylabel"):
@@ -155,17 +165,19 @@ def _dress(axes: Axes, place: Scope, options: Mapping[str, Any], lines: Sequence
         if options.get(f"{axis}log"):
             getattr(axes, f"set_{axis}scale")("log")
         if f"{axis}lim" in options:
-            low, high = (None if end == "auto" else end for end in options[f"{axis}lim"])
+            low, high = (None if end == "auto" else end for end in _given(place, options[f"{axis}lim"]))
             getattr(axes, f"set_{axis}lim")(low, high)
         if f"{axis}ticks" in options:
             _ticks(axes, axis, place, options, lines)
     if options.get("time_axis"):
-        seconds = [interval.mean for line in lines for interval in line["y"]]
+        seconds = [x for line in lines for x in line["x"]]
         log_time_axis(axes, min(seconds) / 1.2, max(seconds) * 1.2)
     for at in options.get("hlines", ()):
         axes.axhline(at, color="0.5", linewidth=0.8, zorder=0.6)
-    for at in options.get("vlines", ()):
-        axes.axvline(at, color="0.5", linewidth=0.8, zorder=0.6)
+    for at, dashes in _given(place, options.get("vlines", ())):
+        axes.axvline(at, color="0.5", linestyle=dashes, linewidth=0.8, zorder=0.6)
+    if "grey" in options:
+        axes.axvspan(*place.value(options["grey"]), color="#999999", alpha=0.18, linewidth=0)
     if options.get("diagonal"):
         axes.axline((0, 0), slope=1, color="0.5", linewidth=0.8)
     if options.get("downwards"):
@@ -174,11 +186,17 @@ def _dress(axes: Axes, place: Scope, options: Mapping[str, Any], lines: Sequence
         plain_ticks(axes, options["plain_ticks"])
     if options.get("legend_inside"):
         axes.legend(frameon=False, fontsize=8, ncols=options["legend_inside"])
+    if options.get("legend_below"):
+        below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.2)}
+        axes.legend(frameon=False, fontsize=8, ncols=options["legend_below"], **below)
 
 
 def _ticks(axes: Axes, axis: str, place: Scope, options: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) -> None:
     wanted = options[f"{axis}ticks"]
-    at = sorted({x for line in lines for x in line["x"]}) if wanted == "points" else place.value(wanted)
+    at = sorted({x for line in lines for x in line["x"]}) if wanted == "points" else list(place.value(wanted))
     labels = place.value(options[f"{axis}tick_labels"]) if f"{axis}tick_labels" in options else [f"{x:g}" for x in at]
-    getattr(axes, f"set_{axis}ticks")(at, labels, fontsize=options.get(f"{axis}tick_size", 9))
+    low, high = sorted(getattr(axes, f"get_{axis}lim")())
+    shown = [(x, str(label)) for x, label in zip(at, labels, strict=True) if low <= x <= high]
+    style = {"fontsize": options.get(f"{axis}tick_size", 9), "rotation": options.get(f"{axis}tick_turn", 0)}
+    getattr(axes, f"set_{axis}ticks")([x for x, _ in shown], [label for _, label in shown], **style)
     getattr(axes, f"{axis}axis").minorticks_off()

@@ -253,7 +253,7 @@ class Scope:
         code, wanted = _compiled(expression)
         own: dict[str, Callable[..., Any]] = {
             "values": self.values, "known": self.known, "has": self.has, "bounds": self.bounds,
-            "seeds": self.seeds,
+            "seeds": self.seeds, "metrics": self.metrics,
             "text": lambda template, **labels: self.at(**labels).text(template),
             "value": lambda expression, **labels: self.at(**labels).value(expression),
         }  # fmt: skip
@@ -302,6 +302,10 @@ class Scope:
     def seeds(self, **labels: Any) -> list[int]:
         """Seeds of the runs of this place, ascending."""
         return self.where(**labels).seeds
+
+    def metrics(self, **labels: Any) -> list[str]:
+        """Metrics that all runs of this place have, sorted."""
+        return sorted(set.intersection(*(set(run.metrics) for run in self.where(**labels).runs) or [set()]))
 
     def bounds(self, metric: str, **labels: Any) -> np.ndarray:
         """float64 [runs]: lower bounds of a metric."""
