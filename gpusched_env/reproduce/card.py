@@ -129,7 +129,8 @@ class Card:
         for place in self.scope(quick=quick).places(grid["for"]):
             key = place.text(grid["scenario"]) if "scenario" in grid else place.used(grid["problem"])
             if key not in problems:
-                problems[key] = get_scenario(key) if "scenario" in grid else place.value(grid["problem"])
+                found = key if "scenario" in grid else place.value(grid["problem"])
+                problems[key] = get_scenario(found) if isinstance(found, str) else found
             labels = place.labels_of(grid["labels"])
             measure = place.value(grid["measure"]) if "measure" in grid else None
             yield Run(problems[key], place.text(grid["scheduler"]), place.value("seed"), labels, measure)
