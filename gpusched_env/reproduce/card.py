@@ -147,8 +147,11 @@ class Card:
         return [table for spec in self.data.get("tables", ()) for table in pivot(spec, self.scope(results))]
 
     def findings(self, results: Results) -> list[Finding]:
-        """Return the findings: each claim, and whether our runs have it."""
-        return [finding for spec in self.data.get("claims", ()) for finding in _findings(spec, self.scope(results))]
+        """Return the findings: each claim, and whether our runs have it; a quick run contradicts no full run."""
+        from gpusched_env.reproduce.papers import of_quick
+
+        found = [finding for spec in self.data.get("claims", ()) for finding in _findings(spec, self.scope(results))]
+        return of_quick(self.name, found) if results.quick else found
 
     def draw(self, results: Results, folder: Path) -> Sequence[Path]:
         """Draw the figures as files in ``folder``; return their paths."""

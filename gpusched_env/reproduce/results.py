@@ -30,9 +30,11 @@ class Results:
     ----------
     labels : labels of each run, by name
     runs : result of each run, in the same order
+    quick : whether they are only a part of the card's runs
     """
 
-    def __init__(self, labels: Sequence[Mapping[str, Any]], runs: Sequence[RunResult]) -> None:
+    def __init__(self, labels: Sequence[Mapping[str, Any]], runs: Sequence[RunResult], quick: bool = False) -> None:
+        self.quick = quick
         self.labels, self.runs = [dict(item) for item in labels], list(runs)
         self.names = dict.fromkeys(name for own in self.labels for name in own)
         self._index: dict[tuple[str, ...], dict[tuple[Any, ...], list[int]]] = {}

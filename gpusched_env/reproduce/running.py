@@ -69,7 +69,7 @@ def play_card(
             done[i] = result
             bar.run_finished()
     found = [result for result in done if result is not None]
-    return Results([run.labels for run in runs], found), len(runs) - len(missing)
+    return Results([run.labels for run in runs], found, quick), len(runs) - len(missing)
 
 
 def _key(card: Card, task: Task, measure: Measure | None) -> str:
