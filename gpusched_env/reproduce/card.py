@@ -111,9 +111,9 @@ class Card:
         return program | dict(self.data.get("data", {}))
 
     def scope(self, results: Results | None = None, **labels: Any) -> Scope:
-        """Return a place of the card for expressions."""
-        place = Scope(self.names, self.data.get("derived", {}), labels, results)
-        return place if results is None else place.let(self.data.get("let", {}))
+        """Return a place of the card for expressions; ``results`` None = the runs are listed only."""
+        place = Scope(self.names, self.data.get("derived", {}), results=results)
+        return (place if results is None else place.let(self.data.get("let", {}))).at(**labels)
 
     def runs(self, quick: bool) -> list[Run]:
         """List all runs; ``quick`` = only a part of the runs, which takes under a minute on two cores.
