@@ -257,7 +257,16 @@ def quick(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, Results]
 
 def test_the_command_prints_the_paper_beside_ours_and_writes_files(quick) -> None:
     folder, output, results = quick
-    for words in ("Figure 4", "Figure 5", "Figure 6", "Figure 7", "1128", "Which trends hold", "yes: ", "too few runs to tell: "):
+    for words in (
+        "Figure 4",
+        "Figure 5",
+        "Figure 6",
+        "Figure 7",
+        "1128",
+        "Which trends hold",
+        "yes: ",
+        "too few runs to tell: ",
+    ):
         assert words in output
     data = json.loads((folder / "results.json").read_text(encoding="utf-8"))
     assert (data["format"], data["card"], data["quick"]) == ("gpusched-reproduction-1", "sjf-bco", True)

@@ -12,12 +12,12 @@ import pytest
 from helpers import ink, play
 from typer.testing import CliRunner
 
+from gpusched_env import figures
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.cli import app
 from gpusched_env.evaluation import RunResult
 from gpusched_env.instance import SchedulerInfo
 from gpusched_env.metrics import job_times
-from gpusched_env import figures
 from gpusched_env.reproduce import Results, load_card
 from gpusched_env.reproduce.dally import geometric, sweep
 from gpusched_env.reproduce.dally.cells import AUTHORS_CELLS, EVERYONES, SCENARIOS, SUITE, AuthorsCell, Cell, usual_load
@@ -161,7 +161,8 @@ def test_the_leak_keeps_gpus_from_working() -> None:
     """Hazard 3: with quirk Q1 the whole cluster is leased and barely works; without it, leased GPUs work."""
     instance = AuthorsCell("nvswitch", "poisson").problem().instance(1)
     tidy, leaky = (
-        measure_leak(instance, play(instance, spec), spec) for spec in (f"dally:preset={name}" for name in ("authors", "authors_published"))
+        measure_leak(instance, play(instance, spec), spec)
+        for spec in (f"dally:preset={name}" for name in ("authors", "authors_published"))
     )
     for hours in SAMPLES_H:
         assert tidy[f"leased_at_{hours}h"] == tidy[f"working_at_{hours}h"] <= 1

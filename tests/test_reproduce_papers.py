@@ -1,4 +1,4 @@
-"""Verdicts: ties, sizes, too few runs; the page of claims, which is made from the cards; expressions of cards; Themis."""
+"""Verdicts: ties, sizes, too few runs; the page of claims, made from the cards; expressions of cards; Themis."""
 
 from __future__ import annotations
 

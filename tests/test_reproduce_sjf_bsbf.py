@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from helpers import ink
 
+from gpusched_env import figures
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.event_log import START
-from gpusched_env import figures
 from gpusched_env.metrics import job_times
 from gpusched_env.reproduce import Card, Results, load_card, play_card
 from gpusched_env.reproduce.report import findings_table

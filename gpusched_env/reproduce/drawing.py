@@ -56,10 +56,7 @@ def draw(spec: Mapping[str, Any], scope: Scope) -> Figure | None:
         ``columns`` = most panels side by side; ``seeds_of`` = labels of runs to whose seeds the figure is restricted;
         further fields are those of :func:`_dress`
     """
-    if "seeds_of" in spec and scope.results is not None:
-        scope = scope.at()
-        scope.results = scope.results.of_seeds_of(scope.where(**spec["seeds_of"]))
-    scope = scope.let(spec.get("let", {}))
+    scope = scope.of_seeds_of(spec.get("seeds_of", {})).let(spec.get("let", {}))
     panels = []
     for group in spec.get("panels", [{}]):
         for place in scope.places(group.get("for", {})):
@@ -115,10 +112,10 @@ def _points(line: Mapping[str, Any], scope: Scope) -> list[dict[str, Any]]:
             own["x"].append(at.value(line.get("x", next(iter(along), "index"))))
         fewest = line.get("fewest", 1)
         if len(own["y"]) >= fewest:
-            place = place.at(number=number)
-            own["label"] = (place.text(line.get("label", "")) or None) if own["y"] else None
-            own["colour"] = place.value(line.get("colour", "COLOURS[number % len(COLOURS)]"))
-            own["style"] = {**line.get("style", {}), **(place.value(line["styles"]) if "styles" in line else {})}
+            shown = place.at(number=number)
+            own["label"] = (shown.text(line.get("label", "")) or None) if own["y"] else None
+            own["colour"] = shown.value(line.get("colour", "COLOURS[number % len(COLOURS)]"))
+            own["style"] = {**line.get("style", {}), **(shown.value(line["styles"]) if "styles" in line else {})}
             found.append(own)
     return found
 
@@ -134,7 +131,7 @@ def _draw_line(axes: Axes, line: Mapping[str, Any]) -> None:
     elif line.get("sideways"):
         axes.plot(mean, x, color=colour, label=line["label"], marker="o", linestyle="none", **style)
     else:
-        default = {"marker": "o", "markersize": 4} | ({"linestyle": "none"} if kind == "points" else {})
+        default: dict[str, Any] = {"marker": "o", "markersize": 4, "linestyle": "none" if kind == "points" else "solid"}
         axes.plot(x, mean, color=colour, label=line["label"], **default | style)
     spread = line.get("spread")
     if spread is None or not all(interval.count >= FEWEST for interval in found):
@@ -152,7 +149,7 @@ def _dress(axes: Axes, place: Scope, options: Mapping[str, Any], lines: Sequence
 
     Parameters
     ----------
-    options : texts ``title``, ``xlabel``, ``ylabel``; ``xlog``, ``ylog``; limits ``xlim``, ``ylim``, where "auto" stays;
+    options : texts ``title``, ``xlabel``, ``ylabel``; ``xlog``, ``ylog``; limits ``xlim``, ``ylim``, "auto" = as is;
         ``hlines``; ``vlines`` with their dashes; ``grey`` = a span; ``xticks``, ``yticks`` and their ``tick_labels``:
         expressions, "points" = at all points; ``tick_size``, ``tick_turn``; ``plain_ticks`` = candidates for ticks of
         the vertical axis; ``time_axis``; ``legend_inside``, ``legend_below`` = its columns
@@ -187,7 +184,7 @@ def _dress(axes: Axes, place: Scope, options: Mapping[str, Any], lines: Sequence
     if options.get("legend_inside"):
         axes.legend(frameon=False, fontsize=8, ncols=options["legend_inside"])
     if options.get("legend_below"):
-        below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.2)}
+        below: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.2)}
         axes.legend(frameon=False, fontsize=8, ncols=options["legend_below"], **below)
 
 

@@ -5,8 +5,8 @@ that it belongs to; the tables of its card; the names of the card's program; the
 metrics. A metric is called with the labels that differ from those of its place: ``makespan_s(policy="fifo")`` is
 float64 [seeds]. A text has expressions in braces, with a format: ``"{mean(makespan_s()) / HOUR:.1f} h"``.
 
-What needs runs that were not played is :class:`Missing`; a cell of a table is then empty, a claim or a point of a figure
-is left out. Cards are files of this package, never a user's input.
+What needs runs that were not played is :class:`Missing`: a cell of a table is then empty, a claim or a point of a
+figure is left out. Cards are files of this package, never a user's input.
 """
 
 from __future__ import annotations
@@ -220,8 +220,8 @@ class Scope:
     def places(self, axes: Mapping[str, Any]) -> Iterator[Scope]:
         """Yield a scope for each place of a product of axes; an axis is a list, or an expression for one.
 
-        Later axes may depend on earlier ones; an axis may have several names. The axis ``where`` is a condition, and the
-        values of ``labels`` are dicts.
+        Later axes may depend on earlier ones; an axis may have several names. The axis ``where`` is a condition, and
+        the values of ``labels`` are dicts.
         """
         if not axes:
             yield self
@@ -283,13 +283,22 @@ class Scope:
         """
         written = {name: f"{name}_" if iskeyword(name) else name for name in names}
         own = {name: self.labels[key] for name, key in written.items() if key in self.labels}
-        changed = {name: self.value(expression) for name, expression in self.derived.items() if own.get(name, ANY) is not ANY}
+        changed = {
+            name: self.value(expression) for name, expression in self.derived.items() if own.get(name, ANY) is not ANY
+        }
         return {name: value for name, value in (own | changed).items() if value is not ANY}
 
     def where(self, **labels: Any) -> Results:
         """Return the runs of this place, with some labels replaced."""
         assert self.results is not None
         return self.results.where(**self.at(**labels).labels_of(self.results.names))
+
+    def of_seeds_of(self, labels: Mapping[str, Any]) -> Scope:
+        """Return the scope of the runs whose seeds the runs with some labels have as well; no labels = of all runs."""
+        place = self.at()
+        if labels and self.results is not None:
+            place.results = self.results.of_seeds_of(self.where(**labels))
+        return place
 
     def values(self, metric: str, **labels: Any) -> np.ndarray:
         """float64 [seeds]: values of a metric of the runs of this place, sorted by seed; NaN is given as inf."""
@@ -305,7 +314,8 @@ class Scope:
 
     def metrics(self, **labels: Any) -> list[str]:
         """Metrics that all runs of this place have, sorted."""
-        return sorted(set.intersection(*(set(run.metrics) for run in self.where(**labels).runs) or [set()]))
+        runs = self.where(**labels).runs
+        return [name for name in sorted(runs[0].metrics if runs else ()) if all(name in run.metrics for run in runs)]
 
     def bounds(self, metric: str, **labels: Any) -> np.ndarray:
         """float64 [runs]: lower bounds of a metric."""

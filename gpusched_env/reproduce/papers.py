@@ -1,4 +1,4 @@
-"""The verdicts of full runs (``full_runs.csv``), and the page ``docs/papers.md``, which is made from them and the cards.
+"""The verdicts of full runs (``full_runs.csv``), and ``docs/papers.md``, which is made from them and the cards.
 
     python -m gpusched_env.reproduce.papers docs/papers.md [reproduction/CARD/results.json ...]
 
@@ -30,16 +30,15 @@ HEAD: Final = """# Papers reproduced
 
 For each claim: the figure of the paper, ours in the full runs, and a verdict.
 
-* A claim about an order is a *tie* where the runs cannot tell the two apart: 1 is in the 95 % interval of their ratio, or
-  they differ by at most 1 %. A claim that names a size is never a tie: it holds if our value is in the claimed range, and
-  does not (*NO*) if it is outside, whatever its interval.
+* A claim about an order is a *tie* where the runs cannot tell the two apart: 1 is in the 95 % interval of their ratio,
+  or they differ by at most 1 %. A claim that names a size is never a tie: it holds if our value is in the claimed
+  range, and does not (*NO*) if it is outside, even if 1 is in its interval.
 * With `--quick`, a command plays a part of its experiments in about a minute. It says *too few runs to tell* where its
   verdict is not that of the full runs, or where no full run is stored.
-* The page of a paper says how it was measured, and why the two differ. Claims of ours, without a figure of the paper, are
-  only counted here.
+* The page of a paper says how it was measured, and why the two differ. Claims of ours, without a figure of the paper,
+  are only counted here.
 
-`python -m gpusched_env.reproduce.papers docs/papers.md` writes this page. [CONTRIBUTING](../CONTRIBUTING.md) says how to
-add a paper.
+`python -m gpusched_env.reproduce.papers docs/papers.md` writes this page.
 """
 
 

@@ -33,12 +33,8 @@ def pivot(spec: Mapping[str, Any], scope: Scope) -> Iterator[Table]:
     Rows and columns for which no run was played are left out, and so are tables without rows.
     """
     for outer in scope.places(spec.get("each", {})):
-        place = outer
         try:
-            if "seeds_of" in spec:
-                assert outer.results is not None
-                place.results = outer.results.of_seeds_of(outer.where(**spec["seeds_of"]))
-            place = place.let(spec.get("let", {}))
+            place = outer.of_seeds_of(spec.get("seeds_of", {})).let(spec.get("let", {}))
         except Missing:
             continue
         columns = [(column, group) for group in spec["columns"] for column in place.places(group.get("for", {}))]
@@ -53,7 +49,9 @@ def pivot(spec: Mapping[str, Any], scope: Scope) -> Iterator[Table]:
                     ends = row.value(group.get("section", "False")) and line is lines[-1]
                     rows.append((row.text(line["head"]), cells, ends))
         rows = [row for row in rows if all(cell[1] is None for cell in row[1]) or any(cell[1] for cell in row[1])]
-        played = [any(row[1][i][1] for row in rows) or all(row[1][i][1] is None for row in rows) for i in range(len(columns))]
+        played = [
+            any(row[1][i][1] for row in rows) or all(row[1][i][1] is None for row in rows) for i in range(len(columns))
+        ]
         if rows and sum(played) >= spec.get("fewest_columns", 1):
             heads = [column.text(group.get("head", "")) for column, group in columns]
             shown = [head for head, kept in zip(heads, played, strict=True) if kept]

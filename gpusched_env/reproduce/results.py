@@ -43,10 +43,10 @@ class Results:
         """Return the runs that have all these labels."""
         names = tuple(labels)
         if names not in self._index:
-            self._index[names] = index = {}
+            self._index[names] = {}
             for i, own in enumerate(self.labels):
                 if all(name in own for name in names):
-                    index.setdefault(tuple(own[name] for name in names), []).append(i)
+                    self._index[names].setdefault(tuple(own[name] for name in names), []).append(i)
         return self._of(self._index[names].get(tuple(labels.values()), []))
 
     def _of(self, kept: Sequence[int]) -> Results:

@@ -37,9 +37,9 @@ from gpusched_env.reproduce.dally.measures import (
 from gpusched_env.traces.profile_tables import load_efficiency
 
 __all__ = [
-    "AUTHORS_CELLS", "EVERYONES", "LARGE", "LOADS", "LOW_SKEW", "OTHER_COSTS", "PERCENTILES", "SAMPLES_H", "SCENARIOS",
-    "SUITE", "TOPS", "USUAL", "AuthorsCell", "Cell", "by_cost", "by_load", "geometric", "measure", "measure_leak",
-    "PLACES", "measure_starving", "models", "on_eight", "percentile", "sweep", "with_parameters",
+    "AUTHORS_CELLS", "EVERYONES", "LARGE", "LOADS", "LOW_SKEW", "OTHER_COSTS", "PERCENTILES", "PLACES", "SAMPLES_H",
+    "SCENARIOS", "SUITE", "TOPS", "USUAL", "AuthorsCell", "Cell", "by_cost", "by_load", "geometric", "measure",
+    "measure_leak", "measure_starving", "models", "on_eight", "percentile", "sweep", "with_parameters",
 ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Cells of the comparison: the suite's scenarios by cost of the top tier, load, size and rate of links; the authors' own."""
+"""Cells of the comparison: the suite's scenarios by cost of the top tier, load, size and links; the authors' own."""
 
 from __future__ import annotations
 
@@ -137,7 +137,9 @@ def by_load(top: str) -> list[Cell]:
 USUAL: Final = tuple(Cell(scenario, top) for scenario, top in itertools.product(SCENARIOS, TOPS))
 LARGE: Final = Cell("poisson", "congested", gpus=512)
 # Cells that all policies run; a cell that is in two sweeps is run once.
-EVERYONES: Final = tuple(dict.fromkeys((*USUAL, LARGE, *by_cost("poisson"), *(c for top in TOPS for c in by_load(top)))))
+EVERYONES: Final = tuple(
+    dict.fromkeys((*USUAL, LARGE, *by_cost("poisson"), *(c for top in TOPS for c in by_load(top))))
+)
 # Further cells, which only the variants and Tiresias run.
 OTHER_COSTS: Final = tuple(c for scenario in SCENARIOS for c in by_cost(scenario) if c not in EVERYONES)
 SUITE: Final = EVERYONES + OTHER_COSTS

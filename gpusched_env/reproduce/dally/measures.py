@@ -1,4 +1,4 @@
-"""Further metrics of this card: communication in seconds, tiers, percentiles of JCT, GPUs that leak, jobs that starve."""
+"""Further metrics of this card: communication, tiers, percentiles of JCT, GPUs that leak, jobs that starve."""
 
 from __future__ import annotations
 

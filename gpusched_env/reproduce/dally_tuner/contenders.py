@@ -70,7 +70,7 @@ def best_static(label: str) -> str:
 
 
 def contests(label: str, seed: int) -> Iterator[dict[str, str]]:
-    """Yield contender and spec of the runs on one draw, and the pairs of a grid from which the oracle takes the best."""
+    """Yield contender and spec of the runs on one draw; the oracle takes the best of the pairs of a grid."""
     own = statics()["problems"][label]
     table = {key: f"dally:tuner=static,timers={own[key]['timers']}" for key in ("pair", "by_class")}
     specs = FIXED | {BEST_PAIR: table["pair"], BY_CLASS: table["by_class"], FREE: FIXED[NO_WAIT]}

@@ -1,4 +1,4 @@
-"""Programs of the card of Gavel: specs of policies, cells with stored outputs, and JCTs as its simulator counts them."""
+"""Programs of the card of Gavel: specs of policies, cells with stored outputs, JCTs as its simulator counts them."""
 
 from __future__ import annotations
 
