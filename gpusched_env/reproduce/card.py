@@ -1,6 +1,19 @@
 """A card: the runs that reproduce the experiments of one paper, and the tables, figures and findings of these runs.
 
-A card is a file in ``cards/``. What is a program, such as a generator of problems, is a module that the file names.
+A card is a file in ``cards/``; what is a program, such as a generator of problems, is a module that it names. Fields,
+whose texts and expressions are those of :mod:`gpusched_env.reproduce.expressions`:
+
+* ``title``; ``program``, a module, whose ``measure(instance, log)`` adds metrics to each run; ``until``, the jobs to
+  measure; ``paper``: name, source and pages in docs/papers.md.
+* ``data``: tables, such as the published numbers; ``let``: expressions of the results; ``derived``: labels that follow
+  from others.
+* ``runs``: grids. ``for`` = axes, with an axis ``seed``; ``labels`` = the names of the labels of a run; ``scenario``, a
+  text, or ``problem``, an expression; ``scheduler``, a text; ``measure``, further metrics of this grid.
+* ``tables``: ``each`` = axes of one table each; ``rows`` and ``columns`` with axes ``for``, a ``head`` and a ``cell``,
+  that of a row before that of a column; ``lines`` = several rows at one place.
+* ``claims``: a sentence, ``for`` = axes, a ``setting``, whether it ``holds``, whether it is a ``tie``, ``numbers``, and
+  the figure of the ``paper``; ``claims`` = several with the same axes and ``let``.
+* ``figures``: file -> panels and lines (:func:`gpusched_env.reproduce.drawing.draw`).
 """
 
 from __future__ import annotations
@@ -85,7 +98,7 @@ class Finding:
 
 
 class Card:
-    """One paper's experiments, as a file describes them (docs/papers.md, Add a paper).
+    """One paper's experiments, as a file describes them.
 
     Parameters
     ----------
