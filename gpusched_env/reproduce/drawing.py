@@ -177,8 +177,6 @@ def _dress(axes: Axes, place: Scope, options: Mapping[str, Any], lines: Sequence
         axes.axvspan(*place.value(options["grey"]), color="#999999", alpha=0.18, linewidth=0)
     if options.get("diagonal"):
         axes.axline((0, 0), slope=1, color="0.5", linewidth=0.8)
-    if options.get("downwards"):
-        axes.invert_yaxis()
     if "plain_ticks" in options:
         plain_ticks(axes, options["plain_ticks"])
     if options.get("legend_inside"):
