@@ -147,3 +147,55 @@ def test_trials_of_a_search_arrive_together_as_one_tenant() -> None:
 def test_the_card_of_themis_has_every_cell_once() -> None:
     runs = load_card("themis").runs(quick=False)
     assert len({(tuple(run.labels.items()), run.seed) for run in runs}) == len(runs) == 10 * (6 + 7 + 9)
+
+
+AXES = {"for", "let", "where"}
+PLACED = AXES | {"title", "xlabel", "ylabel", "xlog", "ylog", "xlim", "ylim", "hlines", "vlines", "grey", "plain_ticks"}
+PANEL = PLACED | {f"{axis}tick{end}" for axis in "xy" for end in ("s", "_labels", "_size", "_turn")} | {
+    "lines", "diagonal", "time_axis", "legend_inside", "legend_below"
+}  # fmt: skip
+FIELDS = {
+    "runs": {"for", "labels", "scenario", "problem", "scheduler", "measure"},
+    "tables": {"each", "let", "seeds_of", "title", "corner", "rows", "columns", "cell", "fewest_columns"},
+    "rows": AXES | {"head", "cell", "section", "lines"},
+    "columns": {"for", "head", "cell"},
+    "claims": AXES | {"claim", "paper", "setting", "holds", "tie", "numbers", "claims"},
+    "figures": PANEL
+    | {"each", "size", "panel_size", "columns", "widths", "sharex", "sharey", "legend", "seeds_of", "panels"},
+    "panels": PANEL,
+    "lines": {
+        "for",
+        "along",
+        "let",
+        "x",
+        "y",
+        "label",
+        "colour",
+        "style",
+        "styles",
+        "kind",
+        "width",
+        "numbers",
+        "spread",
+    }
+    | {"sideways", "fewest", "head", "cell"},
+}
+
+
+def unknown(section: str, given: object) -> list[str]:
+    """Fields that the engine does not know: it would ignore them."""
+    if section == "figures" and isinstance(given, dict):
+        given = list(given.values())
+    if not isinstance(given, list) or not all(isinstance(each, dict) for each in given):
+        return []
+    found = [f"{section}: {name}" for each in given for name in each if name not in FIELDS[section]]
+    inner = [(name, each[name]) for each in given for name in FIELDS if name in each]
+    return found + [field for name, own in inner for field in unknown(name, own)]
+
+
+@pytest.mark.parametrize("card", CARDS)
+def test_a_card_has_no_field_that_the_engine_ignores(card: str) -> None:
+    data = load_card(card).data
+    top = {"title", "program", "until", "measure_version", "paper", "data", "let", "derived"}
+    assert set(data) <= top | {"runs", "tables", "claims", "figures"}
+    assert [field for name in ("runs", "tables", "claims", "figures") for field in unknown(name, data.get(name))] == []

@@ -171,7 +171,6 @@ FUNCTIONS: Final[dict[str, Any]] = {
     "plus_minus": plus_minus,
     "quartiles": quartiles,
     "spread": spread,
-    "three_digits": three_digits,
     "tied": tied,
     "within": within,
 }
