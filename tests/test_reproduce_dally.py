@@ -12,7 +12,7 @@ import pytest
 from helpers import ink, play
 from typer.testing import CliRunner
 
-from gpusched_env import figures
+from gpusched_env import figures as figures_module
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.cli import app
 from gpusched_env.evaluation import RunResult
@@ -226,7 +226,7 @@ def test_figures_show_only_played_cells(tmp_path: Path, monkeypatch: pytest.Monk
     ]
     results = made_up(lambda cell, policy, seed: cell.cost + cell.links, cells, ["dally", "no-wait", "tiresias"])
     drawn = {}
-    monkeypatch.setattr(figures, "save", lambda figure, path: drawn.update({path.stem: figure}))
+    monkeypatch.setattr(figures_module, "save", lambda figure, path: drawn.update({path.stem: figure}))
     card = load_card("dally")
     kept = {name: spec for name, spec in card.data["figures"].items() if name != "jct.png" and "more" not in name}
     kept["hazards.png"].pop("seeds_of")

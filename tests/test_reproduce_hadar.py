@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpusched_env import figures
+from gpusched_env import figures as figures_module
 from gpusched_env.reproduce import Card, Results, load_card, play_card
 from gpusched_env.reproduce.card import Run
 
@@ -85,7 +85,7 @@ def test_figures_show_the_medians_of_the_mixes(played, monkeypatch: pytest.Monke
     pytest.importorskip("matplotlib")
     card, results, folder = played
     drawn = {}
-    monkeypatch.setattr(figures, "save", lambda figure, path: drawn.update({path.name: figure}))
+    monkeypatch.setattr(figures_module, "save", lambda figure, path: drawn.update({path.name: figure}))
     card.draw(results, folder)
     panels = drawn["forking.png"].axes
     assert [axes.get_title() for axes in panels] == [f"{cluster}, {nodes} nodes" for cluster, nodes in NODES.items()]

@@ -21,7 +21,7 @@ from gpusched_env.reproduce.themis import Sweeps, gangs, rho_of_apps
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import simulate
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).parents[1]
 
 
 def made_up(values: dict[tuple[str, ...], list[float]], names: tuple[str, ...] = ("policy",)) -> Results:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from helpers import ink
 
-from gpusched_env import figures
+from gpusched_env import figures as figures_module
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.event_log import START
 from gpusched_env.metrics import job_times
@@ -72,8 +72,8 @@ def test_figures_show_the_ratios_of_these_runs(
     pytest.importorskip("matplotlib")
     card, results, folder = played
     drawn = {}
-    save = figures.save
-    monkeypatch.setattr(figures, "save", lambda figure, path: (drawn.update({path.name: figure}), save(figure, path)))
+    save = figures_module.save
+    monkeypatch.setattr(figures_module, "save", lambda figure, path: (drawn.update({path.name: figure}), save(figure, path)))
     paths = card.draw(results, folder)
     assert [path.name for path in paths] == ["interference.png", "load.png", "sizes.png", "prototype.png"]
     for path in paths:
