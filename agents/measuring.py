@@ -16,12 +16,12 @@ import numpy as np
 from gpusched_env.agents.intervals import ratio_over_agents
 from gpusched_env.agents.learned import LearnedScheduler
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.consoles import run_command
 from gpusched_env.evaluation import RunResult, evaluate
 from gpusched_env.metrics import paired_ratio
 from gpusched_env.portable.arrays import log, mean
 from gpusched_env.portable.elementary import exp
 from gpusched_env.scenarios import Scenario, get_scenario
+from gpusched_env.support.consoles import run_command
 
 
 def measured_ratios(

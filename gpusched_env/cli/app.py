@@ -26,8 +26,8 @@ from gpusched_env.cli.reproducing import reproduce
 from gpusched_env.cli.tenants import tenants
 from gpusched_env.cli.twin import twin_app
 from gpusched_env.cli.warming import warmup
-from gpusched_env.consoles import output_checked, prepare_output, tell_interrupt
 from gpusched_env.errors import GpuschedError
+from gpusched_env.support.consoles import output_checked, prepare_output, tell_interrupt
 
 USAGE_ERROR = 2  # exit status of invalid input, the same as Typer's for a wrong option
 

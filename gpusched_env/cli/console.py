@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gpusched_env.consoles import console
+from gpusched_env.support.consoles import console
 
 if TYPE_CHECKING:
     from rich.table import Table

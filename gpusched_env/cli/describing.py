@@ -26,7 +26,7 @@ from gpusched_env.cli.choosing import (
 
 if TYPE_CHECKING:
     from gpusched_env.evaluation.picture import Picture
-    from gpusched_env.workload import Workload
+    from gpusched_env.problem.workload import Workload
 
 # Log format -> the generator calibrated on that log, where their names differ
 CALIBRATION_OF: Final = {"helios": "helios-venus", "philly-csv": "philly", "philly-json": "philly"}

@@ -27,7 +27,7 @@ def list_files(
     from rich.table import Table
 
     from gpusched_env.cli.console import show
-    from gpusched_env.consoles import console
+    from gpusched_env.support.consoles import console
     from gpusched_env.traces.downloads.public_files import data_folder, matching, public_files
 
     files = matching(pattern) if pattern else [file for file in public_files().values() if file.format]

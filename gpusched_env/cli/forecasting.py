@@ -14,11 +14,11 @@ from gpusched_env.cli.choosing import GpuResourceOption, MapOption, SkipBadRowsO
 if TYPE_CHECKING:
     import numpy as np
 
+    from gpusched_env.problem.workload import Workload
     from gpusched_env.twin.history import History
     from gpusched_env.twin.quantiles import Quantiles
     from gpusched_env.twin.settings import Setting
     from gpusched_env.twin.snapshot import Snapshot
-    from gpusched_env.workload import Workload
 
 SHOWN = 20  # lines of the table
 HOUR_S = 3600.0  # [s]
@@ -218,7 +218,7 @@ def _tell(present: Snapshot, quantiles: Quantiles, starts: np.ndarray, output: P
     import numpy as np
 
     from gpusched_env.cli.console import plain_table, show
-    from gpusched_env.files import whole
+    from gpusched_env.support.files import whole
     from gpusched_env.twin.quantiles import HOURS
 
     low, middle, high = quantiles.interval

@@ -87,9 +87,9 @@ def list_schedulers(context: typer.Context) -> None:
 
     from gpusched_env.baselines import BASELINES
     from gpusched_env.cli.console import show
-    from gpusched_env.consoles import console
-    from gpusched_env.plugins import load_plugins
     from gpusched_env.simulator import PLACEMENT_RULES
+    from gpusched_env.support.consoles import console
+    from gpusched_env.support.plugins import load_plugins
 
     load_plugins()
     table = Table("scheduler", "summary", "parameters and defaults")
@@ -111,7 +111,7 @@ def show_scheduler(name: Annotated[str, typer.Argument(metavar="NAME")]) -> None
 
     from gpusched_env.baselines import BASELINES
     from gpusched_env.errors import SchedulerError, unknown_name
-    from gpusched_env.plugins import load_plugins
+    from gpusched_env.support.plugins import load_plugins
 
     load_plugins()
     if name not in BASELINES:
@@ -141,8 +141,8 @@ def read_log(
     from gpusched_env.cli.outputs import check_output
     from gpusched_env.errors import TraceError
     from gpusched_env.evaluation.progress import reading_shown
+    from gpusched_env.support.units import readable, three_digits
     from gpusched_env.traces import describe_workload, read_trace
-    from gpusched_env.units import readable, three_digits
 
     if path and ":" in source:
         raise TraceError(f"{source} {path}: write FORMAT:PATH or FORMAT PATH, not both")
@@ -172,7 +172,7 @@ def guess_map(
     """
     from gpusched_env.cli.outputs import check_output
     from gpusched_env.errors import TraceError
-    from gpusched_env.files import write_whole
+    from gpusched_env.support.files import write_whole
     from gpusched_env.traces.parsing.map_files import guessed_map
 
     kind, colon, path = source.partition(":")

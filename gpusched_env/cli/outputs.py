@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gpusched_env.errors import GpuschedError
-from gpusched_env.files import whole
+from gpusched_env.support.files import whole
 
 if TYPE_CHECKING:
     from gpusched_env.evaluation import RunResult

@@ -268,9 +268,9 @@ def _fitting(results: list[RunResult], scenario: Scenario) -> Table:
     """Return the comparison with as many of the usual metrics as fit the width of the terminal."""
     from rich.measure import Measurement
 
-    from gpusched_env.consoles import console
     from gpusched_env.evaluation import comparison_table
     from gpusched_env.evaluation.tables import usual_metrics
+    from gpusched_env.support.consoles import console
 
     out = console()
     metrics = usual_metrics(results, scenario.network.topology is not None)
@@ -290,7 +290,7 @@ def _metrics_table(result: RunResult) -> Table:
     from rich.table import Table
 
     from gpusched_env.metrics import ALL_COLUMNS
-    from gpusched_env.units import Unit, three_digits, unit_for
+    from gpusched_env.support.units import Unit, three_digits, unit_for
 
     table = Table("metric", show_edge=False, pad_edge=False)
     for heading in ("value", "lower bound"):

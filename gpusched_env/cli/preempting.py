@@ -32,7 +32,7 @@ def with_preemption_cost(scenario: Scenario, text: str | None) -> Scenario:
     GpuschedError : neither a known name nor two numbers of seconds, or a scenario that draws the cost
     """
     from gpusched_env.errors import unknown_name
-    from gpusched_env.instance import PREEMPTION_COSTS
+    from gpusched_env.problem.instance import PREEMPTION_COSTS
     from gpusched_env.scenarios.scenario import ONE_PROBLEM
 
     if text is None:

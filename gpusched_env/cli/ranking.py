@@ -131,8 +131,8 @@ def verify_files(
     runs no code of its authors. An entry without decisions must name a scheduler of the package, which is played.
     """
     from gpusched_env.errors import GpuschedError, MismatchError, MissingLogError
-    from gpusched_env.files import visible
     from gpusched_env.leaderboard.claims import WHAT_TO_CHECK
+    from gpusched_env.support.files import visible
 
     status = 0
     differs = False

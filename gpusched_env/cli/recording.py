@@ -52,9 +52,9 @@ def dataset(
 
     from gpusched_env.agents.datasets import mean_jct_s, write_dataset
     from gpusched_env.cli.parsing import chosen_seeds
-    from gpusched_env.consoles import console
     from gpusched_env.envs.windows import Windows
     from gpusched_env.scenarios import get_scenario
+    from gpusched_env.support.consoles import console
 
     windows = Windows(
         queue_window=queue_window,

@@ -41,10 +41,10 @@ def reproduce(
     import importlib.util
 
     from gpusched_env import __version__
-    from gpusched_env.consoles import console
     from gpusched_env.evaluation.processes import backend as played_by
     from gpusched_env.reproduce import load_card, play_card
     from gpusched_env.reproduce.report import WIDTH, findings_table, fitted, summary
+    from gpusched_env.support.consoles import console
 
     chosen = load_card(card)
     folder = (output or Path("reproduction") / card).expanduser()

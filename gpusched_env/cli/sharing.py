@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from gpusched_env.assignments import split_assignments
 from gpusched_env.errors import GpuschedError, unknown_name
+from gpusched_env.support.assignments import split_assignments
 
 if TYPE_CHECKING:
     from gpusched_env.scenarios import Scenario

@@ -17,7 +17,7 @@ def spread_note(scenario: Scenario, seed: int) -> str:
     """
     import numpy as np
 
-    from gpusched_env.cluster import MACHINE
+    from gpusched_env.problem.cluster import MACHINE
 
     scenario = scenario.problem(seed)
     cluster, spec = scenario.cluster, scenario.workload

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from gpusched_env.instance import Instance
+    from gpusched_env.problem.instance import Instance
     from gpusched_env.scenarios import Scenario
 
 HEADINGS = "tenant", "jobs", "entitled", "share", "queueing", "mean JCT", "p99 JCT", "rho", "borrowed", "preemptions"
@@ -54,8 +54,8 @@ def tenants(
     Example: gpusched tenants --scenario cohort-256-v0 --schedulers fifo-skip,tiresias --seeds 2
     """
     from gpusched_env.cli.parsing import chosen_scenario, chosen_schedulers, chosen_seeds
-    from gpusched_env.consoles import console
     from gpusched_env.errors import GpuschedError
+    from gpusched_env.support.consoles import console
 
     wanted = chosen_jobs(window, where, max_gpus, jobs=jobs, load=load)
     chosen = chosen_scenario(scenario, workload, None, wanted)

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
+    from gpusched_env.problem.workload import Workload
     from gpusched_env.traces.slurm_files.description import SlurmCluster
     from gpusched_env.twin import Pool, Twin
-    from gpusched_env.workload import Workload
 
 twin_app = typer.Typer(
     help="Your own cluster: fit a twin to its log, see how well it agrees, ask what would change.",
@@ -94,7 +94,7 @@ def fit(
 
     from gpusched_env.cli.outputs import check_output
     from gpusched_env.errors import GpuschedError
-    from gpusched_env.files import write_whole
+    from gpusched_env.support.files import write_whole
     from gpusched_env.traces import read_trace
     from gpusched_env.twin import write_twin
     from gpusched_env.twin.associations import read_associations
@@ -173,7 +173,7 @@ def _tenant_columns(tenants: str, log: Workload, shared: bool) -> list[str] | No
 
 def _show_policy(twin: Twin, told: Mapping[str, float]) -> None:
     """Print the fitted policy, and the weights that slurm.conf tells."""
-    from gpusched_env.files import visible
+    from gpusched_env.support.files import visible
 
     print(f"policy: {twin.scheduler}")
     for kind, classes in (("QOS", twin.classes), ("partition", twin.partition_classes)):
@@ -187,7 +187,7 @@ def _show_policy(twin: Twin, told: Mapping[str, float]) -> None:
 def _show_score(twin: Twin, log: str, held_back: bool) -> None:
     """Print how well the twin agrees with the log, what it does not explain, and its notes."""
     from gpusched_env.cli.console import show
-    from gpusched_env.files import visible
+    from gpusched_env.support.files import visible
 
     after = f"waits after {twin.split_s / 86_400:.1f} days, which were not fitted"
     show(score_table(twin), f"{visible(log)}: {after if held_back else 'waits of the fitted jobs'}")
@@ -226,8 +226,8 @@ def _with_outages(
 def score_table(twin: Twin) -> Table:
     """Return the table of scores, by partition and size."""
     from gpusched_env.cli.console import plain_table
-    from gpusched_env.files import visible
-    from gpusched_env.units import readable
+    from gpusched_env.support.files import visible
+    from gpusched_env.support.units import readable
 
     table = plain_table(
         "partition", "GPUs", "jobs", "median wait", "in the twin", "mean wait", "in the twin", "median error",
@@ -290,7 +290,7 @@ def compare(
     from gpusched_env.cli.parsing import chosen_schedulers
     from gpusched_env.cli.pseudonyms import pseudonyms_of
     from gpusched_env.errors import GpuschedError, unknown_name
-    from gpusched_env.files import write_whole
+    from gpusched_env.support.files import write_whole
     from gpusched_env.traces import read_workload
     from gpusched_env.twin import read_twin
     from gpusched_env.twin.comparing import CURRENT, compare_policies, settings_of
@@ -345,7 +345,7 @@ def write_slurm_conf(
     import dataclasses
 
     from gpusched_env.cli.outputs import check_output
-    from gpusched_env.files import write_whole
+    from gpusched_env.support.files import write_whole
     from gpusched_env.twin import read_twin
     from gpusched_env.twin.configuration import slurm_conf
 

@@ -27,8 +27,8 @@ from gpusched_env.errors import ScenarioError
 from gpusched_env.event_log import EventLog
 
 if TYPE_CHECKING:
-    from gpusched_env.cluster import Cluster
-    from gpusched_env.instance import Instance
+    from gpusched_env.problem.cluster import Cluster
+    from gpusched_env.problem.instance import Instance
     from gpusched_env.scenarios import Scenario, Variation
     from gpusched_env.simulator import Decision, Preempt, Refuse, Resize, Simulation, Start
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from gpusched_env.evaluation.runner import Problem
     from gpusched_env.event_log import EventLog
-    from gpusched_env.instance import Instance
+    from gpusched_env.problem.instance import Instance
 
     Measure = Callable[[Instance, EventLog, str], dict[str, float]]
 
@@ -168,8 +168,8 @@ class Card:
 
     def draw(self, results: Results, folder: Path) -> Sequence[Path]:
         """Draw the figures as files in ``folder``; return their paths."""
-        from gpusched_env.figures import save
         from gpusched_env.reproduce.drawing import draw
+        from gpusched_env.support.figures import save
 
         paths = []
         for name, spec in self.data.get("figures", {}).items():

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from gpusched_env.figures import log_time_axis, tidy
 from gpusched_env.metrics import Interval
 from gpusched_env.reproduce.expressions import FEWEST, Missing, Scope
+from gpusched_env.support.figures import log_time_axis, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -23,7 +23,6 @@ from typing import Any, Final, NoReturn
 
 import numpy as np
 
-from gpusched_env.figures import COLOURS
 from gpusched_env.metrics import (
     Interval,
     bootstrap_mean,
@@ -32,7 +31,8 @@ from gpusched_env.metrics import (
 )
 from gpusched_env.metrics.statistics import paired_ratio
 from gpusched_env.reproduce.results import Results
-from gpusched_env.units import three_digits
+from gpusched_env.support.figures import COLOURS
+from gpusched_env.support.units import three_digits
 
 ANY: Final = object()  # the value of a label by which no runs are selected
 FEWEST: Final = 3  # minimum number of values for an interval, as the t interval of two values is too wide to be of use

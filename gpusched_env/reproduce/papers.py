@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpusched_env.errors import GpuschedError
-from gpusched_env.files import write_whole
 from gpusched_env.reproduce.card import CARDS, NO, TIE, YES, Finding, load_card
 from gpusched_env.reproduce.expressions import FIELD
+from gpusched_env.support.files import write_whole
 
 STORED: Final = files("gpusched_env.reproduce") / "full_runs.csv"
 COLUMNS: Final = ("card", "claim", "setting", "verdict", "numbers")

@@ -15,7 +15,7 @@ import numpy as np
 
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation import RunResult
-from gpusched_env.files import write_whole
+from gpusched_env.support.files import write_whole
 
 if TYPE_CHECKING:
     from gpusched_env.reproduce.card import Finding

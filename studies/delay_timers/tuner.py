@@ -25,9 +25,7 @@ import numpy as np
 
 import gpusched_env
 from gpusched_env.agents.timer_network import TimerNetwork
-from gpusched_env.consoles import run_command
 from gpusched_env.errors import GpuschedError
-from gpusched_env.files import write_whole
 from gpusched_env.portable.elementary import log
 from gpusched_env.reproduce.dally_tuner.problems import (
     TRAINED,
@@ -41,6 +39,8 @@ from gpusched_env.reproduce.dally_tuner.problems import (
     static_waits,
 )
 from gpusched_env.scenarios import RESULTS_VERSION
+from gpusched_env.support.consoles import run_command
+from gpusched_env.support.files import write_whole
 from studies.delay_timers.evolution import Evolution
 
 TUNER_FILE: Final = "tuner.npz"

@@ -9,10 +9,10 @@ import numpy as np
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.dally.run import DelayRun
 from gpusched_env.baselines.dally.scheduler import Dally
-from gpusched_env.cluster import NETWORK, RACK
 from gpusched_env.event_log import EventLog
-from gpusched_env.instance import Instance
 from gpusched_env.metrics import held_gpus, job_times, segments
+from gpusched_env.problem.cluster import NETWORK, RACK
+from gpusched_env.problem.instance import Instance
 
 HOUR: Final = 3_600.0  # [s]
 SAMPLES_H: Final = (1, 3, 6, 12, 24, 48, 96, 192, 384, 768, 1_536, 3_072, 6_144, 12_288)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from gpusched_env.cluster import NodeGroup
+from gpusched_env.problem.cluster import NodeGroup
 from gpusched_env.scenarios.deadlines import elasticflow
 from gpusched_env.scenarios.scenario import Scenario
 

@@ -14,7 +14,7 @@ from gpusched_env.reproduce.gavel.pair_ends import pair_ends
 
 if TYPE_CHECKING:
     from gpusched_env.event_log import EventLog
-    from gpusched_env.instance import Instance
+    from gpusched_env.problem.instance import Instance
 
 __all__ = ["POLICIES", "cells", "measure", "spec"]
 WINDOW: Final = (4_000, 5_000)

@@ -15,12 +15,12 @@ from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.themis.fairness import private_time_s
 from gpusched_env.baselines.themis.places import menu_of
 from gpusched_env.event_log import EventLog
-from gpusched_env.instance import Instance
 from gpusched_env.metrics import job_times
+from gpusched_env.problem.instance import Instance
+from gpusched_env.problem.tenants import Tenants
+from gpusched_env.problem.workload import TENANT
 from gpusched_env.scenarios import Scenario, get_scenario
 from gpusched_env.simulator import ClusterView, Simulation
-from gpusched_env.tenants import Tenants
-from gpusched_env.workload import TENANT
 
 
 @dataclass(frozen=True)
