@@ -161,7 +161,7 @@ def _components() -> list[list[str]]:
 def _arguments(cls: type, arguments: dict[str, Any]) -> list[list[str]]:
     meanings = parameters(cls)
     rows = []
-    for name, parameter in list(inspect.signature(cls.__init__).parameters.items())[1:]:
+    for name, parameter in inspect.signature(cls).parameters.items():
         default = f"**`{arguments[name]!r}`**" if name in arguments else f"`{parameter.default!r}`"
         rows.append([f"`{name}`", default, meanings[name]])
     return rows
