@@ -10,14 +10,13 @@ from __future__ import annotations
 import inspect
 import re
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from gpusched_env.envs.actions import SLOT_ACTIONS
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.delay_timers.columns import CLASS_COLUMNS, CLUSTER_COLUMNS, COST_COLUMNS
-from gpusched_env.envs.observation.columns import markdown_rows
+from gpusched_env.envs.observation.columns import SCALES, Column, markdown_rows
 from gpusched_env.envs.observation.registry import ARRAYS, AXES, ObservedArray
-from gpusched_env.envs.registration import ENVIRONMENTS
 from gpusched_env.envs.rewards import COMPONENTS
 from gpusched_env.simulator import PLACEMENT_RULES
 
@@ -57,11 +56,8 @@ def page() -> str:
         "",
         GENERATED,
         "",
-        "All environments are of one class and differ only in their default arguments. `make` accepts other values.",
-        "",
-        "| id | arguments |",
-        "|---|---|",
-        *(f"| `{name}` | {_written(arguments)} |" for name, arguments in ENVIRONMENTS.items()),
+        "All environments are of one class and differ only in their default arguments (`ENVIRONMENTS` in",
+        "`gpusched_env/envs/registration.py`). `make` accepts other values.",
         "",
         "## Actions",
         "",
@@ -81,19 +77,19 @@ def page() -> str:
         "|---|---|---|",
     ]
     lines += [f"| `{name}` | `{one.slots}` | {one.meaning} |" for name, one in SLOT_ACTIONS.items() if one.meaning]
+    written: dict[tuple[Column, ...], str] = {}  # the first array that has these columns
     for group in dict.fromkeys(one.group for one in ARRAYS if one.group is not None):
         lines += ["", group.heading, "", inspect.cleandoc(group.text)]
+        lines += [] if written else ["", SCALES]
         for one in ARRAYS:
             if one.group is group:
-                lines += ["", f"### `{one.name}` {_shape(one)}", "", *markdown_rows(one.columns)]
+                same = written.setdefault(tuple(one.columns), one.name)
+                rows = markdown_rows(one.columns) if same == one.name else [f"Columns as in `{same}`."]
+                lines += ["", f"### `{one.name}` {_shape(one)}", "", *rows]
     lines += ["", "## Rewards", "", sections["Rewards"], "", "| component | return of an episode |", "|---|---|"]
     lines += [f"| `{name}` | {component.meaning} |" for name, component in COMPONENTS.items()]
     lines += ["", "## Episode", "", sections["Starting State"], "", sections["Episode End"]]
     return "\n".join(lines) + "\n"
-
-
-def _written(arguments: dict[str, Any]) -> str:
-    return ", ".join(f"`{name}={value!r}`" for name, value in arguments.items()) or "the defaults"
 
 
 def _shape(one: ObservedArray) -> str:

@@ -74,8 +74,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
 
     Sub-batch s halves the batch of each GPU s times. With ``sub_batches`` = 0 a job gets the sub-batch that its
     placement rule chooses, or else the largest one for which its GPUs have memory left. Beside a partner, a job gets
-    the partner's GPUs that have room, in ascending order, and then free GPUs if these are too few. Such a start may
-    therefore share GPUs although enough GPUs are free; a placement rule never does so.
+    the partner's GPUs that have room, in ascending order, and then free GPUs if these are too few.
 
     Where jobs are elastic, ``sizes`` names S numbers of GPUs, for starts and for resizes. ``K * P`` above is then
     ``(K + V) * P * S``:
@@ -85,13 +84,11 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     | ``(k * P + p) * S + s`` | start the job in queue slot k by placement rule p, on ``sizes[s]`` GPUs |
     | ``K * P * S + (v * P + p) * S + s`` | resize the gang in running slot v to ``sizes[s]`` GPUs, by rule p |
 
-    A size that the job does not have is infeasible, and so is a resize to the present size. A resize is feasible only
-    when the gang has held its GPUs for ``least_run_s``, as a preemption is; no job need wait. With ``sizes`` empty,
-    elastic jobs keep the sizes that they request.
+    A size that the job does not have is infeasible, and so is a resize to the present size, or before the gang has held
+    its GPUs for ``least_run_s``; no job need wait.
 
     ``more_actions`` names registered actions about the jobs in the slots, which come last: one for each queue slot or
-    for each running slot, as the kind of action says. ``"refuse"`` refuses the job in a queue slot, which then leaves
-    the system, if it has never run.
+    for each running slot. ``"refuse"`` refuses the job in a queue slot, which then leaves the system.
 
     ``env.action_meaning(action)`` returns what a number means now, for example ``Action(kind="start", slot=3,
     rule="pack", job=17)``; ``gpusched_env.envs.actions`` has this class. ``env.action_of(...)`` is the inverse. It also
@@ -107,34 +104,29 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     ``docs/observation_and_action.md`` defines every column.
 
     ## Rewards
-    By default the reward of a step is minus the integral of the number of jobs in the system over the elapsed time. It
-    is scaled so that an episode's return is -(mean JCT) / (mean ideal run time) (Little's law). ``reward`` names
-    another component ("slowdown", "makespan", "fairness") or gives weights, for example
-    ``{"jct": 1.0, "fairness": 0.1}``. ``info["rewards"]`` holds each component. The reward of an infeasible
-    action is lower by ``refusal_cost``, which no component includes. ``info["dt"]`` holds the elapsed simulated time
-    [s], for semi-Markov discounting.
+    By default the reward of a step is minus the integral of the number of jobs in the system over the elapsed time,
+    scaled. ``reward`` names another component or gives weights, for example ``{"jct": 1.0, "fairness": 0.1}``.
+    ``info["rewards"]`` holds each component. The reward of an infeasible action is lower by ``refusal_cost``, which no
+    component includes. ``info["dt"]`` holds the elapsed simulated time [s], for semi-Markov discounting.
 
     ## Starting State
     The simulation begins at time 0, before the first arrival, and ``reset`` plays up to the first decision.
     ``reset(seed=s)`` draws the workload of scenario seed ``s``: use the scenario's training, validation and report
     ranges. ``reset()`` without a seed draws a training seed, or plays the next one of the range that ``seeds`` names:
-    pass ``seeds="validation"`` or ``"report"`` to environments that evaluate, because code of others, such as
-    ``evaluate_policy`` of stable-baselines3, resets without a seed. If the scenario varies, as that of
-    ``gpusched/Family-v0`` does, the seed also determines cluster, network and rules, and ``train_on`` narrows the
+    pass ``seeds="validation"`` or ``"report"`` to environments that evaluate, because code of others resets without a
+    seed. If the scenario varies, the seed also determines cluster, network and rules, and ``train_on`` narrows the
     problems of training.
 
     ## Episode End
-    After the last step, the mask has one feasible action, the plain wait, because some vector environments ask for an
-    action that they then ignore. The episode ends if one of these occurs:
+    After the last step, the mask has one feasible action, the plain wait. The episode ends if one of these occurs:
 
     1. Termination: every job has finished.
     2. Truncation: simulated time reaches the scenario's ``time_limit_s``.
     3. Both: ``step_limit`` steps have been taken. The environment then plays the remaining jobs to their end without
-       the agent, and the reward of the last step includes this time. So a return is always that of a complete
-       schedule, an agent gains nothing by using up its steps, and there is nothing to bootstrap from. Waiting jobs
-       start in order of arrival, by the first of ``rules``; a job that finds no place blocks those behind it. While
-       nothing runs, the other rules are tried as well. Nothing is preempted, and leases are renewed for ever. The step
-       is a truncation only if ``time_limit_s`` ends this play, or if some job can never finish.
+       the agent, and the reward of the last step includes this time, so a return is always that of a complete
+       schedule. Waiting jobs start in order of arrival, by the first of ``rules``; a job that finds no place blocks
+       those behind it. While nothing runs, the other rules are tried as well. Nothing is preempted. The step is a
+       truncation only if ``time_limit_s`` ends this play, or if some job can never finish.
 
     The last ``info`` holds ``metrics`` (see ``docs/metrics.md``) and ``digest``, the SHA-256 of the event log. Every
     ``info`` has the same keys: before the end, ``metrics`` are infinite and ``digest`` is empty.
