@@ -15,7 +15,7 @@ def reproduce(
         str,
         typer.Argument(
             metavar="CARD",
-            help="dally, dally-cells, dally-tuner, elasticflow, gavel, hadar, pollux, sjf-bco or sjf-bsbf.",
+            help="dally, dally-cells, dally-tuner, elasticflow, gavel, hadar, pollux, sjf-bco, sjf-bsbf or themis.",
         ),
     ],
     quick: Annotated[bool, typer.Option("--quick", help="Run only a part, in less than a minute.")] = False,
