@@ -1,41 +1,20 @@
-"""Options that choose the network, and ``gpusched scenarios draw``."""
+"""The network that options choose, and ``gpusched scenarios draw``."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gpusched_env.cli.choosing import Draws, Wires
 from gpusched_env.errors import GpuschedError
 
 if TYPE_CHECKING:
     from gpusched_env.network import Contention
     from gpusched_env.scenarios import Scenario
-
-PANEL: Final = "Which network"
-NetworkOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Play on the topology of a preset (docs/network.md), such as oversub4. Gangs contend by the model maxmin, "
-        "unless the scenario or --contention chooses another.",
-        metavar="PRESET",
-        rich_help_panel=PANEL,
-        show_default=False,
-    ),
-]
-ContentionOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Contention model: none, maxmin, kway, flat, table, budget or tiers, with fields such as "
-        "kway:xi1=0.5,alpha=0.2. Fields that are not given keep their values.",
-        metavar="MODEL",
-        rich_help_panel=PANEL,
-        show_default=False,
-    ),
-]
 
 
 def with_network(scenario: Scenario, network: str | None, contention: str | None) -> Scenario:
@@ -97,17 +76,14 @@ def _contention(before: Contention, text: str) -> Contention:
 def draw_scenario(
     name: Annotated[str, typer.Argument(metavar="NAME|PATH")],
     output: Annotated[Path, typer.Option("--output", help="File of the drawing: .png, .svg or .pdf.", metavar="FILE")],
-    network: NetworkOption = None,
-    contention: ContentionOption = None,
+    wires: Wires,
+    draws: Draws,
     scheduler: Annotated[
         str | None,
         typer.Option(help="Play it, and draw the load of each link when most bytes cross the network.", metavar="SPEC"),
     ] = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="Which draw of the scenario.", show_default="first report seed")
-    ] = None,
 ) -> None:
-    """Draw the servers, switches and links of a scenario.
+    """Draw the servers, switches and links of a scenario (of its first report seed, if it draws them).
 
     Example: gpusched scenarios draw leaf-spine-256-v1 --scheduler fifo --output loads.png
     """
@@ -117,8 +93,8 @@ def draw_scenario(
     from gpusched_env.scenarios import get_scenario
 
     check_plot(output, "--output")
-    scenario = with_network(get_scenario(name), network, contention)
-    draw = scenario.seeds.report[0] if seed is None else seed
+    scenario = with_network(get_scenario(name), wires.network, wires.contention)
+    draw = draws.one(scenario.seeds.report[0])
     scenario = scenario.problem(draw)
     topology = compiled_topology(scenario.network, scenario.cluster)
     if topology is None:

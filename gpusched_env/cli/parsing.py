@@ -92,22 +92,31 @@ def chosen_seeds(text: str | None, scenario: Scenario, use: str = "report", defa
     first, end = getattr(scenario.seeds, use)
     if text is None:
         return list(range(first, min(end, first + (default if scenario.workload.synthetic else 1))))
+    seeds = parsed_seeds(text, first)
+    count = seeds.stop - seeds.start
+    if ":" not in text and count > end - first:
+        raise GpuschedError(
+            f"--seeds {text}: the scenario has {end - first} {use} seeds, {first}:{end}; write FIRST:END for others"
+        )
+    if count > MOST_SEEDS:
+        raise GpuschedError(f"--seeds {text}: that is {count:,} seeds; give at most {MOST_SEEDS:,}")
+    return list(seeds)
+
+
+def parsed_seeds(text: str, first: int) -> range:
+    """Parse ``COUNT``, which means so many seeds from ``first`` on, or ``FIRST:END``, END excluded.
+
+    Raises
+    ------
+    GpuschedError : text of neither form, or an empty range
+    """
     match = re.fullmatch(r"(?:(\d+):)?(\d+)", text.strip())
     if match is None:
         raise GpuschedError(f"--seeds {text!r}: write COUNT or FIRST:END, for example 5 or 200000:200010")
-    if match[1] is None:
-        seeds = range(first, first + int(match[2]))
-        if not 1 <= len(seeds) <= end - first:
-            raise GpuschedError(
-                f"--seeds {text}: the scenario has {end - first} {use} seeds, {first}:{end}; write FIRST:END for others"
-            )
-    else:
-        seeds = range(int(match[1]), int(match[2]))
-        if not seeds:
-            raise GpuschedError(f"--seeds {text!r}: the range is empty; END is excluded and must be above FIRST")
-    if seeds.stop - seeds.start > MOST_SEEDS:
-        raise GpuschedError(f"--seeds {text}: that is {seeds.stop - seeds.start:,} seeds; give at most {MOST_SEEDS:,}")
-    return list(seeds)
+    seeds = range(first, first + int(match[2])) if match[1] is None else range(int(match[1]), int(match[2]))
+    if not seeds:
+        raise GpuschedError(f"--seeds {text!r}: that is no seed; END is excluded and must be above FIRST")
+    return seeds
 
 
 def not_for_reports(seeds: Sequence[int], scenario: Scenario) -> str:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any, Final
-
-import typer
+from typing import TYPE_CHECKING, Any, Final
 
 from gpusched_env.assignments import split_assignments
 from gpusched_env.errors import GpuschedError, unknown_name
@@ -15,16 +13,6 @@ if TYPE_CHECKING:
 
 NONE: Final = "none"
 OWN: Final = ("limit", "gpu_memory_GB")  # fields of Sharing; all others belong to a source of interference
-SharingOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Let jobs share GPUs (docs/sharing.md): limit=2,xi=1.5; or a source of slowdowns, such as "
-        "source=synthetic,seed=1 or source=table,path=FILE,missing=forbid. gpu_memory_GB=16 also limits memory. Fields "
-        "that are not given keep their values. none = one job per GPU.",
-        metavar="FIELD=VALUE,...|none",
-        show_default=False,
-    ),
-]
 
 
 def with_sharing(scenario: Scenario, text: str | None) -> Scenario:

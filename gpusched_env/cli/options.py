@@ -1,0 +1,244 @@
+"""Commands: their options are the fields of dataclasses, their tables are also printed as JSON, and old names say where
+they went.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import dataclasses
+import functools
+import inspect
+import sys
+import textwrap
+import typing
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated, Any, Final, get_args, get_origin
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from gpusched_env.cli.console import printed_as_json
+from gpusched_env.consoles import output_checked, prepare_output, tell_interrupt
+from gpusched_env.errors import GpuschedError
+
+USAGE_ERROR: Final = 2  # exit status of invalid input, the same as Typer's for a wrong option
+UsageError: Final = typer.BadParameter.__mro__[1]  # of the copy of click that this Typer uses
+# Old option -> the new one, in every command that has the new one
+RENAMED: Final = {
+    "--out": "--output",
+    "--csv": "--output",
+    "--report": "--output",
+    "--policies": "--schedulers",
+    "--policy": "--scheduler",
+    "--baselines": "--schedulers",
+    "--log": "--workload",
+    "--training-seeds": "--seeds",
+}
+# Old command -> the new one
+MOVED: Final = {
+    "tenants": "scenarios tenants",
+    "export": "traces export",
+    "pseudonymise": "traces pseudonymise",
+    "dataset": "agents dataset",
+    "agents describe": "agents show",
+    "leaderboard tracks": "leaderboard list",
+}
+LIST: Final = "A,B,..."  # metavar of options that take a list
+Function = Callable[..., Any]
+
+
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """Report invalid input, lack of memory and Ctrl-C in one line; other errors show a traceback."""
+    try:
+        yield
+    except GpuschedError as error:
+        raise _exit(str(error)) from error
+    except MemoryError as error:
+        raise _exit(f"not enough memory ({error}): choose fewer jobs, GPUs or workers") from error
+    except KeyboardInterrupt as stop:  # the text of ``stop`` says which results were kept
+        raise typer.Exit(tell_interrupt("gpusched", stop)) from stop
+
+
+def _exit(text: str) -> typer.Exit:
+    """Print the reason of an exit in one line and return the exit."""
+    print(f"gpusched: {' '.join(text.split())}", file=sys.stderr)
+    return typer.Exit(USAGE_ERROR)
+
+
+class Command(TyperCommand):
+    """A command that tells errors in one line, and where old options went."""
+
+    def make_context(self, *arguments: Any, **extra: Any) -> Any:
+        """Parse the arguments."""
+        with _told():
+            return super().make_context(*arguments, **extra)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments; refuse old options by their new names."""
+        parameters = self.get_params(ctx)
+        names = {name for parameter in parameters for name in parameter.opts}
+        lists = {name for parameter in parameters for name in parameter.opts if parameter.metavar == LIST}
+        try:
+            return super().parse_args(ctx, _joined(args, lists))
+        except UsageError as error:
+            old = getattr(error, "option_name", "")
+            if RENAMED.get(old) in names and old not in names:
+                raise GpuschedError(f"{ctx.command_path}: {old} is now {RENAMED[old]}") from error
+            if "extra argument" in str(error) and "--output" in names:
+                error.message += "; --output names the file of the results"  # type: ignore[attr-defined]
+            raise
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        with _told():
+            return super().invoke(ctx)
+
+
+def _joined(args: list[str], lists: set[str]) -> list[str]:
+    """Join the words after an option by commas if it takes a list: cards of agents tell ``--rules consolidate pack``."""
+    found: list[str] = []
+    option, words = "", 0
+    for arg in args:
+        if arg.startswith("-"):
+            option, words = arg, 0
+        elif option in lists and words:
+            found[-1] += f",{arg}"
+            continue
+        else:
+            words += 1
+        found.append(arg)
+    return found
+
+
+class Group(TyperGroup):
+    """A group of commands that says where old commands went."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command."""
+        path = " ".join([*ctx.command_path.split()[1:], args[0]])
+        if path in MOVED:
+            raise _exit(f"gpusched {path} is now gpusched {MOVED[path]}")
+        return super().resolve_command(ctx, args)
+
+
+class Commands(typer.Typer):
+    """A group of commands whose options are flattened dataclasses.
+
+    Parameters
+    ----------
+    help : what the group is for
+    """
+
+    def __init__(self, help: str) -> None:  # noqa: A002 - Typer's name
+        super().__init__(
+            cls=Group,
+            help=help,
+            no_args_is_help=True,
+            pretty_exceptions_enable=False,
+            context_settings={"help_option_names": ["-h", "--help"]},
+        )
+
+    def add(self, name: str, tables: bool = False, cls: type[Command] = Command) -> Callable[[Function], Function]:
+        """Add a function as a command; ``tables`` = it prints tables, so that it has the option ``--json``."""
+
+        def added(function: Function) -> Function:
+            self.command(name, cls=cls)(flattened(printed_as_json(function) if tables else function))
+            return function
+
+        return added
+
+
+def run_script(function: Function) -> None:
+    """Run the function of a script with the settings that its command line gives."""
+    prepare_output()
+    script = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    script.command(cls=Command)(flattened(function))
+    with output_checked():
+        script()
+
+
+def flattened(function: Function) -> Function:
+    """Replace each parameter that is a dataclass by its fields, also those of dataclasses within.
+
+    A field is declared by ``Annotated[type, typer.Option(...)]``; without it, the docstring below the field is its
+    help. Sequences are lists with commas. A default of the parameter gives the defaults of the fields.
+    """
+    hints = typing.get_type_hints(function, include_extras=True)
+    options: list[inspect.Parameter] = []
+    classes: dict[str, type] = {}
+    for parameter in inspect.signature(function).parameters.values():
+        hint = hints[parameter.name]
+        if dataclasses.is_dataclass(hint):
+            assert isinstance(hint, type)
+            classes[parameter.name] = hint
+            options += _options(hint, parameter.default)
+        else:
+            options.append(parameter.replace(annotation=hint, kind=parameter.KEYWORD_ONLY))
+
+    @functools.wraps(function)
+    def call(**given: Any) -> Any:
+        built = {name: _built(cls, given) for name, cls in classes.items()}
+        return function(**built, **given)
+
+    call.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+    call.__annotations__ = {option.name: option.annotation for option in options}
+    return call
+
+
+def _options(cls: type, defaults: Any) -> Iterator[inspect.Parameter]:
+    """Yield the parameters that stand for the fields of a dataclass."""
+    hints = typing.get_type_hints(cls, include_extras=True)
+    for field in dataclasses.fields(cls):
+        hint, default = hints[field.name], field.default
+        if not isinstance(defaults, type):  # an object, not inspect.Parameter.empty
+            default = getattr(defaults, field.name)
+        if dataclasses.is_dataclass(hint):
+            yield from _options(typing.cast("type", hint), default)
+            continue
+        if get_origin(hint) is not Annotated:
+            hint = _declared(hint, _texts(cls).get(field.name, ""))
+        default = inspect.Parameter.empty if default is dataclasses.MISSING else default
+        yield inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+
+
+def _declared(hint: Any, text: str) -> Any:
+    """Declare the option of a field that has no declaration of its own."""
+    text = text.replace("[", r"\[")  # not markup
+    if get_origin(hint) in (tuple, Sequence):
+        kind = get_args(hint)[0]
+        return Annotated[Any, typer.Option(help=text, parser=functools.partial(_listed, kind), metavar=LIST)]
+    return Annotated[hint, typer.Option(help=text)]
+
+
+def _listed(kind: type, value: Any) -> tuple[Any, ...]:
+    """Read a list with commas."""
+    return tuple(kind(part.strip()) for part in value.split(",") if part) if isinstance(value, str) else tuple(value)
+
+
+@functools.cache
+def _texts(cls: type) -> dict[str, str]:
+    """Return the docstrings below the fields of a dataclass, by name."""
+    found: dict[str, str] = {}
+    for base in reversed(cls.__mro__[:-1]):
+        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+        assert isinstance(tree, ast.ClassDef)
+        for field, below in zip(tree.body, tree.body[1:], strict=False):
+            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+                if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+                    found[field.target.id] = " ".join(str(below.value.value).split())
+    return found
+
+
+def _built(cls: type, given: dict[str, Any]) -> Any:
+    """Build a dataclass; take its fields out of ``given``."""
+    hints = typing.get_type_hints(cls)
+    return cls(
+        **{
+            field.name: _built(hints[field.name], given)
+            if dataclasses.is_dataclass(hints[field.name])
+            else given.pop(field.name)
+            for field in dataclasses.fields(cls)
+        }
+    )
