@@ -73,17 +73,16 @@ def show_agent(name: NameArgument) -> None:
 class Searched:
     """How agents of a search are measured, which have no card."""
 
-    scenario: Annotated[
-        str, typer.Option(help="Of files: scenario.", metavar="NAME|PATH", show_default="that of the card")
-    ] = ""
+    scenario: Annotated[str, typer.Option(metavar="NAME|PATH", show_default="that of the card")] = ""
+    """Of files: scenario."""
     schedulers: Annotated[
-        list[str] | None,
-        typer.Option("--schedulers", "--scheduler", help="Rivals.", metavar="SPECS", show_default="those of the card"),
+        list[str] | None, typer.Option("--scheduler", metavar="SPECS", show_default="those of the card")
     ] = None
-    metrics: Annotated[str, typer.Option(help="Of files: metrics, with commas.")] = "mean_jct_s"
-    validation: Annotated[bool, typer.Option("--validation", help="Of files: validation seeds, not report seeds.")] = (
-        False
-    )
+    """Rivals."""
+    metrics: str = "mean_jct_s"
+    """Of files: metrics, with commas."""
+    validation: bool = False
+    """Of files: validation seeds, not report seeds."""
 
     def tell(self, files: list[str], draws: Draws) -> None:
         """Print the ratios of each file and of all.
@@ -126,7 +125,7 @@ def measure_agent(
     from gpusched_env.scenarios import get_scenario
 
     [name, *others] = names
-    if others or name not in shipped_agents() and Path(name).is_file():
+    if others or (name not in shipped_agents() and Path(name).is_file()):
         searched.tell(names, draws)
         return
     card = read_card(name)

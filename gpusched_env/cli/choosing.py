@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import typer
 
@@ -12,21 +12,14 @@ from gpusched_env.errors import GpuschedError, TraceError
 if TYPE_CHECKING:
     from gpusched_env.scenarios import Scenario
 
-PANEL: Final = "Which jobs"
-NETWORK_PANEL: Final = "Which network"
-
-
-def _option(name: str, metavar: str, text: str, panel: str = PANEL, **limits: Any) -> Any:
-    return typer.Option(name, help=text, metavar=metavar, rich_help_panel=panel, show_default=False, **limits)
-
-
 MapOption = Annotated[
     list[str] | None,
-    _option(
+    typer.Option(
         "--map",
-        "ROLE=COLUMN,...|FILE.toml",
-        "Roles of the columns of csv:PATH if their names do not tell them: arrival=submit_time,duration_min=wall, or a "
-        "file that gpusched traces map wrote. May be given repeatedly.",
+        help="Roles of the columns of csv:PATH if their names do not tell them: arrival=submit_time,duration_min=wall, "
+        "or a file that gpusched traces map wrote. May be given repeatedly.",
+        metavar="ROLE=COLUMN,...|FILE.toml",
+        rich_help_panel="Which jobs",
     ),
 ]
 SchedulersOption = Annotated[
@@ -43,8 +36,8 @@ ScenarioOption = Annotated[
     str,
     typer.Option(
         "--scenario",
-        help="Name (gpusched scenarios list), with parameters if it has any, such as dally-poisson-v1:gpus=512,load=0.7; "
-        "or the path of a .json or .toml file.",
+        help="Name (gpusched scenarios list), with parameters if it has any, such as "
+        "dally-poisson-v1:gpus=512,load=0.7; or the path of a .json or .toml file.",
         metavar="NAME|PATH",
     ),
 ]
@@ -72,14 +65,12 @@ BackendOption = Annotated[
 class Reading:
     """How a log is read."""
 
+    PANEL: ClassVar = "Which jobs"
     mapping: MapOption = None
-    gpu_resource: Annotated[
-        str | None,
-        _option("--gpu-resource", "NAME", "Resource of Kubernetes that is a GPU, for kueue, kubernetes and volcano."),
-    ] = None
-    skip_bad_rows: Annotated[
-        bool, _option("--skip-bad-rows", "", "Skip and report malformed rows of a log instead of refusing the log.")
-    ] = False
+    gpu_resource: Annotated[str | None, typer.Option(metavar="NAME")] = None
+    """Resource of Kubernetes that is a GPU, for kueue, kubernetes and volcano."""
+    skip_bad_rows: bool = False
+    """Skip and report malformed rows of a log instead of refusing the log."""
 
     def options(self, estimate: str | None = None) -> dict[str, Any]:
         """Return what is given as options of read_trace.
@@ -101,10 +92,9 @@ class Reading:
 class LogReading(Reading):
     """How a log is read, and predictions of run times beside it."""
 
-    estimate: Annotated[
-        str | None,
-        _option("--estimate", "FILE", "Predicted run times by job id: a CSV with columns such as job_id,estimate_s."),
-    ] = None
+    PANEL: ClassVar = "Which jobs"
+    estimate: Annotated[str | None, typer.Option(metavar="FILE")] = None
+    """Predicted run times by job id: a CSV with columns such as job_id,estimate_s."""
 
     def options(self, estimate: str | None = None) -> dict[str, Any]:
         """Return what is given as options of read_trace."""
@@ -115,27 +105,19 @@ class LogReading(Reading):
 class Jobs(LogReading):
     """Which jobs, and how fast they arrive; in the order in which the options apply."""
 
-    window: Annotated[str | None, _option("--window", "START:STOP", "Of a log, jobs that arrive in these seconds.")] = (
-        None
-    )
-    where: Annotated[
-        list[str] | None,
-        _option(
-            "--where",
-            "ATTRIBUTE=VALUES",
-            "Of a log, jobs with an attribute: virtual_cluster=6214e9,11cb48 or status!=Killed. May be given "
-            "repeatedly.",
-        ),
-    ] = None
-    max_gpus: Annotated[int | None, _option("--max-gpus", "GPUS", "Leave out jobs with larger demands.", min=1)] = None
-    sample: Annotated[
-        float | None, _option("--sample", "SHARE|COUNT", "Of a log, a random fraction below 1, or so many jobs.")
-    ] = None
-    jobs: Annotated[int | None, _option("--jobs", "COUNT", "Number of jobs; of a log, the first ones.", min=1)] = None
-    load: Annotated[
-        float | None,
-        _option("--load", "LOAD", "Scale arrival times so that the jobs offer this load to the cluster."),
-    ] = None
+    PANEL: ClassVar = "Which jobs"
+    window: Annotated[str | None, typer.Option(metavar="START:STOP")] = None
+    """Of a log, jobs that arrive in these seconds."""
+    where: Annotated[list[str] | None, typer.Option(metavar="ATTRIBUTE=VALUES")] = None
+    """Of a log, jobs with an attribute: virtual_cluster=6214e9,11cb48 or status!=Killed. May be given repeatedly."""
+    max_gpus: Annotated[int | None, typer.Option(metavar="GPUS", min=1)] = None
+    """Leave out jobs with larger demands."""
+    sample: Annotated[float | None, typer.Option(metavar="SHARE|COUNT")] = None
+    """Of a log, a random fraction below 1, or so many jobs."""
+    jobs: Annotated[int | None, typer.Option(metavar="COUNT", min=1)] = None
+    """Number of jobs; of a log, the first ones."""
+    load: Annotated[float | None, typer.Option(metavar="LOAD")] = None
+    """Scale arrival times so that the jobs offer this load to the cluster."""
 
     def changes(self) -> dict[str, Any]:
         """Return what is given as fields of a WorkloadSpec.
@@ -154,26 +136,13 @@ class Jobs(LogReading):
 class Wires:
     """Which network."""
 
-    network: Annotated[
-        str | None,
-        _option(
-            "--network",
-            "PRESET",
-            "Play on the topology of a preset (docs/network.md), such as oversub4. Gangs contend by the model maxmin, "
-            "unless the scenario or --contention chooses another.",
-            NETWORK_PANEL,
-        ),
-    ] = None
-    contention: Annotated[
-        str | None,
-        _option(
-            "--contention",
-            "MODEL",
-            "Contention model: none, maxmin, kway, flat, table, budget or tiers, with fields such as "
-            "kway:xi1=0.5,alpha=0.2. Fields that are not given keep their values.",
-            NETWORK_PANEL,
-        ),
-    ] = None
+    PANEL: ClassVar = "Which network"
+    network: Annotated[str | None, typer.Option(metavar="PRESET")] = None
+    """Play on the topology of a preset (docs/network.md), such as oversub4. Gangs contend by the model maxmin, unless
+    the scenario or --contention chooses another."""
+    contention: Annotated[str | None, typer.Option(metavar="MODEL")] = None
+    """Contention model: none, maxmin, kway, flat, table, budget or tiers, with fields such as kway:xi1=0.5,alpha=0.2.
+    Fields that are not given keep their values."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,55 +150,23 @@ class Problem(Jobs, Wires):
     """A scenario, with what the command line changes of it."""
 
     scenario: ScenarioOption = "philly-64-v1"
-    workload: Annotated[
-        str | None,
-        typer.Option(help="Play other jobs: a log (philly, helios, ...) or synthetic:NAME.", metavar="FORMAT:PATH"),
-    ] = None
-    cluster: Annotated[
-        str | None,
-        typer.Option(
-            help="Play on other machines: nodes x GPUs, optionally / nodes per rack and @ GPU type, such as 310x8/31 "
-            "or 16x4@T4,4x8@A100; or a cluster description (openb, pai, slurm, ...), or slurm.conf.",
-            metavar="NxG/R@TYPE|FORMAT:PATH",
-        ),
-    ] = None
-    preemption_cost: Annotated[
-        str | None,
-        typer.Option(
-            "--preemption-cost",
-            help="Cost of a preemption: zero, tiresias62, pollux30 (docs/scenarios.md), or the seconds of checkpoint "
-            "and restore, such as 30/30.",
-            metavar="NAME|CHECKPOINT/RESTORE",
-            show_default=False,
-        ),
-    ] = None
-    sharing: Annotated[
-        str | None,
-        typer.Option(
-            help="Let jobs share GPUs (docs/sharing.md): limit=2,xi=1.5; or a source of slowdowns, such as "
-            "source=synthetic,seed=1 or source=table,path=FILE,missing=forbid. gpu_memory_GB=16 also limits memory. "
-            "Fields that are not given keep their values. none = one job per GPU.",
-            metavar="FIELD=VALUE,...|none",
-            show_default=False,
-        ),
-    ] = None
-    profiles: Annotated[
-        str | None,
-        _option(
-            "--profiles",
-            "RULE",
-            "Models for jobs without one: unit = equal run times on every GPU type and placement; mix (V100), "
-            "gavel (V100, P100, K80), elasticflow (A100, T4), pollux (T4) and sia (A100, RTX2080Ti, ...) draw them.",
-        ),
-    ] = None
-    ignore_placement: Annotated[
-        bool,
-        _option(
-            "--ignore-placement",
-            "",
-            "Gangs of measured models run as fast spread as in one machine, as in Gavel's simulator.",
-        ),
-    ] = False
+    workload: Annotated[str | None, typer.Option(metavar="FORMAT:PATH")] = None
+    """Play other jobs: a log (philly, helios, ...) or synthetic:NAME."""
+    cluster: Annotated[str | None, typer.Option(metavar="NxG/R@TYPE|FORMAT:PATH")] = None
+    """Play on other machines: nodes x GPUs, optionally / nodes per rack and @ GPU type, such as 310x8/31 or
+    16x4@T4,4x8@A100; or a cluster description (openb, pai, slurm, ...), or slurm.conf."""
+    preemption_cost: Annotated[str | None, typer.Option(metavar="NAME|CHECKPOINT/RESTORE")] = None
+    """Cost of a preemption: zero, tiresias62, pollux30 (docs/scenarios.md), or the seconds of checkpoint and restore,
+    such as 30/30."""
+    sharing: Annotated[str | None, typer.Option(metavar="FIELD=VALUE,...|none")] = None
+    """Let jobs share GPUs (docs/sharing.md): limit=2,xi=1.5; or a source of slowdowns, such as source=synthetic,seed=1
+    or source=table,path=FILE,missing=forbid. gpu_memory_GB=16 also limits memory. Fields that are not given keep their
+    values. none = one job per GPU."""
+    profiles: Annotated[str | None, typer.Option(metavar="RULE")] = None
+    """Models for jobs without one: unit = equal run times on every GPU type and placement; mix (V100), gavel (V100,
+    P100, K80), elasticflow (A100, T4), pollux (T4) and sia (A100, RTX2080Ti, ...) draw them."""
+    ignore_placement: bool = False
+    """Gangs of measured models run as fast spread as in one machine, as in Gavel's simulator."""
 
     def changes(self) -> dict[str, Any]:
         """Return what is given as fields of a WorkloadSpec."""
@@ -257,11 +194,10 @@ class Problem(Jobs, Wires):
 class Draws:
     """Which seeds."""
 
-    seeds: Annotated[
-        str | None,
-        typer.Option(help="Number of seeds, or a range FIRST:END (END excluded).", metavar="COUNT|FIRST:END"),
-    ] = None
-    seed: Annotated[int | None, typer.Option(min=0, help="This seed alone: 7 is short for --seeds 7:8.")] = None
+    seeds: Annotated[str | None, typer.Option(metavar="COUNT|FIRST:END")] = None
+    """Number of seeds, or a range FIRST:END (END excluded)."""
+    seed: Annotated[int | None, typer.Option(min=0)] = None
+    """This seed alone: 7 is short for --seeds 7:8."""
 
     @property
     def text(self) -> str | None:
@@ -296,6 +232,10 @@ class Draws:
         from gpusched_env.cli.parsing import chosen_seeds
 
         return chosen_seeds(self.text, scenario, use, default)
+
+
+ANY_SEED: Final = Draws()
+AS_IT_IS: Final = Reading()
 
 
 @dataclass(frozen=True, kw_only=True)

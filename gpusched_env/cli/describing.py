@@ -44,7 +44,9 @@ def describe(
         typer.Option(help="Draw all panels as one .png, .svg or .pdf, or each in a folder.", metavar="FILE|FOLDER"),
     ] = None,
 ) -> None:
-    """Describe the jobs of a log or a generator (seed 0): arrivals, demand, run times, load, users, similarity to a log.
+    """Describe the jobs of a log or a generator: arrivals, demand, run times, load, users, similarity to a log.
+
+    A generator draws with seed 0, unless another is given.
 
     Example: gpusched traces describe philly:cluster_job_log.json --cluster 310x8 --plot philly.png
     """

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from gpusched_env.cli.choosing import Draws, Reading
+from gpusched_env.cli.choosing import ANY_SEED, Draws, Reading
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,15 +31,12 @@ DAY_S = 86_400.0  # [s]
 class Played:
     """Machines and policy."""
 
-    twin: Annotated[
-        Path | None, typer.Option(help="Machines and policy, as gpusched twin fit wrote them.", metavar="FILE")
-    ] = None
-    cluster: Annotated[
-        str | None, typer.Option(help="Machines, such as 250x8, or FORMAT:PATH; not with --twin.", metavar="SPEC")
-    ] = None
-    scheduler: Annotated[
-        str | None, typer.Option(help="Policy, instead of that of the twin; without a twin, slurm.", metavar="SPEC")
-    ] = None
+    twin: Path | None = None
+    """Machines and policy, as gpusched twin fit wrote them."""
+    cluster: Annotated[str | None, typer.Option(metavar="SPEC")] = None
+    """Machines, such as 250x8, or FORMAT:PATH; not with --twin."""
+    scheduler: Annotated[str | None, typer.Option(metavar="SPEC")] = None
+    """Policy, instead of that of the twin; without a twin, slurm."""
 
     def setting(self) -> Setting:
         """Return them.
@@ -70,17 +67,17 @@ class Played:
 class Futures:
     """How futures are sampled."""
 
-    futures: Annotated[int, typer.Option(help="Number of sampled futures.", min=1, max=1_000_000)] = 1000
-    horizon: Annotated[float, typer.Option(help="Length of a future, in days.", min=0.01, max=365.0)] = 7.0
-    arrivals: Annotated[
-        bool, typer.Option("--arrivals/--no-arrivals", help="Whether jobs go on arriving as in the history.")
-    ] = True
-    cycle: Annotated[
-        float,
-        typer.Option(help="Least time between backfill cycles of Slurm policies, in seconds; 0 = theirs.", min=0.0),
-    ] = 0.0
-    threads: Annotated[int, typer.Option(help="Threads; the result does not depend on it.", min=1, max=256)] = 2
-    draws: Draws = Draws()
+    futures: Annotated[int, typer.Option(min=1, max=1000000)] = 1000
+    """Number of sampled futures."""
+    horizon: Annotated[float, typer.Option(min=0.01, max=365.0)] = 7.0
+    """Length of a future, in days."""
+    arrivals: Annotated[bool, typer.Option("--arrivals/--no-arrivals")] = True
+    """Whether jobs go on arriving as in the history."""
+    cycle: Annotated[float, typer.Option(min=0.0)] = 0.0
+    """Least time between backfill cycles of Slurm policies, in seconds; 0 = theirs."""
+    threads: Annotated[int, typer.Option(min=1, max=256)] = 2
+    """Threads; the result does not depend on it."""
+    draws: Draws = ANY_SEED
 
     def options(self) -> Options:
         """Return them as options of the sampling; the seed is 0 if none is given."""
@@ -94,24 +91,14 @@ class Futures:
 class Now:
     """The jobs of this moment."""
 
-    snapshot: Annotated[
-        str,
-        typer.Option(
-            help="Running and queued jobs: FILE.json, squeue:FILE, kueue:FILE, kubernetes:FILE or volcano:FILE.",
-            metavar="SOURCE",
-        ),
-    ]
-    usage: Annotated[
-        Path | None,
-        typer.Option(help="What sshare printed: usage for fair shares; else that of the history.", metavar="FILE"),
-    ] = None
-    at: Annotated[
-        str | None,
-        typer.Option(help="When the snapshot was written, if it does not tell it.", metavar="YYYY-MM-DDTHH:MM:SS"),
-    ] = None
-    gpus_per_node: Annotated[
-        int, typer.Option(help="GPUs per node of jobs for which squeue prints no TRES; 0 = leave them out.", min=0)
-    ] = 0
+    snapshot: Annotated[str, typer.Option(metavar="SOURCE")]
+    """Running and queued jobs: FILE.json, squeue:FILE, kueue:FILE, kubernetes:FILE or volcano:FILE."""
+    usage: Path | None = None
+    """What sshare printed: usage for fair shares; else that of the history."""
+    at: Annotated[str | None, typer.Option(metavar="YYYY-MM-DDTHH:MM:SS")] = None
+    """When the snapshot was written, if it does not tell it."""
+    gpus_per_node: Annotated[int, typer.Option(min=0)] = 0
+    """GPUs per node of jobs for which squeue prints no TRES; 0 = leave them out."""
 
     def read(self, reading: Reading, cluster: str | None) -> Snapshot:
         """Read and describe the snapshot."""
@@ -130,11 +117,12 @@ class Now:
 class Weeks:
     """When past forecasts are made."""
 
-    first: Annotated[int, typer.Option(help="Weeks of history before the first forecast.", min=1)] = 4
-    held: Annotated[int, typer.Option(help="Weeks after them, in which forecasts are made.", min=1)] = 3
-    every: Annotated[float, typer.Option(help="Hours between forecasts; not a divisor of 24.", min=0.1, max=168.0)] = (
-        5.0
-    )
+    first: Annotated[int, typer.Option(min=1)] = 4
+    """Weeks of history before the first forecast."""
+    held: Annotated[int, typer.Option(min=1)] = 3
+    """Weeks after them, in which forecasts are made."""
+    every: Annotated[float, typer.Option(min=0.1, max=168.0)] = 5.0
+    """Hours between forecasts; not a divisor of 24."""
 
 
 HUNDRED: Final = Futures(futures=100)
@@ -217,7 +205,6 @@ def _history(source: str, now_s: float, options: dict[str, Any] | None = None) -
     from gpusched_env.errors import GpuschedError
     from gpusched_env.traces import read_trace
     from gpusched_env.traces.parsing.columns import EPOCH
-    from gpusched_env.twin.futures import Options
     from gpusched_env.twin.history import History
     from gpusched_env.twin.model import WAIT
     from gpusched_env.twin.present import namespaces_as_users

@@ -1,11 +1,10 @@
-"""Commands: their options are the fields of dataclasses, their tables are also printed as JSON, and old names say where
-they went.
-"""
+"""Commands whose options are the fields of dataclasses; old names say where they went."""
 
 from __future__ import annotations
 
 import ast
 import contextlib
+import copy
 import dataclasses
 import functools
 import inspect
@@ -13,7 +12,8 @@ import sys
 import textwrap
 import typing
 from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, Any, Final, get_args, get_origin
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Final, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -68,12 +68,27 @@ def _exit(text: str) -> typer.Exit:
 
 
 class Command(TyperCommand):
-    """A command that tells errors in one line, and where old options went."""
+    """A command whose options are made when they are asked for, and that tells errors and old options in one line."""
+
+    function: ClassVar[Function]
 
     def make_context(self, *arguments: Any, **extra: Any) -> Any:
         """Parse the arguments."""
         with _told():
             return super().make_context(*arguments, **extra)
+
+    def get_params(self, ctx: Any) -> Any:
+        """Return arguments and options."""
+        if not self.params:
+            self.take(type(self).function)
+        return super().get_params(ctx)
+
+    def take(self, function: Function) -> None:
+        """Make the options of a function, and call it."""
+        made = typer.Typer(add_completion=False)
+        made.command()(flattened(function))
+        command = typer.main.get_command(made)
+        self.params, self.callback = command.params, command.callback
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments; refuse old options by their new names."""
@@ -97,7 +112,7 @@ class Command(TyperCommand):
 
 
 def _joined(args: list[str], lists: set[str]) -> list[str]:
-    """Join the words after an option by commas if it takes a list: cards of agents tell ``--rules consolidate pack``."""
+    """Join the words after an option that takes a list by commas: cards of agents tell ``--rules consolidate pack``."""
     found: list[str] = []
     option, words = "", 0
     for arg in args:
@@ -131,7 +146,7 @@ class Commands(typer.Typer):
     help : what the group is for
     """
 
-    def __init__(self, help: str) -> None:  # noqa: A002 - Typer's name
+    def __init__(self, help: str) -> None:
         super().__init__(
             cls=Group,
             help=help,
@@ -144,17 +159,31 @@ class Commands(typer.Typer):
         """Add a function as a command; ``tables`` = it prints tables, so that it has the option ``--json``."""
 
         def added(function: Function) -> Function:
-            self.command(name, cls=cls)(flattened(printed_as_json(function) if tables else function))
+            self.command(name, cls=_of(printed_as_json(function) if tables else function, cls))(_described(function))
             return function
 
         return added
+
+
+def _of(function: Function, cls: type[Command] = Command) -> type[Command]:
+    """Return the class of the command that calls a function."""
+    return type(function.__name__, (cls,), {"function": staticmethod(function)})
+
+
+def _described(function: Function) -> Callable[[], None]:
+    """Return a function without parameters and with the same docstring, which Typer shows."""
+
+    def described() -> None: ...
+
+    described.__doc__ = function.__doc__
+    return described
 
 
 def run_script(function: Function) -> None:
     """Run the function of a script with the settings that its command line gives."""
     prepare_output()
     script = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    script.command(cls=Command)(flattened(function))
+    script.command(cls=_of(function))(_described(function))
     with output_checked():
         script()
 
@@ -162,8 +191,8 @@ def run_script(function: Function) -> None:
 def flattened(function: Function) -> Function:
     """Replace each parameter that is a dataclass by its fields, also those of dataclasses within.
 
-    A field is declared by ``Annotated[type, typer.Option(...)]``; without it, the docstring below the field is its
-    help. Sequences are lists with commas. A default of the parameter gives the defaults of the fields.
+    The docstring below a field is its help; ``Annotated[type, typer.Option(...)]`` tells more. Sequences are lists with
+    commas. A default of the parameter gives the defaults of the fields. ``PANEL`` of a class is a heading in the help.
     """
     hints = typing.get_type_hints(function, include_extras=True)
     options: list[inspect.Parameter] = []
@@ -197,19 +226,29 @@ def _options(cls: type, defaults: Any) -> Iterator[inspect.Parameter]:
         if dataclasses.is_dataclass(hint):
             yield from _options(typing.cast("type", hint), default)
             continue
-        if get_origin(hint) is not Annotated:
-            hint = _declared(hint, _texts(cls).get(field.name, ""))
+        text = _texts(cls).get(field.name, "")
+        if text or get_origin(hint) is not Annotated:
+            owner = next(base for base in cls.__mro__ if field.name in vars(base).get("__annotations__", {}))
+            hint = _declared(field.name, hint, default, text, vars(owner).get("PANEL"))
         default = inspect.Parameter.empty if default is dataclasses.MISSING else default
         yield inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
 
 
-def _declared(hint: Any, text: str) -> Any:
-    """Declare the option of a field that has no declaration of its own."""
-    text = text.replace("[", r"\[")  # not markup
+def _declared(name: str, hint: Any, default: Any, text: str, panel: str | None) -> Any:
+    """Complete the option of a field by the help below the field."""
+    option = typer.Option()
+    if get_origin(hint) is Annotated:
+        hint, option = get_args(hint)
+    option = copy.copy(option)
+    option.help, option.rich_help_panel = text.replace("[", r"\["), panel  # a bracket is no markup
     if get_origin(hint) in (tuple, Sequence):
-        kind = get_args(hint)[0]
-        return Annotated[Any, typer.Option(help=text, parser=functools.partial(_listed, kind), metavar=LIST)]
-    return Annotated[hint, typer.Option(help=text)]
+        option.parser, option.metavar = functools.partial(_listed, get_args(hint)[0]), LIST
+        hint = Any
+    elif Path in (hint, *get_args(hint)):
+        option.metavar = option.metavar or "FILE"
+    elif hint is bool and default is False:  # no --no-NAME
+        option.param_decls = (f"--{name.replace('_', '-')}",)
+    return Annotated[hint, option]
 
 
 def _listed(kind: type, value: Any) -> tuple[Any, ...]:
@@ -225,9 +264,9 @@ def _texts(cls: type) -> dict[str, str]:
         (tree,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
         assert isinstance(tree, ast.ClassDef)
         for field, below in zip(tree.body, tree.body[1:], strict=False):
-            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
-                if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
-                    found[field.target.id] = " ".join(str(below.value.value).split())
+            match field, below:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                    found[name] = " ".join(text.split())
     return found
 
 

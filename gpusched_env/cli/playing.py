@@ -24,17 +24,12 @@ if TYPE_CHECKING:
 class Files:
     """What is written."""
 
-    output: Annotated[Path | None, typer.Option(help="Save all metrics as .json or .csv.", metavar="FILE")] = None
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw the runs of the first seed as .png, .svg or .pdf.", metavar="FILE")
-    ] = None
-    report: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write an .html page: tables, curves, and the schedules with queue, links and a time slider.",
-            metavar="FILE",
-        ),
-    ] = None
+    output: Path | None = None
+    """Save all metrics as .json or .csv."""
+    plot: Path | None = None
+    """Draw the runs of the first seed as .png, .svg or .pdf."""
+    report: Path | None = None
+    """Write an .html page: tables, curves, and the schedules with queue, links and a time slider."""
 
     def check(self) -> None:
         """Refuse, before a long run, files that cannot be written."""
@@ -60,9 +55,8 @@ class Files:
 class RunFiles(Files):
     """What a run writes."""
 
-    log: Annotated[
-        Path | None, typer.Option(help="Save the event log as arrays (.npz) or lines (.txt).", metavar="FILE")
-    ] = None
+    log: Path | None = None
+    """Save the event log as arrays (.npz) or lines (.txt)."""
 
     def check(self) -> None:
         """Refuse, before a long run, files that cannot be written."""

@@ -83,19 +83,20 @@ def show_track(
 class AboutEntry:
     """What an entry says of itself."""
 
-    title: Annotated[str, typer.Option(help="Title of the entry in tables.", show_default="the scheduler's name")] = ""
-    authors: Annotated[str, typer.Option(help="Who made the entry.")] = ""
-    how: Annotated[str, typer.Option(help="What the scheduler does, how it was trained and chosen.")] = ""
-    hardware: Annotated[str, typer.Option(help="Hardware of training and runs, and for how long.")] = ""
-    training_seeds: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Seeds used to train or to choose the scheduler, FIRST:END, END excluded. May be given repeatedly.",
-            metavar="FIRST:END",
-        ),
-    ] = None
-    link: Annotated[str, typer.Option(help="http or https address of the code or the paper.")] = ""
-    licence: Annotated[str, typer.Option(help="Licence of the entry, an SPDX identifier.")] = "CC-BY-4.0"
+    title: Annotated[str, typer.Option(show_default="the scheduler's name")] = ""
+    """Title of the entry in tables."""
+    authors: str = ""
+    """Who made the entry."""
+    how: str = ""
+    """What the scheduler does, how it was trained and chosen."""
+    hardware: str = ""
+    """Hardware of training and runs, and for how long."""
+    training_seeds: Annotated[list[str] | None, typer.Option(metavar="FIRST:END")] = None
+    """Seeds used to train or to choose the scheduler, FIRST:END, END excluded. May be given repeatedly."""
+    link: str = ""
+    """http or https address of the code or the paper."""
+    licence: str = "CC-BY-4.0"
+    """Licence of the entry, an SPDX identifier."""
 
 
 @leaderboard_app.add("submit", tables=True)

@@ -17,18 +17,22 @@ DEFAULT_SEEDS: Final = 100
 class Seen:
     """What the agent sees and may choose: fields of Windows."""
 
-    queue_window: Annotated[int, typer.Option(min=1, help="Number of waiting jobs that the agent sees.")] = 16
-    running_window: Annotated[int, typer.Option(min=0, help="Number of running jobs that it sees.")] = 4
-    rules: Annotated[str, typer.Option(help="Placement rules that it can choose, with commas.")] = "consolidate"
-    queue_order: Annotated[str, typer.Option(help="Order of the waiting jobs.")] = "shortest"
-    running_order: Annotated[str, typer.Option(help="Order of the running jobs.")] = "longest"
-    clairvoyant: Annotated[bool, typer.Option(help="Show remaining run times.")] = True
-    lease_s: Annotated[
-        float | None, typer.Option(help="Length of leases.", metavar="SECONDS", show_default="no leases")
-    ] = None
-    delays_s: Annotated[
-        str, typer.Option(help="Delays of bounded waits in seconds, with commas.", show_default="none")
-    ] = ""
+    queue_window: Annotated[int, typer.Option(min=1)] = 16
+    """Number of waiting jobs that the agent sees."""
+    running_window: Annotated[int, typer.Option(min=0)] = 4
+    """Number of running jobs that it sees."""
+    rules: str = "consolidate"
+    """Placement rules that it can choose, with commas."""
+    queue_order: str = "shortest"
+    """Order of the waiting jobs."""
+    running_order: str = "longest"
+    """Order of the running jobs."""
+    clairvoyant: bool = True
+    """Show remaining run times."""
+    lease_s: Annotated[float | None, typer.Option(metavar="SECONDS", show_default="no leases")] = None
+    """Length of leases."""
+    delays_s: Annotated[str, typer.Option(show_default="none")] = ""
+    """Delays of bounded waits in seconds, with commas."""
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of Windows."""
@@ -49,8 +53,9 @@ def dataset(
 ) -> None:
     """Play a scheduler through the environment, and write a Minari dataset for offline learning.
 
-    By default, 100 training seeds are played. At each step the scheduler is asked what it would do. The dataset holds observations, masks, actions and rewards;
-    every episode is played again from the file and compared. A scheduler with leases needs leases of that length.
+    By default, 100 training seeds are played. At each step the scheduler is asked what it would do. The dataset holds
+    observations, masks, actions and rewards; every episode is played again from the file and compared. A scheduler with
+    leases needs leases of that length.
 
     Examples: gpusched agents dataset --scheduler srtf:placement=consolidate --seeds 50;
     gpusched agents dataset --scheduler dally --rules consolidate,pack --lease-s 3600 --seeds 50

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpusched_env.cli.choosing import WORKERS, Draws, Reading, WorkersOption
+from gpusched_env.cli.choosing import ANY_SEED, AS_IT_IS, WORKERS, Draws, Reading, WorkersOption
 from gpusched_env.cli.options import Commands
 
 if TYPE_CHECKING:
@@ -45,55 +45,39 @@ def example(
 class Machines:
     """The machines of a log."""
 
-    conf: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", help="slurm.conf, gres.conf, topology.conf, or what sinfo or scontrol printed."),
-    ] = None
-    cluster: Annotated[
-        str,
-        typer.Option(
-            metavar="CLUSTER",
-            help="Instead: machines that all partitions share, such as 250x8@A100, or FORMAT:PATH.",
-        ),
-    ] = ""
-    partition: Annotated[
-        list[str] | None,
-        typer.Option("--partition", metavar="NAME=CLUSTER", help="Instead: machines of one partition, or of A+B."),
-    ] = None
+    conf: list[Path] | None = None
+    """slurm.conf, gres.conf, topology.conf, or what sinfo or scontrol printed."""
+    cluster: Annotated[str, typer.Option(metavar="CLUSTER")] = ""
+    """Instead: machines that all partitions share, such as 250x8@A100, or FORMAT:PATH."""
+    partition: Annotated[list[str] | None, typer.Option(metavar="NAME=CLUSTER")] = None
+    """Instead: machines of one partition, or of A+B."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
     """What else is known of the policy, and how it is fitted."""
 
-    tenants: Annotated[
-        str, typer.Option(metavar="ATTRIBUTES", help="What shares fairly, by commas.", show_default="account,user")
-    ] = ""
-    assoc: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Accounts, shares and limits, as sacctmgr list associations printed them."),
-    ] = None
-    outages: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Nodes that were down or drained, as sacctmgr list event printed them."),
-    ] = None
-    qos: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="QOS and their limits, as sacctmgr show qos printed them.")
-    ] = None
-    fit_part: Annotated[
-        float, typer.Option(min=0.05, max=1.0, help="Part of the log that is fitted; the rest gives the score.")
-    ] = 0.6
-    draws: Draws = Draws()
+    tenants: Annotated[str, typer.Option(metavar="ATTRIBUTES", show_default="account,user")] = ""
+    """What shares fairly, by commas."""
+    assoc: Path | None = None
+    """Accounts, shares and limits, as sacctmgr list associations printed them."""
+    outages: Path | None = None
+    """Nodes that were down or drained, as sacctmgr list event printed them."""
+    qos: Path | None = None
+    """QOS and their limits, as sacctmgr show qos printed them."""
+    fit_part: Annotated[float, typer.Option(min=0.05, max=1.0)] = 0.6
+    """Part of the log that is fitted; the rest gives the score."""
+    draws: Draws = ANY_SEED
 
 
 @dataclass(frozen=True, kw_only=True)
 class Written:
     """What a fit writes."""
 
-    output: Annotated[Path, typer.Option(metavar="FILE", help="File of the twin.")] = Path("twin.json")
-    slurm_conf: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write the policy as lines of slurm.conf.")
-    ] = None
+    output: Path = Path("twin.json")
+    """File of the twin."""
+    slurm_conf: Path | None = None
+    """Also write the policy as lines of slurm.conf."""
 
     def check(self) -> None:
         """Refuse files that cannot be written."""
@@ -272,18 +256,15 @@ def score_table(twin: Twin) -> Table:
 class Changes:
     """What changes on the twin."""
 
-    add_nodes: Annotated[
-        str, typer.Option("--add-nodes", metavar="[POOL:]CLUSTER", help="More machines, such as 4x8@H100.")
-    ] = ""
-    load: Annotated[float, typer.Option(help="Jobs per hour / those of the log: 1.2 = a fifth more.")] = 1.0
-    speed: Annotated[
-        list[str] | None,
-        typer.Option("--speed", metavar="TYPE=FACTOR", help="Speed of a GPU type relative to the log's machines."),
-    ] = None
-    workload: Annotated[
-        str, typer.Option(metavar="FORMAT:PATH", help="Another log.", show_default="that of the twin")
-    ] = ""
-    reading: Reading = Reading()
+    add_nodes: Annotated[str, typer.Option(metavar="[POOL:]CLUSTER")] = ""
+    """More machines, such as 4x8@H100."""
+    load: float = 1.0
+    """Jobs per hour / those of the log: 1.2 = a fifth more."""
+    speed: Annotated[list[str] | None, typer.Option(metavar="TYPE=FACTOR")] = None
+    """Speed of a GPU type relative to the log's machines."""
+    workload: Annotated[str, typer.Option(metavar="FORMAT:PATH", show_default="that of the twin")] = ""
+    """Another log."""
+    reading: Reading = AS_IT_IS
 
     def settings(self, twin: Twin) -> tuple[Setting, ...]:
         """Return the cluster as it is and as it would be.
@@ -317,12 +298,12 @@ class Changes:
 class Reports:
     """What a comparison writes."""
 
-    report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page, .html.")] = None
-    output: Annotated[Path | None, typer.Option(metavar="FILE", help="Write all numbers, .csv.")] = None
-    pseudonymise: Annotated[
-        Path | None,
-        typer.Option(metavar="KEY", help="Pseudonyms of tenants in page and CSV, under the key in this file."),
-    ] = None
+    report: Path | None = None
+    """Write a page, .html."""
+    output: Path | None = None
+    """Write all numbers, .csv."""
+    pseudonymise: Annotated[Path | None, typer.Option(metavar="KEY")] = None
+    """Pseudonyms of tenants in page and CSV, under the key in this file."""
 
     def write(self, found: Comparison) -> None:
         """Write the files, and tell their sizes."""
