@@ -23,9 +23,11 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
-import tyro
+import typer
 from rich.console import Console
 from rich.table import Table
+
+from gpusched_env.cli.options import run_script
 
 SERVE: Final = "--serve"
 ENVIRONMENTS: Final = 64
@@ -77,9 +79,9 @@ RUNS: Final[dict[str, Callable[[], Callable[[], float]]]] = {  # what prepares a
 class Settings:
     """Compare two commits."""
 
-    old: Annotated[str, tyro.conf.Positional]
+    old: Annotated[str, typer.Argument()]
     """Commit, branch or tag."""
-    new: Annotated[str, tyro.conf.Positional]
+    new: Annotated[str, typer.Argument()]
     """Commit, branch or tag."""
     pairs: int = 8
     """Pairs of each run and each pair of processes."""
@@ -151,9 +153,8 @@ def ratios(old: Path, new: Path, names: list[str], pairs: int, processes: int) -
     return found
 
 
-def main() -> None:
+def main(settings: Settings) -> None:
     """Measure, print a table."""
-    settings = tyro.cli(Settings, description=__doc__)
     names = [name for name in RUNS if name.startswith(settings.only)]
     table = Table("run", "new / old", "quarters", "pairs", title=f"CPU seconds, {settings.new} beside {settings.old}")
     with tempfile.TemporaryDirectory() as folder:
@@ -165,4 +166,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    serve() if SERVE in sys.argv else main()
+    serve() if SERVE in sys.argv else run_script(main)

@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import tyro
 from rich.console import Console
 from rich.table import Table
 
 import gpusched_env
+from gpusched_env.cli.options import run_script
 from gpusched_env.cluster import Cluster
 from gpusched_env.core.events import EXPLICIT, advance, start
 from gpusched_env.core.handle import Handle, array, kernel
@@ -209,4 +209,4 @@ def main(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Settings))
+    run_script(main)

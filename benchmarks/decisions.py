@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-import tyro
 from machine import CLOCKS, save_figures
 
 from gpusched_env.agents.episodes import Episodes
 from gpusched_env.agents.evaluation import decisions_of
 from gpusched_env.agents.learned import LearnedScheduler
 from gpusched_env.agents.training import TrainingConfig, train
+from gpusched_env.cli.options import run_script
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.scenarios import get_scenario, save_scenario
 
@@ -79,4 +79,4 @@ def main(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Settings))
+    run_script(main)

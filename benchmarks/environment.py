@@ -22,11 +22,11 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-import tyro
 from machine import save_figures
 from rich.console import Console
 from rich.table import Table
 
+from gpusched_env.cli.options import run_script
 from gpusched_env.scenarios import get_scenario
 
 
@@ -213,4 +213,4 @@ def main(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Settings))
+    run_script(main)

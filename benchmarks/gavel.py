@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import tyro
 from rich.console import Console
 from rich.table import Table
 
@@ -27,6 +26,7 @@ from gpusched_env.baselines.gavel.objectives import max_min_fairness
 from gpusched_env.baselines.gavel.pairs import solve_packed
 from gpusched_env.baselines.gavel.policies import POLICIES, Settings
 from gpusched_env.baselines.gavel.problem import Problem
+from gpusched_env.cli.options import run_script
 from gpusched_env.cluster import Cluster
 from gpusched_env.instance import Instance
 from gpusched_env.network import Network
@@ -136,4 +136,4 @@ def main(options: Options) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Options))
+    run_script(main)

@@ -25,12 +25,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import tyro
 from machine import KEEPS_MEMORY, peak_bytes
 from rich.console import Console
 from rich.table import Table
 
 from gpusched_env import make_scheduler
+from gpusched_env.cli.options import run_script
 from gpusched_env.cluster import Cluster
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.network import NETWORK_PRESETS, Contention, Network
@@ -276,4 +276,4 @@ def main(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Settings))
+    run_script(main)

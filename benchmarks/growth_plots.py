@@ -28,7 +28,6 @@ from typing import Any, Final
 
 import gymnasium
 import numpy as np
-import tyro
 from growth import MACHINE, RACK, contended, poisson
 from machine import machine, versions
 from rich.console import Console
@@ -36,6 +35,7 @@ from rich.table import Table
 from vector import random_actions
 
 from gpusched_env import get_scenario, make_scheduler, simulate
+from gpusched_env.cli.options import run_script
 from gpusched_env.cluster import Cluster
 from gpusched_env.figures import COLOURS, DASHES, save, tidy
 from gpusched_env.instance import Instance, Semantics
@@ -222,4 +222,4 @@ def main(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Settings, description=__doc__))
+    run_script(main)

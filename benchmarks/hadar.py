@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import tyro
 from rich.console import Console
 from rich.table import Table
 
 import gpusched_env
 from gpusched_env.baselines.hadar.scheduler import Hadar
+from gpusched_env.cli.options import run_script
 from gpusched_env.scenarios.hadar import TYPES, hadar_cluster
 from gpusched_env.simulator import Outcome, Simulation, Wait
 
@@ -66,9 +66,8 @@ def measure(name: str, jobs: int, nodes: int, rounds: int, scheduler: Hadar) -> 
     }
 
 
-def main() -> None:
+def main(settings: Settings) -> None:
     """Measure, print a table, write the file."""
-    settings = tyro.cli(Settings, description=__doc__)
     size = settings.jobs, settings.nodes, settings.rounds
     rows = [
         measure("walked", *size, Hadar()),
@@ -91,4 +90,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-import tyro
 from gymnasium import spaces
 from machine import CLOCKS, save_figures
 from sb3_contrib.common.maskable.policies import MaskableMultiInputActorCriticPolicy
@@ -33,6 +32,7 @@ from gpusched_env.agents.policy import SlotPolicy
 from gpusched_env.agents.ppo import Learner
 from gpusched_env.agents.tokens import CLUSTER, Layout
 from gpusched_env.agents.training import TrainingConfig
+from gpusched_env.cli.options import run_script
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.windows import Windows
 from gpusched_env.scenarios import get_scenario
@@ -148,4 +148,4 @@ def main(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Settings))
+    run_script(main)

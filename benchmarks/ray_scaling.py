@@ -13,9 +13,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import tyro
 from machine import save_figures
 
+from gpusched_env.cli.options import run_script
 from gpusched_env.evaluation import evaluate
 from gpusched_env.evaluation.processes import backend
 from gpusched_env.scenarios import get_scenario
@@ -61,4 +61,4 @@ def main(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Settings))
+    run_script(main)

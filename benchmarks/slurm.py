@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import tyro
 from growth import FREE, GANGS, LOAD, SHARES, columns
 from rich.console import Console
 from rich.table import Table
 
 from gpusched_env import make_scheduler
+from gpusched_env.cli.options import run_script
 from gpusched_env.instance import Instance
 from gpusched_env.metrics import job_times
 from gpusched_env.partitions import PARTITION, Partition, Partitions
@@ -76,9 +76,8 @@ def instance_of(jobs: int, gpus: int, tenants: int, load: float, partitions: int
     return Instance(cluster, divided, None, FREE, partitions=Partitions(tuple(parts)))
 
 
-def main() -> None:
+def main(settings: Settings) -> None:
     """Measure, and print a table."""
-    settings = tyro.cli(Settings, description=__doc__)
     small = instance_of(1_000, 64, settings.tenants, settings.load, min(settings.partitions, 2))
     instance = instance_of(settings.jobs, settings.gpus, settings.tenants, settings.load, settings.partitions)
     table = Table(title=f"{settings.jobs:,} jobs, {settings.gpus:,} GPUs, {settings.tenants} tenants")
@@ -99,4 +98,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import tyro
 
 from gpusched_env.baselines import make_scheduler
+from gpusched_env.cli.options import run_script
 from gpusched_env.cluster import Cluster
 from gpusched_env.event_log import PREEMPT
 from gpusched_env.instance import Instance, Semantics
@@ -76,4 +76,4 @@ def main(options: Options) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Options))
+    run_script(main)

@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-import tyro
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.themis.fairness import private_time_s
 from gpusched_env.baselines.themis.places import menu_of
+from gpusched_env.cli.options import run_script
 from gpusched_env.event_log import PREEMPT
 from gpusched_env.instance import Instance
 from gpusched_env.metrics import job_times
@@ -147,4 +147,4 @@ def main(options: Options) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Options))
+    run_script(main)

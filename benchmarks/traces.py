@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import tyro
 from machine import peak_bytes, resident_bytes
 from rich.console import Console
 from rich.table import Table
 
 import gpusched_env
+from gpusched_env.cli.options import run_script
 from gpusched_env.errors import unknown_name
 
 SECONDS: Final = 20.0  # [s] at most, per million rows
@@ -336,4 +336,4 @@ def main(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Settings))
+    run_script(main)

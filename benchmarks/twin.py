@@ -13,8 +13,7 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
-import tyro
-
+from gpusched_env.cli.options import run_script
 from gpusched_env.cluster import NodeGroup
 from gpusched_env.twin.comparing import Setting, compare_policies, play_policy, settings_of
 from gpusched_env.twin.example import JOBS, example_jobs, example_twin
@@ -71,4 +70,4 @@ def main(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Settings))
+    run_script(main)

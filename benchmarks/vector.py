@@ -18,13 +18,13 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-import tyro
 from environment import cartpole_rate, ratios
 from machine import save_figures
 from rich.console import Console
 from rich.table import Table
 
 import gpusched_env  # noqa: F401  registers the environments
+from gpusched_env.cli.options import run_script
 from gpusched_env.envs.registration import ENVIRONMENTS
 from gpusched_env.scenarios import Scenario, Seeds, get_scenario
 
@@ -204,4 +204,4 @@ def main(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Settings))
+    run_script(main)

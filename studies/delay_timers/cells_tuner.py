@@ -27,7 +27,7 @@ from gpusched_env.agents.learned_timers import LearnedTimers
 from gpusched_env.agents.timer_network import TimerNetwork, input_names, joined
 from gpusched_env.baselines.dally.run import DelayRun
 from gpusched_env.baselines.dally.scheduler import Dally
-from gpusched_env.consoles import run_command
+from gpusched_env.cli.options import run_script
 from gpusched_env.envs.delay_timers.actions import OFF, TimerActions, timer_action
 from gpusched_env.errors import GpuschedError
 from gpusched_env.files import whole, write_whole
@@ -352,7 +352,10 @@ def card(config: CellsConfig, cells: Sequence[TimerCell], chosen: Sequence[Timer
     }
 
 
-if __name__ == "__main__":
-    import tyro
+def main(config: CellsConfig) -> None:
+    """Train a tuner, and print where it is."""
+    print(f"Done; the tuner is {train(config)}")
 
-    run_command(lambda: print(f"Done; the tuner is {train(tyro.cli(CellsConfig, description=__doc__))}"))
+
+if __name__ == "__main__":
+    run_script(main)

@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env import __version__
-from gpusched_env.consoles import run_command
+from gpusched_env.cli.options import run_script
 from gpusched_env.envs.delay_timers.actions import DEMAND_CLASSES
 from gpusched_env.errors import GpuschedError
 from gpusched_env.files import write_whole
@@ -179,7 +179,10 @@ def search(config: SearchConfig, told: Told = print) -> dict[str, Any]:
     return found
 
 
-if __name__ == "__main__":
-    import tyro
+def main(config: SearchConfig) -> None:
+    """Search static timers."""
+    search(config)
 
-    run_command(lambda: search(tyro.cli(SearchConfig)))
+
+if __name__ == "__main__":
+    run_script(main)

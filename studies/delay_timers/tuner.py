@@ -25,7 +25,7 @@ import numpy as np
 
 import gpusched_env
 from gpusched_env.agents.timer_network import TimerNetwork
-from gpusched_env.consoles import run_command
+from gpusched_env.cli.options import run_script
 from gpusched_env.errors import GpuschedError
 from gpusched_env.files import write_whole
 from gpusched_env.portable.elementary import log
@@ -242,14 +242,12 @@ def _clone(config: TunerConfig, start: TimerNetwork, ledger: Ledger, validation:
         validation.look(number, network, float("nan"))
 
 
-def main() -> None:
+def main(config: TunerConfig) -> None:
     """Train a tuner, and print where it is."""
-    import tyro
-
     begin = time.perf_counter()
-    path = train(tyro.cli(TunerConfig, description=__doc__))
+    path = train(config)
     print(f"Done in {time.perf_counter() - begin:.0f} s; the tuner is {path}")
 
 
 if __name__ == "__main__":
-    run_command(main)
+    run_script(main)

@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import tyro
 
 from gpusched_env.agents.size_index.scheduler import SizeIndex, SizeWeights
-from gpusched_env.consoles import run_command
+from gpusched_env.cli.options import run_script
 from gpusched_env.instance import Instance
 from gpusched_env.portable import arrays, elementary
 from gpusched_env.scenarios import get_scenario
@@ -106,4 +105,4 @@ def search(settings: Settings) -> Path:
 
 
 if __name__ == "__main__":
-    run_command(lambda: search(tyro.cli(Settings)))
+    run_script(search)
