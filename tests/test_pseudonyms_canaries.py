@@ -380,7 +380,17 @@ def command(folder: Path, text: str, *options: str, key: bytes = KEY, kind: str 
     (folder / "key").write_bytes(key)
     out = folder / "out"
     shown = CliRunner().invoke(
-        app, ["pseudonymise", f"{kind}:{folder / 'in'}", "--key", str(folder / "key"), "--out", str(out), *options]
+        app,
+        [
+            "traces",
+            "pseudonymise",
+            f"{kind}:{folder / 'in'}",
+            "--key",
+            str(folder / "key"),
+            "--output",
+            str(out),
+            *options,
+        ],
     )
     return shown.exit_code, " ".join(shown.output.split()), out.read_text() if out.exists() else ""
 

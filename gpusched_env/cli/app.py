@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -80,7 +80,7 @@ def main(command: str = "") -> None:
     """Run the command line, or one command of it alone: ``train.py`` is ``gpusched train``."""
     prepare_output()
     with output_checked():
-        root = typer.main.get_command(app)
+        root: Any = typer.main.get_command(app)
         if command:
             root.commands[command].main(prog_name=f"{command}.py")
         root.main(prog_name="gpusched")

@@ -93,7 +93,7 @@ def list_schedulers() -> None:
     load_plugins()
     table = Table("scheduler", "summary", "parameters and defaults")
     table.columns[0].no_wrap = True
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name, baseline in BASELINES.items():
         values, clairvoyant = _defaults(_class_of(baseline.target)) | baseline.parameters, _clairvoyant(name)
         told = {"scheduler": name, "summary": baseline.summary, "clairvoyant": clairvoyant}

@@ -23,7 +23,7 @@ from gpusched_env.consoles import output_checked, prepare_output, tell_interrupt
 from gpusched_env.errors import GpuschedError
 
 USAGE_ERROR: Final = 2  # exit status of invalid input, the same as Typer's for a wrong option
-UsageError: Final = typer.BadParameter.__mro__[1]  # of the copy of click that this Typer uses
+UsageError: Final[type[Any]] = typer.BadParameter.__mro__[1]  # of the copy of click that this Typer uses
 # Old option -> the new one, in every command that has the new one
 RENAMED: Final = {
     "--out": "--output",
@@ -102,7 +102,7 @@ class Command(TyperCommand):
             if RENAMED.get(old) in names and old not in names:
                 raise GpuschedError(f"{ctx.command_path}: {old} is now {RENAMED[old]}") from error
             if "extra argument" in str(error) and "--output" in names:
-                error.message += "; --output names the file of the results"  # type: ignore[attr-defined]
+                error.message += "; --output names the file of the results"
             raise
 
     def invoke(self, ctx: Any) -> Any:
@@ -170,12 +170,12 @@ def _of(function: Function, cls: type[Command] = Command) -> type[Command]:
     return type(function.__name__, (cls,), {"function": staticmethod(function)})
 
 
-def _described(function: Function) -> Callable[[], None]:
-    """Return a function without parameters and with the same docstring, which Typer shows."""
+def _described(function: Function, text: str | None = None) -> Callable[[], None]:
+    """Return a function without parameters, whose docstring Typer shows: a text, or else that of ``function``."""
 
     def described() -> None: ...
 
-    described.__doc__ = function.__doc__
+    described.__doc__ = text or function.__doc__
     return described
 
 
@@ -183,7 +183,7 @@ def run_script(function: Function) -> None:
     """Run the function of a script with the settings that its command line gives."""
     prepare_output()
     script = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    script.command(cls=_of(function))(_described(function))
+    script.command(cls=_of(function))(_described(function, sys.modules[function.__module__].__doc__))
     with output_checked():
         script()
 
