@@ -165,7 +165,8 @@ def test_json_has_the_results_and_notes_go_to_standard_error() -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        "scenarios list", "schedulers list", "agents list", "traces list", "leaderboard list", "leaderboard show slo-v0",
+        "scenarios list", "schedulers list", "agents list", "traces list", "leaderboard list",
+        "leaderboard show slo-v0",
         "traces describe synthetic:philly --jobs 50", "run --scenario tiny-v1 --scheduler fifo",
         "scenarios tenants --scenario cohort-256-v0 --schedulers fifo-skip --seeds 1 --jobs 60",
     ],
@@ -199,36 +200,44 @@ def test_help_and_version_import_neither_kernels_nor_networks() -> None:
         assert not {"numba", "torch", "scipy"} & set(done.stdout.splitlines()[-1].split()), words
 
 
-def lines_of_pages() -> Iterator[tuple[str, str]]:
-    """Every command line of gpusched and train.py in the blocks of README and documentation, with its page."""
-    for page in PAGES:
-        for block in blocks_of(page.read_text("utf-8")):
-            for line in block.text.replace("\\\n", " ").splitlines() if block.language == "bash" else ():
-                for found in re.findall(
-                    r"(?:^|&& |; |\| |\$\()((?:gpusched|python train\.py)\b[^|;&)]*)", line.strip()
-                ):
-                    yield page.name, found
+def commands_of(block: str) -> Iterator[list[str]]:
+    """The words of every command of gpusched, and of train.py as gpusched train, in lines of a shell."""
+    text = re.sub(r"(^|\s)#.*", "", block.replace("\\\n", " "))
+    reader = shlex.shlex(text, posix=True, punctuation_chars="();<>|&\n")
+    reader.whitespace, reader.whitespace_split, reader.commenters = " \t", True, ""
+    command: list[str] = []
+    skipped = False
+    for word in [*reader, ";"]:
+        if word and set(word) <= set("();|&\n"):
+            if command[:1] == ["gpusched"]:
+                yield command[1:]
+            if command[:2] == ["python", "train.py"]:
+                yield ["train", *command[2:]]
+            command = []
+        elif word in ("<", ">", ">>", "<<"):
+            skipped = True
+        elif skipped:
+            skipped = False
+        else:
+            command.append(word)
 
 
 def test_the_parser_takes_every_command_line_of_the_documentation() -> None:
-    root: Any = typer.main.get_command(app)
-    wrong, count = [], 0
-    for page, line in lines_of_pages():
-        words = shlex.split(re.sub(r"\d?>+ *\S+", "", line), comments=True)
-        words = words[1:] if words[0] == "gpusched" else ["train", *words[2:]]
-        command, path = root, []
-        while words and words[0] in getattr(command, "commands", {}):
-            path.append(words.pop(0))
-            command = command.commands[path[-1]]
-        if {"--help", "--version"} & {*words}:
+    pytest.importorskip("torch")
+    pages = [(page.name, block) for page in PAGES for block in blocks_of(page.read_text("utf-8"))]
+    lines = [(page, words) for page, block in pages if block.language == "bash" for words in commands_of(block.text)]
+    wrong = []
+    for page, words in lines:
+        command: Any = typer.main.get_command(app)
+        path, rest = "", list(words)
+        while rest and rest[0] in getattr(command, "commands", {}):
+            command, path = command.commands[rest[0]], f"{path} {rest.pop(0)}"
+        if {"--help", "--version"} & {*rest}:
             continue
-        if path == ["train"]:
-            pytest.importorskip("torch")
-        count += 1
         try:
             assert isinstance(command, Command), "no command"
-            command.make_context(" ".join(path), words)
+            command.make_context(path, rest)
         except Exception as error:
-            wrong.append(f"{page}: {line}: {error}")
+            wrong.append(f"{page}: gpusched {shlex.join(words)}: {error!r}")
     assert not wrong, "\n".join(wrong)
-    assert count > 100
+    assert len(lines) > 100

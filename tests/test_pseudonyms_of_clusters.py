@@ -309,15 +309,8 @@ def table_pseudonyms(folder: Path) -> dict[str, Path]:
     for name, (kind, text) in TABLES.items():
         (folder / name).write_text(text)
         found[name] = folder / f"public_{name}"
-        command = [
-            "traces",
-            "pseudonymise",
-            f"{kind}:{folder / name}",
-            "--key",
-            str(folder / "key"),
-            "--output",
-            str(found[name]),
-        ]
+        files = [f"{kind}:{folder / name}", "--key", str(folder / "key"), "--output", str(found[name])]
+        command = ["traces", "pseudonymise", *files]
         shown = CliRunner().invoke(app, command)
         assert shown.exit_code == 0, shown.output
     return found
@@ -329,15 +322,8 @@ def test_the_kinds_of_tables_are_recognised(tmp_path: Path) -> None:
     queue = "JOBID|NAME|PRIORITY|USER|STATE|TIME|NODES|TRES_PER_NODE\n7|xenia's|9|xenia|RUNNING|5:00|1|gres/gpu:2\n"
     for name, (kind, text) in {**TABLES, "queue.txt": ("squeue", queue)}.items():
         (tmp_path / name).write_text(text)
-        command = [
-            "traces",
-            "pseudonymise",
-            str(tmp_path / name),
-            "--key",
-            str(tmp_path / "key"),
-            "--output",
-            str(tmp_path / "out"),
-        ]
+        files = [str(tmp_path / name), "--key", str(tmp_path / "key"), "--output", str(tmp_path / "out")]
+        command = ["traces", "pseudonymise", *files]
         shown = CliRunner().invoke(app, command)
         assert f"out: {kind}, with pseudonyms" in shown.output
         assert "xenia" not in (tmp_path / "out").read_text()

@@ -213,15 +213,8 @@ def test_the_command_writes_no_names_anywhere(tmp_path: Path) -> None:
     (tmp_path / "sacct.txt").write_text(SACCT)
     (tmp_path / "key").write_bytes(KEY + b"\n")
     out = tmp_path / "made" / "public.txt"
-    command = [
-        "traces",
-        "pseudonymise",
-        f"slurm:{tmp_path / 'sacct.txt'}",
-        "--key",
-        str(tmp_path / "key"),
-        "--output",
-        str(out),
-    ]
+    files = [f"slurm:{tmp_path / 'sacct.txt'}", "--key", str(tmp_path / "key"), "--output", str(out)]
+    command = ["traces", "pseudonymise", *files]
     shown = CliRunner().invoke(app, command)
     assert shown.exit_code == 0, shown.output
     assert "left out: columns jobname, workdir" in shown.output

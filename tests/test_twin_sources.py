@@ -79,7 +79,7 @@ def test_a_csv_gives_the_twin_of_the_table_of_slurm(tmp_path):
     code, told = run("compare", tmp_path / "csv.json", *hidden)
     assert (code, "fewer than 16" in told) == (2, True)
     code, told = run("compare", tmp_path / "csv.json", "--map", "user=who")
-    assert (code, "are for --log" in told) == (2, True)
+    assert (code, "are for --workload" in told) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,8 @@ def test_workloads_of_kueue_on_nodes_of_kubernetes(tmp_path):
     (tmp_path / "nodes.json").write_text(json.dumps({"kind": "List", "items": nodes}))
     code, told = run(
         "fit", f"kueue:{tmp_path / 'log.json'}", "--gpu-resource", "amd.com/gpu",
-        "--cluster", f"kubernetes:{tmp_path / 'nodes.json'}", "--tenants", "namespace", "--output", tmp_path / "twin.json",
+        "--cluster", f"kubernetes:{tmp_path / 'nodes.json'}", "--tenants", "namespace",
+        "--output", tmp_path / "twin.json",
     )  # fmt: skip
     assert code == 0, told
     twin = read_twin(tmp_path / "twin.json")

@@ -76,7 +76,7 @@ class Searched:
     scenario: Annotated[str, typer.Option(metavar="NAME|PATH", show_default="that of the card")] = ""
     """Of files: scenario."""
     schedulers: Annotated[
-        list[str] | None, typer.Option("--scheduler", metavar="SPECS", show_default="those of the card")
+        list[str] | None, typer.Option("--schedulers", "--scheduler", metavar="SPECS", show_default="those of the card")
     ] = None
     """Rivals."""
     metrics: str = "mean_jct_s"
