@@ -27,7 +27,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from gpusched_env.cli.options import run_script
+from gpusched_env.commands import run_script
 
 SERVE: Final = "--serve"
 ENVIRONMENTS: Final = 64

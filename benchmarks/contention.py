@@ -27,8 +27,8 @@ from rich.console import Console
 from rich.table import Table
 
 import gpusched_env
-from gpusched_env.cli.options import run_script
 from gpusched_env.cluster import Cluster
+from gpusched_env.commands import run_script
 from gpusched_env.core.events import EXPLICIT, advance, start
 from gpusched_env.core.handle import Handle, array, kernel
 from gpusched_env.core.network.flows import list_flow, touch_link

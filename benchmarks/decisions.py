@@ -22,7 +22,7 @@ from gpusched_env.agents.episodes import Episodes
 from gpusched_env.agents.evaluation import decisions_of
 from gpusched_env.agents.learned import LearnedScheduler
 from gpusched_env.agents.training import TrainingConfig, train
-from gpusched_env.cli.options import run_script
+from gpusched_env.commands import run_script
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.scenarios import get_scenario, save_scenario
 

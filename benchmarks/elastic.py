@@ -20,7 +20,7 @@ from rich.table import Table
 
 import gpusched_env
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.cli.options import run_script
+from gpusched_env.commands import run_script
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import simulate
 

@@ -26,7 +26,7 @@ from machine import save_figures
 from rich.console import Console
 from rich.table import Table
 
-from gpusched_env.cli.options import run_script
+from gpusched_env.commands import run_script
 from gpusched_env.scenarios import get_scenario
 
 

@@ -30,8 +30,8 @@ from rich.console import Console
 from rich.table import Table
 
 from gpusched_env import make_scheduler
-from gpusched_env.cli.options import run_script
 from gpusched_env.cluster import Cluster
+from gpusched_env.commands import run_script
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.network import NETWORK_PRESETS, Contention, Network
 from gpusched_env.scenarios.registry import MANY_SIZES

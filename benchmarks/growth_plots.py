@@ -35,8 +35,8 @@ from rich.table import Table
 from vector import random_actions
 
 from gpusched_env import get_scenario, make_scheduler, simulate
-from gpusched_env.cli.options import run_script
 from gpusched_env.cluster import Cluster
+from gpusched_env.commands import run_script
 from gpusched_env.figures import COLOURS, DASHES, save, tidy
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.network import compiled_links

@@ -22,7 +22,7 @@ from rich.table import Table
 
 import gpusched_env
 from gpusched_env.baselines.hadar.scheduler import Hadar
-from gpusched_env.cli.options import run_script
+from gpusched_env.commands import run_script
 from gpusched_env.scenarios.hadar import TYPES, hadar_cluster
 from gpusched_env.simulator import Outcome, Simulation, Wait
 

@@ -21,7 +21,7 @@ from rich.table import Table
 
 import gpusched_env
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.cli.options import run_script
+from gpusched_env.commands import run_script
 from gpusched_env.scenarios.sjf_bsbf import simulated
 from gpusched_env.simulator import simulate
 

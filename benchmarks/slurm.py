@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gpusched_env import make_scheduler
-from gpusched_env.cli.options import run_script
+from gpusched_env.commands import run_script
 from gpusched_env.instance import Instance
 from gpusched_env.metrics import job_times
 from gpusched_env.partitions import PARTITION, Partition, Partitions

@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.cli.options import run_script
 from gpusched_env.cluster import Cluster
+from gpusched_env.commands import run_script
 from gpusched_env.event_log import PREEMPT
 from gpusched_env.instance import Instance, Semantics
 from gpusched_env.network import Network

@@ -24,7 +24,7 @@ import numpy as np
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.themis.fairness import private_time_s
 from gpusched_env.baselines.themis.places import menu_of
-from gpusched_env.cli.options import run_script
+from gpusched_env.commands import run_script
 from gpusched_env.event_log import PREEMPT
 from gpusched_env.instance import Instance
 from gpusched_env.metrics import job_times

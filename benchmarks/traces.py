@@ -27,7 +27,7 @@ from rich.console import Console
 from rich.table import Table
 
 import gpusched_env
-from gpusched_env.cli.options import run_script
+from gpusched_env.commands import run_script
 from gpusched_env.errors import unknown_name
 
 SECONDS: Final = 20.0  # [s] at most, per million rows

@@ -26,7 +26,7 @@ import msgspec
 import numpy as np
 
 from gpusched_env.cli.choosing import ANY_SEED, Draws
-from gpusched_env.cli.options import run_script
+from gpusched_env.commands import run_script
 from gpusched_env.damage import ABOUT, READERS, TRACK, TRAIN, play_damage
 from gpusched_env.errors import GpuschedError
 from gpusched_env.extremes import play_extremes

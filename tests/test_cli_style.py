@@ -20,7 +20,7 @@ from typer.testing import CliRunner, Result
 
 import gpusched_env.cli
 from gpusched_env.cli import app
-from gpusched_env.cli.options import MOVED, RENAMED, Command, Group
+from gpusched_env.commands import MOVED, RENAMED, Command, Group
 from gpusched_env.evaluation import evaluate
 
 FOLDER = Path(gpusched_env.cli.__file__).parent
@@ -222,8 +222,11 @@ def commands_of(block: str) -> Iterator[list[str]]:
             command.append(word)
 
 
-def test_the_parser_takes_every_command_line_of_the_documentation() -> None:
+def test_the_parser_takes_every_command_line_of_the_documentation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)  # folders of files to write are made
     pages = [(page.name, block) for page in PAGES for block in blocks_of(page.read_text("utf-8"))]
     lines = [(page, words) for page, block in pages if block.language == "bash" for words in commands_of(block.text)]
     wrong = []

@@ -10,7 +10,8 @@ from typing import Annotated, Final
 import typer
 
 from gpusched_env.cli.choosing import WORKERS, Draws, WorkersOption
-from gpusched_env.cli.options import Commands
+from gpusched_env.commands import Commands
+from gpusched_env.consoles import plain_table, show
 
 agents_app = Commands("List the trained agents of the package; show or measure one; write data sets.")
 
@@ -23,7 +24,6 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="An agent of g
 def list_agents() -> None:
     """List the agents; the scheduler learned:NAME plays one."""
     from gpusched_env.agents.cards import read_card, shipped_agents
-    from gpusched_env.cli.console import plain_table, show
 
     table = plain_table("agent", "environment", "trained on", "kind", "summary", "kB", texts=5)
     for column in table.columns[:4]:
@@ -85,12 +85,7 @@ class Searched:
     """Of files: validation seeds, not report seeds."""
 
     def tell(self, files: list[str], draws: Draws) -> None:
-        """Print the ratios of each file and of all.
-
-        Raises
-        ------
-        GpuschedError : no scenario or no rivals are given
-        """
+        """Print the ratios of each file and of all."""
         from gpusched_env.agents.measuring import print_ratios
         from gpusched_env.cli.parsing import chosen_schedulers
         from gpusched_env.errors import GpuschedError

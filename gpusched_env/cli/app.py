@@ -16,7 +16,6 @@ from gpusched_env.cli.fitting import fit_profiles
 from gpusched_env.cli.forecasting import calibration, forecast
 from gpusched_env.cli.listing import scenarios_app, schedulers_app, traces_app
 from gpusched_env.cli.networking import draw_scenario
-from gpusched_env.cli.options import Commands
 from gpusched_env.cli.playing import compare, run
 from gpusched_env.cli.pseudonyms import pseudonymise
 from gpusched_env.cli.ranking import leaderboard_app
@@ -26,6 +25,7 @@ from gpusched_env.cli.tenants import tenants
 from gpusched_env.cli.training import Train, train
 from gpusched_env.cli.twin import twin_app
 from gpusched_env.cli.warming import warmup
+from gpusched_env.commands import Commands
 from gpusched_env.consoles import output_checked, prepare_output
 
 app = Commands("Schedule jobs on a GPU cluster, in an exact simulator.")

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from gpusched_env.cli.choosing import Processes
+from gpusched_env.consoles import plain_table, show
 
 
 def build(
@@ -30,7 +31,6 @@ def build(
 
     Example: gpusched leaderboard build entries/ --output site/
     """
-    from gpusched_env.cli.console import plain_table, show
     from gpusched_env.evaluation.processes import backend
     from gpusched_env.leaderboard.baseline_entries import shipped_entries
     from gpusched_env.leaderboard.claims import WHAT_TO_CHECK

@@ -73,12 +73,7 @@ class Reading:
     """Skip and report malformed rows of a log instead of refusing the log."""
 
     def options(self, estimate: str | None = None) -> dict[str, Any]:
-        """Return what is given as options of read_trace.
-
-        Raises
-        ------
-        TraceError : a malformed mapping, or a role that two of them give
-        """
+        """Return what is given as options of read_trace."""
         given = {
             "map": columns_of(self.mapping) or None,
             "skip_bad_rows": self.skip_bad_rows or None,
@@ -120,12 +115,7 @@ class Jobs(LogReading):
     """Scale arrival times so that the jobs offer this load to the cluster."""
 
     def changes(self) -> dict[str, Any]:
-        """Return what is given as fields of a WorkloadSpec.
-
-        Raises
-        ------
-        GpuschedError : a malformed window or mapping
-        """
+        """Return what is given as fields of a WorkloadSpec."""
         given: dict[str, Any] = {} if self.window is None else _seconds(self.window)
         given |= {"where": tuple(self.where or ()), "max_gpus": self.max_gpus, "sample": self.sample}
         given |= {"jobs": self.jobs, "load": self.load, "parameters": self.options() or None}
@@ -174,12 +164,7 @@ class Problem(Jobs, Wires):
         return super().changes() | {name: value for name, value in given.items() if value is not None}
 
     def chosen(self) -> Scenario:
-        """Return the scenario; its name tells what was changed.
-
-        Raises
-        ------
-        GpuschedError : an unknown name, a damaged file, or a malformed option
-        """
+        """Return the scenario; its name tells what was changed."""
         from gpusched_env.cli.networking import with_network
         from gpusched_env.cli.parsing import chosen_scenario
         from gpusched_env.cli.preempting import with_preemption_cost
@@ -201,12 +186,7 @@ class Draws:
 
     @property
     def text(self) -> str | None:
-        """What --seeds or --seed says.
-
-        Raises
-        ------
-        GpuschedError : both are given
-        """
+        """What --seeds or --seed says."""
         if self.seed is None:
             return self.seeds
         if self.seeds is not None:
@@ -214,12 +194,7 @@ class Draws:
         return f"{self.seed}:{self.seed + 1}"
 
     def one(self, first: int = 0) -> int:
-        """Return the seed of a command that takes one; ``first`` = if none is given.
-
-        Raises
-        ------
-        GpuschedError : a malformed text, or several seeds
-        """
+        """Return the seed of a command that takes one; ``first`` = if none is given."""
         from gpusched_env.cli.parsing import parsed_seeds
 
         seeds = range(first, first + 1) if self.text is None else parsed_seeds(self.text, first)
@@ -247,12 +222,7 @@ class Processes:
 
 
 def columns_of(mapping: list[str] | None) -> dict[str, str]:
-    """Return the columns by role that ``--map`` names.
-
-    Raises
-    ------
-    TraceError : a malformed mapping, or a role that two of them give
-    """
+    """Return the columns by role that ``--map`` names."""
     from gpusched_env.traces.read_options import parse_map
 
     columns: dict[str, str] = {}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 import typer
 
 from gpusched_env.cli.choosing import Draws, Jobs
+from gpusched_env.consoles import show
 
 if TYPE_CHECKING:
     from gpusched_env.evaluation.picture import Picture
@@ -82,7 +83,6 @@ def describe(
 
 def _show(picture: Picture, title: str, plot: Path | None) -> None:
     """Print the tables and draw the figures."""
-    from gpusched_env.cli.console import show
     from gpusched_env.cli.workload_tables import class_table, fit_table, group_tables, overview_table
 
     show(overview_table(picture), title)

@@ -8,11 +8,12 @@ from typing import Annotated
 import typer
 
 from gpusched_env.cli.choosing import Draws, Problem
+from gpusched_env.cli.outputs import written
 from gpusched_env.cli.playing import one_scheduler
 
 
 def export(
-    output: Annotated[Path, typer.Option(metavar="FILE", help="File to write.")],
+    output: Annotated[Path, written(help="File to write.")],
     form: Annotated[
         str,
         typer.Option(
@@ -27,14 +28,12 @@ def export(
 
     Example: gpusched traces export --format sacct --workload synthetic:philly --profiles unit --output sacct.txt
     """
-    from gpusched_env.cli.outputs import check_output
     from gpusched_env.errors import GpuschedError, unknown_name
     from gpusched_env.evaluation import evaluate
     from gpusched_env.evaluation.accounting import FORMATS, ORIGIN, export_run
 
     if form not in FORMATS:
         raise GpuschedError(f"--format {unknown_name('format', form, FORMATS)}")
-    check_output("--output", output, ("",))
     chosen = problem.chosen()
     spec = one_scheduler(scheduler)
     report = chosen.trace_report

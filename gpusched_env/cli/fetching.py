@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gpusched_env.consoles import console, show
+
 if TYPE_CHECKING:
     from gpusched_env.traces.downloads.public_files import PublicFile
     from gpusched_env.traces.downloads.resuming import Watch
@@ -26,8 +28,6 @@ def list_files(
     from rich.filesize import decimal
     from rich.table import Table
 
-    from gpusched_env.cli.console import show
-    from gpusched_env.consoles import console
     from gpusched_env.traces.downloads.public_files import data_folder, matching, public_files
 
     files = matching(pattern) if pattern else [file for file in public_files().values() if file.format]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from gpusched_env.cli.choosing import ANY_SEED, Draws, Reading
+from gpusched_env.consoles import plain_table, show
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,12 +40,7 @@ class Played:
     """Policy, instead of that of the twin; without a twin, slurm."""
 
     def setting(self) -> Setting:
-        """Return them.
-
-        Raises
-        ------
-        GpuschedError : neither or both of twin and machines, or an unknown policy
-        """
+        """Return them."""
         from gpusched_env.baselines import make_scheduler
         from gpusched_env.cli.parsing import chosen_cluster
         from gpusched_env.errors import GpuschedError
@@ -233,7 +229,6 @@ def _tell(present: Snapshot, quantiles: Quantiles, starts: np.ndarray, output: P
     """Print the table of the first queued jobs, and write all."""
     import numpy as np
 
-    from gpusched_env.cli.console import plain_table, show
     from gpusched_env.twin.quantiles import HOURS
 
     low, middle, high = quantiles.interval

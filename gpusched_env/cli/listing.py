@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from gpusched_env.cli.choosing import LogReading
-from gpusched_env.cli.options import Commands
+from gpusched_env.cli.outputs import written
+from gpusched_env.commands import Commands
+from gpusched_env.consoles import console, plain_table, show
 
 if TYPE_CHECKING:
     from gpusched_env.scenarios import Scenario, ScenarioFamily
@@ -26,7 +28,6 @@ def list_scenarios() -> None:
     """List the scenarios."""
     from rich.table import Table
 
-    from gpusched_env.cli.console import show
     from gpusched_env.scenarios import FAMILIES, get_scenario
     from gpusched_env.scenarios import list_scenarios as names
 
@@ -85,8 +86,6 @@ def list_schedulers() -> None:
     from rich.text import Text
 
     from gpusched_env.baselines import BASELINES
-    from gpusched_env.cli.console import show
-    from gpusched_env.consoles import console
     from gpusched_env.plugins import load_plugins
     from gpusched_env.simulator import PLACEMENT_RULES
 
@@ -129,13 +128,9 @@ def read_log(
     source: Annotated[str, typer.Argument(metavar="FORMAT:PATH", help="Or FORMAT PATH. auto detects the format.")],
     reading: LogReading,
     path: Annotated[str, typer.Argument(metavar="PATH", help="If FORMAT stands alone.", show_default=False)] = "",
-    output: Annotated[
-        Path | None, typer.Option(help="Save every dropped row and every remark as .csv.", metavar="FILE")
-    ] = None,
+    output: Annotated[Path | None, written(".csv", help="Save every dropped row and every remark as .csv.")] = None,
 ) -> None:
     """Read a log and print what was kept, what was dropped and why, and statistics of its jobs."""
-    from gpusched_env.cli.console import plain_table, show
-    from gpusched_env.cli.outputs import check_output
     from gpusched_env.errors import TraceError
     from gpusched_env.evaluation.progress import reading_shown
     from gpusched_env.traces import describe_workload, read_trace
@@ -143,7 +138,6 @@ def read_log(
 
     if path and ":" in source:
         raise TraceError(f"{source} {path}: write FORMAT:PATH or FORMAT PATH, not both")
-    check_output("--output", output, (".csv",))
     with reading_shown():
         workload, report = read_trace(f"{source}:{path}" if path else source, **reading.options())
     if output is not None:  # saved before printing, because a closed pipe ends the command
@@ -161,13 +155,12 @@ def read_log(
 @traces_app.add("map")
 def guess_map(
     source: Annotated[str, typer.Argument(metavar="csv:PATH", help="A CSV of your own.")],
-    output: Annotated[Path | None, typer.Option("--output", metavar="FILE", help="Write it to this .toml.")] = None,
+    output: Annotated[Path | None, written(".toml", help="Write it to this .toml.")] = None,
 ) -> None:
     """Guess the roles of the columns of a CSV, and print them as a file for --map, to be corrected.
 
     Example: gpusched traces map csv:jobs.csv --output jobs.toml
     """
-    from gpusched_env.cli.outputs import check_output
     from gpusched_env.errors import TraceError
     from gpusched_env.files import write_whole
     from gpusched_env.traces.parsing.map_files import guessed_map
@@ -175,7 +168,6 @@ def guess_map(
     kind, colon, path = source.partition(":")
     if colon and kind != "csv":
         raise TraceError(f"{source}: only the columns of a CSV of your own have a mapping; write csv:PATH")
-    check_output("--output", output, (".toml",))
     text = guessed_map(Path(path if colon else source).expanduser())
     if output is None:
         print(text, end="")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gpusched_env.cli.choosing import Draws, Wires
+from gpusched_env.cli.outputs import PLOT_SUFFIXES, written
 from gpusched_env.errors import GpuschedError
 
 if TYPE_CHECKING:
@@ -24,10 +25,6 @@ def with_network(scenario: Scenario, network: str | None, contention: str | None
     ----------
     network : name of a network preset
     contention : ``MODEL`` or ``MODEL:field=value,...``; other fields keep the scenario's values
-
-    Raises
-    ------
-    GpuschedError : an unknown name, field or value, or a contention model without links
     """
     from gpusched_env.errors import unknown_name
     from gpusched_env.network import NETWORK_PRESETS, Contention, Network
@@ -75,7 +72,7 @@ def _contention(before: Contention, text: str) -> Contention:
 
 def draw_scenario(
     name: Annotated[str, typer.Argument(metavar="NAME|PATH")],
-    output: Annotated[Path, typer.Option("--output", help="File of the drawing: .png, .svg or .pdf.", metavar="FILE")],
+    output: Annotated[Path, written(*PLOT_SUFFIXES, help="File of the drawing: .png, .svg or .pdf.")],
     wires: Wires,
     draws: Draws,
     scheduler: Annotated[
@@ -87,12 +84,10 @@ def draw_scenario(
 
     Example: gpusched scenarios draw leaf-spine-256-v1 --scheduler fifo --output loads.png
     """
-    from gpusched_env.cli.outputs import check_plot
     from gpusched_env.cli.parsing import seed_range
     from gpusched_env.network import compiled_topology, draw_topology
     from gpusched_env.scenarios import get_scenario
 
-    check_plot(output, "--output")
     scenario = with_network(get_scenario(name), wires.network, wires.contention)
     draw = draws.one(scenario.seeds.report[0])
     scenario = scenario.problem(draw)

@@ -29,10 +29,6 @@ def chosen_scenario(
     workload : ``FORMAT:PATH`` or ``synthetic:NAME``, which replaces the jobs
     cluster : as for :func:`chosen_cluster`
     jobs : changed fields of the workload; see :func:`gpusched_env.cli.choosing.chosen_jobs`
-
-    Raises
-    ------
-    GpuschedError : an unknown name, a damaged file, or a malformed workload or cluster
     """
     from gpusched_env.cli.choosing import in_words
     from gpusched_env.scenarios import get_scenario
@@ -58,10 +54,6 @@ def chosen_cluster(text: str) -> tuple[Cluster, str]:
     """Return machines and a short name; ``text`` is as for Cluster.parse, or ``FORMAT:PATH``, whose report is printed.
 
     A path that ends in ``.conf`` is read as Slurm's.
-
-    Raises
-    ------
-    GpuschedError : neither form, or a description that cannot be read
     """
     from gpusched_env.cluster import Cluster
     from gpusched_env.traces import read_cluster
@@ -83,11 +75,6 @@ def chosen_seeds(text: str | None, scenario: Scenario, use: str = "report", defa
     ----------
     text : None = the first ``default`` seeds, or only the first one if the jobs come from a log
     use : which seeds of the scenario: "train", "validation" or "report"
-
-    Raises
-    ------
-    GpuschedError : text of neither form, an empty range, more seeds than the scenario has for this use, or more than
-        MOST_SEEDS
     """
     first, end = getattr(scenario.seeds, use)
     if text is None:
@@ -104,12 +91,7 @@ def chosen_seeds(text: str | None, scenario: Scenario, use: str = "report", defa
 
 
 def parsed_seeds(text: str, first: int) -> range:
-    """Parse ``COUNT``, which means so many seeds from ``first`` on, or ``FIRST:END``, END excluded.
-
-    Raises
-    ------
-    GpuschedError : text of neither form, or an empty range
-    """
+    """Parse ``COUNT``, which means so many seeds from ``first`` on, or ``FIRST:END``, END excluded."""
     match = re.fullmatch(r"(?:(\d+):)?(\d+)", text.strip())
     if match is None:
         raise GpuschedError(f"--seeds {text!r}: write COUNT or FIRST:END, for example 5 or 200000:200010")
@@ -139,10 +121,6 @@ def chosen_schedulers(texts: Sequence[str]) -> list[str]:
 
     A comma also separates the parameters of one spec. A part ``parameter=value`` belongs to the spec before it, so
     ``fifo,tiresias:knob=8,queue=las,sjf`` names three schedulers.
-
-    Raises
-    ------
-    GpuschedError : an empty part, a parameter without a scheduler, an invalid spec, or a scheduler given twice
     """
     from gpusched_env.baselines import make_scheduler
     from gpusched_env.evaluation.results import plain

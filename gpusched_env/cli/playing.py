@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpusched_env.cli.choosing import Draws, Problem, Processes, SchedulersOption
+from gpusched_env.cli.outputs import PLOT_SUFFIXES, save_log, save_results, written
+from gpusched_env.consoles import console, show
 from gpusched_env.errors import GpuschedError
 
 if TYPE_CHECKING:
@@ -24,25 +26,15 @@ if TYPE_CHECKING:
 class Files:
     """What is written."""
 
-    output: Path | None = None
+    output: Annotated[Path | None, written(".json", ".csv")] = None
     """Save all metrics as .json or .csv."""
-    plot: Path | None = None
+    plot: Annotated[Path | None, written(*PLOT_SUFFIXES)] = None
     """Draw the runs of the first seed as .png, .svg or .pdf."""
-    report: Path | None = None
+    report: Annotated[Path | None, written(".html")] = None
     """Write an .html page: tables, curves, and the schedules with queue, links and a time slider."""
-
-    def check(self) -> None:
-        """Refuse, before a long run, files that cannot be written."""
-        from gpusched_env.cli.outputs import RESULT_SUFFIXES, check_output, check_plot, check_report
-
-        check_output("--output", self.output, RESULT_SUFFIXES)
-        check_plot(self.plot)
-        check_report(self.report)
 
     def write(self, scenario: Scenario, results: list[RunResult], note: str) -> None:
         """Write the results, and draw the runs whose event logs were kept."""
-        from gpusched_env.cli.outputs import save_results
-
         if self.output is not None:
             save_results(results, self.output)
         if self.plot is not None:
@@ -55,15 +47,8 @@ class Files:
 class RunFiles(Files):
     """What a run writes."""
 
-    log: Path | None = None
+    log: Annotated[Path | None, written(".npz", ".txt")] = None
     """Save the event log as arrays (.npz) or lines (.txt)."""
-
-    def check(self) -> None:
-        """Refuse, before a long run, files that cannot be written."""
-        from gpusched_env.cli.outputs import LOG_SUFFIXES, check_output
-
-        super().check()
-        check_output("--log", self.log, LOG_SUFFIXES)
 
 
 def run(
@@ -83,11 +68,8 @@ def run(
 
     Example: gpusched run --scenario philly-64-v1 --scheduler tiresias --plot tiresias.png
     """
-    from gpusched_env.cli.console import show
-    from gpusched_env.cli.outputs import save_log
     from gpusched_env.cli.parsing import not_for_reports
 
-    files.check()
     chosen = problem.chosen()
     seed = draws.one(chosen.seeds.report[0])
     spec = one_scheduler(scheduler)
@@ -105,12 +87,7 @@ def run(
 
 
 def one_scheduler(text: str) -> str:
-    """Return a spec.
-
-    Raises
-    ------
-    GpuschedError : it is not valid, or names several schedulers
-    """
+    """Return a spec."""
     from gpusched_env.cli.parsing import chosen_schedulers
 
     specs = chosen_schedulers([text])
@@ -126,10 +103,8 @@ def compare(schedulers: SchedulersOption, problem: Problem, draws: Draws, files:
 
     Example: gpusched compare --scenario philly-64-v1 --schedulers fifo,sjf,srtf,las,tiresias
     """
-    from gpusched_env.cli.console import show
     from gpusched_env.cli.parsing import chosen_schedulers, not_for_reports
 
-    files.check()
     chosen = problem.chosen()
     seeds = draws.of(chosen)
     specs = chosen_schedulers(schedulers)
@@ -152,8 +127,6 @@ def compare(schedulers: SchedulersOption, problem: Problem, draws: Draws, files:
 
 def _keep_finished(stop: Interrupted, output: Path | None) -> str:
     """Write the finished runs if --output names a file; return a text that says what was kept."""
-    from gpusched_env.cli.outputs import save_results
-
     told = f"{len(stop.results)} of {stop.runs} runs were finished"
     if output is None or not stop.results:
         return f"{told}; nothing was written" + ("" if output else " (--output keeps finished runs)")
@@ -178,7 +151,6 @@ def _fitting(results: list[RunResult], scenario: Scenario) -> Table:
     """Return the comparison with as many of the usual metrics as fit the width of the terminal."""
     from rich.measure import Measurement
 
-    from gpusched_env.consoles import console
     from gpusched_env.evaluation import comparison_table
     from gpusched_env.evaluation.tables import usual_metrics
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpusched_env.cli.choosing import MapOption, columns_of
+from gpusched_env.cli.outputs import written
 
 if TYPE_CHECKING:
     from gpusched_env.traces.pseudonyms.names import Pseudonyms
@@ -21,10 +22,6 @@ def pseudonyms_of(key: Path, hide: str = "") -> Pseudonyms:
     ----------
     key : file
     hide : roles whose names get pseudonyms, too, by commas
-
-    Raises
-    ------
-    TraceError : as in Pseudonyms.from_file
     """
     from gpusched_env.traces.pseudonyms.names import Pseudonyms
 
@@ -43,7 +40,7 @@ def pseudonymise(
         ),
     ],
     key: Annotated[Path, typer.Option(help="File with a secret of your own, of 16 bytes or more.", metavar="FILE")],
-    output: Annotated[Path, typer.Option(help="File to write.", metavar="FILE")],
+    output: Annotated[Path, written(help="File to write.")],
     mapping: MapOption = None,
     hide: Annotated[
         str,
@@ -58,7 +55,6 @@ def pseudonymise(
 
     Example: gpusched traces pseudonymise slurm:sacct.txt --key secret.txt --output public.txt
     """
-    from gpusched_env.cli.outputs import check_output
     from gpusched_env.errors import GpuschedError
     from gpusched_env.evaluation.progress import reading_shown
     from gpusched_env.traces.parsing.detection import recognise
@@ -66,7 +62,6 @@ def pseudonymise(
     from gpusched_env.traces.reading import SIGNATURES, resolve_source
     from gpusched_env.twin.table_pseudonyms import TABLES, writer_of
 
-    check_output("--output", output, ("",))
     names = pseudonyms_of(key, hide)
     if ":" not in source:
         source = f"slurm:{source}" if source.endswith(".conf") else f"auto:{source}"

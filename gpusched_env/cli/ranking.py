@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpusched_env.cli.choosing import WORKERS, WorkersOption
-from gpusched_env.cli.options import Commands
+from gpusched_env.cli.outputs import written
+from gpusched_env.commands import Commands
+from gpusched_env.consoles import plain_table, show
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +37,6 @@ def list_tracks(log: LogOption = None) -> None:
     """List the tracks with their scenarios and seeds."""
     from rich.text import Text
 
-    from gpusched_env.cli.console import plain_table, show
     from gpusched_env.leaderboard import TRACKS
 
     table = plain_table("track", "scenario", "seeds", "what separates schedulers", texts=4)
@@ -61,7 +62,6 @@ def show_track(
     """Tell how many entries of a track the package has, and why other registered schedulers have no entry."""
     from rich.text import Text
 
-    from gpusched_env.cli.console import plain_table, show
     from gpusched_env.leaderboard import get_track
     from gpusched_env.leaderboard.baseline_entries import FOLDER, absent
     from gpusched_env.leaderboard.baseline_files import baseline_file, read_results
@@ -110,7 +110,7 @@ def submit(
         ),
     ],
     track: Annotated[str, typer.Option(help="Name (gpusched leaderboard list).", metavar="NAME")],
-    output: Annotated[Path, typer.Option(help="File of the entry; its name must end in .entry.xz.", metavar="FILE")],
+    output: Annotated[Path, written(".entry.xz", help="File of the entry, NAME.entry.xz.")],
     told: AboutEntry,
     log: LogOption = None,
     workers: WorkersOption = WORKERS,
@@ -119,11 +119,8 @@ def submit(
 
     Example: gpusched leaderboard submit --scheduler srtf --track general-v1 --output srtf.entry.xz
     """
-    from gpusched_env.cli.console import show
-    from gpusched_env.cli.outputs import check_output
-    from gpusched_env.leaderboard import SUFFIX, About, get_track, make_entry, write_entry
+    from gpusched_env.leaderboard import About, get_track, make_entry, write_entry
 
-    check_output("--output", output, (SUFFIX,))
     seeds = [_range(text) for text in told.training_seeds or ()]
     about = About(**vars(told) | {"title": told.title or scheduler, "training_seeds": seeds})
     chosen = get_track(track)
@@ -181,12 +178,7 @@ def verify_files(
 
 
 def _verified(path: Path, log: Path | None, seconds: float) -> str:
-    """Verify an entry and return a line of results, with the unverified title at its end.
-
-    Raises
-    ------
-    EntryError : the entry is refused
-    """
+    """Verify an entry and return a line of results, with the unverified title at its end."""
     import time
 
     from gpusched_env.leaderboard import get_track, read_entry, verify
@@ -233,7 +225,6 @@ def write_baselines_of(
 
 def _metrics_table(runs: Sequence[Scored], fifo: Sequence[Scored], track: Track) -> Table:
     """Return the score and every metric of the leaderboard, with intervals."""
-    from gpusched_env.cli.console import plain_table
     from gpusched_env.leaderboard import score
     from gpusched_env.leaderboard.tracks import scored_first
     from gpusched_env.metrics import bootstrap_mean

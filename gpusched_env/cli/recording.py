@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from gpusched_env.cli.choosing import Draws, ScenarioOption
+from gpusched_env.consoles import console
 
 DEFAULT_SEEDS: Final = 100
 
@@ -63,7 +64,6 @@ def dataset(
     from rich.progress import Progress
 
     from gpusched_env.agents.datasets import mean_jct_s, write_dataset
-    from gpusched_env.consoles import console
     from gpusched_env.envs.windows import Windows
     from gpusched_env.scenarios import get_scenario
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpusched_env.cli.choosing import Processes
+from gpusched_env.consoles import console, show
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -42,7 +43,6 @@ def reproduce(
     Example: gpusched reproduce sjf-bco --quick
     """
     from gpusched_env import __version__
-    from gpusched_env.consoles import console
     from gpusched_env.evaluation.processes import backend
     from gpusched_env.reproduce import load_card, play_card
     from gpusched_env.reproduce.report import WIDTH, summary
@@ -73,7 +73,6 @@ def reproduce(
 
 def _show_tables(card: Card, results: Results, findings: Sequence[Finding], out: Console) -> None:
     """Print the card's tables, and which trends hold."""
-    from gpusched_env.cli.console import show
     from gpusched_env.reproduce.report import findings_table, fitted
 
     for table in card.tables(results):

@@ -16,12 +16,7 @@ OWN: Final = ("limit", "gpu_memory_GB")  # fields of Sharing; all others belong 
 
 
 def with_sharing(scenario: Scenario, text: str | None) -> Scenario:
-    """Return the scenario with other rules of sharing; the name of the new scenario says so.
-
-    Raises
-    ------
-    GpuschedError : not of the form field=value, an unknown field or source, or an invalid value
-    """
+    """Return the scenario with other rules of sharing; the name of the new scenario says so."""
     from gpusched_env.scenarios.sharing_section import sharing_from_dict
     from gpusched_env.sharing import Sharing
 

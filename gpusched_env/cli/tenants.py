@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from gpusched_env.cli.choosing import Draws, Problem, SchedulersOption
+from gpusched_env.consoles import show
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +40,6 @@ def tenants(
 
     Example: gpusched scenarios tenants --scenario cohort-256-v0 --schedulers fifo-skip,tiresias --seeds 2
     """
-    from gpusched_env.cli.console import show
     from gpusched_env.cli.parsing import chosen_schedulers
     from gpusched_env.errors import GpuschedError
 

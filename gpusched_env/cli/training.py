@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpusched_env.cli.choosing import WORKERS, WorkersOption
-from gpusched_env.cli.options import Command
+from gpusched_env.commands import Command
 from gpusched_env.errors import GpuschedError, unknown_name
 
 DEFAULT: Final = "philly-64"

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpusched_env.cli.choosing import ANY_SEED, AS_IT_IS, WORKERS, Draws, Reading, WorkersOption
-from gpusched_env.cli.options import Commands
+from gpusched_env.cli.outputs import written
+from gpusched_env.commands import Commands
+from gpusched_env.consoles import plain_table, rows_of_csv, show
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,27 +73,20 @@ class Rules:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Written:
+class FitFiles:
     """What a fit writes."""
 
-    output: Path = Path("twin.json")
+    output: Annotated[Path, written(".json")] = Path("twin.json")
     """File of the twin."""
-    slurm_conf: Path | None = None
+    slurm_conf: Annotated[Path | None, written()] = None
     """Also write the policy as lines of slurm.conf."""
-
-    def check(self) -> None:
-        """Refuse files that cannot be written."""
-        from gpusched_env.cli.outputs import check_output
-
-        check_output("--output", self.output, (".json",))
-        check_output("--slurm-conf", self.slurm_conf, ("",))
 
 
 @twin_app.add("fit", tables=True)
 def fit(
     log: Annotated[str, typer.Argument(metavar="FORMAT:PATH", help="The log, such as slurm:sacct.txt.")],
     machines: Machines,
-    written: Written,
+    files: FitFiles,
     rules: Rules,
     reading: Reading,
 ) -> None:
@@ -107,38 +102,32 @@ def fit(
     from gpusched_env.twin.fitting import fit_twin
     from gpusched_env.twin.qualities import read_qos
 
-    written.check()
-    files, pools = _machines(machines.conf or [], machines.cluster, machines.partition or [])
-    start = None if files is None else known_policy(files)
+    conf, pools = _machines(machines.conf or [], machines.cluster, machines.partition or [])
+    start = None if conf is None else known_policy(conf)
     options = reading.options()
     workload, report = read_trace(log, **options)
     print(report.describe())
     if rules.outages is not None:
-        pools = _with_outages(pools, files, rules.outages, report.origin, workload)
+        pools = _with_outages(pools, conf, rules.outages, report.origin, workload)
     columns = _tenant_columns(rules, workload)
     shares = None if rules.assoc is None else read_associations(rules.assoc)
     limits = () if rules.qos is None else read_qos(rules.qos)
     seed = rules.draws.one()
     twin = fit_twin(workload, pools, log, columns, rules.fit_part, shares, start, seed, tell=print, qos=limits)
-    notes = twin.notes if files is None else (*twin.notes, *not_played(files))
+    notes = twin.notes if conf is None else (*twin.notes, *not_played(conf))
     twin = replace(twin, reading=options, notes=notes)
-    write_twin(twin, written.output)
-    _show_policy(twin, {} if files is None else weights_told(files))
+    write_twin(twin, files.output)
+    _show_policy(twin, {} if conf is None else weights_told(conf))
     _show_score(twin, log, held_back=rules.fit_part < 1)
     also = ""
-    if written.slurm_conf is not None:
-        write_whole(written.slurm_conf, slurm_conf(twin))
-        also = f"; {written.slurm_conf}: lines of slurm.conf"
-    print(f"{written.output}: the twin{also}")
+    if files.slurm_conf is not None:
+        write_whole(files.slurm_conf, slurm_conf(twin))
+        also = f"; {files.slurm_conf}: lines of slurm.conf"
+    print(f"{files.output}: the twin{also}")
 
 
 def _machines(conf: list[Path], cluster: str, partition: list[str]) -> tuple[SlurmCluster | None, tuple[Pool, ...]]:
-    """Read the machines, from Slurm's files or as texts; the files are None if there are none.
-
-    Raises
-    ------
-    GpuschedError : both, neither, or what cannot be read
-    """
+    """Read the machines, from Slurm's files or as texts; the files are None if there are none."""
     from gpusched_env.cli.parsing import chosen_cluster
     from gpusched_env.errors import GpuschedError
     from gpusched_env.traces.slurm_files.reading import read_slurm_cluster
@@ -154,12 +143,7 @@ def _machines(conf: list[Path], cluster: str, partition: list[str]) -> tuple[Slu
 
 
 def _tenant_columns(rules: Rules, log: Workload) -> list[str] | None:
-    """Return the attributes that --tenants names, None = none.
-
-    Raises
-    ------
-    GpuschedError : attributes that the log lacks, or that --assoc does not know, or QOS in a log that tells none
-    """
+    """Return the attributes that --tenants names, None = none."""
     from gpusched_env.errors import GpuschedError
     from gpusched_env.twin.fitting import tells
 
@@ -191,7 +175,6 @@ def _show_policy(twin: Twin, told: Mapping[str, float]) -> None:
 
 def _show_score(twin: Twin, log: str, held_back: bool) -> None:
     """Print how well the twin agrees with the log, what it does not explain, and its notes."""
-    from gpusched_env.cli.console import show
     from gpusched_env.files import visible
 
     after = f"waits after {twin.split_s / 86_400:.1f} days, which were not fitted"
@@ -230,7 +213,6 @@ def _with_outages(
 
 def score_table(twin: Twin) -> Table:
     """Return the table of scores, by partition and size."""
-    from gpusched_env.cli.console import plain_table
     from gpusched_env.files import visible
     from gpusched_env.units import readable
 
@@ -267,12 +249,7 @@ class Changes:
     reading: Reading = AS_IT_IS
 
     def settings(self, twin: Twin) -> tuple[Setting, ...]:
-        """Return the cluster as it is and as it would be.
-
-        Raises
-        ------
-        GpuschedError : an unknown GPU type or malformed machines, or options of a log without one
-        """
+        """Return the cluster as it is and as it would be."""
         from gpusched_env.errors import GpuschedError, unknown_name
         from gpusched_env.traces import read_workload
         from gpusched_env.twin.comparing import settings_of
@@ -298,9 +275,9 @@ class Changes:
 class Reports:
     """What a comparison writes."""
 
-    report: Path | None = None
+    report: Annotated[Path | None, written(".html")] = None
     """Write a page, .html."""
-    output: Path | None = None
+    output: Annotated[Path | None, written(".csv")] = None
     """Write all numbers, .csv."""
     pseudonymise: Annotated[Path | None, typer.Option(metavar="KEY")] = None
     """Pseudonyms of tenants in page and CSV, under the key in this file."""
@@ -342,16 +319,12 @@ def compare(
 
     Example: gpusched twin compare twin.json --schedulers tiresias --add-nodes 4x8@H100 --load 1.2 --report out.html
     """
-    from gpusched_env.cli.console import plain_table, rows_of_csv, show
-    from gpusched_env.cli.outputs import check_output, check_report
     from gpusched_env.cli.parsing import chosen_schedulers
     from gpusched_env.cli.pseudonyms import pseudonyms_of
     from gpusched_env.twin import read_twin
     from gpusched_env.twin.comparing import CURRENT, compare_policies
     from gpusched_env.twin.summary import comparison_csv, comparison_rows, sentences
 
-    check_report(files.report)
-    check_output("--output", files.output, (".csv",))
     texts = [part for text in schedulers or [] for part in [_without(text, CURRENT)] if part]
     specs = chosen_schedulers(texts) if texts else []
     twin = read_twin(path)
@@ -372,18 +345,16 @@ def compare(
 @twin_app.add("slurm-conf")
 def write_slurm_conf(
     path: TwinArgument,
-    output: Annotated[Path, typer.Option(metavar="FILE", help="File to write.")],
+    output: Annotated[Path, written(help="File to write.")],
     scheduler: Annotated[
         str, typer.Option(metavar="SPEC", help="Another policy: slurm with other weights.", show_default="the twin's")
     ] = "",
 ) -> None:
     """Write the policy of a twin, or another one for it, as lines of slurm.conf."""
-    from gpusched_env.cli.outputs import check_output
     from gpusched_env.files import write_whole
     from gpusched_env.twin import read_twin
     from gpusched_env.twin.configuration import slurm_conf
 
-    check_output("--output", output, ("",))
     twin = read_twin(path)
     write_whole(output, slurm_conf(replace(twin, scheduler=scheduler) if scheduler else twin))
     print(f"{output}: lines of slurm.conf")

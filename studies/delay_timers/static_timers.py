@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env import __version__
-from gpusched_env.cli.options import run_script
+from gpusched_env.commands import run_script
 from gpusched_env.envs.delay_timers.actions import DEMAND_CLASSES
 from gpusched_env.errors import GpuschedError
 from gpusched_env.files import write_whole

@@ -25,7 +25,7 @@ import numpy as np
 
 import gpusched_env
 from gpusched_env.agents.timer_network import TimerNetwork
-from gpusched_env.cli.options import run_script
+from gpusched_env.commands import run_script
 from gpusched_env.errors import GpuschedError
 from gpusched_env.files import write_whole
 from gpusched_env.portable.elementary import log

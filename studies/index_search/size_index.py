@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.agents.size_index.scheduler import SizeIndex, SizeWeights
-from gpusched_env.cli.options import run_script
+from gpusched_env.commands import run_script
 from gpusched_env.instance import Instance
 from gpusched_env.portable import arrays, elementary
 from gpusched_env.scenarios import get_scenario

@@ -19,7 +19,7 @@ from gpusched_env import __version__
 from gpusched_env.agents.cards import Card, put
 from gpusched_env.agents.measuring import measured_ratios
 from gpusched_env.agents.type_index import TypeIndex, save_weights
-from gpusched_env.cli.options import run_script
+from gpusched_env.commands import run_script
 from gpusched_env.evaluation import evaluate
 from gpusched_env.files import sha256_of
 from gpusched_env.portable import draws, elementary

@@ -8,6 +8,7 @@ import copy
 import dataclasses
 import functools
 import inspect
+import json
 import sys
 import textwrap
 import typing
@@ -18,8 +19,7 @@ from typing import Annotated, Any, ClassVar, Final, get_args, get_origin
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from gpusched_env.cli.console import printed_as_json
-from gpusched_env.consoles import output_checked, prepare_output, tell_interrupt
+from gpusched_env.consoles import collected, output_checked, prepare_output, tell_interrupt
 from gpusched_env.errors import GpuschedError
 
 USAGE_ERROR: Final = 2  # exit status of invalid input, the same as Typer's for a wrong option
@@ -188,6 +188,25 @@ def run_script(function: Function) -> None:
         script()
 
 
+def printed_as_json(command: Function) -> Function:
+    """Give a command the option ``--json``."""
+
+    @functools.wraps(command)
+    def call(*, as_json: bool, **given: Any) -> Any:
+        if not as_json:
+            return command(**given)
+        with collected() as tables:
+            command(**given)
+        return print(json.dumps({"tables": tables}, indent=1, ensure_ascii=False))
+
+    option = Annotated[bool, typer.Option("--json", help="Print the tables as JSON; all else goes to standard error.")]
+    signature = inspect.signature(command)
+    added = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=option)
+    call.__signature__ = signature.replace(parameters=[*signature.parameters.values(), added])  # type: ignore[attr-defined]
+    call.__annotations__ = command.__annotations__ | {"as_json": option}
+    return call
+
+
 def flattened(function: Function) -> Function:
     """Replace each parameter that is a dataclass by its fields, also those of dataclasses within.
 
@@ -242,7 +261,7 @@ def _declared(name: str, hint: Any, default: Any, text: str, panel: str | None) 
     option = copy.copy(option)
     option.help, option.rich_help_panel = text.replace("[", r"\["), panel  # a bracket is no markup
     if get_origin(hint) in (tuple, Sequence):
-        option.parser, option.metavar = functools.partial(_listed, get_args(hint)[0]), LIST
+        option.parser, option.metavar = _listed(get_args(hint)[0]), LIST
         hint = Any
     elif Path in (hint, *get_args(hint)):
         option.metavar = option.metavar or "FILE"
@@ -251,9 +270,13 @@ def _declared(name: str, hint: Any, default: Any, text: str, panel: str | None) 
     return Annotated[hint, option]
 
 
-def _listed(kind: type, value: Any) -> tuple[Any, ...]:
-    """Read a list with commas."""
-    return tuple(kind(part.strip()) for part in value.split(",") if part) if isinstance(value, str) else tuple(value)
+def _listed(kind: type) -> Callable[[Any], tuple[Any, ...]]:
+    """Return a function that reads a list with commas."""
+
+    def listed(value: Any) -> tuple[Any, ...]:
+        return tuple(kind(part.strip()) for part in value.split(",") if part) if isinstance(value, str) else value
+
+    return listed
 
 
 @functools.cache
