@@ -10,7 +10,7 @@ import msgspec
 
 from gpusched_env.agents.checkpoints import LARGEST_BYTES, format_of
 from gpusched_env.errors import SchedulerError, unknown_name
-from gpusched_env.files import file_digest, whole, write_whole
+from gpusched_env.support.files import file_digest, whole, write_whole
 
 NETWORK_KIND: Final = "token-network"
 # Kind of an agent -> the class that plays it: a dataclass of schedulers whose field ``agent`` takes the agent's name.

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.errors import GpuschedError, SchedulerError
-from gpusched_env.files import read_arrays, visible, whole
+from gpusched_env.support.files import read_arrays, visible, whole
 
 LARGEST_BYTES: Final = 2_000_000  # [byte] limit of a checkpoint
 MOST_BYTES: Final = 64_000_000  # [byte] limit of what a checkpoint holds, after decompression

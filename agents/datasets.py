@@ -25,8 +25,8 @@ from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.step_results import REWARD, TERMINATED, TRUNCATED
 from gpusched_env.envs.windows import Windows
 from gpusched_env.errors import GpuschedError
-from gpusched_env.files import visible
 from gpusched_env.scenarios import get_scenario
+from gpusched_env.support.files import visible
 
 if TYPE_CHECKING:
     from minari import MinariDataset

@@ -14,7 +14,6 @@ from rich.console import Console
 from gpusched_env.agents.episodes import Episodes
 from gpusched_env.agents.learned import LearnedScheduler
 from gpusched_env.baselines import BASELINES, list_baselines
-from gpusched_env.consoles import console as file_console
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation import (
@@ -28,9 +27,10 @@ from gpusched_env.evaluation import (
     write_json,
 )
 from gpusched_env.evaluation.runner import Task, result_of
-from gpusched_env.instance import Instance
 from gpusched_env.metrics import Window, lower_bounds, paired_ratio
+from gpusched_env.problem.instance import Instance
 from gpusched_env.scenarios import Scenario, get_scenario
+from gpusched_env.support.consoles import console as file_console
 
 METRICS: Final = ("mean_jct_s", "p99_jct_s", "preemptions_per_job")  # of the table; results.csv has all
 PLOTTED: Final = ("srtf", "tiresias-L", "sjf", "random", "fifo-strict")

@@ -18,7 +18,7 @@ from gpusched_env.envs.encoder import Encoder
 from gpusched_env.envs.step import NO_ACTION, RESUME
 from gpusched_env.envs.windows import Windows
 from gpusched_env.errors import SchedulerError
-from gpusched_env.instance import Instance
+from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator import ClusterView, Lease, Preempt, Refuse, Resize, Simulation, Start, Wait
 
 

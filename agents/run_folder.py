@@ -13,7 +13,7 @@ import torch
 from tensorboardX import SummaryWriter
 
 from gpusched_env.errors import GpuschedError
-from gpusched_env.files import whole, write_whole
+from gpusched_env.support.files import whole, write_whole
 
 UPDATES_FILE: Final = "updates.csv"
 STATE_FILE: Final = "state.pt"

@@ -13,9 +13,9 @@ import torch
 
 from gpusched_env.agents.evaluation import evaluate_policy, metric_words
 from gpusched_env.agents.learned import CLONED, CONFIG_FILE, INITIAL, MODEL, LearnedScheduler
-from gpusched_env.files import whole, write_whole
 from gpusched_env.metrics import COLUMN_OF
 from gpusched_env.scenarios import Scenario
+from gpusched_env.support.files import whole, write_whole
 
 if TYPE_CHECKING:
     from gpusched_env.agents.training import TrainingConfig

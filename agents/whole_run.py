@@ -18,11 +18,11 @@ from gpusched_env.agents.run_folder import STATE_FILE
 from gpusched_env.agents.search import search
 from gpusched_env.agents.training import TrainingConfig, trained_or_resumed
 from gpusched_env.cli.parsing import chosen_schedulers, parsed_seeds
-from gpusched_env.consoles import console as standard_console
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation.processes import in_processes
-from gpusched_env.files import file_name
 from gpusched_env.scenarios import get_scenario
+from gpusched_env.support.consoles import console as standard_console
+from gpusched_env.support.files import file_name
 
 if TYPE_CHECKING:
     from gpusched_env.cli.training import Settings

@@ -9,9 +9,9 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.cluster import MACHINE, NETWORK
 from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.portable.elementary import log, power
+from gpusched_env.problem.cluster import MACHINE, NETWORK
 from gpusched_env.simulator import RULE_NUMBER, ClusterView, Decision, Scheduler, Start, Wait
 
 CLOCKS: Final = ("declining", "waiting", "offers")

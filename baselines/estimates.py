@@ -15,8 +15,8 @@ import numpy as np
 
 from gpusched_env.core.handle import helper
 from gpusched_env.errors import SchedulerError, unknown_name
-from gpusched_env.instance import Instance
 from gpusched_env.portable import arrays, draws
+from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator import ClairvoyantView, ClusterView, Scheduler
 
 ESTIMATORS: Final = ("oracle", "noisy", "user")

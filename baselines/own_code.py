@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from gpusched_env.errors import SchedulerError
-from gpusched_env.plugins import search_working_folder
+from gpusched_env.support.plugins import search_working_folder
 
 
 def import_named(target: str, what: str) -> Any:

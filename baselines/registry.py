@@ -14,9 +14,9 @@ from typing import Any, Final, NamedTuple
 
 from gpusched_env.baselines.own_code import import_named
 from gpusched_env.errors import SchedulerError, unknown_name
-from gpusched_env.plugins import load_plugins
 from gpusched_env.simulator import Scheduler
 from gpusched_env.simulator.scheduler import check_no_nan, check_sizes_of_numbers
+from gpusched_env.support.plugins import load_plugins
 
 
 class Baseline(NamedTuple):
@@ -346,13 +346,13 @@ BASELINES: Final[dict[str, Baseline]] = {
         needs_tenants=True,
     ),
     "volcano": Baseline(
-        f"{_HERE}.deserved.scheduler:DeservedShares",
+        f"{_HERE}.volcano_kai.scheduler:DeservedShares",
         {},
         "Volcano: GPUs in proportion to weights, priorities, preemption and reclaim",
         needs_tenants=True,
     ),
     "kai": Baseline(
-        f"{_HERE}.deserved.scheduler:DeservedShares",
+        f"{_HERE}.volcano_kai.scheduler:DeservedShares",
         {"order": "kai"},
         "KAI: quotas, the rest by over-quota weights, and reclaim between queues",
         needs_tenants=True,

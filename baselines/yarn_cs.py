@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gpusched_env.baselines.estimates import is_strict
-from gpusched_env.cluster import Cluster
+from gpusched_env.problem.cluster import Cluster
 from gpusched_env.simulator import ClusterView, Decision, Scheduler, rule_number
 
 

@@ -27,7 +27,6 @@ from rich.console import Console
 from rich.table import Table
 
 import gpusched_env
-from gpusched_env.cluster import Cluster
 from gpusched_env.commands import run_script
 from gpusched_env.core.events import EXPLICIT, advance, start
 from gpusched_env.core.handle import Handle, array, kernel
@@ -36,10 +35,11 @@ from gpusched_env.core.network.settling import settle
 from gpusched_env.core.refusals import APPLIED, REFUSALS
 from gpusched_env.core.state import Run
 from gpusched_env.event_log import RATE
-from gpusched_env.instance import Instance
 from gpusched_env.network import Contention, Network, TopologySpec
+from gpusched_env.problem.cluster import Cluster
+from gpusched_env.problem.instance import Instance
+from gpusched_env.problem.workload import Profiles, Workload
 from gpusched_env.simulator import Simulation
-from gpusched_env.workload import Profiles, Workload
 
 RACKS: Final = 32
 MACHINES: Final = 8  # per rack

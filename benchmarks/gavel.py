@@ -26,11 +26,11 @@ from gpusched_env.baselines.gavel.objectives import max_min_fairness
 from gpusched_env.baselines.gavel.pairs import solve_packed
 from gpusched_env.baselines.gavel.policies import POLICIES, Settings
 from gpusched_env.baselines.gavel.problem import Problem
-from gpusched_env.cluster import Cluster
 from gpusched_env.commands import run_script
-from gpusched_env.instance import Instance
 from gpusched_env.network import Network
-from gpusched_env.performance import type_rates
+from gpusched_env.problem.cluster import Cluster
+from gpusched_env.problem.instance import Instance
+from gpusched_env.problem.performance import type_rates
 from gpusched_env.sharing import GavelPairs
 from gpusched_env.traces import generate_workload
 

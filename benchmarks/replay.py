@@ -46,8 +46,8 @@ class Settings:
 def measure(settings: Settings, spec: str) -> dict[str, float | str]:
     """Replay with one scheduler in this process."""
     from gpusched_env import get_scenario, make_scheduler, simulate
-    from gpusched_env.cluster import Cluster
     from gpusched_env.metrics import summarise
+    from gpusched_env.problem.cluster import Cluster
 
     simulate(get_scenario("tiny-v1").instance(0), make_scheduler(spec))  # compile
     scenario = get_scenario(settings.scenario)

@@ -26,7 +26,7 @@ import gpusched_env
 from gpusched_env.baselines.elastic.sia.program import Program, costs
 from gpusched_env.baselines.elastic.sia.scheduler import Sia
 from gpusched_env.commands import run_script
-from gpusched_env.instance import Instance
+from gpusched_env.problem.instance import Instance
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import Outcome, Simulation
 

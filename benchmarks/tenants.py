@@ -17,14 +17,14 @@ from pathlib import Path
 import numpy as np
 
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.cluster import Cluster
 from gpusched_env.commands import run_script
 from gpusched_env.event_log import PREEMPT
-from gpusched_env.instance import Instance, Semantics
 from gpusched_env.network import Network
+from gpusched_env.problem.cluster import Cluster
+from gpusched_env.problem.instance import Instance, Semantics
+from gpusched_env.problem.tenants import PRIORITY, Tenant, Tenants
+from gpusched_env.problem.workload import TENANT, Workload
 from gpusched_env.simulator import Simulation
-from gpusched_env.tenants import PRIORITY, Tenant, Tenants
-from gpusched_env.workload import TENANT, Workload
 
 
 @dataclass

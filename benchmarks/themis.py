@@ -26,13 +26,13 @@ from gpusched_env.baselines.themis.fairness import private_time_s
 from gpusched_env.baselines.themis.places import menu_of
 from gpusched_env.commands import run_script
 from gpusched_env.event_log import PREEMPT
-from gpusched_env.instance import Instance
 from gpusched_env.metrics import job_times
 from gpusched_env.metrics.statistics import mean_interval, paired_ratio
+from gpusched_env.problem.instance import Instance
+from gpusched_env.problem.tenants import Tenants
+from gpusched_env.problem.workload import TENANT
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import ClusterView, Simulation
-from gpusched_env.tenants import Tenants
-from gpusched_env.workload import TENANT
 
 TRIALS: Final = 5  # jobs of an app of ``sweeps``
 JOBS: Final = ("themis", "themis-lease", "themis:payment=none", "themis-lite", "gavel", "tiresias")

@@ -19,8 +19,8 @@ from typing import Annotated, Any, ClassVar, Final, get_args, get_origin
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from gpusched_env.consoles import collected, output_checked, prepare_output, tell_interrupt
 from gpusched_env.errors import GpuschedError
+from gpusched_env.support.consoles import collected, output_checked, prepare_output, tell_interrupt
 
 USAGE_ERROR: Final = 2  # exit status of invalid input, the same as Typer's for a wrong option
 UsageError: Final[type[Any]] = typer.BadParameter.__mro__[1]  # of the copy of click that this Typer uses

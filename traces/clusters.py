@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from gpusched_env.cluster import Cluster
+from gpusched_env.problem.cluster import Cluster
 from gpusched_env.traces.kubernetes.nodes import read_kubernetes_nodes
 from gpusched_env.traces.node_lists import read_nodes, read_philly_nodes, read_switches, read_virtual_clusters
 from gpusched_env.traces.parsing.report import ReadReport

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gpusched_env.errors import WorkloadError
-from gpusched_env.workload import Workload
+from gpusched_env.problem.workload import Workload
 
 
 def draw_deadlines(

@@ -8,11 +8,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from gpusched_env.cluster import Cluster
-from gpusched_env.instance import Instance
+from gpusched_env.problem.cluster import Cluster
+from gpusched_env.problem.instance import Instance
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.generators.calibration import CLASS_NAMES, demand_class
 from gpusched_env.traces.profiles import assign_profiles
-from gpusched_env.workload import Workload
 
 RANKS: Final = (0.1, 0.5, 0.9, 0.99)  # probabilities of the run-time quantiles in a table
 GROUPS: Final = ("virtual_cluster", "user", "queue", "status", "model")  # attributes by which jobs are grouped

@@ -10,7 +10,8 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.errors import WorkloadError, unknown_name
-from gpusched_env.sizes import DOUBLING, Sizes, size_range
+from gpusched_env.problem.sizes import DOUBLING, Sizes, size_range
+from gpusched_env.problem.workload import PROFILE_DTYPE, Profiles, Workload
 from gpusched_env.traces.elastic_applications import (
     SPEEDS,
     adaptive_jobs,
@@ -19,7 +20,6 @@ from gpusched_env.traces.elastic_applications import (
     scaled_batch_jobs,
 )
 from gpusched_env.traces.elastic_measured import measured_jobs
-from gpusched_env.workload import PROFILE_DTYPE, Profiles, Workload
 
 SpeedUp = Callable[[int], float]
 

@@ -9,15 +9,15 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.cluster import MACHINE, RACK
 from gpusched_env.errors import WorkloadError, unknown_name
 from gpusched_env.portable.arrays import total
-from gpusched_env.sizes import Sizes
+from gpusched_env.problem.cluster import MACHINE, RACK
+from gpusched_env.problem.sizes import Sizes
+from gpusched_env.problem.workload import MEASURED_DTYPE, Profiles, Workload
 from gpusched_env.traces.profile_tables import FittedTable, load_fitted, load_steps
 from gpusched_env.traces.profile_tables.application import Application
 from gpusched_env.traces.profile_tables.goodput import Limits, Timing, best_batches, kept_batch
 from gpusched_env.traces.profile_tables.pollux_steps import placement_of
-from gpusched_env.workload import MEASURED_DTYPE, Profiles, Workload
 
 GPU_TYPE: Final = "T4"
 SPEEDS: Final = ("fitted", "robust", "measured")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from gpusched_env.errors import WorkloadError
-from gpusched_env.sizes import Sizes
+from gpusched_env.problem.sizes import Sizes
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.profile_tables import load_measured
-from gpusched_env.workload import Workload
 
 TABLE = "elasticflow"
 

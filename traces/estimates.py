@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from gpusched_env.errors import TraceError
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.parsing.bad_rows import skippable, skipped_rows
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.roles import UNIT_WORDS, UNITS_S, Found, guess_role
 from gpusched_env.traces.parsing.streams import csv_header, csv_rows
-from gpusched_env.workload import Workload
 
 
 def join_estimates(workload: Workload, report: ReadReport, path: Path) -> Workload:

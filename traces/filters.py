@@ -13,8 +13,8 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.errors import WorkloadError, unknown_name
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.transform import from_zero
-from gpusched_env.workload import Workload
 
 _CONDITION: Final = re.compile(r"\s*(\w+)\s*(!?=)\s*(.*?)\s*")
 

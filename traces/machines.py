@@ -6,8 +6,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Final
 
-from gpusched_env.cluster import MOST_GPUS, Cluster, NodeGroup
 from gpusched_env.errors import TraceError
+from gpusched_env.problem.cluster import MOST_GPUS, Cluster, NodeGroup
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
 

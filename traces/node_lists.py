@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gpusched_env.cluster import Cluster
+from gpusched_env.problem.cluster import Cluster
 from gpusched_env.traces.machines import Machines
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.streams import csv_header, csv_rows

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
-from gpusched_env.assignments import split_assignments
 from gpusched_env.errors import TraceError, unknown_name
+from gpusched_env.support.assignments import split_assignments
 from gpusched_env.traces.parsing.map_files import map_of
 from gpusched_env.traces.parsing.roles import split_role
 

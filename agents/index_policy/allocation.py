@@ -9,7 +9,7 @@ import numpy as np
 from gpusched_env.agents.index_policy.rule import IndexRule
 from gpusched_env.agents.index_policy.state import MEMORY_DTYPE, IndexState
 from gpusched_env.core.placement.rules import RULE_NUMBER
-from gpusched_env.instance import Instance
+from gpusched_env.problem.instance import Instance
 
 WIDTHS: Final = ("consolidate", "rack", "pack")  # placement rules that a job accepts as it loses its patience
 

@@ -13,10 +13,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from gpusched_env.agents.checkpoints import checkpoint, write_checkpoint
-from gpusched_env.cluster import MACHINE, NETWORK, RACK
 from gpusched_env.errors import SchedulerError
-from gpusched_env.instance import Instance
 from gpusched_env.portable.arrays import log2
+from gpusched_env.problem.cluster import MACHINE, NETWORK, RACK
+from gpusched_env.problem.instance import Instance
 
 FORMAT: Final = "gpusched-index-policy-1"
 # [s] Ends of the levels of elapsed times: two levels for each doubling, from about a minute to about two weeks.

@@ -11,8 +11,8 @@ import numpy as np
 
 from gpusched_env.baselines.dally.state import Delay
 from gpusched_env.baselines.own_code import import_named
-from gpusched_env.cluster import Cluster
 from gpusched_env.errors import SchedulerError
+from gpusched_env.problem.cluster import Cluster
 
 Place = tuple[int, ...]  # (rack, machine of the rack), or (rack, machine of the rack, slot of the machine); from 0
 SortPlaces = Callable[[list[Place]], Sequence[Place]]

@@ -22,9 +22,9 @@ from gpusched_env.baselines.dally.state import (
     slot_sizes,
 )
 from gpusched_env.baselines.dally.timers import ConstantTimers, HandTimers, TableTimers, Timers
-from gpusched_env.cluster import Cluster
 from gpusched_env.errors import SchedulerError, unknown_name
-from gpusched_env.instance import Instance
+from gpusched_env.problem.cluster import Cluster
+from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator import ClusterView, CompiledScheduler, Simulation
 
 TUNERS: Final = ("hand", "off", "static", "learned")

@@ -6,11 +6,11 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.cluster import MACHINE, SLOT
 from gpusched_env.core.handle import Handle, array
 from gpusched_env.core.state import FIRST_SHAPE
 from gpusched_env.errors import SchedulerError
-from gpusched_env.instance import Instance
+from gpusched_env.problem.cluster import MACHINE, SLOT
+from gpusched_env.problem.instance import Instance
 
 STATISTICS: Final = ("mean_sigma", "mean", "p95", "max")
 PRIORITIES: Final = ("nw", "gpu-time", "arrival", "first-start")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusched_env.cluster import MACHINE, NETWORK, RACK, Cluster
+from gpusched_env.problem.cluster import MACHINE, NETWORK, RACK, Cluster
 
 
 class Servers:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from gpusched_env.cluster import Cluster
+from gpusched_env.problem.cluster import Cluster
 
 
 class Seats:

@@ -10,8 +10,8 @@ import numpy as np
 
 from gpusched_env.baselines.gang_plans import GangPlan, held_counts, unfinished
 from gpusched_env.baselines.hadar.slots import ORDERS, SPARE_ORDERS, plan_slot
-from gpusched_env.cluster import MACHINE
 from gpusched_env.errors import SchedulerError, unknown_name
+from gpusched_env.problem.cluster import MACHINE
 from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Scheduler, Wait
 
 

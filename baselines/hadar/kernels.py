@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.baselines.hadar.prices import ASKING_DTYPE
-from gpusched_env.cluster import MACHINE, NETWORK, NODE_DTYPE, RACK
 from gpusched_env.core.handle import Handle, array, kernel
+from gpusched_env.problem.cluster import MACHINE, NETWORK, NODE_DTYPE, RACK
 
 ROUND_DTYPE: Final = np.dtype(
     [

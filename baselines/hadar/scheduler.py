@@ -21,9 +21,9 @@ from gpusched_env.baselines.hadar.prices import (
     utility_at,
 )
 from gpusched_env.baselines.hadar.search import Round
-from gpusched_env.cluster import MACHINE, SLOT
 from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.portable.keys import rounded_keys
+from gpusched_env.problem.cluster import MACHINE, SLOT
 from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Scheduler, Wait
 
 ORDERS: Final = ("density", "arrival")

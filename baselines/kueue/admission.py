@@ -15,7 +15,7 @@ from gpusched_env.baselines.kueue.victims import (
     may_search,
     would_fit,
 )
-from gpusched_env.baselines.listed.lines import before
+from gpusched_env.baselines.list_policies.lines import before
 from gpusched_env.baselines.queues.state import ANY, Queues
 from gpusched_env.baselines.queues.usage import (
     admits,

@@ -21,7 +21,7 @@ from gpusched_env.baselines.kueue.victims import (
     take_victim,
     would_fit,
 )
-from gpusched_env.baselines.listed.lines import before
+from gpusched_env.baselines.list_policies.lines import before
 from gpusched_env.baselines.queues.state import NEVER, NO_LIMIT, Queues
 from gpusched_env.baselines.queues.usage import give, take
 from gpusched_env.core.handle import kernel

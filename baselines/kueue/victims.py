@@ -11,7 +11,7 @@ import math
 from typing import Final
 
 from gpusched_env.baselines.kueue.shares import borrows_from, highest_share_of_all, is_above, lowest_share_with
-from gpusched_env.baselines.listed.lines import before
+from gpusched_env.baselines.list_policies.lines import before
 from gpusched_env.baselines.queues.state import ANY, NEVER, NEWER, Queues
 from gpusched_env.baselines.queues.usage import admits, hold, lowest_fit
 from gpusched_env.core.handle import kernel

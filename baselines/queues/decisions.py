@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from gpusched_env.baselines.deserved.cycle import arrange
 from gpusched_env.baselines.fair_sharing.orders import serve
 from gpusched_env.baselines.kueue.admission import admit
 from gpusched_env.baselines.queues.state import KAI, KUEUE, VOLCANO, Queues
 from gpusched_env.baselines.queues.waiting import begin_point, follow, recount, settle
+from gpusched_env.baselines.volcano_kai.cycle import arrange
 from gpusched_env.core.driver import BEGINS, NOTHING, READS_LOG, Choice, policy
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.state import Run

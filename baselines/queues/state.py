@@ -7,11 +7,11 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.baselines.listed.state import LINE_DTYPE
+from gpusched_env.baselines.list_policies.state import LINE_DTYPE
 from gpusched_env.core.handle import Handle, array
 from gpusched_env.errors import SchedulerError
-from gpusched_env.instance import Instance
-from gpusched_env.tenants import PRIORITY, UNLIMITED
+from gpusched_env.problem.instance import Instance
+from gpusched_env.problem.tenants import PRIORITY, UNLIMITED
 
 # Policies: who comes first (fair_sharing/orders.py), and the cycles of Kueue (kueue/admission.py), and of Volcano and
 # KAI (deserved/cycle.py).

@@ -13,11 +13,11 @@ import numpy as np
 from gpusched_env.baselines.estimates import claim_after_s
 from gpusched_env.baselines.slurm.profile import slot_after, slot_of
 from gpusched_env.baselines.slurm.state import SlurmState
-from gpusched_env.cluster import MACHINE
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.placement.placing import reserve
 from gpusched_env.core.placement.taking import unreserve
 from gpusched_env.core.state import ACTIVE, CHECKPOINTING, Run
+from gpusched_env.problem.cluster import MACHINE
 
 FOREVER_S: Final = 1e12  # [s] longest time limit for which slots are counted
 

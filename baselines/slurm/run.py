@@ -15,10 +15,10 @@ from gpusched_env.baselines.slurm.profile import BLOCK
 from gpusched_env.baselines.slurm.state import CONSERVATIVE, EASY, NONE, RULES_DTYPE, SlurmState
 from gpusched_env.core.placement.rules import rule_number
 from gpusched_env.errors import SchedulerError
-from gpusched_env.instance import Instance
-from gpusched_env.qos import ranks_of
+from gpusched_env.problem.instance import Instance
+from gpusched_env.problem.qos import ranks_of
+from gpusched_env.problem.tenants import PRIORITY
 from gpusched_env.simulator import Simulation
-from gpusched_env.tenants import PRIORITY
 
 if TYPE_CHECKING:
     from gpusched_env.baselines.slurm.scheduler import Slurm

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.baselines.estimates import claim_after_s
-from gpusched_env.baselines.listed.lines import sort_rows
+from gpusched_env.baselines.list_policies.lines import sort_rows
 from gpusched_env.core.driver import ASSIST, BEGINS, LEASE, NOTHING, START, Choice, policy
 from gpusched_env.core.events import productive_s, seconds_left
 from gpusched_env.core.handle import array, helper, kernel

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpusched_env.baselines.elastic.reallocation import able_nodes
-from gpusched_env.cluster import MACHINE, NETWORK, RACK
+from gpusched_env.problem.cluster import MACHINE, NETWORK, RACK
 from gpusched_env.simulator import ClusterView
 
 

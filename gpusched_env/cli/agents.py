@@ -11,7 +11,7 @@ import typer
 
 from gpusched_env.cli.choosing import WORKERS, Draws, WorkersOption
 from gpusched_env.commands import Commands
-from gpusched_env.consoles import plain_table, show
+from gpusched_env.support.consoles import plain_table, show
 
 agents_app = Commands("List the trained agents of the package; show or measure one; write data sets.")
 

@@ -26,7 +26,7 @@ from gpusched_env.cli.training import Train, train
 from gpusched_env.cli.twin import twin_app
 from gpusched_env.cli.warming import warmup
 from gpusched_env.commands import Commands
-from gpusched_env.consoles import output_checked, prepare_output
+from gpusched_env.support.consoles import output_checked, prepare_output
 
 app = Commands("Schedule jobs on a GPU cluster, in an exact simulator.")
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from gpusched_env.cli.choosing import Processes
-from gpusched_env.consoles import plain_table, show
+from gpusched_env.support.consoles import plain_table, show
 
 
 def build(

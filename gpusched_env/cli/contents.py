@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gpusched_env.consoles import plain_table, show
+from gpusched_env.support.consoles import plain_table, show
 
 
 def describe_cluster(source: Annotated[str, typer.Argument(metavar="FORMAT:PATH")]) -> None:

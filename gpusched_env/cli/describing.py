@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 import typer
 
 from gpusched_env.cli.choosing import Draws, Jobs
-from gpusched_env.consoles import show
+from gpusched_env.support.consoles import show
 
 if TYPE_CHECKING:
     from gpusched_env.evaluation.picture import Picture
-    from gpusched_env.workload import Workload
+    from gpusched_env.problem.workload import Workload
 
 # Log format -> the generator calibrated on that log, where their names differ
 CALIBRATION_OF: Final = {"helios": "helios-venus", "philly-csv": "philly", "philly-json": "philly"}

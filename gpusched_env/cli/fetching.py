@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpusched_env.consoles import console, show
+from gpusched_env.support.consoles import console, show
 
 if TYPE_CHECKING:
     from gpusched_env.traces.downloads.public_files import PublicFile

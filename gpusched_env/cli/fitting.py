@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpusched_env.cli.outputs import written
-from gpusched_env.consoles import plain_table, show
+from gpusched_env.support.consoles import plain_table, show
 
 if TYPE_CHECKING:
     from gpusched_env.traces.profile_tables import EfficiencyTable, FittedTable, MeasuredTable, StepTable

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from gpusched_env.cli.choosing import ANY_SEED, Draws, Reading
-from gpusched_env.consoles import plain_table, show
+from gpusched_env.support.consoles import plain_table, show
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from gpusched_env.problem.workload import Workload
     from gpusched_env.twin.futures import Options
     from gpusched_env.twin.history import History
     from gpusched_env.twin.quantiles import Quantiles
     from gpusched_env.twin.settings import Setting
     from gpusched_env.twin.snapshot import Snapshot
-    from gpusched_env.workload import Workload
 
 SHOWN = 20  # lines of the table
 HOUR_S = 3600.0  # [s]
@@ -264,7 +264,7 @@ def _tell(present: Snapshot, quantiles: Quantiles, starts: np.ndarray, output: P
 
 def _write(output: Path, header: list[str], rows: list[dict[str, Any]]) -> None:
     """Write forecasts as CSV: probabilities with four digits, whole seconds."""
-    from gpusched_env.files import whole
+    from gpusched_env.support.files import whole
 
     with whole(output) as partial, partial.open("w", newline="", encoding="utf-8") as stream:
         written = csv.DictWriter(stream, header, lineterminator="\n")

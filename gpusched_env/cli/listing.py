@@ -12,7 +12,7 @@ import typer
 from gpusched_env.cli.choosing import LogReading
 from gpusched_env.cli.outputs import written
 from gpusched_env.commands import Commands
-from gpusched_env.consoles import console, plain_table, show
+from gpusched_env.support.consoles import console, plain_table, show
 
 if TYPE_CHECKING:
     from gpusched_env.scenarios import Scenario, ScenarioFamily
@@ -86,8 +86,8 @@ def list_schedulers() -> None:
     from rich.text import Text
 
     from gpusched_env.baselines import BASELINES
-    from gpusched_env.plugins import load_plugins
     from gpusched_env.simulator import PLACEMENT_RULES
+    from gpusched_env.support.plugins import load_plugins
 
     load_plugins()
     table = Table("scheduler", "summary", "parameters and defaults")
@@ -111,7 +111,7 @@ def show_scheduler(name: Annotated[str, typer.Argument(metavar="NAME")]) -> None
 
     from gpusched_env.baselines import BASELINES
     from gpusched_env.errors import SchedulerError, unknown_name
-    from gpusched_env.plugins import load_plugins
+    from gpusched_env.support.plugins import load_plugins
 
     load_plugins()
     if name not in BASELINES:
@@ -133,8 +133,8 @@ def read_log(
     """Read a log and print what was kept, what was dropped and why, and statistics of its jobs."""
     from gpusched_env.errors import TraceError
     from gpusched_env.evaluation.progress import reading_shown
+    from gpusched_env.support.units import readable, three_digits
     from gpusched_env.traces import describe_workload, read_trace
-    from gpusched_env.units import readable, three_digits
 
     if path and ":" in source:
         raise TraceError(f"{source} {path}: write FORMAT:PATH or FORMAT PATH, not both")
@@ -162,7 +162,7 @@ def guess_map(
     Example: gpusched traces map csv:jobs.csv --output jobs.toml
     """
     from gpusched_env.errors import TraceError
-    from gpusched_env.files import write_whole
+    from gpusched_env.support.files import write_whole
     from gpusched_env.traces.parsing.map_files import guessed_map
 
     kind, colon, path = source.partition(":")

@@ -100,7 +100,7 @@ def draw_scenario(
     if scheduler is not None:
         from gpusched_env.baselines import make_scheduler
         from gpusched_env.evaluation.busiest import busiest_moment
-        from gpusched_env.units import three_digits, unit_for
+        from gpusched_env.support.units import three_digits, unit_for
 
         moment = busiest_moment(scenario.instance(draw), make_scheduler(scheduler), draw)
         unit, loads = unit_for([moment.time_s]), moment.loads

@@ -71,7 +71,7 @@ def save_log(log: EventLog, path: Path) -> None:
     """Write an event log as arrays (``EventLog(**numpy.load(path))`` reads them), or as text, one line per event."""
     import numpy as np
 
-    from gpusched_env.files import whole
+    from gpusched_env.support.files import whole
 
     with whole(path) as partial:
         if path.suffix.lower() == ".npz":

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpusched_env.errors import GpuschedError
 
 if TYPE_CHECKING:
-    from gpusched_env.cluster import Cluster
+    from gpusched_env.problem.cluster import Cluster
     from gpusched_env.scenarios import Scenario
 
 DEFAULT_SEEDS: Final = 5  # for generators; a log gives the same jobs for every seed
@@ -55,7 +55,7 @@ def chosen_cluster(text: str) -> tuple[Cluster, str]:
 
     A path that ends in ``.conf`` is read as Slurm's.
     """
-    from gpusched_env.cluster import Cluster
+    from gpusched_env.problem.cluster import Cluster
     from gpusched_env.traces import read_cluster
 
     text = text.strip()

@@ -12,8 +12,8 @@ import typer
 
 from gpusched_env.cli.choosing import Draws, Problem, Processes, SchedulersOption
 from gpusched_env.cli.outputs import PLOT_SUFFIXES, save_log, save_results, written
-from gpusched_env.consoles import console, show
 from gpusched_env.errors import GpuschedError
+from gpusched_env.support.consoles import console, show
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -172,7 +172,7 @@ def _metrics_table(result: RunResult) -> Table:
     from rich.table import Table
 
     from gpusched_env.metrics import ALL_COLUMNS
-    from gpusched_env.units import Unit, three_digits, unit_for
+    from gpusched_env.support.units import Unit, three_digits, unit_for
 
     table = Table("metric", show_edge=False, pad_edge=False)
     for heading in ("value", "lower bound"):

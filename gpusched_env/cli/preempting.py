@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def with_preemption_cost(scenario: Scenario, text: str | None) -> Scenario:
     """Return the scenario with another cost of preemption; the name of the new scenario says so."""
     from gpusched_env.errors import unknown_name
-    from gpusched_env.instance import PREEMPTION_COSTS
+    from gpusched_env.problem.instance import PREEMPTION_COSTS
     from gpusched_env.scenarios.scenario import ONE_PROBLEM
 
     if text is None:

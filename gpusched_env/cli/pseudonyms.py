@@ -12,7 +12,7 @@ from gpusched_env.cli.choosing import MapOption, columns_of
 from gpusched_env.cli.outputs import written
 
 if TYPE_CHECKING:
-    from gpusched_env.traces.pseudonyms.names import Pseudonyms
+    from gpusched_env.pseudonyms.names import Pseudonyms
 
 
 def pseudonyms_of(key: Path, hide: str = "") -> Pseudonyms:
@@ -23,7 +23,7 @@ def pseudonyms_of(key: Path, hide: str = "") -> Pseudonyms:
     key : file
     hide : roles whose names get pseudonyms, too, by commas
     """
-    from gpusched_env.traces.pseudonyms.names import Pseudonyms
+    from gpusched_env.pseudonyms.names import Pseudonyms
 
     names = Pseudonyms.from_file(key, hide.replace(" ", "").split(",") if hide else ())
     for doubt in names.doubts:
@@ -57,10 +57,10 @@ def pseudonymise(
     """
     from gpusched_env.errors import GpuschedError
     from gpusched_env.evaluation.progress import reading_shown
+    from gpusched_env.pseudonyms.tables import TABLES, writer_of
+    from gpusched_env.pseudonyms.writing import pseudonymise as write
     from gpusched_env.traces.parsing.detection import recognise
-    from gpusched_env.traces.pseudonyms.writing import pseudonymise as write
     from gpusched_env.traces.reading import SIGNATURES, resolve_source
-    from gpusched_env.twin.table_pseudonyms import TABLES, writer_of
 
     names = pseudonyms_of(key, hide)
     if ":" not in source:

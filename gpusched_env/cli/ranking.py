@@ -12,7 +12,7 @@ import typer
 from gpusched_env.cli.choosing import WORKERS, WorkersOption
 from gpusched_env.cli.outputs import written
 from gpusched_env.commands import Commands
-from gpusched_env.consoles import plain_table, show
+from gpusched_env.support.consoles import plain_table, show
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -155,8 +155,8 @@ def verify_files(
     runs no code of its authors. An entry without decisions must name a scheduler of the package, which is played.
     """
     from gpusched_env.errors import GpuschedError, MismatchError, MissingLogError
-    from gpusched_env.files import visible
     from gpusched_env.leaderboard.claims import WHAT_TO_CHECK
+    from gpusched_env.support.files import visible
 
     status = 0
     differs = False

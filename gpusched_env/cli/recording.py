@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from gpusched_env.cli.choosing import Draws, ScenarioOption
-from gpusched_env.consoles import console
+from gpusched_env.support.consoles import console
 
 DEFAULT_SEEDS: Final = 100
 

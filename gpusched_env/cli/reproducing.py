@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gpusched_env.cli.choosing import Processes
-from gpusched_env.consoles import console, show
+from gpusched_env.support.consoles import console, show
 
 if TYPE_CHECKING:
     from rich.console import Console

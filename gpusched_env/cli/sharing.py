@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from gpusched_env.assignments import split_assignments
 from gpusched_env.errors import GpuschedError, unknown_name
+from gpusched_env.support.assignments import split_assignments
 
 if TYPE_CHECKING:
     from gpusched_env.scenarios import Scenario

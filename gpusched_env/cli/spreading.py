@@ -12,7 +12,7 @@ def spread_note(scenario: Scenario, seed: int) -> str:
     """Return a note on how many jobs fit into no machine and run slower across machines; "" if there are none."""
     import numpy as np
 
-    from gpusched_env.cluster import MACHINE
+    from gpusched_env.problem.cluster import MACHINE
 
     scenario = scenario.problem(seed)
     cluster, spec = scenario.cluster, scenario.workload

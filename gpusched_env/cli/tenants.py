@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from gpusched_env.cli.choosing import Draws, Problem, SchedulersOption
-from gpusched_env.consoles import show
+from gpusched_env.support.consoles import show
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.table import Table
 
-    from gpusched_env.instance import Instance
+    from gpusched_env.problem.instance import Instance
     from gpusched_env.scenarios import Scenario
 
 HEADINGS = "tenant", "jobs", "entitled", "share", "queueing", "mean JCT", "p99 JCT", "rho", "borrowed", "preemptions"

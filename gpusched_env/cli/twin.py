@@ -11,17 +11,17 @@ import typer
 from gpusched_env.cli.choosing import ANY_SEED, AS_IT_IS, WORKERS, Draws, Reading, WorkersOption
 from gpusched_env.cli.outputs import written
 from gpusched_env.commands import Commands
-from gpusched_env.consoles import plain_table, rows_of_csv, show
+from gpusched_env.support.consoles import plain_table, rows_of_csv, show
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rich.table import Table
 
+    from gpusched_env.problem.workload import Workload
     from gpusched_env.traces.slurm_files.description import SlurmCluster
     from gpusched_env.twin import Pool, Twin
     from gpusched_env.twin.comparing import Comparison, Setting
-    from gpusched_env.workload import Workload
 
 twin_app = Commands("Your own cluster: fit a twin to its log, see how well it agrees, ask what would change.")
 TwinArgument = Annotated[Path, typer.Argument(metavar="TWIN", help="File of gpusched twin fit.")]
@@ -94,7 +94,7 @@ def fit(
 
     Example: gpusched twin fit slurm:sacct.txt --conf slurm.conf --output twin.json
     """
-    from gpusched_env.files import write_whole
+    from gpusched_env.support.files import write_whole
     from gpusched_env.traces import read_trace
     from gpusched_env.twin import write_twin
     from gpusched_env.twin.associations import read_associations
@@ -162,7 +162,7 @@ def _tenant_columns(rules: Rules, log: Workload) -> list[str] | None:
 
 def _show_policy(twin: Twin, told: Mapping[str, float]) -> None:
     """Print the fitted policy, and the weights that slurm.conf tells."""
-    from gpusched_env.files import visible
+    from gpusched_env.support.files import visible
 
     print(f"policy: {twin.scheduler}")
     for kind, classes in (("QOS", twin.classes), ("partition", twin.partition_classes)):
@@ -175,7 +175,7 @@ def _show_policy(twin: Twin, told: Mapping[str, float]) -> None:
 
 def _show_score(twin: Twin, log: str, held_back: bool) -> None:
     """Print how well the twin agrees with the log, what it does not explain, and its notes."""
-    from gpusched_env.files import visible
+    from gpusched_env.support.files import visible
 
     after = f"waits after {twin.split_s / 86_400:.1f} days, which were not fitted"
     show(score_table(twin), f"{visible(log)}: {after if held_back else 'waits of the fitted jobs'}")
@@ -213,8 +213,8 @@ def _with_outages(
 
 def score_table(twin: Twin) -> Table:
     """Return the table of scores, by partition and size."""
-    from gpusched_env.files import visible
-    from gpusched_env.units import readable
+    from gpusched_env.support.files import visible
+    from gpusched_env.support.units import readable
 
     table = plain_table(
         "partition", "GPUs", "jobs", "median wait", "in the twin", "mean wait", "in the twin", "median error",
@@ -284,7 +284,7 @@ class Reports:
 
     def write(self, found: Comparison) -> None:
         """Write the files, and tell their sizes."""
-        from gpusched_env.files import write_whole
+        from gpusched_env.support.files import write_whole
         from gpusched_env.twin.summary import comparison_csv
 
         if self.output is not None:
@@ -351,7 +351,7 @@ def write_slurm_conf(
     ] = "",
 ) -> None:
     """Write the policy of a twin, or another one for it, as lines of slurm.conf."""
-    from gpusched_env.files import write_whole
+    from gpusched_env.support.files import write_whole
     from gpusched_env.twin import read_twin
     from gpusched_env.twin.configuration import slurm_conf
 

@@ -20,10 +20,10 @@ def warmup(
     Call it once in a container image or in CI. The machine code is kept in the user's cache folder, or in
     NUMBA_CACHE_DIR.
     """
-    from gpusched_env.compilation import warm_up
     from gpusched_env.core.handle import cache_folder
     from gpusched_env.errors import GpuschedError
     from gpusched_env.evaluation.progress import ProgressBar
+    from gpusched_env.support.compilation import warm_up
 
     folder = cache_folder()
     if folder is None:

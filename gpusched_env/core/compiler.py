@@ -63,7 +63,7 @@ from numba.np import arrayobj as _arrayobj
 
 from gpusched_env.core.handle import Function, Handle, handles, mark_failed, types_of
 from gpusched_env.errors import GpuschedError, KernelError
-from gpusched_env.files import whole
+from gpusched_env.support.files import whole
 
 # Numba's lowering functions have no type annotations.
 cgutils: Final[Any] = _cgutils
@@ -854,7 +854,7 @@ def bound(kernel: Kernel, *arguments: Any, reaches: Sequence[Handle] = ()) -> Ca
     """
     entry = kernel.entry
     plain = [value.address if isinstance(value, Handle) else value for value in arguments]
-    converted = [kind(value) for kind, value in zip(entry.argtypes, plain, strict=True)]
+    converted = tuple(kind(value) for kind, value in zip(entry.argtypes, plain, strict=True))
 
     def call() -> Any:
         result = entry(*converted)

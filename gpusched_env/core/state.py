@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.cluster import RACK_DTYPE, TIERS_WITH_SLOTS
 from gpusched_env.core.handle import Batched, Handle, array
 from gpusched_env.core.network.arrays import (
     LINK_STATE_DTYPE,
@@ -20,8 +19,9 @@ from gpusched_env.core.network.arrays import (
     network_sizes,
 )
 from gpusched_env.event_log import EVENT_DTYPE
-from gpusched_env.holds import Holds
-from gpusched_env.instance import Instance
+from gpusched_env.problem.cluster import RACK_DTYPE, TIERS_WITH_SLOTS
+from gpusched_env.problem.dependencies import Holds
+from gpusched_env.problem.instance import Instance
 
 _LINE: Final = 64  # [byte] of a cache line
 _JOBS_TOGETHER: Final = 2048  # jobs per block; the records of a block stay in the cache while their fields are written
@@ -360,7 +360,9 @@ class Run(Handle):
     sub_batches = array(SUB_BATCH_DTYPE, "classes", "sub_batches", "types")  # option 0 is the whole batch
     interference = array(np.float64, "sharers", "sharers", "sharer_types", fill=1.0)  # xi of a class beside another
     due = array(DUE_DTYPE, "gangs_twice")  # next events of gangs: the tournament tree of due.py
-    class_set = array(np.int32, "set_classes")  # set of nodes that each job class may use (gpusched_env.partitions)
+    class_set = array(
+        np.int32, "set_classes"
+    )  # set of nodes that each job class may use (gpusched_env.problem.partitions)
     closed = array(np.int32, "node_sets", "set_nodes")  # number of reasons why a node is closed to a set; 0 = open
     reserved = array(np.int8, "reservations", "set_nodes")  # 1 = the node is reserved
     barred = array(np.int8, "reservations", "node_sets")  # 1 = the reservation closes its nodes to the set
@@ -396,7 +398,7 @@ class State(Batched):
             "event_gpus": 4 * sizes["gpus"] + 64,
         }
         super().__init__(Run, batch, sizes | derived, BUFFERS, rules=RULE_FLAGS, models=MODEL_FLAGS)
-        self._sizes = sizes
+        self.sizes_of_axes = sizes
         self.running[:] = np.arange(self.running.shape[1])
         self.paces["shape"] = -1
         empty_network(self)
@@ -409,25 +411,26 @@ class State(Batched):
     @cached_property
     def _initial(self) -> np.ndarray:
         """Initial content of the memory of a run, uint8 [bytes]."""
-        memory: np.ndarray = State(1, self._sizes).storage[0]
+        memory: np.ndarray = State(1, self.sizes_of_axes).storage[0]
         return memory
 
 
 EVENT_BUFFER: Final = 1024
+_SPARE: Final = 16  # classes and sizes get rows in multiples of this, so that most seeds need equally many
 FIRST_SHAPE: Final = len(TIERS_WITH_SLOTS)  # first row of ``paces`` for shapes
 
 
 def lengths(instance: Instance) -> dict[str, int]:
-    """Return the lengths of the arrays' axes that an instance needs."""
+    """Return the lengths of the arrays' axes for an instance; they depend on nothing else, as snapshots require."""
     cluster, shapes, tables = instance.cluster, instance.shapes, instance.sharing_tables
     types, seats = len(cluster.gpu_types), cluster.gpus * instance.gpu_jobs
     return {
         "jobs": len(instance.workload),
-        "sizes": len(instance.sizes.gpus),
+        "sizes": -(-len(instance.sizes.gpus) // _SPARE) * _SPARE,
         "nodes": len(cluster.nodes),
         "racks": len(cluster.racks),
         "gpus": cluster.gpus,
-        "classes": len(instance.classes),
+        "classes": -(-len(instance.classes) // _SPARE) * _SPARE,
         "types": types,
         "pace_rows": instance.iteration_s.shape[1] if shapes is None else FIRST_SHAPE + shapes.keys.shape[1],
         "seats": seats,

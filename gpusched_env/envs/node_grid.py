@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.cluster import Cluster
 from gpusched_env.envs.canvas import Panel
+from gpusched_env.problem.cluster import Cluster
 
 _ROW: Final = 10  # [pixel] a node has a row of its own if rows are at least as high
 _RACK: Final = 4  # [pixel] no lines between racks that are lower

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from gpusched_env.cluster import OUTWARDS
 from gpusched_env.envs.canvas import (
     BLACK,
     NORMAL,
@@ -23,6 +22,7 @@ from gpusched_env.envs.canvas import (
 )
 from gpusched_env.envs.node_grid import NodeGrid
 from gpusched_env.envs.rendering import BUSIEST, SHOWN, busiest_links, duration, job_colours, jobs_on_gpus
+from gpusched_env.problem.cluster import OUTWARDS
 
 if TYPE_CHECKING:
     from gpusched_env.envs.rendering import Drawn

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gpusched_env.cluster import MOST_GPUS, TIERS
 from gpusched_env.core.placement.rules import RULE_NUMBER, rule_number, shares_by
 from gpusched_env.core.registering import check_named
 from gpusched_env.core.sharing.choices import BENEFIT
@@ -14,9 +13,10 @@ from gpusched_env.envs import deadlines  # noqa: F401 - registers what its name 
 from gpusched_env.envs.actions import SLOT_ACTIONS, prepare_action
 from gpusched_env.envs.observation.registry import optional_arrays, prepare_array
 from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
-from gpusched_env.instance import SHORTEST_ROUND_S, Instance, Room, Semantics
-from gpusched_env.units import LATEST_S
-from gpusched_env.workload import MOST_JOBS
+from gpusched_env.problem.cluster import MOST_GPUS, TIERS
+from gpusched_env.problem.instance import SHORTEST_ROUND_S, Instance, Room, Semantics
+from gpusched_env.problem.workload import MOST_JOBS
+from gpusched_env.support.units import LATEST_S
 
 STEPS_PER_JOB: Final = 100  # default of the step limit
 

@@ -14,13 +14,13 @@ import numpy as np
 
 from gpusched_env.errors import GpuschedError, unknown_name
 from gpusched_env.event_log import EventLog
-from gpusched_env.files import write_whole
-from gpusched_env.holds import AFTER_ANY, BEGIN, DEPENDENCY, KINDS, SINGLETON
-from gpusched_env.instance import Instance
 from gpusched_env.metrics import job_times, segments
-from gpusched_env.metrics.holds import cancelled_jobs
-from gpusched_env.partitions import PARTITION
-from gpusched_env.workload import Workload
+from gpusched_env.metrics.dependencies import cancelled_jobs
+from gpusched_env.problem.dependencies import AFTER_ANY, BEGIN, DEPENDENCY, KINDS, SINGLETON
+from gpusched_env.problem.instance import Instance
+from gpusched_env.problem.partitions import PARTITION
+from gpusched_env.problem.workload import Workload
+from gpusched_env.support.files import write_whole
 
 ORIGIN: Final = "2025-01-01T00:00:00"  # date of time 0 of jobs that do not come from a dated log
 DECIMALS: Final = 6  # run times are summed over the runs of a job; decimals beyond these are rounding errors of the sum

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from gpusched_env.evaluation.picture import BLUE, GREY, ORANGE, PUBLISHED, Picture, finish, say
-from gpusched_env.figures import log_time_axis
+from gpusched_env.support.figures import log_time_axis
+from gpusched_env.support.units import unit_for
 from gpusched_env.traces.generators.bursty import HOUR, WEEK
-from gpusched_env.units import unit_for
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from gpusched_env.event_log import EventLog
-from gpusched_env.instance import Instance
 from gpusched_env.metrics import segments
+from gpusched_env.problem.instance import Instance
 
 PHASES: Final = ("running", "restoring", "checkpointing")
 RUNNING, RESTORING, CHECKPOINTING = range(len(PHASES))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpusched_env.errors import GpuschedError
-from gpusched_env.instance import Instance
+from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator import ClusterView, Decision, Scheduler, simulate
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from gpusched_env.errors import GpuschedError
 from gpusched_env.event_log import PREEMPT, REFUSE, RESIZE, RESUME, START, EventLog
-from gpusched_env.instance import Instance
+from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator import ClusterView, Decision, Outcome, Preempt, Refuse, Resize, Simulation, Start
 
 

@@ -9,10 +9,10 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.baselines.registry import make_scheduler
-from gpusched_env.cluster import Cluster
 from gpusched_env.errors import GpuschedError
-from gpusched_env.instance import Instance
 from gpusched_env.metrics import Interval, bootstrap_ratio, job_times
+from gpusched_env.problem.cluster import Cluster
+from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator import simulate
 
 WEEK_S: Final = 7 * 86_400.0

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from gpusched_env.figures import COLOURS, tidy
+from gpusched_env.problem.workload import Workload
+from gpusched_env.support.figures import COLOURS, tidy
 from gpusched_env.traces.generators.acceptance import Check
 from gpusched_env.traces.generators.calibration import Calibration
-from gpusched_env.workload import Workload
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,11 +11,11 @@ import numpy as np
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation.schedule_panel import draw_schedule
 from gpusched_env.event_log import EventLog
-from gpusched_env.figures import COLOURS, DASHES, check_suffix, log_time_axis, save, tidy
-from gpusched_env.instance import Instance
 from gpusched_env.metrics import Window, end_of_run, held_gpus, job_times, jobs_waiting
 from gpusched_env.metrics.summary import tracked
-from gpusched_env.units import unit_for
+from gpusched_env.problem.instance import Instance
+from gpusched_env.support.figures import COLOURS, DASHES, check_suffix, log_time_axis, save, tidy
+from gpusched_env.support.units import unit_for
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

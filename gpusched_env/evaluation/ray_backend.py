@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 from gpusched_env.errors import GpuschedError
-from gpusched_env.plugins import VARIABLE
+from gpusched_env.support.plugins import VARIABLE
 
 Result = TypeVar("Result")
 _AHEAD: Final = 4  # calls handed to Ray / cores

@@ -15,8 +15,8 @@ import numpy as np
 
 from gpusched_env.errors import GpuschedError
 from gpusched_env.event_log import EventLog
-from gpusched_env.files import write_whole
-from gpusched_env.instance import SchedulerInfo
+from gpusched_env.problem.instance import SchedulerInfo
+from gpusched_env.support.files import write_whole
 
 FORMAT: Final = "gpusched-results-1"
 

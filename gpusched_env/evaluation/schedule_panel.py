@@ -8,7 +8,7 @@ import numpy as np
 
 from gpusched_env.evaluation.bars import CHECKPOINTING, RESTORING, bars
 from gpusched_env.event_log import EventLog
-from gpusched_env.instance import Instance
+from gpusched_env.problem.instance import Instance
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from gpusched_env.consoles import console as standard_console
 from gpusched_env.errors import GpuschedError, unknown_name
 from gpusched_env.evaluation.results import RunResult
 from gpusched_env.metrics import COLUMN_OF, Interval, mean_interval
-from gpusched_env.units import Unit, three_digits, unit_for
+from gpusched_env.support.consoles import console as standard_console
+from gpusched_env.support.units import Unit, three_digits, unit_for
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -10,7 +10,7 @@ from gpusched_env.evaluation.arrival_panels import arrivals, gaps, week
 from gpusched_env.evaluation.log_panels import groups, nearness
 from gpusched_env.evaluation.picture import Picture
 from gpusched_env.evaluation.work_panels import demand, load, run_times
-from gpusched_env.figures import check_suffix, save
+from gpusched_env.support.figures import check_suffix, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -121,8 +121,8 @@ def _limited(seconds: float) -> Any:
     except ImportError:  # Windows
         yield
         return
-    from gpusched_env.compilation import Teller
     from gpusched_env.core.handle import set_listener
+    from gpusched_env.support.compilation import Teller
 
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     end_s, tell = time.process_time() + min(seconds, 1e9), Teller()

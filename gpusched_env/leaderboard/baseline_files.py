@@ -13,10 +13,10 @@ from typing import Final, TypeVar
 import msgspec
 
 from gpusched_env.errors import EntryError
-from gpusched_env.files import write_whole
 from gpusched_env.leaderboard.entry import Entry, Schema
 from gpusched_env.leaderboard.tracks import Track
 from gpusched_env.metrics import TENANT_COLUMNS
+from gpusched_env.support.files import write_whole
 
 SUFFIX: Final = ".jsonl"
 _Line = TypeVar("_Line")

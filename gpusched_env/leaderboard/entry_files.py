@@ -10,10 +10,10 @@ import msgspec
 import zstandard
 
 from gpusched_env.errors import EntryError
-from gpusched_env.files import visible, whole
 from gpusched_env.leaderboard.entry import FORMAT, Entry
 from gpusched_env.leaderboard.entry_sizes import check_sizes
 from gpusched_env.leaderboard.packing import pack_entry, unpack_entry
+from gpusched_env.support.files import visible, whole
 
 SUFFIX: Final = ".entry.xz"
 OLD_SUFFIX: Final = ".json.zst"  # files of earlier versions: the JSON itself, compressed by zstd

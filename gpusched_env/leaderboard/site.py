@@ -12,7 +12,6 @@ from typing import Final
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation.processes import check_workers, in_processes
 from gpusched_env.evaluation.results import RunResult
-from gpusched_env.files import visible
 from gpusched_env.leaderboard.entry import Entry
 from gpusched_env.leaderboard.folders import check_folder, whole_folder
 from gpusched_env.leaderboard.scoring import score
@@ -22,6 +21,7 @@ from gpusched_env.leaderboard.site_tables import Shown, ranked
 from gpusched_env.leaderboard.tracks import TRACKS, Track, get_track
 from gpusched_env.metrics import Interval
 from gpusched_env.reports.pages import need_libraries
+from gpusched_env.support.files import visible
 
 __all__ = ["MARK", "Built", "build_site", "entry_files"]
 

@@ -19,7 +19,7 @@ from gpusched_env.leaderboard.tracks import scored_first
 from gpusched_env.metrics import Interval, bootstrap_mean
 from gpusched_env.portable.arrays import mean
 from gpusched_env.reports.tables import Cell, Heading, Row, Table, heading, scale_of
-from gpusched_env.units import Unit, three_digits
+from gpusched_env.support.units import Unit, three_digits
 
 BASELINE: Final = "baseline"
 CLAIMED: Final = "claimed, not checked"

@@ -14,17 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gpusched_env.cluster import NodeGroup
 from gpusched_env.errors import EntryError, GpuschedError, MissingLogError, unknown_name
 from gpusched_env.event_log import EventLog
-from gpusched_env.files import file_digest
-from gpusched_env.instance import Instance
 from gpusched_env.leaderboard.scoring import Scored
 from gpusched_env.metrics import TENANT_COLUMNS, Window, summarise, tenant_summary
+from gpusched_env.problem.cluster import NodeGroup
+from gpusched_env.problem.instance import Instance
+from gpusched_env.problem.workload import Workload
 from gpusched_env.scenarios import Scenario, Seeds, WorkloadSpec, get_scenario, list_scenarios
+from gpusched_env.support.files import file_digest
 from gpusched_env.traces import ReadReport, read_trace
 from gpusched_env.traces.downloads.public_files import find
-from gpusched_env.workload import Workload
 
 # Metrics in tables of entries, if the entries of the track have them.
 METRICS: Final = (

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from gpusched_env.errors import EntryError, GpuschedError, MismatchError
 from gpusched_env.evaluation.results import RunResult
 from gpusched_env.event_log import EventLog
-from gpusched_env.files import visible
-from gpusched_env.instance import Instance, SchedulerInfo
 from gpusched_env.leaderboard.apart import apart
 from gpusched_env.leaderboard.claims import check_claims, shipped_player
 from gpusched_env.leaderboard.entry import Entry, Run
 from gpusched_env.leaderboard.replaying import Budget, Limited, replay
 from gpusched_env.leaderboard.tracks import Track, TrackProblem, get_track
 from gpusched_env.metrics import lower_bounds
+from gpusched_env.problem.instance import Instance, SchedulerInfo
+from gpusched_env.support.files import visible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

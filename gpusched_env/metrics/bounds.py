@@ -7,11 +7,11 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.holds import AFTER, Holds
-from gpusched_env.instance import Instance
 from gpusched_env.metrics.series import StepFunction
 from gpusched_env.metrics.summary import Window, tracked
 from gpusched_env.portable.arrays import total
+from gpusched_env.problem.dependencies import AFTER, Holds
+from gpusched_env.problem.instance import Instance
 
 ROUNDING: Final = 1e-8  # tolerance for rounding, as a share of a GPU's memory
 

@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.event_log import REFUSE, EventLog
-from gpusched_env.instance import Instance
 from gpusched_env.portable.arrays import mean, total
+from gpusched_env.problem.instance import Instance
 
 SLACK_S: Final = 1e-3  # [s] a job that finishes this much after its deadline has met it: times have rounding errors
 

@@ -7,9 +7,9 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.event_log import COMPLETE, REFUSE, EventLog
-from gpusched_env.instance import Instance
-from gpusched_env.metrics.holds import arrivals
+from gpusched_env.metrics.dependencies import arrivals
 from gpusched_env.metrics.segments import end_of_run, productive_s, segments
+from gpusched_env.problem.instance import Instance
 
 JOB_TIMES_DTYPE: Final = np.dtype(
     [

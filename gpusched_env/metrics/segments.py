@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.event_log import COMPLETE, LEASE_END, PREEMPT, RATE, REFUSE, RESIZE, RESUME, START, EventLog
-from gpusched_env.instance import Instance
-from gpusched_env.metrics.company import alone, slowdowns
+from gpusched_env.metrics.co_residents import alone, slowdowns
+from gpusched_env.problem.instance import Instance
 
 SEGMENT_DTYPE: Final = np.dtype(
     [

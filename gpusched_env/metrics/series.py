@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpusched_env.event_log import ARRIVAL, COMPLETE, REFUSE, RELEASE, RESIZE, RESUME, START, EventLog
-from gpusched_env.instance import Instance
 from gpusched_env.metrics.segments import segments
+from gpusched_env.problem.instance import Instance
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,15 @@ import numpy as np
 
 from gpusched_env.errors import GpuschedError
 from gpusched_env.event_log import EventLog
-from gpusched_env.instance import Instance
 from gpusched_env.metrics.columns import COLUMNS, DEADLINE_COLUMNS, HOLD_COLUMNS, LIMIT_COLUMNS
 from gpusched_env.metrics.deadlines import deadline_metrics
+from gpusched_env.metrics.dependencies import hold_metrics
 from gpusched_env.metrics.fairness import finish_time_fairness
-from gpusched_env.metrics.holds import hold_metrics
 from gpusched_env.metrics.job_times import job_times
 from gpusched_env.metrics.segments import end_of_run, killed_jobs, until
 from gpusched_env.metrics.series import held_gpus, jobs_in_system
 from gpusched_env.portable.arrays import mean, total
+from gpusched_env.problem.instance import Instance
 
 Window = tuple[int, int]
 

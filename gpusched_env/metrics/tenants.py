@@ -7,12 +7,12 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.event_log import REFUSE, EventLog
-from gpusched_env.instance import Instance
 from gpusched_env.metrics.fairness import finish_time_fairness
 from gpusched_env.metrics.job_times import job_times
 from gpusched_env.metrics.segments import end_of_run, killed_jobs, segments
 from gpusched_env.metrics.summary import FAIR
 from gpusched_env.portable.arrays import mean, total
+from gpusched_env.problem.instance import Instance
 
 TENANT_TIMES_DTYPE: Final = np.dtype(
     [

@@ -6,10 +6,10 @@ import numpy as np
 
 from gpusched_env.errors import ScheduleError
 from gpusched_env.event_log import RESUME, START, EventLog
-from gpusched_env.instance import Instance
 from gpusched_env.metrics.refusal import refusal, refuse
 from gpusched_env.metrics.segments import segments
 from gpusched_env.metrics.validate_sharing import check_company
+from gpusched_env.problem.instance import Instance
 
 
 def check_gangs(instance: Instance, log: EventLog) -> np.ndarray:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from gpusched_env.event_log import RESUME, START, EventLog
-from gpusched_env.instance import Instance
 from gpusched_env.metrics.refusal import refusal
-from gpusched_env.partitions import NodeSets
+from gpusched_env.problem.instance import Instance
+from gpusched_env.problem.partitions import NodeSets
 
 
 def chosen_pairs(instance: Instance, sets: NodeSets, log: EventLog) -> tuple[np.ndarray, np.ndarray]:

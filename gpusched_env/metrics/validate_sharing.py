@@ -7,9 +7,9 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.event_log import RESUME, START, EventLog
-from gpusched_env.instance import Instance
-from gpusched_env.metrics.company import Slowdowns, changes, gpu_types, rates_told, slowdowns
+from gpusched_env.metrics.co_residents import Slowdowns, changes, gpu_types, rates_told, slowdowns
 from gpusched_env.metrics.refusal import refusal, refuse
+from gpusched_env.problem.instance import Instance
 
 MEMORY_SLACK: Final = 1e-8  # tolerance for rounding, as a share of a GPU's memory
 RELATIVE: Final = 1e-9  # tolerance, as a share of the iteration time

@@ -8,11 +8,11 @@ import numpy as np
 
 from gpusched_env.errors import ScheduleError
 from gpusched_env.event_log import COMPLETE, PREEMPT, REFUSE, RESIZE, RESUME, EventLog
-from gpusched_env.instance import Instance
-from gpusched_env.metrics.holds import check_no_entry_missing
+from gpusched_env.metrics.dependencies import check_no_entry_missing
 from gpusched_env.metrics.refusal import refusal
 from gpusched_env.metrics.segments import productive_s
 from gpusched_env.metrics.validate_nodes import chosen_pairs
+from gpusched_env.problem.instance import Instance
 
 RELATIVE: Final = 1e-9  # tolerance, as a share of a job's iterations
 TICKS: Final = 4.0  # tolerance of a time, in units of the distance between neighbouring floats

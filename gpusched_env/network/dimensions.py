@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.cluster import MACHINE, NETWORK, RACK, SLOT, Cluster
+from gpusched_env.problem.cluster import MACHINE, NETWORK, RACK, SLOT, Cluster
 
 DIMENSIONS: Final = ("gpu", "slot", "machine", "rack")  # from the innermost to the outermost
 PARTS_BITS: Final = 20  # number of bits of a dimension in a key; every dimension is below 2**20

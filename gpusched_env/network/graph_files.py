@@ -10,9 +10,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
-from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.errors import ScenarioError
 from gpusched_env.network.links import server_order
+from gpusched_env.problem.cluster import Cluster, NodeGroup
 
 if TYPE_CHECKING:
     from gpusched_env.network.topology_spec import TopologySpec

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpusched_env.cluster import MACHINE, NETWORK, RACK, TIERS, Cluster
 from gpusched_env.network.collectives import Gangs, Links, collective_cost
 from gpusched_env.network.topology import Topology
+from gpusched_env.problem.cluster import MACHINE, NETWORK, RACK, TIERS, Cluster
 
 if TYPE_CHECKING:
     from gpusched_env.network.models import Network

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from gpusched_env.cluster import Cluster
 from gpusched_env.errors import ScenarioError
 from gpusched_env.network.graph_files import clos_table, user_graph
+from gpusched_env.problem.cluster import Cluster
 
 if TYPE_CHECKING:
     from gpusched_env.network.topology_spec import TopologySpec

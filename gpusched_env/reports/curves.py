@@ -7,11 +7,11 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.event_log import EventLog
-from gpusched_env.instance import Instance
 from gpusched_env.metrics import Window, end_of_run, held_gpus, job_times, jobs_waiting
 from gpusched_env.metrics.series import StepFunction
 from gpusched_env.metrics.summary import tracked
 from gpusched_env.metrics.tenants import usage
+from gpusched_env.problem.instance import Instance
 
 POINTS: Final = 200  # largest number of points of a distribution, one per 0.5 %
 BINS: Final = 300  # number of bins of a line over time

@@ -8,10 +8,10 @@ import numpy as np
 
 from gpusched_env.evaluation.bars import MOST_BARS, bars
 from gpusched_env.event_log import ARRIVAL, COMPLETE, REFUSE, RELEASE, RESUME, START, EventLog
-from gpusched_env.instance import Instance
 from gpusched_env.metrics import end_of_run, job_times
+from gpusched_env.problem.instance import Instance
 from gpusched_env.reports.curves import over_time
-from gpusched_env.units import unit_for
+from gpusched_env.support.units import unit_for
 
 TICKS: Final = 100_000  # number of ticks of a run, finer than any screen
 MOST_JOBS: Final = 5_000  # runs with more jobs have no data of single jobs

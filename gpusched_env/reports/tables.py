@@ -10,7 +10,7 @@ from typing import Final
 from gpusched_env.evaluation.results import RunResult
 from gpusched_env.evaluation.tables import HEADINGS, by_scheduler, rank_key, usual_metrics
 from gpusched_env.metrics import ALL_COLUMNS, COLUMN_OF, Interval, mean_interval
-from gpusched_env.units import Unit, three_digits, unit_for
+from gpusched_env.support.units import Unit, three_digits, unit_for
 
 BOUND: Final = "lower bound"
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from gpusched_env.evaluation.runner import Problem
     from gpusched_env.event_log import EventLog
-    from gpusched_env.instance import Instance
+    from gpusched_env.problem.instance import Instance
     from gpusched_env.reproduce.results import Results
     from gpusched_env.simulator import Until
 

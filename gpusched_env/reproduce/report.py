@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from gpusched_env.metrics import Interval, mean_interval
 from gpusched_env.reproduce.card import Finding
 from gpusched_env.reproduce.results import Results
-from gpusched_env.units import three_digits
+from gpusched_env.support.units import three_digits
 
 if TYPE_CHECKING:
     from rich.table import Column, Table

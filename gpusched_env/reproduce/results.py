@@ -15,8 +15,8 @@ import numpy as np
 
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation import RunResult
-from gpusched_env.files import write_whole
 from gpusched_env.reproduce.card import Finding
+from gpusched_env.support.files import write_whole
 
 FORMAT: Final = "gpusched-reproduction-1"
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from gpusched_env.cluster import NodeGroup
-from gpusched_env.instance import Semantics
 from gpusched_env.network import Network
+from gpusched_env.problem.cluster import NodeGroup
+from gpusched_env.problem.instance import Semantics
 from gpusched_env.scenarios.family import Parameter, ScenarioFamily
 from gpusched_env.scenarios.scenario import Scenario
 from gpusched_env.scenarios.workload_spec import WorkloadSpec

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Final
 
-from gpusched_env.cluster import NodeGroup
 from gpusched_env.network import NETWORK_PRESETS, Contention, Network, NetworkChange
+from gpusched_env.problem.cluster import NodeGroup
 from gpusched_env.scenarios.family import Parameter, ScenarioFamily
 from gpusched_env.scenarios.scenario import Scenario
 from gpusched_env.scenarios.workload_spec import WorkloadSpec

@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Final, NamedTuple
 
-from gpusched_env.cluster import Cluster
 from gpusched_env.errors import ScenarioError
-from gpusched_env.instance import Semantics
 from gpusched_env.network import Network
 from gpusched_env.network.topologies import TOPOLOGIES
-from gpusched_env.performance import ClassTable
+from gpusched_env.problem.cluster import Cluster
+from gpusched_env.problem.instance import Semantics
+from gpusched_env.problem.performance import ClassTable
 from gpusched_env.scenarios.seeds import Seeds
 from gpusched_env.scenarios.variation import LARGEST_SHARE, Variation, gang_shares, node_groups
 from gpusched_env.scenarios.workload_spec import WorkloadSpec

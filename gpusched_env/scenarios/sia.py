@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from gpusched_env.cluster import NodeGroup
 from gpusched_env.errors import ScenarioError
-from gpusched_env.instance import Semantics
 from gpusched_env.network import Network
+from gpusched_env.problem.cluster import NodeGroup
+from gpusched_env.problem.instance import Semantics
 from gpusched_env.scenarios.family import Parameter, ScenarioFamily
 from gpusched_env.scenarios.scenario import Scenario
 from gpusched_env.scenarios.workload_spec import WorkloadSpec

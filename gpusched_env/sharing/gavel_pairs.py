@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpusched_env.errors import ScenarioError
-from gpusched_env.files import file_digest
+from gpusched_env.problem.workload import Workload
 from gpusched_env.sharing.interference import Interference, class_names
-from gpusched_env.workload import Workload
+from gpusched_env.support.files import file_digest
 
 if TYPE_CHECKING:
     from gpusched_env.traces.profile_tables import MeasuredTable

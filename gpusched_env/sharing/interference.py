@@ -16,7 +16,7 @@ import numpy as np
 from gpusched_env.errors import ScenarioError
 from gpusched_env.portable.elementary import exp
 from gpusched_env.portable.normal import normal_quantile
-from gpusched_env.workload import Workload
+from gpusched_env.problem.workload import Workload
 
 # xi = 1 + excess, where the excess is log-normal. The parameters are a choice that lies between the tables measured by
 # Gavel and by Lucid (docs/sjf_bsbf.md).

@@ -15,9 +15,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from gpusched_env.errors import ScenarioError, unknown_name
-from gpusched_env.files import file_digest
+from gpusched_env.problem.workload import Workload
 from gpusched_env.sharing.interference import Constant, Interference, class_names, model_of
-from gpusched_env.workload import Workload
+from gpusched_env.support.files import file_digest
 
 MISSING: Final = ("error", "forbid", "default")
 

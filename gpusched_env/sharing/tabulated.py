@@ -6,9 +6,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from gpusched_env.problem.workload import ACCUMULATION_DTYPE, Profiles, Workload
 from gpusched_env.sharing.interference import model_of
 from gpusched_env.sharing.rules import Sharing
-from gpusched_env.workload import ACCUMULATION_DTYPE, Profiles, Workload
 
 GB: Final = 1e9  # [byte]
 

@@ -7,7 +7,7 @@ import math
 import operator
 from collections.abc import Callable, Iterable
 from enum import IntEnum
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self, cast
 
 import numpy as np
 
@@ -19,12 +19,12 @@ from gpusched_env.core.state import FINISHED, REFUSED, Run, allocate
 from gpusched_env.core.storage import as_bytes, copied
 from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.event_log import EVENT_DTYPE, EventLog
-from gpusched_env.instance import Instance
+from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator.decisions import Decision, Lease, Preempt, Refuse, Resize, Start, Wait
 from gpusched_env.simulator.growing import GrowingArray
 from gpusched_env.simulator.scheduler import Player, Scheduler
 from gpusched_env.simulator.view import ClairvoyantView, ClusterView
-from gpusched_env.units import BEYOND_CLOCK, LATEST_S
+from gpusched_env.support.units import BEYOND_CLOCK, LATEST_S
 
 Progress = Callable[[int, int], None]
 _PROGRESS_EVERY: Final = 512  # decision points
@@ -73,6 +73,18 @@ class RunState(NamedTuple):
     event_gpus: np.ndarray
     drained_events: np.ndarray
     drained_gpus: np.ndarray
+
+
+class _TakenOver:
+    """In place of the arrays of a run whose arrays serve another run."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise GpuschedError(
+            "this run is over: its environment has been reset, and only its log is left; read what you need "
+            "before the reset, or copy.deepcopy(simulation)"
+        )
 
 
 class Simulation:
@@ -381,6 +393,12 @@ class Simulation:
         code: int = events.lease(self.arrays, self.row_of(decision), until_s)
         return code
 
+    def give_up(self) -> Run:
+        """Return the arrays, in which another run may begin; of this run, only the log is left."""
+        self.drain()
+        arrays, self.arrays = self.arrays, cast("Run", _TakenOver())
+        return arrays
+
     # --- the log
 
     def make_room(self) -> None:
@@ -394,6 +412,8 @@ class Simulation:
 
     def drain(self) -> None:
         """Move the contents of the log buffers into Python's arrays."""
+        if isinstance(self.arrays, _TakenOver):
+            return
         world = self._world
         self._drained_events.add(self.arrays.events[: world["events"]])
         self._drained_gpus.add(self.arrays.event_gpus[: world["event_gpus"]])

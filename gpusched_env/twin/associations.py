@@ -10,11 +10,11 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.errors import ScenarioError, TraceError
-from gpusched_env.tenants import ROOT, Tenant, Tenants
+from gpusched_env.problem.tenants import ROOT, Tenant, Tenants
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.slurm_fields import tres_gpus
 from gpusched_env.twin.tables import table_rows
-from gpusched_env.workload import Workload
 
 COMMAND: Final = (
     "sacctmgr --parsable2 list associations "

@@ -14,6 +14,7 @@ from gpusched_env.baselines.registry import make_scheduler
 from gpusched_env.errors import GpuschedError
 from gpusched_env.event_log import REFUSE, START
 from gpusched_env.metrics import job_times
+from gpusched_env.problem.workload import Workload
 from gpusched_env.simulator import simulate
 from gpusched_env.twin.futures import NAMES, Options, sampled_starts
 from gpusched_env.twin.history import DAY_S, WEEK, History
@@ -21,7 +22,6 @@ from gpusched_env.twin.model import WAIT
 from gpusched_env.twin.quantiles import HOURS, Quantiles
 from gpusched_env.twin.settings import Setting
 from gpusched_env.twin.snapshot import PresentJob, Snapshot
-from gpusched_env.workload import Workload
 
 Array = np.ndarray
 WEEK_S: Final = WEEK * DAY_S  # [s]

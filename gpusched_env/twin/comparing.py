@@ -10,18 +10,18 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from gpusched_env.baselines.registry import make_scheduler
-from gpusched_env.cluster import Cluster
 from gpusched_env.errors import GpuschedError, unknown_name
 from gpusched_env.evaluation.processes import in_processes
 from gpusched_env.event_log import EventLog
-from gpusched_env.instance import Instance
 from gpusched_env.metrics import Interval, bootstrap_ratio, job_times
 from gpusched_env.portable import arrays
+from gpusched_env.problem.cluster import Cluster
+from gpusched_env.problem.instance import Instance
+from gpusched_env.problem.workload import Workload
+from gpusched_env.pseudonyms.names import Pseudonyms
 from gpusched_env.simulator import simulate
-from gpusched_env.traces.pseudonyms.names import Pseudonyms
 from gpusched_env.twin.model import Problem, Twin, partitions_of
 from gpusched_env.twin.scoring import size_names
-from gpusched_env.workload import Workload
 
 CURRENT: Final = "current"  # name of the twin's own policy
 TODAY: Final = "today"  # name of the setting without changes

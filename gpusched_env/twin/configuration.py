@@ -9,13 +9,13 @@ from itertools import groupby
 from typing import Any, Final
 
 from gpusched_env.baselines.registry import make_scheduler
-from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.errors import GpuschedError
-from gpusched_env.partitions import Partition
+from gpusched_env.problem.cluster import Cluster, NodeGroup
+from gpusched_env.problem.partitions import Partition
 from gpusched_env.traces.slurm_files.description import SlurmCluster, SlurmPartition
 from gpusched_env.twin.fitting import DAY_S, Policy
+from gpusched_env.twin.inferred_priorities import Aging
 from gpusched_env.twin.model import Pool, Twin
-from gpusched_env.twin.revealed import Aging
 
 MINUTE_S: Final = 60.0
 REST: Final = "other"  # pool of the nodes that are in no partition

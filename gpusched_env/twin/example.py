@@ -11,17 +11,17 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.baselines.registry import make_scheduler
-from gpusched_env.cluster import NodeGroup
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation.accounting import ORIGIN, Accounts, export_run
-from gpusched_env.files import write_whole
 from gpusched_env.portable import draws
+from gpusched_env.problem.cluster import NodeGroup
+from gpusched_env.problem.tenants import Tenants
+from gpusched_env.problem.workload import Workload
 from gpusched_env.simulator import simulate
-from gpusched_env.tenants import Tenants
+from gpusched_env.support.files import write_whole
 from gpusched_env.traces import generate_workload, scale_to_load
 from gpusched_env.twin.model import Pool, Twin, grown_tree
 from gpusched_env.twin.squeue import squeue_lines
-from gpusched_env.workload import Workload
 
 JOBS: Final = 20_000
 POLICY: Final = (
@@ -141,7 +141,7 @@ def busy_moment_s(accounts: Accounts) -> float:
 
 
 def _groups(text: str) -> tuple[NodeGroup, ...]:
-    from gpusched_env.cluster import Cluster
+    from gpusched_env.problem.cluster import Cluster
 
     return Cluster.parse(text).groups
 

@@ -16,11 +16,12 @@ from gpusched_env.baselines.registry import make_scheduler
 from gpusched_env.baselines.slurm.past_usage import PastUsage
 from gpusched_env.baselines.slurm.scheduler import Slurm
 from gpusched_env.errors import GpuschedError, SchedulerError
-from gpusched_env.holds import BEGIN, DEPENDENCY
+from gpusched_env.problem.dependencies import BEGIN, DEPENDENCY
+from gpusched_env.problem.tenants import PRIORITY
+from gpusched_env.problem.workload import Workload
 from gpusched_env.simulator import Move, Outcome, Simulation, Start, begin
-from gpusched_env.tenants import PRIORITY
+from gpusched_env.twin.correlation import alike, batches
 from gpusched_env.twin.history import DAY_S, Asked, Choices, History, drawn_arrivals
-from gpusched_env.twin.likeness import alike, batches
 from gpusched_env.twin.model import PARTITION, WAIT
 from gpusched_env.twin.placing import gpus_of_running
 from gpusched_env.twin.policies import with_parameters
@@ -28,7 +29,6 @@ from gpusched_env.twin.recorded import Recorded
 from gpusched_env.twin.settings import Playable, Setting
 from gpusched_env.twin.snapshot import PresentJob, Snapshot
 from gpusched_env.twin.usage import by_shares, past_usage
-from gpusched_env.workload import Workload
 
 Array = np.ndarray
 GROUPS: Final = 20  # sets of future arrivals; each is shared by every GROUPS-th future

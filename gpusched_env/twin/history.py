@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.errors import GpuschedError
-from gpusched_env.twin.likeness import batches, likeness
-from gpusched_env.workload import Workload
+from gpusched_env.problem.workload import Workload
+from gpusched_env.twin.correlation import batches, likeness
 
 Array = np.ndarray
 USER: Final = "user"  # attribute: name of the user of each job

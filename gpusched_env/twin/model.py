@@ -12,17 +12,17 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.errors import GpuschedError, ScenarioError
-from gpusched_env.files import write_whole
-from gpusched_env.instance import Instance, Semantics
-from gpusched_env.partitions import PARTITION as SET
-from gpusched_env.partitions import Partition, Partitions, Reservation, nodes_of
-from gpusched_env.qos import QOS
-from gpusched_env.tenants import PRIORITY, ROOT, Tenant, Tenants
+from gpusched_env.problem.cluster import Cluster, NodeGroup
+from gpusched_env.problem.instance import Instance, Semantics
+from gpusched_env.problem.partitions import PARTITION as SET
+from gpusched_env.problem.partitions import Partition, Partitions, Reservation, nodes_of
+from gpusched_env.problem.qos import QOS
+from gpusched_env.problem.tenants import PRIORITY, ROOT, Tenant, Tenants
+from gpusched_env.problem.workload import TENANT, Profiles, Workload
+from gpusched_env.support.files import write_whole
 from gpusched_env.twin.files import read_json
 from gpusched_env.twin.qualities import qos_for
-from gpusched_env.workload import TENANT, Profiles, Workload
 
 VERSION: Final = 1  # of the file
 PARTITION: Final = "virtual_cluster"  # attribute: partition of each job

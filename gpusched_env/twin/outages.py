@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from gpusched_env.partitions import Reservation, nodes_of
+from gpusched_env.problem.partitions import Reservation, nodes_of
 from gpusched_env.traces.parsing.columns import EPOCH
 from gpusched_env.traces.parsing.slurm_fields import Stamps
 from gpusched_env.traces.slurm_files.description import DOWN, DRAINED, MAINTENANCE, SlurmNode

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusched_env.cluster import Cluster
 from gpusched_env.errors import GpuschedError
+from gpusched_env.problem.cluster import Cluster
 from gpusched_env.twin.snapshot import PresentJob, Snapshot
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from gpusched_env.errors import GpuschedError, unknown_name
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.kubernetes.nodes import kubernetes_node_names
 from gpusched_env.traces.kubernetes.objects import GPU_RESOURCE
 from gpusched_env.traces.parsing.bad_rows import skipping_bad_rows
@@ -24,7 +25,6 @@ from gpusched_env.twin.objects import read_kueue_snapshot, read_pods_snapshot
 from gpusched_env.twin.snapshot import Snapshot, read_snapshot, with_node_names
 from gpusched_env.twin.squeue import COLUMNS as SQUEUE_COLUMNS
 from gpusched_env.twin.squeue import read_squeue
-from gpusched_env.workload import Workload
 
 JSON: Final = "json"
 OBJECTS: Final[dict[str, Callable[[Path, float, str], Snapshot]]] = {

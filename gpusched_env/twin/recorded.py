@@ -8,8 +8,8 @@ import numpy as np
 
 from gpusched_env.errors import TraceError
 from gpusched_env.metrics import StepFunction
+from gpusched_env.problem.workload import Workload
 from gpusched_env.twin.model import WAIT
-from gpusched_env.workload import Workload
 
 
 class Recorded(NamedTuple):

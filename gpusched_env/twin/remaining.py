@@ -7,11 +7,11 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.metrics import StepFunction
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.parsing.slurm_fields import cause_of
 from gpusched_env.twin.model import Remainder, Twin, partitions_of
 from gpusched_env.twin.outages import closed_gpus
 from gpusched_env.twin.recorded import Recorded, steps
-from gpusched_env.workload import Workload
 
 HOUR_S: Final = 3600.0
 LONG_S: Final = 600.0  # shorter waits are those of the scheduler's own cycles

@@ -6,9 +6,9 @@ import numpy as np
 
 from gpusched_env.baselines.registry import make_scheduler
 from gpusched_env.metrics import job_times
+from gpusched_env.problem.workload import Workload
 from gpusched_env.simulator import simulate
 from gpusched_env.twin.model import Twin
-from gpusched_env.workload import Workload
 
 
 def replayed_starts(twin: Twin, workload: Workload) -> np.ndarray:

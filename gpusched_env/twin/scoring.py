@@ -11,9 +11,9 @@ import numpy as np
 
 from gpusched_env.metrics import StepFunction
 from gpusched_env.portable import arrays
+from gpusched_env.problem.workload import Workload
 from gpusched_env.twin.model import ALL, GroupScore, Score, Twin, partitions_of
 from gpusched_env.twin.recorded import Recorded, steps
-from gpusched_env.workload import Workload
 
 HOUR_S: Final = 3600.0
 SMALL_S: Final = 60.0  # waits well below this differ little in :func:`closeness`

@@ -9,11 +9,11 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from gpusched_env.cluster import Cluster
-from gpusched_env.instance import Instance, Semantics
-from gpusched_env.tenants import Tenants
+from gpusched_env.problem.cluster import Cluster
+from gpusched_env.problem.instance import Instance, Semantics
+from gpusched_env.problem.tenants import Tenants
+from gpusched_env.problem.workload import TENANT, Profiles, Workload
 from gpusched_env.twin.model import leaf_names
-from gpusched_env.workload import TENANT, Profiles, Workload
 
 
 class Playable(Protocol):

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
-from gpusched_env.files import write_whole
-from gpusched_env.holds import KINDS
+from gpusched_env.problem.dependencies import KINDS
+from gpusched_env.support.files import write_whole
 from gpusched_env.traces.parsing.bad_rows import skipped_rows
 from gpusched_env.traces.parsing.columns import EPOCH
 from gpusched_env.traces.parsing.dependencies import well_formed

@@ -30,9 +30,8 @@ from gpusched_env.baselines.dally.scheduler import Dally
 from gpusched_env.commands import run_script
 from gpusched_env.envs.delay_timers.actions import OFF, TimerActions, timer_action
 from gpusched_env.errors import GpuschedError
-from gpusched_env.files import whole, write_whole
-from gpusched_env.instance import Instance
 from gpusched_env.portable.elementary import log
+from gpusched_env.problem.instance import Instance
 from gpusched_env.reproduce.dally_cells.cells import TRAINING_CELLS, VALIDATION_CELLS, TimerCell
 from gpusched_env.reproduce.dally_tuner.grid import pair_action, pairs
 from gpusched_env.reproduce.dally_tuner.problems import (
@@ -44,6 +43,7 @@ from gpusched_env.reproduce.dally_tuner.problems import (
 )
 from gpusched_env.reproduce.dally_tuner.problems import score as score_of
 from gpusched_env.scenarios import RESULTS_VERSION
+from gpusched_env.support.files import whole, write_whole
 from studies.index_search.cma import cma_es
 
 TUNER_FILE: Final = "tuner.npz"

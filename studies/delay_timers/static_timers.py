@@ -22,7 +22,6 @@ from gpusched_env import __version__
 from gpusched_env.commands import run_script
 from gpusched_env.envs.delay_timers.actions import DEMAND_CLASSES
 from gpusched_env.errors import GpuschedError
-from gpusched_env.files import write_whole
 from gpusched_env.reproduce.dally_tuner.grid import COARSE_GRID_S, GRID_S, pair_action, pairs, rows
 from gpusched_env.reproduce.dally_tuner.problems import (
     TESTED,
@@ -32,6 +31,7 @@ from gpusched_env.reproduce.dally_tuner.problems import (
     problem,
     static_waits,
 )
+from gpusched_env.support.files import write_whole
 
 TRIALS: Final = 300
 Told = Callable[[str], None]

@@ -12,11 +12,11 @@ import numpy as np
 
 from gpusched_env import __version__
 from gpusched_env.agents.order_search import DEFAULTS, OrderSearch, save_weights
-from gpusched_env.consoles import run_command
-from gpusched_env.instance import Instance
 from gpusched_env.portable import arrays
 from gpusched_env.portable.elementary import log
+from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator import Simulation
+from gpusched_env.support.consoles import run_command
 from studies.index_search.rule_search import Settings, read_options, search, training_problems
 
 SCENARIO: Final = "rar-160-v0"

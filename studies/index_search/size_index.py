@@ -18,8 +18,8 @@ import numpy as np
 
 from gpusched_env.agents.size_index.scheduler import SizeIndex, SizeWeights
 from gpusched_env.commands import run_script
-from gpusched_env.instance import Instance
 from gpusched_env.portable import arrays, elementary
+from gpusched_env.problem.instance import Instance
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import Simulation
 from studies.index_search.cma import cma_es

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gpusched_env.files import sha256_of
+from gpusched_env.support.files import sha256_of
 
 if TYPE_CHECKING:
     from requests import RequestException, Response

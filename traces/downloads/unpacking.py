@@ -7,7 +7,7 @@ import tarfile
 from pathlib import Path
 
 from gpusched_env.errors import FetchError
-from gpusched_env.files import sha256_of, whole, write_whole
+from gpusched_env.support.files import sha256_of, whole, write_whole
 from gpusched_env.traces.downloads.public_files import PublicFile
 from gpusched_env.traces.downloads.resuming import CHUNK, Watch
 

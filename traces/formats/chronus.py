@@ -6,11 +6,11 @@ import math
 from pathlib import Path
 from typing import Final
 
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.streams import csv_rows
-from gpusched_env.workload import Workload
 
 LABELS: Final = ("user", "model_name", "job_type", "expect_time_list", "expect_value_list")
 DUE: Final = ("strict", "soft")  # types of jobs with deadlines

@@ -6,13 +6,13 @@ import functools
 from pathlib import Path
 from typing import Final
 
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.formats.gavel_rows import SHOCKWAVE_FIELDS, gavel_rows
 from gpusched_env.traces.formats.shockwave import read_shockwave
 from gpusched_env.traces.parsing.bad_rows import skippable, skipped_rows
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.profile_tables import load_measured
-from gpusched_env.workload import Workload
 
 NOT_MEASURED: Final = "no throughput was measured for this job type on this number of GPUs"
 TOLD: Final = ("priority weight", "slo")  # only rows with 10 fields have these

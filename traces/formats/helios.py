@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.formats.job_list import JOB_LIST, add_job_list
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns, since_epoch
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.streams import csv_header, csv_rows, other_header
-from gpusched_env.workload import Workload
 
 ORIGINAL: Final = ("job_id", "user", "vc", "gpu_num", "state", "submit_time", "duration")
 

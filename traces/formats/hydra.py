@@ -9,11 +9,11 @@ from typing import Final
 
 import numpy as np
 
+from gpusched_env.problem.workload import PROFILE_DTYPE, Profiles, Workload
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.streams import csv_rows
-from gpusched_env.workload import PROFILE_DTYPE, Profiles, Workload
 
 GPU_TYPES: Final = ("A100", "V100", "GTX2080Ti")
 COLUMNS: Final = ("job_name", "norm_job_submit_time", "ddl", *GPU_TYPES)

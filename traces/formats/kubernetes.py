@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.kubernetes.gangs import Gangs, add_gang
 from gpusched_env.traces.kubernetes.objects import GPU_RESOURCE, kind_of, kubernetes_objects
 from gpusched_env.traces.kubernetes.pods import POD, PodObject, pod_of
 from gpusched_env.traces.parsing.bad_rows import BadRowError, refuse_row
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.report import ReadReport
-from gpusched_env.workload import Workload
 
 OTHER: Final = "object of another kind than Pod"
 NAMES: Final = ("original_id", "namespace", "queue", "gpu_type", "status")

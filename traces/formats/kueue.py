@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.kubernetes.objects import GPU_RESOURCE, Table, kubernetes_objects, table
 from gpusched_env.traces.kubernetes.workloads import WORKLOAD, workload_of
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
-from gpusched_env.workload import Workload
 
 OTHER: Final = "object of another kind than Workload"
 EVICTED: Final = "jobs that were evicted before; their start is their last admission, and earlier runs are lost"

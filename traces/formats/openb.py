@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.streams import csv_rows
-from gpusched_env.workload import Workload
 
 WHOLE: Final = 1000  # gpu_milli of a whole GPU
 LABELS: Final = ("gpu_spec", "qos", "pod_phase")

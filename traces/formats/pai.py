@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.formats.job_list import add_job_list
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.report import ReadReport
-from gpusched_env.workload import Workload
 
 
 def read_pai(path: Path) -> tuple[Workload, ReadReport]:

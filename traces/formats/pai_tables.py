@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Final
 
 from gpusched_env.errors import TraceError
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.formats.pai_tasks import UNKNOWN, WHOLE, GpuTasks, known_s
 from gpusched_env.traces.parsing.bad_rows import skippable, skipped_rows
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.streams import csv_rows
-from gpusched_env.workload import Workload
 
 JOB: Final = ("job_name", "inst_id", "user", "status", "start_time", "end_time")  # the table has no header line
 OPEN: Final = {"Running": "still running at the end of the log", "Waiting": "never started"}

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.formats.philly_json import read_philly_json
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns, since_epoch
 from gpusched_env.traces.parsing.containers import first_bytes
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.streams import csv_header, csv_rows, other_header
-from gpusched_env.workload import Workload
 
 PROCESSED: Final = ("timestamp", "duration", "num_gpus", "cluster")  # the Pollux artifact's philly.csv
 FULL_LOG: Final = ("jobid", "submitted_time", "num_gpus", "duration_s")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns, since_epoch
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.json_records import json_records
 from gpusched_env.traces.parsing.report import ReadReport
-from gpusched_env.workload import Workload
 
 
 def read_philly_json(path: Path) -> tuple[Workload, ReadReport]:

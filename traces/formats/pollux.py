@@ -6,12 +6,12 @@ import math
 from pathlib import Path
 from typing import Final
 
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.streams import csv_rows
 from gpusched_env.traces.profile_tables import load_fitted
-from gpusched_env.workload import Workload
 
 COLUMNS: Final = ("name", "time", "application", "num_replicas", "batch_size")
 NOT_MEASURED: Final = "no measurements of data-parallel training of this application (gpt_pmp has only others)"

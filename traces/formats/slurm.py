@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from gpusched_env.errors import TraceError
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.slurm_fields import UNTOLD, Stamps, span_s, tres_gpus
 from gpusched_env.traces.parsing.streams import bar_header, bar_rows
-from gpusched_env.workload import Workload
 
 # Each line: columns of which the file needs at least one
 NEEDED: Final = (

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.dependencies import with_dependencies
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.streams import word_rows
-from gpusched_env.workload import Workload
 
 FIELDS: Final = 18  # some logs have more fields; the further ones are not read
 # Status of a line that describes one of several runs of a job; another line summarises such a job

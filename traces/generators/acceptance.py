@@ -12,10 +12,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from gpusched_env.errors import WorkloadError, unknown_name
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.generators.bursty import HOUR, WEEK
 from gpusched_env.traces.generators.calibration import CLASS_NAMES, RUN_TIME_RANKS, Calibration, demand_class
 from gpusched_env.traces.generators.synthetic import CALIBRATIONS, generate_workload
-from gpusched_env.workload import Workload
 
 Measured = dict[str, np.ndarray]
 

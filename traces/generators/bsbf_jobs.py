@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.errors import WorkloadError
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.profile_tables import load_fitted
-from gpusched_env.workload import Workload
 
 SMALL: Final = (1, 2, 4, 8)  # [GPU]; equally probable (choice)
 LARGE: Final = (12, 16)  # [GPU]; equally probable (choice)

@@ -10,7 +10,7 @@ import numpy as np
 
 from gpusched_env.errors import WorkloadError
 from gpusched_env.portable import arrays, draws
-from gpusched_env.workload import Workload
+from gpusched_env.problem.workload import Workload
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def dally_jobs(
 
     Notes
     -----
-    These are the differences from the authors' files in the time on one GPU (tests/test_traces_dally_profiles.py):
+    These are the differences from the authors' files in the time on one GPU (tests/traces/test_dally_profiles.py):
     quantiles from 10 to 90 % differ by at most 38 % for each model, medians by at most 28 % for each model, and the
     mean over all jobs by at most 8 %.
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from gpusched_env.errors import WorkloadError
 from gpusched_env.portable.elementary import log, power
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.profile_tables import load_measured
-from gpusched_env.workload import Workload
 
 SCALE_FACTORS: Final = (1, 2, 4, 8)  # [GPU]
 SCALE_BOUNDS: Final = (0.7, 0.8, 0.95, 1.0)  # cumulative probability

@@ -10,11 +10,11 @@ import numpy as np
 
 from gpusched_env.errors import WorkloadError
 from gpusched_env.portable import draws
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.generators.bursty import bursty_jobs
 from gpusched_env.traces.generators.demand import demand_table, draw_demand
 from gpusched_env.traces.generators.philly_calibration import PHILLY
 from gpusched_env.traces.profile_tables import load_measured
-from gpusched_env.workload import Workload
 
 
 class SizeClass(NamedTuple):

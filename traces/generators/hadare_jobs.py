@@ -9,7 +9,7 @@ import numpy as np
 
 from gpusched_env.errors import WorkloadError
 from gpusched_env.portable import draws
-from gpusched_env.workload import Profiles, Workload
+from gpusched_env.problem.workload import Profiles, Workload
 
 # Speeds of the GPU types relative to the fastest; each node has one type. The numbers of nodes are quoted from memory
 # and were not checked against the paper; the speeds are choices.

@@ -8,8 +8,8 @@ import numpy as np
 
 from gpusched_env.errors import WorkloadError
 from gpusched_env.portable import arrays, draws
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.profile_tables import load_fitted
-from gpusched_env.workload import Workload
 
 JOBS: Final = 160  # number of jobs per window of eight hours at relative load 1
 HOUR: Final = 3600.0  # [s]
@@ -78,7 +78,7 @@ def pollux_jobs(
     -----
     The mean gang size is 6.8 GPUs, and 1.4 GPUs with ``realistic``. The medians over 200 seeds of jobs per hour, mean
     gang size and share of each application are within the ranges of Pollux's six published workloads
-    (tests/test_traces_pollux.py).
+    (tests/traces/test_pollux.py).
 
     Raises
     ------

@@ -10,8 +10,8 @@ import numpy as np
 
 from gpusched_env.errors import WorkloadError
 from gpusched_env.portable import draws
+from gpusched_env.problem.workload import PROFILE_DTYPE, Profiles, Workload
 from gpusched_env.traces.generators.demand import demand_table
-from gpusched_env.workload import PROFILE_DTYPE, Profiles, Workload
 
 # Number of jobs of each gang size (Yu et al., MobiHoc 2022, section 7: scaled from the Microsoft trace)
 MIX: Final = {1: 80, 2: 14, 4: 26, 8: 30, 16: 8, 32: 2}

@@ -15,6 +15,7 @@ import numpy as np
 
 from gpusched_env.errors import WorkloadError, unknown_name
 from gpusched_env.portable import draws
+from gpusched_env.problem.workload import Workload, refuse_too_many_jobs
 from gpusched_env.traces.generators.bsbf_jobs import bsbf_jobs
 from gpusched_env.traces.generators.bursty import bursty_jobs
 from gpusched_env.traces.generators.calibration import Calibration
@@ -29,7 +30,6 @@ from gpusched_env.traces.generators.philly_calibration import PHILLY
 from gpusched_env.traces.generators.pollux_jobs import pollux_jobs
 from gpusched_env.traces.generators.ring_all_reduce import ring_all_reduce_jobs
 from gpusched_env.traces.generators.venus_calibration import VENUS
-from gpusched_env.workload import Workload, refuse_too_many_jobs
 
 MOST_OF_A_PARAMETER: Final = 1e9  # largest value of a parameter; counts fit into 32 bits and products stay finite
 DURATION_LAWS: Final = ("constant", "exponential")

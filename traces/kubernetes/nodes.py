@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from gpusched_env.cluster import Cluster
 from gpusched_env.errors import TraceError
+from gpusched_env.problem.cluster import Cluster
 from gpusched_env.traces.kubernetes.objects import GPU_RESOURCE, Table, gpus, kubernetes_objects, labels, table, text
 from gpusched_env.traces.machines import Machines
 from gpusched_env.traces.parsing.report import ReadReport

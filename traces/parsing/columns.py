@@ -12,11 +12,11 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.errors import TraceError
+from gpusched_env.problem.workload import Profiles, Workload
 from gpusched_env.traces.parsing.bad_rows import skipped_rows
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.texts import LONGEST, PIECE, Ids, Texts, check_text
-from gpusched_env.workload import Profiles, Workload
 
 EPOCH: Final = datetime(1970, 1, 1)
 

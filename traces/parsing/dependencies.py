@@ -9,11 +9,11 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.holds import DEPENDENCY, KINDS
+from gpusched_env.problem.dependencies import DEPENDENCY, KINDS
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.parsing.clocks import is_told
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
-from gpusched_env.workload import Workload
 
 LOST: Final = "jobs that depend on a job that is not kept, or that is not submitted before them; it is ignored"
 FOLLOWS: Final = "jobs that depend on other jobs: they wait until these have started or ended"

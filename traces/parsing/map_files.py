@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from gpusched_env.errors import TraceError
-from gpusched_env.files import visible
+from gpusched_env.support.files import visible
 from gpusched_env.traces.parsing.roles import NEEDED, ROLES, Found, PlacedRole, guess_role, split_role
 from gpusched_env.traces.parsing.streams import csv_header, csv_rows
 

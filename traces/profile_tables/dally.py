@@ -7,9 +7,9 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.cluster import Cluster
 from gpusched_env.errors import TraceError
 from gpusched_env.network.dimensions import DIMENSIONS, reachable_shapes
+from gpusched_env.problem.cluster import Cluster
 from gpusched_env.traces.profile_tables.dimension_links import DIMENSION_LINKS
 from gpusched_env.traces.profile_tables.efficiency_table import EfficiencyTable, Shape, ShapedModel
 from gpusched_env.traces.profile_tables.layer_efficiency import Layers

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpusched_env.errors import WorkloadError
-from gpusched_env.files import write_whole
+from gpusched_env.support.files import write_whole
 from gpusched_env.traces.profile_tables.efficiency_table import EfficiencyTable, Shape, ShapedModel
 from gpusched_env.traces.profile_tables.json_files import WORDS, not_as_written, shipped_text, written_text
 

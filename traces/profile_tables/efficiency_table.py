@@ -10,7 +10,7 @@ import numpy as np
 
 from gpusched_env.errors import WorkloadError, unknown_name
 from gpusched_env.network.dimensions import DIMENSIONS
-from gpusched_env.workload import SHAPED_DTYPE, Profiles
+from gpusched_env.problem.workload import SHAPED_DTYPE, Profiles
 
 # Number of units in the dimensions gpu, slot, machine and rack; 1 = the gang does not span the dimension
 Shape = tuple[int, int, int, int]

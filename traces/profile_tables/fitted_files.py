@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from gpusched_env.files import write_whole
+from gpusched_env.support.files import write_whole
 from gpusched_env.traces.profile_tables.application import Application, Fit
 from gpusched_env.traces.profile_tables.fitted_table import FittedTable
 from gpusched_env.traces.profile_tables.json_files import WORDS, not_as_written, shipped_text, written_text

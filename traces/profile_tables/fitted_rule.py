@@ -7,8 +7,8 @@ from functools import cache
 import numpy as np
 
 from gpusched_env.errors import WorkloadError, unknown_name
+from gpusched_env.problem.workload import Profiles, Workload
 from gpusched_env.traces.profile_tables.fitted_files import load_fitted
-from gpusched_env.workload import Profiles, Workload
 
 
 def fitted_profiles(

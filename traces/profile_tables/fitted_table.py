@@ -10,11 +10,11 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.cluster import MACHINE, RACK
 from gpusched_env.errors import WorkloadError, unknown_name
 from gpusched_env.portable.elementary import expm1, log, power
+from gpusched_env.problem.cluster import MACHINE, RACK
+from gpusched_env.problem.workload import ACCUMULATION_DTYPE, MEASURED_DTYPE, Profiles
 from gpusched_env.traces.profile_tables.application import Application, Fit
-from gpusched_env.workload import ACCUMULATION_DTYPE, MEASURED_DTYPE, Profiles
 
 # Share of a GPU's memory that a job needs at any batch (choice); with the largest batch, it needs the whole memory.
 FIXED_MEMORY: Final = 0.25

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpusched_env.cluster import MACHINE, RACK
 from gpusched_env.errors import WorkloadError
+from gpusched_env.problem.cluster import MACHINE, RACK
 
 Times = tuple[
     tuple[int, float, float], ...

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from gpusched_env.errors import WorkloadError
+from gpusched_env.problem.workload import Profiles, Workload
 from gpusched_env.traces.profile_tables.measured_files import load_measured
 from gpusched_env.traces.profile_tables.measured_table import MeasuredTable
-from gpusched_env.workload import Profiles, Workload
 
 
 def measured_profiles(

@@ -9,10 +9,10 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.cluster import MACHINE
 from gpusched_env.errors import WorkloadError, unknown_name
+from gpusched_env.problem.cluster import MACHINE
+from gpusched_env.problem.workload import MEASURED_DTYPE, Profiles
 from gpusched_env.traces.profile_tables.measured_model import MeasuredModel, Times
-from gpusched_env.workload import MEASURED_DTYPE, Profiles
 
 CANNOT_RUN: Final[Times] = ((MACHINE, math.inf, 0.0),)  # how Profiles.measured marks a gang that cannot run
 

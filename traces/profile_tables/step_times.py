@@ -12,8 +12,8 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.errors import WorkloadError
-from gpusched_env.files import write_whole
 from gpusched_env.portable.arrays import interpolated
+from gpusched_env.support.files import write_whole
 from gpusched_env.traces.profile_tables.application import Application
 from gpusched_env.traces.profile_tables.fitted_files import read_application, written_columns
 from gpusched_env.traces.profile_tables.json_files import WORDS, not_as_written, shipped_text, written_text

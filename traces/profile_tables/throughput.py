@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.performance import overlapped
+from gpusched_env.problem.performance import overlapped
 
 MEASUREMENT_DTYPE: Final = np.dtype(
     [

@@ -7,7 +7,7 @@ from collections import Counter
 from functools import lru_cache
 from typing import Final
 
-from gpusched_env.cluster import MOST_GPUS
+from gpusched_env.problem.cluster import MOST_GPUS
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.slurm_fields import SLICE
 from gpusched_env.traces.slurm_files.hostlists import names_in

@@ -10,9 +10,9 @@ import numpy as np
 
 from gpusched_env.baselines.elastic.pollux.search import SEARCH_DTYPE, Search, search
 from gpusched_env.baselines.elastic.reallocation import Counts, held_counts, movable, on_most_free, reallocate, supply
-from gpusched_env.cluster import MACHINE, NETWORK
 from gpusched_env.errors import SchedulerError
 from gpusched_env.portable.arrays import log, power
+from gpusched_env.problem.cluster import MACHINE, NETWORK
 from gpusched_env.simulator import ClusterView, Decision, Scheduler
 
 MOST: Final = 10_000  # generations, and allocations that survive each: a search of that size takes minutes

@@ -11,8 +11,8 @@ import numpy as np
 from gpusched_env.baselines.elastic.reallocation import Counts, held_counts, movable, reallocate, supply
 from gpusched_env.baselines.elastic.sia.placing import place
 from gpusched_env.baselines.elastic.sia.program import DIGITS, WAITS, Program, costs
-from gpusched_env.cluster import MACHINE, NETWORK
 from gpusched_env.errors import SchedulerError
+from gpusched_env.problem.cluster import MACHINE, NETWORK
 from gpusched_env.simulator import ClusterView, Decision, Scheduler
 
 LARGEST: Final = 64  # [GPU]

@@ -6,12 +6,12 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.cluster import MACHINE, RACK
 from gpusched_env.core.handle import Handle, array, helper, kernel
 from gpusched_env.core.state import Run
 from gpusched_env.envs.delay_timers.columns import CLASS_INDEX, CLUSTER_INDEX, MACHINE_SIZES
 from gpusched_env.envs.observation.columns import DAY_S
 from gpusched_env.event_log import ARRIVAL, COMPLETE, EVENT_DTYPE, RELEASE, RESUME, START
+from gpusched_env.problem.cluster import MACHINE, RACK
 
 RECENT_S: Final = DAY_S  # [s] older placements are dropped
 SPREADS: Final = 3  # machine, rack, network; a slot counts as its machine

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from gymnasium import spaces
 
-from gpusched_env.cluster import MACHINE, NETWORK, RACK
 from gpusched_env.envs.delay_timers.actions import TimerActions
 from gpusched_env.envs.delay_timers.columns import (
     CLASS_COLUMNS,
@@ -32,6 +31,7 @@ from gpusched_env.envs.delay_timers.counts import (
 )
 from gpusched_env.envs.observation.columns import DAY_S
 from gpusched_env.portable.elementary import cos, log2, sin
+from gpusched_env.problem.cluster import MACHINE, NETWORK, RACK
 
 if TYPE_CHECKING:
     from gpusched_env.simulator import Simulation

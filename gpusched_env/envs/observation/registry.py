@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
-from gpusched_env.core.handle import INTERPRETED, Handle, Numbered, address_of, array, handle_at, handles, helper
+from gpusched_env.core.handle import Handle, Numbered, array, handle_at, helper
 from gpusched_env.core.registering import put_named
 from gpusched_env.core.state import Run
 from gpusched_env.envs.env_arrays import UNSEEN, EnvArrays
@@ -36,18 +36,6 @@ class Shown(Handle):
     keys = array(np.int64, "rows", fill=UNSEEN)  # memory of the kernel; UNSEEN, -1, at the begin of an episode
 
     WORDS: ClassVar[int] = 7  # of the table: an address and the axes of each array
-
-    def lie_in(self, table: np.ndarray) -> None:
-        """Move the table of the handle, so that those of an environment lie side by side, in few cache lines.
-
-        Parameters
-        ----------
-        table : int64 [WORDS]
-        """
-        table[:] = self._table
-        self._table, self.address = table, address_of(table)
-        self.parameter = self._as_parameter_ = self if INTERPRETED else self.address
-        handles[self.address] = self
 
 
 @helper

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from gpusched_env.event_log import EventLog
-    from gpusched_env.instance import Instance
+    from gpusched_env.problem.instance import Instance
     from gpusched_env.scenarios import Scenario
 
 FIRST_SEED: Final = 200_000  # first seed for reports: nothing was trained or chosen on these seeds

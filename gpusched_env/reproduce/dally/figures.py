@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from gpusched_env.figures import COLOURS, log_time_axis, save, tidy
 from gpusched_env.metrics.statistics import mean_interval
 from gpusched_env.reproduce.dally.cells import LOADS, SCENARIOS, SUITE, TOPS, Cell, by_cost, by_load
 from gpusched_env.reproduce.dally.comparing import sweep
@@ -19,6 +18,7 @@ from gpusched_env.reproduce.dally.policies import POLICIES, RIVALS, VARIANTS, la
 from gpusched_env.reproduce.dally.published import CLAIMS
 from gpusched_env.reproduce.drawing import legend_above, new_figure, plain_ticks, shade
 from gpusched_env.reproduce.results import Results
+from gpusched_env.support.figures import COLOURS, log_time_axis, save, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

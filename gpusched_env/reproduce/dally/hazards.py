@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from gpusched_env.figures import COLOURS, tidy
 from gpusched_env.metrics.statistics import paired_ratio
 from gpusched_env.reproduce.dally.cells import LINKS, LOADS, OVERLOADS, TOPS, USUAL, Cell
 from gpusched_env.reproduce.dally.comparing import ratio
 from gpusched_env.reproduce.dally.policies import ORDERS, VARIANTS, add_parameters, labels, spec
 from gpusched_env.reproduce.drawing import new_figure, shade
 from gpusched_env.reproduce.results import Results
+from gpusched_env.support.figures import COLOURS, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,10 +6,10 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.cluster import NETWORK, RACK
 from gpusched_env.event_log import EventLog
-from gpusched_env.instance import Instance
 from gpusched_env.metrics import job_times, segments
+from gpusched_env.problem.cluster import NETWORK, RACK
+from gpusched_env.problem.instance import Instance
 
 PERCENTILES: Final = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 99)
 

@@ -11,13 +11,13 @@ from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.dally.run import DelayRun
 from gpusched_env.baselines.dally.scheduler import Dally
 from gpusched_env.baselines.dally.state import LOW_SKEW
-from gpusched_env.figures import COLOURS, tidy
 from gpusched_env.metrics import held_gpus, job_times, mean_interval
 from gpusched_env.network.dimensions import dimensions
 from gpusched_env.reproduce.dally.authors import AuthorsCell
 from gpusched_env.reproduce.dally.cells import Cell, Conditions
 from gpusched_env.reproduce.drawing import new_figure, shade
 from gpusched_env.reproduce.report import FEWEST
+from gpusched_env.support.figures import COLOURS, tidy
 from gpusched_env.traces.profile_tables import load_efficiency
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from gpusched_env.event_log import EventLog
-    from gpusched_env.instance import Instance
+    from gpusched_env.problem.instance import Instance
     from gpusched_env.reproduce.card import Measure
     from gpusched_env.reproduce.results import Results
 

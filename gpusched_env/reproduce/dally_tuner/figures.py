@@ -7,10 +7,10 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.figures import COLOURS, save, tidy
 from gpusched_env.reproduce.dally_tuner.contenders import CEILINGS, CONTENDERS, HAND, LEARNED, PROBLEMS
 from gpusched_env.reproduce.dally_tuner.ratios import problems, ratio
 from gpusched_env.reproduce.results import Results
+from gpusched_env.support.figures import COLOURS, save, tidy
 
 WIDEST: Final = 1.05  # largest ratio on the axis; that of noWait may be far larger
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from gpusched_env.figures import COLOURS, save, tidy
 from gpusched_env.metrics import Interval, paired_ratio
 from gpusched_env.reproduce.card import Card, Finding, Run
 from gpusched_env.reproduce.drawing import new_figure
@@ -28,6 +27,7 @@ from gpusched_env.reproduce.report import FEWEST, mean_and_half_width, new_table
 from gpusched_env.reproduce.results import Results
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.scenarios.deadlines import elasticflow
+from gpusched_env.support.figures import COLOURS, save, tidy
 from gpusched_env.traces.downloads.public_files import find
 
 if TYPE_CHECKING:

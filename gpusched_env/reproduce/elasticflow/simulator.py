@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gpusched_env.cluster import NodeGroup
+from gpusched_env.problem.cluster import NodeGroup
 from gpusched_env.reproduce.card import Finding, Run
 from gpusched_env.reproduce.report import new_table
 from gpusched_env.reproduce.results import Results

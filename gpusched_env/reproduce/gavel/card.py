@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from gpusched_env.event_log import EventLog
-    from gpusched_env.instance import Instance
+    from gpusched_env.problem.instance import Instance
 
 SEED: Final = 0  # the only seed with stored outputs
 WINDOW: Final = (4_000, 5_000)
@@ -100,7 +100,7 @@ class GavelCard(Card):
         """Draw mean JCT against the arrival rate for each policy with runs, ours solid and published dotted."""
         from matplotlib.figure import Figure
 
-        from gpusched_env.figures import COLOURS, save, tidy
+        from gpusched_env.support.figures import COLOURS, save, tidy
 
         figure = Figure(figsize=(9, 5.2), layout="constrained")
         axes = figure.subplots()

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpusched_env.figures import COLOURS, save, tidy
 from gpusched_env.reproduce.hadar.settings import NODES, POLICIES, RIVALS, SETTINGS, SLOTS_S, of_policy, of_slot
 from gpusched_env.reproduce.hadar.tables import HOUR, factor, mixes
 from gpusched_env.reproduce.results import Results
+from gpusched_env.support.figures import COLOURS, save, tidy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from gpusched_env.figures import COLOURS, save, tidy
 from gpusched_env.reproduce.drawing import legend_above, new_figure
 from gpusched_env.reproduce.pollux.published import AT_LOAD_S, LOADS, MEAN_JCT_S, WORKLOADS
 from gpusched_env.reproduce.results import Results
+from gpusched_env.support.figures import COLOURS, save, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from gpusched_env.figures import COLOURS, save, tidy
 from gpusched_env.reproduce.drawing import legend_above, new_figure, plain_ticks
 from gpusched_env.reproduce.results import Results
 from gpusched_env.reproduce.sjf_bco import published
 from gpusched_env.reproduce.sjf_bco.published import KAPPAS, LAMBDAS, POLICIES, SERVERS
 from gpusched_env.reproduce.sjf_bco.settings import SETTINGS, STRONG_QUEUE, Setting, fixed, searched
+from gpusched_env.support.figures import COLOURS, save, tidy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from gpusched_env.event_log import EventLog
-    from gpusched_env.instance import Instance
+    from gpusched_env.problem.instance import Instance
 
 
 class SjfBsbfCard(Card):

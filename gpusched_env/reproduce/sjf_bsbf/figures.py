@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gpusched_env.figures import COLOURS, save, tidy
 from gpusched_env.metrics import mean_interval
 from gpusched_env.reproduce.drawing import legend_above, new_figure, shade
 from gpusched_env.reproduce.report import FEWEST
@@ -13,6 +12,7 @@ from gpusched_env.reproduce.results import Results
 from gpusched_env.reproduce.sjf_bsbf.published import FFS, PROTOTYPE, SJF, TIRESIAS
 from gpusched_env.reproduce.sjf_bsbf.settings import BSBF, DRAWN, PAPER_JOBS, POLLUX, SPANS_S, USUAL_XI
 from gpusched_env.reproduce.sjf_bsbf.tables import few_setting, reduction, settings, title, values, xis
+from gpusched_env.support.figures import COLOURS, save, tidy
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
