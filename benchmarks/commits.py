@@ -26,16 +26,12 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-<<<<<<< HEAD
-import typer
-=======
 import numpy as np
-import tyro
->>>>>>> 14130c1d
+import typer
 from rich.console import Console
 from rich.table import Table
 
-from gpusched_env.commands import run_script
+from gpusched_env.support.commands import run_script
 
 SERVE: Final = "--serve"
 ROOT: Final = Path(__file__).parents[1]
@@ -172,15 +168,9 @@ QUICK: Final = ("batch philly-256", "one environment", "its reset", "replay 10,0
 class Settings:
     """Compare two commits."""
 
-<<<<<<< HEAD
-    old: Annotated[str, typer.Argument()]
-    """Commit, branch or tag."""
-    new: Annotated[str, typer.Argument()]
-=======
-    old: Annotated[str, tyro.conf.Positional] = ""
+    old: Annotated[str, typer.Argument()] = ""
     """Commit, branch or tag; empty = FROZEN, with --quick FROZEN_QUICK."""
-    new: Annotated[str, tyro.conf.Positional] = "HEAD"
->>>>>>> 14130c1d
+    new: Annotated[str, typer.Argument()] = "HEAD"
     """Commit, branch or tag."""
     pairs: int = 8
     """Pairs of each run and each pair of processes."""
@@ -259,17 +249,12 @@ def ratios(old: Path, new: Path, names: list[str], pairs: int, processes: int) -
 
 def main(settings: Settings) -> None:
     """Measure, print a table."""
-<<<<<<< HEAD
-    names = [name for name in RUNS if name.startswith(settings.only)]
-=======
-    settings = tyro.cli(Settings, description=__doc__)
     settings.old = settings.old or (FROZEN_QUICK if settings.quick else FROZEN)
     if subprocess.run(["git", "cat-file", "-e", f"{settings.old}^{{commit}}"], check=False, cwd=ROOT).returncode:
         print(f"SKIPPED: the clone has no commit {settings.old}; a shallow clone lacks old commits")
         return
     pairs, processes = (6, 1) if settings.quick else (settings.pairs, settings.processes)
     names = [name for name in (QUICK if settings.quick else RUNS) if name.startswith(settings.only)]
->>>>>>> 14130c1d
     table = Table("run", "new / old", "quarters", "pairs", title=f"CPU seconds, {settings.new} beside {settings.old}")
     with tempfile.TemporaryDirectory() as folder:
         old, new = unpack(settings.old, Path(folder, "old")), unpack(settings.new, Path(folder, "new"))

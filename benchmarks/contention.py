@@ -27,7 +27,6 @@ from rich.console import Console
 from rich.table import Table
 
 import gpusched_env
-from gpusched_env.commands import run_script
 from gpusched_env.core.events import EXPLICIT, advance, start
 from gpusched_env.core.handle import Handle, array, kernel
 from gpusched_env.core.network.flows import list_flow, touch_link
@@ -40,6 +39,7 @@ from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.instance import Instance
 from gpusched_env.problem.workload import Profiles, Workload
 from gpusched_env.simulator import Simulation
+from gpusched_env.support.commands import run_script
 
 RACKS: Final = 32
 MACHINES: Final = 8  # per rack

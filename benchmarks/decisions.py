@@ -22,9 +22,9 @@ from gpusched_env.agents.episodes import Episodes
 from gpusched_env.agents.evaluation import decisions_of
 from gpusched_env.agents.learned import LearnedScheduler
 from gpusched_env.agents.training import TrainingConfig, train
-from gpusched_env.commands import run_script
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.scenarios import get_scenario, save_scenario
+from gpusched_env.support.commands import run_script
 
 SCENARIOS: Final = {"64 GPUs": "philly-64-v1", "2,048 GPUs, 32 racks": "leaf-spine-2048-v1"}
 DECISIONS: Final = 20_000

@@ -20,9 +20,9 @@ from rich.table import Table
 
 import gpusched_env
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.commands import run_script
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import simulate
+from gpusched_env.support.commands import run_script
 
 # scheduler, jobs, batch, target [s] of a run; None = no target
 CASES: Final = (

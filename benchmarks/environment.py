@@ -26,8 +26,8 @@ from machine import save_figures
 from rich.console import Console
 from rich.table import Table
 
-from gpusched_env.commands import run_script
 from gpusched_env.scenarios import get_scenario
+from gpusched_env.support.commands import run_script
 
 
 @dataclass

@@ -30,7 +30,6 @@ from rich.console import Console
 from rich.table import Table
 
 from gpusched_env import make_scheduler
-from gpusched_env.commands import run_script
 from gpusched_env.network import NETWORK_PRESETS, Contention, Network
 from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.instance import Instance, Semantics
@@ -38,6 +37,7 @@ from gpusched_env.problem.workload import Workload
 from gpusched_env.scenarios.registry import MANY_SIZES
 from gpusched_env.sharing import Sharing
 from gpusched_env.simulator import Decision, Scheduler, Start, simulate
+from gpusched_env.support.commands import run_script
 from gpusched_env.traces import assign_profiles
 
 GANGS, SHARES = (1, 2, 4, 8), (0.7, 0.1, 0.15, 0.05)

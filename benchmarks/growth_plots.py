@@ -35,12 +35,12 @@ from rich.table import Table
 from vector import random_actions
 
 from gpusched_env import get_scenario, make_scheduler, simulate
-from gpusched_env.commands import run_script
 from gpusched_env.network import compiled_links
 from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.instance import Instance, Semantics
 from gpusched_env.problem.workload import Workload
 from gpusched_env.scenarios import Scenario, WorkloadSpec
+from gpusched_env.support.commands import run_script
 from gpusched_env.support.figures import COLOURS, DASHES, save, tidy
 
 SCHEDULERS: Final = ("fifo", "srtf", "tiresias")

@@ -22,9 +22,9 @@ from rich.table import Table
 
 import gpusched_env
 from gpusched_env.baselines.hadar.scheduler import Hadar
-from gpusched_env.commands import run_script
 from gpusched_env.scenarios.hadar import TYPES, hadar_cluster
 from gpusched_env.simulator import Outcome, Simulation, Wait
+from gpusched_env.support.commands import run_script
 
 TARGET_S: Final = 20e-3  # [s] of a round, 480 jobs on 15 nodes
 

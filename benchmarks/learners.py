@@ -32,10 +32,10 @@ from gpusched_env.agents.policy import SlotPolicy
 from gpusched_env.agents.ppo import Learner
 from gpusched_env.agents.tokens import CLUSTER, Layout
 from gpusched_env.agents.training import TrainingConfig
-from gpusched_env.commands import run_script
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.windows import Windows
 from gpusched_env.scenarios import get_scenario
+from gpusched_env.support.commands import run_script
 
 POLICIES: dict[str, Callable[[], tuple[Any, dict[str, Any]]]] = {
     "slots": lambda: (SlotPolicy, {"waits": 1}),

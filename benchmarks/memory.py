@@ -25,7 +25,7 @@ from rich.console import Console
 from vector import random_actions
 
 import gpusched_env  # noqa: F401  registers the environments
-from gpusched_env.commands import run_script
+from gpusched_env.support.commands import run_script
 
 
 @dataclass

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from machine import save_figures
 
-from gpusched_env.commands import run_script
 from gpusched_env.evaluation import evaluate
 from gpusched_env.evaluation.processes import backend
 from gpusched_env.scenarios import get_scenario
+from gpusched_env.support.commands import run_script
 
 
 @dataclass

@@ -18,7 +18,7 @@ from machine import peak_bytes
 from rich.console import Console
 from rich.table import Table
 
-from gpusched_env.commands import run_script
+from gpusched_env.support.commands import run_script
 
 
 @dataclass

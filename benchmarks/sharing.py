@@ -21,9 +21,9 @@ from rich.table import Table
 
 import gpusched_env
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.commands import run_script
 from gpusched_env.scenarios.sjf_bsbf import simulated
 from gpusched_env.simulator import simulate
+from gpusched_env.support.commands import run_script
 
 TARGET_S: Final = 0.2  # [s] of a run, 240 jobs on 64 GPUs
 XIS: Final = (1.0, 1.5, 2.0)

@@ -25,10 +25,10 @@ from rich.table import Table
 import gpusched_env
 from gpusched_env.baselines.elastic.sia.program import Program, costs
 from gpusched_env.baselines.elastic.sia.scheduler import Sia
-from gpusched_env.commands import run_script
 from gpusched_env.problem.instance import Instance
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import Outcome, Simulation
+from gpusched_env.support.commands import run_script
 
 TARGET_S: Final = 0.5  # [s] of a round, 160 jobs on three types
 

@@ -21,13 +21,13 @@ from rich.console import Console
 from rich.table import Table
 
 from gpusched_env import make_scheduler
-from gpusched_env.commands import run_script
 from gpusched_env.metrics import job_times
 from gpusched_env.problem.instance import Instance
 from gpusched_env.problem.partitions import PARTITION, Partition, Partitions
 from gpusched_env.problem.tenants import TENANT
 from gpusched_env.problem.workload import Workload
 from gpusched_env.simulator import simulate
+from gpusched_env.support.commands import run_script
 
 TARGET_S: Final = 3.0  # [s] of the first scheduler
 SCHEDULERS: Final = (

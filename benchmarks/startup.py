@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from gpusched_env.commands import run_script
+from gpusched_env.support.commands import run_script
 
 ROOT: Final = Path(__file__).parents[1]
 YARDSTICK: Final = "torch"

@@ -31,7 +31,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rows import ROWS, RUNS, Row, Run
 
-from gpusched_env.commands import run_script
+from gpusched_env.support.commands import run_script
 
 MARKS: Final = "<!-- table: begin -->\n", "<!-- table: end -->\n"
 HEADINGS: Final = "what", "median", "least to largest", "target", "verdict"

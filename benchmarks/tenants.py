@@ -17,7 +17,6 @@ from pathlib import Path
 import numpy as np
 
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.commands import run_script
 from gpusched_env.event_log import PREEMPT
 from gpusched_env.network import Network
 from gpusched_env.problem.cluster import Cluster
@@ -25,6 +24,7 @@ from gpusched_env.problem.instance import Instance, Semantics
 from gpusched_env.problem.tenants import PRIORITY, Tenant, Tenants
 from gpusched_env.problem.workload import TENANT, Workload
 from gpusched_env.simulator import Simulation
+from gpusched_env.support.commands import run_script
 
 
 @dataclass

@@ -24,7 +24,6 @@ import numpy as np
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.themis.fairness import private_time_s
 from gpusched_env.baselines.themis.places import menu_of
-from gpusched_env.commands import run_script
 from gpusched_env.event_log import PREEMPT
 from gpusched_env.metrics import job_times
 from gpusched_env.metrics.statistics import mean_interval, paired_ratio
@@ -33,6 +32,7 @@ from gpusched_env.problem.tenants import Tenants
 from gpusched_env.problem.workload import TENANT
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import ClusterView, Simulation
+from gpusched_env.support.commands import run_script
 
 TRIALS: Final = 5  # jobs of an app of ``sweeps``
 JOBS: Final = ("themis", "themis-lease", "themis:payment=none", "themis-lite", "gavel", "tiresias")

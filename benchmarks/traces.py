@@ -27,8 +27,8 @@ from rich.console import Console
 from rich.table import Table
 
 import gpusched_env
-from gpusched_env.commands import run_script
 from gpusched_env.errors import unknown_name
+from gpusched_env.support.commands import run_script
 
 SECONDS: Final = 20.0  # [s] at most, per million rows
 BYTES: Final = 300.0  # [byte] at most, per row

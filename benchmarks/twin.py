@@ -13,8 +13,8 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
-from gpusched_env.commands import run_script
 from gpusched_env.problem.cluster import NodeGroup
+from gpusched_env.support.commands import run_script
 from gpusched_env.twin.comparing import Setting, compare_policies, play_policy, settings_of
 from gpusched_env.twin.example import JOBS, example_jobs, example_twin
 from gpusched_env.twin.model import Pool

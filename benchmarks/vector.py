@@ -24,9 +24,9 @@ from rich.console import Console
 from rich.table import Table
 
 import gpusched_env  # noqa: F401  registers the environments
-from gpusched_env.commands import run_script
 from gpusched_env.envs.registration import ENVIRONMENTS
 from gpusched_env.scenarios import Scenario, Seeds, get_scenario
+from gpusched_env.support.commands import run_script
 
 
 @dataclass

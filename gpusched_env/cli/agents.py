@@ -10,7 +10,7 @@ from typing import Annotated, Final
 import typer
 
 from gpusched_env.cli.choosing import WORKERS, Draws, WorkersOption
-from gpusched_env.commands import Commands
+from gpusched_env.support.commands import Commands
 from gpusched_env.support.consoles import plain_table, show
 
 agents_app = Commands("List the trained agents of the package; show or measure one; write data sets.")

@@ -25,7 +25,7 @@ from gpusched_env.cli.tenants import tenants
 from gpusched_env.cli.training import Train, train
 from gpusched_env.cli.twin import twin_app
 from gpusched_env.cli.warming import warmup
-from gpusched_env.commands import Commands
+from gpusched_env.support.commands import Commands
 from gpusched_env.support.consoles import output_checked, prepare_output
 
 app = Commands("Schedule jobs on a GPU cluster, in an exact simulator.")

@@ -11,7 +11,7 @@ import typer
 
 from gpusched_env.cli.choosing import WORKERS, WorkersOption
 from gpusched_env.cli.outputs import written
-from gpusched_env.commands import Commands
+from gpusched_env.support.commands import Commands
 from gpusched_env.support.consoles import plain_table, show
 
 if TYPE_CHECKING:

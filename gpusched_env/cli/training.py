@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpusched_env.cli.choosing import WORKERS, WorkersOption
-from gpusched_env.commands import Command
 from gpusched_env.errors import GpuschedError, unknown_name
+from gpusched_env.support.commands import Command
 
 DEFAULT: Final = "philly-64"
 

@@ -10,7 +10,7 @@ import typer
 
 from gpusched_env.cli.choosing import ANY_SEED, AS_IT_IS, WORKERS, Draws, Reading, WorkersOption
 from gpusched_env.cli.outputs import written
-from gpusched_env.commands import Commands
+from gpusched_env.support.commands import Commands
 from gpusched_env.support.consoles import plain_table, rows_of_csv, show
 
 if TYPE_CHECKING:

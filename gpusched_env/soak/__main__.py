@@ -26,12 +26,12 @@ import msgspec
 import numpy as np
 
 from gpusched_env.cli.choosing import ANY_SEED, Draws
-from gpusched_env.commands import run_script
 from gpusched_env.errors import GpuschedError
 from gpusched_env.leaderboard import SUFFIX, Entry, make_entry, parse_entry, verify, write_entry
 from gpusched_env.leaderboard.baseline_entries import shipped_entries
 from gpusched_env.soak.damage import ABOUT, READERS, TRACK, TRAIN, play_damage
 from gpusched_env.soak.extremes import play_extremes
+from gpusched_env.support.commands import run_script
 from gpusched_env.support.files import read_arrays, sha256_of
 
 Count = Callable[[str], None]

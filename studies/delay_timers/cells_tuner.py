@@ -27,7 +27,6 @@ from gpusched_env.agents.learned_timers import LearnedTimers
 from gpusched_env.agents.timer_network import TimerNetwork, input_names, joined
 from gpusched_env.baselines.dally.run import DelayRun
 from gpusched_env.baselines.dally.scheduler import Dally
-from gpusched_env.commands import run_script
 from gpusched_env.envs.delay_timers.actions import OFF, TimerActions, timer_action
 from gpusched_env.errors import GpuschedError
 from gpusched_env.portable.elementary import log
@@ -43,6 +42,7 @@ from gpusched_env.reproduce.dally_tuner.problems import (
 )
 from gpusched_env.reproduce.dally_tuner.problems import score as score_of
 from gpusched_env.scenarios import RESULTS_VERSION
+from gpusched_env.support.commands import run_script
 from gpusched_env.support.files import whole, write_whole
 from studies.index_search.cma import cma_es
 

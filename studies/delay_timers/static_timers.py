@@ -19,7 +19,6 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env import __version__
-from gpusched_env.commands import run_script
 from gpusched_env.envs.delay_timers.actions import DEMAND_CLASSES
 from gpusched_env.errors import GpuschedError
 from gpusched_env.reproduce.dally_tuner.grid import COARSE_GRID_S, GRID_S, pair_action, pairs, rows
@@ -31,6 +30,7 @@ from gpusched_env.reproduce.dally_tuner.problems import (
     problem,
     static_waits,
 )
+from gpusched_env.support.commands import run_script
 from gpusched_env.support.files import write_whole
 
 TRIALS: Final = 300

@@ -25,7 +25,6 @@ import numpy as np
 
 import gpusched_env
 from gpusched_env.agents.timer_network import TimerNetwork
-from gpusched_env.commands import run_script
 from gpusched_env.errors import GpuschedError
 from gpusched_env.portable.elementary import log
 from gpusched_env.reproduce.dally_tuner.problems import (
@@ -40,6 +39,7 @@ from gpusched_env.reproduce.dally_tuner.problems import (
     static_waits,
 )
 from gpusched_env.scenarios import RESULTS_VERSION
+from gpusched_env.support.commands import run_script
 from gpusched_env.support.files import write_whole
 from studies.delay_timers.evolution import Evolution
 

@@ -17,11 +17,11 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.agents.size_index.scheduler import SizeIndex, SizeWeights
-from gpusched_env.commands import run_script
 from gpusched_env.portable import arrays, elementary
 from gpusched_env.problem.instance import Instance
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import Simulation
+from gpusched_env.support.commands import run_script
 from studies.index_search.cma import cma_es
 
 SCENARIO: Final = "pollux-64-v0"

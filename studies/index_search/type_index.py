@@ -19,10 +19,10 @@ from gpusched_env import __version__
 from gpusched_env.agents.cards import Card, put
 from gpusched_env.agents.measuring import measured_ratios
 from gpusched_env.agents.type_index import TypeIndex, save_weights
-from gpusched_env.commands import run_script
 from gpusched_env.evaluation import evaluate
 from gpusched_env.portable import draws, elementary
 from gpusched_env.scenarios import get_scenario
+from gpusched_env.support.commands import run_script
 from gpusched_env.support.files import sha256_of
 
 NAME: Final = "heterogeneous"

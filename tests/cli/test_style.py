@@ -19,8 +19,8 @@ from typer.testing import CliRunner, Result
 
 import gpusched_env.cli
 from gpusched_env.cli import app
-from gpusched_env.commands import MOVED, RENAMED, Command, Group
 from gpusched_env.evaluation import evaluate
+from gpusched_env.support.commands import MOVED, RENAMED, Command, Group
 from tests.docs.test_code import PAGES, blocks_of
 
 FOLDER = Path(gpusched_env.cli.__file__).parent
