@@ -15,7 +15,6 @@ from gpusched_env.cli.fetching import fetch_files, list_files, show_file
 from gpusched_env.cli.fitting import fit_profiles
 from gpusched_env.cli.forecasting import calibration, forecast
 from gpusched_env.cli.listing import scenarios_app, schedulers_app, traces_app
-from gpusched_env.cli.networking import draw_scenario
 from gpusched_env.cli.playing import compare, run
 from gpusched_env.cli.pseudonyms import pseudonymise
 from gpusched_env.cli.ranking import leaderboard_app
@@ -53,7 +52,6 @@ app.add("compare", tables=True)(compare)
 app.add("train", cls=Train)(train)
 app.add("reproduce", tables=True)(reproduce)
 app.add("warmup")(warmup)
-scenarios_app.add("draw")(draw_scenario)
 scenarios_app.add("tenants", tables=True)(tenants)
 agents_app.add("dataset")(dataset)
 traces_app.add("list", tables=True)(list_files)

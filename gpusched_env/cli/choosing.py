@@ -244,23 +244,3 @@ def _seconds(window: str) -> dict[str, float | None]:
     raise GpuschedError(
         f"--window {window!r}: write START:STOP in seconds from the first arrival, such as 0:86400 or 3600:"
     )
-
-
-def in_words(changes: dict[str, Any]) -> list[str]:
-    """Describe what :func:`chosen_jobs` chose, in short texts for the name of a scenario."""
-    parts = []
-    if "start_s" in changes:
-        stop = changes["stop_s"]
-        parts.append(f"window {changes['start_s']:.15g}:{'' if stop is None else f'{stop:.15g}'}")
-    parts += changes.get("where", ())
-    for name in ("max_gpus", "sample", "jobs", "load"):
-        if name in changes:
-            parts.append(f"{name.replace('_', ' ')} {changes[name]:g}")
-    for name, value in changes.get("parameters", {}).items():
-        shown = ",".join(f"{role}={column}" for role, column in value.items()) if name == "map" else value
-        parts.append(name.replace("_", " ") if value is True else f"{name} {shown}")
-    if "ignore_placement" in changes:
-        parts.append("ignore placement")
-    if "profiles" in changes:
-        parts.append(f"profiles {changes['profiles']}")
-    return parts

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from gpusched_env.cli.choosing import LogReading
-from gpusched_env.cli.outputs import written
+from gpusched_env.cli.choosing import Draws, LogReading, Wires
+from gpusched_env.cli.outputs import PLOT_SUFFIXES, written
+from gpusched_env.errors import GpuschedError
 from gpusched_env.support.commands import Commands
 from gpusched_env.support.consoles import console, plain_table, show
 
@@ -64,6 +65,50 @@ def show_scenario(name: Annotated[str, typer.Argument(metavar="NAME[:parameter=v
     family = FAMILIES.get(name.partition(":")[0])
     if family is not None:
         print("\n".join(_explained(family)), file=sys.stderr)
+
+
+@scenarios_app.add("draw")
+def draw_scenario(
+    name: Annotated[str, typer.Argument(metavar="NAME|PATH")],
+    output: Annotated[Path, written(*PLOT_SUFFIXES, help="File of the drawing: .png, .svg or .pdf.")],
+    wires: Wires,
+    draws: Draws,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(help="Play it, and draw the load of each link when most bytes cross the network.", metavar="SPEC"),
+    ] = None,
+) -> None:
+    """Draw the servers, switches and links of a scenario (of its first report seed, if it draws them).
+
+    Example: gpusched scenarios draw leaf-spine-256-v1 --scheduler fifo --output loads.png
+    """
+    from gpusched_env.cli.networking import with_network
+    from gpusched_env.cli.parsing import seed_range
+    from gpusched_env.network import compiled_topology, draw_topology
+    from gpusched_env.scenarios import get_scenario
+
+    scenario = with_network(get_scenario(name), wires.network, wires.contention)
+    draw = draws.one(scenario.seeds.report[0])
+    scenario = scenario.problem(draw)
+    topology = compiled_topology(scenario.network, scenario.cluster)
+    if topology is None:
+        raise GpuschedError(
+            f"scenario {scenario.name} is priced by tiers and has no links to draw; give --network, or choose another"
+        )
+    title, loads = scenario.name, None
+    if scheduler is not None:
+        from gpusched_env.baselines import make_scheduler
+        from gpusched_env.evaluation.busiest import busiest_moment
+        from gpusched_env.support.units import three_digits, unit_for
+
+        moment = busiest_moment(scenario.instance(draw), make_scheduler(scheduler), draw)
+        unit, loads = unit_for([moment.time_s]), moment.loads
+        title = (
+            f"{scheduler} on {scenario.name}, {seed_range([draw])}: busiest after "
+            f"{three_digits(moment.time_s / unit.seconds)} {unit.sign}"
+        )
+    draw_topology(topology, output, loads, title)
+    print(output)
 
 
 def _explained(family: ScenarioFamily) -> list[str]:

@@ -28,9 +28,8 @@ def chosen_scenario(
     ----------
     workload : ``FORMAT:PATH`` or ``synthetic:NAME``, which replaces the jobs
     cluster : as for :func:`chosen_cluster`
-    jobs : changed fields of the workload; see :func:`gpusched_env.cli.choosing.chosen_jobs`
+    jobs : changed fields of the workload; as :meth:`gpusched_env.cli.choosing.Jobs.changes` gives them
     """
-    from gpusched_env.cli.choosing import in_words
     from gpusched_env.scenarios import get_scenario
 
     found = get_scenario(scenario)
@@ -42,12 +41,32 @@ def chosen_scenario(
     elif jobs:
         own = dict(found.workload.parameters) | jobs.get("parameters", {})
         found = found.replace(workload=dataclasses.replace(found.workload, **{**jobs, "parameters": own}))
-    changes += in_words(jobs or {})
+    changes += _in_words(jobs or {})
     if cluster is not None:
         machines, name = chosen_cluster(cluster)
         found = found.with_cluster(machines)
         changes.append(name)
     return found.replace(name=" + ".join([found.name, *changes]))
+
+
+def _in_words(changes: dict[str, Any]) -> list[str]:
+    """Describe what the options of jobs chose, in short texts for the name of a scenario."""
+    parts = []
+    if "start_s" in changes:
+        stop = changes["stop_s"]
+        parts.append(f"window {changes['start_s']:.15g}:{'' if stop is None else f'{stop:.15g}'}")
+    parts += changes.get("where", ())
+    for name in ("max_gpus", "sample", "jobs", "load"):
+        if name in changes:
+            parts.append(f"{name.replace('_', ' ')} {changes[name]:g}")
+    for name, value in changes.get("parameters", {}).items():
+        shown = ",".join(f"{role}={column}" for role, column in value.items()) if name == "map" else value
+        parts.append(name.replace("_", " ") if value is True else f"{name} {shown}")
+    if "ignore_placement" in changes:
+        parts.append("ignore placement")
+    if "profiles" in changes:
+        parts.append(f"profiles {changes['profiles']}")
+    return parts
 
 
 def chosen_cluster(text: str) -> tuple[Cluster, str]:
