@@ -62,6 +62,7 @@ class SlotScheduler(Scheduler):
     """
 
     clairvoyant = True
+    relies_on_decisions = True  # an arrival counts as admitted or refused, and a slot as planned
     knows_partitions = False  # it counts the GPUs of the whole cluster
     slot_s: float
 
