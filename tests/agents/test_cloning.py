@@ -75,7 +75,7 @@ def test_a_scheduler_that_repeats_a_decision_is_asked_no_further() -> None:
 def network_of(environment: ClusterEnv) -> TokenNetwork:
     torch.manual_seed(0)
     environment.reset(seed=0)
-    shapes = {name: array.shape for name, array in environment.encoder.observation().items()}
+    shapes = {name: array.shape for name, array in environment.encoder.take()[0].items()}
     return TokenNetwork(Layout.of(shapes, environment.windows))
 
 
