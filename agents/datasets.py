@@ -164,7 +164,7 @@ def read_dataset(name: str) -> MinariDataset:
         dataset: MinariDataset = minari.load_dataset(name)
         spec = dataset.spec.env_spec
     if spec is None or spec.id != ENVIRONMENT or "scenario" not in spec.kwargs:
-        raise GpuschedError(f"dataset {name!r} is not of {ENVIRONMENT}; write one by gpusched dataset")
+        raise GpuschedError(f"dataset {name!r} is not of {ENVIRONMENT}; write one by gpusched agents dataset")
     return dataset
 
 

@@ -126,7 +126,7 @@ def evaluate_agents(
     if baselines is None:
         baselines, left_out = default_baselines(scenario, instance)
         for name in left_out:
-            console.print(f"{name} is left out: it plans again at every arrival, which takes long; --baselines adds it")
+            console.print(f"{name} is left out: it plans again at every arrival, which is slow; --schedulers adds it")
         baselines = list(dict.fromkeys([*baselines, *rivals]))
     results: list[RunResult] = []
     agents = [LearnedScheduler(str(model)) for model in models]

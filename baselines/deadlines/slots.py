@@ -52,6 +52,7 @@ class SlotScheduler(Scheduler):
     """A scheduler that decides at begins of slots, if jobs have come or gone or plans say so; rounds are slots."""
 
     clairvoyant = True
+    relies_on_decisions = True  # an arrival counts as admitted or refused, and a slot as planned
     knows_partitions = False  # it counts the GPUs of the whole cluster
     slot_s: float
 

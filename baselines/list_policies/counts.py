@@ -21,7 +21,7 @@ def might_precede(plan: ListState, head: int, last: int, near: float) -> bool:
     return plan.keys[head] < plan.keys[last] + near
 
 
-@kernel
+@helper
 def start_surely(sim: Run, plan: ListState) -> int:
     """List the waiting jobs that surely start, because they come before all taken jobs; return their number of GPUs.
 
@@ -33,6 +33,7 @@ def start_surely(sim: Run, plan: ListState) -> int:
     near = rounding(sim, plan)
     first = -1  # first taken job in the order
     granted = 0
+    number, last = last_runner(sim, plan)
     while True:
         line = first_line(plan, sim.world["gpus"], False)
         if line < 0:
@@ -40,11 +41,10 @@ def start_surely(sim: Run, plan: ListState) -> int:
         head = plan.waiters[plan.lines[line]["begin"]]
         needed = granted + plan.lines[line]["gpus"]
         while sim.world["free_gpus"] + r["taken_gpus"] < needed:
-            number, last = last_runner(sim, plan)
             if number < 0 or not might_precede(plan, head, last, near):
                 return granted
             begin = r["taken"]
-            take_last(sim, plan, near, number, last)
+            number, last = take_last(sim, plan, near, number, last)
             for i in range(begin, r["taken"]):
                 row = plan.tail[i]
                 if first < 0 or before(plan.keys, plan.ranks, row, first):

@@ -70,7 +70,7 @@ def sort_jobs(sim: Run, plan: ListState, count: int) -> None:
         plan.rules[i] = rule_of(sim, plan, row)
 
 
-@kernel
+@helper
 def room_for_all(sim: Run, plan: ListState) -> bool:
     """Return whether all waiting jobs fit on the free GPUs; then no job is preempted, whatever the order."""
     left = sim.world["free_gpus"]
@@ -120,7 +120,7 @@ def plan_walk(sim: Run, plan: ListState, count: int, all_fit: bool) -> None:
     sim.world["random"] = random
 
 
-@kernel
+@helper
 def join_lines(sim: Run, plan: ListState) -> None:
     """Insert new arrivals, and those jobs of ``left`` that wait now (preempted, or not started), into the lines."""
     r = plan.memory

@@ -854,7 +854,7 @@ def bound(kernel: Kernel, *arguments: Any, reaches: Sequence[Handle] = ()) -> Ca
     """
     entry = kernel.entry
     plain = [value.address if isinstance(value, Handle) else value for value in arguments]
-    converted = [kind(value) for kind, value in zip(entry.argtypes, plain, strict=True)]
+    converted = tuple(kind(value) for kind, value in zip(entry.argtypes, plain, strict=True))
 
     def call() -> Any:
         result = entry(*converted)

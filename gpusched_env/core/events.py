@@ -146,7 +146,7 @@ def seconds_left(sim: Run, row: int) -> float:
     return work_left(sim, row) / sim.jobs[row]["iterations"] * sim.jobs[row]["ideal_s"]
 
 
-@kernel
+@helper
 def touch(sim: Run, replica: int) -> None:
     """Set the remaining work and the service of a replica's job to their values at the present simulated time."""
     row = sim.replicas[replica]["job"]
@@ -158,7 +158,7 @@ def touch(sim: Run, replica: int) -> None:
         sim.replicas[replica]["since_s"] = sim.world["clock_s"]
 
 
-@kernel
+@helper
 def clear_lease(sim: Run, number: int) -> None:
     """Remove the lease of a gang; the gang then holds its GPUs without a time limit."""
     sim.world["leases_over"] -= sim.replicas[number]["lease_over"]
@@ -278,7 +278,7 @@ def split_batch(sim: Run, number: int, pace: int, slowest: int) -> float:
     return micro_s(times, r["compute_share"])
 
 
-@kernel
+@helper
 def set_rate(sim: Run, number: int, pace: int, slowest: int, iteration_s: float) -> None:
     """Compute the time of one iteration of a gang that starts.
 
@@ -581,7 +581,7 @@ def next_round(sim: Run) -> int:
     return max(sim.world["next_tick"], round_from(sim.world["clock_s"], sim.world["round_s"]))
 
 
-@kernel
+@helper
 def elapse(sim: Run, until_s: float) -> None:
     """Set the clock to ``until_s``, and update the integrals over time."""
     w = sim.world
@@ -607,7 +607,7 @@ def enter(sim: Run, row: int) -> None:
     write_event(sim, ARRIVAL, row, -1, 0.0)
 
 
-@kernel
+@helper
 def arrive(sim: Run) -> None:
     """Process the submission of the next job: it arrives, unless it is held."""
     w = sim.world
@@ -648,7 +648,7 @@ def withdraw(sim: Run, row: int, value: float) -> None:
         tell_dependents(sim, row, CANCELLED)
 
 
-@kernel
+@helper
 def complete(sim: Run, replica: int) -> None:
     """Process the completion of a replica's job; the remaining work is set to exactly 0 unless the job is killed."""
     w = sim.world
@@ -754,7 +754,7 @@ def process(sim: Run, phase: int, replica: int) -> int:
     return GO_ON
 
 
-@kernel
+@helper
 def happen(sim: Run) -> int:
     """Process the next event, or one step that must precede it; return GO_ON, or what stops :func:`advance`.
 

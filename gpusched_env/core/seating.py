@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpusched_env.core.handle import kernel
+from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.placement.shared import find_shared
 from gpusched_env.core.placement.taking import is_closed, unable
 from gpusched_env.core.refusals import APPLIED, BAD_GPUS, CANNOT_RUN, IS_CLOSED, MAY_NOT_SHARE, NO_MEMORY
@@ -96,7 +96,7 @@ def choose_sub_batch(sim: Run, kind: int, taken: int, sub_steps: int) -> tuple[i
     return NO_MEMORY if welcome else MAY_NOT_SHARE, 0
 
 
-@kernel
+@helper
 def hold(sim: Run, number: int, taken: int) -> None:
     """Give a replica the reserved GPUs ``chosen[:taken]``, and write them to the log buffer of GPUs."""
     w = sim.world

@@ -395,10 +395,10 @@ class State(Batched):
             "places": sizes["nodes"] + sizes["racks"],
             "replicas": sizes["seats"] + 1,
             "gangs_twice": 2 * sizes["seats"],
-            "event_gpus": 4 * sizes["gpus"] + 64,
+            "event_gpus": 4 * sizes["gpus"] + EVENT_BUFFER,
         }
         super().__init__(Run, batch, sizes | derived, BUFFERS, rules=RULE_FLAGS, models=MODEL_FLAGS)
-        self._sizes = sizes
+        self.sizes_of_axes = sizes
         self.running[:] = np.arange(self.running.shape[1])
         self.paces["shape"] = -1
         empty_network(self)
@@ -411,25 +411,26 @@ class State(Batched):
     @cached_property
     def _initial(self) -> np.ndarray:
         """Initial content of the memory of a run, uint8 [bytes]."""
-        memory: np.ndarray = State(1, self._sizes).storage[0]
+        memory: np.ndarray = State(1, self.sizes_of_axes).storage[0]
         return memory
 
 
 EVENT_BUFFER: Final = 1024
+_SPARE: Final = 16  # classes and sizes get rows in multiples of this, so that most seeds need equally many
 FIRST_SHAPE: Final = len(TIERS_WITH_SLOTS)  # first row of ``paces`` for shapes
 
 
 def lengths(instance: Instance) -> dict[str, int]:
-    """Return the lengths of the arrays' axes that an instance needs."""
+    """Return the lengths of the arrays' axes for an instance; they depend on nothing else, as snapshots require."""
     cluster, shapes, tables = instance.cluster, instance.shapes, instance.sharing_tables
     types, seats = len(cluster.gpu_types), cluster.gpus * instance.gpu_jobs
     return {
         "jobs": len(instance.workload),
-        "sizes": len(instance.sizes.gpus),
+        "sizes": -(-len(instance.sizes.gpus) // _SPARE) * _SPARE,
         "nodes": len(cluster.nodes),
         "racks": len(cluster.racks),
         "gpus": cluster.gpus,
-        "classes": len(instance.classes),
+        "classes": -(-len(instance.classes) // _SPARE) * _SPARE,
         "types": types,
         "pace_rows": instance.iteration_s.shape[1] if shapes is None else FIRST_SHAPE + shapes.keys.shape[1],
         "seats": seats,

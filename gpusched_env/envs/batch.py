@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.core.handle import Batched, bound
+from gpusched_env.core.handle import Batched, bound, lay_together
 from gpusched_env.core.placement.rules import goes_anywhere, rule_number
 from gpusched_env.core.state import Run
 from gpusched_env.core.storage import aligned, as_bytes
@@ -180,6 +180,8 @@ class Batch:
         self.shown_mask = read_only(arrays.mask)
         self.queue_slots, self.running_slots, self.partner_slots = arrays.queue, arrays.victims, arrays.partners
         self._env_handles = [arrays.handle(b) for b in range(len(runs))]
+        if len(runs) > 1:
+            lay_together(list(zip(runs, self._env_handles, strict=True)))
         self._arrays_of_all = BatchArrays(
             runs=np.array([run.address for run in runs]),
             envs=np.array([env.address for env in self._env_handles]),

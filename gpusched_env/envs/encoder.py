@@ -11,7 +11,7 @@ import numpy as np
 from gpusched_env.core.events import preempt_refusal
 from gpusched_env.core.queries import find_place_beside
 from gpusched_env.core.refusals import APPLIED
-from gpusched_env.core.state import RUNNING, WAITING
+from gpusched_env.core.state import RUNNING, WAITING, State
 from gpusched_env.envs.actions import PREEMPT, RESIZE, SLOT_ACTIONS, START, WAIT, Action, meaning_of, number_of
 from gpusched_env.envs.batch import NO_LIMIT, Batch
 from gpusched_env.envs.fresh_rows import FreshRows
@@ -30,11 +30,12 @@ class Encoder:
 
     Attributes
     ----------
-    mask : int8 [actions], feasible actions after the last :meth:`play`
+    mask : int8 [actions], feasible actions after the last :meth:`step`
     queue_slots : int32 [K], job rows in the queue slots; -1 = empty
     running_slots : int32 [V], job rows in the running slots; -1 = empty
     partner_slots : int32 [C], job rows of running gangs that a waiting job may join; -1 = empty
     results : float64 [5 + components], results of the last step; columns in gpusched_env.envs.step_results
+    state_of_run : the arrays of the simulation, if another run may begin in them; a copy has none
 
     Raises
     ------
@@ -62,8 +63,16 @@ class Encoder:
         self.batch.begin(0, instance, NO_LIMIT if step_limit is None else step_limit)
         self._bind()
 
+    def again(self, simulation: Any, step_limit: int | None) -> None:
+        """Encode another run of the same scenario, which has begun in the arrays of the last one."""
+        self.simulation, self._drain = simulation, simulation.drain
+        check_tenants(simulation.instance, self.windows.tenant_window, self.windows.limits)
+        self.batch.begin(0, simulation.instance, NO_LIMIT if step_limit is None else step_limit)
+        self._is_taken = True
+
     def _bind(self) -> None:
         """Bind the arrays that every step needs."""
+        self.state_of_run: State | None = None
         self._rows = FreshRows(self.batch)
         self._is_taken = True
         self._drain = self.simulation.drain
@@ -105,21 +114,8 @@ class Encoder:
             raise GpuschedError("the windows show run times, the view does not: declare the scheduler clairvoyant")
         return cls(windows, view._simulation, skip_forced_waits=False)
 
-    def play(self, action: int) -> tuple[Observation, int, bool]:
-        """Play an action (or step.NO_ACTION, step.RESUME) and return what the windows then show.
-
-        Returns
-        -------
-        observation : fresh arrays
-        outcome : an Outcome of the simulation
-        refused : whether the action was infeasible, so that nothing changed
-        """
-        self.step(action)
-        episode = self._episode
-        return self.observation(), int(episode["outcome"]), self.is_refused
-
     def step(self, action: int) -> bool:
-        """Play an action as :meth:`play` does, write ``results``, and return whether the episode is over."""
+        """Play an action (or step.NO_ACTION, RESUME), write ``results``, and return whether the episode is over."""
         self._is_taken = False
         self._action[0] = action
         bits = self._play()
@@ -131,10 +127,6 @@ class Encoder:
             self.step(NO_ACTION)
         self._is_taken = True
         return self._rows.take()
-
-    def observation(self) -> Observation:
-        """Return the observation in fresh arrays."""
-        return self.take()[0]
 
     def state(self) -> np.ndarray:
         """Return the state of the episode and of its observation, uint8 [bytes]; equal for equal states."""

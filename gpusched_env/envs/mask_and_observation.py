@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.core.events import DECIDE, DONE, TIME_LIMIT
-from gpusched_env.core.handle import kernel
+from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.network.settling import settle
 from gpusched_env.core.placement.placing import fits, goes_anywhere_now, look_for
 from gpusched_env.core.placement.shared import find_shared
@@ -29,7 +29,7 @@ from gpusched_env.simulator import RULE_NUMBER, Simulation
 MOST_CLUSTERS: Final = 16  # whose checked gangs are remembered
 
 
-@kernel
+@helper
 def mark_by_count(sim: Run, env: EnvArrays, filled: int, before: int) -> int:
     """Mark the feasible starts if every rule accepts any free GPUs; return their number.
 
@@ -90,7 +90,7 @@ def mark_starts(sim: Run, env: EnvArrays) -> int:
     return choices
 
 
-@kernel
+@helper
 def mark_others(sim: Run, env: EnvArrays, choices: int, over: bool) -> bool:
     """Mark the feasible preemptions and waits; return whether there is a choice beside a single wait.
 
@@ -121,7 +121,7 @@ def mark_others(sim: Run, env: EnvArrays, choices: int, over: bool) -> bool:
     return choices > 0 or len(env.delays) > 0
 
 
-@kernel
+@helper
 def copy_observation(env: EnvArrays) -> None:
     """Copy mask and observation to the current row of the arrays of copies."""
     row = env.episode["row"]

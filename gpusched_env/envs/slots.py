@@ -26,7 +26,7 @@ KEPT: Final = 2  # gangs kept / gangs shown
 ANY_JOB: Final = -1
 
 
-@kernel
+@helper
 def waiting_key(sim: Run, row: int, order: int) -> float:
     """Sort key of a waiting job; smaller comes first."""
     if order in (SHORTEST, LONGEST):
@@ -82,7 +82,7 @@ def empty_slots_from(slots: Array, filled: int, before: int) -> None:
         slots[i] = -1
 
 
-@kernel
+@helper
 def entry_of(sim: Run, env: EnvArrays, number: int) -> int:
     """Return the list entry of a running gang; the first two conditions are those of ``preempt_refusal``."""
     r = sim.replicas[number]

@@ -60,7 +60,7 @@ class LogWindows:
         path = public.file if given is None else given
         if not path.is_file():
             raise MissingLogError(
-                f"needs the log {self.file}: gpusched traces fetch {self.file}, or name it with --log"
+                f"needs the log {self.file}: gpusched traces fetch {self.file}, or name it with --workload"
             )
         if file_digest(path, MissingLogError) != (public.unpacked_sha256 or public.sha256):
             raise MissingLogError(f"{path} is not the log of this track: its SHA-256 is not that of {self.file}")

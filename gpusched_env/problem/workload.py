@@ -293,7 +293,7 @@ class Workload:
     profiles : model profiles, to which the jobs refer by row
     name, source : name and origin of the workload, shown in reports
     attributes : optional columns of length J, such as original ids, users or virtual clusters. Schedulers see only the
-        columns of REQUESTED and TENANT, which users submit with their jobs. The columns of ``dependencies.py`` hold jobs
+        columns of REQUESTED and TENANT, which users submit with their jobs. Columns of ``dependencies.py`` hold jobs
     sizes : numbers of GPUs on which elastic jobs may run; None = every job is rigid and runs on its gang size. The gang
         size of an elastic job is the size that it requests
 

@@ -7,7 +7,7 @@ import math
 import operator
 from collections.abc import Callable, Iterable
 from enum import IntEnum
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self, cast
 
 import numpy as np
 
@@ -73,6 +73,18 @@ class RunState(NamedTuple):
     event_gpus: np.ndarray
     drained_events: np.ndarray
     drained_gpus: np.ndarray
+
+
+class _TakenOver:
+    """In place of the arrays of a run whose arrays serve another run."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise GpuschedError(
+            "this run is over: its environment has been reset, and only its log is left; read what you need "
+            "before the reset, or copy.deepcopy(simulation)"
+        )
 
 
 class Simulation:
@@ -381,6 +393,12 @@ class Simulation:
         code: int = events.lease(self.arrays, self.row_of(decision), until_s)
         return code
 
+    def give_up(self) -> Run:
+        """Return the arrays, in which another run may begin; of this run, only the log is left."""
+        self.drain()
+        arrays, self.arrays = self.arrays, cast("Run", _TakenOver())
+        return arrays
+
     # --- the log
 
     def make_room(self) -> None:
@@ -394,6 +412,8 @@ class Simulation:
 
     def drain(self) -> None:
         """Move the contents of the log buffers into Python's arrays."""
+        if isinstance(self.arrays, _TakenOver):
+            return
         world = self._world
         self._drained_events.add(self.arrays.events[: world["events"]])
         self._drained_gpus.add(self.arrays.event_gpus[: world["event_gpus"]])

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from gpusched_env.errors import GpuschedError
 from gpusched_env.support.files import whole
 from gpusched_env.support.units import UNITS
@@ -16,6 +18,10 @@ if TYPE_CHECKING:
 SUFFIXES: Final = (".png", ".svg", ".pdf")
 # The palette of Okabe and Ito, "Color Universal Design" (2008), without yellow, which is too pale on white.
 COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+# Of jobs, in order of arrival, so that consecutive jobs differ.
+JOB_COLOURS: Final = np.array(
+    [[230, 159, 0], [86, 180, 233], [0, 158, 115], [240, 228, 66], [0, 114, 178], [213, 94, 0], [204, 121, 167]], float
+)
 DASHES: Final = ("solid", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
 # Ticks of a logarithmic time axis, in seconds, minutes, hours and days: powers of ten of seconds are hard to read.
 TICKS: Final = {
@@ -25,6 +31,16 @@ TICKS: Final = {
 FINE_TICKS: Final = TICKS | {
     count * unit.seconds: f"{count} {unit.sign}" for unit in UNITS for count in (1, 2, 5, 10, 20, 30)
 }  # used if fewer than three of TICKS are in range
+
+
+def job_colours(jobs: np.ndarray) -> np.ndarray:
+    """Return red, green and blue of jobs, uint8 [..., 3].
+
+    The second and the third cycle through JOB_COLOURS are lighter; the fourth equals the first.
+    """
+    base, lighter = JOB_COLOURS[jobs % len(JOB_COLOURS)], jobs // len(JOB_COLOURS) % 3 * 0.28
+    colours: np.ndarray = (base + (255.0 - base) * lighter[..., None]).round().astype(np.uint8)
+    return colours
 
 
 def check_suffix(path: str | Path) -> None:

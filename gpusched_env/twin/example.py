@@ -44,7 +44,7 @@ squeue.txt    the running and queued jobs at one busy moment of the log
 slurm.conf    the machines and the partition; it tells no weights
 planted.json  the policy under which the jobs were played, which a fit must find
 
-gpusched twin fit slurm:{folder}/sacct.txt --conf {folder}/slurm.conf --out {folder}/twin.json
+gpusched twin fit slurm:{folder}/sacct.txt --conf {folder}/slurm.conf --output {folder}/twin.json
 """
 
 

@@ -75,7 +75,7 @@ def test_a_scheduler_that_repeats_a_decision_is_asked_no_further() -> None:
 def network_of(environment: ClusterEnv) -> TokenNetwork:
     torch.manual_seed(0)
     environment.reset(seed=0)
-    shapes = {name: array.shape for name, array in environment.encoder.observation().items()}
+    shapes = {name: array.shape for name, array in environment.encoder.take()[0].items()}
     return TokenNetwork(Layout.of(shapes, environment.windows))
 
 
@@ -134,7 +134,7 @@ def test_a_teacher_needs_our_learner_and_a_known_name() -> None:
         TrainingConfig(teacher="sjff")
 
 
-@pytest.mark.parametrize("teacher", ["dally", "gandiva-lite", "sjf-bco", "hadare", "tiresias-dally"])
+@pytest.mark.parametrize("teacher", ["dally", "gandiva-lite", "sjf-bco", "hadare", "tiresias-dally", "edf-admission"])
 def test_a_scheduler_that_relies_on_its_decisions_is_no_teacher(teacher: str) -> None:
     environment = ClusterEnv("tiny-v1", queue_window=4, running_window=0)
     with pytest.raises(SchedulerError, match=f"{teacher} cannot be a teacher: it relies on its decisions"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from helpers import small_scenario
 
 from gpusched_env.envs.cluster_env import ClusterEnv
+from gpusched_env.envs.delay_timers.env import DelayTimersEnv
 from gpusched_env.errors import ScenarioError
 from gpusched_env.problem.cluster import NodeGroup
 from gpusched_env.problem.instance import Semantics
@@ -46,11 +48,20 @@ from gpusched_env.scenarios import get_scenario
         (dict(refusal_cost=math.nan), r"refusal_cost is nan"),
         (dict(step_limit=0), r"step_limit is 0"),
         (dict(render_mode="human"), r"unknown render mode 'human'"),
+        (dict(quue_window=3), r"unknown argument 'quue_window': did you mean 'queue_window'"),
     ],
 )
 def test_errors_name_argument_and_remedy(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ScenarioError, match=message):
         ClusterEnv(**({"scenario": "tiny-v1"} | options))
+
+
+@pytest.mark.parametrize(("cls", "least"), [(ClusterEnv, 26), (DelayTimersEnv, 11)])
+def test_the_signature_names_every_argument_that_the_docstring_explains(cls: type, least: int) -> None:
+    arguments = list(inspect.signature(cls).parameters)
+    assert len(arguments) >= least
+    section = inspect.cleandoc(cls.__doc__ or "").partition("Parameters\n----------\n")[2].partition("\nRaises\n")[0]
+    assert [line.partition(" : ")[0] for line in section.splitlines() if line[:1].strip()] == arguments
 
 
 def test_rounds_leave_no_room_for_delays() -> None:

@@ -20,7 +20,7 @@ from helpers import linked_scenario
 
 import gpusched_env
 from gpusched_env.envs.registration import ENVIRONMENTS, register_environments
-from gpusched_env.envs.render_modes import RENDER_MODES
+from gpusched_env.envs.rendering import RENDER_MODES
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},

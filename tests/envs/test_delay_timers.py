@@ -6,7 +6,6 @@ import math
 import pickle
 import warnings
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -22,9 +21,8 @@ from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.dally.run import DelayRun
 from gpusched_env.baselines.dally.scheduler import Dally
 from gpusched_env.core.waiting import waiting_rows
+from gpusched_env.envs.delay_timers import columns
 from gpusched_env.envs.delay_timers.actions import TimerActions, timer_action, timer_seconds
-from gpusched_env.envs.delay_timers.columns import CLASS_COLUMNS, CLASS_INDEX, CLUSTER_COLUMNS, CLUSTER_INDEX
-from gpusched_env.envs.delay_timers.columns_page import BEGIN, filled
 from gpusched_env.envs.delay_timers.env import DelayTimersEnv
 from gpusched_env.envs.delay_timers.observer import TimerObserver, observation_space
 from gpusched_env.errors import GpuschedError, ScenarioError
@@ -111,8 +109,8 @@ def test_classes_that_do_not_ascend_are_refused(classes: tuple[int, ...]) -> Non
 
 def at(observation: dict[str, np.ndarray], name: str, demand_class: int | None = None) -> float:
     if demand_class is None:
-        return float(observation["cluster"][CLUSTER_INDEX[name]])
-    return float(observation["classes"][demand_class, CLASS_INDEX[name]])
+        return float(observation["cluster"][getattr(columns.CLUSTER, name)])
+    return float(observation["classes"][demand_class, getattr(columns.CLASS, name)])
 
 
 def seconds(value: float) -> float:
@@ -222,17 +220,6 @@ def test_waits_equal_those_of_the_log_for_any_interval(seed: int) -> None:
             if own:
                 assert seconds(at(seen, f"wait_mean_{name}", number)) == pytest.approx(np.mean(own), rel=1e-3, abs=0.1)
                 assert seconds(at(seen, f"wait_sigma_{name}", number)) == pytest.approx(np.std(own), rel=1e-3, abs=0.1)
-
-
-def test_every_column_has_a_name_of_its_own() -> None:
-    assert len(CLASS_INDEX) == len(CLASS_COLUMNS) == 24
-    assert len(CLUSTER_INDEX) == len(CLUSTER_COLUMNS) == 17
-
-
-def test_the_page_has_the_columns_of_the_code() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "delay_timers.md").read_text(encoding="utf-8")
-    assert BEGIN in page
-    assert page == filled(page), "run python -m gpusched_env.envs.delay_timers.columns_page docs/delay_timers.md"
 
 
 # --- the environment

@@ -31,7 +31,7 @@ def two_jobs(**rules: float) -> Scenario:
 def preemptible(env: ClusterEnv) -> bool:
     """Whether the gang in the only running slot may be preempted, by mask and observation."""
     by_mask = bool(env.mask[env.windows.first_preemption])
-    assert env.encoder.observation()["running"][0, PREEMPTIBLE] == by_mask
+    assert env.encoder.take()[0]["running"][0, PREEMPTIBLE] == by_mask
     return by_mask
 
 

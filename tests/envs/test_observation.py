@@ -243,9 +243,10 @@ def test_windows_show_the_right_jobs_in_the_right_order(order: str) -> None:
 def test_equal_environments_of_a_batch_have_equal_observations() -> None:
     instances = [unit_instance([0, 0, 5], [1, 2, 2], [50, 70, 20], "2x2") for _ in range(3)]
     state = allocate(instances)
-    seen = [
-        Encoder(Windows(4, 2), Simulation(instances[b], arrays=state.handle(b))).play(RESUME_STEP)[0] for b in range(3)
-    ]
+    encoders = [Encoder(Windows(4, 2), Simulation(instances[b], arrays=state.handle(b))) for b in range(3)]
+    for encoder in encoders:
+        encoder.step(RESUME_STEP)
+    seen = [encoder.take()[0] for encoder in encoders]
     for key in seen[0]:
         np.testing.assert_array_equal(seen[0][key], seen[2][key])
     assert seen[0]["queue"][:, 0].sum() == 2

@@ -53,6 +53,6 @@ def test_an_infeasible_action_returns_the_same_observation_even_if_the_agent_wro
 def test_a_second_observation_of_a_state_is_a_new_array() -> None:
     env = make()
     observation, _ = env.reset(seed=3)
-    again = env.encoder.observation()
+    again = env.encoder.take()[0]
     np.testing.assert_equal(again, observation)
     assert not any(np.shares_memory(again[name], observation[name]) for name in observation)

@@ -13,18 +13,17 @@ import pytest
 from cost import lines_run
 from helpers import begin, linked_scenario, unit_instance
 
-from gpusched_env.envs.canvas import Panel, ticks
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.node_grid import NodeGrid
-from gpusched_env.envs.picture import picture
-from gpusched_env.envs.rendering import BUSIEST, job_colours, jobs_on_gpus, text
+from gpusched_env.envs.picture import MACHINES, grid_of, picture
+from gpusched_env.envs.rendering import BUSIEST, jobs_on_gpus, text
 from gpusched_env.problem.cluster import Cluster, NodeGroup
 from gpusched_env.problem.instance import Instance
 from gpusched_env.sharing import Sharing
 from gpusched_env.simulator import Preempt, Start
 from gpusched_env.simulator.network_view import NetworkView
+from gpusched_env.support.figures import job_colours
 
-PANEL = Panel(58, 48, 552, 552)  # of the machines
+BLUE = (86, 180, 233)
 FREE = [238, 238, 238]
 
 
@@ -91,7 +90,7 @@ def test_frames_show_the_busiest_links_where_there_are_links() -> None:
     assert isinstance(before, np.ndarray)
     assert before.shape == (600, 960, 3)
     corner = before[300:, 576:]  # the panel of links
-    blue = np.all(corner == (0, 114, 178), axis=2)
+    blue = np.all(corner == BLUE, axis=2)
     # a bar of at least 8 pixels for each link
     assert blue.any(axis=1).sum() >= 8 * min((network.flows() > 0).sum(), BUSIEST)
     widest = blue.sum(axis=1).max()
@@ -100,7 +99,7 @@ def test_frames_show_the_busiest_links_where_there_are_links() -> None:
         pictures.step(env.windows.wait_action)
     after = pictures.render()
     assert isinstance(after, np.ndarray)
-    assert not np.all(after[300:, 576:] == (0, 114, 178), axis=2).any()
+    assert not np.all(after[300:, 576:] == BLUE, axis=2).any()
     assert widest > 20
 
 
@@ -138,11 +137,10 @@ def test_pictures_show_all_jobs_on_a_gpu() -> None:
     env = shared_state()
     pixels = picture(env)
     rows, _ = jobs_on_gpus(env)
-    grid = NodeGrid(env.simulation.instance.cluster, 2, PANEL)
+    grid = grid_of(env.simulation.instance.cluster, 2)
     for layer, gpu in np.ndindex(2, 4):
-        left, top, _, _ = grid.cell(layer, gpu)
-        row = rows[layer, gpu]
-        assert pixels[top + 2, left + 2].tolist() == job_colours(row).tolist()
+        shown = pixels[grid.top[gpu] + 2, grid.left[layer, gpu] + 2]
+        assert shown.tolist() == job_colours(rows[layer, gpu]).tolist()
     assert sorted(set(rows.ravel().tolist())) == [0, 1, 2]
 
 
@@ -150,38 +148,37 @@ def test_pictures_show_all_jobs_on_a_gpu() -> None:
     ("groups", "limit", "side"),
     [
         ([NodeGroup(8, 8)], 1, 60),
-        ([NodeGroup(310, 8, nodes_per_rack=31)], 1, 7),
-        ([NodeGroup(256, 8, nodes_per_rack=8)], 1, 6),
-        ([NodeGroup(1000, 2, nodes_per_rack=1)], 1, 7),
-        ([NodeGroup(50, 8, nodes_per_rack=2), NodeGroup(100, 2, nodes_per_rack=25)], 1, 9),
-        ([NodeGroup(60, 4)], 2, 12),
+        ([NodeGroup(310, 8, nodes_per_rack=31)], 1, 8),
+        ([NodeGroup(256, 8, nodes_per_rack=8)], 1, 8),
+        ([NodeGroup(1000, 2, nodes_per_rack=1)], 1, 8),
+        ([NodeGroup(50, 8, nodes_per_rack=2), NodeGroup(100, 2, nodes_per_rack=25)], 1, 12),
+        ([NodeGroup(60, 4)], 2, 16),
     ],
 )
-def test_each_gpu_has_pixels_of_its_own_in_a_row_of_its_rack(groups: list[NodeGroup], limit: int, side: int) -> None:
+def test_each_gpu_has_pixels_of_its_own_between_those_of_its_rack(
+    groups: list[NodeGroup], limit: int, side: int
+) -> None:
     cluster = Cluster(groups)
-    grid = NodeGrid(cluster, limit, PANEL)
-    numbers = np.arange(1, cluster.gpus * limit + 1)
-    pixels = grid.pixels(np.stack([numbers // 2**k % 256 for k in (0, 8, 16)], axis=1).astype(np.uint8)).astype(int)
-    shown = pixels @ [1, 256, 65536]
-    for seat in numbers.tolist():
-        layer, gpu = divmod(seat - 1, cluster.gpus)
-        left, top, right, bottom = np.subtract(grid.cell(layer, gpu), [PANEL.left, PANEL.top] * 2)
-        assert min((right - left) * limit, bottom - top) >= side - 3
-        cell = shown[top:bottom, left:right]
-        assert np.isin(cell, [seat, 0]).all()  # 0: the line above the next rack
-        assert (cell == seat).sum() == (shown == seat).sum() > 0
+    grid = grid_of(cluster, limit)
+    owner = np.zeros((600, 960), int)
+    for layer, gpu in np.ndindex(limit, cluster.gpus):
+        top, left = grid.top[gpu], grid.left[layer, gpu]
+        cell = owner[top : top + grid.height, left : left + grid.width]
+        assert cell.shape == (grid.height, grid.width)
+        assert (cell == 0).all()
+        cell[:] = layer * cluster.gpus + gpu + 1
+    assert min(grid.width * limit, grid.height) >= side
+    left, top, right, bottom = MACHINES
+    owner[top:bottom, left:right] = 0
+    assert not owner.any()
+    first = cluster.nodes["first_gpu"]
+    column_by_column = np.lexsort([grid.top[first], grid.left[0, first]])
+    assert (np.diff(cluster.nodes["rack"][column_by_column]) >= 0).all()
     racks = cluster.nodes["rack"][cluster.node_of_gpu]
-    tops = np.array([grid.cell(0, gpu)[1] for gpu in range(cluster.gpus)])
-    lefts = np.array([grid.cell(0, gpu)[0] for gpu in range(cluster.gpus)])
-    for rack in range(1, len(cluster.racks)):
-        before, here = racks == rack - 1, racks == rack
-        below = tops[here].min() > tops[before].max()
-        assert below or lefts[here].min() > lefts[before].max()
-        line = shown[tops[here].min() - PANEL.top - 1] if below else shown[:, lefts[here].min() - PANEL.left - 1]
-        assert (line == 0).all()
+    assert racks[grid.first_of_rack].tolist() == list(range(1, len(cluster.racks)))
 
 
-def test_a_frame_of_2480_gpus_has_nodes_side_by_side_and_a_label_for_each_rack() -> None:
+def test_a_frame_of_2480_gpus_shows_the_job_of_each() -> None:
     env = ClusterEnv("philly-full-v1", render_mode="rgb_array")
     _, info = env.reset(seed=200_000)
     while env.simulation.arrays.world["free_gpus"] > 2_000:
@@ -189,13 +186,25 @@ def test_a_frame_of_2480_gpus_has_nodes_side_by_side_and_a_label_for_each_rack()
     frame = env.render()
     assert isinstance(frame, np.ndarray)
     assert (frame.shape, frame.dtype) == ((600, 960, 3), np.uint8)
-    grid = NodeGrid(env.simulation.instance.cluster, 1, PANEL)
-    assert grid.node_columns > 4
-    assert [label for _, label in grid.row_labels()] == [f"rack {rack}" for rack in range(10)]
+    grid = grid_of(env.simulation.instance.cluster, 1)
     rows, leaving = jobs_on_gpus(env)
     for gpu in np.flatnonzero(~leaving[0]).tolist():
-        left, top, _, _ = grid.cell(0, gpu)
-        assert frame[top + 2, left + 2].tolist() == (FREE if rows[0, gpu] < 0 else job_colours(rows[0, gpu]).tolist())
+        colour = FREE if rows[0, gpu] < 0 else job_colours(rows[0, gpu]).tolist()
+        assert frame[grid.top[gpu] + 2, grid.left[0, gpu] + 2].tolist() == colour
+
+
+def test_a_gpu_of_a_gang_that_is_being_checkpointed_is_half_black() -> None:
+    env = shared_state()
+    env.simulation.advance()
+    assert env.simulation.apply(Preempt(1)) == ""
+    pixels = picture(env)
+    rows, leaving = jobs_on_gpus(env)
+    grid = grid_of(env.simulation.instance.cluster, 2)
+    for layer, gpu in np.argwhere(leaving).tolist():
+        column = pixels[grid.top[gpu] : grid.top[gpu] + grid.height, grid.left[layer, gpu] + 2].tolist()
+        assert column[2] == job_colours(rows[layer, gpu]).tolist()
+        assert column[-2] == [0, 0, 0]
+    assert leaving.sum() == 4
 
 
 def test_a_large_cluster_costs_little_more_than_a_small_one() -> None:
@@ -227,18 +236,3 @@ def test_copies_of_a_drawn_environment_play_and_draw_alike(duplicate: Any) -> No
     for _ in range(5):
         twin.step(int(np.flatnonzero(twin.mask)[0]))
     np.testing.assert_array_equal(twin.render(), env.render())
-
-
-@pytest.mark.parametrize(
-    ("most", "count", "least", "labels"),
-    [
-        (8, 8, 1, "0 1 2 3 4 5 6 7 8"),
-        (16, 8, 1, "0 2 4 6 8 10 12 14 16"),
-        (64, 7, 1, "0 10 20 30 40 50 60"),
-        (1.0, 5, 0, "0.0 0.2 0.4 0.6 0.8 1.0"),
-        (3, 8, 1, "0 1 2 3"),
-        (2480, 7, 1, "0 500 1000 1500 2000"),
-    ],
-)
-def test_ticks_are_round_numbers(most: float, count: int, least: float, labels: str) -> None:
-    assert " ".join(label for _, label in ticks(most, count, least)) == labels

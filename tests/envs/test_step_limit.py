@@ -103,7 +103,7 @@ def test_every_return_is_that_of_a_complete_schedule(name: str) -> None:
         assert paid["makespan"] == pytest.approx(-end_s / ((ideal * gpus).sum() / instance.cluster.gpus), rel=1e-9)
         assert sum(rewards) == pytest.approx(sum(paid.values()), rel=1e-9)
         assert np.flatnonzero(env.mask).tolist() == [env.windows.wait_action]
-        assert not env.encoder.observation()["queue"].any()
+        assert not env.encoder.take()[0]["queue"].any()
     assert (True, True) in ends
     assert ends <= {(True, True), (True, False)}
 

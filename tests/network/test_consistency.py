@@ -17,7 +17,7 @@ from gpusched_env.core.events import stuck
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.network.contention import model_number
 from gpusched_env.core.network.flows import list_flow, touch_link
-from gpusched_env.core.network.settling import settle
+from gpusched_env.core.queries import settle_now
 from gpusched_env.core.state import Run, allocate
 from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
 from gpusched_env.errors import GpuschedError, ScheduleError
@@ -54,7 +54,7 @@ def settle_from_scratch(sim: Run) -> None:
             if sim.world["contention"] == MAXMIN:
                 sim.replicas[number]["priced_Bps"] = 0.0
             list_flow(sim, number)
-    settle(sim)
+    settle_now(sim)
 
 
 def chain(uses: np.ndarray, use: int, following: str) -> list[tuple[float, ...]]:

@@ -13,8 +13,7 @@ FOLDERS = ("gpusched_env", "baselines", "traces", "agents")
 # files that round their results.
 FREE = (
     "gpusched_env/evaluation/", "gpusched_env/reports/", "gpusched_env/reproduce/", "gpusched_env/cli/",
-    "gpusched_env/network/drawing.py", "gpusched_env/network/layout.py", "gpusched_env/envs/canvas.py",
-    "gpusched_env/envs/node_grid.py",
+    "gpusched_env/network/drawing.py", "gpusched_env/network/layout.py",
     "gpusched_env/soak/extremes.py", "gpusched_env/soak/__main__.py", "gpusched_env/soak/damage.py",  # trials
     "gpusched_env/network/topologies.py", "gpusched_env/support/units.py", "gpusched_env/portable/",
     "traces/generators/acceptance.py", "traces/description.py", "traces/profile_tables/throughput_fitting.py",

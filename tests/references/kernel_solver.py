@@ -8,7 +8,7 @@ from helpers import unit_instance
 from gpusched_env.core.handle import Handle, array, kernel
 from gpusched_env.core.network.contention import model_number
 from gpusched_env.core.network.flows import cross, end_flow, list_flow
-from gpusched_env.core.network.settling import settle
+from gpusched_env.core.queries import settle_now
 from gpusched_env.core.state import Run, State, lengths
 
 
@@ -54,7 +54,7 @@ class KernelNetwork:
         end_flow(self.sim, number)
 
     def rates(self) -> np.ndarray:
-        settle(self.sim)
+        settle_now(self.sim)
         rates: np.ndarray = self.sim.replicas["rate_Bps"][: self.flows].copy()
         return rates
 

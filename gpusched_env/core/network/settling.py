@@ -16,7 +16,7 @@ from gpusched_env.core.state import Run
 SLOT_SLACK: Final = 1e-9  # [slot] tolerance: by rounding, work may end this much after the end of its slot
 
 
-@kernel
+@helper
 def settle(sim: Run) -> None:
     """Compute the rates of all gangs from the present flows; gangs run at their old rates until time moves.
 
@@ -55,7 +55,7 @@ def alone_s(sim: Run, number: int) -> float:
     return alone(model, sim, number) if sim.models[model]["is_own_alone"] > 0 else iteration_at(sim, number, 1.0)
 
 
-@kernel
+@helper
 def whole_iterations(sim: Run, iteration_s: float) -> float:
     """Return the time of one iteration if only whole iterations count in each time slot [s].
 
@@ -75,7 +75,7 @@ def beside_company(sim: Run, number: int) -> float:
     return (r["settled_s"] + r["accumulation_s"]) * r["slowdown"]
 
 
-@kernel
+@helper
 def finish_time(sim: Run, since_s: float, remaining: float, iteration_s: float) -> float:
     """Return the time at which the remaining work is done [s]; with time slots, the end of that slot.
 

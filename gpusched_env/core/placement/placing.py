@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from gpusched_env.core.handle import kernel
+from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.placement.rules import place
 from gpusched_env.core.placement.taking import hide_unusable, show_unusable, unable_somewhere, unreserve
 from gpusched_env.core.state import Run
 
 
-@kernel
+@helper
 def goes_anywhere_now(sim: Run, kind: int, rule: int) -> bool:
     """Return whether a rule places every gang of a job class for which enough GPUs are free."""
     return sim.rules[rule]["anywhere"] > 0 and not unable_somewhere(sim, kind)

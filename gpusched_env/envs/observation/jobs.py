@@ -59,7 +59,7 @@ def observed_tier(tier: int) -> int:
     return MACHINE if tier == SLOT else tier
 
 
-@kernel
+@helper
 def attained_by(sim: Run, number: int) -> float:
     """Attained service of a running gang's job at the current time, as in :func:`events.attained_service` [GPU s]."""
     r = sim.replicas[number]

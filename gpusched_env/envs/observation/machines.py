@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gpusched_env.core.handle import kernel
+from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.network.settling import beside_company
 from gpusched_env.core.state import Run
 from gpusched_env.envs.env_arrays import UNSEEN, EnvArrays
@@ -74,7 +74,7 @@ def write_nodes(sim: Run, env: EnvArrays, out: Shown) -> None:
                 out.values[n, NODES.rack_free] = rack_free / rack["gpus"]
 
 
-@kernel
+@helper
 def add_to_tier(sim: Run, env: EnvArrays, number: int) -> None:
     """Add a gang to the sums of its tier: GPUs, gangs, losses."""
     r = sim.replicas[number]
