@@ -63,3 +63,14 @@ LISTED: Final = ("parameter", "select", "flag", "resource", "gpu")
 NAME: Final = re.compile(r"[\w.+*-]+(?:,\s*[\w.+*-]+)*|")
 # Key -> words of Kubernetes, Kueue and Volcano
 KUBERNETES: Final = {key: frozenset(words.split()) for key, words in _WORDS["kubernetes"].items()}
+
+
+def fits(kind: str, text: str) -> bool:
+    """Whether a value has the form of its kind, one of PATTERNS."""
+    return PATTERNS[kind].fullmatch(text) is not None
+
+
+def entries(kind: str, text: str) -> list[str]:
+    """Return the entries of a list that have the form of their kind; commas in round brackets part none."""
+    parts = (entry.strip() for entry in re.split(r",(?![^()]*\))", text))
+    return [entry for entry in parts if PATTERNS[kind].fullmatch(entry)]
