@@ -35,11 +35,7 @@ class Afs(SizingScheduler):
     """
 
     clairvoyant = True
-
-    @property
-    def name(self) -> str:
-        """Name in tables."""
-        return "afs"
+    name = "afs"
 
     def reset(self, view: ClusterView) -> None:
         """Forget the jobs of an earlier run."""
@@ -83,11 +79,7 @@ class AfsWithoutLengths(Afs):
     """
 
     clairvoyant = False
-
-    @property
-    def name(self) -> str:
-        """Name in tables."""
-        return "afs-p"
+    name = "afs-p"
 
     def divide(self, view: ClusterView, grants: Grants, count: int, gpus: int) -> None:
         """Divide the GPUs by comparisons."""

@@ -13,9 +13,9 @@ from gpusched_env.problem.instance import SchedulerInfo
 from gpusched_env.reproduce import Results, load_card
 from gpusched_env.reproduce.dally_cells.cells import TEST_CELLS
 from gpusched_env.reproduce.dally_cells.contenders import FULL, GRID, HAND, LEARNED, MANUAL, NO_WAIT, RIVALS
-from gpusched_env.reproduce.dally_cells.ratios import JCT, P99, best_in_cell, in_cell, over_cells
-from gpusched_env.reproduce.dally_cells.tables import all_findings, all_tables
 from gpusched_env.reproduce.dally_tuner.problems import TEST_SEEDS
+
+JCT, P99 = "mean_jct_s", "p99_jct_s"
 
 
 def results(times: dict[tuple[str, str], list[float]]) -> Results:
@@ -68,14 +68,16 @@ def test_ratios_are_geometric_means_and_the_best_rival_is_that_of_the_cell() -> 
         ("a", LEARNED): [80.0, 80.0, 80.0], ("b", LEARNED): [45.0, 45.0, 45.0],
         ("a", HAND): [160.0, 160.0, 160.0], ("b", HAND): [50.0, 50.0, 50.0], ("a", NO_WAIT): [64.0, 100.0, 64.0],
     })  # fmt: skip
-    assert over_cells(found, LEARNED, HAND, JCT).mean == pytest.approx(math.sqrt(0.5 * 0.9))
-    assert best_in_cell(found, JCT) == {"a": NO_WAIT, "b": HAND}
-    assert in_cell(found, "a", LEARNED, NO_WAIT, P99).mean == pytest.approx((0.8 * 1.25**2) ** (1 / 3))
-    verdicts = {(item.claim.partition(":")[0], item.setting): item.holds for item in all_findings(found)}
+    card = load_card("dally-cells")
+    place = card.scope(found)
+    assert place.value("over_cells(HAND, 'mean_jct_s').mean") == pytest.approx(math.sqrt(0.5 * 0.9))
+    assert place.value("best['mean_jct_s']") == [NO_WAIT, HAND]
+    assert place.value("in_cell(0, NO_WAIT, 'p99_jct_s').mean") == pytest.approx((0.8 * 1.25**2) ** (1 / 3))
+    verdicts = {(item.claim.partition(":")[0], item.setting): item.holds for item in card.findings(found)}
     assert verdicts["mean JCT", HAND]
     assert not verdicts["mean JCT", f"a ({NO_WAIT})"]  # 1.077
     assert verdicts["mean JCT", f"b ({HAND})"]
-    table = all_tables(found)[0]
+    table = card.tables(found)[0]
     shown = {row[0]: row[1:] for row in zip(*(column.cells for column in table.columns), strict=True)}
     assert shown[HAND][0].startswith("0.671")
     assert shown[LEARNED][2:] == ("1 of 2", "1 of 2", "1.077", "1.077")

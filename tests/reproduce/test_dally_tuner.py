@@ -25,8 +25,10 @@ from gpusched_env.reproduce.dally_tuner.contenders import (
 )
 from gpusched_env.reproduce.dally_tuner.grid import COARSE_GRID_S, GRID_S
 from gpusched_env.reproduce.dally_tuner.problems import NON_STATIONARY, STATIONARY, TEST_SEEDS, TRAINED
-from gpusched_env.reproduce.dally_tuner.ratios import P99, ratio, values
-from gpusched_env.reproduce.dally_tuner.verdicts import all_verdicts
+from gpusched_env.reproduce.expressions import Missing
+
+CARD = load_card("dally-tuner")
+P99 = "p99_jct_s"
 
 
 def results(times: dict[tuple[str, str, str], list[float]]) -> Results:
@@ -76,10 +78,12 @@ def test_the_oracle_takes_the_best_static_timers_of_each_seed() -> None:
             ("drift .9", HAND, ""): [0.5, 0.5, 0.5],  # not static
         }
     )
-    assert values(found, "drift .9", ORACLE).tolist() == [1.0, 3.0, 4.0]
-    assert values(found, "drift .9", ORACLE, P99).tolist() == [10.0, 30.0, 40.0]
-    assert ratio(found, "drift .9", ORACLE, HAND).mean == pytest.approx(16 / 3)
-    assert ratio(found, "batch", ORACLE, HAND).count == 0
+    place = CARD.scope(found)
+    assert place.value("of('drift .9', ORACLE)").tolist() == [1.0, 3.0, 4.0]
+    assert place.value("of('drift .9', ORACLE, 'p99_jct_s')").tolist() == [10.0, 30.0, 40.0]
+    assert place.value("ratio('drift .9', ORACLE, HAND)").mean == pytest.approx(16 / 3)
+    with pytest.raises(Missing):
+        place.value("ratio('batch', ORACLE, HAND)")
 
 
 @pytest.mark.parametrize(("gain", "holds"), [(0.90, True), (1.001, False)])
@@ -88,7 +92,7 @@ def test_verdicts_follow_from_the_intervals(gain: float, holds: bool) -> None:
     hand = np.linspace(1.0, 3.0, 20)
     for label, asked in (("drift .9", "5% below"), ("poisson .9", "not above")):
         table = {(label, name, ""): hand for name in CONTENDERS} | {(label, FREE, ""): 0.8 * hand}
-        found = all_verdicts(results(table | {(label, LEARNED, ""): gain * noise * hand}))
+        found = CARD.findings(results(table | {(label, LEARNED, ""): gain * noise * hand}))
         said = {finding.claim: finding.holds for finding in found}
         assert [said[claim] for claim in said if claim.startswith("(a)")] == [holds]
         assert [said[claim] for claim in said if asked in claim and claim.startswith("asked")] == [holds]
@@ -101,4 +105,4 @@ def test_verdicts_follow_from_the_intervals(gain: float, holds: bool) -> None:
 def test_sanity_checks_losses_and_gains() -> None:
     for learned, holds in ((1.005, True), (0.98, False), (1.02, False)):
         table = {("insensitive", SANITY["insensitive"], ""): [1.0, 1.0], ("insensitive", LEARNED, ""): [learned] * 2}
-        assert [finding.holds for finding in all_verdicts(results(table))] == [holds]
+        assert [finding.holds for finding in CARD.findings(results(table))] == [holds]

@@ -8,21 +8,23 @@ import pytest
 from helpers import ink
 
 from gpusched_env.reproduce import load_card, play_card
-from gpusched_env.reproduce.elasticflow.card import LOADS, MACHINES, OWN, RIVALS, WINDOWS, WITHOUT_LEASES, ratio
-from gpusched_env.reproduce.elasticflow.simulator import EDF, EDF_ADMISSION, OUR_RULES, SETTINGS
+from gpusched_env.reproduce.elasticflow.simulator import EDF, EDF_ADMISSION, OWN, SETTINGS
+from gpusched_env.reproduce.expressions import Missing
+
+DATA = load_card("elasticflow").data["data"]
+RIVALS, BESIDE_THEIRS = DATA["RIVALS"], DATA["BESIDE_THEIRS"]
 
 
 def test_a_full_card_has_every_cell_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPUSCHED_DATA", str(tmp_path))  # nothing was fetched
     runs = load_card("elasticflow").runs(quick=False)
     assert len({(tuple(run.labels.items()), run.seed) for run in runs}) == len(runs)
-    assert len(runs) == 10 * len(LOADS) * (1 + len(RIVALS))
+    assert len(runs) == 10 * 3 * (1 + len(RIVALS))
     file = tmp_path / "philly" / "elasticflow_103959.csv"
     file.parent.mkdir()
     file.write_text("job_id,submit_time,num_gpu,duration,ddl,model_name,batch_size\n0,0,1,60,90,bert,128\n")
     more = load_card("elasticflow").runs(quick=False)[len(runs) :]
-    beside_theirs = (OWN, EDF, EDF_ADMISSION, *OUR_RULES)
-    assert len(more) == len(MACHINES) * WINDOWS * (1 + len(WITHOUT_LEASES)) + len(beside_theirs)
+    assert len(more) == 2 * 6 * len(RIVALS) + len(BESIDE_THEIRS)  # without Chronus on the list
     assert more[0].problem.instance(0).workload.deadline_s.tolist() == [90.0]
 
 
@@ -34,8 +36,11 @@ def test_ratios_are_those_of_the_runs(tmp_path: Path, monkeypatch: pytest.Monkey
     results = play_card(card, tmp_path / "out", quick=True, progress=False)[0]
     setting = results.known("setting")[0]
     own, rival = (results.values("deadlines_met", setting=setting, scheduler=name) for name in (OWN, EDF))
-    assert ratio(results, setting, EDF).mean == pytest.approx(((own / rival).prod()) ** (1 / len(own)))
-    assert ratio(results, setting, "chronus") is None
+    place = card.scope(results, setting=setting)
+    found = place.value("paired(of(setting, OWN), of(setting, EDF))")
+    assert found.mean == pytest.approx(((own / rival).prod()) ** (1 / len(own)))
+    with pytest.raises(Missing):
+        place.value("of(setting, 'chronus')")
     assert {finding.setting for finding in card.findings(results)} == {setting}
     assert [path.name for path in card.draw(results, tmp_path)] == ["deadlines_met.png"]
     assert ink(tmp_path / "deadlines_met.png") > 0

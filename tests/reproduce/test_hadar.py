@@ -9,11 +9,11 @@ import pytest
 
 from gpusched_env.reproduce import Card, Results, load_card, play_card
 from gpusched_env.reproduce.card import Run
-from gpusched_env.reproduce.hadar.figures import _forking
-from gpusched_env.reproduce.hadar.settings import FORKED, NODES, PLAYERS, POLICIES, RIVALS, SETTINGS, of_mix, of_slot
-from gpusched_env.reproduce.hadar.tables import busier, factor, mixes
-from gpusched_env.reproduce.hadar.trends import of_cluster
-from gpusched_env.reproduce.report import findings_table
+from gpusched_env.support import figures as figures_module
+
+DATA = load_card("hadar").data["data"]
+PLAYERS, NODES, FORKED = DATA["PLAYERS"], DATA["NODES"], "HadarE"
+RIVALS = [player for player in PLAYERS if ", " in player]
 
 
 def _slow(run: Run) -> bool:
@@ -34,52 +34,71 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> tuple[Card, Results, Pat
 def test_a_full_card_has_every_cell_once() -> None:
     runs = load_card("hadar").runs(quick=False)
     assert len({(tuple(run.labels.items()), run.seed) for run in runs}) == len(runs)
-    assert len(runs) == len(SETTINGS) * len(POLICIES) * 5 + (2 * 7 * len(PLAYERS) + 3 * 4) * 20
+    assert len(runs) == len(DATA["SETTINGS"]) * len(DATA["POLICIES"]) * 5 + (2 * 7 * len(PLAYERS) + 3 * 4) * 20
     assert {run.labels["part"] for run in runs} == {"hadar", "hadare", "slots"}
 
 
+def table(card: Card, results: Results, start: str) -> dict[str, dict[str, str]]:
+    """Cells of the table whose title starts with these words, by row and column."""
+    [found] = [each for each in card.tables(results) if str(each.title).startswith(start)]
+    first, *others = ([str(column.header), *column.cells] for column in found.columns)
+    return {row: {column[0]: column[at] for column in others} for at, row in enumerate(first) if at}
+
+
 def test_factors_are_paired_by_seed_and_follow_from_the_logs(played) -> None:  # type: ignore[no-untyped-def]
-    _, results, _ = played
-    own = results.values("makespan_s", **of_mix("aws", 1, FORKED))
-    rival = results.values("makespan_s", **of_mix("aws", 1, "longest first, migrates"))
-    assert factor(results, "aws", 1, "longest first, migrates") == pytest.approx(rival / own)
-    assert (factor(results, "aws", 1, FORKED) == 1.0).all()
+    card, results, _ = played
+    labels = {"part": "hadare", "cluster": "aws", "jobs": 1}
+    own = results.values("makespan_s", **labels, policy=FORKED)
+    rival = results.values("makespan_s", **labels, policy="longest first, migrates")
+    told = table(card, results, "Total duration of single copies")["aws, 3 nodes: longest first, migrates"]
+    assert told["1"] == f"{np.median(rival / own):.2f}"
     # slots of the default length are the same runs under another label
-    lab = results.values("makespan_s", **of_mix("lab", 5, FORKED))
-    assert np.array_equal(results.values("makespan_s", **of_slot(5, 360)), lab)
+    lab = results.values("makespan_s", part="hadare", cluster="lab", jobs=5, policy=FORKED)
+    assert np.array_equal(results.values("makespan_s", part="slots", jobs=5, slot_s=360), lab)
 
 
 def test_utilisation_over_hadar_is_beside_the_claim(played) -> None:  # type: ignore[no-untyped-def]
     """One job: Hadar holds one of the nodes, HadarE all of them, but loses 15 s of each slot of 360 s."""
-    _, results, _ = played
+    card, results, _ = played
+    told = table(card, results, "Utilisation, HadarE's over another's (abstract: 1.45)")
     for cluster, nodes in NODES.items():
-        assert busier(results, cluster, 1, "Hadar", paused=True) == pytest.approx(nodes)
-        training = busier(results, cluster, 1, "Hadar")
-        assert (training < nodes).all()
-        assert (training > nodes * (1 - 2 * 15 / 360)).all()
-    own = results.values("utilisation", **of_mix("lab", 3, FORKED))
-    assert busier(results, "lab", 3, "Hadar", paused=True) == pytest.approx(
-        own / results.values("utilisation", **of_mix("lab", 3, "Hadar"))
-    )
+        assert float(told[f"{cluster}: Hadar, nodes held"]["1"]) == nodes
+        assert nodes * (1 - 2 * 15 / 360) < float(told[f"{cluster}: Hadar, training"]["1"]) < nodes
+    labels = {"part": "hadare", "cluster": "lab"}
+    each = [
+        results.values("utilisation", **labels, jobs=jobs, policy=FORKED)
+        / results.values("utilisation", **labels, jobs=jobs, policy="Hadar")
+        for jobs in (1, 3, 5)
+    ]
+    own = told["lab: Hadar, nodes held"]
+    assert [own["3"], own["all"]] == [f"{np.median(each[1]):.2f}", f"{np.median(np.concatenate(each)):.2f}"]
 
 
 def test_findings_that_hold_for_every_mix(played) -> None:  # type: ignore[no-untyped-def]
-    _, results, _ = played
-    found = [f for cluster in NODES for f in of_cluster(results, cluster) if "nodes train" in f.claim]
-    assert len(found) == 2
+    card, results, _ = played
+    found = [finding for finding in card.findings(results) if "nodes train" in finding.claim]
+    assert [finding.setting for finding in found] == ["HadarE, aws", "HadarE, lab"]
     assert all(finding.holds for finding in found)
-    assert findings_table(found).row_count == 2
 
 
-def test_figures_show_the_medians_of_the_mixes(played) -> None:  # type: ignore[no-untyped-def]
+def test_figures_show_the_medians_of_the_mixes(played, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
     pytest.importorskip("matplotlib")
-    _, results, _ = played
-    panels = _forking(results).axes
+    card, results, folder = played
+    drawn = {}
+    monkeypatch.setattr(figures_module, "save", lambda figure, path: drawn.update({path.name: figure}))
+    card.draw(results, folder)
+    panels = drawn["forking.png"].axes
     assert [axes.get_title() for axes in panels] == [f"{cluster}, {nodes} nodes" for cluster, nodes in NODES.items()]
     for axes, cluster in zip(panels, NODES, strict=True):
-        jobs = mixes(results.where(part="hadare", cluster=cluster))
         lines = {line.get_label(): line for line in axes.lines}
+        labels = {"part": "hadare", "cluster": cluster}
         for rival in RIVALS:
-            medians = [np.median(factor(results, cluster, m, rival)) for m in jobs]
-            assert lines[rival].get_xdata().tolist() == list(jobs)
+            medians = [
+                np.median(
+                    results.values("makespan_s", **labels, jobs=m, policy=rival)
+                    / results.values("makespan_s", **labels, jobs=m, policy=FORKED)
+                )
+                for m in (1, 3, 5)
+            ]
+            assert lines[rival].get_xdata().tolist() == [1, 3, 5]
             assert lines[rival].get_ydata() == pytest.approx(medians)

@@ -11,8 +11,10 @@ from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation import evaluate
 from gpusched_env.reproduce import Results, load_card
 from gpusched_env.reproduce.card import Run
-from gpusched_env.reproduce.pollux.published import CROWDED, MEAN_JCT_S, POLICIES
-from gpusched_env.reproduce.pollux.settings import SCHEDULERS, scenario
+from gpusched_env.reproduce.pollux import CROWDED, scenario
+
+DATA = load_card("pollux").data["data"]
+MEAN_JCT_S, SCHEDULERS = DATA["MEAN_JCT_S"], DATA["SCHEDULERS"]
 
 
 def test_missing_workloads_are_named_with_the_command_that_fetches_them(
@@ -30,7 +32,7 @@ def test_runs_and_their_scenarios(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(card.runs(quick=True)) == 14
     runs = card.runs(quick=False)
     assert len(runs) == 39
-    assert {run.labels["policy"] for run in runs} == {*POLICIES, CROWDED}
+    assert {run.labels["policy"] for run in runs} == set(SCHEDULERS)
     assert scenario(CROWDED, 1).network.contention.shared_loss == 0.5
     assert scenario("tiresias", 1).workload.elastic == {"rule": "fixed-batch", "speeds": "measured"}
 

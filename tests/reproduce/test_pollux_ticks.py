@@ -6,9 +6,11 @@ import pytest
 from pollux_simulator import Optimus, fewest_nodes, mean_jct_s, place, workload_at
 from published import here
 
-from gpusched_env.reproduce.pollux.published import AT_LOAD_S, LOADS, MEAN_JCT_S
+from gpusched_env.reproduce import load_card
 
-PUBLISHED_S = {1.0: MEAN_JCT_S["tiresias"][0], **dict(zip(LOADS, AT_LOAD_S["tiresias"], strict=True))}
+DATA = load_card("pollux").data["data"]
+MEAN_JCT_S = DATA["MEAN_JCT_S"]
+PUBLISHED_S = {1.0: MEAN_JCT_S["tiresias"][0], **dict(zip(DATA["LOADS"], DATA["AT_LOAD_S"]["tiresias"], strict=True))}
 
 
 @here

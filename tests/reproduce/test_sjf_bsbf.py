@@ -13,15 +13,15 @@ from gpusched_env.event_log import START
 from gpusched_env.metrics import job_times
 from gpusched_env.reproduce import Card, Results, load_card, play_card
 from gpusched_env.reproduce.report import findings_table
-from gpusched_env.reproduce.sjf_bsbf import figures
-from gpusched_env.reproduce.sjf_bsbf.bands import bands
 from gpusched_env.reproduce.sjf_bsbf.measuring import joined, measure
-from gpusched_env.reproduce.sjf_bsbf.published import FFS, PROTOTYPE, SJF, TIRESIAS
-from gpusched_env.reproduce.sjf_bsbf.settings import BSBF, DRAWN, EXCLUSIVE, FULL, LOADS, POLICIES, SHARING, XIS
-from gpusched_env.reproduce.sjf_bsbf.tables import reduction, settings, title, values, xis
 from gpusched_env.scenarios.sjf_bsbf import physical, simulated
 from gpusched_env.simulator import simulate
-from gpusched_env.support.figures import save
+from gpusched_env.support import figures as figures_module
+
+DATA = load_card("sjf-bsbf").data["data"]
+SHARING, EXCLUSIVE, PROTOTYPE = DATA["SHARING"], DATA["EXCLUSIVE"], DATA["PROTOTYPE"]
+BSBF, FFS, SJF, TIRESIAS = "SJF-BSBF", "SJF-FFS", "SJF", "Tiresias"
+XIS = 5
 
 
 @pytest.fixture(scope="module")
@@ -38,11 +38,11 @@ def test_a_full_card_has_every_cell_once(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("GPUSCHED_DATA", str(tmp_path))  # nothing was fetched
     runs = load_card("sjf-bsbf").runs(quick=False)
     assert len({(tuple(run.labels.items()), run.seed) for run in runs}) == len(runs)
-    drawn = len(LOADS) * (len(XIS) * len(SHARING) + len(EXCLUSIVE))
-    few = 2 * (len(XIS) * len(SHARING) + len(EXCLUSIVE)) + len(POLICIES)
-    assert len(runs) == FULL.seeds * drawn + FULL.few_seeds * few
+    drawn = 4 * (XIS * len(SHARING) + len(EXCLUSIVE))
+    few = 2 * (XIS * len(SHARING) + len(EXCLUSIVE)) + len(SHARING) + len(EXCLUSIVE)
+    assert len(runs) == 8 * drawn + 20 * few
     assert {run.labels["part"] for run in runs} == {
-        DRAWN, "30 jobs in 20 min", "30 jobs in 2 h", "30 jobs, full batch"
+        "drawn", "30 jobs in 20 min", "30 jobs in 2 h", "30 jobs, full batch"
     }  # fmt: skip
 
 
@@ -53,16 +53,15 @@ def test_workloads_that_were_fetched_are_played_too(tmp_path: Path, monkeypatch:
     file.write_text("name,time,application,num_replicas,batch_size\ncifar10-0,107,cifar10,6,2048\n")
     runs = [run for run in load_card("sjf-bsbf").runs(quick=False) if run.labels["part"] == "Pollux's own"]
     assert {run.seed for run in runs} == {3}
-    assert len(runs) == len(XIS) * len(SHARING) + len(EXCLUSIVE)
+    assert len(runs) == XIS * len(SHARING) + len(EXCLUSIVE)
 
 
 def test_tables_and_findings_are_of_these_runs(played: tuple[Card, Results, Path]) -> None:
     card, results, _ = played
     tables = card.tables(results)
     assert all(table.row_count for table in tables)
-    assert len(list(bands(results))) == tables[-1].row_count
-    cells = [cell for cell in PROTOTYPE if cell.xi in xis(results, (DRAWN, cell.jobs))]
-    assert tables[-1].row_count == len(cells) + 2 * 3 + 1 + 2
+    cells = [(jobs, xi) for jobs, xi, _ in PROTOTYPE if results.where(part="drawn", jobs=jobs, xi=xi).runs]
+    assert tables[-1].row_count == 3 * len(cells) + 2 * 3 + 1 + 2
     found = card.findings(results)
     assert findings_table(found).row_count == len(found)
 
@@ -73,7 +72,10 @@ def test_figures_show_the_ratios_of_these_runs(
     pytest.importorskip("matplotlib")
     card, results, folder = played
     drawn = {}
-    monkeypatch.setattr(figures, "save", lambda figure, path: (drawn.update({path.name: figure}), save(figure, path)))
+    save = figures_module.save
+    monkeypatch.setattr(
+        figures_module, "save", lambda figure, path: (drawn.update({path.name: figure}), save(figure, path))
+    )
     paths = card.draw(results, folder)
     assert [path.name for path in paths] == ["interference.png", "load.png", "sizes.png", "prototype.png"]
     for path in paths:
@@ -81,23 +83,26 @@ def test_figures_show_the_ratios_of_these_runs(
     panels = drawn["interference.png"].axes
     assert len(panels) > 1
     for axes in panels:
-        [setting] = [each for each in settings(results) if title(each) == axes.get_title()]
-        known = xis(results, setting)
+        words = axes.get_title().split(" jobs, ")
+        where = {"part": words[-1], "jobs": int(words[0]) if len(words) > 1 else 30}
         lines = {line.get_label(): line for line in axes.lines}
-        for policy in figures.SHOWN:
+        own = results.where(**where)
+        known = sorted({labels["xi"] for labels in own.labels} - {0.0})
+        for policy in (BSBF, FFS, TIRESIAS, "whole batches only", "times as measured"):
             ratios = [
                 (
-                    values(results, "mean_jct_s", setting, xi, policy) / values(results, "mean_jct_s", setting, xi, SJF)
+                    own.values("mean_jct_s", policy=policy, xi=xi if policy in SHARING else 0.0)
+                    / own.values("mean_jct_s", policy=SJF)
                 ).mean()
                 for xi in known
             ]
-            assert lines[policy].get_xdata().tolist() == list(known)
+            assert lines[policy].get_xdata().tolist() == known
             assert lines[policy].get_ydata() == pytest.approx(ratios, nan_ok=True)
 
 
 def test_reductions_follow_from_the_logs(played: tuple[Card, Results, Path]) -> None:
-    _, results, _ = played
-    instance = simulated(160, 1.25).instance(200_000)
+    card, results, _ = played
+    instance = simulated(jobs=160, xi=1.25).instance(200_000)
     mean = {
         name: float(
             job_times(instance, simulate(instance, make_scheduler(SHARING.get(name) or EXCLUSIVE[name])))[
@@ -107,9 +112,11 @@ def test_reductions_follow_from_the_logs(played: tuple[Card, Results, Path]) -> 
         for name in (BSBF, FFS, SJF)
     }
     for rival in (FFS, SJF):
-        assert reduction(results, (DRAWN, 160), 1.25, rival) == pytest.approx(1 - mean[BSBF] / mean[rival])
+        reduction = card.scope(results).value(f"reduction(('drawn', 160), 1.25, {rival!r})")
+        assert reduction == pytest.approx(1 - mean[BSBF] / mean[rival])
     # Tiresias plays in rounds, and equally at each xi
-    tiresias = [values(results, "mean_jct_s", (DRAWN, 160), xi, TIRESIAS).tolist() for xi in (1.0, 2.0)]
+    place = card.scope(results, part="drawn", jobs=160, policy=TIRESIAS)
+    tiresias = [place.value(f"mean_jct_s(xi={xi})").tolist() for xi in (1.0, 2.0)]
     assert tiresias[0] == tiresias[1] != [mean[SJF]]
 
 
@@ -117,7 +124,7 @@ def test_where_every_job_fills_the_memory_only_accumulation_lets_them_share(play
     card, results, _ = played
     found = [finding for finding in card.findings(results) if "fills the memory" in finding.claim]
     assert [finding.holds for finding in found] == [True]
-    assert {setting[1] for setting in settings(results)} == {30, 160, 240}
+    assert {labels["jobs"] for labels in results.labels} == {30, 160, 240}
 
 
 @pytest.mark.parametrize("spec", ["sjf", "sjf-bsbf", "sjf-ffs"])

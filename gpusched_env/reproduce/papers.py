@@ -1,0 +1,149 @@
+"""The verdicts of full runs (``full_runs.csv``), and ``docs/papers.md``, which is made from them and the cards.
+
+    python -m gpusched_env.reproduce.papers docs/papers.md [reproduction/CARD/results.json ...]
+
+Each ``results.json`` of a full run replaces the stored verdicts of the same claims and settings.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+from gpusched_env.errors import GpuschedError
+from gpusched_env.reproduce.card import CARDS, NO, TIE, YES, Finding, load_card
+from gpusched_env.reproduce.expressions import FIELD
+from gpusched_env.support.files import write_whole
+
+STORED: Final = files("gpusched_env.reproduce") / "full_runs.csv"
+COLUMNS: Final = ("card", "claim", "setting", "verdict", "numbers")
+HEAD: Final = """# Papers reproduced
+
+For each claim: the figure of the paper, ours in the full runs, and a verdict.
+
+* A claim about an order is a *tie* where the runs cannot tell the two apart: 1 is in the 95 % interval of their ratio,
+  or they differ by at most 1 %. A claim that names a size is never a tie: it holds if our value is in the claimed
+  range, and does not (*NO*) if it is outside, even if 1 is in its interval.
+* With `--quick`, a command plays a part of its experiments in about a minute. It says *too few runs to tell* where its
+  verdict is not that of the full runs, or where no full run is stored.
+* The page of a paper says how it was measured, and why the two differ. Claims of ours, without a figure of the paper,
+  are only counted here.
+
+`python -m gpusched_env.reproduce.papers docs/papers.md` writes this page.
+"""
+
+
+@cache
+def stored() -> tuple[dict[str, str], ...]:
+    """Read the verdicts of the full runs, by card, claim and setting."""
+    return tuple(csv.DictReader(io.StringIO(STORED.read_text(encoding="utf-8"))))
+
+
+def of_quick(card: str, findings: Sequence[Finding]) -> list[Finding]:
+    """Return the findings of a quick run: where the full runs have another verdict, it has too few runs to tell."""
+    known = {(row["claim"], row["setting"]): row["verdict"] for row in stored() if row["card"] == card}
+    return [
+        dataclasses.replace(found, few=known.get((found.claim, found.setting)) != found.verdict) for found in findings
+    ]
+
+
+def claims_of(card: str) -> Iterator[tuple[re.Pattern[str], str]]:
+    """Yield a pattern for each claim of a card, and the paper's figure; empty = the claim is ours.
+
+    ``{0}`` in a figure is what the first field of the claim says.
+    """
+    for spec in load_card(card).data["claims"]:
+        for claim in spec.get("claims", [spec]):
+            fixed = FIELD.split(claim["claim"])[::2]  # the texts between the fields, which may hold anything
+            yield re.compile("(.+)".join(map(re.escape, fixed)) + "$"), claim.get("paper", "")
+
+
+def page() -> str:
+    """Return ``docs/papers.md``: for every claim of a paper its figure, ours, and a verdict."""
+    papers: dict[str, list[str]] = {}
+    for card in CARDS:
+        papers.setdefault(load_card(card).data["paper"]["name"], []).append(card)
+    return "".join([HEAD, *(_section(name, cards) for name, cards in papers.items()), _toctree()])
+
+
+def _section(name: str, cards: Sequence[str]) -> str:
+    about: Mapping[str, Any] = load_card(cards[0]).data["paper"]
+    links = ", ".join(f"[{title}]({link})" for title, link in about["pages"].items())
+    commands = ", ".join(f"`gpusched reproduce {card}`" for card in cards)
+    text = f"\n## {name}\n{about['source']}. Pages: {links}. Command: {commands}.\n\n"
+    text += "| claim | paper | ours | verdict |\n|---|---|---|---|\n"
+    for card in cards:
+        rows = [row for row in stored() if row["card"] == card]
+        for pattern, figure in claims_of(card):
+            for claim in dict.fromkeys(row["claim"] for row in rows if figure):
+                if match := pattern.match(claim):
+                    text += _row(claim, figure.format(*match.groups()), [row for row in rows if row["claim"] == claim])
+    text += "".join(f"\n{_counted(card)}\n" for card in cards)
+    return text
+
+
+def _row(claim: str, figure: str, rows: Sequence[Mapping[str, str]]) -> str:
+    if len(rows) == 1:
+        return f"| {claim} | {figure} | {rows[0]['numbers']} | {rows[0]['verdict']} |\n"
+    ours = "; ".join(f"{row['setting']}: {row['numbers']} ({row['verdict']})" for row in rows)
+    verdicts = [row["verdict"] for row in rows]
+    same = verdicts[0] if len(set(verdicts)) == 1 else f"yes in {verdicts.count(YES)} of {len(verdicts)}"
+    return f"| {claim} | {figure} | {ours} | {same} |\n"
+
+
+def _counted(card: str) -> str:
+    verdicts = [row["verdict"] for row in stored() if row["card"] == card]
+    if not verdicts:
+        return f"`{card}`: no full run is stored."
+    told = f"{verdicts.count(YES)} hold, {verdicts.count(NO)} do not, and {verdicts.count(TIE)} are ties"
+    return f"`{card}`: of {len(verdicts)} findings of full runs (a claim in a setting), {told}."
+
+
+def _toctree() -> str:
+    pages = dict.fromkeys(page for card in CARDS for page in load_card(card).data["paper"].get("pages", {}).values())
+    names = [page.removesuffix(".md") for page in pages if page not in ("deadlines.md", "elastic.md")]
+    return "\n```{toctree}\n:hidden:\n\n" + "\n".join(names) + "\n```\n"
+
+
+def store(paths: Sequence[Path]) -> None:
+    """Replace the stored verdicts of the claims and settings whose full results are given.
+
+    Raises
+    ------
+    GpuschedError : a file is of a quick run
+    """
+    rows = {(row["card"], row["claim"], row["setting"]): row for row in stored()}
+    for path in paths:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        if data["quick"]:
+            raise GpuschedError(f"{path}: of a quick run; run gpusched reproduce {data['card']} without --quick")
+        for item in data["findings"]:
+            row = {"card": data["card"], **{key: item[key].replace("\\[", "[") for key in COLUMNS[1:]}}
+            rows[row["card"], row["claim"], row["setting"]] = row
+    stream = io.StringIO(newline="")
+    writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(sorted(rows.values(), key=lambda row: CARDS.index(row["card"])))
+    write_whole(Path(str(STORED)), stream.getvalue())
+    stored.cache_clear()
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Store the results that are named, and write the page."""
+    target, *results = map(Path, arguments)
+    if results:
+        store(results)
+    write_whole(target, page())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:] or ["docs/papers.md"])
