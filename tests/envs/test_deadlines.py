@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from gpusched_env import Refuse, Scenario, get_scenario, make_scheduler, simulate
+from gpusched_env.agents.learned import LearnedScheduler
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.deadlines import DEADLINES
 from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
@@ -118,6 +119,25 @@ def test_a_scheduler_that_refuses_plays_the_same_through_the_environment(spec: s
     assert (direct.events["kind"] == REFUSE).sum() > 3
     with pytest.raises(GpuschedError, match=r"has no action: make the environment with more_actions=\('refuse',\)"):
         play_scheduler(wide_open(scenario, 7), make_scheduler(spec), 7)
+
+
+def test_the_shipped_agent_plays_the_same_through_the_environment_and_reads_deadlines() -> None:
+    pytest.importorskip("torch")
+    scenario, agent = slo(60), make_scheduler("learned:deadlines")
+    direct = simulate(scenario.instance(7), agent, seed=7)
+    assert isinstance(agent, LearnedScheduler)
+    env, digests = ClusterEnv(scenario, **dataclasses.asdict(agent.windows)), []
+    for blind in (False, True):
+        observation, info = env.reset(seed=7)
+        over, generator = False, np.random.default_rng(agent.seed)
+        while not over:
+            shown = {name: array * (not blind or "deadlines" not in name) for name, array in observation.items()}
+            batch = {name: array[None].astype(np.float32) for name, array in shown.items()}
+            [action] = agent.choose(batch, info["action_mask"][None].astype(bool), [generator])
+            observation, _, terminated, truncated, info = env.step(action)
+            over = terminated or truncated
+        digests.append(env.event_log().digest())
+    assert digests[0] == direct.digest() != digests[1]
 
 
 def test_an_episode_ends_when_every_job_has_been_refused() -> None:
