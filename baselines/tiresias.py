@@ -7,8 +7,6 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
 from gpusched_env.baselines.list_policies.gittins import published_sizes
 from gpusched_env.baselines.list_policies.keys import QUEUES
 from gpusched_env.baselines.list_policies.scheduler import ListRules, ListScheduler
@@ -101,7 +99,9 @@ class Tiresias(ListScheduler):
 
     def rules(self, simulation: Simulation) -> ListRules:
         """Return the rules."""
-        history = np.sort(self.history) if self.history else published_sizes()
+        history: tuple[float, ...] = ()
+        if self.policy == "gittins":
+            history = tuple(sorted(self.history)) or tuple(published_sizes().tolist())
         return ListRules(
             QUEUES,
             self.placement,
@@ -109,7 +109,7 @@ class Tiresias(ListScheduler):
             thresholds=self.thresholds,
             packlimit=self.packlimit,
             incumbents=self.incumbents_first,
-            history=tuple(history.tolist()) if self.policy == "gittins" else (),
+            history=history,
             by_entry=self.policy == "entry",
             by_held=self.demote_on == "held",
             knob=self.knob,

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import tyro
 from rich.console import Console
 from rich.table import Table
 
@@ -40,6 +39,7 @@ from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.instance import Instance
 from gpusched_env.problem.workload import Profiles, Workload
 from gpusched_env.simulator import Simulation
+from gpusched_env.support.commands import run_script
 
 RACKS: Final = 32
 MACHINES: Final = 8  # per rack
@@ -209,4 +209,4 @@ def main(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Settings))
+    run_script(main)

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import tyro
 from rich.console import Console
 from rich.table import Table
 
@@ -32,6 +31,7 @@ from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.instance import Instance
 from gpusched_env.problem.performance import type_rates
 from gpusched_env.sharing import GavelPairs
+from gpusched_env.support.commands import run_script
 from gpusched_env.traces import generate_workload
 
 CLUSTER: Final = "9x4@V100,9x4@P100,9x4@K80"
@@ -136,4 +136,4 @@ def main(options: Options) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Options))
+    run_script(main)

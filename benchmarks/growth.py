@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import tyro
 from machine import KEEPS_MEMORY, peak_bytes
 from rich.console import Console
 from rich.table import Table
@@ -38,6 +37,7 @@ from gpusched_env.problem.workload import Workload
 from gpusched_env.scenarios.registry import MANY_SIZES
 from gpusched_env.sharing import Sharing
 from gpusched_env.simulator import Decision, Scheduler, Start, simulate
+from gpusched_env.support.commands import run_script
 from gpusched_env.traces import assign_profiles
 
 GANGS, SHARES = (1, 2, 4, 8), (0.7, 0.1, 0.15, 0.05)
@@ -276,4 +276,4 @@ def main(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Settings))
+    run_script(main)

@@ -28,7 +28,6 @@ from typing import Any, Final
 
 import gymnasium
 import numpy as np
-import tyro
 from growth import MACHINE, RACK, contended, poisson
 from machine import machine, versions
 from rich.console import Console
@@ -41,6 +40,7 @@ from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.instance import Instance, Semantics
 from gpusched_env.problem.workload import Workload
 from gpusched_env.scenarios import Scenario, WorkloadSpec
+from gpusched_env.support.commands import run_script
 from gpusched_env.support.figures import COLOURS, DASHES, save, tidy
 
 SCHEDULERS: Final = ("fifo", "srtf", "tiresias")
@@ -222,4 +222,4 @@ def main(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Settings, description=__doc__))
+    run_script(main)

@@ -14,10 +14,11 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import tyro
 from machine import peak_bytes
 from rich.console import Console
 from rich.table import Table
+
+from gpusched_env.support.commands import run_script
 
 
 @dataclass
@@ -96,4 +97,4 @@ def main(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Settings))
+    run_script(main)

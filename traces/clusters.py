@@ -18,12 +18,7 @@ ClusterReader = Callable[[Path], tuple[Cluster, ReadReport]]
 
 
 def read_slurm_files(path: Path) -> tuple[Cluster, ReadReport]:
-    """Read files of Slurm as :func:`read_slurm_cluster` does; commas separate the paths of several files.
-
-    Raises
-    ------
-    TraceError : see :func:`read_slurm_cluster`
-    """
+    """Read files of Slurm as :func:`read_slurm_cluster` does; commas separate the paths of several files."""
     paths = [path] if path.exists() else str(path).split(",")
     slurm, report = read_slurm_cluster(*paths)
     return slurm.cluster, report

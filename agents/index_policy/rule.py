@@ -175,12 +175,7 @@ class IndexRule:
 
     @classmethod
     def load(cls, path: Path) -> IndexRule:
-        """Read what :meth:`save` wrote.
-
-        Raises
-        ------
-        SchedulerError : the file is missing, damaged, or of another format
-        """
+        """Read what :meth:`save` wrote."""
         with checkpoint(path, FORMAT, "an index policy") as (metadata, weights):
             values: dict[str, Any] = {**weights, **json.loads(metadata["scalars"])}
             return cls(**values)

@@ -26,7 +26,6 @@ class DelayRun(Player):
 
     Parameters
     ----------
-    instance : the problem instance
     scheduler : the rules; all state is in this object, so one scheduler may be used for many runs
     seed : seed of the simulation, which only random placement uses
     simulation : a simulation before its first event; None = create a new one

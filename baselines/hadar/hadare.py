@@ -88,12 +88,7 @@ class HadarE(Scheduler):
         return kind + "-sticky" * self.sticky + "-refill" * self.refill
 
     def reset(self, view: ClusterView) -> None:
-        """Read the nodes and the rates.
-
-        Raises
-        ------
-        SchedulerError : the slot is too short for any progress
-        """
+        """Read the nodes and the rates."""
         assert isinstance(view, ClairvoyantView)
         rules = view.semantics
         self._overhead_s = rules.checkpoint_s + max(rules.restore_s, rules.start_s) + rules.merge_s

@@ -21,19 +21,19 @@ def might_precede(plan: ListState, head: int, last: int, near: float) -> bool:
     return plan.keys[head] < plan.keys[last] + near
 
 
-@kernel
+@helper
 def start_surely(sim: Run, plan: ListState) -> int:
     """List the waiting jobs that surely start, because they come before all taken jobs; return their number of GPUs.
 
-    The kernel takes running jobs from the end of the order until the GPUs of the taken jobs, plus the free GPUs,
-    suffice for all listed jobs. All other running jobs keep their GPUs, so every listed job fits. A job that was taken
-    only because of rounding may come before a job that was listed earlier. It still fits, because no listed job needed
-    its GPUs.
+    The kernel takes running jobs from the end of the order until their GPUs and the free ones suffice for all listed
+    jobs; others keep theirs. A job taken only because of rounding may come before a listed one, which needs no GPU of
+    it.
     """
     r = plan.memory
     near = rounding(sim, plan)
     first = -1  # first taken job in the order
     granted = 0
+    number, last = last_runner(sim, plan)
     while True:
         line = first_line(plan, sim.world["gpus"], False)
         if line < 0:
@@ -41,11 +41,10 @@ def start_surely(sim: Run, plan: ListState) -> int:
         head = plan.waiters[plan.lines[line]["begin"]]
         needed = granted + plan.lines[line]["gpus"]
         while sim.world["free_gpus"] + r["taken_gpus"] < needed:
-            number, last = last_runner(sim, plan)
             if number < 0 or not might_precede(plan, head, last, near):
                 return granted
             begin = r["taken"]
-            take_last(sim, plan, near, number, last)
+            number, last = take_last(sim, plan, near, number, last)
             for i in range(begin, r["taken"]):
                 row = plan.tail[i]
                 if first < 0 or before(plan.keys, plan.ranks, row, first):

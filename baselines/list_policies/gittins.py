@@ -37,10 +37,7 @@ def sizes_up_to(plan: ListState, size: float) -> int:
 
 @kernel
 def index_of(plan: ListState, attained: float, quantum: float) -> float:
-    """Return the Gittins index of a job by its attained service and the quantum of its queue [GPU s].
-
-    An endless quantum stays inf, because a + (the largest size - a) may be rounded below the largest size.
-    """
+    """Return the Gittins index of a job by its attained service and the quantum of its queue [GPU s]."""
     begin = sizes_up_to(plan, attained)
     end = sizes_up_to(plan, attained + quantum)
     beyond = len(plan.history) - end
@@ -52,10 +49,7 @@ def index_of(plan: ListState, attained: float, quantum: float) -> float:
 
 @kernel(lazy=True)
 def rank_by_index(sim: Run, plan: ListState, count: int) -> None:
-    """Set the keys of the listed jobs to those of their queues, and the ranks to the order of their indices.
-
-    Ties of the index: first start, then row.
-    """
+    """Set the keys of the listed jobs to those of their queues, and the ranks to the order of their indices."""
     for i in range(count):
         row = plan.order[i]
         attained = demoting_service(sim, plan, row)

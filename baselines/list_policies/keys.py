@@ -22,7 +22,7 @@ NEAR_S: Final = 1e-3
 NEAR: Final = 1e-9
 
 
-@kernel
+@helper
 def queue_of(plan: ListState, attained: float) -> int:
     """Return the queue of a job by its attained service (Tiresias, NSDI 2019, section 3.2)."""
     queue = 0
@@ -72,7 +72,7 @@ def estimated_s(sim: Run, plan: ListState, row: int) -> float:
     return left_s * plan.told[row] if plan.memory["estimator"] == NOISY else left_s
 
 
-@kernel
+@helper
 def size_of(sim: Run, plan: ListState, row: int) -> float:
     """Return the sort key of a job: remaining run time or attained service [s], or gang size x this time [GPU s]."""
     job = sim.jobs[row]
@@ -86,7 +86,7 @@ def size_of(sim: Run, plan: ListState, row: int) -> float:
     return -size if plan.memory["largest"] else size
 
 
-@kernel
+@helper
 def queue_key(sim: Run, plan: ListState, row: int) -> float:
     """Return the sort key of a job by its queue; with ``incumbents``, running jobs come first in their queue."""
     key = 2.0 * queue_of(plan, demoting_service(sim, plan, row))
@@ -109,7 +109,7 @@ def set_key(sim: Run, plan: ListState, row: int) -> None:
     plan.ranks[row] = rank
 
 
-@kernel
+@helper
 def pace_of(plan: ListState, gpus: int) -> float:
     """Rate at which the key of a running gang of ``gpus`` GPUs changes at its ideal speed [1/s]."""
     r = plan.memory
@@ -119,7 +119,7 @@ def pace_of(plan: ListState, gpus: int) -> float:
     return pace * gpus if r["by_gpus"] else pace
 
 
-@kernel
+@helper
 def keeps_pace(sim: Run, plan: ListState, row: int) -> bool:
     """Return whether a running job's key will change at the rate ``pace_of`` until it stops or changes its queue."""
     w = sim.world

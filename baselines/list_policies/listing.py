@@ -16,10 +16,7 @@ from gpusched_env.core.state import WAITING, Run
 
 @kernel
 def list_jobs(sim: Run, plan: ListState, with_running: bool) -> int:
-    """List the jobs of this decision point: those of the last list come first, in its order.
-
-    Returns the number of listed jobs.
-    """
+    """List the jobs of this decision point: those of the last list come first, in its order."""
     w = sim.world
     for i in range(w["waiting"]):
         plan.member[sim.waiting[w["first_waiting"] + i]] = 1
@@ -73,7 +70,7 @@ def sort_jobs(sim: Run, plan: ListState, count: int) -> None:
         plan.rules[i] = rule_of(sim, plan, row)
 
 
-@kernel
+@helper
 def room_for_all(sim: Run, plan: ListState) -> bool:
     """Return whether all waiting jobs fit on the free GPUs; then no job is preempted, whatever the order."""
     left = sim.world["free_gpus"]
@@ -123,7 +120,7 @@ def plan_walk(sim: Run, plan: ListState, count: int, all_fit: bool) -> None:
     sim.world["random"] = random
 
 
-@kernel
+@helper
 def join_lines(sim: Run, plan: ListState) -> None:
     """Insert new arrivals, and those jobs of ``left`` that wait now (preempted, or not started), into the lines."""
     r = plan.memory

@@ -91,7 +91,7 @@ def plan_starts(sim: Run, plan: ListState, preempts: bool) -> None:
             r["phase"] = PLANNED
 
 
-@kernel
+@helper
 def begin_decisions(sim: Run, plan: ListState) -> None:
     """Begin a decision point: plan what can be planned."""
     r = plan.memory
@@ -147,7 +147,7 @@ def note_started(sim: Run, plan: ListState, row: int) -> None:
         expect_change(plan, number, change_of_queue_s(sim, plan, number))
 
 
-@kernel
+@helper
 def note_planned(sim: Run, plan: ListState, choice: Choice) -> None:
     """Note what has become of the latest decision of a plan; the policy goes along lines."""
     r = plan.memory

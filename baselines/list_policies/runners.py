@@ -14,14 +14,14 @@ from __future__ import annotations
 from gpusched_env.baselines.list_policies.keys import NEAR, NEAR_S, QUEUES, keeps_pace, pace_of, set_key
 from gpusched_env.baselines.list_policies.lines import before, sort_rows
 from gpusched_env.baselines.list_policies.state import ListState
-from gpusched_env.core.handle import kernel
+from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.state import Run
 
 # Values of ``member``: where a running job is kept.
 NOWHERE, IN_WALK, IN_LIST = range(3)
 
 
-@kernel
+@helper
 def _jobs_before(plan: ListState, number: int, row: int) -> int:
     """Count the jobs of a list that come before another job, by binary search."""
     begin = plan.runners[number]["begin"]
@@ -36,7 +36,7 @@ def _jobs_before(plan: ListState, number: int, row: int) -> int:
     return low
 
 
-@kernel
+@helper
 def join_runners(sim: Run, plan: ListState, number: int, row: int) -> None:
     """Insert a running job into the list of its gang size."""
     list_ = plan.runners[number]
@@ -73,7 +73,7 @@ def leave_runners(plan: ListState, number: int, row: int, runs: bool) -> None:
             note_runner(plan, row)
 
 
-@kernel
+@helper
 def note_runner(plan: ListState, row: int) -> None:
     """Add a running job to ``walk``, unless it is still there from an earlier start."""
     if plan.member[row] == NOWHERE:
@@ -82,7 +82,7 @@ def note_runner(plan: ListState, row: int) -> None:
         plan.memory["walked"] += 1
 
 
-@kernel
+@helper
 def line_up_runners(sim: Run, plan: ListState) -> None:
     """Update ``walk``: stopped jobs leave, jobs at the common rate join their list, and the others are sorted."""
     r = plan.memory
@@ -111,10 +111,7 @@ def line_up_runners(sim: Run, plan: ListState) -> None:
 
 @kernel
 def last_runner(sim: Run, plan: ListState) -> tuple[int, int]:
-    """Find the last running job that is not taken, up to rounding; return its list (-1 = none) and its row.
-
-    Jobs that have ended are removed from the ends of the lists.
-    """
+    """Find the last running job that is not taken, up to rounding; return its list (-1 = none) and its row."""
     found = -1
     last = -1
     if plan.memory["apart"] > 0:
@@ -139,7 +136,7 @@ def last_runner(sim: Run, plan: ListState) -> tuple[int, int]:
     return found, last
 
 
-@kernel
+@helper
 def rounding(sim: Run, plan: ListState) -> float:
     """Return the difference of keys below which levels may order two jobs wrongly; 0 = levels are exact."""
     if plan.memory["order"] == QUEUES:
@@ -149,8 +146,11 @@ def rounding(sim: Run, plan: ListState) -> float:
 
 
 @kernel
-def take_last(sim: Run, plan: ListState, near: float, number: int, row: int) -> None:
-    """Take the job found by ``last_runner`` and all jobs with nearly the same key; recompute the keys of these jobs."""
+def take_last(sim: Run, plan: ListState, near: float, number: int, row: int) -> tuple[int, int]:
+    """Take the job found by ``last_runner`` and all jobs with nearly the same key; return what it finds then.
+
+    The keys of the taken jobs are recomputed.
+    """
     r = plan.memory
     while True:
         lowest = plan.keys[row]
@@ -164,4 +164,4 @@ def take_last(sim: Run, plan: ListState, near: float, number: int, row: int) -> 
         set_key(sim, plan, row)
         number, row = last_runner(sim, plan)
         if number < 0 or near == 0.0 or plan.keys[row] + near < lowest:
-            return
+            return number, row

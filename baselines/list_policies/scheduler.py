@@ -87,12 +87,7 @@ class ListScheduler(CompiledScheduler):
         return list_state(simulation, self.rules(simulation), alone)
 
     def assist(self, simulation: Simulation, own: ListState) -> None:
-        """Refuse a claim that is missing, when it is read.
-
-        Raises
-        ------
-        SchedulerError : a job has no claim
-        """
+        """Refuse a claim that is missing, when it is read."""
         row = listed_policy.unclaimed(simulation.arrays, own)
         check_claims(simulation.instance.workload.jobs["id"][row:], own.told[row : row + 1])
 

@@ -35,10 +35,7 @@ def happened(sim: Run) -> int:
 @policy
 @kernel
 def next_of_queues(sim: Run, choice: Choice, q: Queues) -> int:
-    """Write the next decision of the decision point, and return its kind.
-
-    A policy that plays alone follows the log. Otherwise it counts everything anew, since others act as well.
-    """
+    """Write the next decision of the decision point, and return its kind."""
     m = q.memory
     c = choice.made
     if c["reads_log"] > 0 and m["read"] >= 0:

@@ -143,6 +143,7 @@ class Slurm(CompiledScheduler):
     grace_s: float = 0.0
 
     relies_on_decisions = True  # a cycle counts as done, whether or not its starts were carried out
+    name = "slurm"
 
     def __post_init__(self) -> None:
         """Check the parameters."""
@@ -166,11 +167,6 @@ class Slurm(CompiledScheduler):
         self.clairvoyant = self.limits == "oracle"
         self._past: PastUsage | None = None
         self._shares: tuple[TenantTree, FairTree] | None = None
-
-    @property
-    def name(self) -> str:
-        """Name in tables."""
-        return "slurm"
 
     def remember(self, past: PastUsage) -> None:
         """Begin runs with this usage of tenants, for a run that is taken over (:func:`simulator.begin`)."""

@@ -77,12 +77,6 @@ def fair_time_s(ideal_s: float, gang: int, share: float) -> float:
     """Return T_ideal, the run time of a job on a fair share of the cluster [s].
 
     If the gang is k > 1 times as large as the share, T_ideal is k times the ideal run time.
-
-    Parameters
-    ----------
-    ideal_s : run time of the whole job on the best placement [s]
-    gang : GPUs of the job
-    share : GPUs of the cluster / mean number of contending jobs [GPU]
     """
     return ideal_s * max(1.0, gang / share)
 

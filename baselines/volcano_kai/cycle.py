@@ -17,10 +17,7 @@ DESERVE, CLAIM, ALLOCATE, RECLAIM, EVICT, ENTER = range(6)  # stages of a decisi
 
 @kernel
 def ask_for_victims(sim: Run, q: Queues, leaf: int, line: int, waits: bool) -> bool:
-    """Find victims for the first job of a line; park the line if there are none.
-
-    ``waits``: the job has had victims, so it may also wait for jobs that are in a checkpoint.
-    """
+    """Find victims for the first job of a line, which ``waits`` if it has had some; park the line if there are none."""
     m = q.memory
     m["spared"] = 0
     m["targets"] = find_victims(sim, q, leaf, q.waiters[q.lines[line]["begin"]])

@@ -17,6 +17,7 @@ from gpusched_env.baselines.kueue.victims import (
     is_spared,
     own_victims,
     restart_search,
+    take_nobody,
     take_victim,
     would_fit,
 )
@@ -134,21 +135,21 @@ def reclaim_others(sim: Run, q: Queues, leaf: int, row: int) -> int:
         return NO_VICTIMS
     for node in range(len(q.tenants)):
         q.tenants[node]["key"] = q.tenants[node]["held"]
-    taken = 0
-    freed = 0
+    m = q.memory
     does = False
+    take_nobody(q)
     restart_search(q)
     while not does:
         node = next_loser(sim, q, leaf, gpus)
         if node < 0:
             break
         t = q.tenants[node]
-        freed += take_victim(q, q.runners[t["runners"] + t["next"]], taken)
+        take_victim(q, q.runners[t["runners"] + t["next"]])
         t["next"] -= 1
-        taken += 1
-        does = would_do(sim, q, leaf, gpus, freed)
-    kept = taken
-    for i in range(taken - 2, -1, -1):  # put back those that are not needed, latest first
+        does = would_do(sim, q, leaf, gpus, m["freed"])
+    freed = m["freed"]
+    kept = m["taken"]
+    for i in range(kept - 2, -1, -1):  # put back those that are not needed, latest first
         victim = q.targets[i]
         owner, size = q.owner[q.line_of[victim]], gang_of(q, victim)
         hold(q, owner, size)
@@ -174,9 +175,11 @@ def find_victims(sim: Run, q: Queues, leaf: int, row: int) -> int:
     elif q.memory["policy"] == KAI:
         found = reclaim_others(sim, q, leaf, row)
         if found == NO_VICTIMS:
-            found = own_victims(sim, q, leaf, row, 0, 0, True, False)
+            take_nobody(q)
+            found = own_victims(sim, q, leaf, row, True, False)
     else:
-        found = own_victims(sim, q, leaf, row, 0, 0, True, False)
+        take_nobody(q)
+        found = own_victims(sim, q, leaf, row, True, False)
         if found == NO_VICTIMS:
             found = reclaim_others(sim, q, leaf, row)
     count_stopping(q, 1)

@@ -6,14 +6,14 @@ from typing import Annotated
 
 import typer
 
+from gpusched_env.cli.choosing import WORKERS, WorkersOption
+
 
 def warmup(
     everything: Annotated[
         bool, typer.Option("--all", help="Also the loops of all schedulers, not only the simulator and environments.")
     ] = False,
-    workers: Annotated[
-        int | None, typer.Option("--workers", "-w", min=1, help="Processes.", show_default="one per core", metavar="N")
-    ] = None,
+    workers: WorkersOption = WORKERS,
 ) -> None:
     """Compile the simulator ahead, so that no run waits for compilation; kernels that are already compiled are skipped.
 
@@ -32,7 +32,5 @@ def warmup(
             "folder in NUMBA_CACHE_DIR"
         )
     with ProgressBar(1, delay_s=0.0) as bar:
-        count = warm_up(
-            everything, workers or -1, lambda done, missing: bar.advanced("compiling: kernels", done, missing)
-        )
+        count = warm_up(everything, workers, lambda done, missing: bar.advanced("compiling: kernels", done, missing))
     print(f"{count} kernels compiled; machine code: {folder}")

@@ -9,9 +9,9 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from gpusched_env.cli.console import plain_table
 from gpusched_env.evaluation.picture import Picture
 from gpusched_env.problem.workload import Workload
+from gpusched_env.support.consoles import plain_table
 from gpusched_env.support.units import readable, three_digits
 from gpusched_env.traces import offered_load
 from gpusched_env.traces.description import GROUPS, RANKS, by_class, demanded_gpus, has_run_times, largest_groups

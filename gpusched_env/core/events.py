@@ -278,7 +278,7 @@ def split_batch(sim: Run, number: int, pace: int, slowest: int) -> float:
     return micro_s(times, r["compute_share"])
 
 
-@kernel
+@helper
 def set_rate(sim: Run, number: int, pace: int, slowest: int, iteration_s: float) -> None:
     """Compute the time of one iteration of a gang that starts.
 
@@ -607,7 +607,7 @@ def enter(sim: Run, row: int) -> None:
     write_event(sim, ARRIVAL, row, -1, 0.0)
 
 
-@kernel
+@helper
 def arrive(sim: Run) -> None:
     """Process the submission of the next job: it arrives, unless it is held."""
     w = sim.world
@@ -648,7 +648,7 @@ def withdraw(sim: Run, row: int, value: float) -> None:
         tell_dependents(sim, row, CANCELLED)
 
 
-@kernel
+@helper
 def complete(sim: Run, replica: int) -> None:
     """Process the completion of a replica's job; the remaining work is set to exactly 0 unless the job is killed."""
     w = sim.world

@@ -395,7 +395,7 @@ class State(Batched):
             "places": sizes["nodes"] + sizes["racks"],
             "replicas": sizes["seats"] + 1,
             "gangs_twice": 2 * sizes["seats"],
-            "event_gpus": 4 * sizes["gpus"] + 64,
+            "event_gpus": 4 * sizes["gpus"] + EVENT_BUFFER,
         }
         super().__init__(Run, batch, sizes | derived, BUFFERS, rules=RULE_FLAGS, models=MODEL_FLAGS)
         self.sizes_of_axes = sizes

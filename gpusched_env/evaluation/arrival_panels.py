@@ -42,10 +42,7 @@ def arrivals(axes: Axes, picture: Picture) -> None:
 
 
 def _rate(axes: Axes, arrival_s: np.ndarray, width_s: float, unit_s: float, **style: Any) -> None:
-    """Draw the jobs per hour in bins of equal width.
-
-    The last bin may be shorter than ``width_s``; its rate is computed with at least half of ``width_s``.
-    """
+    """Draw the jobs per hour in bins of equal width."""
     edges = np.append(np.arange(0, arrival_s[-1], width_s), arrival_s[-1])
     rate = np.histogram(arrival_s, edges)[0] * HOUR / np.maximum(np.diff(edges), width_s / 2)
     axes.stairs(rate, edges / unit_s, **style)

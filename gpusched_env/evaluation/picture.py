@@ -26,14 +26,7 @@ PUBLISHED: Final[dict[str, Any]] = {"color": ORANGE, "markerfacecolor": "white",
 class Picture:
     """The data of a workload's figure: the workload, and the log and cluster with which it is compared.
 
-    Attributes
-    ----------
-    workload : the workload; its jobs may be in any order
-    calibration : calibration of the log with which the workload is compared; None = no log
-    start_hour : hour of the week, from Monday 0 h, at time 0; NaN = unknown
-    cluster_gpus : number of GPUs of the cluster, which is drawn beside the demand; None = unknown
-    checks : comparisons of statistics with those of the log
-    judged : description of the jobs that were checked
+    ``start_hour`` : hour of the week, from Monday 0 h, at time 0, NaN = unknown; ``judged`` : the jobs of ``checks``.
     """
 
     workload: Workload

@@ -134,10 +134,6 @@ def _draw_schedule(axes: Axes, instance: Instance, log: EventLog) -> None:
 
 
 def _style(number: int, lines: int) -> dict[str, Any]:
-    """Return the colour, dashes and width of a line.
-
-    The styles of the first 28 lines are all different. Later lines are thinner, so that they do not hide the lines
-    below them.
-    """
+    """Return the colour, dashes and width of a line: 28 different styles, then thinner ones."""
     colour, dashes = COLOURS[number % len(COLOURS)], DASHES[number // len(COLOURS) % len(DASHES)]
     return {"color": colour, "linestyle": dashes, "linewidth": 2.6 - 1.4 * number / max(lines - 1, 1)}

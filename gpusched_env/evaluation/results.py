@@ -163,10 +163,7 @@ def write_csv(results: Sequence[RunResult], path: str | Path) -> None:
 
 
 def plain(value: Any) -> Any:
-    """Convert a parameter to JSON data.
-
-    Arrays, tuples and sets become lists. Infinity, NaN and other objects become texts.
-    """
+    """Convert a parameter to JSON data: collections become lists; infinity, NaN and other objects texts."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, np.ndarray | np.generic):

@@ -22,13 +22,6 @@ def draw_schedule(axes: Axes, instance: Instance, log: EventLog, start_s: float,
     """Draw a bar for each interval in which a job held GPUs.
 
     Jobs that share GPUs share the height of their rows. A hatched bar means that the job makes no progress.
-
-    Parameters
-    ----------
-    axes : axes in which the chart is drawn
-    instance, log : problem and event log of the run
-    start_s : start of the time axis [s]
-    unit_s : unit of the time axis [s]
     """
     from matplotlib.collections import PolyCollection
 

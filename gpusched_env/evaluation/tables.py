@@ -42,12 +42,7 @@ HEADINGS: Final = {
 
 
 def usual_metrics(results: Sequence[RunResult], links: bool = False) -> tuple[str, ...]:
-    """Return the metrics that a comparison shows by default.
-
-    Parameters
-    ----------
-    links : whether gangs contend for links
-    """
+    """Return the metrics that a comparison shows by default, with those of contended ``links``."""
     metrics = LINK_METRICS if links else DEFAULT_METRICS
     has_deadlines = all(DEADLINE_METRICS[0] in result.metrics for result in results)
     return (*DEADLINE_METRICS, *metrics) if has_deadlines else metrics

@@ -94,10 +94,7 @@ def load(axes: Axes, picture: Picture) -> None:
 
 
 def _shades(count: int) -> list[tuple[float, ...]]:
-    """Return colours from dark to light for ordered classes.
-
-    They can be distinguished in greyscale; the palest colours of the map are left out.
-    """
+    """Return colours from dark to light for ordered classes, without the palest; they differ in greyscale."""
     from matplotlib import colormaps
 
     return [colormaps["viridis"](0.92 * i / max(count - 1, 1)) for i in range(count)]

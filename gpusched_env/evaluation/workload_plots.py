@@ -29,18 +29,7 @@ PANELS: Final[dict[str, Callable[[Axes, Picture], None]]] = {
 
 
 def plot_workload(picture: Picture, path: str | Path | None = None, title: str = "") -> Figure:
-    """Draw all panels in one figure.
-
-    Parameters
-    ----------
-    picture : data of the figure
-    path : path of the saved figure, whose suffix (.png, .svg or .pdf) determines the format; None = do not save
-    title : title above the figure
-
-    Raises
-    ------
-    GpuschedError : an unknown suffix
-    """
+    """Draw all panels in one figure."""
     if path is not None:
         check_suffix(path)
     # Figure is used instead of pyplot, which needs a backend and keeps figures open.

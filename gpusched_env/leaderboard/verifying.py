@@ -91,16 +91,6 @@ def played_again(entry: Entry, problem: TrackProblem, seconds: float) -> bool:
 
     False = this could not be checked: the entry names no scheduler or agent of this package, or one that needs files or
     more time. Nothing that an entry names is imported or opened.
-
-    Parameters
-    ----------
-    entry : the entry; its decisions are not needed
-    problem : its track
-    seconds : limit on the CPU time for all runs [s]
-
-    Raises
-    ------
-    MismatchError : the scheduler makes another log
     """
     if shipped_player(entry.player.spec) is None:
         return False

@@ -22,20 +22,14 @@ class Change(NamedTuple):
 
 
 class Slowdowns(NamedTuple):
-    """Slowdowns, sorted by segment, then by time; each holds until the next slowdown of its segment.
-
-    1 = as fast as without company.
-    """
+    """Slowdowns, sorted by segment, then by time; each holds until the next slowdown of its segment."""
 
     segment: np.ndarray  # int64 [N]
     time_s: np.ndarray  # float64 [N] [s]
     slowdown: np.ndarray  # float64 [N]
 
     def at(self, segment: np.ndarray, time_s: np.ndarray) -> np.ndarray:
-        """Return the slowdown of ``segment[i]`` at ``time_s[i]`` [s]; float64 [n].
-
-        It is NaN before the first value of the segment.
-        """
+        """Return the slowdown of ``segment[i]`` at ``time_s[i]`` [s]; float64 [n]; NaN before its first value."""
         asked = np.repeat([0, 1], [len(self.segment), len(segment)])
         times = np.concatenate([self.time_s, time_s])
         segments = np.concatenate([self.segment, segment])
@@ -79,12 +73,6 @@ def slowdowns(instance: Instance, log: EventLog, table: np.ndarray) -> Slowdowns
     With ``semantics.pace_until_lease``, a gang that leaves does not change the slowdowns of the gangs on its GPUs; the
     slowdown of each remaining gang is recomputed at the next rate event of that gang. Lease renewals are not in the
     log, so the time at which a rate event is due cannot be checked.
-
-    Parameters
-    ----------
-    instance : the problem, whose jobs share GPUs
-    log : a valid log of the problem
-    table : SEGMENT_DTYPE [S], segments of the log
     """
     assert instance.sharing_tables is not None
     holds = instance.semantics.pace_until_lease
@@ -139,10 +127,7 @@ def alone(instance: Instance, log: EventLog, starts: np.ndarray, row: np.ndarray
     Only the last of s sub-steps communicates, so the iteration takes ``(s - 1) c + overlap(c, communication)``, where c
     is the compute time of one sub-step.
 
-    Parameters
-    ----------
-    starts : int64 [n], numbers of start and resume events, ascending
-    row : int [n], row of each gang in the tables of iteration times, which is its tier or its shape
+    ``starts`` are ascending numbers of start and resume events; ``row`` is the tier or the shape of each gang.
     """
     assert instance.sharing_tables is not None
     placed = log.events[starts]

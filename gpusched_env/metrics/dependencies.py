@@ -52,10 +52,7 @@ def hold_metrics(instance: Instance, log: EventLog, rows: slice) -> dict[str, fl
 
 
 def due_entries(instance: Instance, log: EventLog) -> tuple[np.ndarray, np.ndarray]:
-    """When the rules let each job enter the queue, and when they cancel it; float64 [J] each [s], inf = not so far.
-
-    Computed from the starts and ends in the log.
-    """
+    """When the rules let each job enter the queue, and when they cancel it; float64 [J] each [s], inf = not so far."""
     arrival = instance.workload.jobs["arrival_s"]
     never = np.full(len(arrival), np.inf)
     if instance.holds is None:
@@ -81,12 +78,7 @@ def due_entries(instance: Instance, log: EventLog) -> tuple[np.ndarray, np.ndarr
 
 
 def check_entries(instance: Instance, log: EventLog) -> None:
-    """Refuse jobs that enter the queue at another time than the rules say, and wrong cancellations.
-
-    Raises
-    ------
-    ScheduleError : the first such event
-    """
+    """Refuse jobs that enter the queue at another time than the rules say, and wrong cancellations."""
     enter_s, cancel_s = due_entries(instance, log)
     events = log.events
     due_s = np.minimum(enter_s, cancel_s)[events["job"]]
@@ -101,12 +93,7 @@ def check_entries(instance: Instance, log: EventLog) -> None:
 
 
 def check_no_entry_missing(instance: Instance, log: EventLog, horizon_s: float) -> None:
-    """Refuse a log in which a job that may enter the queue before ``horizon_s`` [s] does not, or is not cancelled.
-
-    Raises
-    ------
-    ScheduleError : such a log; the message names the job
-    """
+    """Refuse a log in which a job that may enter the queue before ``horizon_s`` [s] does not, or is not cancelled."""
     enter_s, cancel_s = due_entries(instance, log)
     missing = (np.minimum(enter_s, cancel_s) < horizon_s) & ~_arrived(instance, log)
     if missing.any():

@@ -19,12 +19,7 @@ def chosen_pairs(instance: Instance, sets: NodeSets, log: EventLog) -> tuple[np.
 
 
 def check_nodes(instance: Instance, sets: NodeSets, log: EventLog, table: np.ndarray) -> None:
-    """Refuse a gang that is in none of its job's partitions, or on a node while it is reserved for others.
-
-    Raises
-    ------
-    ScheduleError : such a gang; the message names its start or resume event
-    """
+    """Refuse a gang that is in none of its job's partitions, or on a node while it is reserved for others."""
     events = log.events
     starts, pair = chosen_pairs(instance, sets, log)
     event_of = np.repeat(starts, events["gpu_count"][starts])

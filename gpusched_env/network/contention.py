@@ -106,12 +106,7 @@ class Contention:
             raise ScenarioError("contention.ratios: name the table's path for model 'table', and for no other")
 
     def file_digest(self) -> str | None:
-        """Return the SHA-256 of the user's table; None if there is no table.
-
-        Raises
-        ------
-        ScenarioError : the table cannot be read
-        """
+        """Return the SHA-256 of the user's table; None if there is no table."""
         return file_digest(Path(self.ratios), ScenarioError) if self.ratios else None
 
 

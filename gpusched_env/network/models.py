@@ -134,10 +134,7 @@ def no_communication(network: Network, gpus: np.ndarray, gradient_bytes: np.ndar
 
 
 def tiered_ring(network: Network, gpus: np.ndarray, gradient_bytes: np.ndarray) -> np.ndarray:
-    """Return the time of a ring all-reduce in the alpha-beta model.
-
-    It takes 2(g-1) steps of M/g bytes, at the rate and latency of the placement's tier.
-    """
+    """Return the time of a ring all-reduce in the alpha-beta model."""
     bandwidth = np.asarray(network.bandwidth_GBps) * 1e9
     steps = 2.0 * (gpus[:, None] - 1)
     return steps / gpus[:, None] * gradient_bytes[:, None] / bandwidth + steps * np.asarray(network.latency_s)

@@ -104,12 +104,7 @@ class TopologySpec:
             raise ScenarioError("topology.nics is 1: 'rail-optimised' needs two or more, one for each rail")
 
     def file_digest(self) -> str | None:
-        """Return the SHA-256 of the file at ``path``; None if there is no file.
-
-        Raises
-        ------
-        ScenarioError : the file cannot be read
-        """
+        """Return the SHA-256 of the file at ``path``; None if there is no file."""
         return None if self.path is None else file_digest(Path(self.path), ScenarioError)
 
 

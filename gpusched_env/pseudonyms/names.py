@@ -35,17 +35,9 @@ _NUMBER: Final = re.compile(
 
 
 class Pseudonyms:
-    """Pseudonyms under one key.
+    """Pseudonyms under one secret key; ``hidden`` are those of KEPT_ROLES whose names get pseudonyms, too.
 
-    Parameters
-    ----------
-    key : secret of at least SHORTEST bytes
-    hidden : those of KEPT_ROLES whose names get pseudonyms, too
-
-    Attributes
-    ----------
-    kept : role -> the names in it that stayed
-    dropped : key or column -> number of values that were left out because of their form
+    ``kept`` : role -> names that stayed; ``dropped`` : key or column -> values left out because of their form.
     """
 
     def __init__(self, key: bytes, hidden: Collection[str] = ()) -> None:
@@ -58,12 +50,7 @@ class Pseudonyms:
 
     @classmethod
     def from_file(cls, path: Path, hidden: Collection[str] = ()) -> Pseudonyms:
-        """Read the key from a file; white space around it does not count.
-
-        Raises
-        ------
-        TraceError : the file cannot be read, or the key is too short
-        """
+        """Read the key from a file; white space around it does not count."""
         try:
             key = path.read_bytes().strip()
         except OSError as error:
@@ -127,12 +114,7 @@ class Pseudonyms:
         self.dropped[key] += 1
 
     def check(self, path: Path) -> None:
-        """Refuse a file in which a name that is kept is that of a user or an account.
-
-        Raises
-        ------
-        TraceError : such a name
-        """
+        """Refuse a file in which a name that is kept is that of a user or an account."""
         people = {text.casefold(): role for role, text in self._known if role in ("user", "account")}
         for role, texts in self.kept.items():
             for text in texts:

@@ -66,12 +66,7 @@ _PLAIN: Final = re.compile(r"[0-9TZ:. +-]*", re.ASCII)  # numbers, times and len
 
 
 class Rewriter:
-    """Lines of Slurm's files with pseudonyms.
-
-    Attributes
-    ----------
-    lost : names of keys and columns that were left out
-    """
+    """Lines of Slurm's files with pseudonyms; ``lost`` are the names of keys and columns that were left out."""
 
     def __init__(self, names: Pseudonyms) -> None:
         self.names = names
@@ -79,12 +74,7 @@ class Rewriter:
         self.sets: set[str] = set()
 
     def lines(self, kind: str, path: Path) -> Iterator[str]:
-        """Yield the lines of a file of this kind, one of KINDS of the readers.
-
-        Raises
-        ------
-        TraceError : a malformed line
-        """
+        """Yield the lines of a file of this kind, one of KINDS of the readers."""
         writers: dict[str, Callable[[Path], Iterator[str]]] = {
             "sinfo": self._table,
             "scontrol show": self._shown,
@@ -175,12 +165,7 @@ def gpu_entries(text: str, names: Pseudonyms) -> str:
 
 
 def plain(place: Place, field: str, text: str) -> str:
-    """Return a number, a time, a length of time, or Slurm's word for an unknown one.
-
-    Raises
-    ------
-    TraceError : another text
-    """
+    """Return a number, a time, a length of time, or Slurm's word for an unknown one."""
     if not (_PLAIN.fullmatch(text) or text in UNTOLD or text.upper() in UNLIMITED):
         place.refuse(field, text, "a text of another form, which could be a name; correct or remove the row")
     return text

@@ -29,13 +29,7 @@ _WORD: Final = re.compile(r"\w*")
 
 
 def pseudonymise_squeue(path: Path, out: Path, names: Pseudonyms) -> str:
-    """Write a table of squeue to ``out`` with pseudonyms and bars; return what was left out, in words.
-
-    Raises
-    ------
-    TraceError : a file that cannot be read
-    GpuschedError : the file cannot be written
-    """
+    """Write a table of squeue to ``out`` with pseudonyms and bars; return what was left out, in words."""
     with whole(out) as partial, partial.open("w", encoding="utf-8", newline="") as stream:
         stream.writelines(_lines(path, names))
         names.check(path)

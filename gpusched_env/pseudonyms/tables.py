@@ -56,18 +56,7 @@ TABLES: Final = {
 
 
 def pseudonymise_table(kind: str, path: Path, out: Path, names: Pseudonyms) -> str:
-    """Write a table of ``sshare`` or ``sacctmgr`` to ``out`` with pseudonyms; return what was left out, in words.
-
-    Parameters
-    ----------
-    kind : one of KINDS
-    path : associations, events of nodes or QOS, for ``sacctmgr``
-
-    Raises
-    ------
-    TraceError : a file that cannot be read, or a value that could be a name
-    GpuschedError : the file cannot be written
-    """
+    """Write a table of ``sshare`` or ``sacctmgr`` with pseudonyms; return what was left out, in words."""
     lost: dict[str, None] = {}
     with whole(out) as partial, partial.open("w", encoding="utf-8", newline="") as stream:
         stream.writelines(_lines(kind, path, names, lost))

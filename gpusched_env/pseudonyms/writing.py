@@ -95,15 +95,6 @@ def pseudonymise(name: str, path: Path, out: Path, names: Pseudonyms, mapping: M
     and QOS keep their names. Ids of Slurm stay numbers. Other columns and fields are left out. The format ``slurm`` is
     a table of sacct, or a file that describes a cluster, in which also switches, features and sets of nodes get
     pseudonyms.
-
-    Parameters
-    ----------
-    mapping : roles of the columns of a user's own CSV
-
-    Raises
-    ------
-    TraceError : a format without this, or a log that cannot be read
-    GpuschedError : the file cannot be written
     """
     writers: dict[str, Callable[[], tuple[Iterator[str], Callable[[], str]]]] = {
         "slurm": lambda: _slurm(path, names) if _is_table(path) else _slurm_file(path, names),
@@ -234,17 +225,7 @@ def _objects(path: Path, names: Pseudonyms) -> Iterator[str]:
 
 
 def _copied(place: Place, value: Any, names: Pseudonyms, role: str, inside: str) -> Any:
-    """Copy the allowed part of a table, or of a list of tables; texts in a list are left out.
-
-    Parameters
-    ----------
-    role : that of metadata.name
-    inside : the key above the value
-
-    Raises
-    ------
-    TraceError : a value of another form than its key has, which could be a name
-    """
+    """Copy the allowed part of a table, or of a list of tables, below a key; texts in a list are left out."""
     if isinstance(value, list):
         return [_copied(place, one, names, role, inside) for one in value if not isinstance(one, str)]
     if value is None:

@@ -41,10 +41,7 @@ def distribution(jct_s: np.ndarray) -> dict[str, list[float]]:
 def over_time(instance: Instance, log: EventLog, end_s: float | None = None) -> dict[str, Any]:
     """Return the held GPUs [%] and the number of waiting jobs over time [s since the first arrival].
 
-    Parameters
-    ----------
-    instance, log : problem and event log of a run
-    end_s : end of the last bin [s]; give the same value for all runs that are compared. None = the end of this run
+    ``end_s`` is the end of the last bin, the same for all runs that are compared; None = the end of this run.
     """
     first = float(instance.workload.jobs["arrival_s"].min())
     own_end = end_of_run(instance, log)

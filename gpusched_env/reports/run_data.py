@@ -23,14 +23,7 @@ MOST_LINKS: Final = 40  # largest number of links with loads
 def run_data(instance: Instance, log: EventLog, label: str) -> dict[str, Any]:
     """Return the data that the viewer draws; docs/reports.md says what is left out for long runs.
 
-    Parameters
-    ----------
-    instance, log : problem and event log of a run
-    label : display name of the scheduler
-
-    Returns
-    -------
-    dict : JSON data. ``tick_s`` is the length of a tick [s]. A part is ``None`` if it does not apply or is too large
+    ``tick_s`` is the length of a tick [s]. A part is ``None`` if it does not apply or is too large.
     """
     first = float(instance.workload.jobs["arrival_s"].min())
     span_s = max(end_of_run(instance, log) - first, 1e-9)

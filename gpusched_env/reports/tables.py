@@ -88,14 +88,7 @@ def summary_table(results: Sequence[RunResult], links: bool = False) -> Table:
 
     A cell has the mean over seeds and half the width of its 95 % interval (Student t).
 
-    Parameters
-    ----------
-    results : results of runs of one scenario
-    links : True = include the share of communication; for a network with a topology
-
-    Raises
-    ------
-    GpuschedError : the results cannot be compared
+    ``links``: include the share of communication, for a network with a topology.
     """
     groups = by_scheduler(results)
     order = sorted(groups, key=lambda label: (rank_key(groups[label]), label))

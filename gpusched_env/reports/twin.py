@@ -27,10 +27,6 @@ def write_twin_report(found: Comparison, path: str | Path) -> None:
     """Write a self-contained page on a comparison, atomically; names are those of the log as it was read.
 
     The viewer shows the twin's policy and the best other policy, in the pool with the most jobs.
-
-    Raises
-    ------
-    GpuschedError : libraries are missing, or the file cannot be written
     """
     need_libraries("a report")
     from markupsafe import Markup

@@ -207,12 +207,7 @@ class WorkloadSpec:
 
         The seed determines the jobs of a generator. It also determines the model of each job, for generators and logs.
 
-        Parameters
-        ----------
-        seed : the seed
-        log : the workload that :meth:`read` returned; None for a generator
-        cluster_gpus : number of GPUs of the cluster
-        gpu_types : GPU types of the cluster
+        ``log`` is what :meth:`read` returned; None for a generator.
         """
         if log is None:
             name, largest = self.source.removeprefix(SYNTHETIC), None if self.clip else self.max_gpus

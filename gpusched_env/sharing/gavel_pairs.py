@@ -50,10 +50,7 @@ class GavelPairs(Interference):
         return gavel_table(Path(self.path)) if self.path else load_measured("gavel")
 
     def slowdowns(self, classes: np.ndarray, workload: Workload, gpu_types: tuple[str, ...]) -> np.ndarray:
-        """Return xi of each job class beside each other class on each GPU type; float64 [C, C, T].
-
-        inf = the two classes must not share a GPU of this type.
-        """
+        """Return xi of each job class beside each other class on each GPU type; inf = they must not share a GPU."""
         packed = self._table().packed
         names = class_names(classes, workload)
         rates = np.array(

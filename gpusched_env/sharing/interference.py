@@ -36,12 +36,6 @@ class Interference(Protocol):
         """Return xi of each job class beside each other class on each GPU type; float64 [C, C, T].
 
         inf = the two classes must not share a GPU of this type.
-
-        Parameters
-        ----------
-        classes : int64 [C, 2], profile row and gang size of each job class
-        workload : the workload, which has the profiles
-        gpu_types : names of the T GPU types
         """
 
     def as_dict(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from gpusched_env.core.refusals import REFUSALS
 from gpusched_env.errors import SchedulerError
 from gpusched_env.simulator.decisions import Decision, Lease, Preempt, Start, Wait
 from gpusched_env.simulator.scheduler import Scheduler
-from gpusched_env.simulator.simulation import OUTCOMES, Outcome, Simulation
+from gpusched_env.simulator.simulation import Outcome, Simulation
 from gpusched_env.simulator.view import ClusterView
 
 
@@ -169,6 +169,9 @@ class Player:
                 continue
             if tell is not None:
                 tell()
+            if code == events.LOG_FULL:  # or it was quiet for long
+                self.simulation.drain()
+                continue
             self.simulation.make_room()
             if code == driver.PAUSED:
                 return Outcome.DECIDE
@@ -180,9 +183,7 @@ class Player:
                 )
             if code == driver.NO_RULE:
                 raise no_rule(self.scheduler, self.choice)
-            if code in OUTCOMES:
-                return Outcome(code)
-            self.simulation.drain()  # the log is full, or it was quiet for long
+            return Outcome(code)
 
     def assist(self) -> None:
         """Do what the policy cannot do in a kernel."""

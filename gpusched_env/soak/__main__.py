@@ -6,7 +6,6 @@ something was wrong.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import dataclasses
 import functools
@@ -26,22 +25,24 @@ import gymnasium as gym
 import msgspec
 import numpy as np
 
+from gpusched_env.cli.choosing import ANY_SEED, Draws
 from gpusched_env.errors import GpuschedError
 from gpusched_env.leaderboard import SUFFIX, Entry, make_entry, parse_entry, verify, write_entry
 from gpusched_env.leaderboard.baseline_entries import shipped_entries
 from gpusched_env.soak.damage import ABOUT, READERS, TRACK, TRAIN, play_damage
 from gpusched_env.soak.extremes import play_extremes
+from gpusched_env.support.commands import run_script
 from gpusched_env.support.files import read_arrays, sha256_of
 
 Count = Callable[[str], None]
 CHUNK_S: Final = 5.0  # [CPU s] of extreme numbers at a time
 LIMIT_S: Final = 240.0  # [s] in which a command, or what is left of a killed one, ends
 CLI: Final = "-m gpusched_env.cli"
-TRAINING: Final = "--scenario tiny-v1 --steps 512 --report-seeds 1 --baselines fifo --overwrite"
+TRAINING: Final = "--scenario tiny-v1 --steps 512 --report-seeds 1 --schedulers fifo --overwrite"
 KILLED: Final = (  # arguments of Python, in a folder that has a folder of entries
     f"{CLI} compare --scenario tiny-v1 --schedulers fifo,srtf --seeds 20 --output results.json",
     f"{CLI} reproduce sjf-bco --quick --output reproduction",
-    f"{CLI} leaderboard build entries --no-baselines --tracks slo-v0 --out site",
+    f"{CLI} leaderboard build entries --no-baselines --tracks slo-v0 --output site",
     f"{CLI} run --scenario tiny-v1 --scheduler srtf --output run.json",
     *([f"{TRAIN} {TRAINING} --output model"] if TRAIN.exists() else []),
 )
@@ -214,17 +215,22 @@ class Soak:
         return "\n".join([*lines, f"wrong: {len(self.wrong)}", *self.wrong])
 
 
-def main() -> None:
-    """Read the options, play, and print what was done."""
-    parser = argparse.ArgumentParser(prog="python -m gpusched_env.soak", description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--minutes", type=float, default=60.0, help="time on the clock")
-    parser.add_argument("--seed", type=int, default=0, help="seed of what is drawn")
-    options = parser.parse_args()
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How long, and what."""
+
+    minutes: float = 60.0
+    """Time on the clock."""
+    draws: Draws = ANY_SEED
+
+
+def main(settings: Settings) -> None:
+    """Play, and print what was done; the seed of what is drawn is 0 unless another is given."""
     soak = Soak()
-    soak.play(options.seed, 60.0 * options.minutes)
+    soak.play(settings.draws.one(), 60.0 * settings.minutes)
     print(soak)
     sys.exit(1 if soak.wrong else 0)
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

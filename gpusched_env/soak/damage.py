@@ -127,7 +127,7 @@ def make(kind: str, folder: Path, other: Path) -> None:
     elif kind == "jobs":
         tiny.instance(0).workload.save(folder / "jobs.npz")
     elif kind in ("trace.swf", "trace.csv"):
-        _command(f"export --scenario tiny-v1 --format {kind[-3:]} {{}}/{kind}")(folder)
+        _command(f"traces export --scenario tiny-v1 --format {kind[-3:]} --output {{}}/{kind}")(folder)
     elif kind == "snapshot":
         shutil.copy(write_example(other, 600), folder)
         write_twin(example_twin(), folder / "twin.json")
@@ -143,7 +143,7 @@ def make(kind: str, folder: Path, other: Path) -> None:
         shutil.copy(card.file, folder / "model.npz")
         (folder / "config.json").write_text(json.dumps({"training": card.training}), encoding="utf-8")
     elif kind == "model.zip":
-        text = f"{TRAIN} --scenario tiny-v1 --learner stable-baselines3 --steps 64 --report-seeds 1 --baselines fifo"
+        text = f"{TRAIN} --scenario tiny-v1 --learner stable-baselines3 --steps 64 --report-seeds 1 --schedulers fifo"
         command = [sys.executable, *text.split(), "--teacher", "", "--output", str(other)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         for name in ("model.zip", "config.json"):

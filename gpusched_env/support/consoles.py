@@ -1,4 +1,4 @@
-"""Consoles on which tables are printed.
+"""Consoles on which tables are printed, or collected as JSON.
 
 On a terminal, tables have the width of the terminal. In a file or a pipe, they have a large fixed width and no trailing
 blanks.
@@ -9,12 +9,13 @@ from __future__ import annotations
 import atexit
 import codecs
 import contextlib
+import csv
 import io
 import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, cast
 
@@ -22,10 +23,12 @@ from gpusched_env.errors import GpuschedError
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 WIDTH_OF_A_PIPE: Final = 200  # [characters] wide enough that no cell is truncated
 INTERRUPTED: Final = 128 + 2  # exit status that shells report for a process that SIGINT ended
 _HANDLER: Final = "gpusched-question-marks"  # name under which _question_marks is registered in ``codecs``
+_NUMBER: Final = re.compile(r"-?\d{1,3}(,\d{3})+|-?\d+(\.\d+)?(e[+-]\d+)?")
 _PADDING: Final = re.compile(r"[ \t]+$", re.MULTILINE)
 
 
@@ -64,6 +67,84 @@ def console(stream: IO[str] | None = None, width: int | None = None) -> Console:
     if out.is_terminal:
         return out
     return Console(file=cast("IO[str]", Unpadded(target)), highlight=False, width=width or WIDTH_OF_A_PIPE)
+
+
+def plain_table(*headings: str, texts: int = 1) -> Table:
+    """Return a table without a frame: ``texts`` columns of names, never truncated, then columns of numbers."""
+    from rich.table import Table
+
+    table = Table(*headings, show_edge=False, pad_edge=False)
+    for column in table.columns[:texts]:
+        column.overflow = "fold"
+    for column in table.columns[texts:]:
+        column.justify = "right"
+    return table
+
+
+def show(
+    table: Table,
+    title: str = "",
+    note: str = "",
+    rows: Sequence[dict[str, Any]] | None = None,
+    out: Console | None = None,
+) -> None:
+    """Print a table with a title and a note; markup in the title and the note is not interpreted.
+
+    Parameters
+    ----------
+    title : instead of that of the table
+    rows : what ``--json`` prints; None = the cells of the table, by heading
+    out : None = the standard output
+    """
+    from rich.text import Text
+
+    if _collected is not None:
+        notes = [str(text) for text in (table.caption, note) if text]
+        title = (title or str(table.title or "")).strip()
+        _collected.append({"title": title, "rows": _cells(table) if rows is None else rows, "notes": notes})
+        return
+    out = out or console()
+    if title:
+        table.title = None
+        out.print(Text(title, style="bold"))
+    out.print(table)
+    if note:
+        out.print(Text(note, style="yellow"))
+
+
+@contextlib.contextmanager
+def collected() -> Iterator[list[dict[str, Any]]]:
+    """Collect the tables of :func:`show` instead of printing them; all else goes to standard error."""
+    global _collected
+    _collected = []
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield _collected
+    finally:
+        _collected = None
+
+
+def rows_of_csv(text: str) -> list[dict[str, Any]]:
+    """Return the lines of a CSV as rows for :func:`show`."""
+    return [{name: _value(cell) for name, cell in line.items()} for line in csv.DictReader(io.StringIO(text))]
+
+
+def _value(text: str) -> str | int | float | None:
+    """Read a cell: what looks like a number is one, an empty cell is null."""
+    if _NUMBER.fullmatch(text):
+        return float(text) if "." in text or "e" in text else int(text.replace(",", ""))
+    return None if text in ("", "-") else text
+
+
+def _cells(table: Table) -> list[dict[str, Any]]:
+    """Return the rows of a table as dictionaries by heading."""
+    from rich.text import Text
+
+    def plain(cell: Any) -> str:
+        return cell.plain if isinstance(cell, Text) else Text.from_markup(str(cell)).plain
+
+    columns = [(plain(column.header), list(column.cells)) for column in table.columns]
+    return [{name: _value(plain(cells[i])) for name, cells in columns} for i in range(table.row_count)]
 
 
 def prepare_output() -> None:
@@ -133,3 +214,4 @@ def run_command(main: Callable[[], object]) -> None:
 
 
 _told = False
+_collected: list[dict[str, Any]] | None = None

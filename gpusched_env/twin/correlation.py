@@ -16,14 +16,7 @@ Array = np.ndarray
 
 
 def batches(user: Array, submitted_s: Array, day_s: float) -> Array:
-    """int64 [J]: number of the batch of each job, which is one user's jobs of one day.
-
-    Parameters
-    ----------
-    user : str [J]
-    submitted_s : float64 [J], since midnight of any day [s]
-    day_s : length of a day [s]
-    """
+    """int64 [J]: number of the batch of each job, which is one user's jobs of one day."""
     who = np.unique(user, return_inverse=True)[1]
     day = np.unique(np.floor(submitted_s / day_s), return_inverse=True)[1]
     found: Array = np.unique(who * (day.max(initial=0) + 1) + day, return_inverse=True)[1]
@@ -37,10 +30,7 @@ def likeness(batch: Array, submitted_s: Array, group: Array, run_s: Array, least
     probability p and else one of its own, ranks of two jobs of a batch have the correlation p x p. It is measured on
     jobs of a batch that were submitted one after the other, which are the most alike.
 
-    Parameters
-    ----------
-    batch, group : int64 [J]; only groups with at least ``least`` jobs count
-    submitted_s, run_s : float64 [J] [s], or ``run_s`` in parts of the time limit
+    Only groups with at least ``least`` jobs count; ``run_s`` may be in parts of the time limit.
     """
     order = np.lexsort((run_s, group))
     begins = np.flatnonzero(np.r_[True, np.diff(group[order]) != 0])

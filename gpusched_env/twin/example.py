@@ -44,7 +44,7 @@ squeue.txt    the running and queued jobs at one busy moment of the log
 slurm.conf    the machines and the partition; it tells no weights
 planted.json  the policy under which the jobs were played, which a fit must find
 
-gpusched twin fit slurm:{folder}/sacct.txt --conf {folder}/slurm.conf --out {folder}/twin.json
+gpusched twin fit slurm:{folder}/sacct.txt --conf {folder}/slurm.conf --output {folder}/twin.json
 """
 
 
@@ -66,12 +66,6 @@ def example_jobs(jobs: int = JOBS, seed: int = 0, gpus: int = 192) -> Workload:
 
     Times are whole seconds, so that a table of Slurm's tells them exactly. A limit is the next of a few round numbers
     of hours above 1 to 6 times the run time; longer jobs are cut at 48 h.
-
-    Parameters
-    ----------
-    jobs : number of jobs
-    seed : seed of all draws
-    gpus : GPUs of the cluster, to which the arrivals are scaled
     """
     rng = np.random.default_rng([_DRAW, seed])
     drawn = generate_workload("philly", seed=seed, jobs=jobs, max_gpus=_MOST_GPUS)
@@ -95,16 +89,7 @@ def example_jobs(jobs: int = JOBS, seed: int = 0, gpus: int = 192) -> Workload:
 
 
 def write_example(folder: Path, jobs: int = JOBS, seed: int = 0, policy: str = POLICY) -> Path:
-    """Play the example and write its accounting table, its queue at a busy moment, its configuration and its policy.
-
-    Returns
-    -------
-    Path : the accounting table
-
-    Raises
-    ------
-    GpuschedError : the folder cannot be written
-    """
+    """Play the example; write its accounting table (returned), queue at a busy moment, configuration and policy."""
     twin = example_twin(policy)
     (problem,) = twin.problems(example_jobs(jobs, seed))
     log = simulate(problem.instance, make_scheduler(problem.spec))

@@ -45,13 +45,7 @@ class Pairs(NamedTuple):
 
 
 class Rights(NamedTuple):
-    """Where jobs may run.
-
-    Parameters
-    ----------
-    of_job : int64 [J], set of nodes of each job
-    within : Boolean [S, S], whether each node of the first set belongs to the second one, and their tiers are equal
-    """
+    """The set of nodes of each job, and whether each node of the first set is in the second, at equal tiers, [S, S]."""
 
     of_job: np.ndarray
     within: np.ndarray
@@ -83,13 +77,7 @@ def find_pairs(
     in backfill, the other one would have fitted. Pairs of different sizes are left out, because they could only show
     that large jobs go first: if a small job starts before a large one, the large one may not have fitted.
 
-    Parameters
-    ----------
-    recorded : the log
-    limit_s : time limit of each job [s]
-    begin_s, end_s : starts from ``begin_s`` until before ``end_s`` are compared [s]
-    seed : seed of the sample
-    rights : where jobs may run; None = all on the same machines
+    Starts from ``begin_s`` until before ``end_s`` are compared; without ``rights`` all are on the same machines.
     """
     rng = np.random.default_rng([_DRAW, seed])
     order = np.argsort(recorded.arrival_s, kind="stable")
@@ -163,15 +151,7 @@ def age_factor(arrival_s: np.ndarray, time_s: np.ndarray, aging: Aging) -> np.nd
 
 
 def share_factors(instance: Instance, recorded: Recorded, time_s: np.ndarray, aging: Aging) -> np.ndarray:
-    """float64 [n, tenants]: fair-share factor of each tenant at each time [s], from the recorded usage.
-
-    Parameters
-    ----------
-    instance : problem with the tree of tenants
-    recorded : the log, in the order of the jobs of the instance
-    time_s : the times [s]
-    aging : parameters of the factors
-    """
+    """float64 [n, tenants]: fair-share factor of each tenant at each time [s], from the recorded usage."""
     tree, leaf = instance.tenancy
     fair = FairTree(tree.parent, tree.weight)
     periods, at = np.unique(np.floor(time_s / aging.calc_period_s).astype(np.int64), return_inverse=True)
@@ -197,12 +177,7 @@ def features(
 ) -> Features:
     """Return the differences of the factors of Slurm's priority.
 
-    Parameters
-    ----------
-    instance, recorded : problem and log, jobs in the order of the instance
-    pairs : rows of the instance
-    aging : parameters of the factors
-    labels : name of a kind ("qos", "partition") -> str [J]; each name becomes a factor, 1 for the jobs that have it
+    ``labels`` : name of a kind ("qos", "partition") -> str [J]; each name becomes a factor, 1 for its jobs.
     """
     leaf = instance.tenancy[1]
     share = share_factors(instance, recorded, pairs.time_s, aging)
@@ -231,10 +206,6 @@ def fit_weights(found: Features) -> Weights:
     """Fit weights by logistic regression on pairs: P(the winner goes first) = 1 / (1 + exp(-difference of priorities)).
 
     Weights of the age and of the fair share are at least 0; a factor whose weight would be below 0 is left out.
-
-    Parameters
-    ----------
-    found : differences of the factors
     """
     if not len(found.values):
         return Weights(dict.fromkeys(found.names, 0.0), float(arrays.log(np.array([2.0]))[0]), 1.0)

@@ -125,12 +125,7 @@ class Score:
 
     @property
     def overall(self) -> GroupScore:
-        """The row about all jobs.
-
-        Raises
-        ------
-        GpuschedError : there are no rows
-        """
+        """The row about all jobs."""
         if not self.groups:
             raise GpuschedError("twin: it has no score; fit it again with a log that is longer than its first part")
         return self.groups[0]
@@ -197,12 +192,7 @@ class Twin:
     version: int = VERSION
 
     def __post_init__(self) -> None:
-        """Check what no other class checks.
-
-        Raises
-        ------
-        ScenarioError : another version, no pool, or a partition in two pools
-        """
+        """Check what no other class checks."""
         if self.version != VERSION:
             raise ScenarioError(f"version is {self.version}: this release reads version {VERSION}; fit the twin again")
         if not self.pools:
@@ -220,10 +210,6 @@ class Twin:
         """Return a playable problem for each pool that has jobs.
 
         Jobs that no pool can run are in no problem: their partition belongs to none, or their gang is too large.
-
-        Parameters
-        ----------
-        workload : jobs as a reader of logs returns them, with the attributes that the reader knows
         """
         rows = self.pool_of(workload)
         return [self.problem(number, workload, np.flatnonzero(rows == number)) for number in np.unique(rows[rows >= 0])]

@@ -26,10 +26,6 @@ def read_qos(path: str | Path) -> tuple[Qos, ...]:
     """Read the QOS: priorities, limits of GPUs, jobs and time, and which others each may preempt.
 
     A limit of 0 is left out, because it admits no job. Of the modes of preemption only OFF is kept.
-
-    Raises
-    ------
-    TraceError : a missing column, a malformed row, a QOS that is listed twice or may preempt itself
     """
     listed = []
     try:

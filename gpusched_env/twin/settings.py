@@ -58,15 +58,7 @@ class OnePool(NamedTuple):
 
 @dataclass(frozen=True)
 class Plain:
-    """One pool of machines, and a policy.
-
-    Parameters
-    ----------
-    cluster : the machines
-    scheduler : spec of the policy
-    tenants : tree of tenants; None = one tenant for each account and user
-    tenant_columns : attributes whose values, joined by "/", name the tenant of a job
-    """
+    """One pool of machines, and a policy; without tenants, one for each value of ``tenant_columns``."""
 
     cluster: Cluster
     scheduler: str

@@ -42,7 +42,7 @@ from gpusched_env.reproduce.dally_tuner.problems import (
 )
 from gpusched_env.reproduce.dally_tuner.problems import score as score_of
 from gpusched_env.scenarios import RESULTS_VERSION
-from gpusched_env.support.consoles import run_command
+from gpusched_env.support.commands import run_script
 from gpusched_env.support.files import whole, write_whole
 from studies.index_search.cma import cma_es
 
@@ -352,7 +352,10 @@ def card(config: CellsConfig, cells: Sequence[TimerCell], chosen: Sequence[Timer
     }
 
 
-if __name__ == "__main__":
-    import tyro
+def main(config: CellsConfig) -> None:
+    """Train a tuner, and print where it is."""
+    print(f"Done; the tuner is {train(config)}")
 
-    run_command(lambda: print(f"Done; the tuner is {train(tyro.cli(CellsConfig, description=__doc__))}"))
+
+if __name__ == "__main__":
+    run_script(main)

@@ -30,7 +30,7 @@ from gpusched_env.reproduce.dally_tuner.problems import (
     problem,
     static_waits,
 )
-from gpusched_env.support.consoles import run_command
+from gpusched_env.support.commands import run_script
 from gpusched_env.support.files import write_whole
 
 TRIALS: Final = 300
@@ -179,7 +179,10 @@ def search(config: SearchConfig, told: Told = print) -> dict[str, Any]:
     return found
 
 
-if __name__ == "__main__":
-    import tyro
+def main(config: SearchConfig) -> None:
+    """Search static timers."""
+    search(config)
 
-    run_command(lambda: search(tyro.cli(SearchConfig)))
+
+if __name__ == "__main__":
+    run_script(main)

@@ -134,7 +134,7 @@ def test_a_teacher_needs_our_learner_and_a_known_name() -> None:
         TrainingConfig(teacher="sjff")
 
 
-@pytest.mark.parametrize("teacher", ["dally", "gandiva-lite", "sjf-bco", "hadare", "tiresias-dally"])
+@pytest.mark.parametrize("teacher", ["dally", "gandiva-lite", "sjf-bco", "hadare", "tiresias-dally", "edf-admission"])
 def test_a_scheduler_that_relies_on_its_decisions_is_no_teacher(teacher: str) -> None:
     environment = ClusterEnv("tiny-v1", queue_window=4, running_window=0)
     with pytest.raises(SchedulerError, match=f"{teacher} cannot be a teacher: it relies on its decisions"):

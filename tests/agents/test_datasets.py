@@ -154,7 +154,7 @@ def test_wrong_datasets_are_refused(folder: Path) -> None:
 
 
 def test_the_command_writes_a_dataset_of_training_seeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    arguments = ["dataset", "--scheduler", "srtf", "--scenario", "tiny-v1", "--seeds", "3", "--rules", "pack"]
+    arguments = ["agents", "dataset", "--scheduler", "srtf", "--scenario", "tiny-v1", "--seeds", "3", "--rules", "pack"]
     arguments += ["--output", "sets", "--lease-s", "3600"]  # a relative path
     monkeypatch.chdir(tmp_path)
     refused = CliRunner().invoke(app, [*arguments, "--delays-s", "600;3600"])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from helpers import finish, random_instance, unit_instance
 
-from gpusched_env.agents.order_search import DEFAULTS, NAMES, OrderSearch, save_weights
+from gpusched_env.agents.order_search import DEFAULTS, NAMES, OrderSearch
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.errors import SchedulerError
 from gpusched_env.problem.instance import Instance
@@ -22,7 +22,7 @@ LPT = "lpt:placement=consolidate,strict=true"
 
 def search(rehearsals: int = 100, **weights: float) -> OrderSearch:
     values = dict(zip(NAMES, DEFAULTS, strict=True)) | weights
-    return OrderSearch.playing(tuple(values[name] for name in NAMES), rehearsals)
+    return OrderSearch.playing(tuple(values[name] for name in NAMES), rehearsals=rehearsals)
 
 
 def five_jobs() -> Instance:
@@ -57,11 +57,11 @@ def test_a_search_begins_anew_when_jobs_arrive_and_finishes_all_jobs() -> None:
 
 
 def test_runs_repeat_and_seeds_differ(tmp_path: Path) -> None:
-    save_weights(tmp_path / "w.npz", DEFAULTS, {})
+    OrderSearch.save(tmp_path / "w.npz", DEFAULTS, {})
     spec = f"learned:path={tmp_path / 'w.npz'},rehearsals=30"
     made = make_scheduler(spec)
     assert isinstance(made, OrderSearch)
-    assert (made.weights, made.rehearsals, made.clairvoyant) == (DEFAULTS, 30, True)
+    assert (made.rule, made.rehearsals, made.clairvoyant) == (DEFAULTS, 30, True)
     instance = get_scenario("rar-160-v0").instance(19)
     digest = simulate(instance, made).digest()
     assert simulate(instance, made).digest() == digest

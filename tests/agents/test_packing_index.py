@@ -12,7 +12,7 @@ from helpers import finish, mixed_profiles, plain_python_digests, play, preempti
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpusched_env.agents.packing_index.scheduler import DEFAULTS, NAMES, PackingIndex, save_weights
+from gpusched_env.agents.packing_index.scheduler import DEFAULTS, NAMES, PackingIndex
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import START
@@ -117,11 +117,11 @@ def test_a_gang_that_fits_into_a_machine_waits_for_one() -> None:
 
 
 def test_weights_are_saved_and_played(tmp_path: Path) -> None:
-    save_weights(tmp_path / "w.npz", (0.5, -0.4, 0.1, 0.2, 0.3), {})
+    PackingIndex.save(tmp_path / "w.npz", (0.5, -0.4, 0.1, 0.2, 0.3), {})
     made = make_scheduler(f"learned:path={tmp_path / 'w.npz'}")
     assert isinstance(made, PackingIndex)
     assert made.clairvoyant
-    assert made.weights == (0.5, -0.4, 0.1, 0.2, 0.3)
+    assert made.rule == (0.5, -0.4, 0.1, 0.2, 0.3)
     expected = simulate(random_instance(1), made).digest()
     assert simulate(random_instance(1), pickle.loads(pickle.dumps(made))).digest() == expected
 

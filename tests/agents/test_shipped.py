@@ -6,7 +6,6 @@ import dataclasses
 import shlex
 import subprocess
 import sys
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ import pytest
 from helpers import instance_i
 from typer.testing import CliRunner
 
-import gpusched_env
 from gpusched_env.agents import cards
 from gpusched_env.agents.cards import NETWORK_KIND, Card, read_card, shipped_agents
 from gpusched_env.agents.checkpoints import LARGEST_BYTES
@@ -62,15 +60,13 @@ def test_a_card_tells_the_truth(name: str) -> None:
 
 
 def parsed(command: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The settings of a command ``python train.py ...``."""
-    script = spec_from_file_location("train_script", Path(gpusched_env.__file__).parents[1] / "train.py")
-    assert script is not None
-    assert script.loader is not None
-    module = module_from_spec(script)
-    monkeypatch.setitem(sys.modules, "train_script", module)  # tyro looks names up there
-    script.loader.exec_module(module)
-    monkeypatch.setattr(sys, "argv", shlex.split(command)[1:])
-    return module.parsed()
+    """The settings of the training of a command ``python train.py ...``."""
+    found = []
+    monkeypatch.setattr("gpusched_env.agents.whole_run.train_and_compare", lambda *settings: found.append(settings))
+    result = CliRunner().invoke(app, ["train", *shlex.split(command)[2:]])
+    assert result.exit_code == 0, result.output
+    [(_, training)] = found
+    return training
 
 
 @pytest.mark.parametrize("name", [name for name in shipped_agents() if read_card(name).kind == NETWORK_KIND])
@@ -78,7 +74,7 @@ def test_the_command_of_a_network_has_the_settings_of_its_card(name: str, monkey
     recipes = pytest.importorskip("gpusched_env.agents.recipes", exc_type=ImportError).RECIPES
     card = read_card(name)
     [command] = card.made_by
-    written = msgspec.json.encode(dataclasses.asdict(parsed(command, monkeypatch).training))
+    written = msgspec.json.encode(dataclasses.asdict(parsed(command, monkeypatch)))
     # newer than some agents, with the values that they had without them
     later = {"sizes": [], "tenant_window": 0, "limits": False, "greedy": False, "more_actions": []}
     assert msgspec.json.decode(written) == later | card.training
@@ -153,7 +149,7 @@ def test_a_damaged_checkpoint_is_refused_by_its_name(own_folder: Path) -> None:
     file.write_bytes(content)
     with pytest.raises(SchedulerError, match=rf"{NAME}\.npz: its SHA-256 is not that of its card"):
         simulate(instance_i(), make_scheduler(f"learned:{NAME}"))
-    for command in (["list"], ["describe", NAME]):
+    for command in (["list"], ["show", NAME]):
         refused = CliRunner().invoke(app, ["agents", *command])
         assert refused.exit_code == 2
         assert "its SHA-256 is not that of its card" in refused.stderr
@@ -179,13 +175,13 @@ def test_a_card_of_another_agent_or_kind_is_refused(own_folder: Path) -> None:
 
 
 def test_describe_prints_the_card() -> None:
-    shown = CliRunner().invoke(app, ["agents", "describe", NAME])
+    shown = CliRunner().invoke(app, ["agents", "show", NAME])
     assert shown.exit_code == 0
     card = read_card(NAME)
     assert isinstance(card, Card)
     for text in (card.summary, card.sha256, card.made_by[0], card.limits, *card.ratios):
         assert text in shown.stdout
-    assert CliRunner().invoke(app, ["agents", "describe", "none"]).exit_code == 2
+    assert CliRunner().invoke(app, ["agents", "show", "none"]).exit_code == 2
     listed = CliRunner().invoke(app, ["agents", "list"]).stdout
     assert all(name in listed for name in shipped_agents())
 

@@ -74,7 +74,7 @@ def test_weights_are_saved_and_played_by_path(tmp_path: Path) -> None:
     assert SizeWeights.load(tmp_path / "model.npz") == weights
     played = make_scheduler(f"learned:path={tmp_path / 'model.npz'}")
     assert isinstance(played, SizeIndex)
-    assert played.weights == weights
+    assert played.rule == weights
     with pytest.raises(SchedulerError, match="either the name of an agent or the path"):
         SizeIndex()
     with pytest.raises(SchedulerError, match=r"none\.npz: cannot be read"):

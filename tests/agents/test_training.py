@@ -319,16 +319,19 @@ def test_baselines_that_need_gangs_on_single_nodes_are_left_out_of_other_scenari
         assert "hadar" in suited
 
 
-def test_unknown_baselines_are_refused_before_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_baselines_are_refused_before_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr("gpusched_env.agents.training.train", lambda *_: pytest.fail("trained"))
-    monkeypatch.setattr(sys, "argv", ["train.py", "--baselines", "fifo,nonsense", "--output", str(tmp_path)])
-    with pytest.raises(SystemExit, match="unknown scheduler 'nonsense'"):
+    monkeypatch.setattr(sys, "argv", ["train.py", "--schedulers", "fifo,nonsense", "--output", str(tmp_path)])
+    with pytest.raises(SystemExit):
         runpy.run_path(str(Path(gpusched_env.__file__).parents[1] / "train.py"), run_name="__main__")
+    assert "gpusched: unknown scheduler 'nonsense'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("folder", ["", "seed-3"])
 def test_a_finished_training_is_not_overwritten_unasked(
-    folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / folder).mkdir(exist_ok=True)
     model = tmp_path / folder / "model.npz"
@@ -336,8 +339,9 @@ def test_a_finished_training_is_not_overwritten_unasked(
     monkeypatch.setattr("gpusched_env.agents.training.train", lambda *_: pytest.fail("trained"))
     arguments = ["train.py", "--scenario", "tiny-v1", "--output", str(tmp_path)]
     monkeypatch.setattr(sys, "argv", arguments)
-    with pytest.raises(SystemExit, match=rf"would be overwritten: {model}. Give --overwrite"):
+    with pytest.raises(SystemExit):
         runpy.run_path(str(Path(gpusched_env.__file__).parents[1] / "train.py"), run_name="__main__")
+    assert f"would be overwritten: {model}. Give --overwrite" in capsys.readouterr().err
     monkeypatch.setattr(sys, "argv", [*arguments, "--overwrite"])
     with pytest.raises(pytest.fail.Exception, match="trained"):
         runpy.run_path(str(Path(gpusched_env.__file__).parents[1] / "train.py"), run_name="__main__")
@@ -385,7 +389,7 @@ def test_train_py_ends_in_one_line_at_an_interrupt(
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(str(Path(gpusched_env.__file__).parents[1] / "train.py"), run_name="__main__")
     assert ended.value.code == 130
-    assert capsys.readouterr().err == "train.py: interrupted: model.npz is the best checkpoint so far\n"
+    assert capsys.readouterr().err == "gpusched: interrupted: model.npz is the best checkpoint so far\n"
 
 
 def test_the_comparison_has_the_references_and_the_chosen_baselines(tmp_path: Path) -> None:
@@ -432,7 +436,7 @@ def test_an_impossible_number_of_report_seeds_is_refused_before_the_training(tmp
         text=True,
         check=False,
     )
-    assert run.returncode == 1
+    assert run.returncode == 2
     assert "report_seeds is 1000: scenario tiny-v1 has 20 of them" in run.stderr
     assert not (tmp_path / "out").exists()
 

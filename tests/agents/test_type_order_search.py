@@ -8,11 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpusched_env.agents.order_search import save_weights
+from gpusched_env.agents.order_search import OrderSearch
 from gpusched_env.agents.type_order_search import (
     CALMER,
     DEFAULTS,
-    FORMAT,
     NAMES,
     RIVAL,
     TypeOrder,
@@ -31,7 +30,7 @@ SMALL = "hadar-60gpu-v1:nodes=2,jobs=100"
 
 
 def search(rehearsals: int = 20) -> TypeOrderSearch:
-    return TypeOrderSearch.playing(DEFAULTS, rehearsals)
+    return TypeOrderSearch.playing(DEFAULTS, rehearsals=rehearsals)
 
 
 def begun(instance: Instance, policy: TypeOrderSearch) -> ClairvoyantView:
@@ -115,13 +114,13 @@ def test_a_time_limit_that_no_plan_meets_leaves_the_rival() -> None:
 
 def test_runs_repeat_and_files_are_read(tmp_path: Path) -> None:
     path = tmp_path / "w.npz"
-    save_weights(path, DEFAULTS, {}, FORMAT, NAMES)
+    TypeOrderSearch.save(path, DEFAULTS, {})
     made = make_scheduler(f"learned:path={path},rehearsals=5")
     assert isinstance(made, TypeOrderSearch)
-    assert (made.weights, made.rehearsals, made.clairvoyant) == (DEFAULTS, 5, True)
+    assert (made.rule, made.rehearsals, made.clairvoyant) == (DEFAULTS, 5, True)
     instance = get_scenario("hadar-60gpu-v1:nodes=2,jobs=20").instance(0)
     assert simulate(instance, made).digest() == simulate(instance, made).digest()
-    save_weights(path, DEFAULTS, {})
+    OrderSearch.save(path, DEFAULTS[: len(OrderSearch.names)], {})
     with pytest.raises(SchedulerError, match=r"w\.npz: "):
         TypeOrderSearch(path=str(path))
 

@@ -182,7 +182,6 @@ def test_mean_plus_two_sigma(waits: list[float], statistic: float) -> None:
     rack, network = tuned(waits, waits, 1e6, cap_rack=1.0, **wide)
     assert rack == network == math.ceil(statistic)
     assert tuned(waits, waits, 1e6, cap_rack=1.0, k_sigma=0.0, **wide)[0] == math.ceil(np.mean(waits))
-    assert tuned(waits, waits, 1e6, cap_rack=1.0, stat="max", **wide)[0] == math.ceil(max(waits))
     assert np.mean(waits) + 2 * np.std(waits) == pytest.approx(statistic, rel=1e-6)
 
 
@@ -272,18 +271,15 @@ def test_a_rack_is_taken_when_its_timer_expires(waits: tuple[float, float], star
 
 
 @pytest.mark.parametrize(
-    ("waits", "mode", "start_and_end"),
+    ("waits", "start_and_end"),
     [
-        ((200.0, 400.0), "absolute", (410.0, 710.0)),
-        ((200.0, 400.0), "stacked", (610.0, 910.0)),
-        ((0.0, 0.0), "absolute", (10.0, 310.0)),
+        ((200.0, 400.0), (410.0, 710.0)),
+        ((0.0, 0.0), (10.0, 310.0)),
     ],
 )
-def test_timers_run_together_or_one_after_the_other(
-    waits: tuple[float, float], mode: str, start_and_end: tuple[float, float]
-) -> None:
+def test_timers_run_together(waits: tuple[float, float], start_and_end: tuple[float, float]) -> None:
     instance = problem(2, 1, WAITER, (1.0, 1.5, 3.0), 0)
-    assert times(instance, general(*waits, timer_mode=mode))[3] == start_and_end
+    assert times(instance, general(*waits))[3] == start_and_end
 
 
 @pytest.mark.parametrize(
@@ -331,20 +327,14 @@ def rules(draw: Any) -> dict[str, Any]:
         "tuner": ["hand", "off"],
         "rack_wait": [0.0, 0.7, 3.0],
         "nw_wait": [0.0, 2.0, 5.0],
-        "timer_mode": ["absolute", "stacked"],
         "offers": ["polled", "exact"],
         "fit": ["first", "best"],
         "order": ["asc", "hash", "java"],
         "order_seed": [0, 1, 2],
         "priority": ["nw", "gpu-time", "arrival", "first-start"],
-        "nw_ideal": ["compute", "best-tier"],
-        "nw_denominator": ["run", "wall"],
-        "stat": ["mean_sigma", "mean", "p95", "max"],
         "min_sample": [0.1, 1.0],
         "floor_rack": [0.0, 1.0],
         "floor_nw": [0.0, 2.0],
-        "record_mode": ["granted", "censored"],
-        "demand_key": ["exact", "pow2"],
         "renew": [False, True],
     }
     drawn = {name: draw(st.sampled_from(values)) for name, values in choices.items()}

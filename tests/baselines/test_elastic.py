@@ -26,7 +26,7 @@ from gpusched_env.problem.instance import Instance, Semantics
 from gpusched_env.problem.sizes import Sizes
 from gpusched_env.problem.workload import MEASURED_DTYPE, Profiles, Workload
 from gpusched_env.scenarios import get_scenario
-from gpusched_env.simulator import ClusterView, Decision, simulate
+from gpusched_env.simulator import ClusterView, Decision, Simulation, simulate
 from gpusched_env.traces.elastic import amdahl, make_elastic
 
 FOR_DEADLINES = ("elasticflow", "edf", "edf-admission", "chronus")
@@ -63,6 +63,23 @@ def test_afs_on_a_worked_example() -> None:
     """Comparisons by hand: X first (shorter), X (1 > 0.5), Y (0.5 > 0.474 is in favour of Y), Y, Y, Y: 2 and 4 GPUs."""
     instance = with_rates([[10, 15, 17, 17, 17, 17], [10, 19, 27, 34, 40, 41]], [600, 3000], "1x6")
     assert first_sizes(instance, "afs") == {0: 2, 1: 4}
+
+
+@pytest.mark.parametrize("spec", ["afs", "afs-p", "max-min", "optimus"])
+def test_asked_again_before_its_decisions_are_carried_out_it_decides_the_same(spec: str) -> None:
+    """A teacher is asked at every step of an agent. All GPUs are held when the second job arrives."""
+    instance = with_rates([[10, 19, 27, 34]] * 2, [3000, 3000], "1x4", arrival=[0.0, 10.0])
+    scheduler, simulation = make_scheduler(spec), Simulation(instance)
+    view = simulation.view_for(scheduler)
+    scheduler.reset(view)
+    simulation.advance()
+    for decision in scheduler.decide(view):
+        simulation.apply(decision)
+    simulation.advance()
+    assert (simulation.now_s, view.free_gpus) == (10.0, 0)
+    decisions = list(scheduler.decide(view))
+    assert decisions
+    assert list(scheduler.decide(view)) == decisions
 
 
 def test_optimus_on_a_worked_example() -> None:

@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from hadar_cases import TYPES, Job, asked, case, nodes
+from hadar_cases import TYPES, Job, asked, case, competitive_alpha, nodes
 from hadar_reference import best_round, best_schedule, find, rate_on
 from helpers import play
 from hypothesis import given, settings
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
 from gpusched_env.baselines.hadar import scheduler as hadar
-from gpusched_env.baselines.hadar.prices import PriceRange, competitive_alpha, price_table, set_utility
+from gpusched_env.baselines.hadar.prices import PriceRange, price_table, set_utility
 from gpusched_env.baselines.hadar.scheduler import Hadar
 from gpusched_env.baselines.hadar.search import Round
 from gpusched_env.metrics import job_times

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.baselines.delay_scheduling import chance_of_no_local_offer, skips_for_locality
 from gpusched_env.baselines.yarn_cs import fits_one_switch
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import START
@@ -71,21 +70,6 @@ def test_a_gang_that_no_switch_can_hold_does_not_wait_for_ever() -> None:
 # --- delay scheduling
 
 
-def test_the_closed_form_of_the_skip_count() -> None:
-    assert skips_for_locality(machines=100, replicas=3, locality=0.95, tasks=20) == pytest.approx(23.105, abs=5e-4)
-    assert chance_of_no_local_offer(local=0.2, offers=10) == pytest.approx(0.107374, abs=5e-7)
-
-
-def test_the_closed_form_reaches_the_desired_mean_share_of_local_tasks() -> None:
-    """An offer is local to a job with k of N tasks left with probability 1 - (1 - R/M)^k; a job waits for D offers."""
-    machines, replicas, locality, tasks = 100, 3, 0.95, 20
-    skips = skips_for_locality(machines, replicas, locality, tasks)
-    left = np.arange(1, tasks + 1)
-    chances = 1 - (1 - replicas / machines) ** left
-    local = 1 - np.array([chance_of_no_local_offer(chance, skips) for chance in chances.tolist()])
-    assert local.mean() >= locality
-
-
 SKIPS = 3
 
 
@@ -127,7 +111,7 @@ def test_the_simulated_chance_of_a_non_local_job_is_the_closed_form() -> None:
         gang = int(np.flatnonzero(instance.workload.jobs["gpus"] == 2)[0])
         assert (tiers(instance, f"delay-zaharia:clock=offers,waits={SKIPS}/0")[gang] == MACHINE) == local
         not_local += not local
-    expected = chance_of_no_local_offer(1 / 3, SKIPS)
+    expected = (1 - 1 / 3) ** SKIPS  # no offer is local
     error = np.sqrt(expected * (1 - expected) / trials)
     assert abs(not_local / trials - expected) < 4 * error
 

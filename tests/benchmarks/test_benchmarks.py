@@ -19,7 +19,6 @@ from rich.console import Console
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "benchmarks"))  # its scripts import each other by their bare names
 
-pytest.importorskip("tyro")
 pytest.importorskip("resource")
 commits, contention, measurements, memory, rows, startup, table = map(
     importlib.import_module, ("commits", "contention", "measurements", "memory", "rows", "startup", "table")

@@ -38,7 +38,7 @@ def leaderboard(*arguments: str | Path) -> Result:
 def test_an_entry_is_made_and_verified(tmp_path):
     path = tmp_path / "new" / "mine.entry.xz"
     words = ["--title", "Mine", "--authors", "Ä", "--training-seeds", "0:10", "--training-seeds", "20:30"]
-    made = leaderboard("submit", "--scheduler", "sjf:key=gpu-time", "--track", TINY.name, "--out", path, *words)
+    made = leaderboard("submit", "--scheduler", "sjf:key=gpu-time", "--track", TINY.name, "--output", path, *words)
     assert made.exit_code == 0, made.output
     assert "Mine on tiny-test" in made.stdout
     assert "score" in made.stdout
@@ -60,15 +60,15 @@ def test_an_entry_is_made_and_verified(tmp_path):
 
 def test_wrong_input_is_named(tmp_path):
     out = tmp_path / "entry.entry.xz"
-    given = ["submit", "--scheduler", "fifo", "--track", TINY.name, "--out", out]
+    given = ["submit", "--scheduler", "fifo", "--track", TINY.name, "--output", out]
     for arguments, message in (
         ([*given, "--training-seeds", "ten"], "write FIRST:END"),
         ([*given, "--training-seeds", "0:300000"], "which the track keeps for reports"),
         ([*given[:-1], tmp_path / "entry.json"], "must end in .entry.xz"),
         ([*given[:-1], tmp_path / "entry.zst"], "must end in .entry.xz"),  # build would ignore it
         ([*given[:-1], tmp_path / ".entry.xz"], "must end in .entry.xz"),
-        (["submit", "--scheduler", "fifo", "--track", "nowhere", "--out", out], "unknown track"),
-        (["submit", "--scheduler", "fifa", "--track", TINY.name, "--out", out], "unknown scheduler"),
+        (["submit", "--scheduler", "fifo", "--track", "nowhere", "--output", out], "unknown track"),
+        (["submit", "--scheduler", "fifa", "--track", TINY.name, "--output", out], "unknown scheduler"),
         ([*given, "--link", "ftp://a"], "not an entry"),
     ):
         result = leaderboard(*arguments)
@@ -95,7 +95,7 @@ def test_a_refused_entry_says_what_to_check(tmp_path):
 def test_an_entry_whose_log_is_missing_is_not_refused(tmp_path):
     path = tmp_path / "philly.entry.xz"
     write_entry(shipped_entries("philly-log-v0")[0], path)
-    missing = ["verify", "--log", tmp_path / "absent.csv", path]
+    missing = ["verify", "--workload", tmp_path / "absent.csv", path]
     checked = leaderboard(*missing)
     assert checked.exit_code == 3
     assert checked.stdout.startswith(f"not verified: {path}: track philly-log-v0: needs the log")
@@ -138,7 +138,7 @@ def test_an_interrupted_build_says_what_is_kept(tmp_path, monkeypatch):
 
     (tmp_path / "entries").mkdir()
     monkeypatch.setattr(site, "_replay", stop)
-    build = ["build", tmp_path / "entries", "--out", tmp_path / "site", "--no-baselines"]
+    build = ["build", tmp_path / "entries", "--output", tmp_path / "site", "--no-baselines"]
     stopped = leaderboard(*build)
     assert stopped.exit_code == 130
     assert "nothing was written" in stopped.stderr
@@ -151,11 +151,11 @@ def test_an_interrupted_build_says_what_is_kept(tmp_path, monkeypatch):
 
 
 def test_tracks_and_baselines(tmp_path):
-    listed = leaderboard("tracks")
+    listed = leaderboard("list")
     assert listed.exit_code == 0
     assert all(track.name in listed.stdout for track in TRACKS)
     assert listed.stdout.count("Scored: makespan.") == 1
-    arguments = ["baselines", "--out", tmp_path, "--tracks", TINY.name, "--schedulers", "fifo,las"]
+    arguments = ["baselines", "--output", tmp_path, "--tracks", TINY.name, "--schedulers", "fifo,las"]
     assert leaderboard(*arguments).exit_code == 0
     [path] = tmp_path.iterdir()
     assert path.name == "tiny-test.jsonl"
@@ -174,7 +174,7 @@ def test_tracks_and_baselines(tmp_path):
 
 
 def test_entries_of_the_package_are_listed():
-    told = leaderboard("baselines", "--tracks", "heterogeneous-v1,philly-log-v0")
+    told = leaderboard("show", "heterogeneous-v1")
     assert told.exit_code == 0
     assert "needs a network with links" in told.stdout
     assert "las-2d" in told.stdout

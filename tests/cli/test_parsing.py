@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from gpusched_env.cli.networking import with_network
-from gpusched_env.cli.outputs import check_output, whole
+from gpusched_env.cli.outputs import check_output
 from gpusched_env.cli.parsing import chosen_scenario, chosen_schedulers, chosen_seeds, not_for_reports, seed_range
 from gpusched_env.cli.preempting import with_preemption_cost
 from gpusched_env.errors import GpuschedError
 from gpusched_env.network import NETWORK_PRESETS, Contention
 from gpusched_env.scenarios import get_scenario, ring_all_reduce
+from gpusched_env.support.files import whole
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,6 @@ def test_a_scenario_on_other_jobs_and_machines_says_so() -> None:
 
 
 def test_output_paths_are_checked_before_the_run(tmp_path: Path) -> None:
-    check_output("--output", None, (".json",))
     check_output("--output", tmp_path / "new" / "folder" / "a.JSON", (".json",))
     assert list((tmp_path / "new" / "folder").iterdir()) == []
     (tmp_path / "file").write_text("")

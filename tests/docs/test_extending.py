@@ -152,8 +152,8 @@ def test_a_plugin_that_cannot_be_imported_is_named(tmp_path: Path) -> None:
 
 def test_the_command_line_lists_what_a_users_module_adds(tmp_path: Path) -> None:
     """Schedulers and scenarios, and a scenario file that names a model of the module."""
-    for command, name in ((["schedulers"], "last-come"), (["schedulers", "show", "last-come"], "last-come"),
-                          (["scenarios"], "lab-v0")):  # fmt: skip
+    for command, name in ((["schedulers", "list"], "last-come"), (["schedulers", "show", "last-come"], "last-come"),
+                          (["scenarios", "list"], "lab-v0")):  # fmt: skip
         result = run(tmp_path, "-m", "gpusched_env.cli", *command)
         assert result.returncode == 0, result.stderr
         assert name in result.stdout

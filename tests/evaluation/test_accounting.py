@@ -120,14 +120,14 @@ def test_jobs_that_did_not_finish(tmp_path: Path) -> None:
 
 def test_the_command_writes_what_the_other_commands_read(tmp_path: Path) -> None:
     out = tmp_path / "out.txt"
-    command = ["export", "--scenario", "tiny-v1", "--profiles", "unit", "--scheduler", "srtf"]
-    done = CliRunner().invoke(app, [*command, "--format", "csv", str(out)])
+    command = ["traces", "export", "--scenario", "tiny-v1", "--profiles", "unit", "--scheduler", "srtf"]
+    done = CliRunner().invoke(app, [*command, "--format", "csv", "--output", str(out)])
     assert done.exit_code == 0, done.output
     rows = list(csv.DictReader(io.StringIO(out.read_text())))
     assert f"{len(rows)} jobs played by srtf" in done.output
     read = CliRunner().invoke(app, ["traces", "read", f"csv:{out}"])
     assert f"{len(rows)} lines read, {len(rows)} jobs kept" in read.output
-    wrong = CliRunner().invoke(app, [*command, "--format", "xml", str(out)])
+    wrong = CliRunner().invoke(app, [*command, "--format", "xml", "--output", str(out)])
     assert (wrong.exit_code, "unknown format 'xml'" in wrong.stderr) == (2, True)
 
 

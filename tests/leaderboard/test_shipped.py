@@ -23,7 +23,7 @@ WHOLE = (
     ("sharing-v1", "sjf-bsbf"),
     ("slo-v0", "edf-admission"),
 )
-# A seed of these takes 3 to 40 s. `gpusched leaderboard build` plays them, and so does `baselines --out FOLDER`.
+# A seed of these takes 3 to 40 s. `gpusched leaderboard build` plays them, and so does `baselines --output FOLDER`.
 SLOW = {
     f"{track}-{spec}"
     for track, specs in {

@@ -40,7 +40,7 @@ def test_too_large_parts_are_refused(count: int) -> None:
         (lambda: Semantics(round_s=1 / count), r"at least 0\.001 seconds"),
         (lambda: Windows(queue_window=count), "at least 1 and at most 50000000"),
         (lambda: chosen_seeds(f"0:{count}", get_scenario("tiny-v1")), "at most 100,000"),
-        (lambda: generate_workload("ring-all-reduce", 0, 5, batch=10 * count), r"at most 1e\+09"),
+        (lambda: generate_workload("poisson", 0, 5, mean_duration_s=10 * count), r"at most 1e\+09"),
         (lambda: generate_workload("philly", 0, 5, rate_scale=1 / count), r"at least 0\.001"),
     ):
         with pytest.raises(GpuschedError, match=reason):

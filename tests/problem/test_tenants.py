@@ -292,16 +292,21 @@ def test_pooling_single_gpu_jobs_in_arrival_order_delays_nobody_in_total() -> No
 
 
 def test_the_command_shows_every_tenant() -> None:
-    found = CliRunner().invoke(
-        app, ["tenants", "--scenario", "cohort-256-v0:jobs=60", "--schedulers", "fifo-skip", "--seeds", "1"]
-    )
+    command = [
+        "scenarios",
+        "tenants",
+        "--scenario",
+        "cohort-256-v0:jobs=60",
+        "--schedulers",
+        "fifo-skip",
+        "--seeds",
+        "1",
+    ]
+    found = CliRunner().invoke(app, command)
     assert found.exit_code == 0
     assert all(name in found.output for name in ("research", "product", "students", "Jain's index"))
-    pooled = CliRunner().invoke(
-        app,
-        ["tenants", "--scenario", "cohort-256-v0:jobs=60", "--schedulers", "fifo-skip", "--seeds", "1", "--pooling"],
-    )
+    pooled = CliRunner().invoke(app, [*command, "--pooling"])
     assert pooled.exit_code == 0
     assert "all" in pooled.output
-    plain = CliRunner().invoke(app, ["tenants", "--scenario", "tiny-v1", "--schedulers", "fifo"])
+    plain = CliRunner().invoke(app, ["scenarios", "tenants", "--scenario", "tiny-v1", "--schedulers", "fifo"])
     assert isinstance(plain.exception, GpuschedError) or plain.exit_code == 2

@@ -379,9 +379,8 @@ def command(folder: Path, text: str, *options: str, key: bytes = KEY, kind: str 
     (folder / "in").write_text(text)
     (folder / "key").write_bytes(key)
     out = folder / "out"
-    shown = CliRunner().invoke(
-        app, ["pseudonymise", f"{kind}:{folder / 'in'}", "--key", str(folder / "key"), "--out", str(out), *options]
-    )
+    files = [f"{kind}:{folder / 'in'}", "--key", str(folder / "key"), "--output", str(out)]
+    shown = CliRunner().invoke(app, ["traces", "pseudonymise", *files, *options])
     return shown.exit_code, " ".join(shown.output.split()), out.read_text() if out.exists() else ""
 
 

@@ -213,7 +213,8 @@ def test_the_command_writes_no_names_anywhere(tmp_path: Path) -> None:
     (tmp_path / "sacct.txt").write_text(SACCT)
     (tmp_path / "key").write_bytes(KEY + b"\n")
     out = tmp_path / "made" / "public.txt"
-    command = ["pseudonymise", f"slurm:{tmp_path / 'sacct.txt'}", "--key", str(tmp_path / "key"), "--out", str(out)]
+    files = [f"slurm:{tmp_path / 'sacct.txt'}", "--key", str(tmp_path / "key"), "--output", str(out)]
+    command = ["traces", "pseudonymise", *files]
     shown = CliRunner().invoke(app, command)
     assert shown.exit_code == 0, shown.output
     assert "left out: columns jobname, workdir" in shown.output
@@ -233,6 +234,7 @@ def test_the_command_writes_no_names_anywhere(tmp_path: Path) -> None:
             str(tmp_path / "made" / "r.html"),
         ],
         [
+            "traces",
             "export",
             "--format",
             "sacct",
@@ -240,9 +242,10 @@ def test_the_command_writes_no_names_anywhere(tmp_path: Path) -> None:
             f"slurm:{out}",
             "--profiles",
             "unit",
+            "--output",
             str(tmp_path / "made" / "e.txt"),
         ],
-        ["traces", "read", f"slurm:{out}", "--report", str(tmp_path / "made" / "rows.csv")],
+        ["traces", "read", f"slurm:{out}", "--output", str(tmp_path / "made" / "rows.csv")],
         f"twin compare {tmp_path / 'made' / 't.json'} --report {tmp_path / 'made' / 't.html'} --workers 1".split(),
     ]
     for one in made:
@@ -260,7 +263,7 @@ def test_the_command_overwrites_neither_the_log_nor_the_key(tmp_path: Path, out:
     (tmp_path / "sacct.txt").write_text(SACCT)
     (tmp_path / "key").write_bytes(KEY)
     source, key = f"{kind}:{tmp_path / 'sacct.txt'}", str(tmp_path / "key")
-    shown = CliRunner().invoke(app, ["pseudonymise", source, "--key", key, "--out", str(tmp_path / out)])
+    shown = CliRunner().invoke(app, ["traces", "pseudonymise", source, "--key", key, "--output", str(tmp_path / out)])
     assert shown.exit_code != 0
     assert "name another file" in " ".join(shown.output.split())
     assert (tmp_path / "sacct.txt").read_text() == SACCT

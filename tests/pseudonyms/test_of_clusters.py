@@ -169,7 +169,7 @@ def test_log_queue_and_configuration_have_the_same_names(tmp_path: Path) -> None
         (f"squeue:{tmp_path / 'squeue.txt'}", "squeue.txt"),
         (str(tmp_path / "slurm.conf"), "slurm.conf"),
     ):
-        command = ["pseudonymise", source, "--key", str(tmp_path / "key"), "--out", str(out / name)]
+        command = ["traces", "pseudonymise", source, "--key", str(tmp_path / "key"), "--output", str(out / name)]
         shown = CliRunner().invoke(app, command)
         assert shown.exit_code == 0, shown.output
         assert not SECRETS.findall((out / name).read_text())
@@ -189,8 +189,8 @@ def test_log_queue_and_configuration_have_the_same_names(tmp_path: Path) -> None
     # the queue of the other spelling of squeue, too
     plain = "JOBID PARTITION NAME USER ST TIME NODES NODELIST(REASON)\n 7 g zebra job xenia R 1:00 2 nodeq[01-02]\n"
     (tmp_path / "plain.txt").write_text(plain + " 8 g zebra xenia PD 0:00 2 (ReqNodeNotAvail, nodeq03)\n")
-    command = ["pseudonymise", f"squeue:{tmp_path / 'plain.txt'}", "--key", str(tmp_path / "key")]
-    assert CliRunner().invoke(app, [*command, "--out", str(out / "plain.txt")]).exit_code == 0
+    command = ["traces", "pseudonymise", f"squeue:{tmp_path / 'plain.txt'}", "--key", str(tmp_path / "key")]
+    assert CliRunner().invoke(app, [*command, "--output", str(out / "plain.txt")]).exit_code == 0
     assert not SECRETS.findall((out / "plain.txt").read_text())
     assert len(read_squeue(out / "plain.txt", queue.time_s, 4).running) == 1
 
@@ -309,7 +309,8 @@ def table_pseudonyms(folder: Path) -> dict[str, Path]:
     for name, (kind, text) in TABLES.items():
         (folder / name).write_text(text)
         found[name] = folder / f"public_{name}"
-        command = ["pseudonymise", f"{kind}:{folder / name}", "--key", str(folder / "key"), "--out", str(found[name])]
+        files = [f"{kind}:{folder / name}", "--key", str(folder / "key"), "--output", str(found[name])]
+        command = ["traces", "pseudonymise", *files]
         shown = CliRunner().invoke(app, command)
         assert shown.exit_code == 0, shown.output
     return found
@@ -321,7 +322,8 @@ def test_the_kinds_of_tables_are_recognised(tmp_path: Path) -> None:
     queue = "JOBID|NAME|PRIORITY|USER|STATE|TIME|NODES|TRES_PER_NODE\n7|xenia's|9|xenia|RUNNING|5:00|1|gres/gpu:2\n"
     for name, (kind, text) in {**TABLES, "queue.txt": ("squeue", queue)}.items():
         (tmp_path / name).write_text(text)
-        command = ["pseudonymise", str(tmp_path / name), "--key", str(tmp_path / "key"), "--out", str(tmp_path / "out")]
+        files = [str(tmp_path / name), "--key", str(tmp_path / "key"), "--output", str(tmp_path / "out")]
+        command = ["traces", "pseudonymise", *files]
         shown = CliRunner().invoke(app, command)
         assert f"out: {kind}, with pseudonyms" in shown.output
         assert "xenia" not in (tmp_path / "out").read_text()
@@ -413,7 +415,7 @@ def test_damaged_files_are_refused_or_hold_no_names_of_lists(tmp_path: Path, nam
             )
         path, out = tmp_path / "damaged", tmp_path / f"out{seed}"
         path.write_text(text)
-        command = ["pseudonymise", f"{kind}:{path}", "--key", str(tmp_path / "key"), "--out", str(out)]
+        command = ["traces", "pseudonymise", f"{kind}:{path}", "--key", str(tmp_path / "key"), "--output", str(out)]
         shown = CliRunner().invoke(app, command)
         assert shown.exit_code in (0, 2), (seed, shown.output, shown.exception)
         assert out.exists() == (shown.exit_code == 0), seed

@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from gpusched_env.baselines.hadar.prices import ASKING_DTYPE, Paces, price_range, price_table, utility_at
+from gpusched_env.baselines.hadar.prices import ASKING_DTYPE, Paces, PriceRange, price_range, price_table, utility_at
 from gpusched_env.baselines.hadar.search import Round
 from gpusched_env.network import Network
 from gpusched_env.problem.cluster import MACHINE, RACK, Cluster, NodeGroup
@@ -69,6 +70,11 @@ def asked(cluster: Cluster, rows: list[tuple], rates: list, **changes: float) ->
     now_s, round_s = changes.get("now_s", 0.0), 360.0
     best = table.max(axis=(1, 2))
     paces = Paces(jobs["remaining"] / best, jobs["remaining"] / np.where(table > 0, table, np.inf).min(axis=(1, 2)))
-    prices = price_range(jobs, paces, cluster.gpus, now_s, round_s, 1.0, 1_000.0)
+    prices = price_range(jobs, paces, cluster.gpus, now_s, round_s)
     jobs = jobs[np.argsort(-utility_at(jobs, now_s + paces.fastest_s) / jobs["gpus"], kind="stable")]
     return Round(jobs, table, cluster.nodes, price_table(prices, cluster.nodes["gpus"]), now_s, round_s, True)
+
+
+def competitive_alpha(prices: PriceRange) -> float:
+    """Alpha of the bound: the admitted jobs have at least 1 / (2 alpha) of the best utility (for small gangs)."""
+    return max(1.0, math.log(prices.highest / prices.lowest))

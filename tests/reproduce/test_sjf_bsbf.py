@@ -102,7 +102,7 @@ def test_figures_show_the_ratios_of_these_runs(
 
 def test_reductions_follow_from_the_logs(played: tuple[Card, Results, Path]) -> None:
     card, results, _ = played
-    instance = simulated(160, 1.25).instance(200_000)
+    instance = simulated(jobs=160, xi=1.25).instance(200_000)
     mean = {
         name: float(
             job_times(instance, simulate(instance, make_scheduler(SHARING.get(name) or EXCLUSIVE[name])))[

@@ -198,7 +198,7 @@ def site(folder: Path, version: int) -> str:
 COMMANDS: dict[str, tuple[Callable[[Path, int], str], bool]] = {
     "run": (runs("run --scenario tiny-v1 --scheduler srtf --seed {v} --output {}/a.json --log {}/a.npz"), True),
     "compare": (runs("compare --scenario tiny-v1 --schedulers fifo,srtf --seeds {v}:5 --output {}/a.csv"), True),
-    "export": (runs("export --scenario tiny-v1 --seed {v} --format sacct {}/a.txt"), True),
+    "export": (runs("traces export --scenario tiny-v1 --seed {v} --format sacct --output {}/a.txt"), True),
     "dataset": (dataset, True),
     "site": (site, True),
     "training": (training, False),

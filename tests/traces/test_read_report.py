@@ -65,11 +65,11 @@ def test_nothing_to_report_is_a_header(tmp_path: Path) -> None:
 
 def test_command_writes_the_report_where_a_folder_may_be_missing(log: Path, tmp_path: Path) -> None:
     target = tmp_path / "new" / "report.csv"
-    result = CliRunner().invoke(app, ["traces", "read", "swf", str(log), "--report", str(target)])
+    result = CliRunner().invoke(app, ["traces", "read", "swf", str(log), "--output", str(target)])
     assert result.exit_code == 0, result.output
     assert len(target.read_text().splitlines()) == 11
     for wrong, message in ((log / "report.csv", "cannot be written"), (tmp_path / "report.txt", "must end in .csv")):
-        result = CliRunner().invoke(app, ["traces", "read", f"swf:{log}", "--report", str(wrong)])
+        result = CliRunner().invoke(app, ["traces", "read", f"swf:{log}", "--output", str(wrong)])
         assert (result.exit_code, result.stdout) == (2, "")
         assert message in result.stderr
 

@@ -14,9 +14,9 @@ from gpusched_env.problem.workload import Workload
 from gpusched_env.traces import GENERATORS, describe_workload, generate_workload, generator_parameters, read_trace
 from gpusched_env.traces.generators.acceptance import Bound, Check, acceptance, measure, measure_generator
 from gpusched_env.traces.generators.calibration import CLASS_NAMES, Calibration
-from gpusched_env.traces.generators.pai_calibration import PAI
-from gpusched_env.traces.generators.philly_calibration import PHILLY
 from gpusched_env.traces.generators.synthetic import CALIBRATIONS
+
+PAI, PHILLY = CALIBRATIONS["pai"], CALIBRATIONS["philly"]
 
 
 @pytest.fixture(scope="module", params=sorted(CALIBRATIONS))

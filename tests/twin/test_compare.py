@@ -293,18 +293,18 @@ def test_the_commands_lead_from_an_example_to_a_report(tmp_path):
         assert result.exit_code == 0, result.output
         return result.output
 
-    call("example", tmp_path, "--jobs", 600)
+    call("example", "--output", tmp_path, "--jobs", 600)
     twin, page = tmp_path / "twin.json", tmp_path / "out.html"
     told = call(
-        "fit", f"slurm:{tmp_path / 'sacct.txt'}", "--conf", tmp_path / "slurm.conf", "--out", twin,
+        "fit", f"slurm:{tmp_path / 'sacct.txt'}", "--conf", tmp_path / "slurm.conf", "--output", twin,
         "--slurm-conf", tmp_path / "out.conf",
     )  # fmt: skip
     assert "rank corr." in told
     assert "PriorityWeightFairshare=" in (tmp_path / "out.conf").read_text()
     assert read_twin(twin).pools[0].partitions == ("gpu",)
     told = call(
-        "compare", twin, "--policies", "current,fifo-skip", "--add-nodes", "4x8@H100", "--load", 1.2, "--workers", 1,
-        "--report", page, "--csv", tmp_path / "out.csv",
+        "compare", twin, "--schedulers", "current,fifo-skip", "--add-nodes", "4x8@H100", "--load", 1.2, "--workers", 1,
+        "--report", page, "--output", tmp_path / "out.csv",
     )  # fmt: skip
     assert "fifo-skip, + 4x8@H100, load x 1.2" in told
     wrong = CliRunner().invoke(app, ["twin", "compare", str(twin), "--speed", "H10=2"])
@@ -323,7 +323,7 @@ def test_the_commands_lead_from_an_example_to_a_report(tmp_path):
               str(tmp_path / "assoc.txt")]
     )  # fmt: skip
     assert "--assoc: the log tells no account" in str(wrong.output) + str(wrong.exception)
-    call("slurm-conf", twin, tmp_path / "again.conf")
+    call("slurm-conf", twin, "--output", tmp_path / "again.conf")
     assert (tmp_path / "again.conf").read_text() == (tmp_path / "out.conf").read_text()
 
 

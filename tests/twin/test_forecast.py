@@ -575,7 +575,7 @@ def test_wrong_calls_are_told(files):
     for words, text in (
         ([*base, queue], "--cluster or --twin is missing"),
         ([*base, "kubectl:x", "--cluster", "1x8"], "unknown format of a snapshot 'kubectl'"),
-        ([*base, queue, "--cluster", "1x8", "--policy", "nobody"], "unknown scheduler"),
+        ([*base, queue, "--cluster", "1x8", "--scheduler", "nobody"], "unknown scheduler"),
         ([*base, queue, "--cluster", "1x8", "--at", "noon"], "--at 'noon'"),
     ):
         result = run_command(*words)

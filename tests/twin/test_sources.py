@@ -61,7 +61,7 @@ def test_a_csv_gives_the_twin_of_the_table_of_slurm(tmp_path):
     made = []
     for name, words in (("slurm", []), ("csv", ["--map", tmp_path / "map.toml"])):
         log = f"{name}:{table if name == 'slurm' else tmp_path / 'own.csv'}"
-        code, told = run("fit", log, "--cluster", "24x8@A100", "--out", tmp_path / f"{name}.json", *words)
+        code, told = run("fit", log, "--cluster", "24x8@A100", "--output", tmp_path / f"{name}.json", *words)
         assert code == 0, told
         made.append(read_twin(tmp_path / f"{name}.json"))
     slurm, own = made
@@ -71,7 +71,7 @@ def test_a_csv_gives_the_twin_of_the_table_of_slurm(tmp_path):
     (tmp_path / "key").write_text("ab" * 16)
     (tmp_path / "key").chmod(0o644)
     hidden = ("--pseudonymise", tmp_path / "key")
-    code, told = run("compare", tmp_path / "csv.json", "--policies", "current", "--workers", 1, *hidden)
+    code, told = run("compare", tmp_path / "csv.json", "--schedulers", "current", "--workers", 1, *hidden)
     assert code == 0, told
     assert "the key repeats 2 bytes" in told
     assert ("others can read the key" in told) == (os.name == "posix")
@@ -79,7 +79,7 @@ def test_a_csv_gives_the_twin_of_the_table_of_slurm(tmp_path):
     code, told = run("compare", tmp_path / "csv.json", *hidden)
     assert (code, "fewer than 16" in told) == (2, True)
     code, told = run("compare", tmp_path / "csv.json", "--map", "user=who")
-    assert (code, "are for --log" in told) == (2, True)
+    assert (code, "are for --workload" in told) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -137,11 +137,12 @@ def test_workloads_of_kueue_on_nodes_of_kubernetes(tmp_path):
     (tmp_path / "nodes.json").write_text(json.dumps({"kind": "List", "items": nodes}))
     code, told = run(
         "fit", f"kueue:{tmp_path / 'log.json'}", "--gpu-resource", "amd.com/gpu",
-        "--cluster", f"kubernetes:{tmp_path / 'nodes.json'}", "--tenants", "namespace", "--out", tmp_path / "twin.json",
+        "--cluster", f"kubernetes:{tmp_path / 'nodes.json'}", "--tenants", "namespace",
+        "--output", tmp_path / "twin.json",
     )  # fmt: skip
     assert code == 0, told
     twin = read_twin(tmp_path / "twin.json")
     assert (twin.gpus, twin.reading) == (192, {"gpu_resource": "amd.com/gpu"})
     assert twin.score.overall.jobs > 100
-    code, told = run("compare", tmp_path / "twin.json", "--policies", "current", "--workers", 1)
+    code, told = run("compare", tmp_path / "twin.json", "--schedulers", "current", "--workers", 1)
     assert code == 0, told

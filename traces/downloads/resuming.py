@@ -38,14 +38,6 @@ class CutError(Exception):
 class ResumingDownloader:
     """A downloader for pooch that keeps the received bytes in ``partial`` until the file is complete and verified.
 
-    Parameters
-    ----------
-    partial : file of the received bytes; a later call resumes the download from it
-    size, sha256 : size [byte] and checksum of the complete file
-    watch : called with the progress
-
-    Notes
-    -----
     A call raises AddressError if the address does not deliver the file; ``partial`` is kept if a later call can
     complete it. A call raises OSError if the folder cannot be written; if the disk is full, ``partial`` is removed.
     """

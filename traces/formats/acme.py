@@ -25,10 +25,6 @@ def read_acme(path: Path) -> tuple[Workload, ReadReport]:
     submission. If the start and end of a job give another run time, the job is kept and the report notes it. Times have
     a time zone; the report gives the origin in the zone of the first row. The job id is the row number from 0.
     Attributes: original_id; from the two original layouts also user, type and status.
-
-    Raises
-    ------
-    TraceError : unknown columns, or a malformed row
     """
     header = csv_header(path)
     original = set(ORIGINAL) <= set(header)

@@ -19,10 +19,6 @@ def read_elasticflow(path: Path) -> tuple[Workload, ReadReport]:
 
     ``duration`` is the run time. ``ddl`` is the deadline and has the same origin as ``submit_time``. The job id is the
     row number from 0. Attributes: original_id, model, batch_size, deadline_s (seconds after the submission).
-
-    Raises
-    ------
-    TraceError : a missing column, or a malformed row
     """
     jobs = JobColumns(
         ReadReport("elasticflow", str(path)), "original_id", "model", "batch_size", numbers={"deadline_s": "d"}

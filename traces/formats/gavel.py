@@ -27,10 +27,6 @@ def read_gavel(path: Path) -> tuple[Workload, ReadReport]:
     Commands in the file are never executed. The job id is the row number from 0. Attributes: model (the job type), and
     with 10 fields also priority_weight and slo (deadline after arrival as a multiple of the run time on V100; below 0 =
     none).
-
-    Raises
-    ------
-    TraceError : a malformed row, or no job with measured rates
     """
     table = load_measured("gavel")
     runs_on = functools.cache(table.gpu_types_of)

@@ -21,10 +21,6 @@ def read_helios(path: Path) -> tuple[Workload, ReadReport]:
     The header determines which of the two a file is. The run time [s] is the column ``duration`` of the cluster log,
     which is end minus start without the time in the queue. The job id is the row number from 0. Attributes:
     original_id; from the cluster log also user, virtual_cluster and status.
-
-    Raises
-    ------
-    TraceError : unknown columns, or a malformed row
     """
     header = csv_header(path)
     report = ReadReport("helios", str(path))

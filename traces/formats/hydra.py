@@ -28,10 +28,6 @@ def read_hydra(path: Path) -> tuple[Workload, ReadReport]:
     iteration takes one second on an A100. Each job has its own profile, because no two jobs have the same ratios of run
     times. Memory, gradients and batch are unknown. The job id is the row number from 0. Attributes: original_id,
     deadline_s (seconds after the submission, inf = none).
-
-    Raises
-    ------
-    TraceError : a missing column, or a malformed row
     """
     jobs = JobColumns(ReadReport("hydra", str(path)), "original_id", numbers={"deadline_s": "d"})
     run_times = array("d")  # [s] for each kept job, one value per GPU type

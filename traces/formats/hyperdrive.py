@@ -21,10 +21,6 @@ def read_hyperdrive(path: Path) -> tuple[Workload, ReadReport]:
     The start of a job is taken as its arrival, because the files have no submission times. Starts are local times of
     the log in the first file and seconds in the second. Run times are in seconds. Blanks around values are ignored. The
     job id is the row number from 0. Attributes: original_id, experiment.
-
-    Raises
-    ------
-    TraceError : unknown columns, or a malformed row
     """
     header = csv_header(path)
     dated = "job-id" in header

@@ -27,14 +27,6 @@ def read_kubernetes(path: Path, gpu_resource: str = GPU_RESOURCE) -> tuple[Workl
     (namespace/owner, or namespace/pod; with the kind before it, such as Job/namespace/owner, if a group, an owner or a
     pod have one name), namespace, queue (label of Kueue), gpu_type (node selector nvidia.com/gpu.product), status,
     priority and wait_s (numbers: start minus arrival [s]).
-
-    Parameters
-    ----------
-    gpu_resource : name of the resource that is a GPU
-
-    Raises
-    ------
-    TraceError : damaged JSON, or a malformed field
     """
     jobs = JobColumns(
         ReadReport("kubernetes", str(path), unit="record"), *NAMES, numbers={"priority": "q", "wait_s": "d"}

@@ -27,14 +27,6 @@ def read_kueue(path: Path, gpu_resource: str = GPU_RESOURCE) -> tuple[Workload, 
     id is the number of the object from 0. Attributes: original_id (namespace/name), namespace, queue (the LocalQueue),
     cluster_queue, gpu_type (the flavors, joined by ``|``), status (reason of Finished), priority and wait_s (numbers:
     start minus arrival [s]). Source: the API reference of Kueue, Workload.
-
-    Parameters
-    ----------
-    gpu_resource : name of the resource that is a GPU
-
-    Raises
-    ------
-    TraceError : damaged JSON, or a malformed field
     """
     report = ReadReport("kueue", str(path), unit="record")
     names = ("original_id", "namespace", "queue", "cluster_queue", "gpu_type", "status")

@@ -25,10 +25,6 @@ def read_openb(path: Path) -> tuple[Workload, ReadReport]:
     times are very uneven and a few pods run for months, so pod lists suit tests of packing better than tests with
     realistic arrivals. The job id is the row number from 0. Attributes: original_id; the numbers gpu_milli, cpu_milli
     and memory_mib; gpu_spec (allowed GPU types joined by ``|``, empty = any), qos, status.
-
-    Raises
-    ------
-    TraceError : a missing column, or a malformed row
     """
     report = ReadReport("openb", str(path))
     jobs = JobColumns(

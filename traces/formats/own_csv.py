@@ -42,15 +42,6 @@ def read_csv(path: Path, mapping: Mapping[str, str] | None = None) -> tuple[Work
     ``estimate`` becomes ``estimate_s`` [s], and ``earliest_start`` becomes ``begin_s`` [s]. The role ``dependency``
     names jobs by the role ``id``. If ``start`` has times of the same kind as ``arrival``, ``wait_s`` is start - arrival
     [s], NaN = no start. The report says which column has which role.
-
-    Parameters
-    ----------
-    mapping : role -> column; see :func:`gpusched_env.traces.parsing.roles.assign_roles`
-
-    Raises
-    ------
-    TraceError : a needed role without a column, a role with several columns, an unknown role or column, or a malformed
-        row
     """
     header = csv_header(path)
     found = assign_roles(str(path), header, mapping or {})

@@ -17,10 +17,6 @@ def read_pai(path: Path) -> tuple[Workload, ReadReport]:
     is the start of the task, because the task table has no submission time. ``gpu_count`` is the number of instances x
     the GPUs of an instance, where a share of a GPU is rounded up to one GPU. The job id is the row number from 0.
     Attribute: original_id.
-
-    Raises
-    ------
-    TraceError : a missing column, or a malformed row
     """
     jobs = JobColumns(ReadReport("pai", str(path)), "original_id")
     add_job_list(jobs, path)

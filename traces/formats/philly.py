@@ -30,10 +30,6 @@ def read_philly_csv(path: Path) -> tuple[Workload, ReadReport]:
     Times are local times of the log, and rows may be in any order. The duration [s] is the sum of the run times of all
     attempts. The job id is the row number from 0. Attributes: virtual_cluster in the first layout, original_id in the
     second.
-
-    Raises
-    ------
-    TraceError : unknown columns, or a malformed row
     """
     header = csv_header(path)
     report = ReadReport("philly-csv", str(path))

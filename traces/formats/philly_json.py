@@ -24,10 +24,6 @@ def read_philly_json(path: Path) -> tuple[Workload, ReadReport]:
     switch from summer time can put the end before the start.) The run time of a job is the sum over its usable
     attempts; the waits between attempts are left out. The gang is the largest GPU count of a usable attempt, because
     retries on fewer GPUs are rare and the user asked for the largest count.
-
-    Raises
-    ------
-    TraceError : cut or damaged JSON, a missing field, a malformed time or list, or an id that occurs twice
     """
     report = ReadReport("philly-json", str(path), unit="record")
     jobs = JobColumns(report, "original_id", "virtual_cluster", "user", "status")

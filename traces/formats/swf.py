@@ -29,10 +29,6 @@ def read_swf(path: Path) -> tuple[Workload, ReadReport]:
     them. If this number is unknown, the gang is the number of requested processors. The requested time becomes
     ``estimate_s`` [s]. The job id is the row number from 0. Attributes: original_id, user, queue, status. A job with a
     preceding job is held until that job has ended, and then for the think time.
-
-    Raises
-    ------
-    TraceError : a line with fewer than 18 fields, or a malformed field
     """
     report = ReadReport("swf", str(path))
     jobs = JobColumns(report, "original_id", "user", "queue", "status", numbers=FEEDBACK)

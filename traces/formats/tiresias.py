@@ -19,10 +19,6 @@ def read_tiresias(path: Path) -> tuple[Workload, ReadReport]:
 
     All times are in seconds. Work is ``duration``; ``iterations`` and ``interval`` (time to the next job) are not read.
     The job id is the row number from 0. Attributes: original_id, model.
-
-    Raises
-    ------
-    TraceError : a missing column, or a malformed row
     """
     jobs = JobColumns(ReadReport("tiresias", str(path)), "original_id", "model")
     for place, (original, gpus, submitted, model, duration) in csv_rows(path, COLUMNS):

@@ -28,14 +28,6 @@ def read_volcano(path: Path, gpu_resource: str = GPU_RESOURCE) -> tuple[Workload
     A PodGroup is a job: it arrives when it is created, and its gang, start and end are those of its pods, as in
     :func:`gpusched_env.traces.formats.kubernetes.read_kubernetes`. The job id is the number of its first pod from 0.
     Attributes: those of that reader; ``queue`` is that of the PodGroup.
-
-    Parameters
-    ----------
-    gpu_resource : name of the resource that is a GPU
-
-    Raises
-    ------
-    TraceError : damaged JSON, a malformed field, or an object that occurs twice
     """
     report = ReadReport("volcano", str(path), unit="record")
     jobs = JobColumns(report, *NAMES, numbers={"priority": "q", "wait_s": "d"})

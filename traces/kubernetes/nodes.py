@@ -20,22 +20,12 @@ def read_kubernetes_nodes(path: Path) -> tuple[Cluster, ReadReport]:
     """Read nodes; ``allocatable`` tells their GPUs, and the label ``nvidia.com/gpu.product`` their type.
 
     The resource is ``nvidia.com/gpu``; if no node has it, the only resource whose name ends in ``/gpu``.
-
-    Raises
-    ------
-    TraceError : damaged JSON, a malformed field, a node that occurs twice, several resources that could be the GPU, or
-        no node with GPUs
     """
     return _read(path)[:2]
 
 
 def kubernetes_node_names(path: Path) -> tuple[str, ...]:
-    """Return the names of the nodes of :func:`read_kubernetes_nodes`, in the order of its cluster.
-
-    Raises
-    ------
-    TraceError : as in :func:`read_kubernetes_nodes`
-    """
+    """Return the names of the nodes of :func:`read_kubernetes_nodes`, in the order of its cluster."""
     return _read(path)[2]
 
 

@@ -75,7 +75,7 @@ def cross(sim: Run, replica: int, link: int, weight: float) -> None:
     touch_link(sim, link)
 
 
-@kernel
+@helper
 def cross_edge(sim: Run, replica: int, source: int, target: int, edge: int) -> float:
     """Add one ring edge between two machines to its links; return the latency of a step over it [s]."""
     w = sim.world
@@ -95,7 +95,7 @@ def cross_edge(sim: Run, replica: int, source: int, target: int, edge: int) -> f
     return pair["latency_s"]
 
 
-@kernel
+@helper
 def solo_rate(sim: Run, replica: int, cap_Bps: float, built: bool) -> float:
     """Return the rate of a ring edge if no other gang used the network [byte/s].
 
@@ -110,7 +110,7 @@ def solo_rate(sim: Run, replica: int, cap_Bps: float, built: bool) -> float:
     return rate
 
 
-@kernel
+@helper
 def price(
     sim: Run, number: int, collective: int, largest: int, gradient_bytes: float, step_s: float
 ) -> tuple[float, float]:

@@ -18,7 +18,7 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.core.handle import kernel
+from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.network.flows import list_flow, touch_link
 from gpusched_env.core.state import Run
 
@@ -26,7 +26,7 @@ FULL: Final = 1.0 + 1e-12  # if the rates alone of all flows need at most this f
 SPARE: Final = 1e-9  # a link whose free fraction exceeds this is not full; the value is above all rounding errors
 
 
-@kernel
+@helper
 def recount(sim: Run, link: int) -> None:
     """Update a link whose flows have begun or ended: their total weight, and whether they could fill the link.
 
@@ -43,7 +43,7 @@ def recount(sim: Run, link: int) -> None:
     sim.links[link]["can_fill"] = 1 if demand > sim.links[link]["capacity"] * FULL else 0
 
 
-@kernel
+@helper
 def level_of(sim: Run, link: int) -> float:
     """Return the correct level of a link at the present rates of its flows.
 
@@ -132,7 +132,7 @@ def requeue(sim: Run, link: int) -> None:
     queue(sim, link, min(entry["level"], least))
 
 
-@kernel
+@helper
 def tell(sim: Run, use: int, rate_Bps: float) -> None:
     """Update a link after the rate of one of its flows has changed."""
     u = sim.uses[use]

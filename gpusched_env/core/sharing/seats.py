@@ -71,7 +71,7 @@ def largest_sub_batch(sim: Run, kind: int, taken: int, sub_steps: int) -> int:
     return -1
 
 
-@kernel
+@helper
 def has_option(sim: Run, kind: int, sub_steps: int) -> bool:
     """Return whether a job class can split its batch into ``sub_steps`` sub-steps; 0 means any, and is always true."""
     for option in range(sim.sub_batches.shape[1]):

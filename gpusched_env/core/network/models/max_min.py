@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusched_env.core.handle import kernel
+from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.network.contention import OWN, contention_model
 from gpusched_env.core.network.flows import iteration_at, list_flows_on
 from gpusched_env.core.network.max_min import solve
@@ -13,7 +13,7 @@ from gpusched_env.core.state import Run
 ALWAYS, CONST, DUTY_SOLO = range(3)  # the part of an iteration that contends (DUTIES)
 
 
-@kernel
+@helper
 def slowdown_of(sim: Run, number: int) -> float:
     """Return the slowdown of a gang's transfers by its max-min rate and the duty rule; 1 = no slowdown."""
     w = sim.world
