@@ -138,7 +138,6 @@ class Card:
 
     def draw(self, results: Results, folder: Path) -> Sequence[Path]:
         """Draw the figures as files in ``folder``; return their paths."""
-
         paths = []
         for name, spec in self.data.get("figures", {}).items():
             for place in self.scope(results).places(spec.get("each", {})):
