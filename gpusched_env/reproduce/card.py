@@ -28,10 +28,14 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from gpusched_env.errors import GpuschedError, unknown_name
-from gpusched_env.reproduce.expressions import Missing, Scope
+from gpusched_env.reproduce.drawing import draw
+from gpusched_env.reproduce.expressions import Scope
+from gpusched_env.reproduce.findings import Finding, find, of_quick
+from gpusched_env.reproduce.report import pivot
 from gpusched_env.reproduce.results import Results
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import Until
+from gpusched_env.support import figures
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -42,7 +46,6 @@ if TYPE_CHECKING:
 
     Measure = Callable[[Instance, EventLog, str], dict[str, float]]
 
-YES, NO, TIE, FEW = "yes", "NO", "tie", "too few runs to tell"
 FOLDER: Final = files("gpusched_env.reproduce") / "cards"
 CARDS: Final = tuple(sorted(path.name.removesuffix(".toml") for path in FOLDER.iterdir()))
 
@@ -66,35 +69,6 @@ class Run:
     seed: int
     labels: Mapping[str, Any]
     measure: Measure | None = None
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A claim about the results, whether the runs support it, and the numbers of the runs.
-
-    Parameters
-    ----------
-    claim : the claim as a sentence; findings with the same claim are grouped
-    setting : the conditions of the runs
-    tie : whether the claim is about an order only, and the runs cannot tell the two apart
-    few : whether a quick run has another verdict than the full runs, or nobody stored theirs
-    """
-
-    claim: str
-    setting: str
-    holds: bool
-    numbers: str
-    tie: bool = False
-    few: bool = False
-
-    @property
-    def verdict(self) -> str:
-        """YES, NO, TIE or FEW."""
-        return FEW if self.few else TIE if self.tie else YES if self.holds else NO
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields of a file of results."""
-        return {**vars(self), "verdict": self.verdict}
 
 
 class Card:
@@ -155,49 +129,23 @@ class Card:
 
     def tables(self, results: Results) -> Sequence[Table]:
         """Return tables of the published values beside ours; parts that were not played are missing."""
-        from gpusched_env.reproduce.report import pivot
-
         return [table for spec in self.data.get("tables", ()) for table in pivot(spec, self.scope(results))]
 
     def findings(self, results: Results) -> list[Finding]:
         """Return the findings: each claim, and whether our runs have it; a quick run contradicts no full run."""
-        from gpusched_env.reproduce.papers import of_quick
-
-        found = [finding for spec in self.data.get("claims", ()) for finding in _findings(spec, self.scope(results))]
+        found = [finding for spec in self.data.get("claims", ()) for finding in find(spec, self.scope(results))]
         return of_quick(self.name, found) if results.quick else found
 
     def draw(self, results: Results, folder: Path) -> Sequence[Path]:
         """Draw the figures as files in ``folder``; return their paths."""
-        from gpusched_env.reproduce.drawing import draw
-        from gpusched_env.support.figures import save
-
         paths = []
         for name, spec in self.data.get("figures", {}).items():
             for place in self.scope(results).places(spec.get("each", {})):
                 figure = draw(spec, place)
                 if figure is not None:
                     paths.append(folder / place.text(name))
-                    save(figure, paths[-1])
+                    figures.save(figure, paths[-1])
         return paths
-
-
-def _findings(spec: Mapping[str, Any], scope: Scope) -> Iterator[Finding]:
-    """Yield what is found about a claim, in each setting with runs.
-
-    A claim about an order is a tie where the runs cannot tell the two apart (``tie``). A claim that names a size has no
-    ``tie``: it holds if our value is in the claimed range, and does not if it is outside, whatever its interval.
-    """
-    for place in scope.places(spec.get("for", {})):
-        for claim in spec.get("claims", [spec]):
-            try:
-                own = place.let(spec.get("let", {})).let(claim.get("let", {}) if claim is not spec else {})
-                if own.value(claim.get("where", "True")):
-                    setting = own.text(claim.get("setting", spec.get("setting", "all")))
-                    ties = "tie" in claim and own.value(claim["tie"])
-                    holds = bool(own.value(claim["holds"]))
-                    yield Finding(own.text(claim["claim"]), setting, holds, own.text(claim["numbers"]), bool(ties))
-            except Missing:
-                continue
 
 
 def load_card(name: str) -> Card:

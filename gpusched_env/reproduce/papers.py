@@ -8,52 +8,36 @@ Each ``results.json`` of a full run replaces the stored verdicts of the same cla
 from __future__ import annotations
 
 import csv
-import dataclasses
 import io
 import json
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
 from gpusched_env.errors import GpuschedError
-from gpusched_env.reproduce.card import CARDS, NO, TIE, YES, Finding, load_card
+from gpusched_env.reproduce.card import CARDS, load_card
 from gpusched_env.reproduce.expressions import FIELD
+from gpusched_env.reproduce.findings import NO, STORED, TIE, YES, stored
 from gpusched_env.support.files import write_whole
 
-STORED: Final = files("gpusched_env.reproduce") / "full_runs.csv"
+MOST: Final = 4  # settings of a claim that are listed, if there are more
 COLUMNS: Final = ("card", "claim", "setting", "verdict", "numbers")
 HEAD: Final = """# Papers reproduced
 
-For each claim: the figure of the paper, ours in the full runs, and a verdict.
+The figure of the paper, ours in the full runs, and a verdict.
 
 * A claim about an order is a *tie* where the runs cannot tell the two apart: 1 is in the 95 % interval of their ratio,
-  or they differ by at most 1 %. A claim that names a size is never a tie: it holds if our value is in the claimed
-  range, and does not (*NO*) if it is outside, even if 1 is in its interval.
-* With `--quick`, a command plays a part of its experiments in about a minute. It says *too few runs to tell* where its
-  verdict is not that of the full runs, or where no full run is stored.
-* The page of a paper says how it was measured, and why the two differ. Claims of ours, without a figure of the paper,
-  are only counted here.
+  or they differ by at most 1 %. A claim that names a size is never a tie: it fails (*NO*) if our value is outside the
+  claimed range, even if 1 is in its interval.
+* `--quick` plays a part in about a minute, and says *too few runs to tell* where its verdict is not that of the full
+  runs, or none is stored.
+* Where a claim has more than four settings, those with the rarer verdict are listed. Claims without a figure of the
+  paper are only counted.
 
 `python -m gpusched_env.reproduce.papers docs/papers.md` writes this page.
 """
-
-
-@cache
-def stored() -> tuple[dict[str, str], ...]:
-    """Read the verdicts of the full runs, by card, claim and setting."""
-    return tuple(csv.DictReader(io.StringIO(STORED.read_text(encoding="utf-8"))))
-
-
-def of_quick(card: str, findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings of a quick run: where the full runs have another verdict, it has too few runs to tell."""
-    known = {(row["claim"], row["setting"]): row["verdict"] for row in stored() if row["card"] == card}
-    return [
-        dataclasses.replace(found, few=known.get((found.claim, found.setting)) != found.verdict) for found in findings
-    ]
 
 
 def claims_of(card: str) -> Iterator[tuple[re.Pattern[str], str]]:
@@ -92,11 +76,17 @@ def _section(name: str, cards: Sequence[str]) -> str:
 
 
 def _row(claim: str, figure: str, rows: Sequence[Mapping[str, str]]) -> str:
-    if len(rows) == 1:
-        return f"| {claim} | {figure} | {rows[0]['numbers']} | {rows[0]['verdict']} |\n"
-    ours = "; ".join(f"{row['setting']}: {row['numbers']} ({row['verdict']})" for row in rows)
+    """Return a line for a claim; of many settings, only those with the rarest verdict are listed."""
     verdicts = [row["verdict"] for row in rows]
-    same = verdicts[0] if len(set(verdicts)) == 1 else f"yes in {verdicts.count(YES)} of {len(verdicts)}"
+    mixed, shown = len(set(verdicts)) > 1, list(rows)
+    if len(rows) > MOST:
+        rarest = min(dict.fromkeys(verdicts), key=verdicts.count)
+        shown = [row for row in rows if row["verdict"] == rarest][: None if mixed else MOST]
+    ours = "; ".join(
+        (f"{row['setting']}: " if len(rows) > 1 else "") + row["numbers"] + (f" ({row['verdict']})" if mixed else "")
+        for row in shown
+    )
+    same = f"yes in {verdicts.count(YES)} of {len(verdicts)}" if mixed else verdicts[0]
     return f"| {claim} | {figure} | {ours} | {same} |\n"
 
 
@@ -104,8 +94,8 @@ def _counted(card: str) -> str:
     verdicts = [row["verdict"] for row in stored() if row["card"] == card]
     if not verdicts:
         return f"`{card}`: no full run is stored."
-    told = f"{verdicts.count(YES)} hold, {verdicts.count(NO)} do not, and {verdicts.count(TIE)} are ties"
-    return f"`{card}`: of {len(verdicts)} findings of full runs (a claim in a setting), {told}."
+    yes, no, ties = (verdicts.count(verdict) for verdict in (YES, NO, TIE))
+    return f"`{card}`, all findings of full runs: {yes} hold, {no} do not, {ties} tied."
 
 
 def _toctree() -> str:

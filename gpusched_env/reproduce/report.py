@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from gpusched_env.reproduce.card import FEW, NO, TIE, YES, Finding
 from gpusched_env.reproduce.expressions import Missing, Scope
+from gpusched_env.reproduce.findings import FEW, NO, TIE, YES, Finding
 
 if TYPE_CHECKING:
     from rich.table import Column, Table

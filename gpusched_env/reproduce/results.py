@@ -18,7 +18,7 @@ from gpusched_env.evaluation import RunResult
 from gpusched_env.support.files import write_whole
 
 if TYPE_CHECKING:
-    from gpusched_env.reproduce.card import Finding
+    from gpusched_env.reproduce.findings import Finding
 
 FORMAT: Final = "gpusched-reproduction-1"
 

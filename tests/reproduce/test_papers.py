@@ -13,9 +13,9 @@ from gpusched_env.evaluation import RunResult
 from gpusched_env.metrics import Interval, job_times
 from gpusched_env.problem.instance import SchedulerInfo
 from gpusched_env.reproduce import CARDS, Card, Finding, Results, load_card
-from gpusched_env.reproduce.card import FEW, NO, TIE, YES
 from gpusched_env.reproduce.expressions import ANY, Missing, tied
-from gpusched_env.reproduce.papers import claims_of, of_quick, page, store, stored
+from gpusched_env.reproduce.findings import FEW, NO, TIE, YES, of_quick, stored
+from gpusched_env.reproduce.papers import claims_of, page, store
 from gpusched_env.reproduce.report import summary
 from gpusched_env.reproduce.themis import Sweeps, gangs, rho_of_apps
 from gpusched_env.scenarios import get_scenario
