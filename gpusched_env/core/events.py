@@ -108,7 +108,7 @@ def productive_s(sim: Run, replica: int) -> float:
     return max(sim.world["clock_s"] - sim.replicas[replica]["since_s"], 0.0)
 
 
-@kernel
+@helper
 def work_left(sim: Run, row: int) -> float:
     """Return the number of iterations that a job has left at the present simulated time."""
     job = sim.jobs[row]

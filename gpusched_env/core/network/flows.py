@@ -30,7 +30,7 @@ def touch_link(sim: Run, link: int) -> None:
         sim.world["changed"] += 1
 
 
-@kernel
+@helper
 def list_flow(sim: Run, number: int) -> None:
     """Put a gang on the list of gangs whose rate or iteration time may change."""
     if sim.replicas[number]["is_listed"] == 0:

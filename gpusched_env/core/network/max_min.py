@@ -78,7 +78,7 @@ def level_of(sim: Run, link: int) -> float:
         level = room / held
 
 
-@kernel
+@helper
 def queue(sim: Run, link: int, key: float) -> None:
     """Insert a link into the queue, a binary heap, or move it to its new key; an infinite key removes it."""
     w = sim.world
@@ -120,7 +120,7 @@ def queue(sim: Run, link: int, key: float) -> None:
     sim.links[link]["place"] = at
 
 
-@kernel
+@helper
 def requeue(sim: Run, link: int) -> None:
     """Queue a link after rates of its flows have changed, with the lowest level that it can have as its key."""
     entry = sim.links[link]
@@ -157,7 +157,7 @@ def tell(sim: Run, use: int, rate_Bps: float) -> None:
     touch_link(sim, link)
 
 
-@kernel
+@helper
 def bound(sim: Run, number: int) -> float:
     """Return the rate of a flow: the lowest level of its links, or its rate alone if that is lower [byte/s]."""
     rate = sim.replicas[number]["solo_Bps"]
@@ -168,7 +168,7 @@ def bound(sim: Run, number: int) -> float:
     return rate
 
 
-@kernel
+@helper
 def set_level(sim: Run, link: int, level: float) -> None:
     """Lower the level of a link, or raise it to infinity, and update the rates of its flows."""
     old = sim.links[link]["level"]
@@ -228,9 +228,7 @@ def solve(sim: Run) -> None:
             if sim.links[0]["heap"] != link:
                 continue
         queue(sim, link, np.inf)
-        if entry["right"] < entry["level"]:
-            set_level(sim, link, entry["right"])
-        else:
-            set_level(sim, link, np.inf)
-            if entry["can_fill"]:
-                requeue(sim, link)
+        lowers = entry["right"] < entry["level"]
+        set_level(sim, link, entry["right"] if lowers else np.inf)
+        if not lowers and entry["can_fill"]:
+            requeue(sim, link)
