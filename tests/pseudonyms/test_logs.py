@@ -218,7 +218,7 @@ def test_the_command_writes_no_names_anywhere(tmp_path: Path) -> None:
     shown = CliRunner().invoke(app, command)
     assert shown.exit_code == 0, shown.output
     assert "left out: columns jobname, workdir" in shown.output
-    assert CliRunner().invoke(app, [*command[:1], str(tmp_path / "sacct.txt"), *command[2:]]).exit_code == 0  # auto
+    assert CliRunner().invoke(app, [*command[:2], str(tmp_path / "sacct.txt"), *command[3:]]).exit_code == 0  # auto
     pools = (Pool("all", Cluster.parse("2x8").groups),)
     write_twin(Twin(f"slurm:{out}", "slurm", pools, tenant_columns=("account", "user")), tmp_path / "made" / "t.json")
     made = [
