@@ -10,7 +10,7 @@ import msgspec
 
 from gpusched_env.agents.checkpoints import LARGEST_BYTES, format_of
 from gpusched_env.errors import SchedulerError, unknown_name
-from gpusched_env.files import file_digest, whole, write_whole
+from gpusched_env.support.files import file_digest, whole, write_whole
 
 NETWORK_KIND: Final = "token-network"
 # Kind of an agent -> the class that plays it: a dataclass of schedulers whose field ``agent`` takes the agent's name.
@@ -33,20 +33,14 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     ----------
     name : as in the scheduler ``learned:NAME``
     kind : one of :data:`PLAYED_BY`
-    summary : what it does, in one line
-    environment : id of the environment whose choices it makes
     scenario : scenario on whose report seeds it is compared; unless ``data`` says otherwise, it learned on the training
         seeds
     clairvoyant : True = it reads true run times
-    sha256 : digest of the checkpoint
-    made_by : commands that made the checkpoint
     simulated_jobs : number of jobs that were simulated for the training, without those of validation
     hours : time of the training [h]; ``machine`` says on what
     seeds : first and end of the range of seeds for each use: train, validation, report
-    metric : what the comparison compares
     compared_seeds : number of report seeds of the comparison
     ratios : metric of the agent / that of each rival: geometric mean over the seeds, and its 95 % interval
-    intended_use, limits : when to use it, and when not
     versions : of this package and of those that training uses
     training : all settings of the training; the windows of the agent are among them
     data : what it learned from; "" = the training seeds of the scenario
@@ -79,12 +73,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return shipped_folder() / f"{self.name}.npz"
 
     def checked_file(self) -> Path:
-        """Return the checkpoint's path.
-
-        Raises
-        ------
-        SchedulerError : the file is missing, too large, or not the one of the card
-        """
+        """Return the checkpoint's path."""
         if file_digest(self.file, SchedulerError) != self.sha256:
             raise SchedulerError(f"{self.file}: its SHA-256 is not that of its card; install the package again")
         if self.file.stat().st_size > LARGEST_BYTES:
@@ -103,12 +92,7 @@ def shipped_agents() -> list[str]:
 
 
 def read_card(name: str) -> Card:
-    """Return the card of a shipped agent.
-
-    Raises
-    ------
-    SchedulerError : there is no such agent, or its card is damaged
-    """
+    """Return the card of a shipped agent."""
     if name not in shipped_agents():
         raise SchedulerError(f"{unknown_name('agent', name, shipped_agents())}; or give a model: learned:path=FILE")
     path = shipped_folder() / f"{name}.json"
@@ -122,21 +106,13 @@ def read_card(name: str) -> Card:
 
 
 def kind_of_file(path: Path) -> str:
-    """Return the kind of the agent in a checkpoint, a key of :data:`PLAYED_BY`; a file of no such kind is a network's.
-
-    Formats are named after kinds: ``gpusched-KIND-VERSION``.
-    """
+    """Return the kind of the agent in a checkpoint, a key of :data:`PLAYED_BY`; other files are of a network."""
     kind = format_of(path).removeprefix("gpusched-").rpartition("-")[0]
     return kind if kind in PLAYED_BY else NETWORK_KIND
 
 
 def file_of(kind: str, agent: str, path: str) -> Path:
-    """Return the checkpoint of an agent, which is named as one of the package or by its path.
-
-    Raises
-    ------
-    SchedulerError : neither or both are given; the message begins with ``kind``; or the agent is unknown or damaged
-    """
+    """Return the checkpoint of an agent, which is named as one of the package or by its path."""
     if bool(agent) == bool(path):
         raise SchedulerError(
             f"{kind}: give either agent or path, that is either the name of an agent or the path of its weights; "

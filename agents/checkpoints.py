@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.errors import GpuschedError, SchedulerError
-from gpusched_env.files import read_arrays, visible, whole
+from gpusched_env.support.files import read_arrays, visible, whole
 
 LARGEST_BYTES: Final = 2_000_000  # [byte] limit of a checkpoint
 MOST_BYTES: Final = 64_000_000  # [byte] limit of what a checkpoint holds, after decompression
@@ -34,16 +34,7 @@ def digest_of(arrays: Mapping[str, np.ndarray]) -> str:
 
 
 def write_checkpoint(path: Path, metadata: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
-    """Write arrays and metadata; equal ones give equal files.
-
-    Parameters
-    ----------
-    metadata : anything that JSON can hold; the SHA-256 of the weights is added
-
-    Raises
-    ------
-    GpuschedError : the file has more than 2 MB, or cannot be written
-    """
+    """Write arrays and metadata (JSON), to which the SHA-256 of the weights is added; equal ones give equal files."""
     text = json.dumps(dict(metadata) | {"weights_sha256": digest_of(arrays)}, sort_keys=True)
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -67,17 +58,7 @@ def format_of(path: Path) -> str:
 
 @contextlib.contextmanager
 def checkpoint(path: Path, file_format: str, what: str) -> Iterator[tuple[dict[str, Any], dict[str, np.ndarray]]]:
-    """Yield metadata and arrays that :func:`write_checkpoint` wrote, to a body that makes an agent of them.
-
-    Parameters
-    ----------
-    file_format : value of the metadata's field ``format`` that the caller can read
-    what : what the file should be, for messages, such as "a delay tuner"
-
-    Raises
-    ------
-    SchedulerError : the file is missing, damaged, too large, of another format, or the body cannot use what is in it
-    """
+    """Yield metadata and arrays that :func:`write_checkpoint` wrote, to a body that makes an agent, ``what``."""
     try:
         metadata, arrays = _read(path)
         if metadata["format"] != file_format:
@@ -97,12 +78,7 @@ def checkpoint(path: Path, file_format: str, what: str) -> Iterator[tuple[dict[s
 
 
 def weights_of(arrays: Mapping[str, np.ndarray], names: Sequence[str]) -> tuple[float, ...]:
-    """Return the numbers of the array ``weights``, one for each of ``names``.
-
-    Raises
-    ------
-    ValueError : they are not that many
-    """
+    """Return the numbers of the array ``weights``, one for each of ``names``."""
     weights = arrays["weights"]
     if weights.shape != (len(names),):
         raise ValueError(f"weights are {list(weights.shape)}, not one for each of {', '.join(names)}")

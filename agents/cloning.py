@@ -34,14 +34,7 @@ LEARNING_RATE: Final = 3e-3  # at the begin of a round; it decreases linearly to
 
 @dataclass
 class Answers:
-    """What a teacher would do at N steps.
-
-    Attributes
-    ----------
-    inputs : of the network, float32 [N, ...] by name
-    masks : bool [N, actions], feasible actions
-    right : bool [N, actions], feasible actions that the teacher would take; at least one in each row
-    """
+    """What a teacher would do at N steps: inputs of the network, feasible actions, and those that it would take."""
 
     inputs: dict[str, torch.Tensor]
     masks: torch.Tensor
@@ -51,12 +44,7 @@ class Answers:
 def imitate(
     network: TokenNetwork, config: TrainingConfig, environment: ClusterEnv, draw: Callable[[int], list[int]]
 ) -> None:
-    """Train a network on the actions in ``config.dataset``, and then to take the actions of ``config.teacher``.
-
-    Parameters
-    ----------
-    draw : returns the seeds of a number of workloads
-    """
+    """Train a network on the actions in ``config.dataset``, and then to take the actions of ``config.teacher``."""
     if config.dataset:
         fit(network, answers_of(config.dataset, network), config.batch, ROUNDS * EPOCHS)
     if not config.teacher:
@@ -73,10 +61,7 @@ def ask(
 ) -> list[Answers]:
     """Play an episode of each workload; return the answers of the teacher at all steps, one part per call.
 
-    Parameters
-    ----------
-    teacher : spec of a scheduler; every episode has a scheduler of its own
-    network_plays : True = actions are drawn from the network, False = each is the first right one
+    ``network_plays`` : actions are drawn from the network, else each is the first right one.
     """
     episodes = Episodes(environment, seeds)
     teachers = Teachers(teacher, episodes, environment.windows)

@@ -65,10 +65,7 @@ class Policy(Handle):
 
 @helper
 def add_product(inputs: Any, weight: Any, results: Any) -> None:
-    """Add inputs [C] x weight to results [W]; four inputs at once, so that results are written less often.
-
-    The first C rows of the weight count.
-    """
+    """Add inputs [C] x the first C rows of a weight to results [W]; four at once, so that results are written less."""
     count, width = len(inputs), len(results)
     c = 0
     while c + 4 <= count:
@@ -217,13 +214,7 @@ def find_logits(net: Policy, first: int, end: int) -> None:
 
 
 def logits_for_play(network: TokenNetwork, storage: StepStorage, most: int) -> LogitsOf:
-    """Return a function that computes the logits of feasible actions with the weights of now.
-
-    Parameters
-    ----------
-    storage : where the steps are
-    most : number of steps that are asked for at once, at most
-    """
+    """Return a function that computes the logits of feasible actions of up to ``most`` steps with today's weights."""
     weight, known = network.start.weight, {CLUSTER, *_AROUND, *_ACTING}
     fits = weight.dtype == torch.float32 and weight.device.type == "cpu" and not INTERPRETED
     if fits and not network.layout.pairs and not network.layout.more and set(network.layout.kinds) <= known:

@@ -25,8 +25,8 @@ from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.step_results import REWARD, TERMINATED, TRUNCATED
 from gpusched_env.envs.windows import Windows
 from gpusched_env.errors import GpuschedError
-from gpusched_env.files import visible
 from gpusched_env.scenarios import get_scenario
+from gpusched_env.support.files import visible
 
 if TYPE_CHECKING:
     from minari import MinariDataset
@@ -41,17 +41,9 @@ TOGETHER: Final = 32  # episodes that are played side by side
 class Played:
     """An episode of T steps.
 
-    Attributes
-    ----------
-    seed : of the workload
-    observations : [T + 1, ...] by name; ``action_mask`` is one of them
-    actions : int64 [T]
-    rewards : float64 [T]
-    terminated, truncated : bool, of the last step
-    right : bool [T, actions], feasible actions that the scheduler would have taken as well; only the action taken if
-        the scheduler relies on its decisions
-    digest : SHA-256 of the event log
-    mean_jct_s : mean JCT [s]
+    ``observations`` : [T + 1, ...] by name, with ``action_mask``. ``terminated``, ``truncated`` : of the last step.
+    ``right`` : bool [T, actions], feasible actions that the scheduler would have taken as well; only the action taken
+    if the scheduler relies on its decisions. ``digest`` : of the event log.
     """
 
     seed: int
@@ -66,10 +58,7 @@ class Played:
 
 
 def play_episodes(scheduler: str, environment: ClusterEnv, seeds: Sequence[int]) -> list[Played]:
-    """Play an episode of each seed; at each step, take the first action that the scheduler would take.
-
-    A scheduler that relies on its decisions plays itself (:mod:`~gpusched_env.agents.own_play`).
-    """
+    """Play an episode of each seed; at each step, take the first action that the scheduler would take."""
     episodes = Episodes(environment, seeds, keep_logs=True)
     teachers: OwnPlay | Teachers
     if make_scheduler(scheduler).relies_on_decisions:
@@ -118,14 +107,8 @@ def write_dataset(
     scheduler relies on its decisions. The metadata of an episode hold its seed, the digest of its event log and its
     mean JCT.
 
-    Parameters
-    ----------
-    scheduler : spec of a scheduler
-    scenario : name of a registered scenario, or path of a file
-    windows : what the environment shows, and its actions; default: those of ``ClusterEnv``
-    name : ``namespace/dataset-v0``; by default ``gpusched/<scenario>-<scheduler>-v0``
-    root : folder of Minari datasets; by default Minari's own
-    progress : called with (episodes done, all episodes)
+    ``name`` is ``namespace/dataset-v0``, by default ``gpusched/<scenario>-<scheduler>-v0``; ``root`` is the folder of
+    Minari datasets; ``progress`` gets (episodes done, all episodes).
 
     Raises
     ------
@@ -156,13 +139,10 @@ def write_dataset(
         try:
             with warnings.catch_warnings():  # Minari misses an author, a link to the code, an environment to evaluate
                 warnings.simplefilter("ignore", UserWarning)
+                about = f"{scheduler} on {chosen.name}, {len(seeds)} seeds from {min(seeds)} to {max(seeds)}"
+                needs = [f"gpusched-env=={gpusched_env.__version__}"]
                 dataset: MinariDataset = minari.create_dataset_from_buffers(
-                    name,
-                    buffers,
-                    env=env,
-                    algorithm_name=scheduler,
-                    requirements=[f"gpusched-env=={gpusched_env.__version__}"],
-                    description=f"{scheduler} on {chosen.name}, {len(seeds)} seeds from {min(seeds)} to {max(seeds)}",
+                    name, buffers, env=env, algorithm_name=scheduler, requirements=needs, description=about
                 )
             dataset.storage.update_episode_metadata(metadata)
             verify(dataset)
@@ -184,18 +164,13 @@ def read_dataset(name: str) -> MinariDataset:
         dataset: MinariDataset = minari.load_dataset(name)
         spec = dataset.spec.env_spec
     if spec is None or spec.id != ENVIRONMENT or "scenario" not in spec.kwargs:
-        raise GpuschedError(f"dataset {name!r} is not of {ENVIRONMENT}; write one by gpusched dataset")
+        raise GpuschedError(f"dataset {name!r} is not of {ENVIRONMENT}; write one by gpusched agents dataset")
     return dataset
 
 
 @contextlib.contextmanager
 def readable(name: str) -> Iterator[None]:
-    """Turn the errors that a damaged dataset gives, at any time of its reading, into one line.
-
-    Raises
-    ------
-    GpuschedError : there is no such dataset, or the body cannot use what is in it
-    """
+    """Turn the errors that a damaged dataset gives, at any time of its reading, into one line."""
     try:
         yield
     except GpuschedError:

@@ -17,18 +17,8 @@ from gpusched_env.simulator import Simulation
 class Episodes:
     """Episodes of B workloads; each waits for an action until it is over.
 
-    Parameters
-    ----------
-    environment : an environment of the scenario, with the windows and the reward of the agent
-    seeds : seed of each workload; equal seeds give equal workloads
-    keep_logs : keep the event logs
-
-    Attributes
-    ----------
-    instances : instance of each episode
-    observations : buffers into which the environments write what they show, float32 [B, ...] by name
-    masks : bool [B, actions], the same for feasible actions
-    shapes : shape of each observation array of a single environment, by name
+    ``environment`` has the windows and the reward of the agent. Attributes: ``observations``, buffers into which the
+    environments write, float32 [B, ...] by name; ``masks``, bool [B, actions]; ``shapes`` of a single environment.
     """
 
     def __init__(self, environment: ClusterEnv, seeds: Sequence[int], keep_logs: bool = False) -> None:
@@ -52,12 +42,7 @@ class Episodes:
         return self._runs.batch.episodes["clock_s"].copy()
 
     def waiting(self) -> np.ndarray:
-        """Return the episodes that wait for an action; empty once all are over.
-
-        Raises
-        ------
-        SchedulerError : an episode in which no action is feasible
-        """
+        """Return the episodes that wait for an action; empty once all are over."""
         batch = self._runs.batch
         rows = np.flatnonzero(batch.episodes["outcome"] == DECIDE)
         if not self.masks[rows].any(axis=1).all():

@@ -14,7 +14,6 @@ from rich.console import Console
 from gpusched_env.agents.episodes import Episodes
 from gpusched_env.agents.learned import LearnedScheduler
 from gpusched_env.baselines import BASELINES, list_baselines
-from gpusched_env.consoles import console as file_console
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation import (
@@ -28,9 +27,10 @@ from gpusched_env.evaluation import (
     write_json,
 )
 from gpusched_env.evaluation.runner import Task, result_of
-from gpusched_env.instance import Instance
 from gpusched_env.metrics import Window, lower_bounds, paired_ratio
+from gpusched_env.problem.instance import Instance
 from gpusched_env.scenarios import Scenario, get_scenario
+from gpusched_env.support.consoles import console as file_console
 
 METRICS: Final = ("mean_jct_s", "p99_jct_s", "preemptions_per_job")  # of the table; results.csv has all
 PLOTTED: Final = ("srtf", "tiresias-L", "sjf", "random", "fifo-strict")
@@ -60,10 +60,6 @@ def evaluate_policy(
     Returns
     -------
     list : one result per seed; ``wall_s`` is an equal part of the time of all
-
-    Raises
-    ------
-    GpuschedError : no seeds, an unknown name, or a scenario whose observations are not those of the training
     """
     player = agent if isinstance(agent, LearnedScheduler) else LearnedScheduler(str(agent))
     scenario = get_scenario(scenario) if isinstance(scenario, str) else scenario
@@ -118,11 +114,8 @@ def evaluate_agents(
     of the agent's own windows, and so measures the effect of the windows alone; ``initial`` is the agent's network at
     its initial weights, and ``cloned`` the network that has imitated its teacher. These are of the first model.
 
-    Parameters
-    ----------
-    models : one per training seed, with the same settings
-    baselines : specs of schedulers; None = :func:`default_baselines` and ``rivals``
-    metric : metric of the ratios, the one for which the agents were trained
+    ``models`` has one per training seed; ``baselines`` None = :func:`default_baselines` and ``rivals``; ``metric`` is
+    the one for which the agents were trained.
 
     Raises
     ------
@@ -133,7 +126,7 @@ def evaluate_agents(
     if baselines is None:
         baselines, left_out = default_baselines(scenario, instance)
         for name in left_out:
-            console.print(f"{name} is left out: it plans again at every arrival, which takes long; --baselines adds it")
+            console.print(f"{name} is left out: it plans again at every arrival, which is slow; --schedulers adds it")
         baselines = list(dict.fromkeys([*baselines, *rivals]))
     results: list[RunResult] = []
     agents = [LearnedScheduler(str(model)) for model in models]
@@ -172,12 +165,7 @@ def metric_words(metric: str) -> str:
 
 
 def chosen_seeds(scenario: Scenario, count: int) -> range:
-    """Return the first ``count`` report seeds.
-
-    Raises
-    ------
-    GpuschedError : ``count`` is below 1, or the scenario has fewer
-    """
+    """Return the first ``count`` report seeds."""
     first, end = scenario.seeds.report
     if not 1 <= count <= end - first:
         raise GpuschedError(f"report_seeds is {count}: scenario {scenario.name} has {end - first} of them")

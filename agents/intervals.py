@@ -12,16 +12,7 @@ RESAMPLES: Final = 2_000
 
 
 def ratio_over_agents(ratios: np.ndarray) -> tuple[float, float, float]:
-    """Return the geometric mean of ratios over agents and problems, and its 95 % interval.
-
-    Parameters
-    ----------
-    ratios : float64 [agents, problems], each agent from another seed of the search
-
-    Notes
-    -----
-    Bootstrap over both: each resample draws agents and problems with replacement. All agents play the same problems.
-    """
+    """Return the geometric mean of ratios, float64 [agents, problems], and its 95 % interval by bootstrap over both."""
     logs = arrays.log(ratios)
     rng = np.random.default_rng(0)
     count, length = logs.shape

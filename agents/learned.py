@@ -246,11 +246,6 @@ def windows_of(training: Mapping[str, Any]) -> Windows:
     """Return the windows in a configuration that training saved.
 
     A field that an older file lacks has the value with which all agents learned then.
-
-    Raises
-    ------
-    KeyError, TypeError : not such a configuration
-    ScenarioError : an impossible value
     """
     saved = {**_BEFORE, **training}
     names = [one.name for one in dataclasses.fields(Windows) if one.name in saved]

@@ -18,12 +18,7 @@ SHIPPED: Final = {"": "delay_tuner.npz", "cells": "delay_tuner_cells.npz"}
 
 
 class LearnedTimers:
-    """Set the timers by a network, once every tuning interval.
-
-    Parameters
-    ----------
-    network : the tuner
-    """
+    """Set the timers by a network, once every tuning interval."""
 
     def __init__(self, network: TimerNetwork) -> None:
         self.network = network
@@ -32,12 +27,7 @@ class LearnedTimers:
 
     @classmethod
     def load(cls, path: str = "") -> Self:
-        """Read a tuner's file; an empty path, or a name in SHIPPED, means a tuner of the package.
-
-        Raises
-        ------
-        SchedulerError : the file is missing, damaged, or made for other observations
-        """
+        """Read a tuner's file; an empty path, or a name in SHIPPED, means a tuner of the package."""
         return cls(TimerNetwork.load(shipped(path) if path in SHIPPED else Path(path)))
 
     def begin(self, run: DelayRun) -> None:

@@ -41,13 +41,7 @@ def learn(config: TrainingConfig, scenario: Scenario, validation: Validation) ->
 def make_model(
     config: TrainingConfig, environments: ClusterVecEnv, policy: str | type[MaskableActorCriticPolicy], **of_policy: Any
 ) -> MaskablePPO:
-    """Make a model with the settings of a training.
-
-    Parameters
-    ----------
-    policy : class of the policy, or a name that MaskablePPO knows
-    of_policy : further arguments of the policy
-    """
+    """Make a model with the settings of a training; ``policy`` is a class, or a name that MaskablePPO knows."""
     return MaskablePPO(
         policy,
         environments,

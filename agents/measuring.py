@@ -1,14 +1,7 @@
-"""Ratios of an agent to its rivals, paired by seed.
-
-For several agents of one search, each of another seed of the search, this prints the ratios of each and of all:
-
-    python -m gpusched_env.agents.measuring dally-poisson-v1 --agents seed-0.npz seed-1.npz --rivals dally
-
-"""
+"""Ratios of an agent to its rivals, paired by seed; ``gpusched agents measure`` prints them."""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,7 +9,6 @@ import numpy as np
 from gpusched_env.agents.intervals import ratio_over_agents
 from gpusched_env.agents.learned import LearnedScheduler
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.consoles import run_command
 from gpusched_env.evaluation import RunResult, evaluate
 from gpusched_env.metrics import paired_ratio
 from gpusched_env.portable.arrays import log, mean
@@ -25,18 +17,18 @@ from gpusched_env.scenarios import Scenario, get_scenario
 
 
 def measured_ratios(
-    agent: str, rivals: Sequence[str], scenario: str, metric: str, seeds: int, workers: int = 1
+    agent: str, rivals: Sequence[str], scenario: str, metric: str, seeds: int | Sequence[int], workers: int = 1
 ) -> dict[str, tuple[float, float, float]]:
     """Return metric of the agent / that of each rival: geometric mean over seeds, and its 95 % interval.
 
     Parameters
     ----------
     agent, rivals : specs of schedulers
-    seeds : number of report seeds
+    seeds : number of report seeds, or the seeds
     """
     found = get_scenario(scenario)
     first, _ = found.seeds.report
-    drawn = range(first, first + seeds)
+    drawn = range(first, first + seeds) if isinstance(seeds, int) else seeds
     played = evaluate(found, rivals, drawn, workers)
     own = [one.metrics[metric] for one in _played(agent, found, drawn, workers)]
     ratios = {
@@ -46,42 +38,20 @@ def measured_ratios(
 
 
 def print_ratios(
-    scenario: str, agents: Sequence[str], rivals: Sequence[str], metrics: Sequence[str], seeds: range
+    scenario: str, agents: Sequence[str], rivals: Sequence[str], metrics: Sequence[str], seeds: Sequence[int]
 ) -> None:
-    """Print metric of each agent / that of each rival, and that of all agents, over seeds of a scenario.
-
-    Parameters
-    ----------
-    agents, rivals : specs of schedulers; the agents come from searches of other seeds
-    """
+    """Print metric of each agent / that of each rival, and of all agents together, which other seeds have found."""
     found = get_scenario(scenario)
     mine = [_played(agent, found, seeds, 1) for agent in agents]
     theirs = {rival: _played(rival, found, seeds, 1) for rival in rivals}
     for metric in metrics:
-        print(f"{metric} of agents / that of others, {scenario}, seeds {seeds.start}:{seeds.stop}")
+        print(f"{metric} of agents / that of others, {scenario}, seeds {seeds[0]}:{seeds[-1] + 1}")
         own = np.array([[one.metrics[metric] for one in results] for results in mine])
         for rival, results in theirs.items():
             ratios = own / np.array([one.metrics[metric] for one in results])
             middle, low, high = ratio_over_agents(ratios)
             each = ", ".join(f"{exp(mean(log(row))):.4f}" for row in ratios)
             print(f"  {rival}: {middle:.4f} [{low:.4f}, {high:.4f}]; each agent {each}")
-
-
-def main() -> None:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(description="Compare agents of several searches with rivals on report seeds.")
-    parser.add_argument("scenario")
-    parser.add_argument("--agents", nargs="+", required=True, help="files of agents, each of another search seed")
-    parser.add_argument("--rivals", nargs="+", required=True, help="schedulers")
-    parser.add_argument("--metrics", nargs="+", default=["mean_jct_s"], help="metrics (default mean_jct_s)")
-    parser.add_argument("--seeds", type=int, default=20, help="number of seeds (default 20)")
-    parser.add_argument("--validation", action="store_true", help="validation seeds instead of report seeds")
-    options = parser.parse_args()
-    ranges = get_scenario(options.scenario).seeds
-    first, _ = ranges.validation if options.validation else ranges.report
-    agents = [f"learned:path={file}" for file in options.agents]
-    seeds = range(first, first + options.seeds)
-    print_ratios(options.scenario, agents, options.rivals, options.metrics, seeds)
 
 
 def _played(agent: str, scenario: Scenario, seeds: Sequence[int], workers: int) -> list[RunResult]:
@@ -91,7 +61,3 @@ def _played(agent: str, scenario: Scenario, seeds: Sequence[int], workers: int) 
 
         return evaluate_policy(player, scenario, seeds)
     return evaluate(scenario, [agent], seeds, workers)
-
-
-if __name__ == "__main__":
-    run_command(main)

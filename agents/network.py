@@ -82,11 +82,6 @@ class Tokens(nn.Module):
 
     The token of an empty row is 0, and no token is negative. So neither empty rows nor the number of rows change the
     other tokens.
-
-    Parameters
-    ----------
-    layout : arrays that the network reads
-    width : length of all tokens
     """
 
     def __init__(self, layout: Layout, width: int) -> None:
@@ -109,17 +104,7 @@ class Tokens(nn.Module):
         self.message = nn.Linear((1 + len(acting)) * width, width)
 
     def forward(self, inputs: Mapping[str, torch.Tensor]) -> tuple[Tensors, Tensors]:
-        """Return the tokens after the message, and the embedded pairs.
-
-        Parameters
-        ----------
-        inputs : of :meth:`Layout.inputs`
-
-        Returns
-        -------
-        tokens : "cluster" [B, width], and [B, tokens, width] of each kind
-        pairs : [B, tokens, others, width] by name
-        """
+        """Return the tokens after the message, [B, width] or [B, tokens, width], and [B, tokens, others, width]."""
         nothing = inputs[CLUSTER].new_zeros(len(inputs[CLUSTER]), self.own.out_features)
         tokens: Tensors = {}
         seen = [inputs[CLUSTER]]
@@ -159,11 +144,6 @@ class TokenNetwork(nn.Module):
     The logits are read from the tokens: starts and preemptions from those of jobs, waits from that of the cluster, and
     a start beside a partner from job, partner and pair. Where actions choose sizes, starts and resizes are read from a
     job and its pair with the size, with the same weights for all sizes.
-
-    Parameters
-    ----------
-    layout : arrays that the network reads, and its actions
-    width : length of all tokens
     """
 
     def __init__(self, layout: Layout, width: int = WIDTH) -> None:
@@ -244,27 +224,13 @@ class TokenNetwork(nn.Module):
     # --- files
 
     def save(self, path: Path, about: Mapping[str, Any]) -> None:
-        """Write weights and metadata as ``.npz``: only arrays and JSON, so that reading it runs no code.
-
-        Parameters
-        ----------
-        about : provenance: versions, scenario, seeds
-
-        Raises
-        ------
-        GpuschedError : the file has more than 2 MB, or cannot be written
-        """
+        """Write weights and metadata as ``.npz``: only arrays and JSON, so that reading it runs no code."""
         metadata = {"format": FORMAT, "layout": self.layout.as_dict(), "width": self.width, "about": dict(about)}
         write_checkpoint(path, metadata, {name: value.cpu().numpy() for name, value in self.state_dict().items()})
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read a file that :meth:`save` wrote.
-
-        Raises
-        ------
-        SchedulerError : the file is missing, damaged, or of another format
-        """
+        """Read a file that :meth:`save` wrote."""
         with checkpoint(path, FORMAT, "an agent") as (metadata, arrays):
             layout, width = Layout(**metadata["layout"]), metadata["width"]
             with torch.device("meta"):  # shapes alone: a file that says a width of a million takes no memory
@@ -279,17 +245,9 @@ class TokenNetwork(nn.Module):
 def feasible_log_probabilities(
     network: TokenNetwork, inputs: Tensors, masks: torch.Tensor, steps: torch.Tensor
 ) -> torch.Tensor:
-    """Return the logarithms of the probabilities of all actions at some steps; infeasible ones have probability 0.
+    """Return the logarithms of the probabilities of all actions at ``steps`` [B], float32 [B, actions].
 
-    Parameters
-    ----------
-    inputs : of the network, float32 [N, ...] by name
-    masks : bool [N, actions], feasible actions
-    steps : int64 [B], indices into the rows of inputs and masks
-
-    Returns
-    -------
-    tensor : float32 [B, actions]
+    ``inputs`` (float32 [N, ...] by name) and ``masks`` (bool [N, actions]) are of all steps.
     """
     if is_packable(network, inputs):
         logits = packed_logits(network, inputs, masks, steps)

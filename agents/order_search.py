@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, ClassVar, Final, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 import numpy as np
 
-from gpusched_env.agents.cards import file_of
-from gpusched_env.agents.checkpoints import checkpoint, weights_of, write_checkpoint
+from gpusched_env.agents.searched import SearchedRule
 from gpusched_env.errors import SchedulerError
 from gpusched_env.portable import arrays, draws
-from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Outcome, Scheduler, Simulation
+from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Outcome, Simulation
 
 FORMAT: Final = "gpusched-order-search-1"
 # Of a fresh order: mean and standard deviation of the weight of ln(gang size), standard deviation of the noise of each
@@ -34,14 +32,7 @@ class Plan(Protocol):
 
 
 class Order(NamedTuple):
-    """An order of jobs, and how they start.
-
-    Attributes
-    ----------
-    keys : float64 [arrived jobs], small keys come first
-    rule : placement rule
-    strict : True = the first job that does not fit blocks those behind it
-    """
+    """An order of the arrived jobs, small keys first, and how they start; strict: a job that does not fit blocks."""
 
     keys: np.ndarray
     rule: str
@@ -56,15 +47,9 @@ class Order(NamedTuple):
 
 
 class Rehearsed(NamedTuple):
-    """An order, and how it went in a rehearsal.
+    """An order, when the last job of its rehearsal ends, the mean end of the LAST jobs, and that of each job [s].
 
-    Attributes
-    ----------
-    order : the order, or another plan
-    end_s : when the last job finishes [s]
-    late_s : mean finish of the LAST jobs that finish last [s]
-    finish_s : float64 [arrived jobs], finish of each job [s]
-    waits : whether the job that finishes last waits; if not, no order is better, apart from the placement
+    If the job that finishes last does not wait (``waits``), no order is better, apart from the placement.
     """
 
     order: Plan
@@ -75,7 +60,7 @@ class Rehearsed(NamedTuple):
 
 
 @dataclass
-class OrderSearch(Scheduler):
+class OrderSearch(SearchedRule):
     """Rehearse orders of the jobs that are there, and play the best: small makespan first.
 
     The first order is the longest job first, consolidated, where the first job that does not fit blocks the queue (the
@@ -85,47 +70,24 @@ class OrderSearch(Scheduler):
 
     Parameters
     ----------
-    agent : name of an agent of the package
-    path : instead, a file that ``python -m studies.index_search.orders`` has written
-    rehearsals : number of orders to try, default 100
+    agent, path : as in :class:`SearchedRule`
+    rehearsals : number of orders to try, at least 1, default 100
     seed : seed of the orders, default 0
-
-    Raises
-    ------
-    SchedulerError : neither or both of ``agent`` and ``path`` are given, the file is missing or damaged, or
-        ``rehearsals`` is below 1
     """
 
-    agent: str = ""
-    path: str = ""
+    kind: ClassVar = "order search"
+    format: ClassVar = FORMAT
+    names: ClassVar[tuple[str, ...]] = NAMES
     rehearsals: int = 100
     seed: int = 0
     clairvoyant: bool = field(init=False, default=True)
-    weights: tuple[float, ...] = field(init=False, repr=False)
     _copy: Simulation | None = field(init=False, repr=False, default=None)
-    format: ClassVar = FORMAT
-    names: ClassVar[tuple[str, ...]] = NAMES
 
     def __post_init__(self) -> None:
         """Read the weights."""
         if self.rehearsals < 1:
             raise SchedulerError(f"order search: rehearsals is {self.rehearsals}: it must be at least 1")
-        file = file_of("order search", self.agent, self.path)
-        with checkpoint(file, self.format, "an order search") as (_, stored):
-            self.weights = weights_of(stored, self.names)
-
-    @classmethod
-    def playing(cls, weights: tuple[float, ...], rehearsals: int = 100) -> Self:
-        """Return a scheduler that plays weights, in the order of NAMES, that are in no file."""
-        policy = cls.__new__(cls)
-        policy.agent, policy.path, policy.rehearsals, policy.seed = "", "", rehearsals, 0
-        policy.clairvoyant, policy.weights, policy._copy = True, weights, None
-        return policy
-
-    @property
-    def name(self) -> str:
-        """Name in tables."""
-        return f"learned:{self.agent}" if self.agent else "learned"
+        super().__post_init__()
 
     def reset(self, view: ClusterView) -> None:
         """Forget the order of an earlier run."""
@@ -160,7 +122,7 @@ class OrderSearch(Scheduler):
         return Order(-self._logs, "consolidate", True)
 
     def _fresh(self, best: Rehearsed) -> Plan:
-        gang, spread, noise, pack, skip, _ = self.weights
+        gang, spread, noise, pack, skip, _ = self.rule
         weight = gang + spread * float(draws.normal(self._generator, 1)[0])
         keys = -(self._logs + weight * self._sizes + noise * draws.normal(self._generator, len(self._logs)))
         rule = "pack" if self._generator.random() < pack else "consolidate"
@@ -168,7 +130,7 @@ class OrderSearch(Scheduler):
 
     def _changed(self, best: Rehearsed) -> Plan:
         assert isinstance(best.order, Order)
-        return best.order._replace(keys=self._moved(best.order.keys, best, self.weights[-1]))
+        return best.order._replace(keys=self._moved(best.order.keys, best, self.rule[-1]))
 
     def _moved(self, keys: np.ndarray, best: Rehearsed, jump: float) -> np.ndarray:
         """Move one of the jobs that finish last forward, or three jobs anywhere."""
@@ -210,16 +172,3 @@ class OrderSearch(Scheduler):
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the copy of a run."""
         return self.__dict__ | {"_copy": None}
-
-
-def save_weights(
-    path: Path,
-    weights: tuple[float, ...],
-    about: Mapping[str, Any],
-    kind: str = FORMAT,
-    names: tuple[str, ...] = NAMES,
-) -> None:
-    """Write weights, in the order of ``names``, with ``about`` as metadata; ``kind`` is the format."""
-    write_checkpoint(
-        path, {"format": kind, "weights": list(names), "about": dict(about)}, {"weights": np.array(weights)}
-    )

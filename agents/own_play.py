@@ -18,20 +18,12 @@ from gpusched_env.envs.encoder import Encoder
 from gpusched_env.envs.step import NO_ACTION, RESUME
 from gpusched_env.envs.windows import Windows
 from gpusched_env.errors import SchedulerError
-from gpusched_env.instance import Instance
+from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator import ClusterView, Lease, Preempt, Refuse, Resize, Simulation, Start, Wait
 
 
 class OwnPlay:
-    """The actions by which a scheduler plays each of some episodes, with the interface of ``Teachers``.
-
-    Parameters
-    ----------
-    spec : spec of the scheduler
-    environment : the environment of the episodes
-    episodes : the episodes, before their first action
-    seeds : seed of each
-    """
+    """The actions by which a scheduler plays each of some episodes, with the interface of ``Teachers``."""
 
     def __init__(self, spec: str, environment: ClusterEnv, episodes: Episodes, seeds: Sequence[int]) -> None:
         self._actions = [
@@ -40,12 +32,7 @@ class OwnPlay:
         ]
 
     def right(self, rows: Sequence[int] | np.ndarray, masks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the next action of each of these episodes, as bool [rows, actions] and as int64 [rows].
-
-        Raises
-        ------
-        SchedulerError : the scheduler starts no job, and no event will come
-        """
+        """Return the next action of each of these episodes, as bool [rows, actions] and as int64 [rows]."""
         taken = np.array([next(self._actions[b]) for b in rows], np.int64)
         right = np.zeros_like(masks)
         right[np.arange(len(taken)), taken] = True
@@ -60,10 +47,6 @@ def own_actions(spec: str, environment: ClusterEnv, instance: Instance, seed: in
     scheduler names itself, or by a rule that the agent does not have, becomes the feasible start of that job whose GPUs
     differ least. A job in no slot is neither started nor preempted. The scheduler waits by the bounded wait whose delay
     is nearest to the earliest time of its ``Wait`` decisions. All leases are those of the environment.
-
-    Raises
-    ------
-    SchedulerError : the scheduler remembers GPUs, which no action names; or it starts no job, and no event will come
     """
     scheduler = make_scheduler(spec)
     if scheduler.remembers_gpus:

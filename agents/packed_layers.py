@@ -207,14 +207,7 @@ def is_packable(network: TokenNetwork, inputs: Mapping[str, torch.Tensor]) -> bo
 def packed_logits(
     network: TokenNetwork, inputs: Mapping[str, torch.Tensor], masks: torch.Tensor, steps: torch.Tensor
 ) -> torch.Tensor:
-    """Return the logits of all feasible actions at some steps, [B, actions]; those of others may be anything.
-
-    Parameters
-    ----------
-    inputs : of :meth:`Layout.inputs`, for N steps
-    masks : bool [N, actions], feasible actions, which are about tokens that are there
-    steps : int64 [B], indices into the rows of inputs and masks
-    """
+    """Return the logits of all feasible actions at some steps, [B, actions]; those of others may be anything."""
     tokens = network.tokens
     cluster = inputs[CLUSTER].index_select(0, steps)
     nothing = cluster.new_zeros(1, network.width)
@@ -253,13 +246,9 @@ def packed_logits(
 class Packed(NamedTuple):
     """The tokens of a kind that are there at B steps, those of the first step first.
 
-    Parameters
-    ----------
-    tokens : float32 [R, columns]
-    begins : int64 [B + 1], the first token of each step, and the number of tokens
-    acting : int64 [A], indices of the tokens with a feasible action
-    slots : int64 [A], the place of each of them among the slots of all steps
-    acting_begins : int64 [B + 1], the first of them of each step, and their number
+    Tokens are float32 [R, columns]. ``begins`` : int64 [B + 1], the first token of each step. ``acting`` : int64 [A],
+    indices of the tokens with a feasible action; ``slots`` : their places among the slots of all steps;
+    ``acting_begins`` : int64 [B + 1], the first of them of each step.
     """
 
     tokens: torch.Tensor
@@ -272,13 +261,7 @@ class Packed(NamedTuple):
 def _packed(
     rows: torch.Tensor, masks: torch.Tensor, steps: torch.Tensor, first_action: int = 0, actions: int = 0
 ) -> Packed:
-    """Pack the tokens of a kind.
-
-    Parameters
-    ----------
-    rows : float32 [N, slots, columns], the tokens of all steps, empty ones included
-    first_action, actions : the first action about the first slot, and the number of actions about each slot
-    """
+    """Pack the tokens of a kind, rows [N, slots, columns] with empty ones, with their actions about each slot."""
     most = len(steps) * rows.shape[1]
     packed, acting = rows.new_empty(most, rows.shape[2]), steps.new_empty(2, most)
     begins = torch.zeros(2, len(steps) + 1, dtype=torch.int64)

@@ -48,10 +48,6 @@ class SlotExtractor(nn.Module):
     ``pairs`` or ``queue_types``, gives all of them. The inputs of the cluster's embedding are all other arrays. Those
     about nodes, and about the links of a topology, are reduced to mean and maximum, so the network does not depend on
     the number of nodes or links.
-
-    Attributes
-    ----------
-    pooled : arrays that are reduced to mean and maximum
     """
 
     def __init__(self, observation_space: spaces.Dict) -> None:
@@ -103,15 +99,7 @@ class SlotExtractor(nn.Module):
 
 
 class SlotActions(nn.Module):
-    """Logits of all actions from the features: one linear head per kind of slot.
-
-    Parameters
-    ----------
-    queue : number of queue slots
-    starts : number of start actions of each queue slot
-    waits : number of waiting actions
-    resizes : number of resize actions of each running slot
-    """
+    """Logits of all actions from the features: one linear head per kind of slot; starts and resizes are per slot."""
 
     def __init__(self, queue: int, starts: int, waits: int, resizes: int = 0) -> None:
         super().__init__()
@@ -152,12 +140,7 @@ class SlotValue(nn.Module):
 
 
 class SlotPolicy(MaskableMultiInputActorCriticPolicy):
-    """MaskablePPO policy for :class:`~gpusched_env.envs.cluster_env.ClusterEnv`.
-
-    Parameters
-    ----------
-    waits : number of waiting actions of the environment, 1 + W
-    """
+    """MaskablePPO policy for :class:`~gpusched_env.envs.cluster_env.ClusterEnv`."""
 
     def __init__(self, *args: Any, waits: int, **kwargs: Any) -> None:
         self._waits = waits
@@ -183,12 +166,7 @@ class SlotPolicy(MaskableMultiInputActorCriticPolicy):
 
 
 class SavedMaskablePPO(nn.Module):
-    """The policy of a saved MaskablePPO model, played as a :class:`~gpusched_env.agents.network.TokenNetwork`.
-
-    Raises
-    ------
-    SchedulerError : the file cannot be loaded
-    """
+    """The policy of a saved MaskablePPO model, played as a :class:`~gpusched_env.agents.network.TokenNetwork`."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()

@@ -52,15 +52,8 @@ MAX_GRADIENT: Final = 0.5  # norm to which gradients are clipped
 class Steps:
     """Steps of all episodes of an update, N rows in the order of time.
 
-    Attributes
-    ----------
-    inputs : of the network, float32 [N, ...] by name
-    masks : bool [N, actions], feasible actions
-    actions : int64 [N, 1]
-    log_probabilities : float32 [N, 1], logarithm of the probability with which the action was drawn
-    episodes : int64 [N], the episode to which the step belongs
-    begins_s, ends_s : float64 [N], simulated time of the decision and of the next one [s]
-    rewards : float64 [N]
+    ``episodes`` : int64 [N], the episode of each step; ``begins_s``, ``ends_s`` : simulated time of the decision and of
+    the next one [s].
     """
 
     inputs: dict[str, torch.Tensor]
@@ -81,14 +74,7 @@ class Steps:
 class Learner:
     """A network in training, with all that the next update depends on.
 
-    Attributes
-    ----------
-    network, optimizer : the policy, and RAdam
-    storage : the memory of the steps of an update
-    values : the value network, if returns are compared with one
-    rng : draws the workloads
-    workloads : seeds of the workloads of the next update
-    done : steps so far
+    ``storage`` : memory of the steps of an update; ``workloads`` : seeds of the next update; ``done`` : steps so far.
     """
 
     def __init__(self, config: TrainingConfig, environment: ClusterEnv) -> None:
@@ -186,16 +172,7 @@ def weights_of(network: nn.Module) -> nn.Parameter:
 
 
 def learn(config: TrainingConfig, environment: ClusterEnv, validation: Validation, folder: RunFolder) -> None:
-    """Train a network; ``validation`` keeps the best one.
-
-    Parameters
-    ----------
-    folder : holds the log, and the state from which an interrupted call continues
-
-    Raises
-    ------
-    GpuschedError : the state is that of another version of the learner
-    """
+    """Train a network; ``validation`` keeps the best one."""
     learner = Learner(config, environment)
     if (state := folder.state) is not None:
         try:
@@ -224,10 +201,6 @@ def play(network: TokenNetwork, environment: ClusterEnv, seeds: Sequence[int], s
 
     Each observation is copied once, from the buffers of the environments to the storage; both the policy and the update
     read it there.
-
-    Parameters
-    ----------
-    storage : memory for the steps, which are valid until it is used again
     """
     episodes = Episodes(environment, seeds)
     storage.begin(network.layout, episodes)
@@ -264,10 +237,7 @@ def advantages(steps: Steps, copies: int, horizon_s: float) -> np.ndarray:
     workload during the same simulated time) x exp(-(time of the step - t) / ``horizon_s``). Decisions at one time are
     thus not discounted against each other.
 
-    Parameters
-    ----------
-    copies : episodes ``g * copies`` to ``(g + 1) * copies - 1`` play the same workload
-    horizon_s : time after which an effect counts 1/e [s]; infinity = no discount
+    Episodes ``g * copies`` to ``(g + 1) * copies - 1`` play the same workload. An infinite horizon: no discount.
     """
     parts = steps.by_episode()
     times_s = [np.append(steps.begins_s[rows[0]], steps.ends_s[rows]) for rows in parts]
@@ -287,12 +257,7 @@ def advantages(steps: Steps, copies: int, horizon_s: float) -> np.ndarray:
 
 
 def paid_until(times_s: np.ndarray, ends_s: np.ndarray, paid: np.ndarray) -> np.ndarray:
-    """Return the rewards that an episode has received by these times; between two decisions they grow linearly.
-
-    Parameters
-    ----------
-    ends_s, paid : ascending times, and the sum of all rewards up to each of them; of equal times, the last one counts
-    """
+    """Return the rewards that an episode has received by these times; between two decisions they grow linearly."""
     last = np.append(np.diff(ends_s) > 0.0, True)
     return np.interp(times_s, ends_s[last], paid[last])
 
@@ -308,14 +273,7 @@ def improve(
     """Improve the policy by several passes over the steps of an update (PPO's clipped objective).
 
     The passes end early when the mean KL divergence from the policy that played exceeds ``target_kl``.
-
-    Parameters
-    ----------
-    weights : all weights of the network, see :func:`weights_of`; the optimizer improves them
-
-    Returns
-    -------
-    dict : of the last minibatch, KL divergence, share of clipped steps and entropy; number of minibatches
+    Returns KL divergence, share of clipped steps and entropy of the last minibatch, and the number of minibatches.
     """
     parameters, improved = list(network.parameters()), 0
     scaled = torch.from_numpy((gains - gains.mean()) / (gains.std() + 1e-8)).float().unsqueeze(1).to(network.device)

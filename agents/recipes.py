@@ -10,15 +10,7 @@ from gpusched_env.agents.training import TrainingConfig
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """Settings of a training run, the heuristics that its agent is measured by, and what its card says.
-
-    Attributes
-    ----------
-    training : the settings
-    environment : id of the environment whose choices the agent makes
-    rivals : schedulers that it is compared with; the best tuned heuristics with the same information are among them
-    summary, intended_use, limits : see :class:`~gpusched_env.agents.cards.Card`
-    """
+    """Settings of a training run, what its agent is measured by (the best tuned heuristics), and what its card says."""
 
     training: TrainingConfig
     environment: str

@@ -13,7 +13,7 @@ import torch
 from tensorboardX import SummaryWriter
 
 from gpusched_env.errors import GpuschedError
-from gpusched_env.files import whole, write_whole
+from gpusched_env.support.files import whole, write_whole
 
 UPDATES_FILE: Final = "updates.csv"
 STATE_FILE: Final = "state.pt"
@@ -25,19 +25,8 @@ MOST_EVENTS: Final = 100  # that wait to be written; an update has fewer numbers
 class RunFolder:
     """Log each update to ``updates.csv`` and TensorBoard; save and read the state of the training.
 
-    Parameters
-    ----------
-    folder : an existing folder
-    record : content of ``config.json``; a state is only continued under an equal one, whatever the commit
-    resume : True = continue from the saved state
-
-    Attributes
-    ----------
-    state : the saved state to continue from; None = begin anew
-
-    Raises
-    ------
-    GpuschedError : there is no state to continue from, or it is damaged, or belongs to another configuration
+    ``record`` is the content of ``config.json``; a state is only continued, with ``resume``, under an equal one,
+    whatever the commit. ``state`` is that state; None = begin anew.
     """
 
     def __init__(self, folder: Path, record: Mapping[str, Any], resume: bool) -> None:
@@ -77,12 +66,7 @@ class RunFolder:
         return self._has_saved
 
     def log(self, numbers: Mapping[str, float]) -> None:
-        """Log the numbers of an update; ``steps`` is one of them.
-
-        Raises
-        ------
-        GpuschedError : TensorBoard's file cannot be written
-        """
+        """Log the numbers of an update; ``steps`` is one of them."""
         # If the disk is full, the thread that writes events dies; the next event that the queue cannot hold would wait
         # for it for ever.
         if not self._writer.file_writer.event_writer._worker.is_alive():

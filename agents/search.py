@@ -40,15 +40,7 @@ def search(
     The folder of trial k is ``trial-<k>``. All trials are kept in ``search.db``, so that a later call with the same
     folder continues the search.
 
-    Parameters
-    ----------
-    trials : number of further trials; 0 = return the best settings of the earlier ones
-    said : called with a line after each trial
-
-    Raises
-    ------
-    GpuschedError : Optuna is not installed, ``trials`` is below 0, the search in this folder has other settings, or no
-        trial has finished
+    ``trials`` = 0: the best settings of earlier trials.
     """
     if trials < 0:
         raise GpuschedError(f"search: trials is {trials}: it must be at least 0")
@@ -90,12 +82,7 @@ def search(
 
 
 def optuna_library() -> Any:
-    """Return the module Optuna, which prints warnings alone.
-
-    Raises
-    ------
-    GpuschedError : it is not installed
-    """
+    """Return the module Optuna, which prints warnings alone."""
     try:
         import optuna
     except ImportError as error:

@@ -19,12 +19,6 @@ class StepStorage:
     Zero-copy: each step is written once, from the buffers into which the environments write, and the policy and the
     update read it where it lies. Arrays that share an input pass through a small buffer. The next update uses the same
     memory; it grows, and steps are copied, only in an update with more steps than all updates before.
-
-    Attributes
-    ----------
-    inputs : of the network, float32 [capacity, ...] by name
-    masks : bool [capacity, actions], feasible actions
-    count : number of steps
     """
 
     def __init__(self) -> None:

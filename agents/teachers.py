@@ -19,24 +19,14 @@ class Teachers:
     """A scheduler for each of some episodes, which need not be played as it would play them.
 
     Its decisions are not carried out while it is asked, so it must decide anew at every decision point, as most do.
-
-    Parameters
-    ----------
-    spec : spec of the scheduler
-    episodes : the episodes, before their first action
-    windows : of the environment in which they are played
-
-    Raises
-    ------
-    SchedulerError : a scheduler that relies on its decisions being carried out
     """
 
     def __init__(self, spec: str, episodes: Episodes, windows: Windows) -> None:
         if make_scheduler(spec).relies_on_decisions:
             raise SchedulerError(
                 f"{spec} cannot be a teacher: it relies on its decisions being carried out. Imitate a dataset that it "
-                "has played (gpusched dataset, then --dataset NAME), or choose a scheduler that decides anew at every "
-                "decision point, such as srtf or tiresias"
+                "has played (gpusched agents dataset, then --dataset NAME), or choose a scheduler that decides anew at "
+                "every decision point, such as srtf or tiresias"
             )
         self._episodes, self._windows = episodes, windows
         self._schedulers = [make_scheduler(spec) for _ in episodes.simulations]
@@ -48,19 +38,9 @@ class Teachers:
             scheduler.reset(view)
 
     def right(self, rows: Sequence[int] | np.ndarray, masks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return which actions these schedulers would take now, and which first.
+        """Return which actions these schedulers would take now, bool [rows, actions], and which first, int64 [rows].
 
         A scheduler may make several decisions at one decision point. All of them are right.
-
-        Parameters
-        ----------
-        rows : the episodes that are asked
-        masks : bool [rows, actions], feasible actions
-
-        Returns
-        -------
-        right : bool [rows, actions], at least one in each row
-        first : int64 [rows]
         """
         right, first = np.zeros_like(masks), np.empty(len(rows), np.int64)
         for i, b in enumerate(rows):
@@ -79,11 +59,6 @@ def right_actions(
     of that job. Where actions choose sizes, it stands for those on the size nearest to the scheduler's, the smaller
     one on ties. Decisions about jobs in no slot, leases and bounded waits have no action. None of the decisions is
     carried out, so a scheduler that repeats one is asked no further.
-
-    Parameters
-    ----------
-    mask : bool [actions], feasible actions
-    queue, running : job in each queue slot and in each running slot
     """
     found: list[int] = []
     seen: set[tuple[type, int]] = set()
@@ -121,10 +96,7 @@ def actions_of(decision: Decision, windows: Windows, queue: np.ndarray, running:
 
 
 def _sized_actions_of(decision: Start | Resize, windows: Windows, queue: np.ndarray, running: np.ndarray) -> list[int]:
-    """Return the actions that stand for a start or a resize where actions choose sizes.
-
-    A start that names no size stands for those on every size.
-    """
+    """Return the actions for a start or a resize where actions choose sizes; without a size, those on every size."""
     first, step, slots = 0, windows.slot_starts, queue
     if isinstance(decision, Resize):
         first, step, slots = windows.first_resize, windows.slot_resizes, running

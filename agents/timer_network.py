@@ -29,10 +29,7 @@ class TimerNetwork:
     Parameters
     ----------
     layers : (weights float64 [inputs, outputs], biases float64 [outputs]) of each layer; tanh between layers
-    classes : [GPU] largest demand of each class but the last
     residual : True = actions multiply the hand tuner's timers
-    interval_s : tuning interval for which the network was trained [s]
-    about : provenance: versions, scenarios, seeds, simulated jobs
     costs : True = the costs of placements are inputs, too, after the columns of the cluster
     """
 
@@ -101,12 +98,7 @@ class TimerNetwork:
     # --- files
 
     def save(self, path: Path) -> None:
-        """Write weights and metadata as ``.npz``: only arrays and JSON, so that reading it runs no code.
-
-        Raises
-        ------
-        GpuschedError : the file has more than 2 MB, or cannot be written
-        """
+        """Write weights and metadata as ``.npz``: only arrays and JSON, so that reading it runs no code."""
         metadata = {
             "format": FORMAT,
             "class_columns": [column.name for column in CLASS_COLUMNS],
@@ -125,12 +117,7 @@ class TimerNetwork:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read a file that :meth:`save` wrote.
-
-        Raises
-        ------
-        SchedulerError : the file is missing, damaged, or made for other observations
-        """
+        """Read a file that :meth:`save` wrote."""
         with checkpoint(path, FORMAT, "a delay tuner") as (metadata, arrays):
             numbers = range(len(arrays) // 2)
             layers = [(arrays[f"weights_{number}"], arrays[f"biases_{number}"]) for number in numbers]

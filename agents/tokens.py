@@ -37,13 +37,9 @@ def kinds_of(name: str, columns: int = 0) -> tuple[str, ...]:
 class Layout:
     """The arrays that a network reads, and the actions that it chooses between.
 
-    Attributes
-    ----------
-    kinds : for each kind of token, and for "cluster", the number of columns that each array has for one token
-    pairs : number of columns of each array of pairs
-    rules, sizes, waits : numbers of placement rules, of sub-batches that a start may name (at least 1) and of waiting
-        actions
-    more : kind of the tokens that each of ``more_actions`` is about
+    ``kinds`` : for each kind of token, and "cluster", the columns that each array has for one token; ``pairs`` :
+    columns of each array of pairs; ``sizes`` : sub-batches that a start may name, at least 1; ``more`` : kind of the
+    tokens that each of ``more_actions`` is about.
     """
 
     kinds: Mapping[str, Mapping[str, int]]
@@ -55,12 +51,7 @@ class Layout:
 
     @classmethod
     def of(cls, shapes: Mapping[str, tuple[int, ...]], windows: Windows) -> Self:
-        """Return the layout of an environment's observations and actions.
-
-        Parameters
-        ----------
-        shapes : shape of each observation array, by name
-        """
+        """Return the layout of an environment's observations and actions."""
         kinds: dict[str, dict[str, int]] = {}
         for name, shape in sorted(shapes.items()):
             own = kinds_of(name, shape[-1])
@@ -81,10 +72,7 @@ class Layout:
         return asdict(self)
 
     def refusal(self, shapes: Mapping[str, tuple[int, ...]], windows: Windows) -> str:
-        """Return why a network of this layout cannot play with these observations; empty = it can.
-
-        Numbers of rows may differ. Arrays that are not shown count as empty.
-        """
+        """Return why a network of this layout cannot play with these observations; empty = it can."""
         shown = Layout.of(shapes, windows)
         had, has = "links" in self.kinds, "links" in shown.kinds
         if had != has:
@@ -111,14 +99,7 @@ class Layout:
     def inputs(self, observations: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Return the inputs of a network: no weights take part, so training stores them instead of the observations.
 
-        Parameters
-        ----------
-        observations : float [B, ...] by name
-
-        Returns
-        -------
-        dict : "cluster" [B, columns]; for each kind [B, tokens, columns]; each array of pairs [B, tokens, others,
-            columns]. Kinds and pairs that are not shown are left out
+        "cluster" [B, columns]; each kind [B, tokens, columns]; each array of pairs [B, tokens, others, columns].
         """
         return {
             name: torch.cat(parts, dim=-1) if len(parts) > 1 else parts[0]
@@ -126,14 +107,7 @@ class Layout:
         }
 
     def parts(self, observations: Mapping[str, torch.Tensor]) -> dict[str, list[torch.Tensor]]:
-        """Return what the columns of each input consist of: views of the observations, and zeros for those not shown.
-
-        The parameter is that of :meth:`inputs`.
-
-        Raises
-        ------
-        RuntimeError : no view of an array has these columns; a copy would go stale when the observation changes
-        """
+        """Return what the columns of each input consist of: views of the observations, and zeros for others."""
         parts: dict[str, list[torch.Tensor]] = {}
         for kind, arrays in self.kinds.items():
             main = observations.get(kind)

@@ -31,12 +31,7 @@ from gpusched_env.scenarios import Curriculum, get_scenario
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig(Windows):
-    """Settings of a training run: the windows of the agent, and how it is trained.
-
-    Raises
-    ------
-    GpuschedError : an unknown name or impossible value
-    """
+    """Settings of a training run: the windows of the agent, and how it is trained."""
 
     scenario: str = "philly-64-v1"
     """Name of a scenario, or path of a JSON or TOML file."""
@@ -48,8 +43,8 @@ class TrainingConfig(Windows):
     teacher_episodes: int = 24
     """Number of episodes in each of the three rounds of imitation."""
     dataset: str = ""
-    """Minari dataset from which the network learns first (gpusched dataset); scenario and windows are those of the
-    dataset. Empty = none."""
+    """Minari dataset from which the network learns first (gpusched agents dataset); scenario and windows are those of
+    the dataset. Empty = none."""
     steps: int = 600_000
     """Total number of environment steps; 0 = imitation only."""
     seed: int = 0
@@ -162,19 +157,13 @@ def train(
     The model is ``model.npz``; that of MaskablePPO is ``model.zip``. The other files are ``initial.npz`` (the network
     before training), ``cloned.npz`` (after imitation of the teacher, if there is one), ``config.json`` and
     ``learning.csv``, which begins with the initial network; that one is never kept as the model. All are written
-    atomically when the first checkpoint has been validated, and replaced when a later checkpoint is better. An
-    interrupted call thus leaves the best checkpoint so far, or the files that were there before.
+    atomically when the first checkpoint has been validated, and replaced when a later checkpoint is better.
 
     Our PPO also writes ``updates.csv`` and, for TensorBoard, the folder ``tensorboard``: return, KL divergence,
     entropy and more of each update. After each validation it saves ``state.pt``, from which ``resume`` continues. On
     the CPU, the resumed run gives the files of an uninterrupted one, bit for bit. A finished run has no state.
 
-    Parameters
-    ----------
-    output : folder of the files
-    progress : called repeatedly with (steps done, total steps, latest result as text)
-    resume : True = continue the interrupted run in ``output``
-    judge : called with (number of the validation, its result) after each one; it may raise an error to end the training
+    ``progress`` and ``judge`` are those of :class:`~gpusched_env.agents.validation.Validation`.
 
     Raises
     ------
@@ -204,7 +193,7 @@ def train(
     torch.set_num_threads(1)  # the network is so small that a second thread makes it slower
     torch.manual_seed(config.seed)
     ours = config.learner == "ppo"
-    validation = Validation(config, scenario, output, ".npz" if ours else ".zip", record, progress, judge)
+    validation = Validation(config, scenario, output, record, progress, judge)
     if not ours:
         if resume:
             raise GpuschedError("training: only the learner ppo resumes; train without resume")
@@ -222,10 +211,6 @@ def trained_or_resumed(config: TrainingConfig, output: Path, resume: bool, progr
     """Train an agent; with ``resume``, only what an interrupted command has left to do.
 
     A finished run with the same settings is not trained again. A run without a saved state begins anew.
-
-    Raises
-    ------
-    GpuschedError : as :func:`train`; with ``resume``, also a learner that cannot be resumed
     """
     if not resume or config.learner != "ppo" or (output / STATE_FILE).is_file():
         return train(config, output, progress, resume)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from gpusched_env.agents.cards import file_of
 from gpusched_env.agents.checkpoints import checkpoint, write_checkpoint
+from gpusched_env.agents.searched import SearchedRule
 from gpusched_env.errors import SchedulerError
 from gpusched_env.portable import arrays
-from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Scheduler, Start
+from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Start
 
 FORMAT: Final = "gpusched-type-index-1"
 RULE: Final = "fastest-type"
@@ -22,7 +22,7 @@ DECIMALS: Final = 9  # decimals of an index: closer ones tie
 
 
 @dataclass
-class TypeIndex(Scheduler):
+class TypeIndex(SearchedRule):
     """Start the job with the smallest index, on the fastest type that has room; repeat while GPUs are free.
 
     A rate is relative to the job's best type. The advantage of a type for a job is rate / price of the type, relative
@@ -32,44 +32,28 @@ class TypeIndex(Scheduler):
 
     So short jobs go first, and each free GPU attracts the jobs that lose least there. It never preempts.
 
-    Parameters
-    ----------
-    agent : name of an agent of the package
-    path : file of weights that :func:`save_weights` wrote, if ``agent`` is empty
-
-    Raises
-    ------
-    SchedulerError : a file is missing or damaged, or the cluster has a GPU type without a price
-
     Notes
     -----
     Ties: the earliest arrival. A decision point takes O(starts x waiting x types).
     """
 
-    agent: str = ""
-    path: str = ""
+    kind: ClassVar = "type index"
     clairvoyant: bool = field(init=False, default=True)
-    weights: dict[str, float] = field(init=False, repr=False, default_factory=dict)
-    prices: dict[str, float] = field(init=False, repr=False, default_factory=dict)
+    name = "learned"
 
-    def __post_init__(self) -> None:
-        """Read the weights."""
-        file = file_of("type index", self.agent, self.path)
-        with checkpoint(file, FORMAT, "the weights of a type index") as (metadata, stored):
-            self.weights = dict(zip(metadata["weights"], stored["weights"].tolist(), strict=True))
-            self.prices = dict(zip(metadata["types"], stored["prices"].tolist(), strict=True))
-
-    @property
-    def name(self) -> str:
-        """Name in tables."""
-        return "learned"
+    @classmethod
+    def load(cls, path: Path) -> tuple[dict[str, float], dict[str, float]]:
+        """Read the weights and the prices that :func:`save_weights` wrote."""
+        with checkpoint(path, FORMAT, "the weights of a type index") as (metadata, stored):
+            weights = dict(zip(metadata["weights"], stored["weights"].tolist(), strict=True))
+            return weights, dict(zip(metadata["types"], stored["prices"].tolist(), strict=True))
 
     def reset(self, view: ClusterView) -> None:
         """Find the prices of the cluster's types."""
-        types = view.cluster.gpu_types
-        if missing := [name for name in types if name not in self.prices]:
+        types, prices = view.cluster.gpu_types, self.rule[1]
+        if missing := [name for name in types if name not in prices]:
             raise SchedulerError(f"learned:{self.agent or self.path}: no price for GPU type {', '.join(missing)}")
-        self._prices = np.array([self.prices[name] for name in types])
+        self._prices = np.array([prices[name] for name in types])
         self._type_of_node = view.cluster.nodes["gpu_type"]
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
@@ -78,13 +62,14 @@ class TypeIndex(Scheduler):
         jobs = view.waiting
         if not len(jobs) or not view.free_gpus:
             return
+        weights = self.rule[0]
         gangs, rates = view.gpus[jobs], view.type_rates(jobs)
         rates = rates / rates.max(axis=1, keepdims=True)
         advantages = rates / self._prices
         advantages /= advantages.max(axis=1, keepdims=True)
-        size = arrays.log(view.remaining_s(jobs)) + self.weights["gang"] * arrays.log(gangs.astype(float))
-        lost = self.weights["advantage"] * arrays.log(np.maximum(advantages, SLOWEST))
-        lost += self.weights["speed"] * arrays.log(np.maximum(rates, SLOWEST))
+        size = arrays.log(view.remaining_s(jobs)) + weights["gang"] * arrays.log(gangs.astype(float))
+        lost = weights["advantage"] * arrays.log(np.maximum(advantages, SLOWEST))
+        lost += weights["speed"] * arrays.log(np.maximum(rates, SLOWEST))
         indices = np.round(size[:, None] - lost, DECIMALS)
         left = np.ones(len(jobs), bool)
         while left.any() and view.free_gpus:

@@ -126,17 +126,7 @@ class TypeOrderSearch(OrderSearch):
     types but for a random part; the time by which all should finish is random. The search ends early when the longest
     job alone sets the makespan. If jobs arrive later, ``gavel-makespan`` takes over.
 
-    Parameters
-    ----------
-    agent : name of an agent of the package
-    path : instead, a file that ``python -m studies.index_search.type_orders`` has written
-    rehearsals : number of orders to try, default 100
-    seed : seed of the orders, default 0
-
-    Raises
-    ------
-    SchedulerError : neither or both of ``agent`` and ``path`` are given, the file is missing or damaged, or
-        ``rehearsals`` is below 1
+    The parameters are those of :class:`OrderSearch`.
     """
 
     format: ClassVar = FORMAT
@@ -186,7 +176,7 @@ class TypeOrderSearch(OrderSearch):
         return self._fresh(None)
 
     def _fresh(self, best: Rehearsed | None) -> Plan:
-        price, gang, gang_spread, noise, patience, first, _ = self.weights
+        price, gang, gang_spread, noise, patience, first, _ = self.rule
         limit_s = self._limit_s(best)
         prices = self._balanced(limit_s) + price * draws.normal(self._generator, len(self._gpus))
         costs = self._costs(prices)
@@ -203,8 +193,8 @@ class TypeOrderSearch(OrderSearch):
         order = best.order
         assert isinstance(order, TypeOrder)
         if self._generator.random() < 0.5:
-            return order._replace(keys=self._moved(order.keys, best, self.weights[-1]))
-        step = self.weights[0] * float(self._generator.random())
+            return order._replace(keys=self._moved(order.keys, best, self.rule[-1]))
+        step = self.rule[0] * float(self._generator.random())
         prices = order.prices + step * draws.normal(self._generator, len(self._gpus))
         waits = 2.0 * order.patience * float(self._generator.random())
         limit_s = self._limit_s(best)

@@ -13,9 +13,9 @@ import torch
 
 from gpusched_env.agents.evaluation import evaluate_policy, metric_words
 from gpusched_env.agents.learned import CLONED, CONFIG_FILE, INITIAL, MODEL, LearnedScheduler
-from gpusched_env.files import whole, write_whole
 from gpusched_env.metrics import COLUMN_OF
 from gpusched_env.scenarios import Scenario
+from gpusched_env.support.files import whole, write_whole
 
 if TYPE_CHECKING:
     from gpusched_env.agents.training import TrainingConfig
@@ -36,13 +36,8 @@ METRIC_OF: Final = {
 class Validation:
     """Report progress; play the validation seeds at the beginning and at regular intervals; keep the best network.
 
-    Parameters
-    ----------
-    output : folder of the files
-    suffix : suffix of the model's file
-    record : content of ``config.json``
-    progress : called repeatedly with (steps done, total steps, latest result as text)
-    judge : called with (number of the validation, its result) after each one; it may raise an error to end the training
+    ``progress`` gets (steps done, total steps, latest result as text); ``judge`` gets (number of the validation, its
+    result), and may raise an error to end the training.
     """
 
     def __init__(
@@ -50,14 +45,13 @@ class Validation:
         config: TrainingConfig,
         scenario: Scenario,
         output: Path,
-        suffix: str,
         record: dict[str, Any],
         progress: Progress | None,
         judge: Judge | None = None,
     ) -> None:
         self.config, self.scenario, self.output, self.progress = config, scenario, output, progress
         self._judge = judge
-        self.model_file = output / f"{MODEL}{suffix}"
+        self.model_file = output / (f"{MODEL}.npz" if config.learner == "ppo" else f"{MODEL}.zip")
         self._about = record
         self._record = json.dumps(record, indent=2)
         self._best, self._best_steps, self._steps = np.inf, -1, 0  # -1 = none is kept yet
@@ -117,12 +111,7 @@ class Validation:
         self.told(self._steps)
 
     def _check(self, label: str = "validation", stem: str = "") -> None:
-        """Play the validation seeds; keep the model if it is the best so far.
-
-        Parameters
-        ----------
-        stem : stem of the name under which this network is kept as well; empty = only if it is the best
-        """
+        """Play the validation seeds; keep the model if it is the best so far, or as ``stem``."""
         with torch.random.fork_rng(devices=()), self._candidate() as (model, config):
             if stem:
                 self._firsts[stem] = model.read_bytes()

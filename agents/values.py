@@ -28,12 +28,6 @@ class Values(nn.Module):
 
     The network learns values of mean 0 and standard deviation 1. The mean and the standard deviation of the returns
     seen so far turn them into rewards.
-
-    Parameters
-    ----------
-    layout : arrays that the network reads
-    width : length of all tokens
-    learning_rate : of Adam
     """
 
     def __init__(self, layout: Layout, width: int, learning_rate: float) -> None:
@@ -70,14 +64,7 @@ class Values(nn.Module):
         return mean + deviation * normalised
 
     def fit(self, inputs: Mapping[str, torch.Tensor], returns: np.ndarray, batch: int, epochs: int) -> float:
-        """Learn the returns of N steps; return the share of their variance that was explained before.
-
-        Parameters
-        ----------
-        returns : float64 [N]
-        batch : steps per minibatch
-        epochs : passes over the steps
-        """
+        """Learn the returns of N steps; return the share of their variance that was explained before."""
         before = self.of(inputs, batch)
         self.moments += torch.tensor([len(returns), returns.sum(), (returns * returns).sum()]).to(self.moments)
         mean, deviation = self.scale()
@@ -107,12 +94,6 @@ def generalised_advantages(
 
     With the discount d = exp(-duration / ``horizon_s``) of a step, its advantage is
     reward + d x (next value) - value + d x ``gae_lambda`` x (next advantage).
-
-    Parameters
-    ----------
-    values, rewards, durations_s : of each step, float64 [T]; durations in seconds
-    horizon_s : time after which a reward counts 1/e [s]; infinity = no discount
-    gae_lambda : 0 = trust the next value, 1 = trust the rewards only
     """
     discounts = arrays.exp(-durations_s / horizon_s)
     gains = rewards + discounts * np.append(values[1:], 0.0) - values

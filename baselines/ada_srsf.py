@@ -78,10 +78,7 @@ class AdaSrsf(Scheduler):
                 yield Start(job, self.placement)
 
     def _may_start(self, view: ClairvoyantView, job: int, gpus: np.ndarray) -> bool:
-        """Return whether the gate allows a start on all machines of the gang.
-
-        The gate always allows a gang that is on one machine or has nothing to send.
-        """
+        """Return whether the gate allows a start on all machines of the gang; one machine is always allowed."""
         node_of_gpu, holders = view.cluster.node_of_gpu, view.holders
         machines = np.unique(node_of_gpu[gpus])
         own = view.remaining_bytes(np.array([job]))[0]

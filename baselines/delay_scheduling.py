@@ -9,9 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.cluster import MACHINE, NETWORK
 from gpusched_env.errors import SchedulerError, unknown_name
-from gpusched_env.portable.elementary import log, power
+from gpusched_env.problem.cluster import MACHINE, NETWORK
 from gpusched_env.simulator import RULE_NUMBER, ClusterView, Decision, Scheduler, Start, Wait
 
 CLOCKS: Final = ("declining", "waiting", "offers")
@@ -63,6 +62,7 @@ class DelayScheduling(Scheduler):
 
     waits: tuple[float, ...] = (3.0, 3.0)
     clock: str = "declining"
+    name = "delay-zaharia"
 
     def __post_init__(self) -> None:
         """Check the parameters."""
@@ -77,11 +77,6 @@ class DelayScheduling(Scheduler):
         self._limits = np.array(
             [[sum(self.waits[own:tier]) for tier in range(NETWORK + 1)] for own in range(NETWORK + 1)]
         )
-
-    @property
-    def name(self) -> str:
-        """Name in tables."""
-        return "delay-zaharia"
 
     def reset(self, view: ClusterView) -> None:
         """Set all waits to 0."""
@@ -128,27 +123,3 @@ class DelayScheduling(Scheduler):
         over = limits <= waited + _TOLERANCE_S
         left = np.where(over, math.inf, limits - waited).min(axis=1, initial=math.inf)
         return over.sum(axis=1) - 1, left
-
-
-def skips_for_locality(machines: float, replicas: float, locality: float, tasks: float) -> float:
-    """Return D, the number of offers that each job must decline so that a fraction ``locality`` of its tasks is local.
-
-    Parameters
-    ----------
-    machines : number of machines of the cluster
-    replicas : number of machines on which each task is local
-    locality : required fraction of local tasks, 0 <= locality < 1
-    tasks : number of tasks of a job; the more of its tasks have been launched, the fewer machines are local for the
-        rest
-
-    References
-    ----------
-    M. Zaharia et al., EuroSys 2010, section 4.1.
-    """
-    rest = (1.0 - locality) * tasks
-    return machines / replicas * log((1.0 + rest) / rest)
-
-
-def chance_of_no_local_offer(local: float, offers: float) -> float:
-    """Return the probability that none of ``offers`` independent offers is local; ``local`` = probability for one."""
-    return power(1.0 - local, offers)

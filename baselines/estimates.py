@@ -15,8 +15,8 @@ import numpy as np
 
 from gpusched_env.core.handle import helper
 from gpusched_env.errors import SchedulerError, unknown_name
-from gpusched_env.instance import Instance
 from gpusched_env.portable import arrays, draws
+from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator import ClairvoyantView, ClusterView, Scheduler
 
 ESTIMATORS: Final = ("oracle", "noisy", "user")
@@ -31,11 +31,7 @@ UNIT_S: Final = 1.0  # [s] that a passed claim of 0 becomes
 def claim_after_s(claim_s: float, had_s: float, now_s: float) -> float:
     """Return the claim of a job, doubled until it exceeds the time for which the job has made progress [s].
 
-    Parameters
-    ----------
-    claim_s : run time that its user has claimed [s]; inf = none
-    had_s : time with progress so far [s]
-    now_s : simulated time [s]
+    ``claim_s`` is the run time that its user has claimed, inf = none; it has made progress for ``had_s`` [s].
     """
     beyond_s = had_s - ROUNDING * now_s
     if claim_s == 0.0 and beyond_s > 0.0:
@@ -65,12 +61,7 @@ def passes_s(due_s: float) -> float:
 
 
 def check_claims(ids: np.ndarray, claims_s: np.ndarray) -> None:
-    """Refuse claims that are missing.
-
-    Raises
-    ------
-    SchedulerError : a job has no claim
-    """
+    """Refuse claims that are missing."""
     missing = np.isnan(claims_s)
     if missing.any():
         job = ids[int(np.argmax(missing))]
@@ -135,10 +126,5 @@ class EstimatingScheduler(Scheduler):
 
 
 def is_strict(view: ClusterView, own: bool) -> bool:
-    """Return whether the first job that does not fit blocks the queue.
-
-    Parameters
-    ----------
-    own : the scheduler's own discipline, which holds if the scenario's rule ``queue`` is "scheduler"
-    """
+    """Return whether the first job that does not fit blocks the queue; ``own`` holds if the scenario sets no rule."""
     return own if view.semantics.queue == "scheduler" else view.semantics.queue == "strict"

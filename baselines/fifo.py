@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from gpusched_env.baselines.estimates import ESTIMATORS, EstimatingScheduler, is_strict
-from gpusched_env.baselines.listed.keys import ARRIVAL
-from gpusched_env.baselines.listed.scheduler import ListRules, ListScheduler
+from gpusched_env.baselines.list_policies.keys import ARRIVAL
+from gpusched_env.baselines.list_policies.scheduler import ListRules, ListScheduler
 from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.simulator import Simulation
 

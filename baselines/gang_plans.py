@@ -47,13 +47,8 @@ class GangPlan:
     ) -> Iterator[Decision]:
         """Yield the decisions after which jobs hold the planned GPUs.
 
-        Parameters
-        ----------
-        rows : rows of the jobs, in the order in which the jobs are started
-        counts : int32 [len(rows), N], number of GPUs of each node that each job should hold; a row of zeros = the job
-            waits
-        until_s : end of the leases [s]
-        keep : False = every running gang is preempted, even if it holds the planned GPUs
+        ``counts`` : int32 [rows, N], GPUs of each node; zeros = the job waits. The jobs start in the order of ``rows``.
+        ``keep`` False: every running gang is preempted, even if it holds the planned GPUs.
         """
         self.until_s = until_s
         running = view.running[~view.checkpointing]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpusched_env.baselines.listed.keys import ATTAINED
-from gpusched_env.baselines.listed.scheduler import ListRules, ListScheduler
+from gpusched_env.baselines.list_policies.keys import ATTAINED
+from gpusched_env.baselines.list_policies.scheduler import ListRules, ListScheduler
 from gpusched_env.errors import SchedulerError
-from gpusched_env.instance import SHORTEST_ROUND_S
+from gpusched_env.problem.instance import SHORTEST_ROUND_S
 from gpusched_env.simulator import Simulation
-from gpusched_env.units import LATEST_S
+from gpusched_env.support.units import LATEST_S
 
 
 @dataclass

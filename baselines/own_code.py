@@ -8,23 +8,11 @@ import sys
 from typing import Any
 
 from gpusched_env.errors import SchedulerError
-from gpusched_env.plugins import search_working_folder
+from gpusched_env.support.plugins import search_working_folder
 
 
 def import_named(target: str, what: str) -> Any:
-    """Import the object ``package.module:name``; the working folder is searched as well.
-
-    Returns None if the module has no such name.
-
-    Parameters
-    ----------
-    target : ``package.module:name``
-    what : first words of the error message, such as "scheduler" or "dally: order"
-
-    Raises
-    ------
-    SchedulerError : the module cannot be imported
-    """
+    """Import ``package.module:name``, also from the working folder; None = no such name. ``what`` begins errors."""
     module_name, _, name = target.partition(":")
     added = search_working_folder()
     try:

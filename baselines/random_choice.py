@@ -34,11 +34,7 @@ class RandomChoice(Scheduler):
     seed: int = 0
     placement: str = "pack"
     _generator: np.random.Generator = field(init=False, repr=False, default_factory=np.random.default_rng)
-
-    @property
-    def name(self) -> str:
-        """Name in tables."""
-        return "random"
+    name = "random"
 
     def reset(self, view: ClusterView) -> None:
         """Restart the generator from the seed."""

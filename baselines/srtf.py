@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpusched_env.baselines.listed.scheduler import ListRules
-from gpusched_env.baselines.listed.sizes import SizeOrderedScheduler
+from gpusched_env.baselines.list_policies.scheduler import ListRules
+from gpusched_env.baselines.list_policies.sizes import SizeOrderedScheduler
 from gpusched_env.simulator import Simulation
 
 

@@ -7,9 +7,9 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from gpusched_env.baselines.listed.gittins import published_sizes
-from gpusched_env.baselines.listed.keys import QUEUES
-from gpusched_env.baselines.listed.scheduler import ListRules, ListScheduler
+from gpusched_env.baselines.list_policies.gittins import published_sizes
+from gpusched_env.baselines.list_policies.keys import QUEUES
+from gpusched_env.baselines.list_policies.scheduler import ListRules, ListScheduler
 from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.simulator import Simulation
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gpusched_env.baselines.estimates import is_strict
-from gpusched_env.cluster import Cluster
+from gpusched_env.problem.cluster import Cluster
 from gpusched_env.simulator import ClusterView, Decision, Scheduler, rule_number
 
 
@@ -43,11 +43,7 @@ class YarnCapacity(Scheduler):
     _rules: dict[int, int] = field(init=False, repr=False, default_factory=dict)
 
     knows_partitions = False  # its rule looks for racks of the whole cluster
-
-    @property
-    def name(self) -> str:
-        """Name in tables."""
-        return "yarn-cs"
+    name = "yarn-cs"
 
     def reset(self, view: ClusterView) -> None:
         """Discard the cache of placement rules by gang size, which depends on the cluster."""
@@ -67,10 +63,7 @@ class YarnCapacity(Scheduler):
 
 
 def fits_one_switch(cluster: Cluster, gang: int) -> bool:
-    """Return whether the rule "yarn" can place a gang in the empty cluster.
-
-    The rule needs one machine, or whole machines and one more machine for the rest, below one switch.
-    """
+    """Return whether the rule "yarn" can place a gang in the empty cluster."""
     size = cluster.nodes["gpus"].max()
     if gang <= size:
         return True

@@ -27,9 +27,11 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import numpy as np
-import tyro
+import typer
 from rich.console import Console
 from rich.table import Table
+
+from gpusched_env.support.commands import run_script
 
 SERVE: Final = "--serve"
 ROOT: Final = Path(__file__).parents[1]
@@ -166,9 +168,9 @@ QUICK: Final = ("batch philly-256", "one environment", "its reset", "replay 10,0
 class Settings:
     """Compare two commits."""
 
-    old: Annotated[str, tyro.conf.Positional] = ""
+    old: Annotated[str, typer.Argument()] = ""
     """Commit, branch or tag; empty = FROZEN, with --quick FROZEN_QUICK."""
-    new: Annotated[str, tyro.conf.Positional] = "HEAD"
+    new: Annotated[str, typer.Argument()] = "HEAD"
     """Commit, branch or tag."""
     pairs: int = 8
     """Pairs of each run and each pair of processes."""
@@ -245,9 +247,8 @@ def ratios(old: Path, new: Path, names: list[str], pairs: int, processes: int) -
     return found
 
 
-def main() -> None:
+def main(settings: Settings) -> None:
     """Measure, print a table."""
-    settings = tyro.cli(Settings, description=__doc__)
     settings.old = settings.old or (FROZEN_QUICK if settings.quick else FROZEN)
     if subprocess.run(["git", "cat-file", "-e", f"{settings.old}^{{commit}}"], check=False, cwd=ROOT).returncode:
         print(f"SKIPPED: the clone has no commit {settings.old}; a shallow clone lacks old commits")
@@ -264,4 +265,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    serve() if SERVE in sys.argv else main()
+    serve() if SERVE in sys.argv else run_script(main)

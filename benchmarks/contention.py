@@ -23,12 +23,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import tyro
 from rich.console import Console
 from rich.table import Table
 
 import gpusched_env
-from gpusched_env.cluster import Cluster
 from gpusched_env.core.events import EXPLICIT, advance, start
 from gpusched_env.core.handle import Handle, array, kernel
 from gpusched_env.core.network.flows import list_flow, touch_link
@@ -36,10 +34,12 @@ from gpusched_env.core.network.settling import settle
 from gpusched_env.core.refusals import APPLIED, REFUSALS
 from gpusched_env.core.state import Run
 from gpusched_env.event_log import RATE
-from gpusched_env.instance import Instance
 from gpusched_env.network import Contention, Network, TopologySpec
+from gpusched_env.problem.cluster import Cluster
+from gpusched_env.problem.instance import Instance
+from gpusched_env.problem.workload import Profiles, Workload
 from gpusched_env.simulator import Simulation
-from gpusched_env.workload import Profiles, Workload
+from gpusched_env.support.commands import run_script
 
 RACKS: Final = 32
 MACHINES: Final = 8  # per rack
@@ -209,4 +209,4 @@ def main(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Settings))
+    run_script(main)

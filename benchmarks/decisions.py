@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-import tyro
 from machine import CLOCKS, save_figures
 
 from gpusched_env.agents.episodes import Episodes
@@ -25,6 +24,7 @@ from gpusched_env.agents.learned import LearnedScheduler
 from gpusched_env.agents.training import TrainingConfig, train
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.scenarios import get_scenario, save_scenario
+from gpusched_env.support.commands import run_script
 
 SCENARIOS: Final = {"64 GPUs": "philly-64-v1", "2,048 GPUs, 32 racks": "leaf-spine-2048-v1"}
 DECISIONS: Final = 20_000
@@ -79,4 +79,4 @@ def main(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Settings))
+    run_script(main)

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import tyro
 from rich.console import Console
 from rich.table import Table
 
@@ -23,6 +22,7 @@ import gpusched_env
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import simulate
+from gpusched_env.support.commands import run_script
 
 # scheduler, jobs, batch, target [s] of a run; None = no target
 CASES: Final = (
@@ -58,9 +58,8 @@ def measure(scheduler: str, jobs: int, batch: str, repeats: int) -> float:
     return min(seconds)
 
 
-def main() -> None:
+def main(settings: Settings) -> None:
     """Measure, print a table, write the file."""
-    settings = tyro.cli(Settings, description=__doc__)
     rows = []
     table = Table(title="whole runs of elastic schedulers")
     for heading in ("scheduler", "jobs", "batch", "CPU [s]", "target"):
@@ -77,4 +76,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

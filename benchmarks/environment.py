@@ -22,12 +22,12 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-import tyro
 from machine import save_figures
 from rich.console import Console
 from rich.table import Table
 
 from gpusched_env.scenarios import get_scenario
+from gpusched_env.support.commands import run_script
 
 
 @dataclass
@@ -213,4 +213,4 @@ def main(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Settings))
+    run_script(main)

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import tyro
 from rich.console import Console
 from rich.table import Table
 
@@ -27,11 +26,12 @@ from gpusched_env.baselines.gavel.objectives import max_min_fairness
 from gpusched_env.baselines.gavel.pairs import solve_packed
 from gpusched_env.baselines.gavel.policies import POLICIES, Settings
 from gpusched_env.baselines.gavel.problem import Problem
-from gpusched_env.cluster import Cluster
-from gpusched_env.instance import Instance
 from gpusched_env.network import Network
-from gpusched_env.performance import type_rates
+from gpusched_env.problem.cluster import Cluster
+from gpusched_env.problem.instance import Instance
+from gpusched_env.problem.performance import type_rates
 from gpusched_env.sharing import GavelPairs
+from gpusched_env.support.commands import run_script
 from gpusched_env.traces import generate_workload
 
 CLUSTER: Final = "9x4@V100,9x4@P100,9x4@K80"
@@ -136,4 +136,4 @@ def main(options: Options) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Options))
+    run_script(main)

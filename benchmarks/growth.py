@@ -25,20 +25,20 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import tyro
 from machine import KEEPS_MEMORY, peak_bytes
 from rich.console import Console
 from rich.table import Table
 
 from gpusched_env import make_scheduler
-from gpusched_env.cluster import Cluster
-from gpusched_env.instance import Instance, Semantics
 from gpusched_env.network import NETWORK_PRESETS, Contention, Network
+from gpusched_env.problem.cluster import Cluster
+from gpusched_env.problem.instance import Instance, Semantics
+from gpusched_env.problem.workload import Workload
 from gpusched_env.scenarios.registry import MANY_SIZES
 from gpusched_env.sharing import Sharing
 from gpusched_env.simulator import Decision, Scheduler, Start, simulate
+from gpusched_env.support.commands import run_script
 from gpusched_env.traces import assign_profiles
-from gpusched_env.workload import Workload
 
 GANGS, SHARES = (1, 2, 4, 8), (0.7, 0.1, 0.15, 0.05)
 LOAD: Final = 0.95
@@ -276,4 +276,4 @@ def main(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Settings))
+    run_script(main)

@@ -28,7 +28,6 @@ from typing import Any, Final
 
 import gymnasium
 import numpy as np
-import tyro
 from growth import MACHINE, RACK, contended, poisson
 from machine import machine, versions
 from rich.console import Console
@@ -36,12 +35,13 @@ from rich.table import Table
 from vector import random_actions
 
 from gpusched_env import get_scenario, make_scheduler, simulate
-from gpusched_env.cluster import Cluster
-from gpusched_env.figures import COLOURS, DASHES, save, tidy
-from gpusched_env.instance import Instance, Semantics
 from gpusched_env.network import compiled_links
+from gpusched_env.problem.cluster import Cluster
+from gpusched_env.problem.instance import Instance, Semantics
+from gpusched_env.problem.workload import Workload
 from gpusched_env.scenarios import Scenario, WorkloadSpec
-from gpusched_env.workload import Workload
+from gpusched_env.support.commands import run_script
+from gpusched_env.support.figures import COLOURS, DASHES, save, tidy
 
 SCHEDULERS: Final = ("fifo", "srtf", "tiresias")
 STEP: Final = "step of a batch"
@@ -222,4 +222,4 @@ def main(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Settings, description=__doc__))
+    run_script(main)

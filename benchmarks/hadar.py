@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import tyro
 from rich.console import Console
 from rich.table import Table
 
@@ -25,6 +24,7 @@ import gpusched_env
 from gpusched_env.baselines.hadar.scheduler import Hadar
 from gpusched_env.scenarios.hadar import TYPES, hadar_cluster
 from gpusched_env.simulator import Outcome, Simulation, Wait
+from gpusched_env.support.commands import run_script
 
 TARGET_S: Final = 20e-3  # [s] of a round, 480 jobs on 15 nodes
 
@@ -66,9 +66,8 @@ def measure(name: str, jobs: int, nodes: int, rounds: int, scheduler: Hadar) -> 
     }
 
 
-def main() -> None:
+def main(settings: Settings) -> None:
     """Measure, print a table, write the file."""
-    settings = tyro.cli(Settings, description=__doc__)
     size = settings.jobs, settings.nodes, settings.rounds
     rows = [
         measure("walked", *size, Hadar()),
@@ -91,4 +90,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

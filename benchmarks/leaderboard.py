@@ -63,8 +63,8 @@ def building(folder: Path, log: str | None, workers: str | None) -> None:
     for entry in chosen:
         write_entry(entry, entries / f"{entry.track}-{entry.player.spec}{SUFFIX}")
     compile_kernels()
-    options = [*(["--log", log] if log else []), *(["--workers", workers] if workers else [])]
-    command = ["leaderboard", "build", str(entries), "--out", str(site), "--no-baselines", *options]
+    options = [*(["--workload", log] if log else []), *(["--workers", workers] if workers else [])]
+    command = ["leaderboard", "build", str(entries), "--output", str(site), "--no-baselines", *options]
     wall = time.perf_counter()
     subprocess.run([sys.executable, "-m", "gpusched_env.cli", *command], check=True)
     wall = time.perf_counter() - wall

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-import tyro
 from gymnasium import spaces
 from machine import CLOCKS, save_figures
 from sb3_contrib.common.maskable.policies import MaskableMultiInputActorCriticPolicy
@@ -36,6 +35,7 @@ from gpusched_env.agents.training import TrainingConfig
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.windows import Windows
 from gpusched_env.scenarios import get_scenario
+from gpusched_env.support.commands import run_script
 
 POLICIES: dict[str, Callable[[], tuple[Any, dict[str, Any]]]] = {
     "slots": lambda: (SlotPolicy, {"waits": 1}),
@@ -148,4 +148,4 @@ def main(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Settings))
+    run_script(main)

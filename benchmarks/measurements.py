@@ -17,9 +17,9 @@ from memory import array_bytes, growth_bytes, long_run
 from vector import batch_rate, family_rates, first_feasible_rate, rollout_share
 
 from gpusched_env import make_scheduler, simulate
-from gpusched_env.cluster import Cluster
 from gpusched_env.metrics import mean_jct_bound, summarise, validate
 from gpusched_env.network import TopologySpec, build_topology
+from gpusched_env.problem.cluster import Cluster
 from gpusched_env.scenarios import get_scenario
 
 Samples = dict[str, list[float]]

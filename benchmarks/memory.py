@@ -20,12 +20,12 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-import tyro
 from machine import resident_bytes
 from rich.console import Console
 from vector import random_actions
 
 import gpusched_env  # noqa: F401  registers the environments
+from gpusched_env.support.commands import run_script
 
 
 @dataclass
@@ -132,4 +132,4 @@ def main(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Settings, description=__doc__))
+    run_script(main)

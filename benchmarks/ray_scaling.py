@@ -13,12 +13,12 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import tyro
 from machine import save_figures
 
 from gpusched_env.evaluation import evaluate
 from gpusched_env.evaluation.processes import backend
 from gpusched_env.scenarios import get_scenario
+from gpusched_env.support.commands import run_script
 
 
 @dataclass
@@ -61,4 +61,4 @@ def main(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Settings))
+    run_script(main)

@@ -14,10 +14,11 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import tyro
 from machine import peak_bytes
 from rich.console import Console
 from rich.table import Table
+
+from gpusched_env.support.commands import run_script
 
 
 @dataclass
@@ -45,8 +46,8 @@ class Settings:
 def measure(settings: Settings, spec: str) -> dict[str, float | str]:
     """Replay with one scheduler in this process."""
     from gpusched_env import get_scenario, make_scheduler, simulate
-    from gpusched_env.cluster import Cluster
     from gpusched_env.metrics import summarise
+    from gpusched_env.problem.cluster import Cluster
 
     simulate(get_scenario("tiny-v1").instance(0), make_scheduler(spec))  # compile
     scenario = get_scenario(settings.scenario)
@@ -96,4 +97,4 @@ def main(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Settings))
+    run_script(main)

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import tyro
 from rich.console import Console
 from rich.table import Table
 
@@ -24,6 +23,7 @@ import gpusched_env
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.scenarios.sjf_bsbf import simulated
 from gpusched_env.simulator import simulate
+from gpusched_env.support.commands import run_script
 
 TARGET_S: Final = 0.2  # [s] of a run, 240 jobs on 64 GPUs
 XIS: Final = (1.0, 1.5, 2.0)
@@ -44,7 +44,7 @@ class Settings:
 
 def measure(spec: str, jobs: int, draws: int) -> dict[str, float | str]:
     """Time whole runs on seeds 0, 1, ..."""
-    instances = [simulated(jobs, xi).instance(seed) for seed in range(draws) for xi in XIS]
+    instances = [simulated(jobs=jobs, xi=xi).instance(seed) for seed in range(draws) for xi in XIS]
     simulate(instances[0], make_scheduler(spec))  # compiles
     seconds = []
     for instance in instances:
@@ -54,9 +54,8 @@ def measure(spec: str, jobs: int, draws: int) -> dict[str, float | str]:
     return {"scheduler": spec, "jobs": jobs, "median_s": statistics.median(seconds), "worst_s": max(seconds)}
 
 
-def main() -> None:
+def main(settings: Settings) -> None:
     """Measure, print a table, write the file."""
-    settings = tyro.cli(Settings, description=__doc__)
     rows = [measure(spec, settings.jobs, settings.draws) for spec in SPECS]
     table = Table(title=f"a run of {settings.jobs} jobs on 64 GPUs")
     for heading in ("scheduler", "median [ms]", "worst [ms]"):
@@ -72,4 +71,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

@@ -19,16 +19,16 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import tyro
 from rich.console import Console
 from rich.table import Table
 
 import gpusched_env
 from gpusched_env.baselines.elastic.sia.program import Program, costs
 from gpusched_env.baselines.elastic.sia.scheduler import Sia
-from gpusched_env.instance import Instance
+from gpusched_env.problem.instance import Instance
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import Outcome, Simulation
+from gpusched_env.support.commands import run_script
 
 TARGET_S: Final = 0.5  # [s] of a round, 160 jobs on three types
 
@@ -121,4 +121,4 @@ def main(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Settings))
+    run_script(main)

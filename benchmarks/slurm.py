@@ -16,18 +16,18 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import tyro
 from growth import FREE, GANGS, LOAD, SHARES, columns
 from rich.console import Console
 from rich.table import Table
 
 from gpusched_env import make_scheduler
-from gpusched_env.instance import Instance
 from gpusched_env.metrics import job_times
-from gpusched_env.partitions import PARTITION, Partition, Partitions
+from gpusched_env.problem.instance import Instance
+from gpusched_env.problem.partitions import PARTITION, Partition, Partitions
+from gpusched_env.problem.tenants import TENANT
+from gpusched_env.problem.workload import Workload
 from gpusched_env.simulator import simulate
-from gpusched_env.tenants import TENANT
-from gpusched_env.workload import Workload
+from gpusched_env.support.commands import run_script
 
 TARGET_S: Final = 3.0  # [s] of the first scheduler
 SCHEDULERS: Final = (
@@ -76,9 +76,8 @@ def instance_of(jobs: int, gpus: int, tenants: int, load: float, partitions: int
     return Instance(cluster, divided, None, FREE, partitions=Partitions(tuple(parts)))
 
 
-def main() -> None:
+def main(settings: Settings) -> None:
     """Measure, and print a table."""
-    settings = tyro.cli(Settings, description=__doc__)
     small = instance_of(1_000, 64, settings.tenants, settings.load, min(settings.partitions, 2))
     instance = instance_of(settings.jobs, settings.gpus, settings.tenants, settings.load, settings.partitions)
     table = Table(title=f"{settings.jobs:,} jobs, {settings.gpus:,} GPUs, {settings.tenants} tenants")
@@ -99,4 +98,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

@@ -20,11 +20,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import tyro
 from machine import save_figures
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
+
+from gpusched_env.support.commands import run_script
 
 ROOT: Final = Path(__file__).parents[1]
 YARDSTICK: Final = "torch"
@@ -165,4 +166,4 @@ def main(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Settings))
+    run_script(main)

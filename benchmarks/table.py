@@ -24,13 +24,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-import tyro
 from machine import KEEPS_MEMORY, machine, versions
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rows import ROWS, RUNS, Row, Run
+
+from gpusched_env.support.commands import run_script
 
 MARKS: Final = "<!-- table: begin -->\n", "<!-- table: end -->\n"
 HEADINGS: Final = "what", "median", "least to largest", "target", "verdict"
@@ -209,4 +210,4 @@ def main(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Settings, description=__doc__))
+    run_script(main)

@@ -15,16 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import tyro
 
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.cluster import Cluster
 from gpusched_env.event_log import PREEMPT
-from gpusched_env.instance import Instance, Semantics
 from gpusched_env.network import Network
+from gpusched_env.problem.cluster import Cluster
+from gpusched_env.problem.instance import Instance, Semantics
+from gpusched_env.problem.tenants import PRIORITY, Tenant, Tenants
+from gpusched_env.problem.workload import TENANT, Workload
 from gpusched_env.simulator import Simulation
-from gpusched_env.tenants import PRIORITY, Tenant, Tenants
-from gpusched_env.workload import TENANT, Workload
+from gpusched_env.support.commands import run_script
 
 
 @dataclass
@@ -76,4 +76,4 @@ def main(options: Options) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Options))
+    run_script(main)

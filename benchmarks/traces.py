@@ -22,13 +22,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import tyro
 from machine import peak_bytes, resident_bytes
 from rich.console import Console
 from rich.table import Table
 
 import gpusched_env
 from gpusched_env.errors import unknown_name
+from gpusched_env.support.commands import run_script
 
 SECONDS: Final = 20.0  # [s] at most, per million rows
 BYTES: Final = 300.0  # [byte] at most, per row
@@ -336,4 +336,4 @@ def main(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Settings))
+    run_script(main)

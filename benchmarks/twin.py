@@ -13,9 +13,8 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
-import tyro
-
-from gpusched_env.cluster import NodeGroup
+from gpusched_env.problem.cluster import NodeGroup
+from gpusched_env.support.commands import run_script
 from gpusched_env.twin.comparing import Setting, compare_policies, play_policy, settings_of
 from gpusched_env.twin.example import JOBS, example_jobs, example_twin
 from gpusched_env.twin.model import Pool
@@ -71,4 +70,4 @@ def main(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Settings))
+    run_script(main)

@@ -14,12 +14,12 @@ import time
 
 import numpy as np
 
-from gpusched_env.cluster import Cluster
+from gpusched_env.problem.cluster import Cluster
+from gpusched_env.problem.workload import Workload
 from gpusched_env.twin.futures import Options, sampled_starts
 from gpusched_env.twin.history import DAY_S, History
 from gpusched_env.twin.settings import Plain
 from gpusched_env.twin.snapshot import PresentJob, Snapshot
-from gpusched_env.workload import Workload
 
 NOW_S = 30 * DAY_S
 

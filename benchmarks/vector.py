@@ -18,7 +18,6 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-import tyro
 from environment import cartpole_rate, ratios
 from machine import save_figures
 from rich.console import Console
@@ -27,6 +26,7 @@ from rich.table import Table
 import gpusched_env  # noqa: F401  registers the environments
 from gpusched_env.envs.registration import ENVIRONMENTS
 from gpusched_env.scenarios import Scenario, Seeds, get_scenario
+from gpusched_env.support.commands import run_script
 
 
 @dataclass
@@ -204,4 +204,4 @@ def main(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Settings))
+    run_script(main)

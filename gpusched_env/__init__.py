@@ -13,16 +13,18 @@ from gpusched_env.envs.registration import register_environments
 
 if TYPE_CHECKING:
     from gpusched_env.baselines import make_scheduler as make_scheduler
-    from gpusched_env.cluster import Cluster as Cluster
-    from gpusched_env.cluster import NodeGroup as NodeGroup
     from gpusched_env.envs.cluster_env import ClusterEnv as ClusterEnv
     from gpusched_env.errors import GpuschedError as GpuschedError
-    from gpusched_env.instance import Instance as Instance
-    from gpusched_env.instance import Semantics as Semantics
     from gpusched_env.network import Contention as Contention
     from gpusched_env.network import Network as Network
     from gpusched_env.network import NetworkChange as NetworkChange
     from gpusched_env.network import TopologySpec as TopologySpec
+    from gpusched_env.problem.cluster import Cluster as Cluster
+    from gpusched_env.problem.cluster import NodeGroup as NodeGroup
+    from gpusched_env.problem.instance import Instance as Instance
+    from gpusched_env.problem.instance import Semantics as Semantics
+    from gpusched_env.problem.workload import Profiles as Profiles
+    from gpusched_env.problem.workload import Workload as Workload
     from gpusched_env.scenarios import Scenario as Scenario
     from gpusched_env.scenarios import get_scenario as get_scenario
     from gpusched_env.scenarios import list_scenarios as list_scenarios
@@ -39,20 +41,18 @@ if TYPE_CHECKING:
     from gpusched_env.simulator import Start as Start
     from gpusched_env.simulator import Wait as Wait
     from gpusched_env.simulator import simulate as simulate
-    from gpusched_env.workload import Profiles as Profiles
-    from gpusched_env.workload import Workload as Workload
 
 __version__: Final = "0.1.0"
 
 # Loaded on first use, so that ``import gpusched_env`` stays cheap.
 _LAZY: Final = {
-    "ClairvoyantView": "simulator", "Cluster": "cluster", "ClusterEnv": "envs.cluster_env",
+    "ClairvoyantView": "simulator", "Cluster": "problem.cluster", "ClusterEnv": "envs.cluster_env",
     "ClusterView": "simulator", "CompiledScheduler": "simulator", "Contention": "network", "Decision": "simulator",
-    "GpuschedError": "errors", "Instance": "instance", "Lease": "simulator", "Network": "network",
-    "NetworkChange": "network", "NodeGroup": "cluster", "Preempt": "simulator", "Profiles": "workload",
+    "GpuschedError": "errors", "Instance": "problem.instance", "Lease": "simulator", "Network": "network",
+    "NetworkChange": "network", "NodeGroup": "problem.cluster", "Preempt": "simulator", "Profiles": "problem.workload",
     "Refuse": "simulator", "Resize": "simulator", "Scenario": "scenarios", "Scheduler": "simulator",
-    "Semantics": "instance", "Simulation": "simulator", "Start": "simulator", "TopologySpec": "network",
-    "Wait": "simulator", "Workload": "workload", "get_scenario": "scenarios", "list_scenarios": "scenarios",
+    "Semantics": "problem.instance", "Simulation": "simulator", "Start": "simulator", "TopologySpec": "network",
+    "Wait": "simulator", "Workload": "problem.workload", "get_scenario": "scenarios", "list_scenarios": "scenarios",
     "make_scheduler": "baselines", "simulate": "simulator",
 }  # fmt: skip
 __all__ = ["__version__", "register_environments", *_LAZY]  # noqa: PLE0604 - all strings

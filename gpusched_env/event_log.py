@@ -29,7 +29,7 @@ EVENT_DTYPE: Final = np.dtype(
         ("job", "<i4"),  # row of Instance.workload.jobs, which is sorted by the tie order; not the job id
         ("replica", "<i4"),  # row of the replica table; -1 for arrivals and refusals
         ("gpu_count", "<i4"),  # [GPU] start, resume: size of the gang; else 0
-        ("tier", "<i4"),  # start, resume, rate: tier of the placement (gpusched_env.cluster.TIERS); else -1
+        ("tier", "<i4"),  # start, resume, rate: tier of the placement (gpusched_env.problem.cluster.TIERS); else -1
         ("sub_steps", "<i4"),  # start, resume: number of gradient-accumulation sub-steps; else 1
     ]
 )

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from gpusched_env.cluster import Cluster
+from gpusched_env.problem.cluster import Cluster
 from gpusched_env.traces.kubernetes.nodes import read_kubernetes_nodes
 from gpusched_env.traces.node_lists import read_nodes, read_philly_nodes, read_switches, read_virtual_clusters
 from gpusched_env.traces.parsing.report import ReadReport
@@ -18,12 +18,7 @@ ClusterReader = Callable[[Path], tuple[Cluster, ReadReport]]
 
 
 def read_slurm_files(path: Path) -> tuple[Cluster, ReadReport]:
-    """Read files of Slurm as :func:`read_slurm_cluster` does; commas separate the paths of several files.
-
-    Raises
-    ------
-    TraceError : see :func:`read_slurm_cluster`
-    """
+    """Read files of Slurm as :func:`read_slurm_cluster` does; commas separate the paths of several files."""
     paths = [path] if path.exists() else str(path).split(",")
     slurm, report = read_slurm_cluster(*paths)
     return slurm.cluster, report

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gpusched_env.errors import WorkloadError
-from gpusched_env.workload import Workload
+from gpusched_env.problem.workload import Workload
 
 
 def draw_deadlines(
@@ -18,17 +18,8 @@ def draw_deadlines(
 ) -> Workload:
     """Give jobs the deadline arrival + U x run time, with U uniform from ``least`` to ``most`` (ElasticFlow).
 
-    The run time is that on the GPUs that the job requests, on the ideal placement.
-
-    Parameters
-    ----------
-    rng : generator of random numbers
-    least, most : range of U
-    share : probability that a job has a deadline; the others are best effort
-
-    Raises
-    ------
-    WorkloadError : a parameter out of range, or a job that is given by iterations
+    The run time is that on the GPUs that the job requests, on the ideal placement. A job has a deadline with
+    probability ``share``; the others are best effort.
     """
     check_deadlines({"least": least, "most": most, "share": share})
     duration_s = workload.jobs["duration_s"]
@@ -43,12 +34,7 @@ def draw_deadlines(
 
 
 def check_deadlines(parameters: Mapping[str, Any]) -> None:
-    """Refuse unknown or wrong parameters of :func:`draw_deadlines`.
-
-    Raises
-    ------
-    WorkloadError : such a parameter
-    """
+    """Refuse unknown or wrong parameters of :func:`draw_deadlines`."""
     known = {
         name: item.default
         for name, item in inspect.signature(draw_deadlines).parameters.items()

@@ -8,11 +8,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from gpusched_env.cluster import Cluster
-from gpusched_env.instance import Instance
+from gpusched_env.problem.cluster import Cluster
+from gpusched_env.problem.instance import Instance
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.generators.calibration import CLASS_NAMES, demand_class
 from gpusched_env.traces.profiles import assign_profiles
-from gpusched_env.workload import Workload
 
 RANKS: Final = (0.1, 0.5, 0.9, 0.99)  # probabilities of the run-time quantiles in a table
 GROUPS: Final = ("virtual_cluster", "user", "queue", "status", "model")  # attributes by which jobs are grouped
@@ -22,10 +22,6 @@ TOP: Final = 10  # number of values shown per attribute
 class Part(NamedTuple):
     """Statistics of a group of jobs.
 
-    Attributes
-    ----------
-    name : name of the group
-    jobs : number of jobs
     share : share of all jobs
     gpu_time : share of all GPU time; NaN if some job of the workload is given by iterations
     work : quantiles of the run times at RANKS, then their mean [s]; if some job of the workload is given by iterations,
@@ -71,10 +67,6 @@ def with_run_times(workload: Workload, cluster: Cluster) -> Workload:
 
     The network is the default network. Jobs that have a run time keep it. Jobs with the unit profile run equally fast
     on every GPU type.
-
-    Raises
-    ------
-    WorkloadError : a gang larger than the cluster, or profiles that lack a GPU type of the cluster
     """
     if workload.profiles.is_unit:
         workload = assign_profiles(workload, "unit", np.random.default_rng(0), cluster.gpu_types)
@@ -85,12 +77,9 @@ def with_run_times(workload: Workload, cluster: Cluster) -> Workload:
 
 
 def demanded_gpus(workload: Workload) -> tuple[np.ndarray, np.ndarray]:
-    """Compute the GPUs in use over time if every job starts when it arrives and runs for its run time.
+    """Return the times [s] of arrivals and completions, and the GPUs in use from each to the next, float64 [S] each.
 
-    Returns
-    -------
-    times_s : float64 [S], ascending times of arrivals and completions [s]
-    gpus : float64 [S], GPUs in use from each time to the next; the last value is 0
+    Every job starts when it arrives and runs for its run time; the last value is 0.
     """
     jobs = workload.jobs
     time = np.concatenate([jobs["arrival_s"], jobs["arrival_s"] + jobs["duration_s"]])

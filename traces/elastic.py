@@ -10,7 +10,8 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.errors import WorkloadError, unknown_name
-from gpusched_env.sizes import DOUBLING, Sizes, size_range
+from gpusched_env.problem.sizes import DOUBLING, Sizes, size_range
+from gpusched_env.problem.workload import PROFILE_DTYPE, Profiles, Workload
 from gpusched_env.traces.elastic_applications import (
     SPEEDS,
     adaptive_jobs,
@@ -19,22 +20,12 @@ from gpusched_env.traces.elastic_applications import (
     scaled_batch_jobs,
 )
 from gpusched_env.traces.elastic_measured import measured_jobs
-from gpusched_env.workload import PROFILE_DTYPE, Profiles, Workload
 
 SpeedUp = Callable[[int], float]
 
 
 def amdahl(serial: float) -> SpeedUp:
-    """Return Amdahl's speed-up of a gang over one GPU, by its size: 1 / (serial + (1 - serial) / GPUs).
-
-    Parameters
-    ----------
-    serial : share of the time on one GPU that more GPUs do not shorten, 0 to 1
-
-    Raises
-    ------
-    WorkloadError : ``serial`` is out of range
-    """
+    """Return Amdahl's speed-up of a gang over one GPU, by its size: 1 / (serial + (1 - serial) / GPUs)."""
     if not 0 <= serial <= 1:
         raise WorkloadError(f"serial is {serial!r}: it must be a number from 0 to 1")
     return lambda gpus: 1.0 / (serial + (1.0 - serial) / gpus)
@@ -54,10 +45,6 @@ def make_elastic(
     least, most : smallest and largest size [GPU]; the requested size is added if it is outside. ``most`` None = the
         largest size that a job of the workload requests
     step : distance of the sizes; DOUBLING = least, 2 least, 4 least, ...
-
-    Raises
-    ------
-    WorkloadError : a bad range, a speed that is not a finite number > 0, or jobs that are elastic already
     """
     if workload.sizes is not None:
         raise WorkloadError(f"workload {workload.name!r}: its jobs are elastic already")
@@ -121,22 +108,13 @@ def elastic_jobs(workload: Workload, rule: str, **parameters: Any) -> Workload:
         measured speeds, for jobs with profiles of the table elasticflow
     parameters : for "amdahl": ``serial`` (default 0.05), ``least``, ``most`` and ``step``; for "elasticflow": ``most``;
         for the others: ``speeds``, "fitted" (default) or "measured"; for "adaptive-batch" also ``slowdowns``
-
-    Raises
-    ------
-    WorkloadError : an unknown rule or parameter, a value out of range, or a workload to which the rule does not apply
     """
     check_rule(rule, parameters)
     return ELASTIC_RULES[rule](workload, **parameters)
 
 
 def check_rule(rule: str, parameters: Mapping[str, Any]) -> None:
-    """Refuse an unknown rule, and parameters that it does not have.
-
-    Raises
-    ------
-    WorkloadError : such a rule or parameter
-    """
+    """Refuse an unknown rule, and parameters that it does not have."""
     if rule not in ELASTIC_RULES:
         raise WorkloadError(unknown_name("rule of elastic jobs", rule, ELASTIC_RULES))
     known = list(inspect.signature(ELASTIC_RULES[rule]).parameters)[1:]

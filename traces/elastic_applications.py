@@ -9,15 +9,15 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.cluster import MACHINE, RACK
 from gpusched_env.errors import WorkloadError, unknown_name
 from gpusched_env.portable.arrays import total
-from gpusched_env.sizes import Sizes
+from gpusched_env.problem.cluster import MACHINE, RACK
+from gpusched_env.problem.sizes import Sizes
+from gpusched_env.problem.workload import MEASURED_DTYPE, Profiles, Workload
 from gpusched_env.traces.profile_tables import FittedTable, load_fitted, load_steps
 from gpusched_env.traces.profile_tables.application import Application
 from gpusched_env.traces.profile_tables.goodput import Limits, Timing, best_batches, kept_batch
 from gpusched_env.traces.profile_tables.pollux_steps import placement_of
-from gpusched_env.workload import MEASURED_DTYPE, Profiles, Workload
 
 GPU_TYPE: Final = "T4"
 SPEEDS: Final = ("fitted", "robust", "measured")
@@ -33,12 +33,7 @@ Kind = tuple[str, float | None]  # application, and samples on each GPU; None = 
 
 
 def limits_of(application: str, gpu_type: str = GPU_TYPE) -> Limits:
-    """Return the batches that an application may use on a GPU type.
-
-    Raises
-    ------
-    WorkloadError : the application is not one of Pollux's
-    """
+    """Return the batches that an application may use on a GPU type."""
     table = _table(gpu_type)
     if application not in LEAST_BATCH:
         known = ", ".join(LEAST_BATCH)
@@ -74,11 +69,6 @@ def adaptive_jobs(workload: Workload, speeds: str = "fitted", slowdowns: Mapping
     constant GPUs is exact, but it does not speed up as the training goes on, as Pollux's jobs do. At measured speeds,
     GPUs that slow a gang down in a part of the training idle there, because Pollux's jobs grow when it pays: the first
     tenth of the training of YOLOv3 takes longer on 32 GPUs than on one, and two fifths of the whole training.
-
-    Raises
-    ------
-    WorkloadError : a job without a known application, one that requests a size that its application does not have, or
-        measured speeds for other GPU types than T4
     """
     return _worth_jobs(workload, speeds, [(model, None) for model in _models(workload)], slowdowns or {})
 
@@ -89,10 +79,6 @@ def scaled_batch_jobs(workload: Workload, speeds: str = "fitted") -> Workload:
     The batch of the whole gang is in proportion to its GPUs. A job has the sizes at which this batch is between the
     initial and the largest one of its application. The rest is as for :func:`adaptive_jobs`, except that no GPUs idle
     at measured speeds.
-
-    Raises
-    ------
-    WorkloadError : as for :func:`adaptive_jobs`, or a job without a batch
     """
     asked = np.where(np.isin(_models(workload), ONE_GPU), 1, workload.jobs["gpus"])
     shares = _batches(workload) / asked
@@ -148,17 +134,7 @@ def fixed_batch_jobs(workload: Workload, speeds: str = "fitted") -> Workload:
 
     The workload must name the application and the batch of each job (attributes ``model`` and ``batch_size``). Jobs of
     ONE_GPU run on one GPU, or on the GPUs that they request, so that rigid schedulers (Tiresias) can play them.
-
-    Parameters
-    ----------
-    speeds : "fitted" or "robust" = the fitted model of T4 gives the time of a step, and the work of a job stays as it
-        is; "measured" = the steps are measured, shares of the batch are rounded up to whole samples, and the work is
-        the number of iterations that the measured gradients imply, as in the simulator of Pollux
-
-    Raises
-    ------
-    WorkloadError : a job without a known application or batch, or one that requests a size at which a GPU would have
-        too few samples
+    ``speeds`` are those of :func:`adaptive_jobs`; measured ones are of whole samples on each GPU.
     """
     batches = _batches(workload).tolist()
     gpus = workload.jobs["gpus"].tolist()
@@ -282,12 +258,7 @@ def _tiers(gpus: int) -> tuple[tuple[int, int], ...]:
 def _adaptive_speeds(
     application: str, speeds: str, gpu_type: str, share: float | None = None
 ) -> list[tuple[int, int, float, float]]:
-    """Return a tuple (GPUs, tier, compute [s], total [s]) per iteration at the initial batch, of each size and tier.
-
-    Parameters
-    ----------
-    share : samples on each GPU; None = those of the largest goodput
-    """
+    """Return a tuple (GPUs, tier, compute [s], total [s]) per iteration at the initial batch, of each size and tier."""
     found: list[tuple[int, int, float, float]] = []
     for gpus in _sizes(application, limits_of(application, gpu_type).largest):
         for tier, machines in _tiers(gpus):
@@ -348,12 +319,7 @@ def _fastest_parts(application: str, gpus: int, machines: int) -> np.ndarray | N
 def _part_times(
     application: str, speeds: str, gpu_type: str, gpus: int, machines: int, share: float | None = None
 ) -> np.ndarray | None:
-    """Return the compute and the total time of a gang per iteration at the initial batch [s]; None = no batch fits.
-
-    Returns
-    -------
-    float64 [parts, 2], in each part of the training with the best batch there
-    """
+    """Return the compute and the total time of a gang per iteration at the initial batch [s]; None = no batch fits."""
     _, worths = _applications(speeds, gpu_type)[application].worths()
     timing: Timing = _table(gpu_type, speeds=speeds).fits[gpu_type][application].throughput
     if speeds == "measured":

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from gpusched_env.errors import WorkloadError
-from gpusched_env.sizes import Sizes
+from gpusched_env.problem.sizes import Sizes
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.profile_tables import load_measured
-from gpusched_env.workload import Workload
 
 TABLE = "elasticflow"
 
@@ -17,15 +17,6 @@ def measured_jobs(workload: Workload, most: int | None = None) -> Workload:
 
     The profiles of the jobs must be of the table ``elasticflow``. A job keeps its run time on the GPUs that it
     requests. Some models are slower on many GPUs than on few; a scheduler need not use these sizes.
-
-    Parameters
-    ----------
-    most : largest size [GPU]; None = the largest that was measured
-
-    Raises
-    ------
-    WorkloadError : a job with another profile, or one that requests a size that was not measured or is larger than
-        ``most``
     """
     table, types = load_measured(TABLE), workload.profiles.gpu_types
     kinds, kind = np.unique(workload.jobs["profile"], return_inverse=True)

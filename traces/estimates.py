@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from gpusched_env.errors import TraceError
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.parsing.bad_rows import skippable, skipped_rows
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.roles import UNIT_WORDS, UNITS_S, Found, guess_role
 from gpusched_env.traces.parsing.streams import csv_header, csv_rows
-from gpusched_env.workload import Workload
 
 
 def join_estimates(workload: Workload, report: ReadReport, path: Path) -> Workload:
@@ -23,10 +23,6 @@ def join_estimates(workload: Workload, report: ReadReport, path: Path) -> Worklo
     Helios have the columns ``job_id,priority``, where ``priority`` is in seconds. Ids are those of the log (the
     attribute ``original_id``), or row numbers from 0 if the log has no ids. Jobs without a prediction keep the estimate
     of the log. The report names the column of run times and the number of jobs without a prediction.
-
-    Raises
-    ------
-    TraceError : the columns are missing, a row is malformed, an id occurs twice, or no id belongs to a job
     """
     id_column, claimed = _columns(path)
     predicted: dict[str, float] = {}

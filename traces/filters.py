@@ -13,8 +13,8 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.errors import WorkloadError, unknown_name
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.transform import from_zero
-from gpusched_env.workload import Workload
 
 _CONDITION: Final = re.compile(r"\s*(\w+)\s*(!?=)\s*(.*?)\s*")
 
@@ -48,16 +48,7 @@ def up_to_gpus(workload: Workload, max_gpus: int) -> Workload:
 
 
 def split_condition(condition: str) -> tuple[str, bool, list[str]]:
-    """Split ``name=value,value`` or ``name!=value,value`` into its parts.
-
-    Returns
-    -------
-    The attribute, True for ``=`` (keep) or False for ``!=`` (drop), and the values.
-
-    Raises
-    ------
-    WorkloadError : a malformed condition
-    """
+    """Split ``name=value,value`` or ``name!=value,value`` into the attribute, whether it is ``=``, and the values."""
     match = _CONDITION.fullmatch(condition)
     if match is None or not match[3]:
         raise WorkloadError(
@@ -120,12 +111,7 @@ def sample(workload: Workload, amount: float, seed: int = 0) -> Workload:
 
 
 def check_amount(amount: float) -> None:
-    """Check the amount of :func:`sample`.
-
-    Raises
-    ------
-    WorkloadError : an amount that is neither a share in (0, 1) nor a whole number of at least 2
-    """
+    """Check the amount of :func:`sample`."""
     if not 0 < amount < math.inf or amount == 1 or (amount > 1 and amount != int(amount)):
         raise WorkloadError(f"sample is {amount!r}: give a share above 0 and below 1, or a number of jobs, at least 2")
 

@@ -25,10 +25,6 @@ def layer_rows(path: Path, report: ReadReport) -> Iterator[tuple[Place, list[str
 
     Fields are separated by tabs, and line 1 is ``DATA``. Some files end with a line that has one number, a stray total;
     it is dropped. The report notes a wrong number of layers in line 2, and layer names that begin with a stray total.
-
-    Raises
-    ------
-    TraceError : a wrong line 1, a row with a wrong number of fields, or training that is not data-parallel
     """
     rows = tab_rows(path)
     _, heading = next(rows, (None, []))

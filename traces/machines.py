@@ -6,8 +6,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Final
 
-from gpusched_env.cluster import MOST_GPUS, Cluster, NodeGroup
 from gpusched_env.errors import TraceError
+from gpusched_env.problem.cluster import MOST_GPUS, Cluster, NodeGroup
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
 
@@ -17,14 +17,7 @@ NO_RACKS: Final = "racks made up, one for each kind of node (GPU type and GPUs p
 
 
 class Machines:
-    """The nodes that a reader keeps, counted by kind (GPUs per node, GPU type, nodes per rack).
-
-    The nodes of a kind become one group of the cluster. Groups are in the order of their first rows in the file.
-
-    Parameters
-    ----------
-    format, path, things : as in ReadReport
-    """
+    """The nodes that a reader keeps: a group for each kind (GPUs per node, GPU type, nodes per rack), by first row."""
 
     def __init__(self, format: str, path: Path, things: str) -> None:
         self.report = ReadReport(format, str(path), things=things)
@@ -39,12 +32,7 @@ class Machines:
         gpu_type: str = "",
         nodes_per_rack: int | None = None,
     ) -> None:
-        """Keep ``nodes`` equal nodes; a row without GPUs is dropped and counted.
-
-        Raises
-        ------
-        TraceError : the nodes added so far have more than MOST_GPUS GPUs
-        """
+        """Keep ``nodes`` equal nodes; a row without GPUs is dropped and counted."""
         self.report.rows += 1
         gpus = nodes * gpus_per_node
         if not gpus:
@@ -56,12 +44,7 @@ class Machines:
         self.nodes[gpus_per_node, gpu_type, nodes_per_rack] += nodes
 
     def cluster(self) -> tuple[Cluster, ReadReport]:
-        """Build the cluster; if the file names no racks, each kind of node gets one rack.
-
-        Raises
-        ------
-        TraceError : no node was kept
-        """
+        """Build the cluster; if the file names no racks, each kind of node gets one rack."""
         report = self.report
         report.kept = report.rows - sum(report.dropped.values())
         if not self.nodes:

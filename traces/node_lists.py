@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gpusched_env.cluster import Cluster
+from gpusched_env.problem.cluster import Cluster
 from gpusched_env.traces.machines import Machines
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.streams import csv_header, csv_rows
@@ -20,14 +20,9 @@ SWITCHES: Final = ("num_switch", "num_node_p_switch", "num_gpu_p_node")
 
 @dataclass(frozen=True)
 class NodeList:
-    """Column names of a list with one row for each node.
+    """Column names of a list with one row for each node; 0 GPUs = a CPU node.
 
-    Parameters
-    ----------
-    node : column of the node's id
-    gpus : column of the node's number of GPUs; 0 = a CPU node
-    gpu_type : column of the GPU type; "" = the file has no such column
-    names : names of all columns, if the file is published without a header line
+    ``gpu_type`` is "" if the file has no types; ``names`` are all columns of a file without a header line.
     """
 
     node: str
@@ -45,12 +40,7 @@ NODE_LISTS: Final = {
 
 
 def read_nodes(path: Path, name: str) -> tuple[Cluster, ReadReport]:
-    """Read a file of the format ``name`` with one row for each node; nodes without GPUs are dropped.
-
-    Raises
-    ------
-    TraceError : a missing column, a malformed row, a node given twice, or no node with GPUs
-    """
+    """Read a file of the format ``name`` with one row for each node; nodes without GPUs are dropped."""
     layout = NODE_LISTS[name]
     machines = Machines(name, path, "nodes")
     columns = [layout.node, layout.gpus, *filter(None, [layout.gpu_type])]
@@ -68,12 +58,7 @@ def read_nodes(path: Path, name: str) -> tuple[Cluster, ReadReport]:
 
 
 def read_virtual_clusters(path: Path, name: str) -> tuple[Cluster, ReadReport]:
-    """Read a file with the number of nodes of each virtual cluster; every node is assumed to have 8 GPUs.
-
-    Raises
-    ------
-    TraceError : a missing column, a malformed row, or no node
-    """
+    """Read a file with the number of nodes of each virtual cluster; every node is assumed to have 8 GPUs."""
     machines = Machines(name, path, "virtual clusters")
     columns = VIRTUAL_CLUSTERS[name]
     for place, (_, nodes) in csv_rows(path, columns):
@@ -83,14 +68,7 @@ def read_virtual_clusters(path: Path, name: str) -> tuple[Cluster, ReadReport]:
 
 
 def read_switches(path: Path, name: str) -> tuple[Cluster, ReadReport]:
-    """Read a cluster file of Tiresias' simulator; the nodes of a switch become a rack.
-
-    The columns are ``num_switch,num_node_p_switch,num_gpu_p_node,...``.
-
-    Raises
-    ------
-    TraceError : a missing column, a malformed row, or no node
-    """
+    """Read a cluster of Tiresias (``num_switch,num_node_p_switch,num_gpu_p_node,...``); a switch becomes a rack."""
     machines = Machines(name, path, "rows")
     for place, texts in csv_rows(path, SWITCHES):
         switches, nodes, gpus = map(place.whole, SWITCHES, texts, ("switches", "nodes", "GPUs"))
@@ -99,11 +77,6 @@ def read_switches(path: Path, name: str) -> tuple[Cluster, ReadReport]:
 
 
 def read_philly_nodes(path: Path) -> tuple[Cluster, ReadReport]:
-    """Read Philly's list of machines or its list of virtual clusters; the header determines which of the two it is.
-
-    Raises
-    ------
-    TraceError : see :func:`read_nodes` and :func:`read_virtual_clusters`
-    """
+    """Read Philly's list of machines or its list of virtual clusters; the header determines which of the two it is."""
     machines = NODE_LISTS["philly"].node in csv_header(path)
     return read_nodes(path, "philly") if machines else read_virtual_clusters(path, "philly")

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.errors import WorkloadError, unknown_name
+from gpusched_env.problem.workload import Profiles, Workload
 from gpusched_env.traces.profile_tables import (
     EFFICIENCY_RULES,
     FITTED_TABLES,
@@ -18,7 +19,6 @@ from gpusched_env.traces.profile_tables import (
     fitted_profiles,
     measured_profiles,
 )
-from gpusched_env.workload import Profiles, Workload
 
 # Nine convolutional networks. The gradient size (all tensors) and the skew (largest tensor / all tensors) are computed
 # from the public tensor lists of Tiresias (Gu et al., NSDI 2019; SymbioticLab/Tiresias, simulator/models.py) in single

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
-from gpusched_env.assignments import split_assignments
 from gpusched_env.errors import TraceError, unknown_name
+from gpusched_env.support.assignments import split_assignments
 from gpusched_env.traces.parsing.map_files import map_of
 from gpusched_env.traces.parsing.roles import split_role
 
@@ -64,12 +64,7 @@ class ReadOptions:
 
     @classmethod
     def of(cls, source: str, name: str, options: Mapping[str, Any]) -> ReadOptions:
-        """Make the options for a source of the format ``name``, and check them.
-
-        Raises
-        ------
-        TraceError : an unknown option, a wrong value, or an option that the format does not have
-        """
+        """Make the options for a source of the format ``name``, and check them."""
         for option in options:
             if option not in OPTIONS:
                 raise TraceError(f"workload {source}: {unknown_name('parameter', str(option), OPTIONS)}")
@@ -96,13 +91,7 @@ OPTIONS: Final = tuple(item.name for item in fields(ReadOptions))
 
 
 def parse_map(text: str) -> dict[str, str]:
-    """Parse ``ROLE=COLUMN,ROLE=COLUMN``, or read ``FILE.toml``; an empty COLUMN means that no column has the role.
-
-    Raises
-    ------
-    TraceError : malformed text, a role given twice, or a file that is refused by
-        :func:`gpusched_env.traces.parsing.map_files.read_map`
-    """
+    """Parse ``ROLE=COLUMN,ROLE=COLUMN``, or read ``FILE.toml``; an empty COLUMN means that no column has the role."""
     if (found := map_of(text)) is not None:
         return found
     try:

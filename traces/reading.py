@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpusched_env.errors import TraceError, WorkloadError
-from gpusched_env.plugins import load_plugins
+from gpusched_env.problem.workload import Workload
+from gpusched_env.support.plugins import load_plugins
 from gpusched_env.traces.estimates import join_estimates
 from gpusched_env.traces.formats import (
     acme,
@@ -68,7 +69,6 @@ from gpusched_env.traces.parsing.detection import (
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.sources import AUTO, split, split_here
 from gpusched_env.traces.read_options import ReadOptions
-from gpusched_env.workload import Workload
 
 Reader = Callable[..., tuple[Workload, ReadReport]]  # (path), and the options ReadOptions.for_reader
 
@@ -156,24 +156,13 @@ def split_source(source: str) -> tuple[str, Path]:
     """Split ``format:path`` into the name of a format, or "auto", and the path; the file is not opened.
 
     ``format:@name`` means the file that ``gpusched traces fetch name`` downloaded.
-
-    Raises
-    ------
-    TraceError : no colon, no path, or an unknown format
-    FetchError : an unknown file name
     """
     load_plugins()
     return split(source, "workload", (AUTO, *READERS))
 
 
 def resolve_source(source: str) -> tuple[str, Path]:
-    """Split ``format:path`` into the name of a format and the path; recognise the format of ``auto:path``.
-
-    Raises
-    ------
-    TraceError : as in :func:`split_source`; a file that was not fetched; for ``auto``, a file that cannot be read, or
-        that fits no format or several formats
-    """
+    """Split ``format:path`` into the name of a format and the path; recognise the format of ``auto:path``."""
     load_plugins()
     name, path = split_here(source, "workload", (AUTO, *READERS))
     return (recognise(path, SIGNATURES) if name == AUTO else name), path
@@ -200,12 +189,7 @@ def trace_format(name: str) -> Callable[[Reader], Reader]:
 
 
 def source_files(name: str, path: Path) -> list[Path]:
-    """Return the files that the reader of the format ``name`` opens: ``path``, or all tables of a format with several.
-
-    Raises
-    ------
-    TraceError : one of several tables is missing
-    """
+    """Return the files that the reader of the format ``name`` opens: ``path``, or all tables of several."""
     return FILES[name](path) if name in FILES else [path]
 
 

@@ -1,6 +1,6 @@
 """Read published tables that do not list jobs: measured times, time series, summaries, results.
 
-The layouts of the tables are in ``layouts.py``.
+The layouts of the tables are in ``layouts.toml``.
 """
 
 from __future__ import annotations
@@ -92,11 +92,7 @@ def read_layers(path: Path) -> tuple[Table, ReadReport]:
 
 
 def _signatures(layout: Layout) -> list[Signature]:
-    """Return the signatures by which ``auto:path`` recognises a layout; JSON and CSV without a header line have none.
-
-    The header of a CSV must have all columns of the layout and, if ``rest`` is None, no others. A layer file is
-    recognised by its first line.
-    """
+    """Return what ``auto:path`` recognises a layout by: all its columns, no others unless ``rest``; a first line."""
     if layout.form == LAYERS:
         return [columns(HEADING, only=True)]
     if layout.levels or layout.form != NAMED:

@@ -7,11 +7,11 @@ import math
 
 import numpy as np
 
-from gpusched_env.cluster import MACHINE
 from gpusched_env.errors import WorkloadError
 from gpusched_env.portable.arrays import total
+from gpusched_env.problem.cluster import MACHINE
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.parsing.fields import MAX_AMOUNT
-from gpusched_env.workload import Workload
 
 
 def from_zero(workload: Workload) -> Workload:

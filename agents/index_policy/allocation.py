@@ -9,7 +9,7 @@ import numpy as np
 from gpusched_env.agents.index_policy.rule import IndexRule
 from gpusched_env.agents.index_policy.state import MEMORY_DTYPE, IndexState
 from gpusched_env.core.placement.rules import RULE_NUMBER
-from gpusched_env.instance import Instance
+from gpusched_env.problem.instance import Instance
 
 WIDTHS: Final = ("consolidate", "rack", "pack")  # placement rules that a job accepts as it loses its patience
 
@@ -47,12 +47,7 @@ def allocate_index(instance: Instance, rule: IndexRule) -> IndexState:
 
 
 def neighbours(gpus: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return for each job the row of the job of equal gang size submitted before it, and after it; -1 = none.
-
-    Parameters
-    ----------
-    gpus : int [J], gang sizes in the order of submission [GPU]
-    """
+    """Return the row of the job of equal gang size submitted before each job, and after it; -1 = none."""
     order = np.argsort(gpus, kind="stable").astype(np.int32)
     earlier, later = np.full(len(gpus), -1, np.int32), np.full(len(gpus), -1, np.int32)
     alike = gpus[order[1:]] == gpus[order[:-1]]

@@ -8,7 +8,7 @@ import numpy as np
 
 from gpusched_env.agents.index_policy.evidence import TOLERANCE_S, attained_s, level_of, observe, prediction_of
 from gpusched_env.agents.index_policy.state import IndexState
-from gpusched_env.baselines.listed.lines import sort_rows
+from gpusched_env.baselines.list_policies.lines import sort_rows
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.state import ACTIVE, CHECKPOINTING, FINISHED, Run
 

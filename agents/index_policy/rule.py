@@ -13,10 +13,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from gpusched_env.agents.checkpoints import checkpoint, write_checkpoint
-from gpusched_env.cluster import MACHINE, NETWORK, RACK
 from gpusched_env.errors import SchedulerError
-from gpusched_env.instance import Instance
 from gpusched_env.portable.arrays import log2
+from gpusched_env.problem.cluster import MACHINE, NETWORK, RACK
+from gpusched_env.problem.instance import Instance
 
 FORMAT: Final = "gpusched-index-policy-1"
 # [s] Ends of the levels of elapsed times: two levels for each doubling, from about a minute to about two weeks.
@@ -175,12 +175,7 @@ class IndexRule:
 
     @classmethod
     def load(cls, path: Path) -> IndexRule:
-        """Read what :meth:`save` wrote.
-
-        Raises
-        ------
-        SchedulerError : the file is missing, damaged, or of another format
-        """
+        """Read what :meth:`save` wrote."""
         with checkpoint(path, FORMAT, "an index policy") as (metadata, weights):
             values: dict[str, Any] = {**weights, **json.loads(metadata["scalars"])}
             return cls(**values)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
-from gpusched_env.agents.cards import file_of
 from gpusched_env.agents.index_policy.allocation import allocate_index
 from gpusched_env.agents.index_policy.decisions import next_index
 from gpusched_env.agents.index_policy.rule import IndexRule
 from gpusched_env.agents.index_policy.state import IndexState
+from gpusched_env.agents.searched import SearchedRule
 from gpusched_env.simulator import CompiledScheduler, Simulation
 
 
 @dataclass
-class IndexPolicy(CompiledScheduler):
+class IndexPolicy(SearchedRule, CompiledScheduler):
     """Give the GPUs to the jobs with the smallest scores; a small network has written the scores into a table.
 
     The score of a job depends on its gang size, on the time for which it has made progress, and on the service of jobs
@@ -23,15 +23,6 @@ class IndexPolicy(CompiledScheduler):
     costs. A gang that has lost much time by a wide placement moves as soon as a tighter one is free.
 
     Registered as ``learned:general``, the agent of the package; it is also played as ``learned`` without a name.
-
-    Parameters
-    ----------
-    agent : name of an agent of the package
-    path : instead, a file that ``python -m studies.index_search.index_policy`` has written
-
-    Raises
-    ------
-    SchedulerError : neither or both are given, or the file is missing or damaged
 
     Notes
     -----
@@ -42,25 +33,8 @@ class IndexPolicy(CompiledScheduler):
     """
 
     policy: ClassVar = next_index
-    agent: str = ""
-    path: str = ""
-    rule: IndexRule = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        """Read the weights."""
-        self.rule = IndexRule.load(file_of("index policy", self.agent, self.path))
-
-    @classmethod
-    def playing(cls, rule: IndexRule) -> IndexPolicy:
-        """Return a scheduler that plays a rule that is in no file."""
-        policy = cls.__new__(cls)
-        policy.agent, policy.path, policy.rule = "", "", rule
-        return policy
-
-    @property
-    def name(self) -> str:
-        """Name in tables."""
-        return f"learned:{self.agent}" if self.agent else "learned"
+    kind: ClassVar = "index policy"
+    load = IndexRule.load
 
     def begin(self, simulation: Simulation, alone: bool) -> IndexState:
         """Make the table of scores for the job classes of a run."""

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.baselines.listed.lines import sort_rows
+from gpusched_env.baselines.list_policies.lines import sort_rows
 from gpusched_env.core.driver import ASSIST, BEGINS, Choice, policy
 from gpusched_env.core.events import seconds_left
 from gpusched_env.core.handle import array, kernel

@@ -18,10 +18,11 @@ SHORTEST_S = 1e-3  # [s] shortest remaining time whose logarithm is taken
 
 
 @kernel
-def pair_score(sim: Run, plan: SharingState, row: int, number: int, option: int, gpu_type: int, tier: int) -> float:
-    """Return the score of a waiting job beside a running gang; above 0 = it may join."""
+def pair_score(sim: Run, plan: SharingState, row: int, number: int, gpu_type: int, tier: int) -> float:
+    """Return the score of a waiting job at ``option`` of a running gang beside this gang; above 0 = it may join."""
     w = sim.world
     r = sim.replicas[number]
+    option = r["option"]
     kind = sim.jobs[row]["job_class"]
     beside = r["job_class"]
     left_s = max(work_left(sim, r["job"]) * r["solo_s"], SHORTEST_S)
@@ -59,11 +60,13 @@ def judge_partner(sim: Run, plan: SharingState, row: int, number: int, tier: int
                 offers = gpu
             seat = sim.gpu_next[seat]
         if offers >= 0:
-            score = pair_score(sim, plan, row, number, option, sim.nodes[sim.gpu_node[offers]]["gpu_type"], tier)
+            r["option"] = option
+            score = pair_score(sim, plan, row, number, sim.nodes[sim.gpu_node[offers]]["gpu_type"], tier)
             if score > 0.0:
                 r["benefit_s"] = -score
-                r["option"] = option
                 r["offers"] = offers
+            else:
+                r["option"] = -1
             return
 
 

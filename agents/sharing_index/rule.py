@@ -39,11 +39,6 @@ class SharingRule:
 
     @classmethod
     def load(cls, path: Path) -> SharingRule:
-        """Read what :meth:`save` wrote.
-
-        Raises
-        ------
-        SchedulerError : the file is missing, damaged, or of another format
-        """
+        """Read what :meth:`save` wrote."""
         with checkpoint(path, FORMAT, "a sharing index") as (_, stored):
             return cls(float(stored["gang"]), weights_of(stored, TERMS))

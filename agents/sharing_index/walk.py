@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpusched_env.agents.sharing_index.partners import SHORTEST_S, judge_partners
 from gpusched_env.agents.sharing_index.state import SharingState
-from gpusched_env.baselines.listed.lines import sort_rows
+from gpusched_env.baselines.list_policies.lines import sort_rows
 from gpusched_env.core.driver import BEGINS, NOTHING, START, Choice, policy
 from gpusched_env.core.events import seconds_left
 from gpusched_env.core.handle import kernel

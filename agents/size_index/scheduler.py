@@ -6,12 +6,12 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from gpusched_env.agents.cards import file_of
 from gpusched_env.agents.checkpoints import checkpoint, write_checkpoint
+from gpusched_env.agents.searched import SearchedRule
 from gpusched_env.agents.size_index.granting import Values, by_value
 from gpusched_env.baselines.elastic.granting import Grants
 from gpusched_env.baselines.elastic.sizes import SizingScheduler
@@ -55,19 +55,14 @@ class SizeWeights:
 
     @classmethod
     def load(cls, path: Path) -> SizeWeights:
-        """Read what :meth:`save` wrote.
-
-        Raises
-        ------
-        SchedulerError : the file is missing, damaged, or of another format
-        """
+        """Read what :meth:`save` wrote."""
         with checkpoint(path, FORMAT, "the weights of a size index") as (metadata, stored):
             weights = dict(zip(metadata["weights"], stored["weights"].tolist(), strict=True))
             return cls(**weights, clairvoyant=metadata["clairvoyant"])
 
 
 @dataclass
-class SizeIndex(SizingScheduler):
+class SizeIndex(SearchedRule, SizingScheduler):
     """Grant sizes one by one, each to the job to which its GPUs are worth most; nobody has GPUs at first.
 
     The value of one more GPU to a job that has n is the largest relative speed per GPU that any larger size adds, times
@@ -79,54 +74,29 @@ class SizeIndex(SizingScheduler):
 
     A job that gets nothing is preempted. GPUs are divided anew at every decision point.
 
-    Parameters
-    ----------
-    agent : name of an agent of the package
-    path : file of weights, if ``agent`` is empty
-
-    Raises
-    ------
-    SchedulerError : a file is missing or damaged
-
     Notes
     -----
     Ties: the earliest arrival. A decision point takes O(n x GPUs), n = number of jobs in the system.
     """
 
-    agent: str = ""
-    path: str = ""
+    kind: ClassVar = "size index"
+    load = SizeWeights.load
     clairvoyant: bool = field(init=False, default=False)
-    weights: SizeWeights = field(init=False, repr=False, default_factory=SizeWeights)
+    name = "learned"
 
-    def __post_init__(self) -> None:
-        """Read the weights."""
-        self._set(SizeWeights.load(file_of("size index", self.agent, self.path)))
-
-    @classmethod
-    def playing(cls, weights: SizeWeights) -> SizeIndex:
-        """Return a scheduler with weights that are in no file."""
-        index = cls.__new__(cls)
-        index.agent, index.path = "", ""
-        index._set(weights)
-        return index
-
-    def _set(self, weights: SizeWeights) -> None:
-        self.weights, self.clairvoyant = weights, weights.clairvoyant
-
-    @property
-    def name(self) -> str:
-        """Name in tables."""
-        return "learned"
+    def take(self, rule: SizeWeights) -> None:
+        """Play these weights, which may read run times."""
+        self.rule, self.clairvoyant = rule, rule.clairvoyant
 
     def reset(self, view: ClusterView) -> None:
         """Forget the jobs of an earlier run."""
         super().reset(view)
         self._valued = 0
-        self._values = _empty(self._grants, self.weights)
+        self._values = _empty(self._grants, self.rule)
 
     def divide(self, view: ClusterView, grants: Grants, count: int, gpus: int) -> None:
         """Divide the GPUs by their values."""
-        rows, weights, values = grants.rows[:count], self.weights, self._values_of(view, grants)
+        rows, weights, values = grants.rows[:count], self.rule, self._values_of(view, grants)
         if weights.clairvoyant:
             assert isinstance(view, ClairvoyantView)
             work = view.iterations_left(rows) / grants.rates[rows, 1]
@@ -142,11 +112,11 @@ class SizeIndex(SizingScheduler):
     def _values_of(self, view: ClusterView, grants: Grants) -> Values:
         """Return the worths of all sizes, with those of the jobs that have arrived since the last call."""
         if self._values.worth.shape != grants.sizes.shape:
-            self._valued, self._values = 0, _empty(grants, self.weights)
+            self._valued, self._values = 0, _empty(grants, self.rule)
         for job in range(self._valued, self._known):
             last = int(grants.last[job])
             sizes, speeds = grants.sizes[job, : last + 1], grants.rates[job, : last + 1] / grants.rates[job, 1]
-            self._values.worth[job, :last] = worths(sizes, speeds, self.weights)
+            self._values.worth[job, :last] = worths(sizes, speeds, self.rule)
         self._valued = self._known
         return self._values
 

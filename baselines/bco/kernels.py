@@ -104,11 +104,7 @@ def place_gang(sim: Run, book: Book, at: int, everywhere: bool) -> int:
     """Write the GPUs of the job at index ``at`` of the plan to ``chosen``, the least charged or the first ones.
 
     Returns PLACED; WAITS = too few GPUs are free now; NO_PLACE = there would be too few even if all were free; DRAWS =
-    ``chosen`` begins with the candidates, from which Python must draw.
-
-    Parameters
-    ----------
-    everywhere : True = GPUs that gangs hold may be chosen as well
+    ``chosen`` begins with the candidates, from which Python must draw. ``everywhere``: held GPUs count as well.
 
     References
     ----------

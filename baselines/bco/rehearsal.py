@@ -16,12 +16,7 @@ class NoPlaceError(SchedulerError):
 
 
 class Rehearsed(CompiledScheduler):
-    """Carry out a plan, and make no new one.
-
-    Parameters
-    ----------
-    book : the plan
-    """
+    """Carry out the plan ``book``, and make no new one."""
 
     policy = next_of_book
 
@@ -38,27 +33,14 @@ class Rehearsed(CompiledScheduler):
 
 
 class Rehearser:
-    """Simulate a plan ahead from the present state of a run; the run itself does not change.
-
-    Parameters
-    ----------
-    simulation : the run; the copy omits jobs that have not arrived
-    book : the plan, which may change between two rehearsals
-    """
+    """Simulate a plan ahead in a copy of a run without the jobs that have not arrived; the plan may change between."""
 
     def __init__(self, simulation: Simulation, book: Book) -> None:
         self._simulation = simulation
         self._player = Player(Rehearsed(book), simulation.rehearsal())
 
     def end_s(self, limit_s: float) -> float:
-        """Return the simulated time at which the last of the arrived jobs would finish under the plan [s].
-
-        inf = at the simulated time ``limit_s`` [s], some job would not have finished.
-
-        Raises
-        ------
-        NoPlaceError : theta leaves a job too few GPUs
-        """
+        """Return when the last of the arrived jobs would finish under the plan [s]; inf = after ``limit_s``."""
         copy, made = self._player.simulation, self._player.choice.made
         self._simulation.rehearsal(limit_s, copy)
         made["open"], made["first"], made["idle"], made["vain"] = 1, BEGINS, 0, 0  # the run is at a decision point

@@ -31,10 +31,8 @@ def try_all(
 ) -> tuple[Trial, list[float]]:
     """Rehearse a limit theta with every split into small and large gangs.
 
-    Returns
-    -------
-    best : the trial with the earliest end, among these trials and the previous best one; ties: the first
-    bound : sizes for which a larger theta might change the placements
+    Returns the earliest trial, the previous best one included (ties: the first), and the sizes for which a larger theta
+    might change the placements.
     """
     bound = []
     for small in sizes:
@@ -66,11 +64,7 @@ def by_grid(
 def by_bisection(
     rehearser: Rehearser, make: MakePlan, largest_s: int, sizes: Sequence[float], horizon_s: float
 ) -> Trial:
-    """Bisect theta in whole seconds from 1 to ``largest_s`` (algorithm 1).
-
-    The search continues below theta after an improvement, otherwise above. The makespan is not monotone in theta, so
-    the search may miss plans that :func:`by_grid` finds.
-    """
+    """Bisect theta in whole seconds (algorithm 1): below after an improvement, else above; it may miss better plans."""
     best = Trial(horizon_s, math.inf, sizes[0])
     low, high = 1, largest_s
     while low <= high:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from gpusched_env.baselines.estimates import is_strict
-from gpusched_env.baselines.listed.keys import ARRIVAL, SIZE
-from gpusched_env.baselines.listed.scheduler import ListRules, ListScheduler
+from gpusched_env.baselines.list_policies.keys import ARRIVAL, SIZE
+from gpusched_env.baselines.list_policies.scheduler import ListRules, ListScheduler
 from gpusched_env.core.sharing.choices import BENEFIT, MEASURED, PLACEMENTS, SEARCH
 from gpusched_env.errors import SchedulerError, unknown_name
-from gpusched_env.instance import SHORTEST_ROUND_S
+from gpusched_env.problem.instance import SHORTEST_ROUND_S
 from gpusched_env.simulator import Simulation
-from gpusched_env.units import LATEST_S
+from gpusched_env.support.units import LATEST_S
 
 ORDERS: Final = ("sjf", "fifo")
 RUNNING_TIMES: Final = ("solo", "measured")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from gpusched_env.baselines.dally.keeping import may_stop
 from gpusched_env.baselines.dally.placing import ANYWHERE, IN_RACK, ON_MACHINE, REFUSED, SCATTERED, first_rack_with
 from gpusched_env.baselines.dally.state import Delay
-from gpusched_env.cluster import NETWORK, RACK
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.state import RUNNING, Run
+from gpusched_env.problem.cluster import NETWORK, RACK
 
 
 @kernel

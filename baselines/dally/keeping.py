@@ -41,11 +41,7 @@ def may_stop(sim: Run, delay: Delay, row: int) -> bool:
 
 @kernel
 def stop_next(sim: Run, choice: Choice, delay: Delay) -> bool:
-    """Find a gang that is marked to stop, and unmark it; return whether there is one.
-
-    Writes the row of the gang, and the time at which it stops: the end of the gang's present step, or now if work is
-    not done in steps.
-    """
+    """Find a gang that is marked to stop, and unmark it; return whether there is one."""
     for i in range(delay.rules["held"]):
         row = delay.held[i]
         task = delay.tasks[row]

@@ -13,9 +13,8 @@ from gpusched_env.core.state import Run
 def outlives_lease(sim: Run, delay: Delay, row: int) -> bool:
     """Return whether the GPUs that a running gang has just won stay leased after the lease of the gang ends.
 
-    The lease of these GPUs begins later than that of the gang. When the gang's lease ends, the look-ahead frees the won
-    GPUs if one more step would not fit into the lease of these GPUs. The look-ahead considers only GPUs won in the last
-    step of the gang's lease. It frees none if it has ended the gang's lease early itself.
+    The look-ahead frees GPUs won in the last step if one more step would not fit into their lease, which began later
+    than that of the gang, unless it has ended the gang's lease early itself.
     """
     r = delay.rules
     task = delay.tasks[row]

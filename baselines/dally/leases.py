@@ -9,11 +9,11 @@ from gpusched_env.baselines.dally.leaks import give_back
 from gpusched_env.baselines.dally.ranking import enqueue, rank, remove
 from gpusched_env.baselines.dally.schedule import offer_at
 from gpusched_env.baselines.dally.state import Delay
-from gpusched_env.cluster import SLOT
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.holding import entry
 from gpusched_env.core.shapes import placed
 from gpusched_env.core.state import FINISHED, REFUSED, RUNNING, Run
+from gpusched_env.problem.cluster import SLOT
 
 
 @kernel

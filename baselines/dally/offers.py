@@ -61,17 +61,13 @@ def is_full(delay: Delay, row: int) -> bool:
 
 @kernel
 def remember(delay: Delay, now_s: float, row: int, tier: int) -> None:
-    """Record the wait of a job for the tier that it takes.
-
-    In the mode "censored", the wait is also recorded for the tighter tiers for which the job stopped waiting.
-    """
-    r = delay.rules
+    """Record the wait of a job for the tier that it takes."""
     task = delay.tasks[row]
     demand = task["demand"]
     wait_s = now_s - task["last_s"]
-    if tier <= ON_MACHINE or (r["censored"] and task["gpus"] <= r["machine_gpus"]):
+    if tier <= ON_MACHINE:
         record(delay, demand, MACHINE_WAITS, now_s, wait_s)
-    if tier == IN_RACK or (tier == ANYWHERE and r["censored"] and task["gpus"] <= r["rack_gpus"]):
+    if tier == IN_RACK:
         record(delay, demand, RACK_WAITS, now_s, wait_s)
 
 
@@ -98,8 +94,6 @@ def accepts(delay: Delay, now_s: float, row: int, timer: int) -> bool:
     if delay.tasks[row]["gpus"] > tighter_gpus:
         return True
     wait_s = delay.waits_s[delay.tasks[row]["gpus"], timer]
-    if timer == NETWORK_TIMER and delay.rules["stacked"]:
-        wait_s += delay.waits_s[delay.tasks[row]["gpus"], RACK_TIMER]
     if delay.rules["exact"]:  # the expiry is an event at exactly this sum
         return now_s >= delay.tasks[row]["last_s"] + wait_s
     return now_s - delay.tasks[row]["last_s"] >= wait_s
@@ -230,11 +224,7 @@ def ask_jobs(sim: Run, choice: Choice, delay: Delay) -> int:
 
 @kernel
 def evict(sim: Run, delay: Delay) -> int:
-    """Mark running gangs to stop for the first waiting job that gains by it; return NOTHING or ASSIST.
-
-    A job gains if it accepts the tier of the GPUs that come free, and no place on this or a tighter tier has enough
-    GPUs on offer now.
-    """
+    """Mark running gangs to stop for the first waiting job that gains by it; return NOTHING or ASSIST."""
     r = delay.rules
     now_s = sim.world["clock_s"]
     largest_nw = rate_victims(sim, delay)

@@ -11,8 +11,8 @@ import numpy as np
 
 from gpusched_env.baselines.dally.state import Delay
 from gpusched_env.baselines.own_code import import_named
-from gpusched_env.cluster import Cluster
 from gpusched_env.errors import SchedulerError
+from gpusched_env.problem.cluster import Cluster
 
 Place = tuple[int, ...]  # (rack, machine of the rack), or (rack, machine of the rack, slot of the machine); from 0
 SortPlaces = Callable[[list[Place]], Sequence[Place]]
@@ -23,10 +23,6 @@ _32_BITS: Final = 0xFFFFFFFF
 
 def java_order(places: Sequence[Place]) -> list[Place]:
     """Sort places as the hash maps of the authors' simulator do; the order depends on which places have free GPUs.
-
-    Parameters
-    ----------
-    places : in the order of insertion into the map: ascending
 
     References
     ----------
@@ -55,12 +51,7 @@ def _java_hash(place: Place) -> int:
 
 
 def function_of(order: str) -> SortPlaces | None:
-    """Return the function that ``order`` names; None = ``order`` is a fixed order.
-
-    Raises
-    ------
-    SchedulerError : ``order`` names a function that does not exist
-    """
+    """Return the function that ``order`` names; None = ``order`` is a fixed order."""
     if order == "java":
         return java_order
     if order in ("asc", "hash") or ":" not in order or Path(order).exists():
@@ -73,16 +64,7 @@ def function_of(order: str) -> SortPlaces | None:
 
 
 def fixed_orders(order: str, seed: int, per_machine: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the orders of machines and slots: "asc", "hash" = shuffled, or read from a JSON file.
-
-    Parameters
-    ----------
-    per_machine : slots of each machine
-
-    Raises
-    ------
-    SchedulerError : the file does not exist, or does not list every machine and slot exactly once
-    """
+    """Return the orders of machines and slots: "asc", "hash" = shuffled, or read from a JSON file."""
     machines, slots = len(per_machine), int(per_machine.sum())
     if order == "asc":
         return np.arange(machines), np.arange(slots)
@@ -107,14 +89,7 @@ def fixed_orders(order: str, seed: int, per_machine: np.ndarray) -> tuple[np.nda
 
 
 class SortedPlaces:
-    """Places that a function sorts again whenever the GPUs on offer have changed.
-
-    Parameters
-    ----------
-    cluster : cluster whose machines and slots are the places
-    sort : function that takes the places with GPUs on offer, ascending, and returns them in the order of visiting
-    name : name of the function, for error messages
-    """
+    """Places that a function sorts again, among those with GPUs on offer, whenever these have changed."""
 
     def __init__(self, cluster: Cluster, sort: SortPlaces, name: str) -> None:
         rack = cluster.nodes["rack"].astype(np.int64)
@@ -128,12 +103,7 @@ class SortedPlaces:
         self._function, self._name = sort, name
 
     def sort(self, delay: Delay) -> None:
-        """Write the orders of all machines and slots: those with GPUs on offer in the function's order, then the rest.
-
-        Raises
-        ------
-        SchedulerError : the function does not return exactly the places that it got
-        """
+        """Write the orders of all machines and slots: those with GPUs on offer in the given order, then the rest."""
         slots = len(self.slots)
         on_offer = delay.on_offer
         delay.node_order[:] = self._sorted(self.machines, on_offer[slots : slots + len(self.machines)])

@@ -25,10 +25,9 @@ def rank(sim: Run, delay: Delay, row: int, left: float, run_s: float, gpu_s: flo
     """Set Nw and the sort key of a job from its remaining work, running seconds and GPU-seconds."""
     task = delay.tasks[row]
     if run_s > 0.0:
-        seconds = sim.world["clock_s"] - task["arrival_s"] if delay.rules["wall"] else run_s
         # The operations and their order are those of the authors' code: with all its bits, their rounding errors
         # decide between jobs that tie in theory, such as jobs without communication, whose Nw is 1.
-        task["nw"] = compared(delay, (1.0 - left / task["iterations"]) / (seconds / task["ideal_s"]))
+        task["nw"] = compared(delay, (1.0 - left / task["iterations"]) / (run_s / task["ideal_s"]))
     if delay.rules["priority"] == BY_NW:
         task["key"] = task["nw"]
     elif delay.rules["priority"] == BY_GPU_TIME:

@@ -12,7 +12,7 @@ from gpusched_env.baselines.dally import tuning as delay_tuning
 from gpusched_env.baselines.dally import victims as delay_victims
 from gpusched_env.baselines.dally.state import GROW, MACHINE_WAITS, RACK_WAITS, SORT, VERDICT_DTYPE, Delay
 from gpusched_env.core.queries import Asked
-from gpusched_env.instance import Instance
+from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator import Outcome, Simulation
 from gpusched_env.simulator.compiled import Player
 
@@ -26,7 +26,6 @@ class DelayRun(Player):
 
     Parameters
     ----------
-    instance : the problem instance
     scheduler : the rules; all state is in this object, so one scheduler may be used for many runs
     seed : seed of the simulation, which only random placement uses
     simulation : a simulation before its first event; None = create a new one

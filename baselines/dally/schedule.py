@@ -46,7 +46,7 @@ def next_expiry(sim: Run, delay: Delay, at_s: float) -> float:
         task = delay.tasks[delay.queue[i]]
         gang = task["gpus"]
         rack_s = delay.waits_s[gang, RACK_TIMER]
-        network_s = delay.waits_s[gang, NETWORK_TIMER] + (rack_s if r["stacked"] else 0.0)
+        network_s = delay.waits_s[gang, NETWORK_TIMER]
         if gang <= r["machine_gpus"] and now_s < task["last_s"] + rack_s < at_s:
             at_s = task["last_s"] + rack_s
         if gang <= r["rack_gpus"] and now_s < task["last_s"] + network_s < at_s:

@@ -15,16 +15,15 @@ from gpusched_env.baselines.dally.run import DelayRun
 from gpusched_env.baselines.dally.state import (
     POLICIES,
     PRIORITIES,
-    STATISTICS,
     Delay,
     allocate_delay,
     fill_tasks,
     slot_sizes,
 )
 from gpusched_env.baselines.dally.timers import ConstantTimers, HandTimers, TableTimers, Timers
-from gpusched_env.cluster import Cluster
 from gpusched_env.errors import SchedulerError, unknown_name
-from gpusched_env.instance import Instance
+from gpusched_env.problem.cluster import Cluster
+from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator import ClusterView, CompiledScheduler, Simulation
 
 TUNERS: Final = ("hand", "off", "static", "learned")
@@ -92,8 +91,6 @@ class Dally(CompiledScheduler):
     timers : file for the tuner "static" or "learned". For "static", the table itself may be given instead. Example:
         with ``8:900:inf/256:0:3600``, gangs of up to 8 GPUs wait 900 s before they accept a rack and never accept the
         network; larger gangs wait 0 s and 3,600 s
-    timer_mode : "absolute" (default) = both timers start together; "stacked" = the network timer starts when the rack
-        timer ends
     preemption : "lease" (default) = gangs return their GPUs at the end of each lease; "victim" = in addition, running
         gangs may be preempted earlier for a waiting job (such gangs are victims); "none" = no leases
     victim_margin : amount by which the Nw of a victim must at least exceed that of the waiting job, default 0.1
@@ -118,22 +115,14 @@ class Dally(CompiledScheduler):
     priority : order of the jobs. "nw" (default) = smallest network sensitivity Nw first; "gpu-time" = least attained
         GPU-seconds first; "arrival" = earliest arrival first; "first-start" = latest first start first, and jobs that
         never started last
-    nw_ideal : ideal time in Nw. "compute" (default) = without communication; "best-tier" = on the ideal placement
-    nw_denominator : divisor in Nw. "run" (default) = running seconds; "wall" = seconds since arrival
     nw_key : Nw by which jobs are compared. "rounded" (preset "suite") = to 30 bits, so that jobs whose Nw differ only
         by rounding errors tie; "exact" (other presets) = all bits, as in the authors' code
-    stat : statistic of a history of waits. "mean_sigma" (default) = mean + ``k_sigma`` standard deviations; "mean";
-        "p95" = 95th percentile; "max"
-    k_sigma : number of standard deviations in "mean_sigma", default 2
+    k_sigma : the tuner takes the mean of a history of waits + this number of standard deviations, default 2
     min_sample : minimum length of a wait that is recorded [leases], default 1
     empty_value : statistic of an empty history [leases], default 1
     hist : time that a history covers, and upper limit of the network timer [leases]; 24 in all presets
     cap_rack : upper limit of the rack timer as a fraction of ``hist``, default 0.8
     floor_rack, floor_nw : lower limits of the tuned timers [leases], default 6 and 12
-    record_mode : "granted" (default) = record the wait for the tier that a job took; "censored" = record it also for
-        every tighter tier for which the job stopped waiting
-    demand_key : gang sizes that share a history. "exact" (default) = equal sizes; "pow2" = sizes that have the same
-        next power of two
     renew : True (preset "suite") = an expired lease is renewed if no job waits and the gang is on the tightest tier
         that can hold it in the empty cluster; False (other presets) = gangs always return their GPUs
     quirks : quirks of the authors' code to reproduce, such as "Q2/Q3"; "none" in "suite". Q1: running jobs bid for
@@ -172,7 +161,6 @@ class Dally(CompiledScheduler):
     rack_wait: float | None = None
     nw_wait: float | None = None
     timers: str = ""
-    timer_mode: str = "absolute"
     preemption: str = "lease"
     victim_margin: float = 0.1
     victim_held_s: float = 1200.0
@@ -185,10 +173,7 @@ class Dally(CompiledScheduler):
     order: str = "asc"
     order_seed: int = 0
     priority: str = "nw"
-    nw_ideal: str = "compute"
-    nw_denominator: str = "run"
     nw_key: str | None = None
-    stat: str = "mean_sigma"
     k_sigma: float = 2.0
     min_sample: float = 1.0
     empty_value: float = 1.0
@@ -196,8 +181,6 @@ class Dally(CompiledScheduler):
     cap_rack: float = 0.8
     floor_rack: float = 6.0
     floor_nw: float = 12.0
-    record_mode: str = "granted"
-    demand_key: str = "exact"
     renew: bool | None = None
     quirks: str | None = None
 
@@ -298,13 +281,11 @@ class Dally(CompiledScheduler):
         for name in ("lease_s", "ckpt_per_gpu_s", "idle_retry_s", "hist", "cap_rack", "floor_rack", "floor_nw",
                      "k_sigma", "min_sample", "empty_value", "victim_margin", "victim_held_s"):  # fmt: skip
             rules[name] = getattr(self, name)
-        rules["stat"], rules["priority"] = STATISTICS.index(self.stat), PRIORITIES.index(self.priority)
-        rules["policy"] = POLICIES.index(self.policy)
+        rules["priority"], rules["policy"] = PRIORITIES.index(self.priority), POLICIES.index(self.policy)
         rules["exact"], rules["best_fit"] = self.offers == "exact", self.fit == "best"
-        rules["stacked"], rules["censored"] = self.timer_mode == "stacked", self.record_mode == "censored"
         rules["renew"], rules["leased"] = self.renew, self.preemption != "none"
         rules["victims"], rules["victim_limit"] = self.preemption == "victim", self.victim_limit
-        rules["wall"], rules["rounded"] = self.nw_denominator == "wall", self.nw_key == "rounded"
+        rules["rounded"] = self.nw_key == "rounded"
         for quirk, name in zip(QUIRKS, ("rebid", "look_ahead", "alias", "statistics", "prune"), strict=True):
             rules[name] = quirk in self._quirks
         rules["step_iterations"] = instance.semantics.step_iterations
@@ -322,7 +303,7 @@ class Dally(CompiledScheduler):
         rules["machine_gpus"], rules["rack_gpus"] = cluster.nodes["gpus"].max(), cluster.racks["gpus"].max()
         rules["next_tune_s"] = np.inf
         rules["free_before"] = cluster.gpus
-        fill_tasks(delay, instance, self.nw_ideal == "best-tier", self.demand_key == "pow2")
+        fill_tasks(delay, instance)
         sizes = slot_sizes(instance)
         delay.slot_gpu[1 : len(sizes) + 1] = np.cumsum(sizes)
         delay.gpu_slot[: cluster.gpus] = np.repeat(np.arange(len(sizes)), sizes)
@@ -364,17 +345,11 @@ class Dally(CompiledScheduler):
 
 _CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "policy": POLICIES,
-    "timer_mode": ("absolute", "stacked"),
     "preemption": ("lease", "victim", "none"),
     "offers": ("polled", "exact"),
     "fit": ("first", "best"),
     "priority": PRIORITIES,
-    "nw_ideal": ("compute", "best-tier"),
-    "nw_denominator": ("run", "wall"),
     "nw_key": ("rounded", "exact"),
-    "stat": STATISTICS,
-    "record_mode": ("granted", "censored"),
-    "demand_key": ("exact", "pow2"),
 }
 _NUMBERS: Final = (
     "rack_wait", "nw_wait", "lease_s", "ckpt_per_gpu_s", "idle_retry_s", "k_sigma", "min_sample", "empty_value", "hist",

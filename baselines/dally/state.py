@@ -6,13 +6,12 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.cluster import MACHINE, SLOT
 from gpusched_env.core.handle import Handle, array
 from gpusched_env.core.state import FIRST_SHAPE
 from gpusched_env.errors import SchedulerError
-from gpusched_env.instance import Instance
+from gpusched_env.problem.cluster import MACHINE, SLOT
+from gpusched_env.problem.instance import Instance
 
-STATISTICS: Final = ("mean_sigma", "mean", "p95", "max")
 PRIORITIES: Final = ("nw", "gpu-time", "arrival", "first-start")
 POLICIES: Final = ("dally", "tiresias", "gandiva")
 # Indices into the histories and into the table of waits.
@@ -34,21 +33,17 @@ RULES_DTYPE: Final = np.dtype(
         ("min_sample", "<f8"),  # [leases] shorter waits are not recorded
         ("empty_value", "<f8"),  # [leases] statistic of an empty history
         ("step_iterations", "<f8"),  # iterations of a gang in a step; 0 = no steps
-        ("stat", "<i4"),  # index into STATISTICS
         ("priority", "<i4"),  # index into PRIORITIES
         ("policy", "<i4"),  # index into POLICIES
         ("tuned", "<i4"),  # 1 = the timers are set from the histories
         ("exact", "<i4"),  # 1 = every decision point and every timer expiry is an offer
         ("best_fit", "<i4"),
-        ("stacked", "<i4"),  # 1 = the network timer begins when the rack timer ends
-        ("censored", "<i4"),  # 1 = waits for tighter tiers given up are recorded too
         ("renew", "<i4"),  # 1 = a lease is renewed if no job waits and no tier would be tighter
         ("rebid", "<i4"),  # quirk Q1
         ("look_ahead", "<i4"),  # quirk Q2
         ("alias", "<i4"),  # quirk Q3
         ("statistics", "<i4"),  # quirk Q4: 1 = statistics events still occur
         ("prune", "<i4"),  # quirk Q5
-        ("wall", "<i4"),  # 1 = Nw divides by the seconds since arrival
         ("rounded", "<i4"),  # 1 = Nw is rounded to 30 bits, so that jobs whose Nw differ only by rounding errors tie
         ("leased", "<i4"),  # 1 = gangs are started with a lease
         ("sorted", "<i4"),  # 1 = a function sorts the places after each change
@@ -130,11 +125,7 @@ VERDICT_DTYPE: Final = np.dtype(
 
 
 class Delay(Handle):
-    """The arrays of a delay scheduler for one run; kernels take them in addition to those of the simulation.
-
-    Axes: jobs, gpus, slots, nodes, racks, nodes of the largest rack, demand classes, samples, scheduled offers,
-    job classes, rows of ``paces``, GPU types.
-    """
+    """The arrays of a delay scheduler for one run; kernels take them in addition to those of the simulation."""
 
     rules = array(RULES_DTYPE)
     tasks = array(TASK_DTYPE, "jobs")
@@ -162,12 +153,7 @@ class Delay(Handle):
 
 
 def allocate_delay(instance: Instance) -> Delay:
-    """Allocate the arrays for an instance; rules and orders are filled in later.
-
-    Raises
-    ------
-    SchedulerError : a job cannot run on some GPU type of the cluster; this is not supported, as offers ignore GPU types
-    """
+    """Allocate the arrays for an instance; rules and orders are filled in later."""
     if np.isinf(instance.iteration_s).any():
         kind, _, column = np.argwhere(np.isinf(instance.iteration_s))[0].tolist()
         name = instance.workload.profiles.rows["name"][instance.classes[kind, 0]]
@@ -224,15 +210,8 @@ def slot_sizes(instance: Instance) -> np.ndarray:
     return np.repeat(instance.cluster.slot_gpus, instance.cluster.slots)
 
 
-def fill_tasks(delay: Delay, instance: Instance, best_ideal: bool, pow2: bool) -> None:
-    """Write the constant data of each job.
-
-    Parameters
-    ----------
-    best_ideal : True = the ideal time is that on the ideal placement, communication included; False = without
-        communication
-    pow2 : True = gang sizes with the same next power of two share a history; False = only equal sizes do
-    """
+def fill_tasks(delay: Delay, instance: Instance) -> None:
+    """Write the constant data of each job; its ideal time is without communication."""
     jobs, cluster = instance.workload.jobs, instance.cluster
     gang = jobs["gpus"].astype(np.int64)
     tasks = delay.tasks
@@ -241,8 +220,7 @@ def fill_tasks(delay: Delay, instance: Instance, best_ideal: bool, pow2: bool) -
     asked = np.where(np.isfinite(jobs["iterations"]), jobs["iterations"], instance.iterations) * gang
     whole = np.rint(asked)
     tasks["iterations"] = tasks["left"] = np.where(np.abs(whole - asked) <= 1e-9 * whole, whole, asked)
-    fastest = instance.ideal_iteration_s if best_ideal else instance.compute_s[:, MACHINE].min(axis=1)
-    tasks["compute_s"] = fastest[instance.job_class]
+    tasks["compute_s"] = instance.compute_s[:, MACHINE].min(axis=1)[instance.job_class]
     tasks["ideal_s"] = tasks["compute_s"] * tasks["iterations"] / gang
     tasks["won_step"] = -1
     tier = cluster.tightest_tier(gang)
@@ -250,9 +228,7 @@ def fill_tasks(delay: Delay, instance: Instance, best_ideal: bool, pow2: bool) -
     names = instance.workload.profiles.rows["name"][jobs["profile"]]
     tasks["low_skew"] = [_model(str(name)) in LOW_SKEW for name in names]
     sizes = np.unique(gang)
-    keys = 1 << np.array([int(size - 1).bit_length() for size in sizes.tolist()], np.int64) if pow2 else sizes
-    classes = np.unique(keys, return_inverse=True)[1]
-    delay.demands[sizes] = classes
+    delay.demands[sizes] = np.arange(len(sizes))
     tasks["demand"] = delay.demands[gang]
 
 

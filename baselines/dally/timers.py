@@ -34,10 +34,7 @@ class Timers(Protocol):
 
 
 class HandTimers:
-    """The authors' auto-tuner, which computes the timers from recorded waits (docs/dally.md, "The rules").
-
-    The kernels of ``tuning.py`` do the work.
-    """
+    """The authors' auto-tuner, which computes the timers from recorded waits (docs/dally.md, "The rules")."""
 
     interval_s = math.inf
     by_hand = True
@@ -51,12 +48,7 @@ class HandTimers:
 
 
 class ConstantTimers:
-    """The same two timers for every gang size; 0 = no wait, inf = wait until a tighter place is free.
-
-    Parameters
-    ----------
-    rack_s, network_s : waits [s]
-    """
+    """The same two timers for every gang size; 0 = no wait, inf = wait until a tighter place is free."""
 
     interval_s = math.inf
     by_hand = False
@@ -76,15 +68,7 @@ class ConstantTimers:
 class TableTimers:
     """Timers by gang size, from rows ``(gpus, rack_s, network_s)``.
 
-    Each gang size uses the first row whose ``gpus`` is at least this size; gangs larger than all rows use the last row.
-
-    Parameters
-    ----------
-    rows : float [D, 3], ascending gang sizes; waits [s], inf = until a tighter place is free
-
-    Raises
-    ------
-    SchedulerError : no rows, gang sizes that do not ascend, or waits that are negative or NaN
+    Each gang size uses the first row whose ``gpus`` is at least this size; larger gangs use the last row.
     """
 
     interval_s = math.inf
@@ -100,12 +84,7 @@ class TableTimers:
 
     @classmethod
     def load(cls, path: str) -> TableTimers:
-        """Read the rows from a JSON file, in which null is an infinite wait, or from a text ``GPUS:RACK:NETWORK/...``.
-
-        Raises
-        ------
-        SchedulerError : the file cannot be read, or does not contain such a table
-        """
+        """Read rows from a JSON file, in which null is an infinite wait, or from a text ``GPUS:RACK:NETWORK/...``."""
         if _ROWS.fullmatch(path):
             return cls(np.array([[float(value) for value in row.split(":")] for row in path.split("/")]))
         try:

@@ -5,8 +5,6 @@ Gang sizes that share a history of waits form a demand class.
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
 from gpusched_env.baselines.dally.state import (
@@ -18,37 +16,17 @@ from gpusched_env.baselines.dally.state import (
 )
 from gpusched_env.core.handle import kernel
 
-MEAN_SIGMA, MEAN, P95, MAX = range(4)
-P95_SHARE: Final = 0.95
-
 
 @kernel
 def statistic(delay: Delay, demand: int, which: int) -> float:
     """Return the statistic of a history [leases]; ``empty_value`` if the history is empty or all its waits are 0."""
     count = delay.counts[demand, which]
     total = 0.0
-    largest = 0.0
     for i in range(count):
         total += delay.samples[demand, which, i]["wait"]
-        largest = max(largest, delay.samples[demand, which, i]["wait"])
     if total == 0.0:
         return delay.rules["empty_value"]
-    if delay.rules["stat"] == MAX:
-        return largest
-    if delay.rules["stat"] == P95:  # nearest rank: the smallest sample that at least 95 % do not exceed
-        best = largest
-        for i in range(count):
-            value = delay.samples[demand, which, i]["wait"]
-            below = 0
-            for k in range(count):
-                if delay.samples[demand, which, k]["wait"] <= value:
-                    below += 1
-            if below >= P95_SHARE * count and value < best:
-                best = value
-        return best
     mean = total / count
-    if delay.rules["stat"] == MEAN:
-        return mean
     squares = 0.0
     for i in range(count):
         away = delay.samples[demand, which, i]["wait"] - mean

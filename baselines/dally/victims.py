@@ -130,10 +130,9 @@ def count_victims(sim: Run, delay: Delay, row: int, begin: int, end: int, most: 
 
 @kernel
 def evict_for(sim: Run, delay: Delay, row: int, rack_too: bool, network_too: bool) -> int:
-    """Mark the smallest possible number of victims for a job, and keep their GPUs for it.
+    """Mark the smallest number of victims for a job, keep their GPUs for it, and return its tier; REFUSED = no place.
 
-    Returns the tier of the place that becomes free; REFUSED = there is no such place. Ties: the tightest tier, then the
-    first place in visiting order.
+    Ties: the tightest tier, then the first place in visiting order.
     """
     r = delay.rules
     gang = delay.tasks[row]["gpus"]

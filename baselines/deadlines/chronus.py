@@ -52,11 +52,7 @@ class Chronus(SlotScheduler):
     """
 
     slot_s: float = 240.0
-
-    @property
-    def name(self) -> str:
-        """Name in tables."""
-        return "chronus"
+    name = "chronus"
 
     def reset(self, view: ClusterView) -> None:
         """Forget the jobs of an earlier run."""
@@ -111,10 +107,7 @@ def _need(ask: Ask, now_s: float, lease_s: float, cost_s: float, value: float) -
 
 
 def earliest(needs: list[Need], gpus: int) -> dict[int, bool] | None:
-    """Give each job, in this order, its earliest free leases; None = the leases of a job come too late.
-
-    Returns job -> whether it has the first lease.
-    """
+    """Return whether each job, given its earliest free leases in order, has the first one; None = some are late."""
     used = sum(need.leases for need in needs)  # no job is given a later lease than this
     free = [gpus] * min(max((need.before for need in needs), default=0), used)
     first = {}
@@ -163,10 +156,7 @@ def _solve(
 ) -> float | None:
     """Return the largest sum of values of arrivals that fit beside the admitted jobs; None = none was found.
 
-    Parameters
-    ----------
-    fixed : arrivals that must be admitted, or refused
-    now : jobs that must have the first lease, or not
+    ``fixed`` : arrivals that must be admitted, or refused; ``now`` : jobs that must have the first lease, or not.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import csr_array

@@ -48,11 +48,7 @@ class ElasticFlow(SlotScheduler):
     """
 
     slot_s: float = 60.0
-
-    @property
-    def name(self) -> str:
-        """Name in tables."""
-        return "elasticflow"
+    name = "elasticflow"
 
     def reset(self, view: ClusterView) -> None:
         """Forget the jobs of an earlier run."""
@@ -108,11 +104,10 @@ class ElasticFlow(SlotScheduler):
                     continue
                 size = ask.sizes[at + 1]
                 if ask.job in self._plans:
-                    old = self._plans[ask.job]
-                    offer = self._offered(ask, at + 1, old, free, now_s, change_s, clock)
+                    offer = self._offered(ask, at + 1, free, now_s, clock)
                     if offer is None:
                         continue
-                    extra = offer.gpu_s - old.gpu_s
+                    extra = offer.gpu_s - self._plans[ask.job].gpu_s
                 else:
                     offer, before = None, ask.sizes[at] * ask.left / ask.rates[at] if at else 0.0
                     extra = size * ask.left / ask.rates[at + 1] - before
@@ -131,14 +126,9 @@ class ElasticFlow(SlotScheduler):
             counts[job] = size
         return counts
 
-    def _offered(
-        self, ask: Ask, at: int, old: Plan, free: Free, now_s: float, change_s: float, clock: Clock
-    ) -> Plan | None:
-        """Return the plan of a job that has its size number ``at`` until ``change_s``; None = it misses its deadline.
-
-        ``free`` is the number of GPUs that all plans leave free, and ``old`` the plan of the job among them.
-        """
-        size, rate = ask.sizes[at], ask.rates[at]
+    def _offered(self, ask: Ask, at: int, free: Free, now_s: float, clock: Clock) -> Plan | None:
+        """Return the plan of a job that has size number ``at`` until plans change; None = it misses its deadline."""
+        size, rate, old, change_s = ask.sizes[at], ask.rates[at], self._plans[ask.job], self._change_s
         first_s = now_s + (clock.cost_s if size != ask.held else ask.delay_s)
         finish_s = first_s + ask.left / rate
         if finish_s <= change_s:

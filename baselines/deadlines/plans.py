@@ -17,14 +17,7 @@ class Part(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The GPUs of a job over time.
-
-    Parameters
-    ----------
-    parts : in order of time
-    end_s : time at which the job finishes [s]
-    gpu_s : GPU time that it takes [GPU s]
-    """
+    """The GPUs of a job over time, when it finishes [s], and the GPU time that it takes [GPU s]."""
 
     parts: list[Part]
     end_s: float
@@ -36,13 +29,7 @@ class Plan(NamedTuple):
 
 
 class Free:
-    """The number of free GPUs over time, a step function.
-
-    Parameters
-    ----------
-    start_s : begin [s]
-    gpus : number of GPUs
-    """
+    """The number of free GPUs over time, a step function."""
 
     def __init__(self, start_s: float, gpus: int) -> None:
         self.times_s = [start_s]
@@ -83,13 +70,10 @@ class Free:
 
 
 class Clock(NamedTuple):
-    """Rules of time of all plans.
+    """Rules of time of all plans [s].
 
-    Parameters
-    ----------
-    slot_s : length of a slot [s]; a job gives its GPUs back at the end of a slot; 0 = at once
-    cost_s : time without progress when a job gets another number of GPUs [s]
-    start_s : begin of a slot, from which all slots are counted [s]
+    ``slot_s`` : length of a slot, at whose end jobs give GPUs back; 0 = at once. ``cost_s`` : time without progress
+    when a job gets another number of GPUs. ``start_s`` : begin of a slot.
     """
 
     slot_s: float
@@ -129,13 +113,7 @@ def minimum_share(ask: Ask, free: Free, clock: Clock) -> Plan | None:
 
 
 def walk(ask: Ask, free: Free, clock: Clock, share: int, begin: int) -> Plan:
-    """Return the plan of a job that has a size from a period on, and the next smaller size before it.
-
-    Parameters
-    ----------
-    share : index of the size
-    begin : number of the period
-    """
+    """Return the plan of a job that has a size from a period on, and the next smaller size before it."""
     parts: list[Part] = []
     left, gpu_s, held = ask.left, 0.0, ask.held
     for i, start_s in enumerate(free.times_s):

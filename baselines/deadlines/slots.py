@@ -28,15 +28,8 @@ WHOLE: Final = 1e-9  # relative tolerance of work
 class Ask(NamedTuple):
     """What a plan must know of a job.
 
-    Parameters
-    ----------
-    job : row of the job
-    left : iterations left
-    deadline_s : time of the deadline [s]; inf = best effort
-    sizes : numbers of GPUs that the job may get, ascending from 0 [GPU]
-    rates : iterations per second at each of them
-    held : GPUs that the job holds now [GPU]
-    delay_s : time until a gang that keeps its GPUs makes progress [s], while it restores
+    ``sizes`` are the numbers of GPUs that it may get, ascending from 0, and ``rates`` the iterations per second at
+    each. ``delay_s`` : time until a gang that keeps its GPUs makes progress, while it restores.
     """
 
     job: int
@@ -56,12 +49,10 @@ class Ask(NamedTuple):
 
 
 class SlotScheduler(Scheduler):
-    """A scheduler that decides at begins of slots, if jobs have arrived or left, or if a plan says so.
-
-    If the scenario has rounds, these are the slots.
-    """
+    """A scheduler that decides at begins of slots, if jobs have come or gone or plans say so; rounds are slots."""
 
     clairvoyant = True
+    relies_on_decisions = True  # an arrival counts as admitted or refused, and a slot as planned
     knows_partitions = False  # it counts the GPUs of the whole cluster
     slot_s: float
 
@@ -83,12 +74,7 @@ class SlotScheduler(Scheduler):
     def counts(self, view: ClairvoyantView, now_s: float, jobs: list[Ask], arrivals: set[int]) -> dict[int, int]:
         """Return the number of GPUs of each job from now on; jobs that are left out get none.
 
-        Parameters
-        ----------
-        now_s : begin of the slot [s]
-        jobs : the jobs in the system, by row
-        arrivals : those of them that have arrived since the last decision. The method may remove rows from this set:
-            these jobs are refused
+        The method may remove rows from ``arrivals``, the jobs that are new: these are refused.
         """
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
@@ -162,10 +148,6 @@ def buddies(view: ClusterView, counts: Mapping[int, int]) -> Counts:
 
     A gang whose size stays keeps its nodes if they have room when its turn comes. With sizes and nodes that are powers
     of two, no gang is split more than necessary, and every set of gangs that has enough GPUs fits.
-
-    Parameters
-    ----------
-    counts : job -> number of GPUs; a job without GPUs is left out
 
     References
     ----------

@@ -35,22 +35,23 @@ class Afs(SizingScheduler):
     """
 
     clairvoyant = True
-
-    @property
-    def name(self) -> str:
-        """Name in tables."""
-        return "afs"
+    name = "afs"
 
     def reset(self, view: ClusterView) -> None:
         """Forget the jobs of an earlier run."""
         super().reset(view)
         self._divided: list[int] = []
+        self._divided_at_s = -np.inf
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
-        """Divide the GPUs anew if the jobs in the system have changed, or if some job waits although GPUs are free."""
+        """Divide the GPUs anew if the jobs in the system have changed, or if some job waits although GPUs are free.
+
+        Asked again at the same time, it divides again: its decisions may not have been carried out, as of a teacher.
+        """
         present = np.sort(np.concatenate([view.running, view.waiting])).tolist()
-        if present != self._divided or (len(view.waiting) and view.free_gpus):
-            self._divided = present
+        asked_again = view.now_s == self._divided_at_s
+        if present != self._divided or asked_again or (len(view.waiting) and view.free_gpus):
+            self._divided, self._divided_at_s = present, view.now_s
             yield from super().decide(view)
 
     def divide(self, view: ClusterView, grants: Grants, count: int, gpus: int) -> None:
@@ -78,11 +79,7 @@ class AfsWithoutLengths(Afs):
     """
 
     clairvoyant = False
-
-    @property
-    def name(self) -> str:
-        """Name in tables."""
-        return "afs-p"
+    name = "afs-p"
 
     def divide(self, view: ClusterView, grants: Grants, count: int, gpus: int) -> None:
         """Divide the GPUs by comparisons."""

@@ -14,10 +14,7 @@ DONE: Final = -1.0  # gain of a job that gets no more GPUs
 
 
 class Grants(Handle):
-    """The sizes and speeds of all jobs that have arrived, and the jobs among which GPUs are divided now.
-
-    Each job has steps: step 0 is no GPU, and step k is its k-th smallest size.
-    """
+    """The sizes and speeds of all jobs that have arrived, and the jobs among which GPUs are divided now."""
 
     sizes = array(np.int32, "known", "steps")  # [GPU] by job and step
     rates = array(np.float64, "known", "steps")  # [iterations/s], 0 at step 0

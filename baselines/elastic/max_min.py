@@ -21,10 +21,7 @@ class ElasticMaxMin(SizingScheduler):
     O(n x GPUs), n = number of jobs in the system.
     """
 
-    @property
-    def name(self) -> str:
-        """Name in tables."""
-        return "max-min"
+    name = "max-min"
 
     def divide(self, view: ClusterView, grants: Grants, count: int, gpus: int) -> None:
         """Divide the GPUs equally."""

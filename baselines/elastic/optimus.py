@@ -46,16 +46,12 @@ class Optimus(SizingScheduler):
     fit: int = 0
 
     clairvoyant = True
+    name = "optimus"
 
     def __post_init__(self) -> None:
         """Check the number of trial runs."""
         if self.fit < 0:
             raise SchedulerError(f"optimus: fit is {self.fit!r}: give a number of sizes, or 0 for true speeds")
-
-    @property
-    def name(self) -> str:
-        """Name in tables."""
-        return "optimus"
 
     def reset(self, view: ClusterView) -> None:
         """Forget the jobs of an earlier run."""

@@ -39,10 +39,6 @@ def held_counts(view: ClusterView) -> Counts:
 def on_most_free(view: ClusterView, sizes: Mapping[int, int]) -> Counts:
     """Place jobs: those whose size stays keep their GPUs; each other takes the nodes with most free GPUs, in order.
 
-    Parameters
-    ----------
-    sizes : job -> number of GPUs, in the order in which the jobs choose their nodes; a job without GPUs is left out
-
     References
     ----------
     petuum/adaptdl, branch osdi21-artifact, ``simulator/optimus.py`` and ``simulator/tiresias.py``.
@@ -76,13 +72,9 @@ def able_nodes(view: ClusterView, jobs: list[int]) -> dict[int, np.ndarray]:
 def reallocate(view: ClusterView, wanted: Counts, changed: Iterable[int] | None = None) -> Iterable[Decision]:
     """Yield decisions after which each job holds the wanted number of GPUs of each node.
 
-    Parameters
-    ----------
-    wanted : job -> int64 [N]; running jobs that are not listed are preempted, gangs in a checkpoint excepted
-    changed : the listed jobs that may hold other GPUs than wanted, in order; None = all
+    ``wanted`` : job -> int64 [N]; unlisted running jobs are preempted, gangs in a checkpoint excepted. ``changed`` :
+    the listed jobs that may hold other GPUs than wanted, in order; None = all.
 
-    Notes
-    -----
     Gangs that must change wait for each other's GPUs. Changes that fit are made first. If none fits, the first gang is
     preempted, and starts again when its GPUs are free; without a checkpoint, this is at the same time. While a gang is
     in a checkpoint, no gang is preempted for its place: the next decision point, when its GPUs are free, goes on.

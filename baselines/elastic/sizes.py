@@ -16,10 +16,7 @@ FIRST_JOBS: Final = 64  # jobs for which a table of sizes has room at first
 
 
 class SizingScheduler(Scheduler):
-    """A scheduler that decides on the number of GPUs of each job; a rule of its own places the jobs.
-
-    Jobs whose size stays keep their GPUs. The others take the nodes with the most free GPUs, in the order of ``rows``.
-    """
+    """A scheduler that decides on the number of GPUs of each job; a rule of its own places the jobs."""
 
     smallest_first = False  # True = small gangs choose their nodes before large ones
 

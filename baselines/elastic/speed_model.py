@@ -18,12 +18,6 @@ EXACT: Final = 1e-18  # relative squared error that counts as none
 def fit_seconds(gpus: Sequence[int], seconds: Sequence[float]) -> tuple[float, float, float]:
     """Return a, b, c >= 0 of the model a / GPUs + b + c x GPUs with the least sum of squared relative errors.
 
-    Parameters
-    ----------
-    gpus, seconds : distinct numbers of GPUs, and the time of an iteration on each of them [s]
-
-    Notes
-    -----
     There are only eight sets of terms that are not zero, so each is tried, and the best one without a negative
     coefficient is the solution (non-negative least squares). A set has at most as many terms as there are measurements.
     Ties: fewer terms, then a before b before c. So one measurement means a speed in proportion to the GPUs.

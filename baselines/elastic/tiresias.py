@@ -35,16 +35,12 @@ class ElasticTiresias(SizingScheduler):
     """
 
     threshold: float = 3600.0
+    name = "tiresias-elastic"
 
     def __post_init__(self) -> None:
         """Check the threshold."""
         if not 0 < self.threshold < math.inf:
             raise SchedulerError(f"tiresias-elastic: threshold is {self.threshold!r}: give a number of GPU s > 0")
-
-    @property
-    def name(self) -> str:
-        """Name in tables."""
-        return "tiresias-elastic"
 
     def divide(self, view: ClusterView, grants: Grants, count: int, gpus: int) -> None:
         """Divide the GPUs in the order of the queues."""

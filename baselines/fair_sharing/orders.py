@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gpusched_env.baselines.deserved.shares import is_overused
 from gpusched_env.baselines.queues.state import CAPACITY, FAIR, KAI, NO_LIMIT, VOLCANO, Queues
 from gpusched_env.baselines.queues.usage import below_caps, dominant, has_resources
 from gpusched_env.baselines.queues.waiting import first_of, park, unclaimed_gpus
+from gpusched_env.baselines.volcano_kai.shares import is_overused
 from gpusched_env.core.driver import NOTHING, START
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.state import Run

@@ -77,6 +77,7 @@ class Gandiva(Scheduler):
     quantum_s: float = 60.0
     migrate_s: float = 60.0
     overhead: float = 0.1
+    name = "gandiva-lite"
 
     def __post_init__(self) -> None:
         """Check the parameters."""
@@ -88,11 +89,6 @@ class Gandiva(Scheduler):
             raise SchedulerError(
                 f"gandiva-lite: overhead is {self.overhead}: give a share of a slice > 0 (inf = any share)"
             )
-
-    @property
-    def name(self) -> str:
-        """Name in tables."""
-        return "gandiva-lite"
 
     def reset(self, view: ClusterView) -> None:
         """Remove all affinities, places and turns."""
@@ -251,10 +247,7 @@ class Gandiva(Scheduler):
             self._turns.leave(self._waits_in.pop(job), job)
 
     def _share(self, job: int, gang: int, able: np.ndarray | None) -> None:
-        """Step 4: wait for a turn in the set with the fewest waiting gangs per place.
-
-        Sets on machines that cannot run the job are ignored.
-        """
+        """Step 4: wait for a turn in the set, on able machines, with the fewest waiting gangs per place."""
         groups: Iterable[ServerSet] = self._by_gang[gang].values()
         if able is not None:
             groups = [group for group in groups if self._servers.all_able(group.machines, able)]

@@ -4,21 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusched_env.cluster import MACHINE, NETWORK, RACK, Cluster
+from gpusched_env.problem.cluster import MACHINE, NETWORK, RACK, Cluster
 
 
 class Servers:
-    """Affinities of the machines of a cluster.
-
-    Parameters
-    ----------
-    cluster : the machines
-
-    Attributes
-    ----------
-    affinity : int64 [N] [GPU], size of the first gang on each machine since it was last unassigned; 0 = unassigned
-    seats : int64 [N], number of gangs placed on each machine
-    """
+    """Affinities of machines (size of the first gang since a machine was unassigned, else 0), and gangs on each."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.node_of_gpu = cluster.node_of_gpu
@@ -58,16 +48,7 @@ class Servers:
                 self.affinity[machine] = 0
 
     def place(self, free: np.ndarray, gang: int) -> np.ndarray | None:
-        """Find GPUs for a gang by steps 1 to 3: servers of its affinity, unassigned servers, any servers.
-
-        Parameters
-        ----------
-        free : Boolean [G]
-
-        Returns
-        -------
-        int64 [gang], GPU ids, the least loaded servers first; None = too few GPUs are free
-        """
+        """Return free GPUs for a gang: servers of its affinity, unassigned, any (steps 1 to 3), least loaded first."""
         room = np.bincount(self.node_of_gpu[free], minlength=len(self.rack))
         if room.sum() < gang:
             return None

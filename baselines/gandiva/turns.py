@@ -19,14 +19,7 @@ _ROUNDING: Final = 1e-9
 class ServerSet:
     """Gangs of one size that share the same machines: running ones, and ones that wait for their turn.
 
-    Parameters
-    ----------
-    number : serial number in order of creation
-    machines, gang : the machines, and the gang size [GPU]
-    tier : tier of its gangs
-    scattered : whether the empty cluster could hold a gang of this size on a tighter tier
-    seats : places of the running gangs
-    turns : rows of the other gangs, in the order of their turns
+    ``tier`` is that of its gangs; ``scattered``: the empty cluster could hold such a gang on a tighter one.
     """
 
     number: int
@@ -42,17 +35,9 @@ class ServerSet:
 class Seat:
     """The place of a gang.
 
-    Parameters
-    ----------
-    group : server set of the place
-    number : serial number of the place, in order of creation
-    gpus : GPU ids
-    job : row of the job that owns the place now
-    lacks : number of GPUs of the gang outside the machine that holds most of the gang; if the gang spans racks, outside
-        the rack that holds most of it
-    since_s : time at which the work of the job began, or will begin after its restore [s]; inf = the job has not
-        started here; the GPUs are kept for it, for example during the checkpoint of the gang before it
-    turn_end_s : time at which the job will have worked for a slice [s]
+    ``lacks`` : GPUs outside the machine, or the rack if it spans several, that holds most of the gang. ``since_s`` :
+    when the work of the job began, or will begin; inf = it has not started here. ``turn_end_s`` : when a slice is
+    worked.
     """
 
     group: ServerSet
@@ -69,12 +54,7 @@ class Seat:
 
 
 class Turns:
-    """Turns of working gangs for whose places other gangs wait, sorted by end.
-
-    Parameters
-    ----------
-    slice_s : time slice [s]
-    """
+    """Turns of working gangs for whose places other gangs wait, sorted by end."""
 
     def __init__(self, slice_s: float) -> None:
         self.slice_s = slice_s

@@ -18,18 +18,9 @@ RULES: Final = ("fairness", "fifo")
 
 @dataclass(frozen=True)
 class Entity:
-    """Jobs that share one weight.
+    """Jobs (positions in the problem, by arrival) that share one weight, above 0.
 
-    Parameters
-    ----------
-    jobs : positions of the jobs in the problem, in order of arrival
-    weight : weight of all these jobs together
-    rule : how the weight is split: "fairness" = in proportion to the weights of the jobs that can still rise; "fifo" =
-        all of it to the first such job
-
-    Raises
-    ------
-    SchedulerError : there is no job, the weight is not above 0, or the rule is unknown
+    ``rule`` : "fairness" splits it by the weights of the jobs that can still rise; "fifo" gives it to the first one.
     """
 
     jobs: Sequence[int]
@@ -59,14 +50,6 @@ def fill_by_entity(problem: Problem, entities: Sequence[Entity], feasible: Feasi
 
     When a job cannot rise any more, its weight goes to the other jobs of its entity. Jobs are frozen when their
     constraints have positive multipliers, as in :func:`~gpusched_env.baselines.gavel.objectives.water_filling`.
-
-    Parameters
-    ----------
-    entities : the entities; every job must be in exactly one of them
-
-    Raises
-    ------
-    SchedulerError : a job is in no entity, or in two
 
     References
     ----------

@@ -30,13 +30,8 @@ def least(
 ) -> np.ndarray | None:
     """Minimise objective . x; None if the solver finds no solution.
 
-    Parameters
-    ----------
-    objective : float64 [N]
-    rows, limits : rows x <= limits, float64 [L + 3 cones, N] and [L + 3 cones]
-    cones : the last 3 x ``cones`` rows are cones: each three rows limits - rows x = (a, b, c) demand a >= sqrt(b^2 +
-        c^2)
-    accepted : exit flags that count as a solution
+    The rows demand rows x <= limits; the last 3 x ``cones`` rows are cones: each three rows limits - rows x = (a, b, c)
+    demand a >= sqrt(b^2 + c^2). ``accepted`` are exit flags that count as a solution.
 
     References
     ----------
@@ -72,13 +67,8 @@ def least_finish_time_ratio(
     is the one that cvxpy makes of the published formulation, without scaling, because an interior solution depends on
     it.
 
-    Parameters
-    ----------
-    alone_s : float64 [M], D_m: run time of each job on an equal share [s]
-
-    Returns
-    -------
-    float64 : X rounded to five digits, then s, then the ratio
+    ``alone_s`` : float64 [M], D_m: run time of each job on an equal share. Returns X rounded to five digits, then s,
+    then the ratio.
     """
     jobs, count = throughput.shape
     wide = sparse.hstack([base, sparse.csr_array((base.shape[0], jobs + 1))])

@@ -12,10 +12,7 @@ from gpusched_env.baselines.gavel.program import TINY, Program
 class KindProgram(Program):
     """The constraints of packed policies over (job, alone or beside a kind of job, type): O(M kinds R) variables.
 
-    Parameters
-    ----------
-    problem : with pairs and kinds
-    useful : Boolean [P, R], on which types each pair may share GPUs
+    ``useful`` : Boolean [P, R], on which types each pair may share GPUs.
 
     Notes
     -----

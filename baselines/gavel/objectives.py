@@ -63,10 +63,7 @@ def water_filling(problem: Problem, entries: Feasible = None, tie_break: str = "
 
 
 def min_total_duration(problem: Problem, entries: Feasible = None, tie_break: str = "vertex") -> Optimum | None:
-    """Find the smallest T such that every job gets thr(m) >= R_m / T; the value of the optimum is 1 / T.
-
-    The function maximises the smallest thr(m) / R_m by one linear program. The published code uses bisection.
-    """
+    """Find the smallest T such that every job gets thr(m) >= R_m / T; the value of the optimum is 1 / T."""
     return program_of(problem, entries).max_min(1.0 / problem.steps_left, tie_break)
 
 
@@ -144,10 +141,7 @@ def finish_time_fairness(
 
 
 def _next_trial(seen: list[tuple[float, float]], lower: float, upper: float) -> float:
-    """Return the root of the line through the last two points (rho, excess), or the midpoint of the bounds.
-
-    The midpoint is used if the root does not lie between the bounds.
-    """
+    """Return the root of the line through the last two points (rho, excess), or the midpoint if it is out of bounds."""
     if len(seen) == 2 and seen[0][1] != seen[1][1]:
         (first, excess), (second, less) = seen
         secant = second - less * (second - first) / (less - excess)

@@ -43,10 +43,6 @@ def fifo_packed(problem: Problem, order: list[int]) -> np.ndarray:
     The partner is the job with which the sum of the two normalised rates is largest; this sum must exceed 1.5. No later
     job joins once a job finds no partner. Jobs that FIFO skipped do not join.
 
-    Parameters
-    ----------
-    order : columns of the GPU types, in the order in which equally fast types are preferred
-
     References
     ----------
     stanford-futuredata/gavel, scheduler/policies/fifo.py. In that code, FIFO stops at the first gang for which no type

@@ -20,14 +20,8 @@ PairRates: TypeAlias = Callable[[np.ndarray, np.ndarray], np.ndarray]
 class PairRounds:
     """The time that each entry has received on each GPU type, and the choice of types for the next round.
 
-    Parameters
-    ----------
-    gpus : int [R], GPUs of each type
-    credit_s : time that every entry is assumed to have received on each type when counting begins, which is half a
-        round [s]
-    fill : True = single jobs that have no share of a type get the GPUs of this type that are left
-    fill_by_pairs : True = pairs that have no share of a type get such GPUs as well, as in the published simulator
-    pair_rates : function that gives the rates of two jobs that share GPUs
+    ``credit_s`` : time that every entry is assumed to have received at first, half a round. ``fill`` : single jobs
+    without a share of a type get the GPUs of this type that are left; ``fill_by_pairs`` : pairs, too, as published.
 
     Notes
     -----

@@ -15,11 +15,7 @@ MOST_JOBS_IN_PAIRS: Final = 64  # with more jobs, variables are (job, kind of pa
 
 
 def useful(problem: Problem, pairs: np.ndarray, rates: np.ndarray) -> np.ndarray:
-    """Boolean [P, R]: whether sharing GPUs of each type can help each pair.
-
-    Sharing cannot help if the sum of the normalised rates of the pair is at most 1, because taking turns is then at
-    least as good.
-    """
+    """Boolean [P, R]: whether sharing helps: the normalised rates of a pair add up to more than 1, that of turns."""
     with np.errstate(divide="ignore", invalid="ignore"):
         worth = np.nan_to_num(rates / problem.rates[pairs]).sum(axis=1)
     found: np.ndarray = (worth > 1.0 + 1e-9) & possible(problem, pairs, rates)
@@ -36,15 +32,8 @@ def possible(problem: Problem, pairs: np.ndarray, rates: np.ndarray) -> np.ndarr
 def with_pairs(problem: Problem, pairs: np.ndarray, rates: np.ndarray, worth: np.ndarray | None = None) -> Entries:
     """Return the entries of every job alone, and of every pair for which sharing can help on some type.
 
-    Parameters
-    ----------
-    pairs : int [P, 2], positions of two jobs of equal gang size
-    rates : float64 [P, 2, R], steps/s of each of the two together; 0 = they do not fit
-    worth : Boolean [P, R]; None = as :func:`useful` finds
-
-    Notes
-    -----
-    There is one constraint per job, so a job may be in any number of pairs.
+    ``pairs`` : int [P, 2], jobs of equal gang size; ``rates`` : float64 [P, 2, R], steps/s of each of the two together,
+    0 = they do not fit; ``worth`` : Boolean [P, R], None = :func:`useful`. A job may be in any number of pairs.
     """
     worth = useful(problem, pairs, rates) if worth is None else worth
     kept = worth.any(axis=1)
@@ -61,19 +50,11 @@ def solve_packed(
     most_in_pairs: int = MOST_JOBS_IN_PAIRS,
     as_published: bool = False,
 ) -> np.ndarray | None:
-    """Shares of single jobs, then of the problem's pairs; None if the solver finds no solution.
+    """float64 [M + P, R]: shares of single jobs, then of the problem's pairs; None if the solver finds no solution.
 
-    Parameters
-    ----------
-    objective : maximises something over the program of single jobs and pairs
-    most_in_pairs : up to this number of jobs, a variable is a pair on a type; beyond it, a job beside a kind of partner
-        (see :class:`KindProgram`)
-    as_published : True = for any number of jobs, every pair that can share GPUs is a variable, even if sharing cannot
-        help, because an interior solution depends on these variables
-
-    Returns
-    -------
-    float64 [M + P, R]
+    Up to ``most_in_pairs`` jobs, or ``as_published``, a variable is a pair on a type; beyond it, a job beside a kind of
+    partner (:class:`KindProgram`). Published: also pairs that sharing cannot help, as an interior solution depends on
+    these.
     """
     assert problem.pairs is not None
     assert problem.pair_rates is not None

@@ -31,20 +31,10 @@ The result is None if the solver finds no solution.
 
 @dataclass(frozen=True)
 class Settings:
-    """Parameters from which a policy is built.
+    """Parameters from which a policy is built: those of the scheduler, and of the problem.
 
-    Parameters
-    ----------
-    gpu_types : names, in the order of the problem's columns
-    seed : seed of random draws
-    tie_break : see :meth:`Program.max_min`
-    bisect : whether "min_total_duration" uses the published search
-    equal_share : see :class:`FinishTime`
-    alpha : see :class:`AlloX`
-    leaf : int [J], row of each job's tenant; None = one tenant
-    tenant_weights : float64 [tenants], weight of the jobs of each of them together
-    everywhere : True = policies that ignore types plan time for a job also on types where the job cannot run, and the
-        shares of such types are variables of interior solutions
+    ``leaf`` : int [J], row of each job's tenant; None = one tenant. ``everywhere`` : policies that ignore types plan
+    time also on types where a job cannot run.
     """
 
     gpu_types: tuple[str, ...]
@@ -62,15 +52,9 @@ class Settings:
 class Policy:
     """A policy, and how the rounds treat it.
 
-    Parameters
-    ----------
-    build : creates the function for one run
-    summary : short description
-    aware : True = the policy knows that GPU types differ, and rounds serve the types in a fixed order; False = in a
-        random order
-    queue : True = a job without a share of a type never runs there; False = such jobs get the GPUs that are left
-    reads_work : whether the policy reads the remaining steps of jobs
-    packed : True = jobs may share GPUs in pairs; X has a row for each job, then a row for each pair of the problem
+    ``aware`` : it knows that GPU types differ, and rounds serve the types in a fixed order, else in a random one.
+    ``queue`` : a job without a share of a type never runs there, else it gets GPUs that are left. ``packed`` : jobs may
+    share GPUs in pairs; X has a row for each job, then for each pair.
     """
 
     build: Callable[[Settings], Allocate]
@@ -82,15 +66,10 @@ class Policy:
 
 
 class FinishTime:
-    """Finish-time fairness over successive problems.
+    """Finish-time fairness over successive problems, with the time that each job's steps would take on an equal share.
 
-    The object stores, for each job, the time that its steps so far would have taken on an equal share.
-
-    Parameters
-    ----------
-    aware : whether the policy knows that types differ
-    settings : if ``equal_share`` is "age", two things are as in an earlier version of the published code: the age of a
-        job replaces the stored time, and a policy that is not aware assumes 1 step/s on every type
+    ``equal_share`` "age" is an earlier version of the published code: the age of a job replaces the stored time, and a
+    policy that is not aware assumes 1 step/s on every type.
 
     References
     ----------

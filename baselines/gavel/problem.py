@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -45,38 +45,21 @@ class Problem:
     kinds: np.ndarray | None = None
 
     @classmethod
-    def of(
-        cls,
-        rates: np.ndarray | list[list[float]],
-        gpus: np.ndarray | list[int],
-        gangs: np.ndarray | list[int] | None = None,
-        weights: np.ndarray | list[float] | None = None,
-        steps_left: np.ndarray | list[float] | None = None,
-        age_s: np.ndarray | list[float] | None = None,
-        slack_s: np.ndarray | list[float] | None = None,
-        prices: np.ndarray | list[float] | None = None,
-        rows: np.ndarray | list[int] | None = None,
-        reference: int = 0,
-    ) -> Self:
-        """Build a problem; defaults: one GPU, weight 1, one step, age 0, no deadline, price 1."""
+    def of(cls, rates: np.ndarray | list[list[float]], gpus: np.ndarray | list[int], **given: Any) -> Self:
+        """Build a problem; fields that are not given: one GPU, weight 1, one step, age 0, no deadline, price 1."""
         table = np.asarray(rates, float)
         jobs, types = table.shape
-
-        def column(values: np.ndarray | list[float] | list[int] | None, untold: float, length: int) -> np.ndarray:
-            return np.full(length, untold) if values is None else np.asarray(values, float)
-
-        return cls(
-            table,
-            np.ones(jobs, np.int64) if gangs is None else np.asarray(gangs, np.int64),
-            np.asarray(gpus, np.int64),
-            column(weights, 1.0, jobs),
-            np.arange(jobs) if rows is None else np.asarray(rows, np.int64),
-            column(steps_left, 1.0, jobs),
-            column(age_s, 0.0, jobs),
-            column(slack_s, np.inf, jobs),
-            column(prices, 1.0, types),
-            reference,
-        )
+        columns: dict[str, Any] = {
+            "gangs": np.ones(jobs, np.int64),
+            "weights": np.ones(jobs),
+            "rows": np.arange(jobs),
+            "steps_left": np.ones(jobs),
+            "age_s": np.zeros(jobs),
+            "slack_s": np.full(jobs, np.inf),
+            "prices": np.ones(types),
+        }
+        columns |= {name: np.asarray(value, columns[name].dtype) for name, value in given.items()}
+        return cls(rates=table, gpus=np.asarray(gpus, np.int64), **columns)
 
     @property
     def proportional(self) -> np.ndarray:
@@ -91,17 +74,11 @@ class Problem:
         return shares / np.maximum(1.0, shares.sum(axis=1, keepdims=True))
 
     def agnostic(self, everywhere: bool = False) -> Self:
-        """Return the problem with a rate of 1 step/s on every type on which a job can run.
-
-        ``everywhere`` = also on types on which the job cannot run.
-        """
+        """Return the problem with a rate of 1 step/s on every type on which a job can run, or ``everywhere``."""
         return dataclasses.replace(self, rates=((self.rates > 0) | everywhere).astype(float))
 
     def at_reference(self, everywhere: bool = False) -> Self:
-        """Return the problem in which the rate of a job on every type is its rate on the reference type.
-
-        A job that cannot run on the reference type has the rate of its fastest type instead.
-        """
+        """Return the problem with each job's rate on the reference type (its fastest, if it cannot run) everywhere."""
         like = np.where(self.rates[:, self.reference] > 0, self.rates[:, self.reference], self.rates.max(axis=1))
         return dataclasses.replace(self, rates=like[:, None] * ((self.rates > 0) | everywhere))
 

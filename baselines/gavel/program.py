@@ -24,12 +24,9 @@ TIE_BREAKS: Final = ("vertex", "two_stage", INTERIOR)
 
 @dataclass(frozen=True)
 class Entries:
-    """The entries that may get GPUs: single jobs, and pairs of jobs of equal gang size that share GPUs.
+    """The entries that may get GPUs: single jobs (second member -1), and pairs of jobs of equal gang size.
 
-    Attributes
-    ----------
-    members : int64 [K, 2], jobs of each entry; second = -1 for a single job
-    rates : float64 [K, 2, R], steps/s of each member on each type; 0 = the entry cannot run there
+    ``rates`` : float64 [K, 2, R], steps/s of each member on each type; 0 = the entry cannot run there.
     """
 
     members: np.ndarray
@@ -57,12 +54,7 @@ class Program:
 
     The shares X are not negative, the shares of a job add up to at most 1, and no type has more GPUs in use than exist.
 
-    Parameters
-    ----------
-    problem : jobs and GPU types
-    entries : None = no job shares GPUs
-    everywhere : True = a job has variables also for types on which its rate is 0, as in the published code, because
-        interior solutions depend on these variables
+    Without ``entries`` no job shares GPUs. ``everywhere`` : variables also where a rate is 0, as published.
     """
 
     def __init__(self, problem: Problem, entries: Entries | None = None, everywhere: bool = False) -> None:
@@ -105,13 +97,7 @@ class Program:
         return gain
 
     def most(self, gain: np.ndarray, least: np.ndarray | None = None) -> Optimum | None:
-        """Maximise gain . X; None if the solver finds no solution.
-
-        Parameters
-        ----------
-        gain : float64 [K, R]
-        least : float64 [M] steps/s that each job must get; None = no such constraint
-        """
+        """Maximise gain . X, with at least ``least`` float64 [M] steps/s for each job; None = no solution."""
         rows, limits = self._base, self._limits
         if least is not None:
             # Divided by the fastest rate, so that the solver's tolerance is relative for every model.
@@ -125,12 +111,7 @@ class Program:
         return self._optimum(found.x, -float(found.fun) * unit, np.zeros(len(self.fastest), bool))
 
     def any_with(self, least: np.ndarray, tie_break: str = "vertex") -> Optimum | None:
-        """Find shares that give each job at least ``least``, float64 [M] steps/s; None if there are none.
-
-        Parameters
-        ----------
-        tie_break : "interior" = the shares at which ECOS ends, as in the published code; else those of HiGHS
-        """
+        """Find shares that give each job at least ``least``, float64 [M] steps/s; None if there are none."""
         if tie_break != INTERIOR:
             return self.most(np.zeros(self.shape), least)
         rows = sparse.vstack([self._base, -self.throughput])
@@ -191,13 +172,7 @@ class Program:
         return self._optimum(found[:count], float(found[-1]), np.zeros(len(alone_s), bool))
 
     def raise_levels(self, scale: np.ndarray, level: np.ndarray, weights: np.ndarray, slack: float) -> Optimum | None:
-        """Maximise t such that scale_m thr(m) >= level_m + weight_m t; None if the solver finds no solution.
-
-        Parameters
-        ----------
-        scale, level, weights : float64 [M]
-        slack : relative amount by which a job may miss its level
-        """
+        """Maximise t such that scale_m thr(m) >= level_m + weight_m t, up to a relative slack; None = no solution."""
         unit = float((scale * self.fastest)[weights > 0].min())
         rows = self._scaled(scale / unit, weights)
         held = level / unit * (1.0 - slack)

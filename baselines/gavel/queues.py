@@ -27,12 +27,8 @@ class FifoAsCoded:
     is skipped. No more jobs are served in this call once the list is empty, or once a gang has more GPUs than are free
     of each listed type.
 
-    Parameters
-    ----------
-    gpu_types : names, for their order
-    seed : seed of the draws
-    as_stored : True = the variant that gives the stored values of the published notebook. In this variant, the job gets
-        the last type by name that has a free GPU now, listed or not, and the draw is among all listed types
+    ``as_stored`` : as in the stored values of the published notebook, the job gets the last type by name that has a
+    free GPU now, listed or not, and the draw is among all listed types.
 
     References
     ----------
@@ -87,23 +83,13 @@ def fifo_perf(problem: Problem, order: list[int]) -> np.ndarray:
 
     No later job is served in this call once no type has enough unassigned GPUs for a job. A job whose rate is 0 on all
     types that have enough is skipped.
-
-    Parameters
-    ----------
-    order : columns of the GPU types; among equally fast types the first counts
     """
     type_of, _ = serve_fastest(problem, order)
     return one_type_each(problem, type_of)
 
 
 def serve_fastest(problem: Problem, order: list[int]) -> tuple[dict[int, int], int]:
-    """Serve a queue as :func:`fifo_perf` does.
-
-    Returns
-    -------
-    type_of : row of each served job -> column of its type
-    stop : position of the first job that the queue did not reach
-    """
+    """Serve a queue as :func:`fifo_perf` does; return row -> column of its type, and the first position not reached."""
     free = problem.gpus.copy()
     type_of: dict[int, int] = {}
     for job, row in enumerate(problem.rows.tolist()):
@@ -154,17 +140,7 @@ class AlloX:
 
 
 def assign(problem: Problem, jobs: np.ndarray, workers: np.ndarray) -> list[tuple[int, int]]:
-    """Assign jobs to positions in the workers' queues with the least total flow time; return the first of each queue.
-
-    Parameters
-    ----------
-    jobs : int [n], positions in the problem
-    workers : int [W], GPU type of each free GPU
-
-    Returns
-    -------
-    list : (job, GPU type) of the first of each queue
-    """
+    """Assign jobs to queues of workers (each a GPU type) with the least total flow time; return the first of each."""
     with np.errstate(divide="ignore"):
         run_s = problem.steps_left[jobs, None] / problem.rates[jobs][:, workers]
     places = np.arange(1, len(jobs) + 1)

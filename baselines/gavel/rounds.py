@@ -15,14 +15,8 @@ ALONE: Final = -1  # no partner
 class Rounds:
     """The time that each job has received on each GPU type, and the choice of types for the next round.
 
-    Parameters
-    ----------
-    gpus : int [R], GPUs of each type
-    credit_s : time that every job is assumed to have received on each type when counting begins, which is half a round
-        [s]
-    fixed_order : True = serve the types in the order of their columns; False = in a random order in each round
-    fill : True = jobs that have no share of a type get the GPUs of this type that are left
-    seed : seed of the draws
+    ``credit_s`` : time that every job is assumed to have received at first, half a round. ``fixed_order`` : serve the
+    types by column, else in random order. ``fill`` : jobs without a share of a type get its GPUs that are left.
 
     Notes
     -----

@@ -306,11 +306,7 @@ class Gavel(Scheduler):
         return Lease(job, begin_s + steps / rate)
 
     def _ended_s(self, job: int, now_s: float) -> float:
-        """End of a job's task of the round [s]: ``now_s``, or the end of its leased steps if equal up to rounding.
-
-        Jobs of one model often tie except for the last bits of such times. The end of the leased steps has the bits of
-        the published simulator.
-        """
+        """End of a job's task of the round [s]: ``now_s``, or the end of its leased steps if equal up to rounding."""
         due_s = self._due_s.get(job, math.inf)
         return due_s if abs(due_s - now_s) < SAME_S else now_s
 

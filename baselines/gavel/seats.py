@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from gpusched_env.cluster import Cluster
+from gpusched_env.problem.cluster import Cluster
 
 
 class Seats:
@@ -28,12 +28,7 @@ class Seats:
         self.of_job: dict[int, tuple[int, tuple[int, ...]]] = {}  # type and GPUs of the last round
 
     def seat(self, jobs: Iterable[tuple[int, int, int]], partner_of: Mapping[int, int] | None = None) -> None:
-        """Seat the jobs of a round: (job, type, gang size) in order; the jobs of a type fit on its GPUs together.
-
-        Parameters
-        ----------
-        partner_of : job -> partner that shares its GPUs and is seated with it
-        """
+        """Seat the jobs of a round, (job, type, gang size) in order, and their partners on the same GPUs."""
         partner_of = partner_of or {}
         before, self.of_job = self.of_job, {}
         taken = bytearray(len(self._node_of_gpu))  # for access to single GPUs it is faster than an array

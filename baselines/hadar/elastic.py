@@ -13,12 +13,9 @@ from gpusched_env.baselines.hadar.search import Round
 def grant_sizes(question: Round, options: Sequence[np.ndarray], work_conserving: bool) -> None:
     """Grant each job, in order, the size and placement with the largest positive payoff.
 
-    Parameters
-    ----------
-    question : the round; its jobs and counts are written
-    options : for each job, ASKING_DTYPE [sizes]: the job as it would ask for each of its sizes, ascending
-    work_conserving : True = afterwards, GPUs that nobody buys are given for nothing, in the same order: a job without
-        GPUs gets its smallest size that fits, then jobs with several sizes get those with which they end first
+    ``options`` : for each job, ASKING_DTYPE [sizes], as it would ask for each of its sizes, ascending.
+    ``work_conserving`` : afterwards, GPUs that nobody buys are given: to jobs without GPUs the smallest size, then to
+    others for speed.
 
     Notes
     -----

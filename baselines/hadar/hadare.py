@@ -10,8 +10,8 @@ import numpy as np
 
 from gpusched_env.baselines.gang_plans import GangPlan, held_counts, unfinished
 from gpusched_env.baselines.hadar.slots import ORDERS, SPARE_ORDERS, plan_slot
-from gpusched_env.cluster import MACHINE
 from gpusched_env.errors import SchedulerError, unknown_name
+from gpusched_env.problem.cluster import MACHINE
 from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Scheduler, Wait
 
 
@@ -88,12 +88,7 @@ class HadarE(Scheduler):
         return kind + "-sticky" * self.sticky + "-refill" * self.refill
 
     def reset(self, view: ClusterView) -> None:
-        """Read the nodes and the rates.
-
-        Raises
-        ------
-        SchedulerError : the slot is too short for any progress
-        """
+        """Read the nodes and the rates."""
         assert isinstance(view, ClairvoyantView)
         rules = view.semantics
         self._overhead_s = rules.checkpoint_s + max(rules.restore_s, rules.start_s) + rules.merge_s

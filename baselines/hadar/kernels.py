@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.baselines.hadar.prices import ASKING_DTYPE
-from gpusched_env.cluster import MACHINE, NETWORK, NODE_DTYPE, RACK
 from gpusched_env.core.handle import Handle, array, kernel
+from gpusched_env.problem.cluster import MACHINE, NETWORK, NODE_DTYPE, RACK
 
 ROUND_DTYPE: Final = np.dtype(
     [
@@ -38,10 +38,7 @@ class Asking(Handle):
 
 @kernel
 def payoff_of(ask: Asking, i: int, rate: float, price: float) -> float:
-    """Return the payoff of a job that runs at ``rate``: its utility minus the price of its GPUs until its end.
-
-    ``price`` is the price of all GPUs of the gang for one round.
-    """
+    """Return the payoff of a job that runs at ``rate``: its utility minus the price of its GPUs until its end."""
     job = ask.jobs[i]
     run_s = job["remaining"] / rate
     rounds = math.ceil(run_s / ask.round["round_s"])

@@ -7,7 +7,6 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from gpusched_env.portable import arrays
-from gpusched_env.portable.elementary import log
 
 # A job as input and output of FIND_ALLOC.
 ASKING_DTYPE: Final = np.dtype(
@@ -30,6 +29,7 @@ UTILITIES: Final = {
     "inverse_remaining": "remaining",
 }
 LEAST_S: Final = 1.0  # [s] lower limit of the denominator of a utility, for a job that has just arrived
+LEAST_RATIO: Final = 1_000.0  # of the upper to the lower bound; so the first GPUs of a node cost almost nothing
 
 
 class Paces(NamedTuple):
@@ -51,15 +51,8 @@ def set_utility(
 ) -> None:
     """Fill ``worth`` and ``since_s``.
 
-    Parameters
-    ----------
-    jobs : ASKING_DTYPE [Q]
-    utility : a name in UTILITIES. Effective throughput = iterations / (end - arrival), either raw, or divided by the
-        rate on the fastest type; the quotient is run time on the fastest type / JCT. inverse_remaining = 1 / (end -
-        now)
-    iterations : float64 [Q], work of each job
-    arrival_s : float64 [Q]
-    fastest : float64 [Q], iterations/s on the fastest type
+    The utility is effective throughput = iterations / (end - arrival), raw or relative to the rate on the fastest type,
+    or inverse_remaining = 1 / (end - now).
     """
     if utility == "inverse_remaining":
         jobs["worth"], jobs["since_s"] = 1.0, now_s
@@ -74,19 +67,8 @@ def utility_at(jobs: np.ndarray, end_s: np.ndarray | float) -> np.ndarray:
     return value
 
 
-def price_range(
-    jobs: np.ndarray, paces: Paces, gpus: int, now_s: float, round_s: float, eta: float, ratio: float
-) -> PriceRange:
+def price_range(jobs: np.ndarray, paces: Paces, gpus: int, now_s: float, round_s: float) -> PriceRange:
     """Compute the bounds of the prices in a round from the jobs in the system.
-
-    Parameters
-    ----------
-    jobs : ASKING_DTYPE [Q]
-    paces : remaining run times of these jobs
-    gpus : number of GPUs of the cluster
-    now_s, round_s : present time, and length of a round [s]
-    eta : divisor of the lower bound
-    ratio : minimum ratio of the upper to the lower bound
 
     Notes
     -----
@@ -97,8 +79,8 @@ def price_range(
     horizon_s = now_s + arrays.total(gang * paces.fastest_s) / gpus + float(paces.slowest_s.max())
     highest = float((utility_at(jobs, now_s + paces.fastest_s) / gang).max())
     rounds = np.maximum(np.ceil(paces.slowest_s / round_s), 1.0)
-    lowest = float((utility_at(jobs, horizon_s) / (rounds * gang)).min()) / (4.0 * eta)
-    return PriceRange(min(lowest, highest / ratio), highest)
+    lowest = float((utility_at(jobs, horizon_s) / (rounds * gang)).min()) / 4.0
+    return PriceRange(min(lowest, highest / LEAST_RATIO), highest)
 
 
 def price_table(prices: PriceRange, capacity: np.ndarray) -> np.ndarray:
@@ -112,8 +94,3 @@ def price_table(prices: PriceRange, capacity: np.ndarray) -> np.ndarray:
     share = np.minimum(granted / capacity[:, None], 1.0)
     table: np.ndarray = prices.lowest * arrays.power(prices.highest / prices.lowest, share)
     return table
-
-
-def competitive_alpha(prices: PriceRange) -> float:
-    """Alpha of the bound: the admitted jobs have at least 1 / (2 alpha) of the best utility (for small gangs)."""
-    return max(1.0, log(prices.highest / prices.lowest))

@@ -21,9 +21,9 @@ from gpusched_env.baselines.hadar.prices import (
     utility_at,
 )
 from gpusched_env.baselines.hadar.search import Round
-from gpusched_env.cluster import MACHINE, SLOT
 from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.portable.keys import rounded_keys
+from gpusched_env.problem.cluster import MACHINE, SLOT
 from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Scheduler, Wait
 
 ORDERS: Final = ("density", "arrival")
@@ -44,9 +44,6 @@ class Hadar(Scheduler):
         "effective_throughput_normalised" (default) = ideal run time / JCT; "effective_throughput_raw" = iterations /
         JCT; "inverse_remaining" = 1 / (end - now), which serves short jobs first
     round_s : length of a round [s], default 360; the next round begins early if no job runs any more
-    eta : divisor of the lower price bound, default 1; see :func:`price_range`
-    price_ratio : minimum ratio of the upper to the lower price bound, default 1,000; with a large ratio, the first GPUs
-        of a node cost almost nothing
     order : order in which jobs are granted GPUs. "density" (default) = by utility at the earliest possible end / gang
         size, descending; "arrival" = by arrival
     dp_max : maximum number of jobs for the exact search, default 12. With at most this many jobs, the set of jobs with
@@ -81,8 +78,6 @@ class Hadar(Scheduler):
 
     utility: str = "effective_throughput_normalised"
     round_s: float = 360.0
-    eta: float = 1.0
-    price_ratio: float = 1_000.0
     order: str = "density"
     dp_max: int = 12
     dp_states: int = 20_000
@@ -101,11 +96,8 @@ class Hadar(Scheduler):
             raise SchedulerError(f"hadar: {unknown_name('utility', self.utility, UTILITIES)}")
         if self.order not in ORDERS:
             raise SchedulerError(f"hadar: {unknown_name('order', self.order, ORDERS)}")
-        for name in ("round_s", "eta"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise SchedulerError(f"hadar: {name} is {getattr(self, name)}: it must be a finite number > 0")
-        if not 1 < self.price_ratio < math.inf:
-            raise SchedulerError(f"hadar: price_ratio is {self.price_ratio}: it must be a finite number > 1")
+        if not 0 < self.round_s < math.inf:
+            raise SchedulerError(f"hadar: round_s is {self.round_s}: it must be a finite number > 0")
         for name in ("spread_guard", "guard_patience_s", "dp_max", "dp_states"):
             if not getattr(self, name) >= 0:
                 raise SchedulerError(f"hadar: {name} is {getattr(self, name)}: it must be a number >= 0")
@@ -193,7 +185,7 @@ class Hadar(Scheduler):
         fastest, slowest = rates.max(axis=1), np.where(rates > 0, rates, np.inf).min(axis=1)
         paces = Paces(jobs["remaining"] / fastest, jobs["remaining"] / slowest)
         set_utility(jobs, self.utility, view.iterations(rows), view.arrival_s[rows], fastest, now_s)
-        prices = price_range(jobs, paces, view.cluster.gpus, now_s, round_s, self.eta, self.price_ratio)
+        prices = price_range(jobs, paces, view.cluster.gpus, now_s, round_s)
         self._set_least_rates(view, jobs)
         if self.order == "density":
             density = utility_at(jobs, now_s + paces.fastest_s) / jobs["gpus"]
@@ -227,10 +219,7 @@ class Hadar(Scheduler):
         return float(self._best_rate[job_class])
 
     def _rate_alone(self, view: ClairvoyantView, job: np.ndarray) -> float:
-        """Return the rate that FIND_ALLOC finds for a job (ASKING_DTYPE [1]) on the empty cluster at price 0 [1/s].
-
-        0 = it has no placement.
-        """
+        """Return the rate that FIND_ALLOC finds for a job alone on the empty cluster [1/s]; 0 = it has no placement."""
         alone = job.copy()
         alone["least_rate"] = 0.0
         alone["since_s"], alone["worth"] = view.now_s, 1.0  # utility 1 / (end - now), for work that takes days

@@ -16,18 +16,10 @@ class StatesExceededError(Exception):
 
 @dataclass
 class Round:
-    """The input of one round and its result.
+    """The input of one round, jobs best first, and its result ``counts`` : int32 [Q, N], GPUs granted.
 
-    Attributes
-    ----------
-    jobs : ASKING_DTYPE [Q], best first
-    rates : float64 [C, tiers, T], iterations/s of each job class
-    nodes : NODE_DTYPE [N]
-    prices : float64 [N, c + 1], see :func:`price_table`
-    now_s, round_s : time, and length of the round [s]
-    mixed : a gang may use several GPU types
-    free : int32 [N], GPUs not granted yet
-    counts : int32 [Q, N], GPUs granted
+    ``rates`` : float64 [C, tiers, T]; ``prices`` : float64 [N, c + 1], see :func:`price_table`; ``mixed`` : a gang may
+    use several GPU types; ``free`` : int32 [N], GPUs not granted yet.
     """
 
     jobs: np.ndarray
@@ -56,20 +48,14 @@ class Round:
         self._granting = Asking(round=times.copy(), free=self.free, **shared)
 
     def find(self, i: int, free: np.ndarray, priced: bool = True) -> tuple[float, np.ndarray]:
-        """FIND_ALLOC: payoff of job ``i`` with these free GPUs, 0 = no placement, and its GPUs of each node.
-
-        ``priced`` False = all prices are 0.
-        """
+        """FIND_ALLOC: payoff of job ``i`` with these free GPUs, 0 = no placement, and its GPUs; not priced: free."""
         self._free[:] = free
         self._asked.round["priced"] = priced
         payoff: float = find_alloc(self._asked, i)
         return payoff, self.counts[i].copy()
 
     def greedy(self, priced: bool = True) -> None:
-        """Grant each job, in order, the placement with the largest positive payoff.
-
-        ``priced`` False = all prices are 0, and only jobs without GPUs get a placement.
-        """
+        """Grant each job, in order, the placement with the largest positive payoff; not priced: to those without."""
         self._granting.round["priced"] = priced
         walk(self._granting)
 

@@ -32,18 +32,7 @@ def copy_seconds(slot_s: float, copies: int, overheads: Overheads) -> float:
 
 
 def exact_steps(remaining: float, rates: np.ndarray, train_s: float) -> np.ndarray:
-    """Divide the work of a slot among a job's copies so that all end together.
-
-    Parameters
-    ----------
-    remaining : remaining steps of the job
-    rates : float64 [k], steps/s of each copy
-    train_s : training seconds of a copy in the slot
-
-    Returns
-    -------
-    float64 [k] : steps of each copy, real numbers in proportion to the rates, at most what fits into the slot
-    """
+    """float64 [k]: steps of each copy in a slot, in proportion to the rates, so that a job's copies end together."""
     rates = np.asarray(rates, float)
     seconds = min(remaining / float(rates.sum()), train_s)
     steps: np.ndarray = rates * seconds
@@ -74,35 +63,22 @@ def plan_slot(
 ) -> np.ndarray:
     """Give every node of a slot to a copy of a job: first one copy of each job, then the nodes left over.
 
-    Parameters
-    ----------
-    remaining : remaining steps of J jobs, 0 = finished
-    rates : float64 [J, n], steps/s of a copy on each node; 0 = it cannot run there
-    most_copies : maximum number of copies of a job, or int64 [J], of each job; None = the number of nodes
-    spare_order : job that gets a spare node: "latest-finish" = the job that would end last with its present copies;
-        "scheduler" = the jobs in turn, in the order of the first pass
-    order : order of the first pass: "longest" or "shortest" = by run time on the fastest node; "arrival" = by row;
-        "forked" = by row, and each job takes a node for every copy before the next job takes any
-    held : int64 [n], job that has each node and keeps it, -1 = the node is to be given; None = all nodes are to be
-        given
+    ``remaining`` : steps of J jobs, 0 = finished. ``rates`` : float64 [J, n], 0 = it cannot run there. ``most_copies``
+    : of a job, or of each. ``held`` : int64 [n], job that keeps each node, -1 = the node is to be given. Returns the
+    job of each node, -1 = idle; the copies of a job are on different nodes.
 
-    Returns
-    -------
-    int64 [n] : job of each node, -1 = idle; a node has one copy, so the copies of a job are on different nodes
-
-    Raises
-    ------
-    SchedulerError : an unknown order
+    ``spare_order`` says whose a spare node is: "latest-finish" = of the job that would end last with its present
+    copies; "scheduler" = of the jobs in turn. ``order`` of the first pass: "longest" or "shortest" = by run time on the
+    fastest node; "arrival" = by row; "forked" = by row, all copies of a job at once.
 
     Notes
     -----
     First pass: jobs without a node, in order, ties by row; each takes its fastest free node, ties by index. Spare
     nodes: equal finishes are ordered as in the first pass.
     """
-    if order not in ORDERS:
-        raise SchedulerError(f"hadare: {unknown_name('order', order, ORDERS)}")
-    if spare_order not in SPARE_ORDERS:
-        raise SchedulerError(f"hadare: {unknown_name('spare order', spare_order, SPARE_ORDERS)}")
+    for what, value, known in (("order", order, ORDERS), ("spare order", spare_order, SPARE_ORDERS)):
+        if value not in known:
+            raise SchedulerError(f"hadare: {unknown_name(what, value, known)}")
     left = np.asarray(remaining, float)
     table = np.asarray(rates, float)
     jobs, nodes = table.shape

@@ -15,7 +15,7 @@ from gpusched_env.baselines.kueue.victims import (
     may_search,
     would_fit,
 )
-from gpusched_env.baselines.listed.lines import before
+from gpusched_env.baselines.list_policies.lines import before
 from gpusched_env.baselines.queues.state import ANY, Queues
 from gpusched_env.baselines.queues.usage import (
     admits,
@@ -91,10 +91,7 @@ def find_again(sim: Run, q: Queues, leaf: int, row: int) -> int:
 
 @kernel
 def reserve_for(q: Queues, leaf: int, line: int) -> None:
-    """Reserve quota for the first job of ``leaf``, which neither fits nor has victims.
-
-    Without borrowing it is what is left of the quota of the queue; otherwise also what the job would borrow.
-    """
+    """Reserve quota for the first job of ``leaf``, which neither fits nor has victims."""
     t = q.tenants[leaf]
     gpus = q.lines[line]["gpus"]
     most = t["sub"] - t["use"]
@@ -234,6 +231,38 @@ def evict(sim: Run, q: Queues) -> bool:
 
 
 @kernel(lazy=True)
+def serve(sim: Run, q: Queues) -> bool:
+    """Serve the next entry; return whether its job, ``job``, starts. It may also reserve, or have victims."""
+    m = q.memory
+    leaf = fairest_entry(q) if m["by_share"] else first_entry(q)
+    m["leaf"] = leaf
+    t = q.tenants[leaf]
+    line = t["line"]
+    t["line"] = -1
+    m["entries"] -= 1
+    row = q.waiters[q.lines[line]["begin"]]
+    if t["mode"] == WAITS:
+        m["searched"] = -1
+        reserve_for(q, leaf, line)
+    elif t["mode"] == FITS:
+        if fits_now(sim, q, leaf, q.lines[line]["gpus"]):
+            m["searched"] = -1
+            m["acted"] = 1
+            m["job"] = row
+            return True
+    else:
+        if m["searched"] != leaf:
+            m["targets"] = find_again(sim, q, leaf, row)
+        m["searched"] = -1
+        if m["targets"] > 0 or (m["targets"] == 0 and m["claiming"]):
+            m["at"] = 0
+            m["acted"] = 1
+            t["cursor"] = line
+            m["stage"] = EVICT
+    return False
+
+
+@kernel(lazy=True)
 def admit(sim: Run, q: Queues) -> int:
     """Return what to do next, NOTHING, START or PREEMPT; ``job`` is the row of the job."""
     m = q.memory
@@ -253,31 +282,8 @@ def admit(sim: Run, q: Queues) -> int:
                     end_reservations(q)
                     return NOTHING
                 continue
-            leaf = fairest_entry(q) if m["by_share"] else first_entry(q)
-            m["leaf"] = leaf
-            t = q.tenants[leaf]
-            line = t["line"]
-            t["line"] = -1
-            m["entries"] -= 1
-            row = q.waiters[q.lines[line]["begin"]]
-            if t["mode"] == WAITS:
-                m["searched"] = -1
-                reserve_for(q, leaf, line)
-            elif t["mode"] == FITS:
-                if fits_now(sim, q, leaf, q.lines[line]["gpus"]):
-                    m["searched"] = -1
-                    m["acted"] = 1
-                    m["job"] = row
-                    return START
-            else:
-                if m["searched"] != leaf:
-                    m["targets"] = find_again(sim, q, leaf, row)
-                m["searched"] = -1
-                if m["targets"] > 0 or (m["targets"] == 0 and m["claiming"]):
-                    m["at"] = 0
-                    m["acted"] = 1
-                    t["cursor"] = line
-                    m["stage"] = EVICT
+            if serve(sim, q):
+                return START
         elif m["stage"] == EVICT:
             if evict(sim, q):
                 return PREEMPT

@@ -18,10 +18,11 @@ from gpusched_env.baselines.kueue.victims import (
     priority_to_reclaim,
     put_back,
     restart_search,
+    take_nobody,
     take_victim,
     would_fit,
 )
-from gpusched_env.baselines.listed.lines import before
+from gpusched_env.baselines.list_policies.lines import before
 from gpusched_env.baselines.queues.state import NEVER, NO_LIMIT, Queues
 from gpusched_env.baselines.queues.usage import give, take
 from gpusched_env.core.handle import kernel
@@ -156,10 +157,9 @@ def fair_victims(sim: Run, q: Queues, leaf: int, row: int) -> int:
     gpus = gang_of(q, row)
     if not may_search(q, leaf, gpus):
         return NO_VICTIMS
-    taken = 0
-    freed = 0
     fits = False
     left = 0
+    take_nobody(q)
     take(q, leaf, gpus)  # shares are those with the job
     for node in range(len(q.tenants)):
         t = q.tenants[node]
@@ -222,14 +222,13 @@ def fair_victims(sim: Run, q: Queues, leaf: int, row: int) -> int:
                     t["later"] = 1
                     continue
             q.found_in[victim] = m["search"]
-            freed += take_victim(q, victim, taken)
-            taken += 1
+            take_victim(q, victim)
             compute_shares(q, owner)
             if strategy == 1:  # it takes one job of each leaf
                 left = drop_leaf(q, at, left)
             at = -1
             give(q, leaf, gpus)
-            fits = would_fit(sim, q, leaf, gpus, freed, True)
+            fits = would_fit(sim, q, leaf, gpus, m["freed"], True)
             take(q, leaf, gpus)
     give(q, leaf, gpus)
-    return put_back(sim, q, leaf, gpus, taken, freed, True, fits)
+    return put_back(sim, q, leaf, gpus, True, fits)

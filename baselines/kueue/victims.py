@@ -11,7 +11,7 @@ import math
 from typing import Final
 
 from gpusched_env.baselines.kueue.shares import borrows_from, highest_share_of_all, is_above, lowest_share_with
-from gpusched_env.baselines.listed.lines import before
+from gpusched_env.baselines.list_policies.lines import before
 from gpusched_env.baselines.queues.state import ANY, NEVER, NEWER, Queues
 from gpusched_env.baselines.queues.usage import admits, hold, lowest_fit
 from gpusched_env.core.handle import kernel
@@ -98,11 +98,8 @@ def next_borrower(sim: Run, q: Queues, leaf: int, fit: int, outside: bool, below
 
     Only leaves that borrow have candidates; once a leaf is back at its quota, it offers no more.
 
-    Parameters
-    ----------
-    fit : the lowest tenant from ``leaf`` upwards whose quota the job fits into
-    outside : True = only leaves that are not below ``fit``; False = only those below, which share its quota
-    below, highest : candidates have a priority less than ``below``, and not above ``highest``
+    ``outside`` : only leaves that are not below ``fit``, the lowest tenant whose quota the job fits into, else only
+    those. Candidates have a priority less than ``below``, and not above ``highest``.
     """
     while True:
         best = -1
@@ -134,11 +131,20 @@ def would_fit(sim: Run, q: Queues, leaf: int, gpus: int, freed: int, borrowing: 
 
 
 @kernel
-def take_victim(q: Queues, victim: int, taken: int) -> int:
-    """Append a job to the ``taken`` targets and subtract it from the usage; return its GPUs [GPU]."""
-    q.targets[taken] = victim
+def take_nobody(q: Queues) -> None:
+    """Begin a search: there are no victims yet."""
+    q.memory["taken"] = 0
+    q.memory["freed"] = 0
+
+
+@kernel
+def take_victim(q: Queues, victim: int) -> None:
+    """Append a job to the targets and subtract it from the usage."""
+    m = q.memory
+    q.targets[m["taken"]] = victim
+    m["taken"] += 1
+    m["freed"] += gang_of(q, victim)
     hold(q, q.owner[q.line_of[victim]], -gang_of(q, victim))
-    return gang_of(q, victim)
 
 
 @kernel
@@ -161,11 +167,13 @@ def drop_target(q: Queues, at: int, count: int) -> int:
 
 
 @kernel
-def put_back(sim: Run, q: Queues, leaf: int, gpus: int, taken: int, freed: int, borrowing: bool, fits: bool) -> int:
-    """Drop those of ``targets[:taken]`` that are not needed, latest first; return how many are left.
+def put_back(sim: Run, q: Queues, leaf: int, gpus: int, borrowing: bool, fits: bool) -> int:
+    """Drop those of the victims taken that are not needed, latest first; return how many are left.
 
     The usage of all of them is counted again, as they still run. The result is NO_VICTIMS if the job does not fit.
     """
+    taken = q.memory["taken"]
+    freed = q.memory["freed"]
     kept = taken
     if fits:
         for i in range(taken - 2, -1, -1):
@@ -183,17 +191,16 @@ def put_back(sim: Run, q: Queues, leaf: int, gpus: int, taken: int, freed: int, 
 
 
 @kernel
-def own_victims(sim: Run, q: Queues, leaf: int, row: int, taken: int, freed: int, borrowing: bool, fits: bool) -> int:
+def own_victims(sim: Run, q: Queues, leaf: int, row: int, borrowing: bool, fits: bool) -> int:
     """Add victims of the job's own queue until it fits, and end the search as :func:`put_back` does."""
     t = q.tenants[leaf]
     gpus = gang_of(q, row)
     at = next_own(sim, q, leaf, row, t["running"] - 1)
     while at >= 0 and not fits:
-        freed += take_victim(q, q.runners[t["runners"] + at], taken)
-        taken += 1
-        fits = would_fit(sim, q, leaf, gpus, freed, borrowing)
+        take_victim(q, q.runners[t["runners"] + at])
+        fits = would_fit(sim, q, leaf, gpus, q.memory["freed"], borrowing)
         at = next_own(sim, q, leaf, row, at - 1)
-    return put_back(sim, q, leaf, gpus, taken, freed, borrowing, fits)
+    return put_back(sim, q, leaf, gpus, borrowing, fits)
 
 
 @kernel
@@ -246,10 +253,9 @@ def walk_candidates(sim: Run, q: Queues, leaf: int, row: int, fit: int, borrowin
         return NO_VICTIMS  # whatever the other queues give
     below = priority_to_reclaim(q, row)
     highest = math.inf
-    taken = 0
-    freed = 0
     fits = False
     outside = True
+    take_nobody(q)
     restart_search(q)
     while not fits:
         node = -1 if outside and fit == 0 else next_borrower(sim, q, leaf, fit, outside, below, highest)
@@ -264,10 +270,9 @@ def walk_candidates(sim: Run, q: Queues, leaf: int, row: int, fit: int, borrowin
         other = q.tenants[node]
         victim = q.runners[other["runners"] + other["next"]]
         other["next"] -= 1
-        freed += take_victim(q, victim, taken)
-        taken += 1
-        fits = would_fit(sim, q, leaf, gpus, freed, borrowing)
-    return own_victims(sim, q, leaf, row, taken, freed, borrowing, fits)
+        take_victim(q, victim)
+        fits = would_fit(sim, q, leaf, gpus, m["freed"], borrowing)
+    return own_victims(sim, q, leaf, row, borrowing, fits)
 
 
 @kernel

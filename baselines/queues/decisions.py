@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from gpusched_env.baselines.deserved.cycle import arrange
 from gpusched_env.baselines.fair_sharing.orders import serve
 from gpusched_env.baselines.kueue.admission import admit
 from gpusched_env.baselines.queues.state import KAI, KUEUE, VOLCANO, Queues
 from gpusched_env.baselines.queues.waiting import begin_point, follow, recount, settle
+from gpusched_env.baselines.volcano_kai.cycle import arrange
 from gpusched_env.core.driver import BEGINS, NOTHING, READS_LOG, Choice, policy
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.state import Run
@@ -35,10 +35,7 @@ def happened(sim: Run) -> int:
 @policy
 @kernel
 def next_of_queues(sim: Run, choice: Choice, q: Queues) -> int:
-    """Write the next decision of the decision point, and return its kind.
-
-    A policy that plays alone follows the log. Otherwise it counts everything anew, since others act as well.
-    """
+    """Write the next decision of the decision point, and return its kind."""
     m = q.memory
     c = choice.made
     if c["reads_log"] > 0 and m["read"] >= 0:

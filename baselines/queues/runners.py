@@ -6,7 +6,7 @@ first. The last entry is the next victim. Jobs in a checkpoint are in ``stopping
 
 from __future__ import annotations
 
-from gpusched_env.baselines.listed.lines import before
+from gpusched_env.baselines.list_policies.lines import before
 from gpusched_env.baselines.queues.state import Queues
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.state import Run

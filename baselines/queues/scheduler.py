@@ -33,12 +33,7 @@ class QueueScheduler(CompiledScheduler):
 
 
 class OrderedQueues(QueueScheduler):
-    """Queues that are served in the order that the parameter ``order`` names; it is the name of the scheduler, too.
-
-    Attributes
-    ----------
-    orders : name of an order -> its number in kernels
-    """
+    """Queues that are served in one of ``orders`` (name -> number in kernels), which names the scheduler, too."""
 
     orders: ClassVar[Mapping[str, int]]
     order: str

@@ -7,11 +7,11 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.baselines.listed.state import LINE_DTYPE
+from gpusched_env.baselines.list_policies.state import LINE_DTYPE
 from gpusched_env.core.handle import Handle, array
 from gpusched_env.errors import SchedulerError
-from gpusched_env.instance import Instance
-from gpusched_env.tenants import PRIORITY, UNLIMITED
+from gpusched_env.problem.instance import Instance
+from gpusched_env.problem.tenants import PRIORITY, UNLIMITED
 
 # Policies: who comes first (fair_sharing/orders.py), and the cycles of Kueue (kueue/admission.py), and of Volcano and
 # KAI (deserved/cycle.py).
@@ -60,6 +60,8 @@ QUEUES_DTYPE: Final = np.dtype(
         ("highest", "<f8"),  # highest share of a tenant under fair sharing; -1 = not computed
         ("spared", "<i8"),  # 1 = the last search has met jobs that may be preempted at the next decision point
         ("search", "<i8"),  # number of searches for victims so far
+        ("taken", "<i8"),  # victims of this search, in ``targets``
+        ("freed", "<i8"),  # [GPU] that they hold
     ]
 )
 TENANT_DTYPE: Final = np.dtype(
@@ -141,20 +143,10 @@ class Queues(Handle):
 
 
 def subtree_quotas(parent: np.ndarray, quota: np.ndarray, lend: np.ndarray, gpus: int) -> dict[str, np.ndarray]:
-    """Return the quotas of a tree of tenants.
+    """Return the quotas of a tree of tenants [GPU]: ``quota``, ``sub`` (own, and lent from below), ``guar`` (not lent).
 
-    Parameters
-    ----------
-    parent : row of the tenant above; parents come before their children
-    quota : guaranteed GPUs of each tenant [GPU]; that of an inner tenant includes those of the tenants below it
-    lend : GPUs of it that others may use [GPU]; UNLIMITED = all
-    gpus : GPUs of the cluster [GPU]: the root owns those that are no tenant's quota, and everybody may borrow them
-
-    Returns
-    -------
-    quota : int64 [GPU], not less than those of the tenants below together
-    sub : int64 [GPU], own quota and what the tenants below lend
-    guar : int64 [GPU], the part of ``sub`` that the tenant does not lend
+    Parents come before their children, and their quotas include those below. ``lend`` : what others may use; UNLIMITED
+    = all. The root owns those of the ``gpus`` that are no tenant's quota, and everybody may borrow them.
     """
     count = len(parent)
     whole, below, lent, sub, guar = (np.zeros(count, np.int64) for _ in range(5))
@@ -170,17 +162,7 @@ def subtree_quotas(parent: np.ndarray, quota: np.ndarray, lend: np.ndarray, gpus
 
 
 def build(instance: Instance, replicas: int, rules: dict[str, int | float]) -> Queues:
-    """Return the arrays at the beginning of a run.
-
-    Parameters
-    ----------
-    replicas : length of the table of gangs
-    rules : values of the first fields of QUEUES_DTYPE
-
-    Raises
-    ------
-    SchedulerError : a job asks for more GPUs than the limits of its tenant ever allow
-    """
+    """Return the arrays at the beginning of a run; ``rules`` are the first fields of QUEUES_DTYPE."""
     tree, of_job = instance.tenancy
     workload = instance.workload
     jobs, gangs = len(workload), workload.jobs["gpus"]
@@ -242,14 +224,7 @@ def build(instance: Instance, replicas: int, rules: dict[str, int | float]) -> Q
 
 
 def _kinds(*columns: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Find the rows that are equal in all columns; kinds are in ascending order of the first column, then the next.
-
-    Returns
-    -------
-    examples : a row of each kind
-    kind_of : int64 [rows], kind of each row
-    counts : rows of each kind
-    """
+    """Find rows that are equal in all columns: an example of each kind, ascending, the kind of each row, and counts."""
     kind_of = np.zeros(len(columns[0]), np.int64)
     for column in columns:  # np.unique(axis=1) would take ten times as long
         values, number = np.unique(column, return_inverse=True)

@@ -11,7 +11,7 @@ until their victims have gone; otherwise others could take the GPUs, and jobs co
 
 from __future__ import annotations
 
-from gpusched_env.baselines.listed.lines import before, join_line, leave_line
+from gpusched_env.baselines.list_policies.lines import before, join_line, leave_line
 from gpusched_env.baselines.queues.runners import add_runner, add_stopping, drop_runner, drop_stopping, forget_runners
 from gpusched_env.baselines.queues.state import KAI, KUEUE, VOLCANO, Queues
 from gpusched_env.baselines.queues.usage import ask, hold, spend, take

@@ -151,6 +151,14 @@ def slots_now(sim: Run, plan: SlurmState, left_s: float) -> int:
 
 
 @kernel
+def first_begin(sim: Run, plan: SlurmState, request: int, begin: int, length_now: int, length: int) -> int:
+    """Return the first slot, from ``begin`` on, at which a job fits for long enough; -1 = none."""
+    if plan.memory["divided"]:
+        return first_room_in_cells(sim, plan, request, begin, length_now, length)
+    return first_room(plan, begin, sim.jobs[job_of(plan, request)]["gpus"], length_now, length)
+
+
+@kernel
 def fill_next(sim: Run, plan: SlurmState) -> int:
     """Continue a cycle: plan jobs up to one that starts now; return its row, -1 = the cycle is over.
 
@@ -177,10 +185,7 @@ def fill_next(sim: Run, plan: SlurmState) -> int:
         left_s = time_left_s(sim, plan, request, row)
         length_now = slots_now(sim, plan, left_s)
         length = max(math.ceil(left_s / slot_s), 1)
-        if m["divided"]:
-            begin = first_room_in_cells(sim, plan, request, 0, length_now, length)
-        else:
-            begin = first_room(plan, 0, gang, length_now, length)
+        begin = first_begin(sim, plan, request, 0, length_now, length)
         if begin == 0:
             if m["divided"]:
                 share_out(plan, gang)
@@ -195,10 +200,7 @@ def fill_next(sim: Run, plan: SlurmState) -> int:
                 m["at"] += 1
                 return row
             # enough GPUs are free, but in the wrong places
-            if m["divided"]:
-                begin = first_room_in_cells(sim, plan, request, 1, length_now, length)
-            else:
-                begin = first_room(plan, 1, gang, length_now, length)
+            begin = first_begin(sim, plan, request, 1, length_now, length)
         plan.planned_s[request] = math.inf
         if m["one_plan"] == 1 and plan.booked[row] == m["cycle"]:
             begin = -1

@@ -13,11 +13,11 @@ import numpy as np
 from gpusched_env.baselines.estimates import claim_after_s
 from gpusched_env.baselines.slurm.profile import slot_after, slot_of
 from gpusched_env.baselines.slurm.state import SlurmState
-from gpusched_env.cluster import MACHINE
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.placement.placing import reserve
 from gpusched_env.core.placement.taking import unreserve
 from gpusched_env.core.state import ACTIVE, CHECKPOINTING, Run
+from gpusched_env.problem.cluster import MACHINE
 
 FOREVER_S: Final = 1e12  # [s] longest time limit for which slots are counted
 
@@ -85,10 +85,7 @@ def is_shut(plan: SlurmState, cell: int, begin: int, end: int) -> bool:
 
 @kernel(lazy=True)
 def list_cells(sim: Run, plan: SlurmState, request: int) -> int:
-    """Write the cells that a job may use to ``mine``, and the reservations that close them to it to ``closers``.
-
-    Returns the number of cells.
-    """
+    """Write a job's cells to ``mine``, and the reservations that close them to ``closers``; return their number."""
     count = 0
     group = sim.class_set[plan.kind[request]]
     for cell in range(len(plan.room)):
@@ -164,10 +161,7 @@ def some_open(sim: Run, plan: SlurmState, request: int, count: int, begin: int) 
 
 @kernel(lazy=True)
 def last_without_room(sim: Run, plan: SlurmState, request: int, count: int, begin: int, end: int) -> int:
-    """Find the last slot of [begin, end) in which the cells ``mine[:count]`` have too few free GPUs for a job.
-
-    Returns ``begin - 1`` if there is none.
-    """
+    """Find the last slot of [begin, end) in which the cells ``mine[:count]`` have too few free GPUs for a job."""
     gang = sim.jobs[plan.row_of[request]]["gpus"]
     reserved = len(plan.closes_s) > 0
     at = end - 1
@@ -231,10 +225,7 @@ def can_start_in(sim: Run, plan: SlurmState, request: int, cell: int) -> bool:
 
 @kernel(lazy=True)
 def room_now(sim: Run, plan: SlurmState, request: int) -> int:
-    """Write the free GPUs of each cell that no reservation needs before the limit of a job to ``room``.
-
-    Returns their sum. The main pass looks at no plans.
-    """
+    """Write the free GPUs of each cell that no reservation needs before the limit of a job to ``room``."""
     count_free(sim, plan)
     total = 0
     for cell in range(len(plan.room)):

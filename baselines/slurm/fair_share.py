@@ -67,14 +67,6 @@ class FairTree:
         accounts with equal factors therefore merge their children. A leaf that is equal to an account ranks with the
         best leaf of that account. F = rank / number of leaves, where the best rank is the number of leaves. Leaves that
         are equal share a rank, and the next rank is lower by their number.
-
-        Parameters
-        ----------
-        usage : float64 [Q], decayed usage of each leaf, of any unit
-
-        Returns
-        -------
-        float64 [Q] : factor of each leaf, 0..1; 0 for inner nodes and for leaves with a node without shares above
         """
         total = self.totals(usage)
         above = total[self._parent]
@@ -105,15 +97,6 @@ class FairTree:
 
         S is the product of the parts of shares along the path. UE is the effective usage: under the root the part UA of
         the usage of all; deeper UA + (UE of the parent - UA) x part of the shares.
-
-        Parameters
-        ----------
-        usage : float64 [Q], decayed usage of each leaf, of any unit
-        damping : FairShareDampeningFactor
-
-        Returns
-        -------
-        float64 [Q] : factor of each node, 0..1; 0 without shares
         """
         total = self.totals(usage)
         actual = total / total[0] if total[0] > 0 else np.zeros(len(total))

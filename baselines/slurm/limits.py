@@ -10,9 +10,9 @@ from collections.abc import Hashable, Iterator
 
 import numpy as np
 
-from gpusched_env.instance import Instance
-from gpusched_env.qos import Qos
-from gpusched_env.tenants import UNLIMITED, TenantTree
+from gpusched_env.problem.instance import Instance
+from gpusched_env.problem.qos import Qos
+from gpusched_env.problem.tenants import UNLIMITED, TenantTree
 
 
 def limits_of(instance: Instance) -> dict[str, np.ndarray]:

@@ -8,15 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class PastUsage:
-    """What tenants have used until a scheduler takes over a running cluster.
-
-    Parameters
-    ----------
-    time_s : when it takes over [s]
-    usage : name of a leaf of the tree of tenants -> its decayed usage at the end of the last period [GPU s]; missing
-        leaves have used nothing
-    recent : likewise its usage since then [GPU s]
-    """
+    """What tenants have used when a scheduler takes over: decayed until the last period, and since then [GPU s]."""
 
     time_s: float
     usage: Mapping[str, float] = field(default_factory=dict)

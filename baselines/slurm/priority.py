@@ -17,16 +17,10 @@ def age(waited_s: float, max_age_s: float) -> float:
 
 
 def size(favor: str, nodes: Array, cpus: Array, all_nodes: int, all_cpus: int, limit_s: Array) -> Array:
-    """float64: size factor of jobs.
+    """float64: size factor of jobs, from the nodes and CPUs that they request and those of the cluster.
 
-    Parameters
-    ----------
-    favor : "large": mean of the parts of the nodes and of the CPUs; "small": mean of the parts that are left over
-        (PriorityFavorSmall); "relative": CPUs / minutes of the time limit / CPUs of the cluster
-        (SMALL_RELATIVE_TO_TIME)
-    nodes, cpus : numbers that each job requests
-    all_nodes, all_cpus : numbers of the cluster
-    limit_s : time limit of each job [s]
+    ``favor`` "large": mean of the parts of the nodes and of the CPUs; "small": of those left over (PriorityFavorSmall);
+    "relative": CPUs / minutes of the time limit / CPUs of the cluster (SMALL_RELATIVE_TO_TIME).
     """
     if favor == "relative":
         return cpus / np.maximum(limit_s / MINUTE_S, 1.0) / all_cpus

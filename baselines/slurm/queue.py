@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from gpusched_env.baselines.listed.lines import before, sort_rows
+from gpusched_env.baselines.list_policies.lines import before, sort_rows
 from gpusched_env.baselines.slurm.state import SlurmState
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.holding import entry

@@ -15,10 +15,10 @@ from gpusched_env.baselines.slurm.profile import BLOCK
 from gpusched_env.baselines.slurm.state import CONSERVATIVE, EASY, NONE, RULES_DTYPE, SlurmState
 from gpusched_env.core.placement.rules import rule_number
 from gpusched_env.errors import SchedulerError
-from gpusched_env.instance import Instance
-from gpusched_env.qos import ranks_of
+from gpusched_env.problem.instance import Instance
+from gpusched_env.problem.qos import ranks_of
+from gpusched_env.problem.tenants import PRIORITY
 from gpusched_env.simulator import Simulation
-from gpusched_env.tenants import PRIORITY
 
 if TYPE_CHECKING:
     from gpusched_env.baselines.slurm.scheduler import Slurm
@@ -28,13 +28,7 @@ BACKFILL = {"none": NONE, "easy": EASY, "conservative": CONSERVATIVE}
 
 
 def state_of(simulation: Simulation, rules: Slurm) -> SlurmState:
-    """Return the arrays of a run, filled from the parameters of the scheduler and the requests of the jobs.
-
-    Parameters
-    ----------
-    simulation : the run, in which jobs may run already
-    rules : the scheduler
-    """
+    """Return the arrays of a run, filled from the parameters of the scheduler and the requests of the jobs."""
     instance = simulation.instance
     tree, of_job = instance.tenancy
     jobs, tenants = len(instance.workload), len(tree.names)
@@ -81,14 +75,7 @@ def state_of(simulation: Simulation, rules: Slurm) -> SlurmState:
 
 
 def rules_of(rules: Slurm, capped: bool, several: bool, divided: bool) -> np.ndarray:
-    """RULES_DTYPE: the rules of a run before its first event.
-
-    Parameters
-    ----------
-    capped : whether there are limits of tenants or QOS
-    several : whether some jobs name several partitions
-    divided : whether passes must distinguish nodes
-    """
+    """RULES_DTYPE: the rules of a run before its first event; ``divided``: passes must distinguish nodes."""
     m = np.zeros((), RULES_DTYPE)
     m["age_weight"], m["share_weight"] = rules.age_weight, rules.fair_share_weight
     m["max_age_s"], m["period_s"] = rules.max_age_s, rules.calc_period_s
@@ -165,12 +152,7 @@ def tiers_of(instance: Instance, partition: np.ndarray) -> np.ndarray:
 def ladder_of(
     instance: Instance, preempt: str, classes: np.ndarray, tiers: np.ndarray, row_of: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Return the arrays of SlurmState that tell which jobs preempt which.
-
-    Raises
-    ------
-    SchedulerError : QOS decide, and the scenario has none
-    """
+    """Return the arrays of SlurmState that tell which jobs preempt which."""
     table = instance.qos
     if preempt != "qos":
         ladder = -tiers if preempt == "tier" else -classes
@@ -219,10 +201,8 @@ def limits_s(
 ) -> np.ndarray:
     """float64 [s]: time limit of each request: job ``row_of[i]`` in ``partition[i]``.
 
-    Parameters
-    ----------
-    source : "user" = the job's ``estimate_s``, else the limit of its partition or QOS, else ``default_s``; "oracle" =
-        its run time on the slowest placement
+    ``source`` "user" = the job's ``estimate_s``, else the limit of its partition or QOS, else ``default_s``; "oracle" =
+    its run time on the slowest placement.
     """
     if source == "user":
         claims = instance.workload.jobs["estimate_s"][row_of]
@@ -233,10 +213,7 @@ def limits_s(
 
 
 def is_divided(instance: Instance) -> bool:
-    """Return whether passes must distinguish nodes: there are partitions or planned reservations.
-
-    If nodes only fail, they are closed to everybody, and placement rules know that.
-    """
+    """Return whether there are partitions or planned reservations, so that passes must distinguish nodes."""
     sets = instance.node_sets
     if sets is None:
         return False
@@ -285,13 +262,7 @@ def sort_keys(classes: np.ndarray, tiers: np.ndarray) -> np.ndarray:
 
 
 def priority_classes(instance: Instance) -> np.ndarray:
-    """float64: priority class of each job; 0 without classes.
-
-    Raises
-    ------
-    WorkloadError : a class is not a number
-    SchedulerError : a class is not a finite number >= 0
-    """
+    """float64: priority class of each job; 0 without classes."""
     workload = instance.workload
     if PRIORITY not in workload.attributes:
         return np.zeros(len(workload))

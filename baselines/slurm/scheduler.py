@@ -14,8 +14,8 @@ from gpusched_env.baselines.slurm.run import BACKFILL, recall, state_of
 from gpusched_env.baselines.slurm.state import SlurmState
 from gpusched_env.core.placement.rules import rule_number, shares_by
 from gpusched_env.errors import SchedulerError, unknown_name
+from gpusched_env.problem.tenants import TenantTree
 from gpusched_env.simulator import CompiledScheduler, Simulation
-from gpusched_env.tenants import TenantTree
 
 CHOICES: Final = {
     "backfill": tuple(BACKFILL),
@@ -92,7 +92,7 @@ class Slurm(CompiledScheduler):
     placement rule or GPU types refuse a job for which enough GPUs are free, the job is planned for a later slot. The
     slots are those of absolute time, so that a plan keeps its slots in later cycles. A tenant's limits ``most`` and
     ``jobs`` are those of an association (GrpTRES, GrpJobs): jobs over them wait and block no others. So are limits of
-    QOS (:class:`gpusched_env.qos.Qos`). Quotas have no
+    QOS (:class:`gpusched_env.problem.qos.Qos`). Quotas have no
     counterpart and are ignored.
 
     A job that names several partitions is in the queue once for each, with the tier and the priority of each, and
@@ -143,6 +143,7 @@ class Slurm(CompiledScheduler):
     grace_s: float = 0.0
 
     relies_on_decisions = True  # a cycle counts as done, whether or not its starts were carried out
+    name = "slurm"
 
     def __post_init__(self) -> None:
         """Check the parameters."""
@@ -166,11 +167,6 @@ class Slurm(CompiledScheduler):
         self.clairvoyant = self.limits == "oracle"
         self._past: PastUsage | None = None
         self._shares: tuple[TenantTree, FairTree] | None = None
-
-    @property
-    def name(self) -> str:
-        """Name in tables."""
-        return "slurm"
 
     def remember(self, past: PastUsage) -> None:
         """Begin runs with this usage of tenants, for a run that is taken over (:func:`simulator.begin`)."""

@@ -15,10 +15,7 @@ MOST_BITS: Final = 48  # of a number of periods: at most 1e11 periods of a secon
 
 @kernel
 def count_usage(sim: Run, plan: SlurmState) -> bool:
-    """Add the usage since the last decision point; at the end of each period, decay it first.
-
-    Periods begin at multiples of ``period_s``. Returns whether a period has begun.
-    """
+    """Add the usage since the last decision point, decayed at each end of a period; return whether one has begun."""
     m = plan.memory
     now_s = sim.world["clock_s"]
     begun = False

@@ -9,13 +9,7 @@ from gpusched_env.simulator import ClusterView
 
 
 class Apps:
-    """The apps that have unfinished jobs. An app is a job; or a tenant, from its first unfinished job to its last.
-
-    Parameters
-    ----------
-    view : the cluster
-    by_tenant : True = an app is a tenant
-    """
+    """The apps that have unfinished jobs: an app is a job or, ``by_tenant``, a tenant from first to last job."""
 
     def __init__(self, view: ClusterView, by_tenant: bool) -> None:
         self._by_tenant = by_tenant
@@ -35,12 +29,7 @@ class Apps:
         return view.tenant[rows] if self._by_tenant else rows
 
     def count(self, view: ClusterView, unfinished: np.ndarray) -> None:
-        """Update the number of apps and its integral; apps without unfinished jobs leave.
-
-        Parameters
-        ----------
-        unfinished : rows of all waiting and running jobs that are known
-        """
+        """Update the number of apps and its integral; apps without ``unfinished`` rows leave."""
         self._load += self._present * (view.now_s - self._counted_s)
         self._counted_s = view.now_s
         there = np.zeros(len(self._there), bool)
@@ -48,13 +37,7 @@ class Apps:
         self._there &= there
 
     def add(self, view: ClusterView, job: int, work: float, power: float, need: int) -> None:
-        """Add a job that has arrived.
-
-        Parameters
-        ----------
-        work : its work [GPU s]
-        power, need : power [GPU] and number of GPUs of its largest size on the ideal placement
-        """
+        """Add a job that has arrived: its work [GPU s], and power and GPUs of its largest size, ideally placed."""
         app = int(self.of(view, np.array([job]))[0])
         if not self._there[app]:
             self._there[app] = True

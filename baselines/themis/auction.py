@@ -13,16 +13,8 @@ from gpusched_env.portable.elementary import exp, log
 def partial_allocation(values: Sequence[np.ndarray], gpus: int) -> tuple[list[int], list[float]]:
     """Allocate GPUs so that the product of the bidders' values is largest, and compute the share that each may keep.
 
-    Parameters
-    ----------
-    values : for each bidder, its value V > 0 of 0, 1, 2, ... GPUs; NaN = it does not bid on this number of GPUs
-    gpus : number of GPUs on offer
-
-    Returns
-    -------
-    allocation : number of GPUs of each bidder
-    shares : fraction of its allocation that each bidder keeps, which is the product of the others' values, divided by
-        the same product in an auction without the bidder
+    ``values`` : for each bidder, its value V > 0 of 0, 1, 2, ... GPUs; NaN = no bid. A share is the product of the
+    others' values, divided by the same product in an auction without the bidder.
 
     Notes
     -----

@@ -16,11 +16,8 @@ Real = TypeVar("Real", float, np.ndarray)
 def private_time_s(work: Real, power: Real, contenders: Real) -> Real:
     """Return T_id, the time that an app would need on 1 / ``contenders`` of the cluster [s].
 
-    Parameters
-    ----------
-    work : work of the whole app [GPU s]
-    power : power of all GPUs that the app could use if it had the cluster for itself [GPU]
-    contenders : N_avg, mean number of apps in the system while the app was there
+    ``work`` of the whole app [GPU s], ``power`` of all GPUs that it could use [GPU], ``contenders`` = N_avg, mean
+    number of apps in the system while it was there.
 
     References
     ----------

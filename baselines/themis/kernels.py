@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.baselines.estimates import claim_after_s
-from gpusched_env.baselines.listed.lines import sort_rows
+from gpusched_env.baselines.list_policies.lines import sort_rows
 from gpusched_env.core.driver import ASSIST, BEGINS, LEASE, NOTHING, START, Choice, policy
 from gpusched_env.core.events import productive_s, seconds_left
 from gpusched_env.core.handle import array, helper, kernel
@@ -77,12 +77,6 @@ def fair_time_s(ideal_s: float, gang: int, share: float) -> float:
     """Return T_ideal, the run time of a job on a fair share of the cluster [s].
 
     If the gang is k > 1 times as large as the share, T_ideal is k times the ideal run time.
-
-    Parameters
-    ----------
-    ideal_s : run time of the whole job on the best placement [s]
-    gang : GPUs of the job
-    share : GPUs of the cluster / mean number of contending jobs [GPU]
     """
     return ideal_s * max(1.0, gang / share)
 

@@ -35,16 +35,7 @@ class Rung(NamedTuple):
 
 @dataclass
 class App:
-    """An app that wants GPUs.
-
-    Parameters
-    ----------
-    jobs : its jobs that wait, or whose lease ends now, ascending
-    age_s : time since it arrived [s]
-    left : work that it has left, with its other jobs [GPU s]
-    held : power of the GPUs that its other jobs hold [GPU]
-    private_s : T_id [s]
-    """
+    """An app that wants GPUs: jobs that wait or whose lease ends, its age, work left [GPU s], power held, T_id [s]."""
 
     jobs: list[int]
     age_s: float = 0.0
@@ -84,14 +75,8 @@ class App:
 class Offering:
     """The GPUs on offer, and who gets them.
 
-    Parameters
-    ----------
-    places : the GPUs on offer
-    menus : menu of each job, by row
-    before : GPUs that the jobs whose lease ends hold until now, by job
-    left : work that each job has left, by row [GPU s]
-    idle : int64 [N], those GPUs on offer that no gang holds; a gang moves to these only
-    move_s : time without progress after a gang has moved [s]
+    ``before`` : GPUs that the jobs whose lease ends hold until now; ``left`` : work of each row [GPU s]; ``idle`` :
+    int64 [N], GPUs that no gang holds, to which alone a gang moves; ``move_s`` : time without progress after a move.
     """
 
     places: Places
@@ -120,14 +105,7 @@ class Offering:
         return rungs
 
     def sell(self, bidders: Sequence[App], lease_s: float, payment: str) -> None:
-        """Hold the auction, and grant each winner what it may keep; gangs that need not move choose first.
-
-        Parameters
-        ----------
-        bidders : the apps that bid; among equal products, the first gets most
-        lease_s : length of a lease [s]
-        payment : one of arbiter.PAYMENTS
-        """
+        """Hold the auction, and grant each winner what it may keep; gangs that need not move choose first."""
         ladders = [self.rungs(app) for app in bidders]
         bids = [app.bid(rungs, lease_s) for app, rungs in zip(bidders, ladders, strict=True)]
         grants: list[tuple[App, Step]] = []
@@ -149,13 +127,8 @@ class Offering:
     ) -> None:
         """Give what is left to apps, one step at a time.
 
-        Parameters
-        ----------
-        apps : the apps
-        random : draws the next app among those that use nodes with free GPUs, or, if there is none, among all that can
-            use GPUs; None = that of them comes next which has got the fewest steps, then the first
-        used : position in ``apps`` -> bool [N], nodes that the app uses; apps that use none are left out. Gangs of the
-            app go there if they fit
+        ``random`` draws the next app, first among those that use nodes with free GPUs; None = the app with the fewest
+        steps so far. ``used`` : position in ``apps`` -> bool [N], nodes that the app uses, to which its gangs go.
         """
         able, turns = [App(list(app.jobs)) for app in apps], [0] * len(apps)
         while (total := self.places.total) > 0:

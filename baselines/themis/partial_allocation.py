@@ -32,19 +32,9 @@ class Award(NamedTuple):
 def hold_auction(bids: Sequence[Bid], offer: int) -> list[Award]:
     """Allocate GPUs so that the product of the bidders' values is largest, and compute the hidden payments.
 
-    Parameters
-    ----------
-    bids : for each bidder, its value of 0 GPUs and of every other number of GPUs on which it bids
-    offer : number of GPUs on offer
-
-    Returns
-    -------
-    For each bidder, its award. With V the values, R* the best allocation of all bidders and R' that of the others
-    alone, ``share`` of bidder i is c_i = product over j != i of V_j(R*_j) / product over j != i of V_j(R'_j).
-
-    Raises
-    ------
-    SchedulerError : a bidder has no value for 0 GPUs, or a value is not above 0
+    ``bids`` : for each bidder, its value of 0 GPUs and of every other number of GPUs on which it bids. With V the
+    values, R* the best allocation of all bidders and R' that of the others alone, ``share`` of bidder i is c_i =
+    product over j != i of V_j(R*_j) / product over j != i of V_j(R'_j).
 
     Notes
     -----

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpusched_env.baselines.elastic.reallocation import able_nodes
-from gpusched_env.cluster import MACHINE, NETWORK, RACK
+from gpusched_env.problem.cluster import MACHINE, NETWORK, RACK
 from gpusched_env.simulator import ClusterView
 
 
@@ -41,13 +41,7 @@ def menu_of(view: ClusterView, job: int) -> Menu:
 
 
 class Places:
-    """The GPUs that no job holds or is promised, and the best place in them for a gang.
-
-    Parameters
-    ----------
-    view : the cluster
-    free : int64 [N], such GPUs of each node; changed by ``take`` and ``put_back``
-    """
+    """The GPUs that no job holds or is promised, and the best place in them for a gang."""
 
     def __init__(self, view: ClusterView, free: np.ndarray) -> None:
         self._view, self.free = view, free
@@ -72,13 +66,7 @@ class Places:
         return bool((place.nodes <= self.free).all())
 
     def best(self, job: int, size: int, menu: Menu, own: np.ndarray | None = None) -> Place | None:
-        """Return the place of the largest power; None = there is none.
-
-        Parameters
-        ----------
-        menu : menu of the job
-        own : bool [N], nodes that the app of the job uses: the whole gang goes there if it fits
-        """
+        """Return the place of the largest power, on the ``own`` nodes of its app if it fits there; None = no place."""
         if own is not None and own.any() and (found := self.within(job, size, menu, np.where(own, self.free, 0))):
             return found
         kind = (int(self._view.job_class[job]), size)

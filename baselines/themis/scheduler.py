@@ -164,10 +164,7 @@ class Themis(CompiledScheduler, EstimatingScheduler):
         kernels.measure_each(view.simulation.arrays, self._table, len(rows), later_s)
 
     def _auction(self, view: ClusterView, ranked: np.ndarray, gpus: int) -> tuple[np.ndarray, np.ndarray]:
-        """Let the jobs with the largest rho bid.
-
-        Returns the ranking, winners first, and the fraction of its lease that each job keeps, by row.
-        """
+        """Let the jobs with the largest rho bid."""
         shares = np.ones(view.arrived)
         bidders = ranked[: max(1, round((1.0 - self.fairness_knob) * len(ranked)))]
         bidders = bidders[view.gpus[bidders] <= gpus]

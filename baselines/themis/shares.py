@@ -19,12 +19,6 @@ def max_min_shares(
     The shares minimise the largest rho = (waited + left / x) / T_ideal under the constraint that the gangs use at most
     ``gpus`` GPUs on average. For a given rho, x = left / (rho T_ideal - waited); the smallest feasible rho is found by
     bisection.
-
-    Parameters
-    ----------
-    waited_s, left_s : as in :func:`gpusched_env.baselines.themis.kernels.finish_time_fairness` [s]
-    fair_s : T_ideal [s]
-    gangs, gpus : GPUs of each job, and of the cluster
     """
 
     def shares(rho: float) -> np.ndarray:

@@ -13,7 +13,7 @@ from gymnasium import spaces
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.delay_timers.columns import CLASS_COLUMNS, CLUSTER_COLUMNS
 from gpusched_env.envs.delay_timers.env import DelayTimersEnv
-from gpusched_env.envs.observation.columns import markdown_rows
+from gpusched_env.envs.observation.columns import SCALES, markdown_rows
 from gpusched_env.envs.registration import DELAY_TIMERS, ENVIRONMENTS
 from gpusched_env.envs.rewards import COMPONENTS
 from gpusched_env.simulator import PLACEMENT_RULES
@@ -148,7 +148,7 @@ def _arrays(env: Any) -> list[str]:
         known = {"classes": CLASS_COLUMNS, "cluster": CLUSTER_COLUMNS}
     else:
         known = {name: one.columns for name, one in env.arrays().items()}
-    parts = []
+    parts = [SCALES]
     for key, box in env.observation_space.items():
         parts += [f"### `{key}` {list(box.shape)}", "\n".join(markdown_rows(known[key]))]
     return parts
@@ -161,7 +161,7 @@ def _components() -> list[list[str]]:
 def _arguments(cls: type, arguments: dict[str, Any]) -> list[list[str]]:
     meanings = parameters(cls)
     rows = []
-    for name, parameter in list(inspect.signature(cls.__init__).parameters.items())[1:]:
+    for name, parameter in inspect.signature(cls).parameters.items():
         default = f"**`{arguments[name]!r}`**" if name in arguments else f"`{parameter.default!r}`"
         rows.append([f"`{name}`", default, meanings[name]])
     return rows

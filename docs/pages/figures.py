@@ -9,14 +9,14 @@ from pathlib import Path
 
 from gpusched_env import Instance, make_scheduler, simulate
 from gpusched_env.baselines.registry import Baseline
-from gpusched_env.cluster import NodeGroup
 from gpusched_env.evaluation.schedule_panel import draw_schedule
 from gpusched_env.event_log import EventLog
-from gpusched_env.figures import save
 from gpusched_env.metrics import summarise
+from gpusched_env.problem.cluster import NodeGroup
+from gpusched_env.problem.tenants import Tenant, Tenants
 from gpusched_env.scenarios import Scenario, get_scenario
-from gpusched_env.tenants import Tenant, Tenants
-from gpusched_env.units import unit_for
+from gpusched_env.support.figures import save
+from gpusched_env.support.units import unit_for
 
 SEED = 200_002
 # Small enough that each bar is seen, busy enough that schedulers differ.

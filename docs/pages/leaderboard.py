@@ -10,7 +10,7 @@ from gpusched_env.leaderboard.baseline_entries import shipped_entries
 from gpusched_env.leaderboard.scoring import score
 from gpusched_env.leaderboard.tracks import TRACKS, Track
 from gpusched_env.metrics import COLUMN_OF, TENANT_COLUMNS, Column, Interval, mean_interval
-from gpusched_env.units import Unit, unit_for
+from gpusched_env.support.units import Unit, unit_for
 from pages.markdown import table
 from pages.markdown import write as write_page
 

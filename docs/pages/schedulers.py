@@ -12,7 +12,7 @@ from numpydoc.docscrape import NumpyDocString
 
 from gpusched_env.baselines import BASELINES, list_baselines, make_scheduler
 from gpusched_env.baselines.registry import Baseline
-from gpusched_env.units import unit_for
+from gpusched_env.support.units import unit_for
 from pages import figures
 from pages.leaderboard import Result, number
 from pages.markdown import parameters, table, text_of

@@ -101,5 +101,5 @@ plt.tight_layout()
 
 # %%
 # The command line does the same: ``gpusched leaderboard submit`` makes the file, ``gpusched leaderboard
-# verify`` verifies it, and ``gpusched leaderboard build entries/ --out site/`` builds the pages of the
+# verify`` verifies it, and ``gpusched leaderboard build entries/ --output site/`` builds the pages of the
 # leaderboard.

@@ -1,4 +1,4 @@
-"""The command line: ``gpusched``."""
+"""The command line: ``gpusched``. An invalid option raises a GpuschedError, which is told in one line."""
 
 from gpusched_env.cli.app import app, main
 

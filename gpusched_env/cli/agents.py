@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final
 
 import typer
 
-agents_app = typer.Typer(help="List the trained agents of the package; describe or measure one.", no_args_is_help=True)
+from gpusched_env.cli.choosing import WORKERS, Draws, WorkersOption
+from gpusched_env.support.commands import Commands
+from gpusched_env.support.consoles import plain_table, show
+
+agents_app = Commands("List the trained agents of the package; show or measure one; write data sets.")
 
 MOVED = "this search is no longer installed; it is in studies/ of a clone, and studies/README.md gives its name there"
+SEEDS: Final = 20  # of a measurement, if none are given
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="An agent of gpusched agents list.")]
 
 
-@agents_app.command("list")
+@agents_app.add("list", tables=True)
 def list_agents() -> None:
     """List the agents; the scheduler learned:NAME plays one."""
     from gpusched_env.agents.cards import read_card, shipped_agents
-    from gpusched_env.cli.console import plain_table, show
 
     table = plain_table("agent", "environment", "trained on", "kind", "summary", "kB", texts=5)
     for column in table.columns[:4]:
@@ -32,8 +38,8 @@ def list_agents() -> None:
     show(table)
 
 
-@agents_app.command("describe")
-def describe_agent(name: NameArgument) -> None:
+@agents_app.add("show")
+def show_agent(name: NameArgument) -> None:
     """Print the card of an agent: purpose, limits, training, results, digest. The checkpoint is verified."""
     from gpusched_env.agents.cards import read_card
 
@@ -63,21 +69,65 @@ def describe_agent(name: NameArgument) -> None:
         print(_ratio(rival, mean, low, high))
 
 
-@agents_app.command("measure")
-def measure_agent(
-    name: NameArgument,
-    seeds: Annotated[int, typer.Option(min=2, help="Number of report seeds of its scenario.")] = 20,
-    workers: Annotated[
-        int, typer.Option(help="Processes, at most one per core; -1 = one per core. Results do not depend on it.")
-    ] = 1,
-) -> None:
-    """Play an agent and the rivals of its card on report seeds; print the ratios, paired by seed."""
-    from gpusched_env.agents.cards import read_card
-    from gpusched_env.agents.measuring import measured_ratios
+@dataclass(frozen=True, kw_only=True)
+class Searched:
+    """How agents of a search are measured, which have no card."""
 
+    scenario: Annotated[str, typer.Option(metavar="NAME|PATH", show_default="that of the card")] = ""
+    """Of files: scenario."""
+    schedulers: Annotated[
+        list[str] | None, typer.Option("--schedulers", "--scheduler", metavar="SPECS", show_default="those of the card")
+    ] = None
+    """Rivals."""
+    metrics: str = "mean_jct_s"
+    """Of files: metrics, with commas."""
+    validation: bool = False
+    """Of files: validation seeds, not report seeds."""
+
+    def tell(self, files: list[str], draws: Draws) -> None:
+        """Print the ratios of each file and of all."""
+        from gpusched_env.agents.measuring import print_ratios
+        from gpusched_env.cli.parsing import chosen_schedulers
+        from gpusched_env.errors import GpuschedError
+        from gpusched_env.scenarios import get_scenario
+
+        if not self.scenario or not self.schedulers:
+            raise GpuschedError("--scenario and --schedulers are missing: files have no card that names them")
+        seeds = draws.of(get_scenario(self.scenario), "validation" if self.validation else "report", SEEDS)
+        agents = [f"learned:path={file}" for file in files]
+        print_ratios(self.scenario, agents, chosen_schedulers(self.schedulers), self.metrics.split(","), seeds)
+
+
+@agents_app.add("measure")
+def measure_agent(
+    names: Annotated[
+        list[str],
+        typer.Argument(metavar="NAME|FILE...", help="An agent of gpusched agents list, or files of one search."),
+    ],
+    searched: Searched,
+    draws: Draws,
+    workers: WorkersOption = WORKERS,
+) -> None:
+    """Play an agent and the rivals of its card on report seeds (20 by default); print the ratios, paired by seed.
+
+    Of files of one search, each of another seed of the search, the ratios of each and of all are printed.
+
+    Example: gpusched agents measure general --seeds 20
+    """
+    from gpusched_env.agents.cards import read_card, shipped_agents
+    from gpusched_env.agents.measuring import measured_ratios
+    from gpusched_env.cli.parsing import chosen_schedulers
+    from gpusched_env.scenarios import get_scenario
+
+    [name, *others] = names
+    if others or (name not in shipped_agents() and Path(name).is_file()):
+        searched.tell(names, draws)
+        return
     card = read_card(name)
-    ratios = measured_ratios(f"learned:{name}", list(card.ratios), card.scenario, card.metric, seeds, workers)
-    print(_heading(card.metric, seeds))
+    rivals = chosen_schedulers(searched.schedulers) if searched.schedulers else list(card.ratios)
+    seeds = draws.of(get_scenario(card.scenario), default=SEEDS)
+    ratios = measured_ratios(f"learned:{name}", rivals, card.scenario, card.metric, seeds, workers)
+    print(_heading(card.metric, len(seeds)))
     for rival, ratio in ratios.items():
         print(_ratio(rival, *ratio))
 

@@ -8,33 +8,30 @@ from typing import Annotated
 
 import typer
 
-from gpusched_env.cli.backends import BackendOption
+from gpusched_env.cli.choosing import Processes
+from gpusched_env.support.consoles import plain_table, show
 
 
 def build(
     entries: Annotated[Path, typer.Argument(help="Folder of entries, *.entry.xz.", metavar="FOLDER")],
-    out: Annotated[
+    output: Annotated[
         Path, typer.Option(help="Folder of the site; an earlier site of this command is replaced.", metavar="FOLDER")
     ],
+    processes: Processes,
     baselines: Annotated[bool, typer.Option(help="Also show the baselines of the package.")] = True,
     log: Annotated[
         Path | None,
-        typer.Option("--log", help="Log of a track that needs one, if it was not fetched.", metavar="FILE"),
+        typer.Option("--workload", help="Log of a track that needs one, if it was not fetched.", metavar="FILE"),
     ] = None,
-    workers: Annotated[
-        int, typer.Option(help="Processes, at most one per core; -1 = one per core. The site does not depend on it.")
-    ] = -1,
-    backend: BackendOption = "processes",
     tracks: Annotated[
         str, typer.Option(help="Tracks of the site, names separated by commas.", show_default="all", metavar="NAMES")
     ] = "",
 ) -> None:
     """Replay entries and write pages with tables, curves and every schedule. Entries with false claims are refused.
 
-    Example: gpusched leaderboard build entries/ --out site/
+    Example: gpusched leaderboard build entries/ --output site/
     """
-    from gpusched_env.cli.console import plain_table, show
-    from gpusched_env.evaluation.processes import backend as played_by
+    from gpusched_env.evaluation.processes import backend
     from gpusched_env.leaderboard.baseline_entries import shipped_entries
     from gpusched_env.leaderboard.claims import WHAT_TO_CHECK
     from gpusched_env.leaderboard.site import build_site, entry_files
@@ -42,11 +39,13 @@ def build(
     begin = time.perf_counter()
     beside = shipped_entries() if baselines else []
     try:
-        with played_by(backend):
-            built = build_site(entry_files(entries), out, beside, log, workers, tracks.split(",") if tracks else ())
+        with backend(processes.backend):
+            built = build_site(
+                entry_files(entries), output, beside, log, processes.workers, tracks.split(",") if tracks else ()
+            )
     except KeyboardInterrupt as stop:
-        kept = "the site that was there stays" if (out / "index.html").is_file() else "nothing was written"
-        raise KeyboardInterrupt(f"{out}: {kept}") from stop
+        kept = "the site that was there stays" if (output / "index.html").is_file() else "nothing was written"
+        raise KeyboardInterrupt(f"{output}: {kept}") from stop
     table = plain_table("track", "entries", "of these baselines")
     for track, shown in built.entries.items():
         table.add_row(track, str(len(shown)), str(sum(one.baseline for one in shown)))
@@ -55,4 +54,4 @@ def build(
         print(f"not shown: {', '.join(names)}: {reason}")
     if built.differs:
         print(WHAT_TO_CHECK)
-    print(f"{out / 'index.html'}: open it in a browser; took {time.perf_counter() - begin:.0f} s")
+    print(f"{output / 'index.html'}: open it in a browser; took {time.perf_counter() - begin:.0f} s")

@@ -1,109 +1,228 @@
-"""Options that choose jobs, scale their arrivals and give them models, in the order in which they apply."""
+"""What several commands ask for: a log, jobs, a problem, seeds, processes. Each option is declared here once."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import typer
 
 from gpusched_env.errors import GpuschedError, TraceError
 
-PANEL: Final = "Which jobs"
+if TYPE_CHECKING:
+    from gpusched_env.scenarios import Scenario
 
-
-def _option(name: str, metavar: str, text: str, **limits: Any) -> Any:
-    return typer.Option(name, help=text, metavar=metavar, rich_help_panel=PANEL, show_default=False, **limits)
-
-
-WindowOption = Annotated[str | None, _option("--window", "START:STOP", "Of a log, jobs that arrive in these seconds.")]
-WhereOption = Annotated[
-    list[str] | None,
-    _option(
-        "--where",
-        "ATTRIBUTE=VALUES",
-        "Of a log, jobs with an attribute: virtual_cluster=6214e9,11cb48 or status!=Killed. May be given repeatedly.",
-    ),
-]
-MaxGpusOption = Annotated[int | None, _option("--max-gpus", "GPUS", "Leave out jobs with larger demands.", min=1)]
-SampleOption = Annotated[
-    float | None, _option("--sample", "SHARE|COUNT", "Of a log, a random fraction below 1, or so many jobs.")
-]
 MapOption = Annotated[
     list[str] | None,
-    _option(
+    typer.Option(
         "--map",
-        "ROLE=COLUMN,...|FILE.toml",
-        "Roles of the columns of csv:PATH if their names do not tell them: arrival=submit_time,duration_min=wall, or a "
-        "file that gpusched traces map wrote. May be given repeatedly.",
+        help="Roles of the columns of csv:PATH if their names do not tell them: arrival=submit_time,duration_min=wall, "
+        "or a file that gpusched traces map wrote. May be given repeatedly.",
+        metavar="ROLE=COLUMN,...|FILE.toml",
+        rich_help_panel="Which jobs",
     ),
 ]
-SkipBadRowsOption = Annotated[
-    bool, _option("--skip-bad-rows", "", "Skip and report malformed rows of a log instead of refusing the log.")
-]
-EstimateOption = Annotated[
-    str | None,
-    _option("--estimate", "FILE", "Predicted run times by job id: a CSV with columns such as job_id,estimate_s."),
-]
-GpuResourceOption = Annotated[
-    str | None,
-    _option("--gpu-resource", "NAME", "Resource of Kubernetes that is a GPU, for kueue, kubernetes and volcano."),
-]
-IgnorePlacementOption = Annotated[
-    bool,
-    _option(
-        "--ignore-placement",
-        "",
-        "Gangs of measured models run as fast spread as in one machine, as in Gavel's simulator.",
+SchedulersOption = Annotated[
+    list[str],
+    typer.Option(
+        "--schedulers",
+        "--scheduler",
+        help="Specs, separated by commas, or several such options. A part parameter=value belongs to the "
+        "scheduler before it: fifo,tiresias:knob=8,packlimit=0.5,srtf names three.",
+        metavar="SPECS",
     ),
 ]
-JobsOption = Annotated[int | None, _option("--jobs", "COUNT", "Number of jobs; of a log, the first ones.", min=1)]
-LoadOption = Annotated[
-    float | None, _option("--load", "LOAD", "Scale arrival times so that the jobs offer this load to the cluster.")
+ScenarioOption = Annotated[
+    str,
+    typer.Option(
+        "--scenario",
+        help="Name (gpusched scenarios list), with parameters if it has any, such as "
+        "dally-poisson-v1:gpus=512,load=0.7; or the path of a .json or .toml file.",
+        metavar="NAME|PATH",
+    ),
 ]
-ProfilesOption = Annotated[
-    str | None,
-    _option(
-        "--profiles",
-        "RULE",
-        "Models for jobs without one: unit = equal run times on every GPU type and placement; mix (V100), "
-        "gavel (V100, P100, K80), elasticflow (A100, T4), pollux (T4) and sia (A100, RTX2080Ti, ...) draw them.",
+WorkersOption = Annotated[
+    int,
+    typer.Option(
+        "--workers",
+        help="Processes, at most one per core; -1 = one per core. Results do not depend on it.",
+        envvar="GPUSCHED_WORKERS",
+    ),
+]
+WORKERS: Final = -1  # default of every command
+BackendOption = Annotated[
+    str,
+    typer.Option(
+        "--backend",
+        help="Where the runs are played: processes of this machine, ray (a Ray cluster that is started here), or "
+        "ray:ADDRESS of a running cluster. Results do not depend on it.",
+        metavar="processes|ray[:ADDRESS]",
     ),
 ]
 
 
-def chosen_jobs(
-    window: str | None = None,
-    where: list[str] | None = None,
-    max_gpus: int | None = None,
-    sample: float | None = None,
-    jobs: int | None = None,
-    load: float | None = None,
-    profiles: str | None = None,
-    parameters: dict[str, Any] | None = None,
-    ignore_placement: bool = False,
-) -> dict[str, Any]:
-    """Return the given options as fields of a WorkloadSpec; ``parameters`` is the result of read_options.
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How a log is read."""
 
-    Raises
-    ------
-    GpuschedError : a malformed window
-    """
-    changes: dict[str, Any] = {} if window is None else _seconds(window)
-    numbers = {"max_gpus": max_gpus, "sample": sample, "jobs": jobs, "load": load}
-    given: dict[str, Any] = {"where": tuple(where or ()), **numbers, "profiles": profiles}
-    given |= {"parameters": parameters or None, "ignore_placement": ignore_placement or None}
-    return changes | {name: value for name, value in given.items() if value not in (None, ())}
+    PANEL: ClassVar = "Which jobs"
+    mapping: MapOption = None
+    gpu_resource: Annotated[str | None, typer.Option(metavar="NAME")] = None
+    """Resource of Kubernetes that is a GPU, for kueue, kubernetes and volcano."""
+    skip_bad_rows: bool = False
+    """Skip and report malformed rows of a log instead of refusing the log."""
+
+    def options(self, estimate: str | None = None) -> dict[str, Any]:
+        """Return what is given as options of read_trace."""
+        given = {
+            "map": columns_of(self.mapping) or None,
+            "skip_bad_rows": self.skip_bad_rows or None,
+            "estimate": estimate,
+            "gpu_resource": self.gpu_resource,
+        }
+        return {name: value for name, value in given.items() if value is not None}
 
 
-def read_options(
-    mapping: list[str] | None, skip_bad_rows: bool, estimate: str | None, gpu_resource: str | None = None
-) -> dict[str, Any]:
-    """Return the given options as options of read_trace.
+@dataclass(frozen=True, kw_only=True)
+class LogReading(Reading):
+    """How a log is read, and predictions of run times beside it."""
 
-    Raises
-    ------
-    TraceError : a malformed mapping, or a role that two of them give
-    """
+    PANEL: ClassVar = "Which jobs"
+    estimate: Annotated[str | None, typer.Option(metavar="FILE")] = None
+    """Predicted run times by job id: a CSV with columns such as job_id,estimate_s."""
+
+    def options(self, estimate: str | None = None) -> dict[str, Any]:
+        """Return what is given as options of read_trace."""
+        return super().options(estimate or self.estimate)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Jobs(LogReading):
+    """Which jobs, and how fast they arrive; in the order in which the options apply."""
+
+    PANEL: ClassVar = "Which jobs"
+    window: Annotated[str | None, typer.Option(metavar="START:STOP")] = None
+    """Of a log, jobs that arrive in these seconds."""
+    where: Annotated[list[str] | None, typer.Option(metavar="ATTRIBUTE=VALUES")] = None
+    """Of a log, jobs with an attribute: virtual_cluster=6214e9,11cb48 or status!=Killed. May be given repeatedly."""
+    max_gpus: Annotated[int | None, typer.Option(metavar="GPUS", min=1)] = None
+    """Leave out jobs with larger demands."""
+    sample: Annotated[float | None, typer.Option(metavar="SHARE|COUNT")] = None
+    """Of a log, a random fraction below 1, or so many jobs."""
+    jobs: Annotated[int | None, typer.Option(metavar="COUNT", min=1)] = None
+    """Number of jobs; of a log, the first ones."""
+    load: Annotated[float | None, typer.Option(metavar="LOAD")] = None
+    """Scale arrival times so that the jobs offer this load to the cluster."""
+
+    def changes(self) -> dict[str, Any]:
+        """Return what is given as fields of a WorkloadSpec."""
+        given: dict[str, Any] = {} if self.window is None else _seconds(self.window)
+        given |= {"where": tuple(self.where or ()), "max_gpus": self.max_gpus, "sample": self.sample}
+        given |= {"jobs": self.jobs, "load": self.load, "parameters": self.options() or None}
+        return {name: value for name, value in given.items() if name == "stop_s" or value not in (None, ())}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wires:
+    """Which network."""
+
+    PANEL: ClassVar = "Which network"
+    network: Annotated[str | None, typer.Option(metavar="PRESET")] = None
+    """Play on the topology of a preset (docs/network.md), such as oversub4. Gangs contend by the model maxmin, unless
+    the scenario or --contention chooses another."""
+    contention: Annotated[str | None, typer.Option(metavar="MODEL")] = None
+    """Contention model: none, maxmin, kway, flat, table, budget or tiers, with fields such as kway:xi1=0.5,alpha=0.2.
+    Fields that are not given keep their values."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem(Jobs, Wires):
+    """A scenario, with what the command line changes of it."""
+
+    scenario: ScenarioOption = "philly-64-v1"
+    workload: Annotated[str | None, typer.Option(metavar="FORMAT:PATH")] = None
+    """Play other jobs: a log (philly, helios, ...) or synthetic:NAME."""
+    cluster: Annotated[str | None, typer.Option(metavar="NxG/R@TYPE|FORMAT:PATH")] = None
+    """Play on other machines: nodes x GPUs, optionally / nodes per rack and @ GPU type, such as 310x8/31 or
+    16x4@T4,4x8@A100; or a cluster description (openb, pai, slurm, ...), or slurm.conf."""
+    preemption_cost: Annotated[str | None, typer.Option(metavar="NAME|CHECKPOINT/RESTORE")] = None
+    """Cost of a preemption: zero, tiresias62, pollux30 (docs/scenarios.md), or the seconds of checkpoint and restore,
+    such as 30/30."""
+    sharing: Annotated[str | None, typer.Option(metavar="FIELD=VALUE,...|none")] = None
+    """Let jobs share GPUs (docs/sharing.md): limit=2,xi=1.5; or a source of slowdowns, such as source=synthetic,seed=1
+    or source=table,path=FILE,missing=forbid. gpu_memory_GB=16 also limits memory. Fields that are not given keep their
+    values. none = one job per GPU."""
+    profiles: Annotated[str | None, typer.Option(metavar="RULE")] = None
+    """Models for jobs without one: unit = equal run times on every GPU type and placement; mix (V100), gavel (V100,
+    P100, K80), elasticflow (A100, T4), pollux (T4) and sia (A100, RTX2080Ti, ...) draw them."""
+    ignore_placement: bool = False
+    """Gangs of measured models run as fast spread as in one machine, as in Gavel's simulator."""
+
+    def changes(self) -> dict[str, Any]:
+        """Return what is given as fields of a WorkloadSpec."""
+        given = {"profiles": self.profiles, "ignore_placement": self.ignore_placement or None}
+        return super().changes() | {name: value for name, value in given.items() if value is not None}
+
+    def chosen(self) -> Scenario:
+        """Return the scenario; its name tells what was changed."""
+        from gpusched_env.cli.networking import with_network
+        from gpusched_env.cli.parsing import chosen_scenario
+        from gpusched_env.cli.preempting import with_preemption_cost
+        from gpusched_env.cli.sharing import with_sharing
+
+        found = chosen_scenario(self.scenario, self.workload, self.cluster, self.changes())
+        found = with_network(found, self.network, self.contention)
+        return with_sharing(with_preemption_cost(found, self.preemption_cost), self.sharing)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draws:
+    """Which seeds."""
+
+    seeds: Annotated[str | None, typer.Option(metavar="COUNT|FIRST:END")] = None
+    """Number of seeds, or a range FIRST:END (END excluded)."""
+    seed: Annotated[int | None, typer.Option(min=0)] = None
+    """This seed alone: 7 is short for --seeds 7:8."""
+
+    @property
+    def text(self) -> str | None:
+        """What --seeds or --seed says."""
+        if self.seed is None:
+            return self.seeds
+        if self.seeds is not None:
+            raise GpuschedError("--seeds and --seed: give one of them")
+        return f"{self.seed}:{self.seed + 1}"
+
+    def one(self, first: int = 0) -> int:
+        """Return the seed of a command that takes one; ``first`` = if none is given."""
+        from gpusched_env.cli.parsing import parsed_seeds
+
+        seeds = range(first, first + 1) if self.text is None else parsed_seeds(self.text, first)
+        if len(seeds) != 1:
+            raise GpuschedError(f"--seeds {self.text}: this command takes one seed, such as --seed {seeds.start}")
+        return seeds.start
+
+    def of(self, scenario: Scenario, use: str = "report", default: int = 5) -> list[int]:
+        """Return the seeds for a scenario; see :func:`gpusched_env.cli.parsing.chosen_seeds`."""
+        from gpusched_env.cli.parsing import chosen_seeds
+
+        return chosen_seeds(self.text, scenario, use, default)
+
+
+ANY_SEED: Final = Draws()
+AS_IT_IS: Final = Reading()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Processes:
+    """Where the runs are played."""
+
+    workers: WorkersOption = WORKERS
+    backend: BackendOption = "processes"
+
+
+def columns_of(mapping: list[str] | None) -> dict[str, str]:
+    """Return the columns by role that ``--map`` names."""
     from gpusched_env.traces.read_options import parse_map
 
     columns: dict[str, str] = {}
@@ -112,13 +231,7 @@ def read_options(
         if twice := next((role for role in told if role in columns), ""):
             raise TraceError(f"--map: {twice} is given twice; keep one")
         columns |= told
-    options = {
-        "map": columns or None,
-        "skip_bad_rows": skip_bad_rows or None,
-        "estimate": estimate,
-        "gpu_resource": gpu_resource,
-    }
-    return {name: value for name, value in options.items() if value is not None}
+    return columns
 
 
 def _seconds(window: str) -> dict[str, float | None]:
@@ -131,23 +244,3 @@ def _seconds(window: str) -> dict[str, float | None]:
     raise GpuschedError(
         f"--window {window!r}: write START:STOP in seconds from the first arrival, such as 0:86400 or 3600:"
     )
-
-
-def in_words(changes: dict[str, Any]) -> list[str]:
-    """Describe what :func:`chosen_jobs` chose, in short texts for the name of a scenario."""
-    parts = []
-    if "start_s" in changes:
-        stop = changes["stop_s"]
-        parts.append(f"window {changes['start_s']:.15g}:{'' if stop is None else f'{stop:.15g}'}")
-    parts += changes.get("where", ())
-    for name in ("max_gpus", "sample", "jobs", "load"):
-        if name in changes:
-            parts.append(f"{name.replace('_', ' ')} {changes[name]:g}")
-    for name, value in changes.get("parameters", {}).items():
-        shown = ",".join(f"{role}={column}" for role, column in value.items()) if name == "map" else value
-        parts.append(name.replace("_", " ") if value is True else f"{name} {shown}")
-    if "ignore_placement" in changes:
-        parts.append("ignore placement")
-    if "profiles" in changes:
-        parts.append(f"profiles {changes['profiles']}")
-    return parts

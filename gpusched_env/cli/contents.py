@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from gpusched_env.support.consoles import plain_table, show
+
 
 def describe_cluster(source: Annotated[str, typer.Argument(metavar="FORMAT:PATH")]) -> None:
     """Read a cluster description and print what was kept, what was dropped and why, and the machines.
@@ -15,7 +17,6 @@ def describe_cluster(source: Annotated[str, typer.Argument(metavar="FORMAT:PATH"
     """
     from rich.text import Text
 
-    from gpusched_env.cli.console import plain_table, show
     from gpusched_env.evaluation.progress import reading_shown
     from gpusched_env.traces import read_cluster
 
@@ -39,7 +40,6 @@ def describe_table(source: Annotated[str, typer.Argument(metavar="LAYOUT:PATH|au
     import numpy as np
     from rich.text import Text
 
-    from gpusched_env.cli.console import plain_table, show
     from gpusched_env.evaluation.progress import reading_shown
     from gpusched_env.traces import LAYOUTS, read_table
 

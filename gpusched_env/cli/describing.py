@@ -9,24 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
-from gpusched_env.cli.choosing import (
-    EstimateOption,
-    GpuResourceOption,
-    JobsOption,
-    LoadOption,
-    MapOption,
-    MaxGpusOption,
-    SampleOption,
-    SkipBadRowsOption,
-    WhereOption,
-    WindowOption,
-    chosen_jobs,
-    read_options,
-)
+from gpusched_env.cli.choosing import Draws, Jobs
+from gpusched_env.support.consoles import show
 
 if TYPE_CHECKING:
     from gpusched_env.evaluation.picture import Picture
-    from gpusched_env.workload import Workload
+    from gpusched_env.problem.workload import Workload
 
 # Log format -> the generator calibrated on that log, where their names differ
 CALIBRATION_OF: Final = {"helios": "helios-venus", "philly-csv": "philly", "philly-json": "philly"}
@@ -35,6 +23,8 @@ CALIBRATED_JOBS: Final = 50_000  # jobs drawn from a calibrated generator if --j
 
 def describe(
     source: Annotated[str, typer.Argument(metavar="FORMAT:PATH|synthetic:NAME")],
+    jobs: Jobs,
+    draws: Draws,
     cluster: Annotated[
         str | None,
         typer.Option(
@@ -54,26 +44,15 @@ def describe(
         Path | None,
         typer.Option(help="Draw all panels as one .png, .svg or .pdf, or each in a folder.", metavar="FILE|FOLDER"),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Which draw of a generator.")] = 0,
-    window: WindowOption = None,
-    where: WhereOption = None,
-    max_gpus: MaxGpusOption = None,
-    sample: SampleOption = None,
-    jobs: JobsOption = None,
-    load: LoadOption = None,
-    mapping: MapOption = None,
-    skip_bad_rows: SkipBadRowsOption = False,
-    estimate: EstimateOption = None,
-    gpu_resource: GpuResourceOption = None,
 ) -> None:
     """Describe the jobs of a log or a generator: arrivals, demand, run times, load, users, similarity to a log.
 
+    A generator draws with seed 0, unless another is given.
+
     Example: gpusched traces describe philly:cluster_job_log.json --cluster 310x8 --plot philly.png
     """
-    from gpusched_env.cli.console import show
     from gpusched_env.cli.outputs import check_figures
     from gpusched_env.cli.parsing import chosen_cluster
-    from gpusched_env.cli.workload_tables import class_table, fit_table, group_tables, overview_table
     from gpusched_env.errors import GpuschedError, unknown_name
     from gpusched_env.evaluation.picture import Picture
     from gpusched_env.scenarios.workload_spec import SYNTHETIC
@@ -84,23 +63,30 @@ def describe(
     check_figures(plot)
     if calibration is not None and calibration not in CALIBRATIONS:
         raise GpuschedError(f"--calibration: {unknown_name('calibration', calibration, CALIBRATIONS)}")
-    if load is not None and cluster is None:
+    if jobs.load is not None and cluster is None:
         raise GpuschedError("--load needs a cluster: give --cluster too")
-    read = read_options(mapping, skip_bad_rows, estimate, gpu_resource)
-    found = _find(source, seed, chosen_jobs(window, where, max_gpus, sample, jobs, parameters=read))
+    seed = draws.one()
+    found = _find(source, seed, dataclasses.replace(jobs, load=None).changes())
     workload = found.workload
     machines = None if cluster is None else chosen_cluster(cluster)[0]
     if machines is not None:
         workload = with_run_times(workload, machines)
-        if load is not None:
-            workload = scale_to_load(workload, load, machines.gpus)
+        if jobs.load is not None:
+            workload = scale_to_load(workload, jobs.load, machines.gpus)
     own = CALIBRATION_OF.get(found.kind, found.kind)
     calibration = calibration or (own if own in CALIBRATIONS else None)
     picture = Picture(workload, None, found.start_hour, machines.gpus if machines else None)
     if calibration is not None:
-        picture = _beside(picture, calibration, seed if source == SYNTHETIC + calibration else None, max_gpus)
-    show(overview_table(picture), found.title)
-    for table in (class_table(workload), *group_tables(workload)):
+        picture = _beside(picture, calibration, seed if source == SYNTHETIC + calibration else None, jobs.max_gpus)
+    _show(picture, found.title, plot)
+
+
+def _show(picture: Picture, title: str, plot: Path | None) -> None:
+    """Print the tables and draw the figures."""
+    from gpusched_env.cli.workload_tables import class_table, fit_table, group_tables, overview_table
+
+    show(overview_table(picture), title)
+    for table in (class_table(picture.workload), *group_tables(picture.workload)):
         print()
         show(table)
     if picture.calibration is not None:
@@ -108,7 +94,7 @@ def describe(
     if plot is not None:
         from gpusched_env.evaluation.workload_plots import plot_panels, plot_workload
 
-        (plot_workload if plot.suffix else plot_panels)(picture, plot, found.title)
+        (plot_workload if plot.suffix else plot_panels)(picture, plot, title)
 
 
 class _Found(NamedTuple):

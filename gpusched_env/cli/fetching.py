@@ -1,4 +1,4 @@
-"""``gpusched traces list`` and ``gpusched traces fetch``: public data by name."""
+"""``gpusched traces list``, ``show`` and ``fetch``: public data by name."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from gpusched_env.support.consoles import console, show
 
 if TYPE_CHECKING:
     from gpusched_env.traces.downloads.public_files import PublicFile
@@ -26,8 +28,6 @@ def list_files(
     from rich.filesize import decimal
     from rich.table import Table
 
-    from gpusched_env.cli.console import show
-    from gpusched_env.consoles import console
     from gpusched_env.traces.downloads.public_files import data_folder, matching, public_files
 
     files = matching(pattern) if pattern else [file for file in public_files().values() if file.format]
@@ -53,6 +53,19 @@ def list_files(
         notes.append(f"short names, each of a source's main file: {', '.join(short)}")
     notes.append(f"data folder: {data_folder()}")
     console().print(*notes, sep="\n", markup=False)
+
+
+def show_file(name: Annotated[str, typer.Argument(help="Name (gpusched traces list).", metavar="NAME")]) -> None:
+    """Tell all about a public file: its owners, licence, paper, size, checksum and place."""
+    import dataclasses
+
+    from gpusched_env.traces.downloads.public_files import matching
+
+    for file in matching(name):
+        for field, value in dataclasses.asdict(file).items():
+            if value not in ("", None):
+                print(f"{field.replace('_', ' ') + ':':<17}{value}")
+        print(f"{'here:':<17}{_here(file) or 'no'}, {file.file}")
 
 
 def fetch_files(

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gpusched_env.cli.outputs import written
+from gpusched_env.support.consoles import plain_table, show
+
 if TYPE_CHECKING:
     from gpusched_env.traces.profile_tables import EfficiencyTable, FittedTable, MeasuredTable, StepTable
 
@@ -27,11 +30,9 @@ def fit_profiles(
             "application (traces); the folder with Dally's layer files (workload) and astra_efficiency.csv.",
         ),
     ],
-    output: Annotated[Path, typer.Option("--output", metavar="FILE", help="File of the table, .json.")],
+    output: Annotated[Path, written(".json", help="File of the table, .json.")],
 ) -> None:
     """Make a table of model profiles from published measurements."""
-    from gpusched_env.cli.console import plain_table, show
-    from gpusched_env.cli.outputs import check_output
     from gpusched_env.traces.profile_tables import (
         EfficiencyTable,
         FittedTable,
@@ -43,7 +44,6 @@ def fit_profiles(
     )
     from gpusched_env.traces.profile_tables.fitting import fit_table
 
-    check_output("--output", output, (".json",))
     made = fit_table(table, source.expanduser())
     if isinstance(made, FittedTable):
         write_fitted(made, output)

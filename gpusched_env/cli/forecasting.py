@@ -4,125 +4,159 @@ from __future__ import annotations
 
 import csv
 import math
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from gpusched_env.cli.choosing import GpuResourceOption, MapOption, SkipBadRowsOption, read_options
+from gpusched_env.cli.choosing import ANY_SEED, Draws, Reading
+from gpusched_env.support.consoles import plain_table, show
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from gpusched_env.problem.workload import Workload
+    from gpusched_env.twin.futures import Options
     from gpusched_env.twin.history import History
     from gpusched_env.twin.quantiles import Quantiles
     from gpusched_env.twin.settings import Setting
     from gpusched_env.twin.snapshot import Snapshot
-    from gpusched_env.workload import Workload
 
 SHOWN = 20  # lines of the table
 HOUR_S = 3600.0  # [s]
 DAY_S = 86_400.0  # [s]
 
-TwinOption = Annotated[
-    Path | None, typer.Option("--twin", help="Machines and policy, as gpusched twin fit wrote them.", metavar="FILE")
-]
-ClusterOption = Annotated[
-    str | None, typer.Option(help="Machines, such as 250x8, or FORMAT:PATH; not with --twin.", metavar="SPEC")
-]
-PolicyOption = Annotated[
-    str | None, typer.Option(help="Policy, instead of that of the twin; without a twin, slurm.", metavar="SPEC")
-]
-FuturesOption = Annotated[int, typer.Option(help="Number of sampled futures.", min=1, max=1_000_000)]
-HorizonOption = Annotated[float, typer.Option(help="Length of a future, in days.", min=0.01, max=365.0)]
-ArrivalsOption = Annotated[
-    bool, typer.Option("--arrivals/--no-arrivals", help="Whether jobs go on arriving as in the history.")
-]
-CycleOption = Annotated[
-    float, typer.Option(help="Least time between backfill cycles of Slurm policies, in seconds; 0 = theirs.", min=0.0)
-]
-ThreadsOption = Annotated[int, typer.Option(help="Threads; the result does not depend on it.", min=1, max=256)]
-SeedOption = Annotated[int, typer.Option(help="Seed of all draws.", min=0)]
+
+@dataclass(frozen=True, kw_only=True)
+class Played:
+    """Machines and policy."""
+
+    twin: Path | None = None
+    """Machines and policy, as gpusched twin fit wrote them."""
+    cluster: Annotated[str | None, typer.Option(metavar="SPEC")] = None
+    """Machines, such as 250x8, or FORMAT:PATH; not with --twin."""
+    scheduler: Annotated[str | None, typer.Option(metavar="SPEC")] = None
+    """Policy, instead of that of the twin; without a twin, slurm."""
+
+    def setting(self) -> Setting:
+        """Return them."""
+        from gpusched_env.baselines import make_scheduler
+        from gpusched_env.cli.parsing import chosen_cluster
+        from gpusched_env.errors import GpuschedError
+        from gpusched_env.twin import read_twin
+        from gpusched_env.twin.settings import Plain
+
+        if self.scheduler is not None:
+            make_scheduler(self.scheduler)
+        if self.twin is not None:
+            if self.cluster is not None:
+                raise GpuschedError("--cluster: the twin has machines; leave out one of --twin and --cluster")
+            found = read_twin(self.twin).without_outages()
+            return found if self.scheduler is None else replace(found, scheduler=self.scheduler)
+        if self.cluster is None:
+            raise GpuschedError("--cluster or --twin is missing: forecasts need machines, such as --cluster 250x8")
+        return Plain(chosen_cluster(self.cluster)[0], self.scheduler or "slurm")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Futures:
+    """How futures are sampled."""
+
+    futures: Annotated[int, typer.Option(min=1, max=1000000)] = 1000
+    """Number of sampled futures."""
+    horizon: Annotated[float, typer.Option(min=0.01, max=365.0)] = 7.0
+    """Length of a future, in days."""
+    arrivals: Annotated[bool, typer.Option("--arrivals/--no-arrivals")] = True
+    """Whether jobs go on arriving as in the history."""
+    cycle: Annotated[float, typer.Option(min=0.0)] = 0.0
+    """Least time between backfill cycles of Slurm policies, in seconds; 0 = theirs."""
+    threads: Annotated[int, typer.Option(min=1, max=256)] = 2
+    """Threads; the result does not depend on it."""
+    draws: Draws = ANY_SEED
+
+    def options(self) -> Options:
+        """Return them as options of the sampling; the seed is 0 if none is given."""
+        from gpusched_env.twin.futures import Options
+
+        horizon_s = self.horizon * DAY_S
+        return Options(self.futures, self.draws.one(), horizon_s, self.arrivals, self.cycle, self.threads)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Now:
+    """The jobs of this moment."""
+
+    snapshot: Annotated[str, typer.Option(metavar="SOURCE")]
+    """Running and queued jobs: FILE.json, squeue:FILE, kueue:FILE, kubernetes:FILE or volcano:FILE."""
+    usage: Path | None = None
+    """What sshare printed: usage for fair shares; else that of the history."""
+    at: Annotated[str | None, typer.Option(metavar="YYYY-MM-DDTHH:MM:SS")] = None
+    """When the snapshot was written, if it does not tell it."""
+    gpus_per_node: Annotated[int, typer.Option(min=0)] = 0
+    """GPUs per node of jobs for which squeue prints no TRES; 0 = leave them out."""
+
+    def read(self, reading: Reading, cluster: str | None) -> Snapshot:
+        """Read and describe the snapshot."""
+        from gpusched_env.traces.kubernetes.objects import GPU_RESOURCE
+        from gpusched_env.twin.present import named_by, snapshot_of
+
+        resource = reading.gpu_resource or GPU_RESOURCE
+        present = snapshot_of(self.snapshot, self.at, self.gpus_per_node, resource, reading.skip_bad_rows)
+        if cluster is not None:
+            present = named_by(cluster, present)
+        print(present.describe())
+        return present
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weeks:
+    """When past forecasts are made."""
+
+    first: Annotated[int, typer.Option(min=1)] = 4
+    """Weeks of history before the first forecast."""
+    held: Annotated[int, typer.Option(min=1)] = 3
+    """Weeks after them, in which forecasts are made."""
+    every: Annotated[float, typer.Option(min=0.1, max=168.0)] = 5.0
+    """Hours between forecasts; not a divisor of 24."""
+
+
+HUNDRED: Final = Futures(futures=100)
 
 
 def forecast(
-    snapshot: Annotated[
-        str,
-        typer.Option(
-            "--snapshot",
-            help="Running and queued jobs: FILE.json, squeue:FILE, kueue:FILE, kubernetes:FILE or volcano:FILE.",
-            metavar="SOURCE",
-        ),
-    ],
-    history: Annotated[
-        str, typer.Option("--history", help="Log of jobs that have ended, FORMAT:PATH.", metavar="SOURCE")
-    ],
-    twin: TwinOption = None,
-    cluster: ClusterOption = None,
-    policy: PolicyOption = None,
-    usage: Annotated[
-        Path | None,
-        typer.Option(help="What sshare printed: usage for fair shares; else that of the history.", metavar="FILE"),
-    ] = None,
-    futures: FuturesOption = 1000,
-    horizon: HorizonOption = 7.0,
-    arrivals: ArrivalsOption = True,
-    mapping: MapOption = None,
-    gpu_resource: GpuResourceOption = None,
-    skip_bad_rows: SkipBadRowsOption = False,
-    at: Annotated[
-        str | None,
-        typer.Option(help="When the snapshot was written, if it does not tell it.", metavar="YYYY-MM-DDTHH:MM:SS"),
-    ] = None,
-    gpus_per_node: Annotated[
-        int, typer.Option(help="GPUs per node of jobs for which squeue prints no TRES; 0 = leave them out.", min=0)
-    ] = 0,
+    now: Now,
+    history: Annotated[str, typer.Option(help="Log of jobs that have ended, FORMAT:PATH.", metavar="SOURCE")],
+    played: Played,
+    reading: Reading,
+    futures: Futures,
     output: Annotated[Path | None, typer.Option(help="Write all forecasts to this CSV.", metavar="FILE")] = None,
-    cycle: CycleOption = 0.0,
-    threads: ThreadsOption = 2,
-    seed: SeedOption = 0,
 ) -> None:
     """For each queued job: the probability to start within 1, 4 and 24 h, and an 80 % interval of the start.
 
     Example: gpusched twin forecast --snapshot now.json --history slurm:jobs.txt --twin twin.json
     """
-    from gpusched_env.traces.kubernetes.objects import GPU_RESOURCE
-    from gpusched_env.twin.futures import Options, sampled_starts
-    from gpusched_env.twin.present import named_by, snapshot_of
+    from gpusched_env.twin.futures import sampled_starts
     from gpusched_env.twin.quantiles import Quantiles
     from gpusched_env.twin.usage import read_sshare
 
-    setting = _setting(twin, cluster, policy)
-    present = snapshot_of(snapshot, at, gpus_per_node, gpu_resource or GPU_RESOURCE, skip_bad_rows)
-    if cluster is not None:
-        present = named_by(cluster, present)
-    print(present.describe())
-    past = _history(history, present.time_s, read_options(mapping, skip_bad_rows, None, gpu_resource))
-    options = Options(futures, seed, horizon * DAY_S, arrivals, cycle, threads)
-    starts = sampled_starts(present, setting, past, options, shares=None if usage is None else read_sshare(usage))
+    setting = played.setting()
+    present = now.read(reading, played.cluster)
+    past = _history(history, present.time_s, reading.options())
+    shares = None if now.usage is None else read_sshare(now.usage)
+    starts = sampled_starts(present, setting, past, futures.options(), shares=shares)
     _tell(present, Quantiles.of(starts), starts, output)
     print("note: gpusched twin calibration tells how many starts such intervals contained in past weeks")
 
 
 def calibration(
     log: Annotated[str, typer.Argument(help="Log of jobs that have ended, FORMAT:PATH.", metavar="SOURCE")],
-    twin: TwinOption = None,
-    cluster: ClusterOption = None,
-    policy: PolicyOption = None,
-    first: Annotated[int, typer.Option(help="Weeks of history before the first forecast.", min=1)] = 4,
-    held: Annotated[int, typer.Option(help="Weeks after them, in which forecasts are made.", min=1)] = 3,
-    every: Annotated[
-        float, typer.Option(help="Hours between forecasts; not a divisor of 24.", min=0.1, max=168.0)
-    ] = 5.0,
+    played: Played,
+    weeks: Weeks,
     draw_limits: Annotated[
         bool, typer.Option("--draw-limits", help="Draw time limits as users give them, for a log without limits.")
     ] = False,
-    futures: FuturesOption = 100,
-    horizon: HorizonOption = 7.0,
-    arrivals: ArrivalsOption = True,
-    cycle: CycleOption = 0.0,
-    threads: ThreadsOption = 2,
-    seed: SeedOption = 0,
+    futures: Futures = HUNDRED,
 ) -> None:
     """Forecast the past: how many starts the intervals contain, and how often the probabilities come true.
 
@@ -132,23 +166,23 @@ def calibration(
     """
     from gpusched_env.errors import GpuschedError
     from gpusched_env.traces import read_trace
-    from gpusched_env.twin.backtest import WEEK_S, Scored, backtest, played, with_limits
-    from gpusched_env.twin.futures import Options
+    from gpusched_env.twin.backtest import WEEK_S, Scored, backtest, with_limits
+    from gpusched_env.twin.backtest import played as played_log
     from gpusched_env.twin.quantiles import HOURS
 
-    setting = _setting(twin, cluster, policy)
+    setting, options = played.setting(), futures.options()
     workload, report = read_trace(log)
     print(report.describe())
     if draw_limits:
-        workload = with_limits(workload, seed)
+        workload = with_limits(workload, options.seed)
     _need_limits(workload)
-    options = Options(futures, seed, horizon * DAY_S, arrivals, cycle, threads)
-    run = played(workload, setting)
+    run = played_log(workload, setting)
 
     def tell(one: Scored) -> None:
         print(f"week {one.time_s / WEEK_S:.2f}: {one.queued:,} queued jobs")
 
-    found = backtest(run, setting, first * WEEK_S, (first + held) * WEEK_S, every * HOUR_S, options, tell)
+    first_s, last_s = weeks.first * WEEK_S, (weeks.first + weeks.held) * WEEK_S
+    found = backtest(run, setting, first_s, last_s, weeks.every * HOUR_S, options, tell)
     if not found.jobs:
         last = float(workload.jobs["arrival_s"].max()) / WEEK_S
         raise GpuschedError(
@@ -158,28 +192,6 @@ def calibration(
     print(f"80 % intervals of {found.jobs:,} jobs in {found.snapshots} snapshots: cover {found.covered:.1%}")
     for hours, chance, part in zip(HOURS, found.forecast, found.happened, strict=True):
         print(f"start within {hours} h: {chance:.1%} of the jobs as forecast, {part:.1%} in truth")
-
-
-def _setting(twin: Path | None, cluster: str | None, policy: str | None) -> Setting:
-    """Return the machines and the policy."""
-    import dataclasses
-
-    from gpusched_env.baselines import make_scheduler
-    from gpusched_env.cli.parsing import chosen_cluster
-    from gpusched_env.errors import GpuschedError
-    from gpusched_env.twin import read_twin
-    from gpusched_env.twin.settings import Plain
-
-    if policy is not None:
-        make_scheduler(policy)
-    if twin is not None:
-        if cluster is not None:
-            raise GpuschedError("--cluster: the twin has machines; leave out one of --twin and --cluster")
-        found = read_twin(twin).without_outages()
-        return found if policy is None else dataclasses.replace(found, scheduler=policy)
-    if cluster is None:
-        raise GpuschedError("--cluster or --twin is missing: forecasts need machines, such as --cluster 250x8")
-    return Plain(chosen_cluster(cluster)[0], policy or "slurm")
 
 
 def _history(source: str, now_s: float, options: dict[str, Any] | None = None) -> History:
@@ -217,8 +229,6 @@ def _tell(present: Snapshot, quantiles: Quantiles, starts: np.ndarray, output: P
     """Print the table of the first queued jobs, and write all."""
     import numpy as np
 
-    from gpusched_env.cli.console import plain_table, show
-    from gpusched_env.files import whole
     from gpusched_env.twin.quantiles import HOURS
 
     low, middle, high = quantiles.interval
@@ -232,8 +242,14 @@ def _tell(present: Snapshot, quantiles: Quantiles, starts: np.ndarray, output: P
             job.id, job.user, str(job.gpus), *(f"{one[i]:.0%}" for one in chances),
             f"{_hours(low[i])} - {_hours(high[i])}", _hours(middle[i]),
         )  # fmt: skip
+    rows = []
+    for i in np.flatnonzero(able).tolist():
+        told = {"job": present.queued[i].id, "gpus": present.queued[i].gpus}
+        told |= {f"within_{h}h": float(one[i]) for h, one in zip(HOURS, chances, strict=True)}
+        times = {"low_s": low[i], "median_s": middle[i], "high_s": high[i]}
+        rows.append(told | {name: float(time) if math.isfinite(time) else None for name, time in times.items()})
     if present.queued:
-        show(table)
+        show(table, rows=rows)
     else:
         print("no job of the snapshot is queued: there is nothing to forecast")
     if (more := int(able.sum()) - SHOWN) > 0:
@@ -242,14 +258,24 @@ def _tell(present: Snapshot, quantiles: Quantiles, starts: np.ndarray, output: P
         names = ", ".join(present.queued[i].id for i in np.flatnonzero(~able)[:5].tolist())
         print(f"no forecast for {int((~able).sum()):,} jobs that no machines of their partition can run: {names}")
     if output is not None:
-        with whole(output) as partial, partial.open("w", newline="", encoding="utf-8") as stream:
-            rows = csv.writer(stream, lineterminator="\n")
-            rows.writerow(["job", "gpus", *(f"within_{h}h" for h in HOURS), "low_s", "median_s", "high_s"])
-            for i in np.flatnonzero(able).tolist():
-                job = present.queued[i]
-                times = (f"{value[i]:.0f}" if math.isfinite(value[i]) else "" for value in (low, middle, high))
-                rows.writerow([job.id, job.gpus, *(f"{one[i]:.4f}" for one in chances), *times])
+        _write(output, ["job", "gpus", *(f"within_{h}h" for h in HOURS), "low_s", "median_s", "high_s"], rows)
         print(f"{output}: {int(able.sum()):,} forecasts; times in seconds after the snapshot, empty = later")
+
+
+def _write(output: Path, header: list[str], rows: list[dict[str, Any]]) -> None:
+    """Write forecasts as CSV: probabilities with four digits, whole seconds."""
+    from gpusched_env.support.files import whole
+
+    with whole(output) as partial, partial.open("w", newline="", encoding="utf-8") as stream:
+        written = csv.DictWriter(stream, header, lineterminator="\n")
+        written.writeheader()
+        for row in rows:
+            texts = {
+                name: f"{value:{'.4f' if name.startswith('within') else '.0f'}}"
+                for name, value in row.items()
+                if isinstance(value, float)
+            }
+            written.writerow(row | texts)
 
 
 def _hours(seconds: float) -> str:

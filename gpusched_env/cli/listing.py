@@ -1,50 +1,53 @@
-"""``gpusched scenarios``, ``gpusched schedulers`` and ``gpusched traces read``."""
+"""``gpusched scenarios``, ``schedulers`` and ``traces``: list, show, read."""
 
 from __future__ import annotations
 
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from gpusched_env.cli.choosing import EstimateOption, GpuResourceOption, MapOption, SkipBadRowsOption, read_options
+from gpusched_env.cli.choosing import Draws, LogReading, Wires
+from gpusched_env.cli.outputs import PLOT_SUFFIXES, written
+from gpusched_env.errors import GpuschedError
+from gpusched_env.support.commands import Commands
+from gpusched_env.support.consoles import console, plain_table, show
 
 if TYPE_CHECKING:
     from gpusched_env.scenarios import Scenario, ScenarioFamily
 
-scenarios_app = typer.Typer(help="List the scenarios; show or draw one.", invoke_without_command=True)
-schedulers_app = typer.Typer(
-    help="List the schedulers and their parameters, or explain one.", invoke_without_command=True
-)
-traces_app = typer.Typer(help="Read, describe and fetch public logs, tables and machine lists.", no_args_is_help=True)
+HEADINGS: Final = ("scenario", "GPUs", "nodes", "racks", "jobs", "workload", "description")
+scenarios_app = Commands("List the scenarios; show, draw or play one.")
+schedulers_app = Commands("List the schedulers and their parameters, or explain one.")
+traces_app = Commands("Read, describe and fetch public logs, tables and machine lists; write logs.")
 
 
-@scenarios_app.callback()
-def list_scenarios(context: typer.Context) -> None:
-    """List the scenarios; show or draw one."""
-    if context.invoked_subcommand is not None:
-        return
+@scenarios_app.add("list", tables=True)
+def list_scenarios() -> None:
+    """List the scenarios."""
     from rich.table import Table
 
-    from gpusched_env.cli.console import show
     from gpusched_env.scenarios import FAMILIES, get_scenario
     from gpusched_env.scenarios import list_scenarios as names
 
-    table = Table("scenario", "GPUs", "nodes", "racks", "jobs", "workload", "description")
+    table = Table(*HEADINGS)
+    rows = []
     for scenario in map(get_scenario, names()):
         cluster = scenario.cluster
         counts = (cluster.gpus, len(cluster.nodes), len(cluster.racks), scenario.workload.jobs or 0)
-        name = f"{scenario.name}{'*' if scenario.name in FAMILIES else ''}"
-        table.add_row(name, *(f"{n:,}" for n in counts), _source(scenario), scenario.description)
+        told = (scenario.name, *counts, _source(scenario), scenario.description)
+        has_parameters = scenario.name in FAMILIES
+        rows.append(dict(zip(HEADINGS, told, strict=True)) | {"parameters": has_parameters})
+        table.add_row(told[0] + "*" * has_parameters, *(f"{n:,}" for n in counts), *told[5:])
     for column in table.columns[:-1]:
         column.no_wrap = True
     for column in table.columns[1:5]:
         column.justify = "right"
     table.caption = "* has parameters, NAME:parameter=value,...; gpusched scenarios show NAME explains them"
     table.caption_justify = "left"
-    show(table)
+    show(table, rows=rows)
 
 
 def _source(scenario: Scenario) -> str:
@@ -53,7 +56,7 @@ def _source(scenario: Scenario) -> str:
     return text + (f", {sharing.limit} per GPU" if sharing is not None else "")
 
 
-@scenarios_app.command("show")
+@scenarios_app.add("show")
 def show_scenario(name: Annotated[str, typer.Argument(metavar="NAME[:parameter=value,...]|PATH")]) -> None:
     """Print a scenario as JSON, which --scenario accepts as a file, and explain its parameters on stderr."""
     from gpusched_env.scenarios import FAMILIES, get_scenario
@@ -62,6 +65,50 @@ def show_scenario(name: Annotated[str, typer.Argument(metavar="NAME[:parameter=v
     family = FAMILIES.get(name.partition(":")[0])
     if family is not None:
         print("\n".join(_explained(family)), file=sys.stderr)
+
+
+@scenarios_app.add("draw")
+def draw_scenario(
+    name: Annotated[str, typer.Argument(metavar="NAME|PATH")],
+    output: Annotated[Path, written(*PLOT_SUFFIXES, help="File of the drawing: .png, .svg or .pdf.")],
+    wires: Wires,
+    draws: Draws,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(help="Play it, and draw the load of each link when most bytes cross the network.", metavar="SPEC"),
+    ] = None,
+) -> None:
+    """Draw the servers, switches and links of a scenario (of its first report seed, if it draws them).
+
+    Example: gpusched scenarios draw leaf-spine-256-v1 --scheduler fifo --output loads.png
+    """
+    from gpusched_env.cli.networking import with_network
+    from gpusched_env.cli.parsing import seed_range
+    from gpusched_env.network import compiled_topology, draw_topology
+    from gpusched_env.scenarios import get_scenario
+
+    scenario = with_network(get_scenario(name), wires.network, wires.contention)
+    draw = draws.one(scenario.seeds.report[0])
+    scenario = scenario.problem(draw)
+    topology = compiled_topology(scenario.network, scenario.cluster)
+    if topology is None:
+        raise GpuschedError(
+            f"scenario {scenario.name} is priced by tiers and has no links to draw; give --network, or choose another"
+        )
+    title, loads = scenario.name, None
+    if scheduler is not None:
+        from gpusched_env.baselines import make_scheduler
+        from gpusched_env.evaluation.busiest import busiest_moment
+        from gpusched_env.support.units import three_digits, unit_for
+
+        moment = busiest_moment(scenario.instance(draw), make_scheduler(scheduler), draw)
+        unit, loads = unit_for([moment.time_s]), moment.loads
+        title = (
+            f"{scheduler} on {scenario.name}, {seed_range([draw])}: busiest after "
+            f"{three_digits(moment.time_s / unit.seconds)} {unit.sign}"
+        )
+    draw_topology(topology, output, loads, title)
+    print(output)
 
 
 def _explained(family: ScenarioFamily) -> list[str]:
@@ -77,41 +124,39 @@ def _explained(family: ScenarioFamily) -> list[str]:
     return lines
 
 
-@schedulers_app.callback()
-def list_schedulers(context: typer.Context) -> None:
-    """List the schedulers and their parameters, or explain one."""
-    if context.invoked_subcommand is not None:
-        return
+@schedulers_app.add("list", tables=True)
+def list_schedulers() -> None:
+    """List the schedulers and their parameters."""
     from rich.table import Table
     from rich.text import Text
 
     from gpusched_env.baselines import BASELINES
-    from gpusched_env.cli.console import show
-    from gpusched_env.consoles import console
-    from gpusched_env.plugins import load_plugins
     from gpusched_env.simulator import PLACEMENT_RULES
+    from gpusched_env.support.plugins import load_plugins
 
     load_plugins()
     table = Table("scheduler", "summary", "parameters and defaults")
     table.columns[0].no_wrap = True
+    rows: list[dict[str, Any]] = []
     for name, baseline in BASELINES.items():
-        cls = _class_of(baseline.target)
-        values = ", ".join(_written(key, value) for key, value in (_defaults(cls) | baseline.parameters).items())
-        table.add_row(f"{name}{'*' if _clairvoyant(name) else ''}", Text(baseline.summary), Text(values))
+        values, clairvoyant = _defaults(_class_of(baseline.target)) | baseline.parameters, _clairvoyant(name)
+        told = {"scheduler": name, "summary": baseline.summary, "clairvoyant": clairvoyant}
+        rows.append(told | {"parameters": [_written(key, value) for key, value in values.items()]})
+        table.add_row(name + "*" * clairvoyant, Text(baseline.summary), Text(", ".join(rows[-1]["parameters"])))
     table.caption = "* clairvoyant with these defaults: it reads true run times"
     table.caption_justify = "left"
-    show(table)
+    show(table, rows=rows)
     console().print(Text(f"placement rules: {', '.join(PLACEMENT_RULES)}"))
 
 
-@schedulers_app.command("show")
+@schedulers_app.add("show")
 def show_scheduler(name: Annotated[str, typer.Argument(metavar="NAME")]) -> None:
     """Explain a scheduler: what it does, its parameters, and where it was published."""
     import inspect
 
     from gpusched_env.baselines import BASELINES
     from gpusched_env.errors import SchedulerError, unknown_name
-    from gpusched_env.plugins import load_plugins
+    from gpusched_env.support.plugins import load_plugins
 
     load_plugins()
     if name not in BASELINES:
@@ -123,62 +168,51 @@ def show_scheduler(name: Annotated[str, typer.Argument(metavar="NAME")]) -> None
             print(f"\n{inspect.getdoc(base)}")
 
 
-@traces_app.command("read")
+@traces_app.add("read", tables=True)
 def read_log(
     source: Annotated[str, typer.Argument(metavar="FORMAT:PATH", help="Or FORMAT PATH. auto detects the format.")],
+    reading: LogReading,
     path: Annotated[str, typer.Argument(metavar="PATH", help="If FORMAT stands alone.", show_default=False)] = "",
-    report_to: Annotated[
-        Path | None,
-        typer.Option("--report", help="Save every dropped row and every remark as .csv.", metavar="FILE"),
-    ] = None,
-    mapping: MapOption = None,
-    skip_bad_rows: SkipBadRowsOption = False,
-    estimate: EstimateOption = None,
-    gpu_resource: GpuResourceOption = None,
+    output: Annotated[Path | None, written(".csv", help="Save every dropped row and every remark as .csv.")] = None,
 ) -> None:
     """Read a log and print what was kept, what was dropped and why, and statistics of its jobs."""
-    from gpusched_env.cli.console import plain_table, show
-    from gpusched_env.cli.outputs import check_output
     from gpusched_env.errors import TraceError
     from gpusched_env.evaluation.progress import reading_shown
+    from gpusched_env.support.units import readable, three_digits
     from gpusched_env.traces import describe_workload, read_trace
-    from gpusched_env.units import readable, three_digits
 
     if path and ":" in source:
         raise TraceError(f"{source} {path}: write FORMAT:PATH or FORMAT PATH, not both")
-    check_output("--report", report_to, (".csv",))
     with reading_shown():
-        options = read_options(mapping, skip_bad_rows, estimate, gpu_resource)
-        workload, report = read_trace(f"{source}:{path}" if path else source, **options)
-    if report_to is not None:  # saved before printing, because a closed pipe ends the command
-        report.write_csv(report_to)
+        workload, report = read_trace(f"{source}:{path}" if path else source, **reading.options())
+    if output is not None:  # saved before printing, because a closed pipe ends the command
+        report.write_csv(output)
     print(report.describe())
     table = plain_table("of the jobs kept", "value")
-    for name, value in describe_workload(workload).items():
+    found = describe_workload(workload)
+    for name, value in found.items():
         count = f"{value:,}" if isinstance(value, int) else three_digits(value)
         text = readable(value) if name.endswith("_s") else count
         table.add_row(name.removesuffix("_s").replace("_", " ").replace("gpu", "GPU"), text)
-    show(table)
+    show(table, rows=[found])
 
 
-@traces_app.command("map")
+@traces_app.add("map")
 def guess_map(
     source: Annotated[str, typer.Argument(metavar="csv:PATH", help="A CSV of your own.")],
-    output: Annotated[Path | None, typer.Option("--output", metavar="FILE", help="Write it to this .toml.")] = None,
+    output: Annotated[Path | None, written(".toml", help="Write it to this .toml.")] = None,
 ) -> None:
     """Guess the roles of the columns of a CSV, and print them as a file for --map, to be corrected.
 
     Example: gpusched traces map csv:jobs.csv --output jobs.toml
     """
-    from gpusched_env.cli.outputs import check_output
     from gpusched_env.errors import TraceError
-    from gpusched_env.files import write_whole
+    from gpusched_env.support.files import write_whole
     from gpusched_env.traces.parsing.map_files import guessed_map
 
     kind, colon, path = source.partition(":")
     if colon and kind != "csv":
         raise TraceError(f"{source}: only the columns of a CSV of your own have a mapping; write csv:PATH")
-    check_output("--output", output, (".toml",))
     text = guessed_map(Path(path if colon else source).expanduser())
     if output is None:
         print(text, end="")

@@ -1,41 +1,16 @@
-"""Options that choose the network, and ``gpusched scenarios draw``."""
+"""The network that options choose."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from gpusched_env.errors import GpuschedError
 
 if TYPE_CHECKING:
     from gpusched_env.network import Contention
     from gpusched_env.scenarios import Scenario
-
-PANEL: Final = "Which network"
-NetworkOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Play on the topology of a preset (docs/network.md), such as oversub4. Gangs contend by the model maxmin, "
-        "unless the scenario or --contention chooses another.",
-        metavar="PRESET",
-        rich_help_panel=PANEL,
-        show_default=False,
-    ),
-]
-ContentionOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Contention model: none, maxmin, kway, flat, table, budget or tiers, with fields such as "
-        "kway:xi1=0.5,alpha=0.2. Fields that are not given keep their values.",
-        metavar="MODEL",
-        rich_help_panel=PANEL,
-        show_default=False,
-    ),
-]
 
 
 def with_network(scenario: Scenario, network: str | None, contention: str | None) -> Scenario:
@@ -45,10 +20,6 @@ def with_network(scenario: Scenario, network: str | None, contention: str | None
     ----------
     network : name of a network preset
     contention : ``MODEL`` or ``MODEL:field=value,...``; other fields keep the scenario's values
-
-    Raises
-    ------
-    GpuschedError : an unknown name, field or value, or a contention model without links
     """
     from gpusched_env.errors import unknown_name
     from gpusched_env.network import NETWORK_PRESETS, Contention, Network
@@ -92,50 +63,3 @@ def _contention(before: Contention, text: str) -> Contention:
     contention = build(Contention, fields, "--contention")
     assert isinstance(contention, Contention)
     return contention
-
-
-def draw_scenario(
-    name: Annotated[str, typer.Argument(metavar="NAME|PATH")],
-    output: Annotated[Path, typer.Option("--output", help="File of the drawing: .png, .svg or .pdf.", metavar="FILE")],
-    network: NetworkOption = None,
-    contention: ContentionOption = None,
-    scheduler: Annotated[
-        str | None,
-        typer.Option(help="Play it, and draw the load of each link when most bytes cross the network.", metavar="SPEC"),
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="Which draw of the scenario.", show_default="first report seed")
-    ] = None,
-) -> None:
-    """Draw the servers, switches and links of a scenario.
-
-    Example: gpusched scenarios draw leaf-spine-256-v1 --scheduler fifo --output loads.png
-    """
-    from gpusched_env.cli.outputs import check_plot
-    from gpusched_env.cli.parsing import seed_range
-    from gpusched_env.network import compiled_topology, draw_topology
-    from gpusched_env.scenarios import get_scenario
-
-    check_plot(output, "--output")
-    scenario = with_network(get_scenario(name), network, contention)
-    draw = scenario.seeds.report[0] if seed is None else seed
-    scenario = scenario.problem(draw)
-    topology = compiled_topology(scenario.network, scenario.cluster)
-    if topology is None:
-        raise GpuschedError(
-            f"scenario {scenario.name} is priced by tiers and has no links to draw; give --network, or choose another"
-        )
-    title, loads = scenario.name, None
-    if scheduler is not None:
-        from gpusched_env.baselines import make_scheduler
-        from gpusched_env.evaluation.busiest import busiest_moment
-        from gpusched_env.units import three_digits, unit_for
-
-        moment = busiest_moment(scenario.instance(draw), make_scheduler(scheduler), draw)
-        unit, loads = unit_for([moment.time_s]), moment.loads
-        title = (
-            f"{scheduler} on {scenario.name}, {seed_range([draw])}: busiest after "
-            f"{three_digits(moment.time_s / unit.seconds)} {unit.sign}"
-        )
-    draw_topology(topology, output, loads, title)
-    print(output)

@@ -6,10 +6,11 @@ import importlib.util
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import typer
 
 from gpusched_env.errors import GpuschedError
-from gpusched_env.files import whole
 
 if TYPE_CHECKING:
     from gpusched_env.evaluation import RunResult
@@ -17,20 +18,23 @@ if TYPE_CHECKING:
 
 RESULT_SUFFIXES: Final = (".json", ".csv")
 PLOT_SUFFIXES: Final = (".png", ".svg", ".pdf")
-REPORT_SUFFIXES: Final = (".html",)
 LOG_SUFFIXES: Final = (".npz", ".txt")
 
 
-def check_output(option: str, path: Path | None, suffixes: Sequence[str]) -> None:
-    """Refuse a path that cannot be written, and make its folder.
+def written(*suffixes: str, **more: Any) -> Any:
+    """Declare an option that names a file with one of the suffixes, which is checked before the command runs."""
 
-    Raises
-    ------
-    GpuschedError : the suffix is none of ``suffixes``, the path is a folder, or it cannot be written
-    """
-    if path is None:
-        return
-    if not any(path.name.lower().endswith(suffix) and len(path.name) > len(suffix) for suffix in suffixes):
+    def checked(context: typer.Context, option: typer.CallbackParam, path: Path | None) -> Path | None:
+        if path is not None and not context.resilient_parsing:  # not of a completion
+            check_output(option.opts[0], Path(path), suffixes)
+        return path
+
+    return typer.Option(callback=checked, metavar=more.pop("metavar", "FILE"), **more)
+
+
+def check_output(option: str, path: Path, suffixes: Sequence[str]) -> None:
+    """Refuse a path that cannot be written, or a figure or page whose libraries are missing; make its folder."""
+    if not any(path.name.lower().endswith(suffix) and len(path.name) > len(suffix) for suffix in suffixes or ("",)):
         raise GpuschedError(f"{option} {path}: the file's name must end in {' or '.join(suffixes)}")
     if path.is_dir():
         raise GpuschedError(f"{option} {path}: this is a folder; name a file")
@@ -40,50 +44,20 @@ def check_output(option: str, path: Path | None, suffixes: Sequence[str]) -> Non
             pass
     except OSError as error:
         raise GpuschedError(f"{option} {path}: cannot be written ({error.strerror or error})") from error
-
-
-def check_plot(path: Path | None, option: str = "--plot") -> None:
-    """Refuse a plot that cannot be written or drawn; ``option`` is the option that names it.
-
-    Raises
-    ------
-    GpuschedError : as :func:`check_output`, or matplotlib is not installed
-    """
-    check_output(option, path, PLOT_SUFFIXES)
-    _need_matplotlib(path, option)
-
-
-def check_report(path: Path | None) -> None:
-    """Refuse a page that cannot be written or made.
-
-    Raises
-    ------
-    GpuschedError : as :func:`check_output`, or the libraries of the extra ``report`` are not installed
-    """
-    check_output("--report", path, REPORT_SUFFIXES)
-    if path is not None:
+    if suffixes == PLOT_SUFFIXES and importlib.util.find_spec("matplotlib") is None:
+        raise GpuschedError(f"{option} needs matplotlib: pip install 'gpusched-env[plot]'")
+    if ".html" in suffixes:
         from gpusched_env.reports.pages import need_libraries
 
-        need_libraries("--report")
+        need_libraries(option)
 
 
 def check_figures(path: Path | None) -> None:
-    """Refuse a plot, or a folder of plots (a path without suffix), that cannot be written or drawn.
-
-    Raises
-    ------
-    GpuschedError : as :func:`check_plot`
-    """
-    if path is None or path.suffix:
-        return check_plot(path)
-    if path.exists() and not path.is_dir():
+    """Refuse a plot, or a folder of plots (a path without suffix), that cannot be written or drawn."""
+    if path is not None and not path.suffix and path.exists() and not path.is_dir():
         raise GpuschedError(f"--plot {path}: this is a file; name a folder, or a file that ends in .png, .svg or .pdf")
-    return check_plot(path / "any.png")
-
-
-def _need_matplotlib(path: Path | None, option: str) -> None:
-    if path is not None and importlib.util.find_spec("matplotlib") is None:
-        raise GpuschedError(f"{option} needs matplotlib: pip install 'gpusched-env[plot]'")
+    if path is not None:
+        check_output("--plot", path if path.suffix else path / "any.png", PLOT_SUFFIXES)
 
 
 def save_results(results: Sequence[RunResult], path: Path) -> None:
@@ -96,6 +70,8 @@ def save_results(results: Sequence[RunResult], path: Path) -> None:
 def save_log(log: EventLog, path: Path) -> None:
     """Write an event log as arrays (``EventLog(**numpy.load(path))`` reads them), or as text, one line per event."""
     import numpy as np
+
+    from gpusched_env.support.files import whole
 
     with whole(path) as partial:
         if path.suffix.lower() == ".npz":

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gpusched_env.errors import GpuschedError
 
 if TYPE_CHECKING:
-    from gpusched_env.cluster import Cluster
+    from gpusched_env.problem.cluster import Cluster
     from gpusched_env.scenarios import Scenario
 
 DEFAULT_SEEDS: Final = 5  # for generators; a log gives the same jobs for every seed
@@ -28,13 +28,8 @@ def chosen_scenario(
     ----------
     workload : ``FORMAT:PATH`` or ``synthetic:NAME``, which replaces the jobs
     cluster : as for :func:`chosen_cluster`
-    jobs : changed fields of the workload; see :func:`gpusched_env.cli.choosing.chosen_jobs`
-
-    Raises
-    ------
-    GpuschedError : an unknown name, a damaged file, or a malformed workload or cluster
+    jobs : changed fields of the workload; as :meth:`gpusched_env.cli.choosing.Jobs.changes` gives them
     """
-    from gpusched_env.cli.choosing import in_words
     from gpusched_env.scenarios import get_scenario
 
     found = get_scenario(scenario)
@@ -46,7 +41,7 @@ def chosen_scenario(
     elif jobs:
         own = dict(found.workload.parameters) | jobs.get("parameters", {})
         found = found.replace(workload=dataclasses.replace(found.workload, **{**jobs, "parameters": own}))
-    changes += in_words(jobs or {})
+    changes += _in_words(jobs or {})
     if cluster is not None:
         machines, name = chosen_cluster(cluster)
         found = found.with_cluster(machines)
@@ -54,16 +49,32 @@ def chosen_scenario(
     return found.replace(name=" + ".join([found.name, *changes]))
 
 
+def _in_words(changes: dict[str, Any]) -> list[str]:
+    """Describe what the options of jobs chose, in short texts for the name of a scenario."""
+    parts = []
+    if "start_s" in changes:
+        stop = changes["stop_s"]
+        parts.append(f"window {changes['start_s']:.15g}:{'' if stop is None else f'{stop:.15g}'}")
+    parts += changes.get("where", ())
+    for name in ("max_gpus", "sample", "jobs", "load"):
+        if name in changes:
+            parts.append(f"{name.replace('_', ' ')} {changes[name]:g}")
+    for name, value in changes.get("parameters", {}).items():
+        shown = ",".join(f"{role}={column}" for role, column in value.items()) if name == "map" else value
+        parts.append(name.replace("_", " ") if value is True else f"{name} {shown}")
+    if "ignore_placement" in changes:
+        parts.append("ignore placement")
+    if "profiles" in changes:
+        parts.append(f"profiles {changes['profiles']}")
+    return parts
+
+
 def chosen_cluster(text: str) -> tuple[Cluster, str]:
     """Return machines and a short name; ``text`` is as for Cluster.parse, or ``FORMAT:PATH``, whose report is printed.
 
     A path that ends in ``.conf`` is read as Slurm's.
-
-    Raises
-    ------
-    GpuschedError : neither form, or a description that cannot be read
     """
-    from gpusched_env.cluster import Cluster
+    from gpusched_env.problem.cluster import Cluster
     from gpusched_env.traces import read_cluster
 
     text = text.strip()
@@ -83,31 +94,30 @@ def chosen_seeds(text: str | None, scenario: Scenario, use: str = "report", defa
     ----------
     text : None = the first ``default`` seeds, or only the first one if the jobs come from a log
     use : which seeds of the scenario: "train", "validation" or "report"
-
-    Raises
-    ------
-    GpuschedError : text of neither form, an empty range, more seeds than the scenario has for this use, or more than
-        MOST_SEEDS
     """
     first, end = getattr(scenario.seeds, use)
     if text is None:
         return list(range(first, min(end, first + (default if scenario.workload.synthetic else 1))))
+    seeds = parsed_seeds(text, first)
+    count = seeds.stop - seeds.start
+    if ":" not in text and count > end - first:
+        raise GpuschedError(
+            f"--seeds {text}: the scenario has {end - first} {use} seeds, {first}:{end}; write FIRST:END for others"
+        )
+    if count > MOST_SEEDS:
+        raise GpuschedError(f"--seeds {text}: that is {count:,} seeds; give at most {MOST_SEEDS:,}")
+    return list(seeds)
+
+
+def parsed_seeds(text: str, first: int) -> range:
+    """Parse ``COUNT``, which means so many seeds from ``first`` on, or ``FIRST:END``, END excluded."""
     match = re.fullmatch(r"(?:(\d+):)?(\d+)", text.strip())
     if match is None:
         raise GpuschedError(f"--seeds {text!r}: write COUNT or FIRST:END, for example 5 or 200000:200010")
-    if match[1] is None:
-        seeds = range(first, first + int(match[2]))
-        if not 1 <= len(seeds) <= end - first:
-            raise GpuschedError(
-                f"--seeds {text}: the scenario has {end - first} {use} seeds, {first}:{end}; write FIRST:END for others"
-            )
-    else:
-        seeds = range(int(match[1]), int(match[2]))
-        if not seeds:
-            raise GpuschedError(f"--seeds {text!r}: the range is empty; END is excluded and must be above FIRST")
-    if seeds.stop - seeds.start > MOST_SEEDS:
-        raise GpuschedError(f"--seeds {text}: that is {seeds.stop - seeds.start:,} seeds; give at most {MOST_SEEDS:,}")
-    return list(seeds)
+    seeds = range(first, first + int(match[2])) if match[1] is None else range(int(match[1]), int(match[2]))
+    if not seeds:
+        raise GpuschedError(f"--seeds {text!r}: that is no seed; END is excluded and must be above FIRST")
+    return seeds
 
 
 def not_for_reports(seeds: Sequence[int], scenario: Scenario) -> str:
@@ -130,10 +140,6 @@ def chosen_schedulers(texts: Sequence[str]) -> list[str]:
 
     A comma also separates the parameters of one spec. A part ``parameter=value`` belongs to the spec before it, so
     ``fifo,tiresias:knob=8,queue=las,sjf`` names three schedulers.
-
-    Raises
-    ------
-    GpuschedError : an empty part, a parameter without a scheduler, an invalid spec, or a scheduler given twice
     """
     from gpusched_env.baselines import make_scheduler
     from gpusched_env.evaluation.results import plain

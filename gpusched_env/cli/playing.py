@@ -4,31 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpusched_env.cli.backends import BackendOption
-from gpusched_env.cli.choosing import (
-    EstimateOption,
-    GpuResourceOption,
-    IgnorePlacementOption,
-    JobsOption,
-    LoadOption,
-    MapOption,
-    MaxGpusOption,
-    ProfilesOption,
-    SampleOption,
-    SkipBadRowsOption,
-    WhereOption,
-    WindowOption,
-    chosen_jobs,
-    read_options,
-)
-from gpusched_env.cli.networking import ContentionOption, NetworkOption, with_network
-from gpusched_env.cli.preempting import PreemptionCostOption, with_preemption_cost
-from gpusched_env.cli.sharing import SharingOption, with_sharing
+from gpusched_env.cli.choosing import Draws, Problem, Processes, SchedulersOption
+from gpusched_env.cli.outputs import PLOT_SUFFIXES, save_log, save_results, written
+from gpusched_env.errors import GpuschedError
+from gpusched_env.support.consoles import console, show
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -36,214 +21,112 @@ if TYPE_CHECKING:
     from gpusched_env.evaluation import Interrupted, RunResult
     from gpusched_env.scenarios import Scenario
 
-ScenarioOption = Annotated[
-    str,
-    typer.Option(
-        "--scenario",
-        help="Name (gpusched scenarios), with parameters if it has any, such as dally-poisson-v1:gpus=512,load=0.7; "
-        "or the path of a .json or .toml file.",
-        metavar="NAME|PATH",
-    ),
-]
-WorkloadOption = Annotated[
-    str | None,
-    typer.Option(help="Play other jobs: a log (philly, helios, ...) or synthetic:NAME.", metavar="FORMAT:PATH"),
-]
-ClusterOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Play on other machines: nodes x GPUs, optionally / nodes per rack and @ GPU type, such as 310x8/31 or "
-        "16x4@T4,4x8@A100; or a cluster description (openb, pai, slurm, ...), or slurm.conf.",
-        metavar="NxG/R@TYPE|FORMAT:PATH",
-    ),
-]
-OutputOption = Annotated[Path | None, typer.Option(help="Save all metrics as .json or .csv.", metavar="FILE")]
-ReportOption = Annotated[
-    Path | None,
-    typer.Option(
-        help="Write an .html page: tables, curves, and the schedules with queue, links and a time slider.",
-        metavar="FILE",
-    ),
-]
+
+@dataclass(frozen=True, kw_only=True)
+class Files:
+    """What is written."""
+
+    output: Annotated[Path | None, written(".json", ".csv")] = None
+    """Save all metrics as .json or .csv."""
+    plot: Annotated[Path | None, written(*PLOT_SUFFIXES)] = None
+    """Draw the runs of the first seed as .png, .svg or .pdf."""
+    report: Annotated[Path | None, written(".html")] = None
+    """Write an .html page: tables, curves, and the schedules with queue, links and a time slider."""
+
+    def write(self, scenario: Scenario, results: list[RunResult], note: str) -> None:
+        """Write the results, and draw the runs whose event logs were kept."""
+        if self.output is not None:
+            save_results(results, self.output)
+        if self.plot is not None:
+            _draw(scenario, [result for result in results if result.log is not None], self.plot)
+        if self.report is not None:
+            _report(scenario, results, self.report, note)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFiles(Files):
+    """What a run writes."""
+
+    log: Annotated[Path | None, written(".npz", ".txt")] = None
+    """Save the event log as arrays (.npz) or lines (.txt)."""
 
 
 def run(
     scheduler: Annotated[
         str,
         typer.Option(
-            help="Name (gpusched schedulers), with parameters if wanted, such as tiresias:knob=8,packlimit=0.5; "
+            help="Name (gpusched schedulers list), with parameters if wanted, such as tiresias:knob=8,packlimit=0.5; "
             "or a class of your own, package.module:Class.",
             metavar="SPEC",
         ),
     ],
-    scenario: ScenarioOption = "philly-64-v1",
-    workload: WorkloadOption = None,
-    cluster: ClusterOption = None,
-    network: NetworkOption = None,
-    contention: ContentionOption = None,
-    preemption_cost: PreemptionCostOption = None,
-    sharing: SharingOption = None,
-    window: WindowOption = None,
-    where: WhereOption = None,
-    max_gpus: MaxGpusOption = None,
-    sample: SampleOption = None,
-    jobs: JobsOption = None,
-    load: LoadOption = None,
-    profiles: ProfilesOption = None,
-    mapping: MapOption = None,
-    skip_bad_rows: SkipBadRowsOption = False,
-    estimate: EstimateOption = None,
-    gpu_resource: GpuResourceOption = None,
-    ignore_placement: IgnorePlacementOption = False,
-    seed: Annotated[
-        int | None, typer.Option(min=0, help="Which draw of the scenario.", show_default="first report seed")
-    ] = None,
-    output: OutputOption = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw the run as .png, .svg or .pdf.", metavar="FILE")] = None,
-    report: ReportOption = None,
-    log: Annotated[
-        Path | None, typer.Option(help="Save the event log as arrays (.npz) or lines (.txt).", metavar="FILE")
-    ] = None,
+    problem: Problem,
+    draws: Draws,
+    files: RunFiles,
 ) -> None:
-    """Play one scheduler on one seed and print every metric.
+    """Play one scheduler on one seed (by default the first report seed) and print every metric.
 
     Example: gpusched run --scenario philly-64-v1 --scheduler tiresias --plot tiresias.png
     """
-    from gpusched_env.cli.console import show
-    from gpusched_env.cli.outputs import (
-        LOG_SUFFIXES,
-        RESULT_SUFFIXES,
-        check_output,
-        check_plot,
-        check_report,
-        save_log,
-        save_results,
-    )
-    from gpusched_env.cli.parsing import chosen_scenario, chosen_schedulers, not_for_reports
+    from gpusched_env.cli.parsing import not_for_reports
 
-    check_output("--output", output, RESULT_SUFFIXES)
-    check_output("--log", log, LOG_SUFFIXES)
-    check_plot(plot)
-    check_report(report)
-    read = read_options(mapping, skip_bad_rows, estimate, gpu_resource)
-    wanted = chosen_jobs(window, where, max_gpus, sample, jobs, load, profiles, read, ignore_placement)
-    chosen = chosen_scenario(scenario, workload, cluster, wanted)
-    chosen = with_preemption_cost(with_network(chosen, network, contention), preemption_cost)
-    chosen = with_sharing(chosen, sharing)
-    seeds = [chosen.seeds.report[0] if seed is None else seed]
-    specs = chosen_schedulers([scheduler])
-    if len(specs) > 1:
-        from gpusched_env.errors import GpuschedError
-
-        raise GpuschedError(f"--scheduler {scheduler!r} names {len(specs)} schedulers: gpusched compare plays several")
-    _tell_what_was_read(chosen, seeds[0])
+    chosen = problem.chosen()
+    seed = draws.one(chosen.seeds.report[0])
+    spec = one_scheduler(scheduler)
+    _tell_what_was_read(chosen, seed)
     from gpusched_env.evaluation import evaluate
 
-    results = evaluate(chosen, specs, seeds, keep_logs=any(path is not None for path in (plot, log, report)))
-    title = (
-        f"{specs[0]}{', which reads true run times,' if results[0].scheduler.clairvoyant else ''} on {_title(results)}"
-    )
-    show(_metrics_table(results[0]), title, not_for_reports(seeds, chosen))
-    if output is not None:
-        save_results(results, output)
-    if log is not None and results[0].log is not None:
-        save_log(results[0].log, log)
-    if plot is not None:
-        _draw(chosen, results, plot)
-    if report is not None:
-        _report(chosen, results, report, not_for_reports(seeds, chosen))
+    kept = any(path is not None for path in (files.plot, files.log, files.report))
+    results = evaluate(chosen, [spec], [seed], keep_logs=kept)
+    title = f"{spec}{', which reads true run times,' if results[0].scheduler.clairvoyant else ''} on {_title(results)}"
+    note = not_for_reports([seed], chosen)
+    show(_metrics_table(results[0]), title, note, [result.as_dict() for result in results])
+    if files.log is not None and results[0].log is not None:
+        save_log(results[0].log, files.log)
+    files.write(chosen, results, note)
 
 
-def compare(
-    scheduler: Annotated[
-        list[str],
-        typer.Option(
-            "--schedulers",
-            "--scheduler",
-            help="Specs, separated by commas, or several such options. A part parameter=value belongs to the "
-            "scheduler before it: fifo,tiresias:knob=8,packlimit=0.5,srtf names three.",
-            metavar="SPECS",
-        ),
-    ],
-    scenario: ScenarioOption = "philly-64-v1",
-    workload: WorkloadOption = None,
-    cluster: ClusterOption = None,
-    network: NetworkOption = None,
-    contention: ContentionOption = None,
-    preemption_cost: PreemptionCostOption = None,
-    sharing: SharingOption = None,
-    window: WindowOption = None,
-    where: WhereOption = None,
-    max_gpus: MaxGpusOption = None,
-    sample: SampleOption = None,
-    jobs: JobsOption = None,
-    load: LoadOption = None,
-    profiles: ProfilesOption = None,
-    mapping: MapOption = None,
-    skip_bad_rows: SkipBadRowsOption = False,
-    estimate: EstimateOption = None,
-    gpu_resource: GpuResourceOption = None,
-    ignore_placement: IgnorePlacementOption = False,
-    seeds: Annotated[
-        str | None,
-        typer.Option(
-            help="Number of the scenario's report seeds, or a range FIRST:END (END excluded).",
-            metavar="COUNT|FIRST:END",
-            show_default="5 report seeds; 1 for a log",
-        ),
-    ] = None,
-    workers: Annotated[
-        int, typer.Option(help="Processes, at most one per core; -1 = one per core. Results do not depend on it.")
-    ] = 1,
-    backend: BackendOption = "processes",
-    output: OutputOption = None,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw the runs on the first seed as .png, .svg or .pdf.", metavar="FILE")
-    ] = None,
-    report: ReportOption = None,
-) -> None:
+def one_scheduler(text: str) -> str:
+    """Return a spec."""
+    from gpusched_env.cli.parsing import chosen_schedulers
+
+    specs = chosen_schedulers([text])
+    if len(specs) > 1:
+        raise GpuschedError(f"--scheduler {text!r} names {len(specs)} schedulers: gpusched compare plays several")
+    return specs[0]
+
+
+def compare(schedulers: SchedulersOption, problem: Problem, draws: Draws, files: Files, processes: Processes) -> None:
     """Play several schedulers on the same seeds and compare their metrics, best mean JCT (or most deadlines met) first.
 
-    Example: gpusched compare --scenario philly-64-v1 --schedulers fifo,sjf,srtf,las,tiresias --workers -1
+    By default these are five report seeds; of a log one, because every seed has the same jobs.
+
+    Example: gpusched compare --scenario philly-64-v1 --schedulers fifo,sjf,srtf,las,tiresias
     """
-    from gpusched_env.cli.console import show
-    from gpusched_env.cli.outputs import RESULT_SUFFIXES, check_output, check_plot, check_report, save_results
-    from gpusched_env.cli.parsing import chosen_scenario, chosen_schedulers, chosen_seeds, not_for_reports
+    from gpusched_env.cli.parsing import chosen_schedulers, not_for_reports
 
-    check_output("--output", output, RESULT_SUFFIXES)
-    check_plot(plot)
-    check_report(report)
-    read = read_options(mapping, skip_bad_rows, estimate, gpu_resource)
-    wanted = chosen_jobs(window, where, max_gpus, sample, jobs, load, profiles, read, ignore_placement)
-    chosen = chosen_scenario(scenario, workload, cluster, wanted)
-    chosen = with_preemption_cost(with_network(chosen, network, contention), preemption_cost)
-    chosen = with_sharing(chosen, sharing)
-    draws = chosen_seeds(seeds, chosen)
-    specs = chosen_schedulers(scheduler)
-    _tell_what_was_read(chosen, draws[0])
+    chosen = problem.chosen()
+    seeds = draws.of(chosen)
+    specs = chosen_schedulers(schedulers)
+    _tell_what_was_read(chosen, seeds[0])
     from gpusched_env.evaluation import Interrupted, evaluate
-    from gpusched_env.evaluation.processes import backend as played_by
+    from gpusched_env.evaluation.processes import backend
 
-    shown = draws[:1] if plot is not None or report is not None else ()
+    shown = seeds[:1] if files.plot is not None or files.report is not None else ()
     try:
-        with played_by(backend):
-            results = evaluate(chosen, specs, draws, workers, keep_logs=shown)
+        with backend(processes.backend):
+            results = evaluate(chosen, specs, seeds, processes.workers, keep_logs=shown)
     except Interrupted as stop:
-        raise KeyboardInterrupt(_keep_finished(stop, output)) from stop
-    spread = ", mean ± 95 % interval" if len(draws) > 1 else ""
-    show(_fitting(results, chosen), f"{_title(results)}{spread}", not_for_reports(draws, chosen))
-    if output is not None:
-        save_results(results, output)
-    if plot is not None:
-        _draw(chosen, [result for result in results if result.log is not None], plot)
-    if report is not None:
-        _report(chosen, results, report, not_for_reports(draws, chosen))
+        raise KeyboardInterrupt(_keep_finished(stop, files.output)) from stop
+    spread = ", mean ± 95 % interval" if len(seeds) > 1 else ""
+    note = not_for_reports(seeds, chosen)
+    rows = [result.as_dict() for result in results]
+    show(_fitting(results, chosen), f"{_title(results)}{spread}", note, rows)
+    files.write(chosen, results, note)
 
 
 def _keep_finished(stop: Interrupted, output: Path | None) -> str:
     """Write the finished runs if --output names a file; return a text that says what was kept."""
-    from gpusched_env.cli.outputs import save_results
-
     told = f"{len(stop.results)} of {stop.runs} runs were finished"
     if output is None or not stop.results:
         return f"{told}; nothing was written" + ("" if output else " (--output keeps finished runs)")
@@ -268,7 +151,6 @@ def _fitting(results: list[RunResult], scenario: Scenario) -> Table:
     """Return the comparison with as many of the usual metrics as fit the width of the terminal."""
     from rich.measure import Measurement
 
-    from gpusched_env.consoles import console
     from gpusched_env.evaluation import comparison_table
     from gpusched_env.evaluation.tables import usual_metrics
 
@@ -290,7 +172,7 @@ def _metrics_table(result: RunResult) -> Table:
     from rich.table import Table
 
     from gpusched_env.metrics import ALL_COLUMNS
-    from gpusched_env.units import Unit, three_digits, unit_for
+    from gpusched_env.support.units import Unit, three_digits, unit_for
 
     table = Table("metric", show_edge=False, pad_edge=False)
     for heading in ("value", "lower bound"):

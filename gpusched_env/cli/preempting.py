@@ -1,38 +1,20 @@
-"""The option that sets the cost of a preemption."""
+"""The cost of a preemption that an option sets."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from gpusched_env.errors import GpuschedError
 
 if TYPE_CHECKING:
     from gpusched_env.scenarios import Scenario
 
-PreemptionCostOption = Annotated[
-    str | None,
-    typer.Option(
-        "--preemption-cost",
-        help="Cost of a preemption: zero, tiresias62, pollux30 (docs/scenarios.md), or the seconds of checkpoint and "
-        "restore, such as 30/30.",
-        metavar="NAME|CHECKPOINT/RESTORE",
-        show_default=False,
-    ),
-]
-
 
 def with_preemption_cost(scenario: Scenario, text: str | None) -> Scenario:
-    """Return the scenario with another cost of preemption; the name of the new scenario says so.
-
-    Raises
-    ------
-    GpuschedError : neither a known name nor two numbers of seconds, or a scenario that draws the cost
-    """
+    """Return the scenario with another cost of preemption; the name of the new scenario says so."""
     from gpusched_env.errors import unknown_name
-    from gpusched_env.instance import PREEMPTION_COSTS
+    from gpusched_env.problem.instance import PREEMPTION_COSTS
     from gpusched_env.scenarios.scenario import ONE_PROBLEM
 
     if text is None:

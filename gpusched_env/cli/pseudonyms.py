@@ -1,4 +1,4 @@
-"""``gpusched pseudonymise``: a log without the names of users, accounts, jobs and nodes."""
+"""``gpusched traces pseudonymise``: a log without the names of users, accounts, jobs and nodes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpusched_env.cli.choosing import MapOption, read_options
+from gpusched_env.cli.choosing import MapOption, columns_of
+from gpusched_env.cli.outputs import written
 
 if TYPE_CHECKING:
-    from gpusched_env.traces.pseudonyms.names import Pseudonyms
+    from gpusched_env.pseudonyms.names import Pseudonyms
 
 
 def pseudonyms_of(key: Path, hide: str = "") -> Pseudonyms:
@@ -21,12 +22,8 @@ def pseudonyms_of(key: Path, hide: str = "") -> Pseudonyms:
     ----------
     key : file
     hide : roles whose names get pseudonyms, too, by commas
-
-    Raises
-    ------
-    TraceError : as in Pseudonyms.from_file
     """
-    from gpusched_env.traces.pseudonyms.names import Pseudonyms
+    from gpusched_env.pseudonyms.names import Pseudonyms
 
     names = Pseudonyms.from_file(key, hide.replace(" ", "").split(",") if hide else ())
     for doubt in names.doubts:
@@ -43,7 +40,7 @@ def pseudonymise(
         ),
     ],
     key: Annotated[Path, typer.Option(help="File with a secret of your own, of 16 bytes or more.", metavar="FILE")],
-    out: Annotated[Path, typer.Option(help="File to write.", metavar="FILE")],
+    output: Annotated[Path, written(help="File to write.")],
     mapping: MapOption = None,
     hide: Annotated[
         str,
@@ -56,17 +53,15 @@ def pseudonymise(
     topology.conf, sinfo, scontrol show), squeue, sshare, volcano. Under one key a name has one pseudonym in all files.
     Columns and fields that no reader needs are left out. Keep the key, and keep it secret.
 
-    Example: gpusched pseudonymise slurm:sacct.txt --key secret.txt --out public.txt
+    Example: gpusched traces pseudonymise slurm:sacct.txt --key secret.txt --output public.txt
     """
-    from gpusched_env.cli.outputs import check_output
     from gpusched_env.errors import GpuschedError
     from gpusched_env.evaluation.progress import reading_shown
+    from gpusched_env.pseudonyms.tables import TABLES, writer_of
+    from gpusched_env.pseudonyms.writing import pseudonymise as write
     from gpusched_env.traces.parsing.detection import recognise
-    from gpusched_env.traces.pseudonyms.writing import pseudonymise as write
     from gpusched_env.traces.reading import SIGNATURES, resolve_source
-    from gpusched_env.twin.table_pseudonyms import TABLES, writer_of
 
-    check_output("--out", out, ("",))
     names = pseudonyms_of(key, hide)
     if ":" not in source:
         source = f"slurm:{source}" if source.endswith(".conf") else f"auto:{source}"
@@ -78,10 +73,12 @@ def pseudonymise(
     with reading_shown():
         name, path = (kind, Path(rest).expanduser()) if shown else resolve_source(source)
         for one in (path, key):
-            if out.exists() and one.exists() and out.samefile(one):
-                raise GpuschedError(f"--out {out}: this is the {'key' if one is key else 'log'}; name another file")
+            if output.exists() and one.exists() and output.samefile(one):
+                raise GpuschedError(
+                    f"--output {output}: this is the {'key' if one is key else 'log'}; name another file"
+                )
         if shown:
-            left_out = writer_of(kind)(path, out, names)
+            left_out = writer_of(kind)(path, output, names)
         else:
-            left_out = write(name, path, out, names, read_options(mapping, False, None).get("map"))
-    print(f"{out}: {name}, with pseudonyms; left out: {left_out}; {names.summary()}")
+            left_out = write(name, path, output, names, columns_of(mapping) or None)
+    print(f"{output}: {name}, with pseudonyms; left out: {left_out}; {names.summary()}")

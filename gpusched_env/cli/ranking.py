@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from gpusched_env.cli.choosing import WORKERS, WorkersOption
+from gpusched_env.cli.outputs import written
+from gpusched_env.support.commands import Commands
+from gpusched_env.support.consoles import plain_table, show
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,27 +22,21 @@ if TYPE_CHECKING:
     from gpusched_env.leaderboard import Track
     from gpusched_env.leaderboard.scoring import Scored
 
-leaderboard_app = typer.Typer(help="Make and verify entries of the leaderboard.", no_args_is_help=True)
+leaderboard_app = Commands("Make and verify entries of the leaderboard.")
 
 LogOption = Annotated[
-    Path | None, typer.Option("--log", help="Log of a track that needs one, if it was not fetched.", metavar="FILE")
-]
-WorkersOption = Annotated[
-    int,
-    typer.Option(
-        help="Processes, at most one per core; -1 = one per core. Results do not depend on it.", show_default=True
-    ),
+    Path | None,
+    typer.Option("--workload", help="Log of a track that needs one, if it was not fetched.", metavar="FILE"),
 ]
 REFUSED = 1  # exit status if an entry is refused
 NOT_VERIFIED = 3  # exit status if none is refused, but the log of a track is missing
 
 
-@leaderboard_app.command("tracks")
+@leaderboard_app.add("list", tables=True)
 def list_tracks(log: LogOption = None) -> None:
     """List the tracks with their scenarios and seeds."""
     from rich.text import Text
 
-    from gpusched_env.cli.console import plain_table, show
     from gpusched_env.leaderboard import TRACKS
 
     table = plain_table("track", "scenario", "seeds", "what separates schedulers", texts=4)
@@ -54,57 +54,81 @@ def _seeds(track: Track, log: Path | None) -> str:
     return f"{seeds[0]}:{seeds[-1] + 1}"
 
 
-@leaderboard_app.command("submit")
+@leaderboard_app.add("show", tables=True)
+def show_track(
+    name: Annotated[str, typer.Argument(help="Track (gpusched leaderboard list).", metavar="NAME")],
+    log: LogOption = None,
+) -> None:
+    """Tell how many entries of a track the package has, and why other registered schedulers have no entry."""
+    from rich.text import Text
+
+    from gpusched_env.leaderboard import get_track
+    from gpusched_env.leaderboard.baseline_entries import FOLDER, absent
+    from gpusched_env.leaderboard.baseline_files import baseline_file, read_results
+
+    track = get_track(name)
+    table = plain_table("track", "entries", "kB", "without", "why", texts=1)
+    for column in (3, 4):
+        table.columns[column].justify = "left"
+    path = baseline_file(FOLDER, track.name)
+    counted = [track.name, str(len(read_results(path)[1])), f"{path.stat().st_size / 1000:,.0f}"]
+    absence = track.absence(log)
+    for reason, names in ({absence: []} if absence else absent(track.problem(log)) or {"": []}).items():
+        table.add_row(*counted, Text(", ".join(names)), Text(reason))
+        counted = ["", "", ""]
+    show(table)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AboutEntry:
+    """What an entry says of itself."""
+
+    title: Annotated[str, typer.Option(show_default="the scheduler's name")] = ""
+    """Title of the entry in tables."""
+    authors: str = ""
+    """Who made the entry."""
+    how: str = ""
+    """What the scheduler does, how it was trained and chosen."""
+    hardware: str = ""
+    """Hardware of training and runs, and for how long."""
+    training_seeds: Annotated[list[str] | None, typer.Option(metavar="FIRST:END")] = None
+    """Seeds used to train or to choose the scheduler, FIRST:END, END excluded. May be given repeatedly."""
+    link: str = ""
+    """http or https address of the code or the paper."""
+    licence: str = "CC-BY-4.0"
+    """Licence of the entry, an SPDX identifier."""
+
+
+@leaderboard_app.add("submit", tables=True)
 def submit(
     scheduler: Annotated[
         str,
         typer.Option(
-            help="Name (gpusched schedulers), with parameters if wanted, or a class of your own, package.module:Class.",
+            help="Name (gpusched schedulers list), with parameters if wanted, or a class of your own, "
+            "package.module:Class.",
             metavar="SPEC",
         ),
     ],
-    track: Annotated[str, typer.Option(help="Name (gpusched leaderboard tracks).", metavar="NAME")],
-    out: Annotated[Path, typer.Option(help="File of the entry; its name must end in .entry.xz.", metavar="FILE")],
-    title: Annotated[str, typer.Option(help="Title of the entry in tables.", show_default="the scheduler's name")] = "",
-    authors: Annotated[str, typer.Option(help="Who made the entry.")] = "",
-    how: Annotated[str, typer.Option(help="What the scheduler does, how it was trained and chosen.")] = "",
-    hardware: Annotated[str, typer.Option(help="Hardware of training and runs, and for how long.")] = "",
-    training_seeds: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Seeds used to train or to choose the scheduler, FIRST:END, END excluded. May be given repeatedly.",
-            metavar="FIRST:END",
-        ),
-    ] = None,
-    link: Annotated[str, typer.Option(help="http or https address of the code or the paper.")] = "",
-    licence: Annotated[str, typer.Option(help="Licence of the entry, an SPDX identifier.")] = "CC-BY-4.0",
+    track: Annotated[str, typer.Option(help="Name (gpusched leaderboard list).", metavar="NAME")],
+    output: Annotated[Path, written(".entry.xz", help="File of the entry, NAME.entry.xz.")],
+    told: AboutEntry,
     log: LogOption = None,
-    workers: WorkersOption = 1,
+    workers: WorkersOption = WORKERS,
 ) -> None:
     """Play a scheduler on a track's report seeds and record every decision, so that others can verify it.
 
-    Example: gpusched leaderboard submit --scheduler srtf --track general-v1 --out srtf.entry.xz
+    Example: gpusched leaderboard submit --scheduler srtf --track general-v1 --output srtf.entry.xz
     """
-    from gpusched_env.cli.console import show
-    from gpusched_env.cli.outputs import check_output
-    from gpusched_env.leaderboard import SUFFIX, About, get_track, make_entry, write_entry
+    from gpusched_env.leaderboard import About, get_track, make_entry, write_entry
 
-    check_output("--out", out, (SUFFIX,))
-    about = About(
-        title=title or scheduler,
-        authors=authors,
-        how=how,
-        hardware=hardware,
-        training_seeds=[_range(text) for text in training_seeds or ()],
-        link=link,
-        licence=licence,
-    )
+    seeds = [_range(text) for text in told.training_seeds or ()]
+    about = About(**vars(told) | {"title": told.title or scheduler, "training_seeds": seeds})
     chosen = get_track(track)
     entry = make_entry(track, scheduler, about, log, workers)
-    write_entry(entry, out)
+    write_entry(entry, output)
     fifo = make_entry(track, "fifo", about, log, workers).runs
     show(_metrics_table(entry.runs, fifo, chosen), f"{about.title} on {track}, mean and 95 % interval over seeds")
-    print(f"{out}: {out.stat().st_size:,} bytes; verify it with: gpusched leaderboard verify {out}")
+    print(f"{output}: {output.stat().st_size:,} bytes; verify it with: gpusched leaderboard verify {output}")
 
 
 def _range(text: str) -> tuple[int, int]:
@@ -116,7 +140,7 @@ def _range(text: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-@leaderboard_app.command("verify")
+@leaderboard_app.add("verify")
 def verify_files(
     entries: Annotated[list[Path], typer.Argument(help="Entries, NAME.entry.xz.", metavar="FILE...")],
     log: LogOption = None,
@@ -131,8 +155,8 @@ def verify_files(
     runs no code of its authors. An entry without decisions must name a scheduler of the package, which is played.
     """
     from gpusched_env.errors import GpuschedError, MismatchError, MissingLogError
-    from gpusched_env.files import visible
     from gpusched_env.leaderboard.claims import WHAT_TO_CHECK
+    from gpusched_env.support.files import visible
 
     status = 0
     differs = False
@@ -154,12 +178,7 @@ def verify_files(
 
 
 def _verified(path: Path, log: Path | None, seconds: float) -> str:
-    """Verify an entry and return a line of results, with the unverified title at its end.
-
-    Raises
-    ------
-    EntryError : the entry is refused
-    """
+    """Verify an entry and return a line of results, with the unverified title at its end."""
     import time
 
     from gpusched_env.leaderboard import get_track, read_entry, verify
@@ -184,58 +203,28 @@ def _verified(path: Path, log: Path | None, seconds: float) -> str:
     )
 
 
-@leaderboard_app.command("baselines")
+@leaderboard_app.add("baselines")
 def write_baselines_of(
-    out: Annotated[Path | None, typer.Option(help="Folder of the files, FOLDER/TRACK.jsonl.", metavar="FOLDER")] = None,
+    output: Annotated[Path, typer.Option(help="Folder of the files, FOLDER/TRACK.jsonl.", metavar="FOLDER")],
     tracks: Annotated[str, typer.Option(help="Names, separated by commas.", show_default="all")] = "",
     schedulers: Annotated[
         str, typer.Option(help="Names, separated by commas.", show_default="all that fit the track")
     ] = "",
     again: Annotated[bool, typer.Option("--again", help="Also play schedulers that have an entry already.")] = False,
     log: LogOption = None,
-    workers: WorkersOption = 1,
+    workers: WorkersOption = WORKERS,
 ) -> None:
-    """Play the registered schedulers and write their entries; without --out, list the entries of the package."""
+    """Play the registered schedulers and write their entries."""
     from gpusched_env.leaderboard import TRACKS
     from gpusched_env.leaderboard.baseline_entries import write_baselines
 
     chosen = tracks.split(",") if tracks else [track.name for track in TRACKS]
-    if out is None:
-        if schedulers or again:
-            raise typer.BadParameter("--schedulers and --again need --out FOLDER")
-        _tell_shipped(chosen, log)
-        return
-    if write_baselines(out, chosen, schedulers.split(",") if schedulers else (), log, workers, again):
+    if write_baselines(output, chosen, schedulers.split(",") if schedulers else (), log, workers, again):
         raise typer.Exit(1)
-
-
-def _tell_shipped(tracks: Sequence[str], log: Path | None) -> None:
-    """Print how many entries of each track the package has, and why other registered schedulers have no entry."""
-    from rich.text import Text
-
-    from gpusched_env.cli.console import plain_table, show
-    from gpusched_env.leaderboard import get_track
-    from gpusched_env.leaderboard.baseline_entries import FOLDER, absent
-    from gpusched_env.leaderboard.baseline_files import baseline_file, read_results
-
-    table = plain_table("track", "entries", "kB", "without", "why", texts=1)
-    for column in (3, 4):
-        table.columns[column].justify = "left"
-    for track in map(get_track, tracks):
-        path = baseline_file(FOLDER, track.name)
-        counted = [track.name, str(len(read_results(path)[1])), f"{path.stat().st_size / 1000:,.0f}"]
-        if absence := track.absence(log):
-            table.add_row(*counted, "", Text(absence))
-            continue
-        for reason, names in (absent(track.problem(log)) or {"": []}).items():
-            table.add_row(*counted, Text(", ".join(names)), Text(reason))
-            counted = ["", "", ""]
-    show(table)
 
 
 def _metrics_table(runs: Sequence[Scored], fifo: Sequence[Scored], track: Track) -> Table:
     """Return the score and every metric of the leaderboard, with intervals."""
-    from gpusched_env.cli.console import plain_table
     from gpusched_env.leaderboard import score
     from gpusched_env.leaderboard.tracks import scored_first
     from gpusched_env.metrics import bootstrap_mean

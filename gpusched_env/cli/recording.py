@@ -1,40 +1,52 @@
-"""``gpusched dataset``."""
+"""``gpusched agents dataset``."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
-from gpusched_env.cli.playing import ScenarioOption
+from gpusched_env.cli.choosing import Draws, ScenarioOption
+from gpusched_env.support.consoles import console
 
 DEFAULT_SEEDS: Final = 100
 
 
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """What the agent sees and may choose: fields of Windows."""
+
+    queue_window: Annotated[int, typer.Option(min=1)] = 16
+    """Number of waiting jobs that the agent sees."""
+    running_window: Annotated[int, typer.Option(min=0)] = 4
+    """Number of running jobs that it sees."""
+    rules: str = "consolidate"
+    """Placement rules that it can choose, with commas."""
+    queue_order: str = "shortest"
+    """Order of the waiting jobs."""
+    running_order: str = "longest"
+    """Order of the running jobs."""
+    clairvoyant: bool = True
+    """Show remaining run times."""
+    lease_s: Annotated[float | None, typer.Option(metavar="SECONDS", show_default="no leases")] = None
+    """Length of leases."""
+    delays_s: Annotated[str, typer.Option(show_default="none")] = ""
+    """Delays of bounded waits in seconds, with commas."""
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of Windows."""
+        return vars(self) | {"rules": tuple(self.rules.split(",")), "delays_s": _numbers(self.delays_s)}
+
+
 def dataset(
     scheduler: Annotated[
-        str, typer.Option(help="Name (gpusched schedulers), with parameters if wanted.", metavar="SPEC")
+        str, typer.Option(help="Name (gpusched schedulers list), with parameters if wanted.", metavar="SPEC")
     ],
+    draws: Draws,
+    seen: Seen,
     scenario: ScenarioOption = "philly-64-v1",
-    seeds: Annotated[
-        str | None,
-        typer.Option(
-            help="COUNT training seeds, or the seeds FIRST:END.", metavar="N|A:B", show_default="100 training seeds"
-        ),
-    ] = None,
-    queue_window: Annotated[int, typer.Option(min=1, help="Number of waiting jobs that the agent sees.")] = 16,
-    running_window: Annotated[int, typer.Option(min=0, help="Number of running jobs that it sees.")] = 4,
-    rules: Annotated[str, typer.Option(help="Placement rules that it can choose, with commas.")] = "consolidate",
-    queue_order: Annotated[str, typer.Option(help="Order of the waiting jobs.")] = "shortest",
-    running_order: Annotated[str, typer.Option(help="Order of the running jobs.")] = "longest",
-    clairvoyant: Annotated[bool, typer.Option(help="Show remaining run times.")] = True,
-    lease_s: Annotated[
-        float | None, typer.Option(help="Length of leases.", metavar="SECONDS", show_default="no leases")
-    ] = None,
-    delays_s: Annotated[
-        str, typer.Option(help="Delays of bounded waits in seconds, with commas.", show_default="none")
-    ] = "",
     name: Annotated[str, typer.Option(help="Name of the dataset.", show_default="gpusched/SCENARIO-SCHEDULER-v0")] = "",
     output: Annotated[
         Path | None, typer.Option(help="Folder of Minari datasets.", metavar="FOLDER", show_default="Minari's own")
@@ -42,31 +54,21 @@ def dataset(
 ) -> None:
     """Play a scheduler through the environment, and write a Minari dataset for offline learning.
 
-    At each step the scheduler is asked what it would do. The dataset holds observations, masks, actions and rewards;
-    every episode is played again from the file and compared. A scheduler with leases needs leases of that length.
+    By default, 100 training seeds are played. At each step the scheduler is asked what it would do. The dataset holds
+    observations, masks, actions and rewards; every episode is played again from the file and compared. A scheduler with
+    leases needs leases of that length.
 
-    Examples: gpusched dataset --scheduler srtf:placement=consolidate --seeds 50;
-    gpusched dataset --scheduler dally --rules consolidate,pack --lease-s 3600 --seeds 50
+    Examples: gpusched agents dataset --scheduler srtf:placement=consolidate --seeds 50;
+    gpusched agents dataset --scheduler dally --rules consolidate,pack --lease-s 3600 --seeds 50
     """
     from rich.progress import Progress
 
     from gpusched_env.agents.datasets import mean_jct_s, write_dataset
-    from gpusched_env.cli.parsing import chosen_seeds
-    from gpusched_env.consoles import console
     from gpusched_env.envs.windows import Windows
     from gpusched_env.scenarios import get_scenario
 
-    windows = Windows(
-        queue_window=queue_window,
-        running_window=running_window,
-        rules=tuple(rules.split(",")),
-        queue_order=queue_order,
-        running_order=running_order,
-        clairvoyant=clairvoyant,
-        lease_s=lease_s,
-        delays_s=_numbers(delays_s),
-    )
-    chosen = chosen_seeds(seeds, get_scenario(scenario), "train", DEFAULT_SEEDS)
+    windows = Windows(**seen.fields())
+    chosen = draws.of(get_scenario(scenario), "train", DEFAULT_SEEDS)
     out = console()
     with Progress(console=out) as bar:
         task = bar.add_task("playing", total=len(chosen))

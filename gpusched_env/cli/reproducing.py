@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpusched_env.cli.backends import BackendOption
+from gpusched_env.cli.choosing import Processes
+from gpusched_env.support.consoles import console, show
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from gpusched_env.reproduce import Card, Finding, Results
 
 
 def reproduce(
@@ -15,9 +22,10 @@ def reproduce(
         str,
         typer.Argument(
             metavar="CARD",
-            help="dally, dally-cells, dally-tuner, elasticflow, gavel, hadar, pollux, sjf-bco or sjf-bsbf.",
+            help="dally, dally-cells, dally-tuner, elasticflow, gavel, hadar, pollux, sjf-bco, sjf-bsbf or themis.",
         ),
     ],
+    processes: Processes,
     quick: Annotated[bool, typer.Option("--quick", help="Run only a part, in less than a minute.")] = False,
     output: Annotated[
         Path | None,
@@ -27,30 +35,23 @@ def reproduce(
             show_default="reproduction/CARD",
         ),
     ] = None,
-    workers: Annotated[
-        int, typer.Option(help="Processes, at most one per core; -1 = one per core. Results do not depend on it.")
-    ] = 1,
-    backend: BackendOption = "processes",
 ) -> None:
     """Repeat a paper's experiments; print a summary, the paper's numbers beside ours, and which trends hold.
 
     Finished runs are kept in the output folder: run the same command again to continue after an interruption.
 
-    Example: gpusched reproduce sjf-bco --quick --workers -1
+    Example: gpusched reproduce sjf-bco --quick
     """
-    import importlib.util
-
     from gpusched_env import __version__
-    from gpusched_env.consoles import console
-    from gpusched_env.evaluation.processes import backend as played_by
+    from gpusched_env.evaluation.processes import backend
     from gpusched_env.reproduce import load_card, play_card
-    from gpusched_env.reproduce.report import WIDTH, findings_table, fitted, summary
+    from gpusched_env.reproduce.report import WIDTH, summary
 
     chosen = load_card(card)
     folder = (output or Path("reproduction") / card).expanduser()
     try:
-        with played_by(backend):
-            results, found = play_card(chosen, folder, quick, workers)
+        with backend(processes.backend):
+            results, found = play_card(chosen, folder, quick, processes.workers)
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(f"finished runs are kept in {folder}; run the same command to continue") from stop
     findings = chosen.findings(results)
@@ -61,19 +62,32 @@ def reproduce(
     out.print(chosen.title, style="bold", markup=False)
     out.print(*summary(findings, out.width), sep="\n", markup=False)
     out.print(f"\n{seeds}, gpusched-env {__version__}\n", markup=False)
-    for table in chosen.tables(results):
-        for part in fitted(table, out.width):
-            out.print(part)
-            out.print()
-    out.print(findings_table(findings))
-    out.print()
+    _show_tables(chosen, results, findings, out)
     header = {"card": card, "version": __version__, "quick": quick}
     results.write_json(folder / "results.json", header, findings)
     results.write_csv(folder / "results.csv")
-    written = ["results.json", "results.csv"]
-    if importlib.util.find_spec("matplotlib") is None:
-        out.print("no figures: pip install 'gpusched-env\\[plot]'", style="yellow")
-    else:
-        written += [path.name for path in chosen.draw(results, folder)]
+    written = ["results.json", "results.csv", *_figures(chosen, results, folder, out)]
     told = f"{len(results.runs):,} runs, {found:,} of them from an earlier call; in {folder}: {', '.join(written)}"
     out.print(told, markup=False, soft_wrap=False)
+
+
+def _show_tables(card: Card, results: Results, findings: Sequence[Finding], out: Console) -> None:
+    """Print the card's tables, and which trends hold."""
+    from gpusched_env.reproduce.report import findings_table, fitted
+
+    for table in card.tables(results):
+        for part in fitted(table, out.width):
+            show(part, out=out)
+            out.print()
+    show(findings_table(findings), out=out)
+    out.print()
+
+
+def _figures(card: Card, results: Results, folder: Path, out: Console) -> list[str]:
+    """Draw the figures and return their names."""
+    import importlib.util
+
+    if importlib.util.find_spec("matplotlib") is None:
+        out.print("no figures: pip install 'gpusched-env\\[plot]'", style="yellow")
+        return []
+    return [path.name for path in card.draw(results, folder)]

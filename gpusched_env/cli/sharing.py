@@ -3,37 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import typer
-
-from gpusched_env.assignments import split_assignments
 from gpusched_env.errors import GpuschedError, unknown_name
+from gpusched_env.support.assignments import split_assignments
 
 if TYPE_CHECKING:
     from gpusched_env.scenarios import Scenario
 
 NONE: Final = "none"
 OWN: Final = ("limit", "gpu_memory_GB")  # fields of Sharing; all others belong to a source of interference
-SharingOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Let jobs share GPUs (docs/sharing.md): limit=2,xi=1.5; or a source of slowdowns, such as "
-        "source=synthetic,seed=1 or source=table,path=FILE,missing=forbid. gpu_memory_GB=16 also limits memory. Fields "
-        "that are not given keep their values. none = one job per GPU.",
-        metavar="FIELD=VALUE,...|none",
-        show_default=False,
-    ),
-]
 
 
 def with_sharing(scenario: Scenario, text: str | None) -> Scenario:
-    """Return the scenario with other rules of sharing; the name of the new scenario says so.
-
-    Raises
-    ------
-    GpuschedError : not of the form field=value, an unknown field or source, or an invalid value
-    """
+    """Return the scenario with other rules of sharing; the name of the new scenario says so."""
     from gpusched_env.scenarios.sharing_section import sharing_from_dict
     from gpusched_env.sharing import Sharing
 

@@ -9,15 +9,10 @@ if TYPE_CHECKING:
 
 
 def spread_note(scenario: Scenario, seed: int) -> str:
-    """Return a note on how many jobs fit into no machine and run slower across machines; "" if there are none.
-
-    Raises
-    ------
-    GpuschedError : the jobs cannot be drawn
-    """
+    """Return a note on how many jobs fit into no machine and run slower across machines; "" if there are none."""
     import numpy as np
 
-    from gpusched_env.cluster import MACHINE
+    from gpusched_env.problem.cluster import MACHINE
 
     scenario = scenario.problem(seed)
     cluster, spec = scenario.cluster, scenario.workload

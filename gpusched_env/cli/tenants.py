@@ -1,46 +1,31 @@
-"""``gpusched tenants``: what each tenant gets under several schedulers, and what it would have alone."""
+"""``gpusched scenarios tenants``: what each tenant gets under several schedulers, and what it would have alone."""
 
 from __future__ import annotations
 
 from math import isnan
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from gpusched_env.cli.choosing import JobsOption, LoadOption, MaxGpusOption, WhereOption, WindowOption, chosen_jobs
-from gpusched_env.cli.playing import ScenarioOption, WorkloadOption
+from gpusched_env.cli.choosing import Draws, Problem, SchedulersOption
+from gpusched_env.support.consoles import show
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.table import Table
 
-    from gpusched_env.instance import Instance
+    from gpusched_env.problem.instance import Instance
     from gpusched_env.scenarios import Scenario
 
 HEADINGS = "tenant", "jobs", "entitled", "share", "queueing", "mean JCT", "p99 JCT", "rho", "borrowed", "preemptions"
+TENANTS: Final = Problem(scenario="tenants-philly-v0")
 
 
 def tenants(
-    scheduler: Annotated[
-        list[str],
-        typer.Option("--schedulers", "--scheduler", help="Specs, as in gpusched compare.", metavar="SPECS"),
-    ],
-    scenario: ScenarioOption = "tenants-philly-v0",
-    workload: WorkloadOption = None,
-    window: WindowOption = None,
-    where: WhereOption = None,
-    max_gpus: MaxGpusOption = None,
-    jobs: JobsOption = None,
-    load: LoadOption = None,
-    seeds: Annotated[
-        str | None,
-        typer.Option(
-            help="Number of the scenario's report seeds, or a range FIRST:END (END excluded).",
-            metavar="COUNT|FIRST:END",
-            show_default="5 report seeds; 1 for a log",
-        ),
-    ] = None,
+    schedulers: SchedulersOption,
+    draws: Draws,
+    problem: Problem = TENANTS,
     pooling: Annotated[
         bool,
         typer.Option(
@@ -51,26 +36,25 @@ def tenants(
 ) -> None:
     """Play schedulers on a scenario with tenants, and show what each tenant gets.
 
-    Example: gpusched tenants --scenario cohort-256-v0 --schedulers fifo-skip,tiresias --seeds 2
+    By default on five report seeds; on a log once.
+
+    Example: gpusched scenarios tenants --scenario cohort-256-v0 --schedulers fifo-skip,tiresias --seeds 2
     """
-    from gpusched_env.cli.parsing import chosen_scenario, chosen_schedulers, chosen_seeds
-    from gpusched_env.consoles import console
+    from gpusched_env.cli.parsing import chosen_schedulers
     from gpusched_env.errors import GpuschedError
 
-    wanted = chosen_jobs(window, where, max_gpus, jobs=jobs, load=load)
-    chosen = chosen_scenario(scenario, workload, None, wanted)
+    chosen = problem.chosen()
     if chosen.tenants is None:
         raise GpuschedError(f"--scenario {chosen.name}: it has no tenants; give one with a section tenants")
-    specs, draws = chosen_schedulers(scheduler), chosen_seeds(seeds, chosen)
-    instances = [chosen.instance(seed) for seed in draws]
+    specs, seeds = chosen_schedulers(schedulers), draws.of(chosen)
+    instances = [chosen.instance(seed) for seed in seeds]
     if any(instance.tenancy[0].names != instances[0].tenancy[0].names for instance in instances):
         raise GpuschedError(f"--scenario {chosen.name}: seeds have different tenants; list them in tenants.tree")
-    out = console()
     if pooling:
-        out.print(_pooled(instances, specs, draws))
+        show(_pooled(instances, specs, seeds))
         return
     for spec in specs:
-        out.print(_by_tenant(chosen, instances, spec, draws))
+        show(_by_tenant(chosen, instances, spec, seeds))
 
 
 def _by_tenant(scenario: Scenario, instances: Sequence[Instance], spec: str, seeds: Sequence[int]) -> Table:

@@ -2,140 +2,132 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gpusched_env.cli.choosing import GpuResourceOption, MapOption, SkipBadRowsOption, read_options
+from gpusched_env.cli.choosing import ANY_SEED, AS_IT_IS, WORKERS, Draws, Reading, WorkersOption
+from gpusched_env.cli.outputs import written
+from gpusched_env.support.commands import Commands
+from gpusched_env.support.consoles import plain_table, rows_of_csv, show
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rich.table import Table
 
+    from gpusched_env.problem.workload import Workload
     from gpusched_env.traces.slurm_files.description import SlurmCluster
     from gpusched_env.twin import Pool, Twin
-    from gpusched_env.workload import Workload
+    from gpusched_env.twin.comparing import Comparison, Setting
 
-twin_app = typer.Typer(
-    help="Your own cluster: fit a twin to its log, see how well it agrees, ask what would change.",
-    no_args_is_help=True,
-)
+twin_app = Commands("Your own cluster: fit a twin to its log, see how well it agrees, ask what would change.")
+TwinArgument = Annotated[Path, typer.Argument(metavar="TWIN", help="File of gpusched twin fit.")]
 
 
-@twin_app.command("example")
+@twin_app.add("example")
 def example(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder for the files.")],
+    output: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for the files.")],
+    draws: Draws,
     jobs: Annotated[int, typer.Option(min=1, help="Number of jobs.")] = 20_000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the jobs.")] = 0,
 ) -> None:
-    """Write a synthetic log with a planted policy: sacct.txt, slurm.conf, and planted.json with the policy.
+    """Write a synthetic log (of seed 0) with a planted policy: sacct.txt, slurm.conf, and planted.json with the policy.
 
-    Example: gpusched twin example example/
+    Example: gpusched twin example --output example/
     """
     from gpusched_env.twin.example import write_example
 
-    table = write_example(folder, jobs, seed)
-    print(f"{table}: {jobs:,} synthetic jobs; {folder / 'planted.json'} has the policy that a fit must find")
+    table = write_example(output, jobs, draws.one())
+    print(f"{table}: {jobs:,} synthetic jobs; {output / 'planted.json'} has the policy that a fit must find")
 
 
-@twin_app.command("fit")
+@dataclass(frozen=True, kw_only=True)
+class Machines:
+    """The machines of a log."""
+
+    conf: list[Path] | None = None
+    """slurm.conf, gres.conf, topology.conf, or what sinfo or scontrol printed."""
+    cluster: Annotated[str, typer.Option(metavar="CLUSTER")] = ""
+    """Instead: machines that all partitions share, such as 250x8@A100, or FORMAT:PATH."""
+    partition: Annotated[list[str] | None, typer.Option(metavar="NAME=CLUSTER")] = None
+    """Instead: machines of one partition, or of A+B."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """What else is known of the policy, and how it is fitted."""
+
+    tenants: Annotated[str, typer.Option(metavar="ATTRIBUTES", show_default="account,user")] = ""
+    """What shares fairly, by commas."""
+    assoc: Path | None = None
+    """Accounts, shares and limits, as sacctmgr list associations printed them."""
+    outages: Path | None = None
+    """Nodes that were down or drained, as sacctmgr list event printed them."""
+    qos: Path | None = None
+    """QOS and their limits, as sacctmgr show qos printed them."""
+    fit_part: Annotated[float, typer.Option(min=0.05, max=1.0)] = 0.6
+    """Part of the log that is fitted; the rest gives the score."""
+    draws: Draws = ANY_SEED
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitFiles:
+    """What a fit writes."""
+
+    output: Annotated[Path, written(".json")] = Path("twin.json")
+    """File of the twin."""
+    slurm_conf: Annotated[Path | None, written()] = None
+    """Also write the policy as lines of slurm.conf."""
+
+
+@twin_app.add("fit", tables=True)
 def fit(
     log: Annotated[str, typer.Argument(metavar="FORMAT:PATH", help="The log, such as slurm:sacct.txt.")],
-    conf: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--conf", metavar="FILE", help="slurm.conf, gres.conf, topology.conf, or what sinfo or scontrol printed."
-        ),
-    ] = None,
-    cluster: Annotated[
-        str,
-        typer.Option(
-            metavar="CLUSTER",
-            help="Instead: machines that all partitions share, such as 250x8@A100, or FORMAT:PATH.",
-        ),
-    ] = "",
-    partition: Annotated[
-        list[str] | None,
-        typer.Option("--partition", metavar="NAME=CLUSTER", help="Instead: machines of one partition, or of A+B."),
-    ] = None,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="File of the twin.")] = Path("twin.json"),
-    slurm_conf: Annotated[
-        Path | None, typer.Option("--slurm-conf", metavar="FILE", help="Also write the policy as lines of slurm.conf.")
-    ] = None,
-    tenants: Annotated[
-        str, typer.Option(metavar="ATTRIBUTES", help="What shares fairly, by commas.", show_default="account,user")
-    ] = "",
-    assoc: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Accounts, shares and limits, as sacctmgr list associations printed them."),
-    ] = None,
-    outages: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Nodes that were down or drained, as sacctmgr list event printed them."),
-    ] = None,
-    qos: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="QOS and their limits, as sacctmgr show qos printed them.")
-    ] = None,
-    fit_part: Annotated[
-        float, typer.Option(min=0.05, max=1.0, help="Part of the log that is fitted; the rest gives the score.")
-    ] = 0.6,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the sample of starts that are compared.")] = 0,
-    mapping: MapOption = None,
-    gpu_resource: GpuResourceOption = None,
-    skip_bad_rows: SkipBadRowsOption = False,
+    machines: Machines,
+    files: FitFiles,
+    rules: Rules,
+    reading: Reading,
 ) -> None:
-    """Fit machines and policy to the first part of a log, and score a replay on the rest.
+    """Fit machines and policy to the first part of a log, and score a replay on the rest (sampled by seed 0).
 
-    Example: gpusched twin fit slurm:sacct.txt --conf slurm.conf --out twin.json
+    Example: gpusched twin fit slurm:sacct.txt --conf slurm.conf --output twin.json
     """
-    import dataclasses
-
-    from gpusched_env.cli.outputs import check_output
-    from gpusched_env.errors import GpuschedError
-    from gpusched_env.files import write_whole
+    from gpusched_env.support.files import write_whole
     from gpusched_env.traces import read_trace
     from gpusched_env.twin import write_twin
     from gpusched_env.twin.associations import read_associations
-    from gpusched_env.twin.configuration import known_policy, not_played, weights_told
-    from gpusched_env.twin.configuration import slurm_conf as fragment
-    from gpusched_env.twin.fitting import fit_twin, tells
+    from gpusched_env.twin.configuration import known_policy, not_played, slurm_conf, weights_told
+    from gpusched_env.twin.fitting import fit_twin
     from gpusched_env.twin.qualities import read_qos
 
-    check_output("--out", out, (".json",))
-    if slurm_conf is not None:
-        check_output("--slurm-conf", slurm_conf, ("",))
-    files, pools = _machines(conf or [], cluster, partition or [])
-    start = None if files is None else known_policy(files)
-    reading = read_options(mapping, skip_bad_rows, None, gpu_resource)
-    workload, report = read_trace(log, **reading)
+    conf, pools = _machines(machines.conf or [], machines.cluster, machines.partition or [])
+    start = None if conf is None else known_policy(conf)
+    options = reading.options()
+    workload, report = read_trace(log, **options)
     print(report.describe())
-    if outages is not None:
-        pools = _with_outages(pools, files, outages, report.origin, workload)
-    columns = _tenant_columns(tenants, workload, assoc is not None)
-    if qos is not None and not tells(workload, "qos"):
-        raise GpuschedError("--qos: the log tells no QOS of a job; export it with this column")
-    shares = None if assoc is None else read_associations(assoc)
-    limits = () if qos is None else read_qos(qos)
-    twin = fit_twin(workload, pools, log, columns, fit_part, shares, start, seed, tell=print, qos=limits)
-    notes = twin.notes if files is None else (*twin.notes, *not_played(files))
-    twin = dataclasses.replace(twin, reading=reading, notes=notes)
-    write_twin(twin, out)
-    _show_policy(twin, {} if files is None else weights_told(files))
-    _show_score(twin, log, held_back=fit_part < 1)
-    if slurm_conf is not None:
-        write_whole(slurm_conf, fragment(twin))
-    print(f"{out}: the twin" + (f"; {slurm_conf}: lines of slurm.conf" if slurm_conf else ""))
+    if rules.outages is not None:
+        pools = _with_outages(pools, conf, rules.outages, report.origin, workload)
+    columns = _tenant_columns(rules, workload)
+    shares = None if rules.assoc is None else read_associations(rules.assoc)
+    limits = () if rules.qos is None else read_qos(rules.qos)
+    seed = rules.draws.one()
+    twin = fit_twin(workload, pools, log, columns, rules.fit_part, shares, start, seed, tell=print, qos=limits)
+    notes = twin.notes if conf is None else (*twin.notes, *not_played(conf))
+    twin = replace(twin, reading=options, notes=notes)
+    write_twin(twin, files.output)
+    _show_policy(twin, {} if conf is None else weights_told(conf))
+    _show_score(twin, log, held_back=rules.fit_part < 1)
+    also = ""
+    if files.slurm_conf is not None:
+        write_whole(files.slurm_conf, slurm_conf(twin))
+        also = f"; {files.slurm_conf}: lines of slurm.conf"
+    print(f"{files.output}: the twin{also}")
 
 
 def _machines(conf: list[Path], cluster: str, partition: list[str]) -> tuple[SlurmCluster | None, tuple[Pool, ...]]:
-    """Read the machines, from Slurm's files or as texts; the files are None if there are none.
-
-    Raises
-    ------
-    GpuschedError : both, neither, or what cannot be read
-    """
+    """Read the machines, from Slurm's files or as texts; the files are None if there are none."""
     from gpusched_env.cli.parsing import chosen_cluster
     from gpusched_env.errors import GpuschedError
     from gpusched_env.traces.slurm_files.reading import read_slurm_cluster
@@ -150,30 +142,27 @@ def _machines(conf: list[Path], cluster: str, partition: list[str]) -> tuple[Slu
     return files, pools_of(files)
 
 
-def _tenant_columns(tenants: str, log: Workload, shared: bool) -> list[str] | None:
-    """Return the attributes that --tenants names, None = none; ``shared`` = --assoc tells the shares.
-
-    Raises
-    ------
-    GpuschedError : attributes that the log lacks, or that --assoc does not know
-    """
+def _tenant_columns(rules: Rules, log: Workload) -> list[str] | None:
+    """Return the attributes that --tenants names, None = none."""
     from gpusched_env.errors import GpuschedError
     from gpusched_env.twin.fitting import tells
 
-    columns = [name.strip() for name in tenants.split(",") if name.strip()] or None
+    columns = [name.strip() for name in rules.tenants.split(",") if name.strip()] or None
     missing = [name for name in columns or [] if name not in log.attributes]
     if missing:
         raise GpuschedError(f"--tenants: the log has no {missing[0]!r}; it has {', '.join(sorted(log.attributes))}")
-    if shared and columns not in (None, ["account", "user"]):
+    if rules.assoc is not None and columns not in (None, ["account", "user"]):
         raise GpuschedError("--assoc: its tenants are accounts and users; leave out --tenants")
-    if shared and (untold := [name for name in ("account", "user") if not tells(log, name)]):
+    if rules.assoc is not None and (untold := [name for name in ("account", "user") if not tells(log, name)]):
         raise GpuschedError(f"--assoc: the log tells no {untold[0]} of a job; export it with this column")
+    if rules.qos is not None and not tells(log, "qos"):
+        raise GpuschedError("--qos: the log tells no QOS of a job; export it with this column")
     return columns
 
 
 def _show_policy(twin: Twin, told: Mapping[str, float]) -> None:
     """Print the fitted policy, and the weights that slurm.conf tells."""
-    from gpusched_env.files import visible
+    from gpusched_env.support.files import visible
 
     print(f"policy: {twin.scheduler}")
     for kind, classes in (("QOS", twin.classes), ("partition", twin.partition_classes)):
@@ -186,8 +175,7 @@ def _show_policy(twin: Twin, told: Mapping[str, float]) -> None:
 
 def _show_score(twin: Twin, log: str, held_back: bool) -> None:
     """Print how well the twin agrees with the log, what it does not explain, and its notes."""
-    from gpusched_env.cli.console import show
-    from gpusched_env.files import visible
+    from gpusched_env.support.files import visible
 
     after = f"waits after {twin.split_s / 86_400:.1f} days, which were not fitted"
     show(score_table(twin), f"{visible(log)}: {after if held_back else 'waits of the fitted jobs'}")
@@ -225,9 +213,8 @@ def _with_outages(
 
 def score_table(twin: Twin) -> Table:
     """Return the table of scores, by partition and size."""
-    from gpusched_env.cli.console import plain_table
-    from gpusched_env.files import visible
-    from gpusched_env.units import readable
+    from gpusched_env.support.files import visible
+    from gpusched_env.support.units import readable
 
     table = plain_table(
         "partition", "GPUs", "jobs", "median wait", "in the twin", "mean wait", "in the twin", "median error",
@@ -247,112 +234,130 @@ def score_table(twin: Twin) -> Table:
     return table
 
 
-@twin_app.command("compare")
+@dataclass(frozen=True, kw_only=True)
+class Changes:
+    """What changes on the twin."""
+
+    add_nodes: Annotated[str, typer.Option(metavar="[POOL:]CLUSTER")] = ""
+    """More machines, such as 4x8@H100."""
+    load: float = 1.0
+    """Jobs per hour / those of the log: 1.2 = a fifth more."""
+    speed: Annotated[list[str] | None, typer.Option(metavar="TYPE=FACTOR")] = None
+    """Speed of a GPU type relative to the log's machines."""
+    workload: Annotated[str, typer.Option(metavar="FORMAT:PATH", show_default="that of the twin")] = ""
+    """Another log."""
+    reading: Reading = AS_IT_IS
+
+    def settings(self, twin: Twin) -> tuple[Setting, ...]:
+        """Return the cluster as it is and as it would be."""
+        from gpusched_env.errors import GpuschedError, unknown_name
+        from gpusched_env.traces import read_workload
+        from gpusched_env.twin.comparing import settings_of
+
+        options = self.reading.options()
+        if options and not self.workload:
+            raise GpuschedError(
+                "--map, --gpu-resource and --skip-bad-rows are for --workload; the twin knows those of its log"
+            )
+        speeds = _speeds(self.speed or [])
+        if speeds:
+            twin = replace(twin, gpu_speeds={**twin.gpu_speeds, **speeds})
+        log = read_workload(self.workload or twin.log, **(options if self.workload else twin.reading))
+        settings = settings_of(twin, log, self.add_nodes, self.load)
+        known = {group.gpu_type for pool in settings[-1].twin.pools for group in pool.groups}
+        for name in speeds:
+            if name not in known:
+                raise GpuschedError(f"--speed: {unknown_name('GPU type', name, sorted(known))}")
+        return settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reports:
+    """What a comparison writes."""
+
+    report: Annotated[Path | None, written(".html")] = None
+    """Write a page, .html."""
+    output: Annotated[Path | None, written(".csv")] = None
+    """Write all numbers, .csv."""
+    pseudonymise: Annotated[Path | None, typer.Option(metavar="KEY")] = None
+    """Pseudonyms of tenants in page and CSV, under the key in this file."""
+
+    def write(self, found: Comparison) -> None:
+        """Write the files, and tell their sizes."""
+        from gpusched_env.support.files import write_whole
+        from gpusched_env.twin.summary import comparison_csv
+
+        if self.output is not None:
+            write_whole(self.output, comparison_csv(found))
+        if self.report is not None:
+            from gpusched_env.reports.twin import write_twin_report
+
+            write_twin_report(found, self.report)
+        for file in (self.output, self.report):
+            if file is not None:
+                print(f"{file}: {file.stat().st_size:,} bytes")
+
+
+@twin_app.add("compare", tables=True)
 def compare(
-    path: Annotated[Path, typer.Argument(metavar="TWIN", help="File of gpusched twin fit.")] = Path("twin.json"),
-    policies: Annotated[
+    changes: Changes,
+    files: Reports,
+    path: TwinArgument = Path("twin.json"),
+    schedulers: Annotated[
         list[str] | None,
         typer.Option(
-            "--policies",
+            "--schedulers",
+            "--scheduler",
             metavar="SPECS",
             help="Schedulers as in gpusched compare; current = that of the twin.",
             show_default="current",
         ),
     ] = None,
-    add_nodes: Annotated[
-        str, typer.Option("--add-nodes", metavar="[POOL:]CLUSTER", help="More machines, such as 4x8@H100.")
-    ] = "",
-    load: Annotated[float, typer.Option(help="Jobs per hour / those of the log: 1.2 = a fifth more.")] = 1.0,
-    speed: Annotated[
-        list[str] | None,
-        typer.Option("--speed", metavar="TYPE=FACTOR", help="Speed of a GPU type relative to the log's machines."),
-    ] = None,
-    log: Annotated[str, typer.Option(metavar="FORMAT:PATH", help="Another log.", show_default="that of the twin")] = "",
-    mapping: MapOption = None,
-    gpu_resource: GpuResourceOption = None,
-    skip_bad_rows: SkipBadRowsOption = False,
-    report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page, .html.")] = None,
-    csv: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="Write all numbers, .csv.")] = None,
-    pseudonymise: Annotated[
-        Path | None,
-        typer.Option(metavar="KEY", help="Pseudonyms of tenants in page and CSV, under the key in this file."),
-    ] = None,
-    workers: Annotated[int, typer.Option(help="Processes; -1 = one per core.")] = -1,
+    workers: WorkersOption = WORKERS,
 ) -> None:
     """Play policies on the twin, today and with more machines or load, and report who waits how long.
 
-    Example: gpusched twin compare twin.json --policies tiresias --add-nodes 4x8@H100 --load 1.2 --report out.html
+    Example: gpusched twin compare twin.json --schedulers tiresias --add-nodes 4x8@H100 --load 1.2 --report out.html
     """
-    import dataclasses
-
-    from gpusched_env.cli.console import show
-    from gpusched_env.cli.outputs import check_output, check_report
     from gpusched_env.cli.parsing import chosen_schedulers
     from gpusched_env.cli.pseudonyms import pseudonyms_of
-    from gpusched_env.errors import GpuschedError, unknown_name
-    from gpusched_env.files import write_whole
-    from gpusched_env.traces import read_workload
     from gpusched_env.twin import read_twin
-    from gpusched_env.twin.comparing import CURRENT, compare_policies, settings_of
+    from gpusched_env.twin.comparing import CURRENT, compare_policies
     from gpusched_env.twin.summary import comparison_csv, comparison_rows, sentences
 
-    check_report(report)
-    check_output("--csv", csv, (".csv",))
-    reading = read_options(mapping, skip_bad_rows, None, gpu_resource)
-    if reading and not log:
-        raise GpuschedError("--map, --gpu-resource and --skip-bad-rows are for --log; the twin knows those of its log")
-    texts = [part for text in policies or [] for part in [_without(text, CURRENT)] if part]
+    texts = [part for text in schedulers or [] for part in [_without(text, CURRENT)] if part]
     specs = chosen_schedulers(texts) if texts else []
     twin = read_twin(path)
-    if speed:
-        twin = dataclasses.replace(twin, gpu_speeds={**twin.gpu_speeds, **_speeds(speed)})
-    settings = settings_of(twin, read_workload(log or twin.log, **(reading if log else twin.reading)), add_nodes, load)
-    known = {group.gpu_type for pool in settings[-1].twin.pools for group in pool.groups}
-    for name in _speeds(speed or []):
-        if name not in known:
-            raise GpuschedError(f"--speed: {unknown_name('GPU type', name, sorted(known))}")
-    names = None if pseudonymise is None else pseudonyms_of(pseudonymise)
-    found = dataclasses.replace(compare_policies(settings, specs, workers), names=names)
-    from gpusched_env.cli.console import plain_table
-
+    settings = changes.settings(twin)
+    names = None if files.pseudonymise is None else pseudonyms_of(files.pseudonymise)
+    found = replace(compare_policies(settings, specs, workers), names=names)
     header, *rows = comparison_rows(found)
     table = plain_table(*header, texts=2)
     for row in rows:
         table.add_row(*row)
-    show(table, f"{path}: {len(found.settings[0].workload):,} jobs, {twin.gpus:,} GPUs")
+    title = f"{path}: {len(found.settings[0].workload):,} jobs, {twin.gpus:,} GPUs"
+    show(table, title, rows=rows_of_csv(comparison_csv(found)))
     for sentence in sentences(found):
         print(sentence)
-    if csv is not None:
-        write_whole(csv, comparison_csv(found))
-    if report is not None:
-        from gpusched_env.reports.twin import write_twin_report
-
-        write_twin_report(found, report)
-    for file in (csv, report):
-        if file is not None:
-            print(f"{file}: {file.stat().st_size:,} bytes")
+    files.write(found)
 
 
-@twin_app.command("slurm-conf")
+@twin_app.add("slurm-conf")
 def write_slurm_conf(
-    path: Annotated[Path, typer.Argument(metavar="TWIN", help="File of gpusched twin fit.")],
-    out: Annotated[Path, typer.Argument(metavar="FILE", help="File to write.")],
-    policy: Annotated[
+    path: TwinArgument,
+    output: Annotated[Path, written(help="File to write.")],
+    scheduler: Annotated[
         str, typer.Option(metavar="SPEC", help="Another policy: slurm with other weights.", show_default="the twin's")
     ] = "",
 ) -> None:
     """Write the policy of a twin, or another one for it, as lines of slurm.conf."""
-    import dataclasses
-
-    from gpusched_env.cli.outputs import check_output
-    from gpusched_env.files import write_whole
+    from gpusched_env.support.files import write_whole
     from gpusched_env.twin import read_twin
     from gpusched_env.twin.configuration import slurm_conf
 
-    check_output("FILE", out, ("",))
     twin = read_twin(path)
-    write_whole(out, slurm_conf(dataclasses.replace(twin, scheduler=policy) if policy else twin))
-    print(f"{out}: lines of slurm.conf")
+    write_whole(output, slurm_conf(replace(twin, scheduler=scheduler) if scheduler else twin))
+    print(f"{output}: lines of slurm.conf")
 
 
 def _without(text: str, name: str) -> str:

@@ -6,24 +6,24 @@ from typing import Annotated
 
 import typer
 
+from gpusched_env.cli.choosing import WORKERS, WorkersOption
+
 
 def warmup(
     everything: Annotated[
         bool, typer.Option("--all", help="Also the loops of all schedulers, not only the simulator and environments.")
     ] = False,
-    workers: Annotated[
-        int | None, typer.Option("--workers", "-w", min=1, help="Processes.", show_default="one per core", metavar="N")
-    ] = None,
+    workers: WorkersOption = WORKERS,
 ) -> None:
     """Compile the simulator ahead, so that no run waits for compilation; kernels that are already compiled are skipped.
 
     Call it once in a container image or in CI. The machine code is kept in the user's cache folder, or in
     NUMBA_CACHE_DIR.
     """
-    from gpusched_env.compilation import warm_up
     from gpusched_env.core.handle import cache_folder
     from gpusched_env.errors import GpuschedError
     from gpusched_env.evaluation.progress import ProgressBar
+    from gpusched_env.support.compilation import warm_up
 
     folder = cache_folder()
     if folder is None:
@@ -32,7 +32,5 @@ def warmup(
             "folder in NUMBA_CACHE_DIR"
         )
     with ProgressBar(1, delay_s=0.0) as bar:
-        count = warm_up(
-            everything, workers or -1, lambda done, missing: bar.advanced("compiling: kernels", done, missing)
-        )
+        count = warm_up(everything, workers, lambda done, missing: bar.advanced("compiling: kernels", done, missing))
     print(f"{count} kernels compiled; machine code: {folder}")

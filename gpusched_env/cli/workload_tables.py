@@ -9,14 +9,14 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from gpusched_env.cli.console import plain_table
 from gpusched_env.evaluation.picture import Picture
+from gpusched_env.problem.workload import Workload
+from gpusched_env.support.consoles import plain_table
+from gpusched_env.support.units import readable, three_digits
 from gpusched_env.traces import offered_load
 from gpusched_env.traces.description import GROUPS, RANKS, by_class, demanded_gpus, has_run_times, largest_groups
 from gpusched_env.traces.generators.acceptance import Check, measure
 from gpusched_env.traces.generators.bursty import HOUR
-from gpusched_env.units import readable, three_digits
-from gpusched_env.workload import Workload
 
 
 def overview_table(picture: Picture) -> Table:

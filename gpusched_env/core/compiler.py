@@ -63,7 +63,7 @@ from numba.np import arrayobj as _arrayobj
 
 from gpusched_env.core.tables import Function, Handle, handles, mark_failed, types_of
 from gpusched_env.errors import GpuschedError, KernelError
-from gpusched_env.files import whole
+from gpusched_env.support.files import whole
 
 # Numba's lowering functions have no type annotations.
 cgutils: Final[Any] = _cgutils

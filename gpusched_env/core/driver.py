@@ -29,7 +29,7 @@ from gpusched_env.core.handle import Handle, Numbered, array, helper, kernel
 from gpusched_env.core.refusals import APPLIED
 from gpusched_env.core.state import Run
 from gpusched_env.errors import GpuschedError
-from gpusched_env.units import LATEST_S
+from gpusched_env.support.units import LATEST_S
 
 # What a policy returns. ASSIST: Python must act first (``CompiledScheduler.assist``); then the policy is called again.
 NOTHING, START, PREEMPT, LEASE, WAIT, ASSIST = range(6)

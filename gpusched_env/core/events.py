@@ -7,7 +7,6 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.core.closing import close_nodes
 from gpusched_env.core.due import FIRST, LEASE_ENDS, set_due
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.holding import CANCELLED, FAILED, STARTED, SUCCEEDED, hold_back, pop, tell_dependents
@@ -33,6 +32,7 @@ from gpusched_env.core.refusals import (
     NOT_RUNNING,
     TOO_FEW_GPUS,
 )
+from gpusched_env.core.reservations import close_nodes
 from gpusched_env.core.seating import (
     choose_sub_batch,
     class_there,
@@ -48,7 +48,7 @@ from gpusched_env.core.sizes import set_size, size_row
 from gpusched_env.core.state import ACTIVE, CHECKPOINTING, FINISHED, FUTURE, IDLE, REFUSED, RUNNING, WAITING, Run
 from gpusched_env.core.waiting import dequeue, enqueue
 from gpusched_env.event_log import ARRIVAL, COMPLETE, LEASE_END, PREEMPT, RATE, REFUSE, RELEASE, RESUME, START
-from gpusched_env.units import LATEST_S
+from gpusched_env.support.units import LATEST_S
 
 # Results of :func:`advance`: what stopped it. LOG_FULL: drain the log, and call again; it also comes after MOST_QUIET
 # wake-ups that wrote nothing, so that every caller regains control now and then. TOO_LATE: no event is left up to

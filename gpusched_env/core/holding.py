@@ -6,7 +6,7 @@ import numpy as np
 
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.state import Run
-from gpusched_env.holds import AFTER, AFTER_ANY, AFTER_OK
+from gpusched_env.problem.dependencies import AFTER, AFTER_ANY, AFTER_OK
 
 # What happens to a job on which others depend.
 STARTED, SUCCEEDED, FAILED, CANCELLED = range(4)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gpusched_env.units import LATEST_S
+from gpusched_env.support.units import LATEST_S
 
 # Kernels return the index of the reason; 0 = the decision was applied.
 REFUSALS: Final = (

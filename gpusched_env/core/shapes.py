@@ -6,10 +6,10 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.cluster import MACHINE, NETWORK, RACK, SLOT
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.state import FIRST_SHAPE, Run
 from gpusched_env.network import dimensions as _shapes
+from gpusched_env.problem.cluster import MACHINE, NETWORK, RACK, SLOT
 
 dimensions = kernel(_shapes.dimensions)
 shape_key = kernel(_shapes.shape_key)

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.cluster import RACK_DTYPE, TIERS_WITH_SLOTS, Cluster
 from gpusched_env.core.handle import Batched, Handle, array
 from gpusched_env.core.network.arrays import (
     LINK_STATE_DTYPE,
@@ -20,8 +19,9 @@ from gpusched_env.core.network.arrays import (
     network_sizes,
 )
 from gpusched_env.event_log import EVENT_DTYPE
-from gpusched_env.holds import Holds
-from gpusched_env.instance import Instance
+from gpusched_env.problem.cluster import RACK_DTYPE, TIERS_WITH_SLOTS, Cluster
+from gpusched_env.problem.dependencies import Holds
+from gpusched_env.problem.instance import Instance
 
 _LINE: Final = 64  # [byte] of a cache line
 _JOBS_TOGETHER: Final = 2048  # jobs per block; the records of a block stay in the cache while their fields are written
@@ -360,7 +360,9 @@ class Run(Handle):
     sub_batches = array(SUB_BATCH_DTYPE, "classes", "sub_batches", "types")  # option 0 is the whole batch
     interference = array(np.float64, "sharers", "sharers", "sharer_types", fill=1.0)  # xi of a class beside another
     due = array(DUE_DTYPE, "gangs_twice")  # next events of gangs: the tournament tree of due.py
-    class_set = array(np.int32, "set_classes")  # set of nodes that each job class may use (gpusched_env.partitions)
+    class_set = array(
+        np.int32, "set_classes"
+    )  # set of nodes that each job class may use (gpusched_env.problem.partitions)
     closed = array(np.int32, "node_sets", "set_nodes")  # number of reasons why a node is closed to a set; 0 = open
     reserved = array(np.int8, "reservations", "set_nodes")  # 1 = the node is reserved
     barred = array(np.int8, "reservations", "node_sets")  # 1 = the reservation closes its nodes to the set

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -101,17 +102,6 @@ def slot_action(
     return register
 
 
-def prepare_action(name: str) -> None:
-    """Compile the kernels of a registered action.
-
-    Raises
-    ------
-    KernelError : one of them does not compile
-    """
-    may_act.prepare(SLOT_ACTIONS[name].number)
-    carry_out.prepare(SLOT_ACTIONS[name].number)
-
-
 @kernel(lazy=True)
 def mark_slot_actions(sim: Run, env: EnvArrays) -> int:
     """Mark the feasible ones of the registered actions, which come last; return their number."""
@@ -140,33 +130,44 @@ def act_in_slot(sim: Run, env: EnvArrays, place: int) -> int:
     return row
 
 
+def _kinds(windows: Windows) -> Iterator[tuple[str, list[dict[str, Sequence[Any]]]]]:
+    """Yield the kinds of actions in the order of their numbers, and the axes of each.
+
+    The number of an action among those of its kind is an index in C order. An axis has the values of a field of Action,
+    or of several fields, one after the other.
+    """
+    running = range(windows.running_window)
+    place = {"rule": windows.rules, "partner": range(windows.partner_window)}
+    batch: dict[str, Sequence[Any]] = {"sub_batch": range(windows.sub_batches) or (None,)}
+    yield START, [{"slot": range(windows.queue_window)}, place, {"size": windows.sizes or (None,)}, batch]
+    resizable = running if windows.sizes else range(0)
+    yield RESIZE, [{"slot": resizable}, {"rule": windows.rules}, {"size": windows.sizes}]
+    yield PREEMPT, [{"slot": running}]
+    yield WAIT, [{"delay_s": (None, *windows.delays_s)}]
+    for name in windows.more_actions:
+        yield name, [{"slot": range(windows.slots_of(name))}]
+
+
+def _length(axis: dict[str, Sequence[Any]]) -> int:
+    return sum(map(len, axis.values()))
+
+
 def meaning_of(windows: Windows, action: int) -> Action:
     """Return what an action means; ``action`` is the number of an action of these windows."""
-    if action < windows.first_preemption:
-        resizes = action >= windows.first_resize
-        place = action - windows.first_resize if resizes else action
-        slot, place = divmod(place, windows.slot_resizes if resizes else windows.slot_starts)
-        place, option = divmod(place, windows.options)
-        is_beside = place >= len(windows.rules)
-        return Action(
-            RESIZE if resizes else START,
-            slot,
-            None if is_beside else windows.rules[place],
-            place - len(windows.rules) if is_beside else None,
-            option if windows.sub_batches else None,
-            windows.sizes[option] if windows.sizes else None,
-        )
-    if action < windows.wait_action:
-        return Action(PREEMPT, action - windows.first_preemption)
-    if action < windows.first_slot_action:
-        bounded = action - windows.wait_action
-        return Action(WAIT, delay_s=windows.delays_s[bounded - 1] if bounded else None)
-    place = action - windows.first_slot_action
-    for name in windows.more_actions:
-        if place < (slots := windows.slots_of(name)):
+    meant: dict[str, Any] = {}
+    for kind, axes in _kinds(windows):
+        meant = {"kind": kind}
+        count = math.prod(map(_length, axes))
+        if action < count:
             break
-        place -= slots
-    return Action(name, place)
+        action -= count
+    for axis in reversed(axes):
+        action, at = divmod(action, _length(axis))
+        for name, values in axis.items():
+            if 0 <= at < len(values):
+                meant[name] = values[at]
+            at -= len(values)
+    return Action(**meant)
 
 
 def number_of(windows: Windows, action: Action) -> int:
@@ -178,46 +179,31 @@ def number_of(windows: Windows, action: Action) -> int:
     """
     if not isinstance(action, Action):
         raise GpuschedError(f"{action!r} is no Action; gpusched_env.envs.actions has this class")
-    number = _number_of(windows, action)
-    meant = meaning_of(windows, number)
+    number = 0
+    for kind, axes in _kinds(windows):
+        if kind == action.kind:
+            break
+        number += math.prod(map(_length, axes))
+    else:
+        known = [kind for kind, _ in _kinds(windows)]
+        raise GpuschedError(f"{action}: {unknown_name('kind', str(action.kind), known)}; more_actions names others")
+    at = 0
+    for axis in axes:
+        at = at * _length(axis) + _index(action, axis)
+    meant = meaning_of(windows, number + at)
     if meant != action:  # a field that this kind of action does not have
         unused = [one.name for one in fields(Action) if one.compare and getattr(meant, one.name) is None]
         given = ", ".join(name for name in unused if getattr(action, name) is not None)
         raise GpuschedError(f"{action}: this kind of action has no {given}; leave it out")
-    return number
+    return number + at
 
 
-def _number_of(windows: Windows, action: Action) -> int:
-    kind = action.kind
-    if kind == WAIT:
-        delays = (None, *windows.delays_s)
-        return windows.wait_action + _index(action, "delay_s", delays)
-    if kind in windows.more_actions:
-        before = windows.more_actions[: windows.more_actions.index(kind)]
-        first = windows.first_slot_action + sum(windows.slots_of(name) for name in before)
-        return first + _index(action, "slot", range(windows.slots_of(kind)))
-    if kind == PREEMPT:
-        return windows.first_preemption + _index(action, "slot", range(windows.running_window))
-    if kind not in (START, RESIZE):
-        known = (START, RESIZE, PREEMPT, WAIT, *windows.more_actions)
-        raise GpuschedError(f"{action}: {unknown_name('kind', str(kind), known)}; more_actions names others")
-    slots, size = (windows.queue_window, windows.slot_starts)
-    if kind == RESIZE:
-        slots, size = (windows.running_window if windows.sizes else 0, windows.slot_resizes)
-    at = (windows.first_resize if kind == RESIZE else 0) + _index(action, "slot", range(slots)) * size
-    if action.partner is None or kind == RESIZE:
-        place = _index(action, "rule", windows.rules)
-    else:
-        place = len(windows.rules) + _index(action, "partner", range(windows.partner_window))
-    option = _index(action, "size", windows.sizes or (None,))
-    option += _index(action, "sub_batch", range(windows.sub_batches) if windows.sub_batches else (None,))
-    return at + place * windows.options + option
-
-
-def _index(action: Action, name: str, values: Sequence[Any]) -> int:
-    """Return the index of a field's value among those that the windows have."""
+def _index(action: Action, axis: dict[str, Sequence[Any]]) -> int:
+    """Return the index of a field's value among those that the windows have; of several fields, the last one given."""
+    name = next((name for name in reversed(axis) if getattr(action, name) is not None), next(iter(axis)))
+    values, names = axis[name], list(axis)
     try:
-        return values.index(getattr(action, name))
+        return sum(len(axis[other]) for other in names[: names.index(name)]) + values.index(getattr(action, name))
     except ValueError:
         known = ", ".join(map(str, values)) if len(values) else "none"
         raise GpuschedError(

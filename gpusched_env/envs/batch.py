@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.cluster import TIERS
 from gpusched_env.core.handle import Batched, bound, lay_together
 from gpusched_env.core.placement.rules import goes_anywhere, rule_number
 from gpusched_env.core.state import Run
@@ -26,8 +25,9 @@ from gpusched_env.envs.step_results import FIRST_COMPONENT
 from gpusched_env.envs.tenant_limits import NO_TENANT, tenant_table
 from gpusched_env.envs.windows import WINDOW_ORDERS, Windows
 from gpusched_env.errors import GpuschedError
-from gpusched_env.instance import Instance
-from gpusched_env.units import BEYOND_CLOCK
+from gpusched_env.problem.cluster import TIERS
+from gpusched_env.problem.instance import Instance
+from gpusched_env.support.units import BEYOND_CLOCK
 
 NO_LIMIT: Final = 1 << 62  # [step] as step limit
 _NO_SLOTS: Final = np.empty(0, np.int32)

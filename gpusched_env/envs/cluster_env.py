@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import gymnasium as gym
 import numpy as np
@@ -15,11 +14,12 @@ from gymnasium import spaces
 from gpusched_env import __version__
 from gpusched_env.envs.actions import Action, meaning_of, number_of
 from gpusched_env.envs.encoder import Encoder, Observation
-from gpusched_env.envs.episode_seeds import NO_SEED, TRAIN, next_seed, seeds_in_order
+from gpusched_env.envs.episode_seeds import NO_SEED, next_seed, seeds_in_order
 from gpusched_env.envs.observation.registry import ObservedArray, arrays_shown
-from gpusched_env.envs.render_modes import RENDER_MODES, checked_render_mode, render
-from gpusched_env.envs.reset_options import check_reset_options
-from gpusched_env.envs.rewards import MOST_WEIGHT, parse_reward
+from gpusched_env.envs.options import EpisodeOptions, check_reset_options, made_of, signature_of
+from gpusched_env.envs.rendering import RENDER_MODES
+from gpusched_env.envs.rendering import render as draw
+from gpusched_env.envs.rewards import parse_reward
 from gpusched_env.envs.snapshots import Snapshot
 from gpusched_env.envs.step_results import DT, FIRST_COMPONENT, REFUSALS, REWARD, TERMINATED, TRUNCATED
 from gpusched_env.envs.windows import STEPS_PER_JOB, Windows
@@ -27,12 +27,10 @@ from gpusched_env.errors import ScenarioError
 from gpusched_env.event_log import EventLog
 
 if TYPE_CHECKING:
-    from gpusched_env.cluster import Cluster
-    from gpusched_env.instance import Instance
+    from gpusched_env.problem.cluster import Cluster
+    from gpusched_env.problem.instance import Instance
     from gpusched_env.scenarios import Scenario, Variation
     from gpusched_env.simulator import Decision, Preempt, Refuse, Resize, Simulation, Start
-
-_MOST_STEPS: Final = 2**62
 
 
 class ClusterEnv(gym.Env[Observation, np.int64]):
@@ -76,8 +74,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
 
     Sub-batch s halves the batch of each GPU s times. With ``sub_batches`` = 0 a job gets the sub-batch that its
     placement rule chooses, or else the largest one for which its GPUs have memory left. Beside a partner, a job gets
-    the partner's GPUs that have room, in ascending order, and then free GPUs if these are too few. Such a start may
-    therefore share GPUs although enough GPUs are free; a placement rule never does so.
+    the partner's GPUs that have room, in ascending order, and then free GPUs if these are too few.
 
     Where jobs are elastic, ``sizes`` names S numbers of GPUs, for starts and for resizes. ``K * P`` above is then
     ``(K + V) * P * S``:
@@ -87,58 +84,49 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     | ``(k * P + p) * S + s`` | start the job in queue slot k by placement rule p, on ``sizes[s]`` GPUs |
     | ``K * P * S + (v * P + p) * S + s`` | resize the gang in running slot v to ``sizes[s]`` GPUs, by rule p |
 
-    A size that the job does not have is infeasible, and so is a resize to the present size. A resize is feasible only
-    when the gang has held its GPUs for ``least_run_s``, as a preemption is; no job need wait. With ``sizes`` empty,
-    elastic jobs keep the sizes that they request.
+    A size that the job does not have is infeasible, and so is a resize to the present size, or before the gang has held
+    its GPUs for ``least_run_s``; no job need wait.
 
     ``more_actions`` names registered actions about the jobs in the slots, which come last: one for each queue slot or
-    for each running slot, as the kind of action says. ``"refuse"`` refuses the job in a queue slot, which then leaves
-    the system, if it has never run.
+    for each running slot. ``"refuse"`` refuses the job in a queue slot, which then leaves the system.
 
     ``env.action_meaning(action)`` returns what a number means now, for example ``Action(kind="start", slot=3,
     rule="pack", job=17)``; ``gpusched_env.envs.actions`` has this class. ``env.action_of(...)`` is the inverse. It also
     takes a decision, such as ``Start(17, "pack")``.
 
     ## Observation Space
-    ``Dict`` of float32 arrays, all values in [0, 1]: ``queue`` [K, 13], ``running`` [V, 11], ``nodes`` [N, 4],
-    ``links`` [3, 3] (one row per tier: machine, rack, network), ``cluster`` [11], and optionally ``action_mask``.
-    Where the scenario's network is a topology, ``links`` is [L, 5], one row per link, and ``flows`` [V, 6] shows how
-    contention slows the gang in each running slot. Where GPUs are of several types, or gangs may run in copies, six
-    more arrays describe the GPU types. Where jobs may share GPUs, five more arrays describe which jobs share GPUs and
-    which could. With ``sizes``, two more arrays describe the sizes of waiting and running jobs; with ``tenant_window``,
-    three more describe the tenants and those of waiting and running jobs. A scenario that varies, or has ``room`` for
-    larger ones, shows rows of 0 for what a problem lacks.
+    ``Dict`` of float32 arrays, all values in [0, 1]: ``queue`` and ``running``, one row per slot, ``nodes``, ``links``,
+    one row per tier (machine, rack, network), ``cluster``, and optionally ``action_mask``. Where the scenario's network
+    is a topology, ``links`` has one row per link, and ``flows`` shows how contention slows the gang in each running
+    slot. More arrays describe GPU types and copies, jobs that share GPUs, with ``sizes`` the sizes of jobs, and with
+    ``tenant_window`` tenants. A scenario that varies, or has ``room`` for larger ones, shows rows of 0 for what a
+    problem lacks. ``env.arrays()`` returns all arrays with their columns.
     ``docs/observation_and_action.md`` defines every column.
 
     ## Rewards
-    By default the reward of a step is minus the integral of the number of jobs in the system over the elapsed time. It
-    is scaled so that an episode's return is -(mean JCT) / (mean ideal run time) (Little's law). ``reward`` names
-    another component ("slowdown", "makespan", "fairness") or gives weights, for example
-    ``{"jct": 1.0, "fairness": 0.1}``. ``info["rewards"]`` holds each component. The reward of an infeasible
-    action is lower by ``refusal_cost``, which no component includes. ``info["dt"]`` holds the elapsed simulated time
-    [s], for semi-Markov discounting.
+    By default the reward of a step is minus the integral of the number of jobs in the system over the elapsed time,
+    scaled. ``reward`` names another component or gives weights, for example ``{"jct": 1.0, "fairness": 0.1}``.
+    ``info["rewards"]`` holds each component. The reward of an infeasible action is lower by ``refusal_cost``, which no
+    component includes. ``info["dt"]`` holds the elapsed simulated time [s], for semi-Markov discounting.
 
     ## Starting State
     The simulation begins at time 0, before the first arrival, and ``reset`` plays up to the first decision.
     ``reset(seed=s)`` draws the workload of scenario seed ``s``: use the scenario's training, validation and report
     ranges. ``reset()`` without a seed draws a training seed, or plays the next one of the range that ``seeds`` names:
-    pass ``seeds="validation"`` or ``"report"`` to environments that evaluate, because code of others, such as
-    ``evaluate_policy`` of stable-baselines3, resets without a seed. If the scenario varies, as that of
-    ``gpusched/Family-v0`` does, the seed also determines cluster, network and rules, and ``train_on`` narrows the
+    pass ``seeds="validation"`` or ``"report"`` to environments that evaluate, because code of others resets without a
+    seed. If the scenario varies, the seed also determines cluster, network and rules, and ``train_on`` narrows the
     problems of training.
 
     ## Episode End
-    After the last step, the mask has one feasible action, the plain wait, because some vector environments ask for an
-    action that they then ignore. The episode ends if one of these occurs:
+    After the last step, the mask has one feasible action, the plain wait. The episode ends if one of these occurs:
 
     1. Termination: every job has finished.
     2. Truncation: simulated time reaches the scenario's ``time_limit_s``.
     3. Both: ``step_limit`` steps have been taken. The environment then plays the remaining jobs to their end without
-       the agent, and the reward of the last step includes this time. So a return is always that of a complete
-       schedule, an agent gains nothing by using up its steps, and there is nothing to bootstrap from. Waiting jobs
-       start in order of arrival, by the first of ``rules``; a job that finds no place blocks those behind it. While
-       nothing runs, the other rules are tried as well. Nothing is preempted, and leases are renewed for ever. The step
-       is a truncation only if ``time_limit_s`` ends this play, or if some job can never finish.
+       the agent, and the reward of the last step includes this time, so a return is always that of a complete
+       schedule. Waiting jobs start in order of arrival, by the first of ``rules``; a job that finds no place blocks
+       those behind it. While nothing runs, the other rules are tried as well. Nothing is preempted. The step is a
+       truncation only if ``time_limit_s`` ends this play, or if some job can never finish.
 
     The last ``info`` holds ``metrics`` (see ``docs/metrics.md``) and ``digest``, the SHA-256 of the event log. Every
     ``info`` has the same keys: before the end, ``metrics`` are infinite and ``digest`` is empty.
@@ -202,71 +190,36 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": list(RENDER_MODES), "render_fps": 4}  # type: ignore[misc]
 
-    def __init__(
-        self,
-        scenario: str | Scenario = "philly-64-v1",
-        queue_window: int = 32,
-        running_window: int = 8,
-        rules: Sequence[str] = ("pack",),
-        delays_s: Sequence[float] = (),
-        queue_order: str = "arrival",
-        running_order: str = "most-attained",
-        clairvoyant: bool = True,
-        migration: bool = False,
-        lease_s: float | None = None,
-        least_run_s: float | None = None,
-        partner_window: int = 0,
-        sub_batches: int = 0,
-        pair_benefit: bool = True,
-        extras: Sequence[str] = (),
-        sizes: Sequence[int] = (),
-        tenant_window: int = 0,
-        limits: bool = False,
-        more_actions: Sequence[str] = (),
-        reward: str | Mapping[str, float] = "jct",
-        refusal_cost: float = 0.01,
-        skip_forced_waits: bool = True,
-        mask_in_observation: bool = False,
-        step_limit: int | None = None,
-        seeds: str | Sequence[int] = TRAIN,
-        render_mode: str | None = None,
-    ) -> None:
+    def __init__(self, scenario: str | Scenario = "philly-64-v1", **options: Any) -> None:
         from gpusched_env.scenarios import get_scenario
 
+        windows, own = made_of(options, Windows, EpisodeOptions)
+        self.windows: Windows = windows
+        self._options: EpisodeOptions = own
         self.scenario = get_scenario(scenario) if isinstance(scenario, str) else scenario
-        self.windows = Windows(
-            queue_window, running_window, rules, delays_s, queue_order, running_order, clairvoyant, migration, lease_s,
-            least_run_s, partner_window, sub_batches, pair_benefit, extras, sizes, tenant_window, limits,
-            more_actions,
-        )  # fmt: skip
         shares = self.scenario.sharing is not None
         self.windows.check_sharing(shares)
         if self.windows.delays_s and self.scenario.semantics.round_s > 0:
             raise ScenarioError("delays_s: the scenario plays in rounds, which alone end a wait; leave delays_s empty")
-        if step_limit is not None and not (1 <= step_limit < _MOST_STEPS and step_limit % 1 == 0):
-            raise ScenarioError(f"step_limit is {step_limit}: it must be at least 1, a whole number below 2**62")
-        if not 0 <= refusal_cost <= MOST_WEIGHT:
-            raise ScenarioError(f"refusal_cost is {refusal_cost}: give a finite number >= 0, at most {MOST_WEIGHT:g}")
-        self.render_mode = checked_render_mode(render_mode)
-        self.reward_weights = parse_reward(reward)
+        self.render_mode = own.render_mode
+        self.reward_weights = parse_reward(own.reward)
         self._component = next(iter(self.reward_weights))
-        self.refusal_cost, self.step_limit = float(refusal_cost), step_limit
-        self.skips_forced_waits = skip_forced_waits
-        self._mask_in_observation = mask_in_observation
+        self.refusal_cost, self.skips_forced_waits = own.refusal_cost, own.skip_forced_waits
+        self._mask_in_observation = own.mask_in_observation
         self._actions = self.windows.actions
         self.action_space = spaces.Discrete(self._actions)
         self.axes = self.windows.axes(self.scenario.observed, self.scenario.semantics, shares)
         boxes: dict[str, spaces.Space[Any]] = {
             name: spaces.Box(0.0, 1.0, shape, np.float32) for name, shape in self.shapes().items() if shape[0] > 0
         }  # without empty arrays, since no learner accepts them
-        if mask_in_observation:
-            boxes["action_mask"] = spaces.Box(0, 1, (self.windows.actions,), np.int8)
+        if self._mask_in_observation:
+            boxes["action_mask"] = spaces.Box(0, 1, (self._actions,), np.int8)
         self.observation_space = spaces.Dict(boxes)  # type: ignore[assignment]
         self._encoder: Encoder | None = None
         self._checked_gangs: dict[Cluster, set[tuple[int, int]]] = {}
         self._over = True
         self._seed = NO_SEED  # of the last episode
-        self._in_order = seeds_in_order(seeds, self.scenario.seeds)
+        self._in_order = seeds_in_order(own.seeds, self.scenario.seeds)
         self._no_metrics: dict[str, float] = {}
         self._part: Variation | None = None
 
@@ -363,14 +316,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         """
         return number_of(self.windows, wanted) if isinstance(wanted, Action) else self.encoder.action_of(wanted)
 
-    def render(self) -> str | np.ndarray | None:
-        """Draw the cluster: text for "ansi", uint8 [height, width, 3] for "rgb_array".
-
-        Raises
-        ------
-        gymnasium.error.ResetNeeded : before the first reset
-        """
-        return render(self, self._encoder is not None)
+    render = draw
 
     # --- beyond Gymnasium
 
@@ -447,7 +393,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
 
     def limit(self, instance: Instance) -> int:
         """Return the number of steps after which the agent is cut off."""
-        return STEPS_PER_JOB * len(instance.workload) if self.step_limit is None else self.step_limit
+        return STEPS_PER_JOB * len(instance.workload) if self._options.step_limit is None else self._options.step_limit
 
     def summary(self, simulation: Simulation) -> dict[str, Any]:
         """Return the metrics and the digest of an episode."""
@@ -503,7 +449,8 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     @property
     def _settings(self) -> tuple[Any, ...]:
         """What later steps depend on, beside scenario and windows."""
-        return tuple(self.reward_weights.items()), self.refusal_cost, self.step_limit, self.skips_forced_waits
+        own = self._options
+        return tuple(self.reward_weights.items()), own.refusal_cost, own.step_limit, own.skip_forced_waits
 
     @cached_property
     def _fingerprint(self) -> str:
@@ -514,7 +461,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         from gpusched_env.envs.step import NO_ACTION
 
         refusal = self.simulation.apply(decision)
-        self.encoder.play(NO_ACTION)  # with a timer set, waiting may have become feasible
+        self.encoder.step(NO_ACTION)  # with a timer set, waiting may have become feasible
         return refusal
 
     # --- inside
@@ -563,3 +510,6 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         memo |= {id(self): twin} | {id(one): one for one in shared}
         twin.__dict__ |= {name: copy.deepcopy(value, memo) for name, value in self.__dict__.items()}
         return twin
+
+
+ClusterEnv.__signature__ = signature_of(ClusterEnv, Windows, EpisodeOptions)  # type: ignore[attr-defined]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -15,10 +16,11 @@ from gymnasium.vector.utils import batch_space
 from gpusched_env.envs.actions import Action, meaning_of, number_of
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.episode_seeds import NO_SEED
-from gpusched_env.envs.reset_options import check_reset_options
+from gpusched_env.envs.options import EpisodeOptions, check_reset_options, made_of, signature_of
 from gpusched_env.envs.step import SKIP
 from gpusched_env.envs.step_results import DT, FIRST_COMPONENT, REFUSALS, REWARD, TERMINATED, TRUNCATED
 from gpusched_env.envs.vector_runs import VectorRuns
+from gpusched_env.envs.windows import Windows
 from gpusched_env.errors import GpuschedError, ScenarioError
 from gpusched_env.event_log import EventLog
 from gpusched_env.metrics import metric_names
@@ -27,6 +29,29 @@ if TYPE_CHECKING:
     from gpusched_env.scenarios import Scenario
 
 Observations = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class VectorOptions:
+    """Arguments of :class:`ClusterVectorEnv` beside those of single environments.
+
+    Raises
+    ------
+    ScenarioError : impossible value
+    """
+
+    copy: bool = True
+    autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP
+    threads: int | None = None
+    keep_logs: bool = True
+    max_episode_steps: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        if self.threads is not None and self.threads < 1:
+            raise ScenarioError(f"threads is {self.threads}: it must be at least 1, or None for one per core")
+        if self.max_episode_steps is not None and self.max_episode_steps < 1:
+            raise ScenarioError(f"max_episode_steps is {self.max_episode_steps}: it must be at least 1")
 
 
 class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
@@ -65,21 +90,14 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         self,
         num_envs: int = 1,
         scenario: str | Scenario | Sequence[str | Scenario] = "philly-64-v1",
-        copy: bool = True,
-        autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
-        threads: int | None = None,
-        keep_logs: bool = True,
-        max_episode_steps: int | None = None,
         **options: Any,
     ) -> None:
         if num_envs < 1:
             raise ScenarioError(f"num_envs is {num_envs}: it must be at least 1")
-        if threads is not None and threads < 1:
-            raise ScenarioError(f"threads is {threads}: it must be at least 1, or None for one per core")
         if options.get("render_mode") is not None:
             raise ScenarioError("render_mode: only a single environment (gymnasium.make) can be drawn")
-        if max_episode_steps is not None and max_episode_steps < 1:
-            raise ScenarioError(f"max_episode_steps is {max_episode_steps}: it must be at least 1")
+        own: VectorOptions = made_of(options, VectorOptions, Windows, EpisodeOptions)[0]
+        options = {name: value for name, value in options.items() if not hasattr(own, name)}
         scenarios = (
             [scenario] * num_envs if isinstance(scenario, str) or not isinstance(scenario, Sequence) else scenario
         )
@@ -87,19 +105,19 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
             raise ScenarioError(f"scenario names {len(scenarios)} scenarios for {num_envs} environments: give one each")
         self.singles = self._make_singles(scenarios, options)
         first = max(self.singles, key=lambda single: single.scenario.observed.nodes)
-        self.autoreset_mode = AutoresetMode(autoreset_mode)  # as in SyncVectorEnv: TorchRL reads it, not the metadata
+        self.autoreset_mode = AutoresetMode(own.autoreset_mode)  # TorchRL reads it, not the metadata
         self.metadata = dict(ClusterEnv.metadata) | {"autoreset_mode": self.autoreset_mode}
         self.num_envs, self.windows = num_envs, first.windows
         self.single_action_space, self.single_observation_space = first.action_space, first.observation_space
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
-        self.copies, self._threads, self._keeps_logs = copy, threads, keep_logs
+        self.copies, self._threads, self._keeps_logs = own.copy, own.threads, own.keep_logs
         self._shows_mask = "action_mask" in self.single_observation_space.spaces  # type: ignore[attr-defined]
         self._generators: list[np.random.Generator | None] = [None] * num_envs
         self._runs: VectorRuns | None = None
         self._over = np.zeros(num_envs, bool)  # the episode has ended and no new one has begun
         self._seeds = np.full(num_envs, NO_SEED)  # of the last episodes
-        self._most_steps = max_episode_steps
+        self._most_steps = own.max_episode_steps
         self._unfinished: dict[str, Any] = {}  # infos of metrics and digests before the end of an episode
 
     # --- Gymnasium
@@ -353,22 +371,15 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         fresh : bool [B], environments that this call has reset or stepped; the others keep results of an earlier call
         """
         batch = self._started_runs().batch
-        paid: dict[str, Any] = {}
-        for i, name in enumerate(batch.names):
-            paid[name], paid[f"_{name}"] = batch.results[:, FIRST_COMPONENT + i].copy(), fresh
-        return {
-            "action_mask": batch.mask.copy() if self.copies else batch.shown_mask,
-            "_action_mask": np.ones(self.num_envs, bool),
+        paid = {name: batch.results[:, FIRST_COMPONENT + i].copy() for i, name in enumerate(batch.names)}
+        told = {
             "dt": batch.results[:, DT].copy(),
-            "_dt": fresh,
             "refusals": batch.results[:, REFUSALS].astype(np.int64),
-            "_refusals": fresh,
-            "rewards": paid,
-            "_rewards": fresh,
+            "rewards": marked(paid, fresh),
             "seed": self._seeds.copy(),
-            "_seed": fresh,
-            **self._unfinished,
         }
+        masks = {"action_mask": batch.mask.copy() if self.copies else batch.shown_mask}
+        return marked(masks, np.ones(self.num_envs, bool)) | marked(told, fresh) | self._unfinished
 
     def _with_episodes(self, infos: dict[str, Any], ended: np.ndarray) -> dict[str, Any]:
         """Add to infos the statistics of the episodes that ended in these environments."""
@@ -389,13 +400,12 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         batch = self._started_runs().batch
         shown = batch.shown | ({"action_mask": batch.mask} if self._shows_mask else {})
         observations, is_over = np.full(self.num_envs, None, object), np.zeros(self.num_envs, bool)
+        is_over[ended] = True
+        info: dict[str, Any] = {}
+        metrics = self._unfinished["metrics"]
         for b in ended.tolist():
             observations[b] = {name: array[b].copy() for name, array in shown.items()}
-            is_over[b] = True
-        info: dict[str, Any] = {}
-        for b in ended.tolist():
             results = batch.results[b].tolist()
-            metrics = self._unfinished["metrics"]
             of_one = {
                 "action_mask": batch.mask[b].copy(),
                 "dt": results[DT],
@@ -410,6 +420,16 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         return {"final_obs": observations, "_final_obs": is_over, "final_info": info, "_final_info": is_over.copy()}
 
 
+def marked(infos: Mapping[str, Any], whose: np.ndarray) -> dict[str, Any]:
+    """Return infos, each followed by the mask, bool [B], of the environments that it is about."""
+    return {key: one for name, value in infos.items() for key, one in ((name, value), (f"_{name}", whose))}
+
+
 def copied(infos: dict[str, Any]) -> dict[str, Any]:
     """Return infos with copies of all arrays."""
     return {name: copied(value) if isinstance(value, dict) else value.copy() for name, value in infos.items()}
+
+
+ClusterVectorEnv.__signature__ = signature_of(  # type: ignore[attr-defined]
+    ClusterVectorEnv, VectorOptions, Windows, EpisodeOptions
+)

@@ -16,8 +16,8 @@ from gpusched_env.envs.observation.columns import SHARE, TIME, Column, indices
 from gpusched_env.envs.observation.registry import Group, Shown, clear_row, observation_array
 from gpusched_env.envs.observation.time_scale import scaled_time
 from gpusched_env.envs.rewards import reward_component
-from gpusched_env.instance import Instance
 from gpusched_env.metrics.deadlines import SLACK_S
+from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator.decisions import Refuse
 
 DEADLINES_COLUMNS: Final = (

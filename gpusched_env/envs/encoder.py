@@ -30,7 +30,7 @@ class Encoder:
 
     Attributes
     ----------
-    mask : int8 [actions], feasible actions after the last :meth:`play`
+    mask : int8 [actions], feasible actions after the last :meth:`step`
     queue_slots : int32 [K], job rows in the queue slots; -1 = empty
     running_slots : int32 [V], job rows in the running slots; -1 = empty
     partner_slots : int32 [C], job rows of running gangs that a waiting job may join; -1 = empty
@@ -114,21 +114,8 @@ class Encoder:
             raise GpuschedError("the windows show run times, the view does not: declare the scheduler clairvoyant")
         return cls(windows, view._simulation, skip_forced_waits=False)
 
-    def play(self, action: int) -> tuple[Observation, int, bool]:
-        """Play an action (or step.NO_ACTION, step.RESUME) and return what the windows then show.
-
-        Returns
-        -------
-        observation : fresh arrays
-        outcome : an Outcome of the simulation
-        refused : whether the action was infeasible, so that nothing changed
-        """
-        self.step(action)
-        episode = self._episode
-        return self.observation(), int(episode["outcome"]), self.is_refused
-
     def step(self, action: int) -> bool:
-        """Play an action as :meth:`play` does, write ``results``, and return whether the episode is over."""
+        """Play an action (or step.NO_ACTION, RESUME), write ``results``, and return whether the episode is over."""
         self._is_taken = False
         self._action[0] = action
         bits = self._play()
@@ -140,10 +127,6 @@ class Encoder:
             self.step(NO_ACTION)
         self._is_taken = True
         return self._rows.take()
-
-    def observation(self) -> Observation:
-        """Return the observation in fresh arrays."""
-        return self.take()[0]
 
     def state(self) -> np.ndarray:
         """Return the state of the episode and of its observation, uint8 [bytes]; equal for equal states."""

@@ -38,7 +38,7 @@ EPISODE_DTYPE: Final = np.dtype(
         ("outcome", "<i8"),  # last outcome of advance
         ("is_refused", "<i8"),  # 1 = the last action was infeasible
         ("row", "<i8"),  # row of the arrays of copies to which the next observation is copied
-        ("playing_out", "<i8"),  # how far a run is played on after its step limit: play_out.py; 0 = not at all
+        ("playing_out", "<i8"),  # how far a run is played on after its step limit: step.py; 0 = not at all
         ("least_run_s", "<f8"),  # [s] for which a gang must have held its GPUs before an action may preempt it
     ]
 )

@@ -7,7 +7,6 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.cluster import NETWORK, RACK, Cluster
 from gpusched_env.core.events import DECIDE, DONE, TIME_LIMIT
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.network.settling import settle
@@ -22,8 +21,9 @@ from gpusched_env.envs.sharing_actions import mark_partners, mark_sizes
 from gpusched_env.envs.slots import ANY_JOB, fill_partners, fill_queue, fill_running
 from gpusched_env.envs.tenant_limits import count_tenants, forbid_beyond_limits
 from gpusched_env.errors import ScenarioError
-from gpusched_env.instance import Instance
 from gpusched_env.network import LINK_TIERS
+from gpusched_env.problem.cluster import NETWORK, RACK, Cluster
+from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator import RULE_NUMBER, Simulation
 
 MOST_CLUSTERS: Final = 16  # whose checked gangs are remembered

@@ -1,38 +1,37 @@
-"""The picture of an environment: jobs on GPUs, the queue, the network and the clock."""
+"""The picture of an environment: jobs on GPUs, the queue, and the network."""
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from gpusched_env.cluster import OUTWARDS
-from gpusched_env.envs.canvas import (
-    BLACK,
-    NORMAL,
-    SMALL,
-    TINY,
-    TITLE,
-    WHITE,
-    Canvas,
-    Colour,
-    Panel,
-    text_width,
-    ticks,
-)
-from gpusched_env.envs.node_grid import NodeGrid
-from gpusched_env.envs.rendering import BUSIEST, SHOWN, busiest_links, duration, job_colours, jobs_on_gpus
+from gpusched_env.envs.rendering import BUSIEST, SHOWN, busiest_links, first_waiting, jobs_on_gpus, title
+from gpusched_env.problem.cluster import OUTWARDS, Cluster
+from gpusched_env.support.figures import job_colours
 
 if TYPE_CHECKING:
     from gpusched_env.envs.rendering import Drawn
 
+    Box = tuple[int, int, int, int]  # left, top, right and bottom [pixel]
+    Bar = tuple[str, float, tuple[int, ...]]  # text, length and colour
+
 WIDTH, HEIGHT = 960, 600
-_FREE: Final = (238, 238, 238)
-_BLUE: Final = (0, 114, 178)
-_TIER_COLOURS: Final = (_BLUE, (0, 158, 115), (230, 159, 0), (213, 94, 0))  # of the tiers in OUTWARDS
-_MACHINES: Final = Panel(58, 48, 552, 552)
-_LABELS: Final = (70, 150)  # least and most room for the labels of the right panels
+MACHINES: Final = (14, 66, 564, 588)  # the panel of GPUs
+_QUEUE, _NETWORK = (584, 66, 946, 316), (584, 366, 946, 588)
+_BLACK, _WHITE, _FREE, _BLUE = (0, 0, 0), (255, 255, 255), (238, 238, 238), (86, 180, 233)
+
+
+@functools.cache
+def _font(size: int) -> Any:
+    import matplotlib
+    from PIL import ImageFont
+
+    path = Path(matplotlib.get_data_path(), "fonts", "ttf", "DejaVuSans.ttf")
+    return ImageFont.truetype(str(path), size, layout_engine=ImageFont.Layout.BASIC)
 
 
 def picture(env: Drawn) -> np.ndarray:
@@ -40,10 +39,11 @@ def picture(env: Drawn) -> np.ndarray:
 
     Raises
     ------
-    gymnasium.error.DependencyNotInstalled : matplotlib is missing
+    gymnasium.error.DependencyNotInstalled : matplotlib, which brings Pillow and the font, is missing
     """
     try:
-        canvas = Canvas(WIDTH, HEIGHT)
+        import matplotlib  # noqa: F401
+        from PIL import Image, ImageDraw
     except ImportError as error:
         from gymnasium.error import DependencyNotInstalled
 
@@ -51,130 +51,95 @@ def picture(env: Drawn) -> np.ndarray:
             'render_mode "rgb_array" needs matplotlib: pip install "gpusched-env[plot]"'
         ) from error
 
-    world, topology = env.simulation.arrays.world, env.simulation.instance.topology
-    title = (
-        f"{env.scenario.name}    time {duration(env.simulation.now_s)}    "
-        f"free {world['free_gpus']}/{world['gpus']} GPUs    finished {world['finished']}/{world['jobs']} jobs"
-    )
-    canvas.text(WIDTH // 2, 12, title, TITLE)
-    _draw_machines(env, canvas, _MACHINES)
-    room = _LABELS[0]
-    if topology is not None:
-        longest = max(topology.links["name"].astype(str), key=len)
-        room = max(room, min(_LABELS[1], text_width(longest, SMALL)))
-    left = _MACHINES.right + 14 + room
-    _draw_queue(env, canvas, Panel(left, 48, WIDTH - 14, 264))
-    network = Panel(left, 336, WIDTH - 14, 552)
-    if topology is None:
-        _draw_tiers(env, canvas, network)
-    else:
-        _draw_links(env, canvas, network, room)
-    return canvas.pixels()
-
-
-def _ink(colour: np.ndarray | Colour) -> Colour:
-    """Return white for text on a dark colour, else black."""
-    red, green, blue = (int(part) for part in colour)
-    return WHITE if 299 * red + 587 * green + 114 * blue < 110_000 else BLACK
-
-
-def _draw_machines(env: Drawn, canvas: Canvas, panel: Panel) -> None:
+    instance = env.simulation.instance
     rows, leaving = jobs_on_gpus(env)
-    limit = len(rows)  # jobs on one GPU are drawn side by side
-    grid = NodeGrid(env.simulation.instance.cluster, limit, panel)
-    colours = np.where(rows[:, :, None] < 0, np.array(_FREE, np.uint8), job_colours(rows))
-    canvas.paste(grid.pixels(colours.reshape(-1, 3)), panel.left, panel.top)
-    digits = len(str(len(env.simulation.instance.workload) - 1))
-    size = next((size for size in (SMALL, TINY) if grid.holds(text_width("0" * digits, size), size)), 0)
-    shown = leaving | (rows >= 0) if size else leaving
-    for layer, gpu in np.argwhere(shown).tolist():
-        left, top, right, bottom = grid.cell(layer, gpu)
-        x, y, job = (left + right) / 2, (top + bottom) / 2, int(rows[layer, gpu])
-        if not leaving[layer, gpu]:
-            canvas.text(x, y, str(job), size, colour=_ink(colours[layer, gpu]))
-        elif grid.holds(5, 6):
-            canvas.text(x, y, "x", NORMAL if grid.holds(10, NORMAL) else TINY, colour=_ink(colours[layer, gpu]))
-        else:
-            canvas.fill(Panel(int(x), int(y), int(x) + 2, int(y) + 2), BLACK)
-    canvas.frame(panel)
-    for y, label in grid.row_labels():
-        canvas.tick_beside(panel, y, label, SMALL if grid.node_columns > 1 else NORMAL)
-    if grid.node_columns > 1:
-        below = f"{grid.node_columns} nodes side by side, up to {grid.width} GPUs each (a line between racks)"
-        canvas.text(panel.centre[0], panel.bottom + 14, below, NORMAL, "mt")
+    grid = grid_of(instance.cluster, len(rows))
+    image = Image.fromarray(_gpus(instance.cluster, grid, rows, leaving))
+    draw = ImageDraw.Draw(image)
+    draw.text((WIDTH // 2, 18), title(env), _BLACK, _font(14), "mm")
+    shared = "" if len(rows) == 1 else f", up to {len(rows)} on each"
+    draw.text((MACHINES[0], 50), f"jobs on GPUs{shared} (half black: checkpointing)", _BLACK, _font(12), "lm")
+    if grid.width >= 8 * len(str(rows.max())) and grid.height >= 12:
+        for seat, gpu in np.argwhere((rows >= 0) & ~leaving).tolist():
+            middle = grid.left[seat, gpu] + grid.width // 2, grid.top[gpu] + grid.height // 2
+            draw.text(middle, str(rows[seat, gpu]), _BLACK, _font(10), "mm")
+    queue = first_waiting(env)
+    jobs = [(f"job {row}: {gpus} GPUs", gpus, tuple(job_colours(np.array(row)).tolist())) for row, gpus in queue]
+    _draw_bars(draw, _QUEUE, f"the first {len(jobs)} waiting jobs", jobs, SHOWN)
+    if instance.topology is None:
+        _draw_bars(draw, _NETWORK, "GPUs held by tier of the gang", _tiers(env), len(OUTWARDS))
     else:
-        for x, label in grid.column_labels():
-            canvas.tick_below(panel, x, label)
-        canvas.text(panel.centre[0], panel.bottom + 28, "GPU of the node", NORMAL, "mt")
-        canvas.upward_text(12, panel.centre[1], "node (a line between racks)", NORMAL)
-    shared = "" if limit == 1 else f", up to {limit} on each"
-    mark = "x" if grid.holds(5, 6) else "dot"
-    canvas.text(panel.centre[0], panel.top - 12, f"jobs on GPUs{shared} ({mark} = checkpointing)", TITLE)
+        links = [(f"{name}: {load:.0%} by {gangs}", load, _BLUE) for name, load, gangs in busiest_links(env, BUSIEST)]
+        _draw_bars(draw, _NETWORK, "busiest links: load by number of gangs", links, BUSIEST)
+    return np.array(image)
 
 
-def _bar_rows(panel: Panel, count: int) -> list[tuple[int, int]]:
-    """Return top and bottom of each of ``count`` horizontal bars."""
-    edges = np.linspace(panel.top, panel.bottom, count + 1)
-    gap = 0.1 * panel.height / count
-    return [(round(top + gap), round(bottom - gap)) for top, bottom in pairwise(edges)]
+class Grid(NamedTuple):
+    """Where GPUs are drawn: machines one below the other, in as many columns as make the cells largest."""
+
+    left: np.ndarray  # int [limit, G] [pixel]; the cell of a GPU is divided among the jobs that may share it
+    top: np.ndarray  # int [G] [pixel]
+    width: int  # [pixel] of a job's part of a cell
+    height: int
+    first_of_rack: np.ndarray  # int [racks - 1]: first GPU of each rack but the first, above which is a line
 
 
-def _draw_queue(env: Drawn, canvas: Canvas, panel: Panel) -> None:
-    queue = [int(row) for row in env.shown_queue if row >= 0][:SHOWN]
-    gangs = env.simulation.instance.workload.jobs["gpus"][queue].tolist()
-    most = max([8, *gangs])
-    for row, gang, (top, bottom) in zip(queue, gangs, _bar_rows(panel, SHOWN), strict=False):
-        red, green, blue = job_colours(np.array(row)).tolist()
-        canvas.fill(Panel(panel.left, top, panel.left + round(gang / most * panel.width), bottom), (red, green, blue))
-        canvas.tick_beside(panel, (top + bottom) // 2, f"job {row}", SMALL)
-    canvas.frame(panel)
-    for value, label in ticks(most, 8, 1.0):
-        canvas.tick_below(panel, panel.left + round(value / most * panel.width), label)
-    canvas.text(panel.centre[0], panel.bottom + 28, "gang [GPU]", NORMAL, "mt")
-    waiting = int(env.simulation.arrays.world["waiting"])
-    canvas.text(panel.centre[0], panel.top - 12, f"queue: {waiting} waiting, first {len(queue)} shown", TITLE)
+def grid_of(cluster: Cluster, limit: int) -> Grid:
+    """Return the grid of a cluster on whose GPUs up to ``limit`` jobs may run."""
+    nodes, (left, top, right, bottom) = cluster.nodes, MACHINES
+    seats = int(nodes["gpus"].max()) * limit + 1  # with a gap beside each machine
+    columns = np.arange(1, len(nodes) + 1)
+    sides = np.minimum((right - left) / (columns * seats), (bottom - top) / -(-len(nodes) // columns))
+    count = int(columns[sides.argmax()])
+    lines = -(-len(nodes) // count)
+    width, height = (right - left) / (count * seats), (bottom - top) / lines
+    order = np.argsort(nodes["rack"], kind="stable")  # machines of a rack may not be neighbours
+    place = np.empty(len(nodes), int)
+    place[order] = np.arange(len(nodes))
+    column, line = np.divmod(place[cluster.node_of_gpu], lines)
+    seat = column * seats + (np.arange(cluster.gpus) - nodes["first_gpu"][cluster.node_of_gpu]) * limit
+    begins = order[np.flatnonzero(np.diff(nodes["rack"][order])) + 1]
+    return Grid(
+        left + ((seat + np.arange(limit)[:, None]) * width).astype(int),
+        top + (line * height).astype(int),
+        max(int(width) - (width >= 3), 1),
+        max(int(height) - (height >= 3), 1),
+        nodes["first_gpu"][begins],
+    )
 
 
-def _draw_tiers(env: Drawn, canvas: Canvas, panel: Panel) -> None:
-    arrays = env.simulation.arrays
+def _gpus(cluster: Cluster, grid: Grid, rows: np.ndarray, leaving: np.ndarray) -> np.ndarray:
+    """Return a white image with the cells of all GPUs, uint8 [height, width, 3]."""
+    pixels = np.full((HEIGHT, WIDTH, 3), _WHITE, np.uint8)
+    colours = np.where(rows[:, :, None] < 0, np.array(_FREE, np.uint8), job_colours(rows))
+    across, down = np.arange(grid.width), np.arange(grid.height)[:, None]
+    top = grid.top[:, None, None]
+    pixels[top + down, grid.left[:, :, None, None] + across] = colours[:, :, None, None]
+    for seat, gpu in np.argwhere(leaving).tolist():
+        begin, left = grid.top[gpu] + grid.height // 2, grid.left[seat, gpu]
+        pixels[begin : grid.top[gpu] + grid.height, left : left + grid.width] = _BLACK
+    for gpu in grid.first_of_rack.tolist():
+        node = cluster.nodes[cluster.node_of_gpu[gpu]]
+        pixels[grid.top[gpu] - 1, grid.left[0, gpu] : grid.left[-1, gpu + node["gpus"] - 1] + grid.width] = _BLACK
+    return pixels
+
+
+def _tiers(env: Drawn) -> list[Bar]:
+    """Return a bar for each tier: the GPUs that its gangs hold; shared GPUs count for each job."""
+    arrays, names = env.simulation.arrays, env.simulation.instance.cluster.tiers
     running = arrays.replicas[arrays.running[: arrays.world["running"]]]
-    names = env.simulation.instance.cluster.tiers
-    order = [tier for tier in OUTWARDS if tier < len(names)]
-    limit = int(arrays.world["gpu_jobs"])
-    most = int(arrays.world["gpus"]) * limit
-    width = panel.width / len(order)
-    for place, (tier, colour) in enumerate(zip(order, _TIER_COLOURS[-len(order) :], strict=True)):
-        gpus = int(running["gpus"][running["tier"] == tier].sum())
-        left, right = panel.left + (place + 0.1) * width, panel.left + (place + 0.9) * width
-        top = panel.bottom - round(gpus / most * panel.height)
-        canvas.fill(Panel(round(left), top, round(right), panel.bottom), colour)
-        canvas.tick_below(panel, round((left + right) / 2), names[tier])
-    canvas.frame(panel)
-    for value, label in ticks(most, 7, 1.0):
-        canvas.tick_beside(panel, panel.bottom - round(value / most * panel.height), label)
-    held = "GPUs held" if limit == 1 else "GPUs held (shared ones by each job)"
-    canvas.upward_text(panel.left - 56, panel.centre[1], held, NORMAL)
-    canvas.text(panel.centre[0], panel.top - 12, "GPUs held by tier of the gang", TITLE)
+    held = {tier: int(running["gpus"][running["tier"] == tier].sum()) for tier in OUTWARDS if tier < len(names)}
+    return [(f"{names[tier]}: {gpus} GPUs", gpus, _BLUE) for tier, gpus in held.items()]
 
 
-def _shortened(name: str, room: int) -> str:
-    """Cut a label to ``room`` pixels."""
-    if text_width(name, SMALL) <= room:
-        return name
-    return next(cut for end in range(len(name), -1, -1) if text_width(cut := f"{name[:end]}...", SMALL) <= room)
-
-
-def _draw_links(env: Drawn, canvas: Canvas, panel: Panel, room: int) -> None:
-    busiest = busiest_links(env, BUSIEST)
-    most = max([1.0, *(load for _, load, _ in busiest)])
-    for (name, load, gangs), (top, bottom) in zip(busiest, _bar_rows(panel, BUSIEST), strict=False):
-        right, y = panel.left + round(load / most * panel.width), (top + bottom) // 2
-        canvas.fill(Panel(panel.left, top, right, bottom), _BLUE)
-        x, colour = (panel.left, WHITE) if load > 0.1 * most else (right, BLACK)  # short bar: number beside it
-        canvas.text(x + 4, y, str(gangs), SMALL, "lm", colour)
-        canvas.tick_beside(panel, y, _shortened(name, room), SMALL)
-    canvas.frame(panel)
-    for value, label in ticks(most, 5):
-        canvas.tick_below(panel, panel.left + round(value / most * panel.width), label)
-    canvas.text(panel.centre[0], panel.bottom + 28, "load / capacity (with the number of gangs)", NORMAL, "mt")
-    canvas.text(panel.centre[0], panel.top - 12, "busiest links", TITLE)
+def _draw_bars(draw: Any, box: Box, heading: str, bars: Sequence[Bar], room: int) -> None:
+    """Draw up to ``room`` horizontal bars with their texts; the longest bar fills the box."""
+    left, top, right, bottom = box
+    draw.text((left, top - 16), heading, _BLACK, _font(12), "lm")
+    longest = max([1.0, *(length for _, length, _ in bars)])
+    each = (bottom - top) / room
+    for place, (label, length, colour) in enumerate(bars):
+        y = round(top + place * each)
+        if length > 0:
+            draw.rectangle((left, y, left + round(length / longest * (right - left)), y + each - 3), colour)
+        draw.text((left + 4, y + each / 2 - 1), label, _BLACK, _font(10), "lm")

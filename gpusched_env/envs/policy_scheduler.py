@@ -72,8 +72,9 @@ class PolicyScheduler(Scheduler):
         wait = self.windows.wait_action
         action = None
         while action is None or not wait <= action < self.windows.first_slot_action:
-            observation, _, _ = self.encoder.play(NO_ACTION)
-            mask = self.encoder.mask.astype(bool)
+            self.encoder.step(NO_ACTION)
+            observation, shown = self.encoder.take()
+            mask = shown.astype(bool)
             choices = np.count_nonzero(mask)
             if self._left and choices == 0:
                 return  # not even a wait is feasible: no event can come
@@ -98,7 +99,7 @@ class PolicyScheduler(Scheduler):
                 yield from self._leases(view, [decision.job])
 
     def _play_out(self, view: ClusterView) -> Iterable[Decision]:
-        """Start waiting jobs as the environment does after its step limit (gpusched_env.envs.play_out)."""
+        """Start waiting jobs as the environment does after its step limit (gpusched_env.envs.step)."""
         rule = 0
         while len(view.waiting) and rule < len(self.windows.rules):
             job = int(view.waiting[0])

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+import gymnasium as gym
 import numpy as np
 
 from gpusched_env.core.state import CHECKPOINTING
+from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.simulator.network_view import NetworkView
 
 if TYPE_CHECKING:
@@ -15,27 +17,47 @@ if TYPE_CHECKING:
 
     Drawn: TypeAlias = ClusterEnv | DelayTimersEnv
 
+RENDER_MODES: Final = ("ansi", "rgb_array")
 SHOWN: Final = 16  # waiting jobs shown
 BUSIEST: Final = 12  # links in the picture; the text has half as many
-# Okabe and Ito, "Color Universal Design" (2008): distinguishable with any colour vision. Later jobs get lighter shades.
-_PALETTE: Final = np.array(
-    [[230, 159, 0], [86, 180, 233], [0, 158, 115], [240, 228, 66], [0, 114, 178], [213, 94, 0], [204, 121, 167]], float
-)
-_COLOURS: Final = np.concatenate(
-    [_PALETTE + (255.0 - _PALETTE) * 0.28 * shade for shade in range(3)]
-).round().astype(np.uint8)  # fmt: skip
+_LETTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 
-def job_colours(rows: np.ndarray) -> np.ndarray:
-    """Return the colours of jobs, uint8 [..., 3]; neighbours in the tie order differ."""
-    return _COLOURS[rows % len(_COLOURS)]
+def check_render_mode(mode: str | None) -> None:
+    """Refuse a render mode that does not exist; None = no pictures.
+
+    Raises
+    ------
+    ScenarioError : an unknown mode
+    """
+    if mode is not None and mode not in RENDER_MODES:
+        raise ScenarioError(f"render_mode: {unknown_name('render mode', mode, RENDER_MODES)}")
 
 
-def duration(seconds: float) -> str:
-    """Format seconds as ``2d 03:04:05``."""
-    days, rest = divmod(round(seconds), 86_400)
+def render(env: Drawn) -> str | np.ndarray | None:
+    """Draw the cluster; environments have this method: text for "ansi", uint8 [height, width, 3] for "rgb_array".
+
+    Raises
+    ------
+    gymnasium.error.ResetNeeded : before the first reset
+    """
+    from gpusched_env.envs.picture import picture
+
+    if env.render_mode is None:
+        gym.logger.warn('render() without render_mode: make the environment with render_mode="ansi" or "rgb_array"')
+        return None
+    return text(env) if env.render_mode == "ansi" else picture(env)
+
+
+def title(env: Drawn) -> str:
+    """Return scenario, time, free GPUs, and the numbers of running, waiting and finished jobs."""
+    world = env.simulation.arrays.world
+    days, rest = divmod(round(env.simulation.now_s), 86_400)
     clock = f"{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
-    return f"{days}d {clock}" if days else clock
+    return (
+        f"{env.scenario.name}  time {f'{days}d ' if days else ''}{clock}  free {world['free_gpus']}/{world['gpus']} "
+        f"GPUs  running {world['running']}  waiting {world['waiting']}  finished {world['finished']}/{world['jobs']}"
+    )
 
 
 def jobs_on_gpus(env: Drawn) -> tuple[np.ndarray, np.ndarray]:
@@ -54,6 +76,12 @@ def jobs_on_gpus(env: Drawn) -> tuple[np.ndarray, np.ndarray]:
     return rows, leaving
 
 
+def first_waiting(env: Drawn) -> list[tuple[int, int]]:
+    """Return row and GPUs of the first waiting jobs."""
+    gpus = env.simulation.instance.workload.jobs["gpus"]
+    return [(int(row), int(gpus[row])) for row in env.shown_queue if row >= 0][:SHOWN]
+
+
 def busiest_links(env: Drawn, count: int) -> list[tuple[str, float, int]]:
     """Return name, load / capacity and number of gangs of the busiest links; ties: most gangs."""
     network = NetworkView(env.simulation)
@@ -67,28 +95,19 @@ def text(env: Drawn) -> str:
 
     Where jobs share GPUs, a GPU has as many characters as jobs may share it. With a topology, the busiest links follow.
     """
-    simulation = env.simulation
-    world, cluster = simulation.arrays.world, simulation.instance.cluster
+    instance = env.simulation.instance
     rows, leaving = jobs_on_gpus(env)
-    letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-    counts = f"running {world['running']}  waiting {world['waiting']}  finished {world['finished']}/{world['jobs']}"
-    free = f"free {world['free_gpus']}/{world['gpus']} GPUs"
-    lines = [f"{env.scenario.name}  time {duration(simulation.now_s)}  {free}  {counts}"]
-    for number, node in enumerate(cluster.nodes):
-        first = int(node["first_gpu"])
-        cells = (" " if len(rows) > 1 else "").join(
-            "".join(
-                "!" if leaves else "." if row < 0 else letters[row % len(letters)]
-                for row, leaves in zip(rows[:, gpu], leaving[:, gpu], strict=True)
-            )
-            for gpu in range(first, first + int(node["gpus"]))
-        )
+    signs = np.where(leaving, "!", np.where(rows < 0, ".", np.array(list(_LETTERS))[rows % len(_LETTERS)]))
+    lines = [title(env)]
+    for number, node in enumerate(instance.cluster.nodes):
+        held = signs[:, node["first_gpu"] : node["first_gpu"] + node["gpus"]].T
+        cells = (" " if len(rows) > 1 else "").join("".join(gpu) for gpu in held)
         lines.append(f"rack {node['rack']:>2} node {number:>3} |{cells}|")
-    gpus = simulation.instance.workload.jobs["gpus"]
-    queue = [int(row) for row in env.shown_queue if row >= 0]
-    shown = " ".join(f"{letters[row % len(letters)]}x{gpus[row]}" for row in queue[:SHOWN])
-    lines.append(f"queue   {shown or '(empty)'}{' ...' if world['waiting'] > min(len(queue), SHOWN) else ''}")
-    if simulation.instance.topology is not None:
+    queue = first_waiting(env)
+    shown = " ".join(f"{_LETTERS[row % len(_LETTERS)]}x{gpus}" for row, gpus in queue)
+    more = " ..." if env.simulation.arrays.world["waiting"] > len(queue) else ""
+    lines.append(f"queue   {shown or '(empty)'}{more}")
+    if instance.topology is not None:
         links = [f"{name}: {load:.0%} by {gangs}" for name, load, gangs in busiest_links(env, BUSIEST // 2)]
         lines.append(f"links   {', '.join(links) or '(idle)'}")
     return "\n".join(lines)

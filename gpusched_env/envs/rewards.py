@@ -10,8 +10,8 @@ from gpusched_env.core.handle import Numbered, kernel
 from gpusched_env.core.registering import put_named
 from gpusched_env.core.state import Run
 from gpusched_env.errors import ScenarioError, unknown_name
-from gpusched_env.instance import Instance
 from gpusched_env.portable.arrays import total
+from gpusched_env.problem.instance import Instance
 
 MOST_WEIGHT: Final = 1e100  # of a reward component, so that a reward is finite
 

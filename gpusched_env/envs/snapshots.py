@@ -47,18 +47,13 @@ class Snapshot:
         ------
         GpuschedError : another version, scenario, windows, or settings
         """
-        kept = self.version, self.fingerprint, self.windows, self.settings
-        wanted = gpusched_env.__version__, fingerprint, windows, settings
-        if kept == wanted:  # Python compares the fields of the windows only if they are not the same object
-            return
-        names = (
-            "version of gpusched-env",
-            "scenario",
-            "windows",
-            "reward, refusal cost, step limit or skipping of forced waits",
-        )
-        for name, own, other in zip(names, kept, wanted, strict=True):
-            if own != other:
+        for name, own, other in (
+            ("version of gpusched-env", self.version, gpusched_env.__version__),
+            ("scenario", self.fingerprint, fingerprint),
+            ("windows", self.windows, windows),
+            ("reward, refusal cost, step limit or skipping of forced waits", self.settings, settings),
+        ):
+            if own is not other and own != other:
                 raise GpuschedError(
                     f"restore: the snapshot is of another {name} ({own}) than the environment ({other}); make the "
                     "environment with the arguments of the one from which the snapshot was taken"

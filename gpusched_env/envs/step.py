@@ -1,4 +1,7 @@
-"""Kernels of one step: carry out the action, play events if it waits, write the observation, compute the reward."""
+"""Kernels of one step: carry out the action, play events if it waits, write the observation, compute the reward.
+
+After the step limit they play the run on without the agent, so that a return is that of a whole schedule.
+"""
 
 from __future__ import annotations
 
@@ -15,23 +18,27 @@ from gpusched_env.core.events import (
     TIME_LIMIT,
     TOO_LATE,
     advance,
+    has_room,
     lease,
     preempt,
     start,
+    stuck,
 )
 from gpusched_env.core.handle import handle_at, kernel
+from gpusched_env.core.network.settling import settle
 from gpusched_env.core.placement.beside import find_beside
+from gpusched_env.core.refusals import APPLIED
 from gpusched_env.core.resizing import choose_size
 from gpusched_env.core.state import Run
 from gpusched_env.envs.actions import act_in_slot
 from gpusched_env.envs.elastic_actions import act_resize
 from gpusched_env.envs.env_arrays import BatchArrays, EnvArrays
 from gpusched_env.envs.mask_and_observation import write_mask_and_observation
-from gpusched_env.envs.play_out import STARTS, play_out, renew_leases
 from gpusched_env.envs.rewards import level_of
 from gpusched_env.envs.sharing_actions import chosen_steps
 from gpusched_env.envs.slots import ANY_JOB
 from gpusched_env.envs.step_results import DT, FIRST_COMPONENT, REFUSALS, REWARD, TERMINATED, TRUNCATED
+from gpusched_env.envs.tenant_limits import exceeds_limits
 
 # Results of :func:`play` beside those of advance.
 INFEASIBLE: Final = 8
@@ -44,10 +51,102 @@ SKIP: Final = -3  # leave the environment as it is
 # environment has stopped. OVER: an episode is over. REFUSED: an action was infeasible, so no observation was written.
 # LATE: no event is left up to the latest time of the clock.
 DRAIN, STOPPED, OVER, REFUSED, LATE = 1, 2, 4, 8, 16
+
 MOST_LOGS: Final = 20  # that one call throws away: then it returns STOPPED, so that Python can stop a long step
+# Values of EPISODE_DTYPE's ``playing_out``: what comes next, also after a full log has been drained.
+STARTS, EVENTS = 1, 2
 
 run_at = handle_at(Run)
 env_at = handle_at(EnvArrays)
+
+
+@kernel(lazy=True)
+def renew_leases(sim: Run, lease_s: float) -> None:
+    """Renew for ``lease_s`` the leases that have ended."""
+    for i in range(sim.world["running"]):
+        r = sim.replicas[sim.running[i]]
+        if r["lease_over"] > 0:
+            lease(sim, r["job"], sim.world["clock_s"] + lease_s)
+
+
+@kernel(lazy=True)
+def start_in_order(sim: Run, env: EnvArrays) -> bool:
+    """Start waiting jobs by arrival until one finds no place, which blocks those behind it; False = the log is full.
+
+    So does a job that would exceed a limit of its tenant, if the mask forbids that.
+
+    A job starts by the first enabled placement rule. While nothing runs, it starts by the first one that finds a place:
+    check_rules has found one for every gang.
+    """
+    w = sim.world
+    rule = 0
+    while w["waiting"] > 0 and rule < len(env.rules):
+        row = sim.waiting[w["first_waiting"]]
+        if env.config["limits"] > 0 and exceeds_limits(sim, env, row):
+            break
+        if not has_room(sim):
+            return False
+        refusal = start(sim, row, env.rules[rule], 0, False, 0)
+        if refusal == APPLIED:
+            rule = 0
+            if env.config["lease_s"] < np.inf:
+                lease(sim, row, w["clock_s"] + env.config["lease_s"])
+        elif w["running"] == 0:
+            rule += 1
+        else:
+            break
+    return True
+
+
+@kernel(lazy=True)
+def play_out(sim: Run, env: EnvArrays) -> int:
+    """Play the rest of a run without the agent, and write mask and observation; return the last outcome of advance.
+
+    First in, first out, without preemption; leases are renewed for ever. LOG_FULL: drain the log, then call again.
+    STALLED: jobs are left that can never finish.
+    """
+    w = sim.world
+    episode = env.episode
+    outcome = DECIDE
+    while outcome == DECIDE:
+        if episode["playing_out"] == STARTS:
+            if not start_in_order(sim, env):
+                return LOG_FULL
+            if w["leases_over"] > 0:
+                renew_leases(sim, env.config["lease_s"])
+            settle(sim)
+            # Rounds would go on for ever. Rates that are not committed yet may still set a gang going.
+            if w["time_limit_s"] == np.inf and w["uncommitted"] == 0 and stuck(sim):
+                outcome = STALLED
+                break
+            episode["playing_out"] = EVENTS
+        outcome = advance(sim)
+        if outcome == LOG_FULL:
+            return LOG_FULL
+        episode["playing_out"] = STARTS
+    write_mask_and_observation(sim, env, outcome, ANY_JOB)
+    return outcome
+
+
+@kernel
+def discard_log(sim: Run) -> None:
+    """Empty the log buffers without keeping their events."""
+    w = sim.world
+    w["gpus_before"] += w["event_gpus"]
+    w["events"] = 0
+    w["event_gpus"] = 0
+
+
+@kernel(lazy=True)
+def play_to_end(sim: Run, env: EnvArrays) -> int:
+    """Play a run out as :func:`play_out` does, and throw away full logs that are not kept."""
+    outcome = play_out(sim, env)
+    for _ in range(MOST_LOGS):
+        if outcome != LOG_FULL or env.episode["keeps_log"] > 0:
+            break
+        discard_log(sim)
+        outcome = play_out(sim, env)
+    return outcome
 
 
 @kernel(lazy=True)
@@ -138,17 +237,8 @@ def has_stopped(episodes: np.ndarray) -> np.ndarray:
 
 
 @kernel
-def discard_log(sim: Run) -> None:
-    """Empty the log buffers without keeping their events."""
-    w = sim.world
-    w["gpus_before"] += w["event_gpus"]
-    w["events"] = 0
-    w["event_gpus"] = 0
-
-
-@kernel
-def write_results(sim: Run, env: EnvArrays) -> bool:
-    """End a step: write its reward and the other columns of ``results``; return whether the episode is over."""
+def write_results(sim: Run, env: EnvArrays) -> int:
+    """End a step: write its reward and the other columns of ``results``; return OVER if the episode is over, else 0."""
     w = sim.world
     episode = env.episode
     reward = 0.0
@@ -170,7 +260,7 @@ def write_results(sim: Run, env: EnvArrays) -> bool:
     cut = episode["outcome"] == TIME_LIMIT or episode["playing_out"] > 0
     env.results[TERMINATED] = 1.0 if done else 0.0
     env.results[TRUNCATED] = 1.0 if cut else 0.0
-    return done or cut
+    return OVER if done or cut else 0
 
 
 @kernel
@@ -199,18 +289,12 @@ def step(sim: Run, env: EnvArrays, action: int) -> int:
             outcome = DECIDE
         elif outcome >= NEARLY_FULL:
             outcome -= NEARLY_FULL
-            if keeps_log:
-                bits |= DRAIN
+            bits |= DRAIN
         if episode["stepping"] > 0 and episode["steps"] + 1 >= episode["step_limit"]:
             over_limit = outcome in (DECIDE, STALLED)
             episode["playing_out"] = STARTS if over_limit else 0
     if over_limit:
-        outcome = play_out(sim, env)
-        for _ in range(MOST_LOGS):
-            if outcome != LOG_FULL or keeps_log:
-                break
-            discard_log(sim)
-            outcome = play_out(sim, env)
+        outcome = play_to_end(sim, env)
         bits &= ~REFUSED  # the observation has been written again
     episode["outcome"] = outcome
     if outcome == LOG_FULL:
@@ -219,9 +303,9 @@ def step(sim: Run, env: EnvArrays, action: int) -> int:
         bits |= LATE
     if not keeps_log:  # the next step writes to the same addresses, which are still in the caches
         discard_log(sim)
+        bits &= ~DRAIN
     if episode["stepping"] > 0:
-        if write_results(sim, env):
-            bits |= OVER
+        bits |= write_results(sim, env)
     elif episode["steps"] == 0:  # the first step's reward includes the time before the first decision
         episode["clock_s"] = sim.world["clock_s"]
     return bits

@@ -11,9 +11,9 @@ from gpusched_env.core.state import Run
 from gpusched_env.envs.env_arrays import TENANT_DTYPE, EnvArrays
 from gpusched_env.envs.observation.time_scale import scaled_time
 from gpusched_env.errors import ScenarioError
-from gpusched_env.instance import Instance
 from gpusched_env.metrics.tenants import entitlements
-from gpusched_env.workload import TENANT
+from gpusched_env.problem.instance import Instance
+from gpusched_env.problem.workload import TENANT
 
 NO_TENANT: Final = -1  # parent of the root, and of rows beyond the tree
 

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.cluster import Cluster
 from gpusched_env.core.events import TOO_LATE
 from gpusched_env.core.state import State, grown, lengths, longest, refill
 from gpusched_env.envs.batch import Batch
@@ -19,9 +18,10 @@ from gpusched_env.envs.mask_and_observation import check_rules, check_sizes
 from gpusched_env.envs.step import DRAIN, LATE, OVER, RESUME, SKIP, STOPPED, discard_log, has_stopped
 from gpusched_env.envs.tenant_limits import check_tenants
 from gpusched_env.errors import GpuschedError
-from gpusched_env.instance import Instance
+from gpusched_env.problem.cluster import Cluster
+from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator import Simulation
-from gpusched_env.units import BEYOND_CLOCK
+from gpusched_env.support.units import BEYOND_CLOCK
 
 _LEAST: Final = 16  # environments per thread below which another thread does not pay
 

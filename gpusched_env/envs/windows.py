@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from gpusched_env.cluster import MOST_GPUS, TIERS
 from gpusched_env.core.placement.rules import RULE_NUMBER, rule_number, shares_by
 from gpusched_env.core.registering import check_named
 from gpusched_env.core.sharing.choices import BENEFIT
 from gpusched_env.envs import deadlines  # noqa: F401 - registers what its name says
-from gpusched_env.envs.actions import SLOT_ACTIONS, prepare_action
-from gpusched_env.envs.observation.registry import optional_arrays, prepare_array
+from gpusched_env.envs.actions import SLOT_ACTIONS, carry_out, may_act
+from gpusched_env.envs.observation.registry import optional_arrays, write_array
 from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
-from gpusched_env.instance import SHORTEST_ROUND_S, Instance, Room, Semantics
-from gpusched_env.units import LATEST_S
-from gpusched_env.workload import MOST_JOBS
+from gpusched_env.problem.cluster import MOST_GPUS, TIERS
+from gpusched_env.problem.instance import SHORTEST_ROUND_S, Instance, Room, Semantics
+from gpusched_env.problem.workload import MOST_JOBS
+from gpusched_env.support.units import LATEST_S
 
 STEPS_PER_JOB: Final = 100  # default of the step limit
 
@@ -37,55 +37,52 @@ class Windows:
     """
 
     queue_window: int = 32
-    """Number of waiting jobs that the agent sees."""
     running_window: int = 8
-    """Number of running jobs that the agent sees and may preempt; 0 = it never preempts."""
     rules: Sequence[str] = ("pack",)
-    """Placement rules that the agent can choose."""
     delays_s: Sequence[float] = ()
-    """Delays of bounded waits [s]."""
     queue_order: str = "arrival"
-    """Order of the waiting jobs; the first ones are seen."""
     running_order: str = "most-attained"
-    """Order of the running jobs; the first ones are seen."""
     clairvoyant: bool = True
-    """Show remaining run times; if False, orders by run time are refused."""
     migration: bool = False
-    """Allow preemption even while no job waits."""
     lease_s: float | None = None
-    """Length of a gang's lease on its GPUs [s]; None = no leases."""
     least_run_s: float | None = None
-    """Seconds for which a gang must have held its GPUs before an action may preempt it; None = ten preemption costs."""
     partner_window: int = 0
-    """Number of running gangs shown beside which a job may start."""
     sub_batches: int = 0
-    """Number of sub-batches that a start may name; 0 = starts name none."""
     pair_benefit: bool = True
-    """Show how much a waiting job and a partner gain by sharing."""
     extras: Sequence[str] = ()
-    """Registered observation arrays to show."""
     sizes: Sequence[int] = ()
-    """Numbers of GPUs on which an action may start or resize an elastic job; empty = jobs keep those they request."""
     tenant_window: int = 0
-    """Number of tenants that the observation has rows for; 0 = it shows none."""
     limits: bool = False
-    """Mask starts and resizes by which a tenant would hold more GPUs than it may."""
     more_actions: Sequence[str] = ()
-    """Registered actions about the jobs in the slots."""
 
     def __post_init__(self) -> None:
-        """Check every field."""
-        for name, least in (
-            ("queue_window", 1),
-            ("running_window", 0),
-            ("partner_window", 0),
-            ("sub_batches", 0),
-            ("tenant_window", 0),
-        ):
-            if not least <= getattr(self, name) <= MOST_JOBS:
-                raise ScenarioError(
-                    f"{name} is {getattr(self, name)}: it must be at least {least} and at most {MOST_JOBS}"
-                )
+        """Check every field, and make tuples of the sequences."""
+        for name in ("queue_window", "running_window", "partner_window", "sub_batches", "tenant_window"):
+            least, count = int(name == "queue_window"), getattr(self, name)
+            if not least <= count <= MOST_JOBS:
+                raise ScenarioError(f"{name} is {count}: it must be at least {least} and at most {MOST_JOBS}")
+        self._check_rules()
+        self._check_seconds()
+        self._check_orders()
+        sizes = list(self.sizes)
+        if not all(1 <= size <= MOST_GPUS and size % 1 == 0 for size in sizes) or sizes != sorted(set(sizes)):
+            raise ScenarioError(f"sizes is {tuple(sizes)}: give ascending whole numbers of GPUs, each at least 1")
+        if sizes and (self.partner_window or self.sub_batches):
+            raise ScenarioError("sizes: elastic jobs do not share GPUs; set partner_window and sub_batches to 0")
+        if self.limits and not self.tenant_window:
+            raise ScenarioError("limits: set tenant_window to the number of tenants, so that the agent sees them")
+        check_named("extras", "observation array", self.extras, optional_arrays())
+        check_named("more_actions", "action", self.more_actions, SLOT_ACTIONS)
+        for name in self.extras:
+            write_array.prepare(optional_arrays()[name].number)
+        for name in self.more_actions:
+            for table in (may_act, carry_out):
+                table.prepare(SLOT_ACTIONS[name].number)
+        for name, kind in (("more_actions", str), ("extras", str), ("rules", str), ("sizes", int), ("delays_s", float)):
+            object.__setattr__(self, name, tuple(kind(one) for one in getattr(self, name)))
+
+    def _check_rules(self) -> None:
+        """Refuse unknown placement rules, and those that need hidden run times."""
         if not self.rules:
             raise ScenarioError(f"rules is empty: name at least one of {', '.join(RULE_NUMBER)}")
         for rule in self.rules:
@@ -95,17 +92,13 @@ class Windows:
                 raise ScenarioError(f"rules: {error}") from None
             if shares_by(rule) & BENEFIT and not self.clairvoyant:
                 raise ScenarioError(f"rules: {rule!r} needs run times, but clairvoyant is False")
+
+    def _check_seconds(self) -> None:
+        """Refuse delays, leases and least run times out of range."""
         if not all(SHORTEST_ROUND_S <= delay <= LATEST_S for delay in self.delays_s):
             raise ScenarioError(
                 f"delays_s is {tuple(self.delays_s)}: every delay must be {SHORTEST_ROUND_S:g} to {LATEST_S:g} seconds"
             )
-        for name, order in (("queue_order", self.queue_order), ("running_order", self.running_order)):
-            known = WINDOW_ORDERS if name == "running_order" else [o for o in WINDOW_ORDERS if o != "start"]
-            if order not in known:
-                raise ScenarioError(f"{name}: {unknown_name('order', order, known)}")
-            if order in ("shortest", "longest") and not self.clairvoyant:
-                others = ", ".join(repr(one) for one in known if one not in ("shortest", "longest"))
-                raise ScenarioError(f"{name}={order!r} needs run times, but clairvoyant is False; choose {others}")
         if self.lease_s is not None and not SHORTEST_ROUND_S <= self.lease_s <= LATEST_S:
             raise ScenarioError(
                 f"lease_s is {self.lease_s}: give {SHORTEST_ROUND_S:g} to {LATEST_S:g} seconds, or None for no leases"
@@ -115,25 +108,17 @@ class Windows:
                 f"least_run_s is {self.least_run_s}: give 0 to {LATEST_S:g} seconds, or None for ten times the "
                 "cost of a preemption; running_window=0 forbids all preemptions"
             )
-        if not all(1 <= size <= MOST_GPUS and size % 1 == 0 for size in self.sizes) or list(self.sizes) != sorted(
-            set(self.sizes)
-        ):
-            raise ScenarioError(f"sizes is {tuple(self.sizes)}: give ascending whole numbers of GPUs, each at least 1")
-        if self.sizes and (self.partner_window or self.sub_batches):
-            raise ScenarioError("sizes: elastic jobs do not share GPUs; set partner_window and sub_batches to 0")
-        if self.limits and not self.tenant_window:
-            raise ScenarioError("limits: set tenant_window to the number of tenants, so that the agent sees them")
-        check_named("extras", "observation array", self.extras, optional_arrays())
-        check_named("more_actions", "action", self.more_actions, SLOT_ACTIONS)
-        for name in self.extras:
-            prepare_array(name)
-        for name in self.more_actions:
-            prepare_action(name)
-        object.__setattr__(self, "more_actions", tuple(self.more_actions))
-        object.__setattr__(self, "extras", tuple(self.extras))
-        object.__setattr__(self, "rules", tuple(self.rules))
-        object.__setattr__(self, "sizes", tuple(int(size) for size in self.sizes))
-        object.__setattr__(self, "delays_s", tuple(float(delay) for delay in self.delays_s))
+
+    def _check_orders(self) -> None:
+        """Refuse unknown orders, and those that need hidden run times."""
+        for name in ("queue_order", "running_order"):
+            order = getattr(self, name)
+            known = [one for one in WINDOW_ORDERS if name == "running_order" or one != "start"]
+            if order not in known:
+                raise ScenarioError(f"{name}: {unknown_name('order', order, known)}")
+            if order in ("shortest", "longest") and not self.clairvoyant:
+                others = ", ".join(repr(one) for one in known if one not in ("shortest", "longest"))
+                raise ScenarioError(f"{name}={order!r} needs run times, but clairvoyant is False; choose {others}")
 
     @property
     def options(self) -> int:

@@ -14,13 +14,13 @@ import numpy as np
 
 from gpusched_env.errors import GpuschedError, unknown_name
 from gpusched_env.event_log import EventLog
-from gpusched_env.files import write_whole
-from gpusched_env.holds import AFTER_ANY, BEGIN, DEPENDENCY, KINDS, SINGLETON
-from gpusched_env.instance import Instance
 from gpusched_env.metrics import job_times, segments
-from gpusched_env.metrics.holds import cancelled_jobs
-from gpusched_env.partitions import PARTITION
-from gpusched_env.workload import Workload
+from gpusched_env.metrics.dependencies import cancelled_jobs
+from gpusched_env.problem.dependencies import AFTER_ANY, BEGIN, DEPENDENCY, KINDS, SINGLETON
+from gpusched_env.problem.instance import Instance
+from gpusched_env.problem.partitions import PARTITION
+from gpusched_env.problem.workload import Workload
+from gpusched_env.support.files import write_whole
 
 ORIGIN: Final = "2025-01-01T00:00:00"  # date of time 0 of jobs that do not come from a dated log
 DECIMALS: Final = 6  # run times are summed over the runs of a job; decimals beyond these are rounding errors of the sum
@@ -39,14 +39,8 @@ LABELS: Final = ("model", "user", "queue", PARTITION, "virtual_cluster", "priori
 class Accounts:
     """What the accounting of a cluster knows of each job; arrays of length J, in the tie order of the jobs.
 
-    Attributes
-    ----------
-    instance : the problem
-    arrival_s, start_s, end_s : arrival, first start and completion [s]; NaN = it did not enter the queue, start or
-        complete
-    service_s : time in which the job made progress [s]
-    gangs : GPU ids of the last start of each job; empty if it never started
-    cancelled : Boolean, whether the job was cancelled because of a dependency
+    NaN = it did not enter the queue, start or complete [s]; ``service_s`` : time in which it made progress; ``gangs`` :
+    GPU ids of the last start; ``cancelled`` : because of a dependency.
     """
 
     instance: Instance
@@ -59,12 +53,7 @@ class Accounts:
 
     @classmethod
     def of(cls, instance: Instance, log: EventLog) -> Accounts:
-        """Compute the accounts of a run from its event log.
-
-        Raises
-        ------
-        GpuschedError : a job may train on several sets of GPUs at once, which accounting tables cannot express
-        """
+        """Compute the accounts of a run from its event log."""
         if instance.semantics.max_copies > 1:
             raise GpuschedError("export: jobs of this scenario may run as several copies, which no format can express")
         times = job_times(instance, log)
@@ -128,17 +117,7 @@ class Accounts:
 def export_run(instance: Instance, log: EventLog, form: str, path: Path, origin: str = ORIGIN) -> list[str]:
     """Write a run as the log of a cluster, one row for each job, and return remarks on what the file cannot tell.
 
-    Parameters
-    ----------
-    instance : the problem
-    log : a valid event log of the problem
-    form : "sacct" (read as ``slurm:PATH``), "swf" or "csv"
-    path : file to write
-    origin : date of time 0, as ISO 8601 local time
-
-    Raises
-    ------
-    GpuschedError : an unknown format, jobs that may run as several copies, or a file that cannot be written
+    ``form`` is "sacct" (read as ``slurm:PATH``), "swf" or "csv"; ``origin`` is the local time of time 0, ISO 8601.
     """
     if form not in FORMATS:
         raise GpuschedError(f"export: {unknown_name('format', form, FORMATS)}")

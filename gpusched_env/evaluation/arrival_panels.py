@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from gpusched_env.evaluation.picture import BLUE, GREY, ORANGE, PUBLISHED, Picture, finish, say
-from gpusched_env.figures import log_time_axis
+from gpusched_env.support.figures import log_time_axis
+from gpusched_env.support.units import unit_for
 from gpusched_env.traces.generators.bursty import HOUR, WEEK
-from gpusched_env.units import unit_for
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,10 +42,7 @@ def arrivals(axes: Axes, picture: Picture) -> None:
 
 
 def _rate(axes: Axes, arrival_s: np.ndarray, width_s: float, unit_s: float, **style: Any) -> None:
-    """Draw the jobs per hour in bins of equal width.
-
-    The last bin may be shorter than ``width_s``; its rate is computed with at least half of ``width_s``.
-    """
+    """Draw the jobs per hour in bins of equal width."""
     edges = np.append(np.arange(0, arrival_s[-1], width_s), arrival_s[-1])
     rate = np.histogram(arrival_s, edges)[0] * HOUR / np.maximum(np.diff(edges), width_s / 2)
     axes.stairs(rate, edges / unit_s, **style)

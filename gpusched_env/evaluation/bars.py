@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from gpusched_env.event_log import EventLog
-from gpusched_env.instance import Instance
 from gpusched_env.metrics import segments
+from gpusched_env.problem.instance import Instance
 
 PHASES: Final = ("running", "restoring", "checkpointing")
 RUNNING, RESTORING, CHECKPOINTING = range(len(PHASES))
@@ -43,14 +43,9 @@ class Bars(NamedTuple):
 def bars(instance: Instance, log: EventLog, most: int = MOST_BARS) -> Bars:
     """Compute the bars of a run.
 
-    Parameters
-    ----------
-    instance : the problem
-    log : a valid log of the problem
-    most : upper limit on the number of bars. If there are more, the bars with the most GPU-seconds are kept, and the
-        others are merged into crowds: on each GPU, bars with a gap of at most ``joined_s`` become one crowd.
-        ``joined_s`` starts at 1 / PARTS of the run and is doubled until there are fewer than ``most`` / 2 crowds, or
-        one crowd per GPU
+    If there are more than ``most``, the bars with the most GPU-seconds are kept, and the others are merged into crowds:
+    on each GPU, bars with a gap of at most ``joined_s`` become one crowd. ``joined_s`` starts at 1 / PARTS of the run
+    and is doubled until there are fewer than ``most`` / 2 crowds, or one crowd per GPU.
     """
     held = segments(instance, log)
     if not len(held):
@@ -65,10 +60,7 @@ def bars(instance: Instance, log: EventLog, most: int = MOST_BARS) -> Bars:
 
 
 def _pieces(held: np.ndarray, log: EventLog) -> tuple[np.ndarray, np.ndarray]:
-    """Return the bars of each segment on each of its GPUs, and the row of ``held`` of each bar.
-
-    Bars are cut where the jobs on a shared GPU change.
-    """
+    """Return the bars of each segment on its GPUs, cut where jobs on a shared GPU change, and the row of each in it."""
     count = held["gpus"].astype(np.int64)
     stay = np.repeat(np.arange(len(held)), count)
     begins = np.repeat(log.events["gpu_at"][held["start_event"]] - (np.cumsum(count) - count), count)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpusched_env.errors import GpuschedError
-from gpusched_env.instance import Instance
+from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator import ClusterView, Decision, Scheduler, simulate
 
 
@@ -20,19 +20,7 @@ class Moment(NamedTuple):
 
 
 def busiest_moment(instance: Instance, scheduler: Scheduler, seed: int = 0) -> Moment:
-    """Simulate a run, and find the decision point right after which the links carry the most bytes per second.
-
-    Parameters
-    ----------
-    instance : the problem
-    scheduler : the scheduler
-    seed : seed of the placement rule "random"
-
-    Raises
-    ------
-    GpuschedError : the network has no links
-    SchedulerError : the scheduler leaves jobs waiting forever
-    """
+    """Simulate a run, and find the decision point right after which the links carry the most bytes per second."""
     if instance.topology is None:
         raise GpuschedError("busiest_moment: the network is priced by tiers; give an instance with a topology")
     watcher = _Watcher(scheduler)

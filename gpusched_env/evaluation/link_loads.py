@@ -9,27 +9,12 @@ import numpy as np
 
 from gpusched_env.errors import GpuschedError
 from gpusched_env.event_log import PREEMPT, REFUSE, RESIZE, RESUME, START, EventLog
-from gpusched_env.instance import Instance
+from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator import ClusterView, Decision, Outcome, Preempt, Refuse, Resize, Simulation, Start
 
 
 def link_loads(instance: Instance, log: EventLog, times_s: Sequence[float] | np.ndarray) -> np.ndarray:
-    """Return the one-way load of each row of ``instance.links`` after all events of each time.
-
-    Parameters
-    ----------
-    instance : the problem, whose network must have links
-    log : a valid log of the problem (:func:`gpusched_env.metrics.validate`)
-    times_s : any times [s]; before the first event and after the last event, all loads are 0
-
-    Returns
-    -------
-    float64 [times, L], loads [byte/s].
-
-    Raises
-    ------
-    GpuschedError : the network has no links, a time is not a number, or the log is not of this problem
-    """
+    """Return the one-way load of each row of ``instance.links`` after all events of each time; [times, L] [byte/s]."""
     if instance.topology is None:
         raise GpuschedError("link_loads: the network is priced by tiers; give an instance with a topology")
     asked = np.asarray(times_s, float)

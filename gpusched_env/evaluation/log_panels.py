@@ -18,10 +18,7 @@ FARTHEST: Final = 3.0  # largest distance from the log on the axis, in units of 
 
 
 def groups(axes: Axes, picture: Picture) -> None:
-    """Draw the shares of the largest groups of jobs in the number of jobs and in GPU time.
-
-    The first attribute in GROUPS that the workload has determines the groups.
-    """
+    """Draw the shares of the largest groups of jobs in jobs and GPU time, by the first of GROUPS that there is."""
     attribute = next((name for name in GROUPS if name in picture.workload.attributes), None)
     if attribute is None:
         return say(axes, "the jobs have no users, virtual clusters or models")

@@ -9,10 +9,10 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.baselines.registry import make_scheduler
-from gpusched_env.cluster import Cluster
 from gpusched_env.errors import GpuschedError
-from gpusched_env.instance import Instance
 from gpusched_env.metrics import Interval, bootstrap_ratio, job_times
+from gpusched_env.problem.cluster import Cluster
+from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator import simulate
 
 WEEK_S: Final = 7 * 86_400.0
@@ -23,10 +23,6 @@ def partitions(instance: Instance) -> dict[int, Instance]:
 
     The key is the row of the leaf. Tenants without jobs have no problem. The racks of a partition hold as many nodes as
     those of the first group of the cluster.
-
-    Raises
-    ------
-    GpuschedError : the nodes are not all alike, a quota is no whole number of nodes, or a gang exceeds its quota
     """
     tree, leaf = instance.tenancy
     groups = instance.cluster.groups
@@ -66,16 +62,6 @@ def pooling(instances: Sequence[Instance], scheduler: str, seeds: Sequence[int])
 
     Below 1, the tenant wins. The interval is a percentile bootstrap over the weeks of all seeds in which its jobs
     arrived. The key is the row of the leaf; -1 = all jobs of tenants together.
-
-    Parameters
-    ----------
-    instances : the pooled problem of each seed, with the same tenants
-    scheduler : spec of the scheduler of the pool and of each partition
-    seeds : seed of each problem
-
-    Raises
-    ------
-    GpuschedError : as in :func:`partitions`; or a job does not finish
     """
     pooled: dict[int, list[np.ndarray]] = {}
     alone: dict[int, list[np.ndarray]] = {}

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from gpusched_env.figures import COLOURS, tidy
+from gpusched_env.problem.workload import Workload
+from gpusched_env.support.figures import COLOURS, tidy
 from gpusched_env.traces.generators.acceptance import Check
 from gpusched_env.traces.generators.calibration import Calibration
-from gpusched_env.workload import Workload
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,14 +26,7 @@ PUBLISHED: Final[dict[str, Any]] = {"color": ORANGE, "markerfacecolor": "white",
 class Picture:
     """The data of a workload's figure: the workload, and the log and cluster with which it is compared.
 
-    Attributes
-    ----------
-    workload : the workload; its jobs may be in any order
-    calibration : calibration of the log with which the workload is compared; None = no log
-    start_hour : hour of the week, from Monday 0 h, at time 0; NaN = unknown
-    cluster_gpus : number of GPUs of the cluster, which is drawn beside the demand; None = unknown
-    checks : comparisons of statistics with those of the log
-    judged : description of the jobs that were checked
+    ``start_hour`` : hour of the week, from Monday 0 h, at time 0, NaN = unknown; ``judged`` : the jobs of ``checks``.
     """
 
     workload: Workload

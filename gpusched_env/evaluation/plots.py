@@ -11,11 +11,11 @@ import numpy as np
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation.schedule_panel import draw_schedule
 from gpusched_env.event_log import EventLog
-from gpusched_env.figures import COLOURS, DASHES, check_suffix, log_time_axis, save, tidy
-from gpusched_env.instance import Instance
 from gpusched_env.metrics import Window, end_of_run, held_gpus, job_times, jobs_waiting
 from gpusched_env.metrics.summary import tracked
-from gpusched_env.units import unit_for
+from gpusched_env.problem.instance import Instance
+from gpusched_env.support.figures import COLOURS, DASHES, check_suffix, log_time_axis, save, tidy
+from gpusched_env.support.units import unit_for
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -134,10 +134,6 @@ def _draw_schedule(axes: Axes, instance: Instance, log: EventLog) -> None:
 
 
 def _style(number: int, lines: int) -> dict[str, Any]:
-    """Return the colour, dashes and width of a line.
-
-    The styles of the first 28 lines are all different. Later lines are thinner, so that they do not hide the lines
-    below them.
-    """
+    """Return the colour, dashes and width of a line: 28 different styles, then thinner ones."""
     colour, dashes = COLOURS[number % len(COLOURS)], DASHES[number // len(COLOURS) % len(DASHES)]
     return {"color": colour, "linestyle": dashes, "linewidth": 2.6 - 1.4 * number / max(lines - 1, 1)}

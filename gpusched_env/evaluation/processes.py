@@ -22,14 +22,7 @@ _backend = ContextVar("backend", default="processes")
 def backend(name: str) -> Iterator[None]:
     """Run the calls of :func:`in_processes` elsewhere, for the time of a ``with`` block.
 
-    Parameters
-    ----------
-    name : "processes" of this machine; "ray" = a Ray cluster that is started on this machine; ``ray:ADDRESS`` = a
-        running cluster, such as ``ray:auto``
-
-    Raises
-    ------
-    GpuschedError : an unknown backend
+    ``name`` is "processes" of this machine, "ray" (started on this machine) or ``ray:ADDRESS``, such as ``ray:auto``.
     """
     if name != "processes" and name.partition(":")[0] != "ray":
         raise GpuschedError(f"--backend {name!r}: write processes, ray, or ray:ADDRESS")
@@ -41,29 +34,14 @@ def backend(name: str) -> Iterator[None]:
 
 
 def check_workers(workers: int) -> int:
-    """Return ``workers`` if it is valid.
-
-    Raises
-    ------
-    GpuschedError : ``workers`` is 0 or below -1
-    """
+    """Return ``workers`` if it is valid."""
     if workers == 0 or workers < -1:
         raise GpuschedError(f"workers is {workers}: give a number of processes >= 1, or -1 for one per core")
     return workers
 
 
 def processes(workers: int, calls: int) -> int:
-    """Return the number of processes for ``calls`` calls: the smallest of ``workers``, ``calls`` and number of cores.
-
-    Parameters
-    ----------
-    workers : largest number of processes; -1 = one per core
-    calls : number of calls
-
-    Raises
-    ------
-    GpuschedError : as in :func:`check_workers`
-    """
+    """Return the number of processes for ``calls`` calls: at most ``workers`` (-1 = any) and the number of cores."""
     if check_workers(workers) == 1 or calls < 2:
         return 1
     from joblib import cpu_count  # counts the cores that this process may use; the machine may have more
@@ -80,16 +58,7 @@ def runs_here(workers: int, calls: int) -> bool:
 def in_processes(function: Callable[..., Result], calls: Sequence[tuple[Any, ...]], workers: int) -> Iterator[Result]:
     """Yield the result of ``function`` for each call, in the order of the calls.
 
-    Parameters
-    ----------
-    function : the function
-    calls : positional arguments of each call
-    workers : as in :func:`processes`; if that function returns 1, the calls run in this process. On a Ray cluster, the
-        largest number of calls that run at the same time
-
-    Raises
-    ------
-    GpuschedError : as in :func:`check_workers`
+    If :func:`processes` returns 1, they run in this process; on Ray, ``workers`` calls run at the same time.
     """
     kind, _, address = _backend.get().partition(":")
     if kind == "ray":
@@ -109,10 +78,7 @@ def in_processes(function: Callable[..., Result], calls: Sequence[tuple[Any, ...
 
 
 def end_with(parent: int) -> None:
-    """Let this process end when its parent has ended, even if that was killed; on Windows, nothing happens.
-
-    A worker of joblib would wait for calls for ever.
-    """
+    """Let this process, which would wait for calls for ever, end when its parent has ended; not on Windows."""
 
     def watch() -> None:
         while os.getppid() == parent:

@@ -24,12 +24,6 @@ class ProgressBar:
 
     The object is a context manager. The bars appear only if stderr is a terminal and ``enabled`` is True, and only
     after ``delay_s``. While no bars are shown, calls take almost no time.
-
-    Parameters
-    ----------
-    runs : number of runs
-    enabled : False = never show a bar
-    delay_s : delay before the bars appear [s]
     """
 
     def __init__(self, runs: int, enabled: bool = True, delay_s: float = DELAY_S) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 from gpusched_env.errors import GpuschedError
-from gpusched_env.plugins import VARIABLE
+from gpusched_env.support.plugins import VARIABLE
 
 Result = TypeVar("Result")
 _AHEAD: Final = 4  # calls handed to Ray / cores
@@ -18,19 +18,7 @@ _RETRIES: Final = 10  # times that a call is made again after its worker has die
 def in_ray(
     function: Callable[..., Result], calls: Sequence[tuple[Any, ...]], workers: int, address: str
 ) -> Iterator[Result]:
-    """Yield the result of ``function`` for each call, in the order of the calls.
-
-    If a worker dies, Ray makes its call again in another one.
-
-    Parameters
-    ----------
-    workers : largest number of calls that run at the same time; -1 = one per core of the cluster
-    address : of a running cluster, such as ``auto`` or ``ray://head:10001``; empty = start one on this machine
-
-    Raises
-    ------
-    GpuschedError : Ray is not installed, or no cluster answers; or the error of a call
-    """
+    """Yield the result of each call, in order; Ray repeats calls whose worker dies. Address "" = start it here."""
     ray = _ray()
     is_begun = ray.is_initialized()
     is_ours = not is_begun and not address  # it has as many cores as workers

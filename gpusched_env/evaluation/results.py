@@ -15,8 +15,8 @@ import numpy as np
 
 from gpusched_env.errors import GpuschedError
 from gpusched_env.event_log import EventLog
-from gpusched_env.files import write_whole
-from gpusched_env.instance import SchedulerInfo
+from gpusched_env.problem.instance import SchedulerInfo
+from gpusched_env.support.files import write_whole
 
 FORMAT: Final = "gpusched-results-1"
 
@@ -163,10 +163,7 @@ def write_csv(results: Sequence[RunResult], path: str | Path) -> None:
 
 
 def plain(value: Any) -> Any:
-    """Convert a parameter to JSON data.
-
-    Arrays, tuples and sets become lists. Infinity, NaN and other objects become texts.
-    """
+    """Convert a parameter to JSON data: collections become lists; infinity, NaN and other objects texts."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, np.ndarray | np.generic):

@@ -13,8 +13,8 @@ from gpusched_env.evaluation.processes import check_workers, in_processes, runs_
 from gpusched_env.evaluation.progress import ProgressBar
 from gpusched_env.evaluation.results import RunResult, plain
 from gpusched_env.event_log import EventLog
-from gpusched_env.instance import Instance, SchedulerInfo
 from gpusched_env.metrics import Window, lower_bounds, summarise
+from gpusched_env.problem.instance import Instance, SchedulerInfo
 
 if TYPE_CHECKING:
     from gpusched_env.scenarios import Scenario

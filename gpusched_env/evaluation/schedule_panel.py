@@ -8,14 +8,12 @@ import numpy as np
 
 from gpusched_env.evaluation.bars import CHECKPOINTING, RESTORING, bars
 from gpusched_env.event_log import EventLog
-from gpusched_env.instance import Instance
+from gpusched_env.problem.instance import Instance
+from gpusched_env.support.figures import job_colours
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's colours. Jobs take them in order of arrival, so consecutive jobs differ. The second and the third
-# cycle through the colours are lighter; the fourth equals the first.
-JOB_COLOURS: Final = ("#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7")
 CROWD: Final = "#9AA3AD"
 MOST_NODES: Final = 64  # with more machines, no lines are drawn between machines, because they would hide the jobs
 
@@ -24,13 +22,6 @@ def draw_schedule(axes: Axes, instance: Instance, log: EventLog, start_s: float,
     """Draw a bar for each interval in which a job held GPUs.
 
     Jobs that share GPUs share the height of their rows. A hatched bar means that the job makes no progress.
-
-    Parameters
-    ----------
-    axes : axes in which the chart is drawn
-    instance, log : problem and event log of the run
-    start_s : start of the time axis [s]
-    unit_s : unit of the time axis [s]
     """
     from matplotlib.collections import PolyCollection
 
@@ -40,7 +31,7 @@ def draw_schedule(axes: Axes, instance: Instance, log: EventLog, start_s: float,
     axes.add_collection(crowds, autolim=False)
     for phase in np.unique(drawn.bars["phase"]).tolist():
         some = drawn.bars[drawn.bars["phase"] == phase]
-        colours = [job_colour(job) for job in some["job"].tolist()]
+        colours = job_colours(some["job"]) / 255
         collection = PolyCollection(
             _corners(some, start_s, unit_s), facecolors=colours, edgecolors="white", linewidths=0.2
         )
@@ -57,14 +48,6 @@ def draw_schedule(axes: Axes, instance: Instance, log: EventLog, start_s: float,
     axes.hlines(edges[between_racks], 0, 1, transform=axes.get_yaxis_transform(), color="black", linewidth=0.7)
     axes.set_ylim(instance.cluster.gpus, 0)
     axes.set_ylabel("GPU (a colour is a job)")
-
-
-def job_colour(job: int) -> tuple[float, float, float]:
-    """Return the colour of a job as red, green and blue from 0 to 1."""
-    base = JOB_COLOURS[job % len(JOB_COLOURS)]
-    lighter = job // len(JOB_COLOURS) % 3 * 0.28
-    red, green, blue = (int(base[at : at + 2], 16) / 255 * (1 - lighter) + lighter for at in (1, 3, 5))
-    return red, green, blue
 
 
 def _corners(table: np.ndarray, start_s: float, unit_s: float) -> list[np.ndarray]:

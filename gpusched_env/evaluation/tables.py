@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from gpusched_env.consoles import console as standard_console
 from gpusched_env.errors import GpuschedError, unknown_name
 from gpusched_env.evaluation.results import RunResult
 from gpusched_env.metrics import COLUMN_OF, Interval, mean_interval
-from gpusched_env.units import Unit, three_digits, unit_for
+from gpusched_env.support.consoles import console as standard_console
+from gpusched_env.support.units import Unit, three_digits, unit_for
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -42,12 +42,7 @@ HEADINGS: Final = {
 
 
 def usual_metrics(results: Sequence[RunResult], links: bool = False) -> tuple[str, ...]:
-    """Return the metrics that a comparison shows by default.
-
-    Parameters
-    ----------
-    links : whether gangs contend for links
-    """
+    """Return the metrics that a comparison shows by default, with those of contended ``links``."""
     metrics = LINK_METRICS if links else DEFAULT_METRICS
     has_deadlines = all(DEADLINE_METRICS[0] in result.metrics for result in results)
     return (*DEADLINE_METRICS, *metrics) if has_deadlines else metrics

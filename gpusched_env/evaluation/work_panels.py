@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from gpusched_env.evaluation.picture import BLUE, GREEN, GREY, ORANGE, PUBLISHED, Picture, finish, ranks, say
-from gpusched_env.figures import log_time_axis
 from gpusched_env.metrics import StepFunction
+from gpusched_env.support.figures import log_time_axis
+from gpusched_env.support.units import unit_for
 from gpusched_env.traces.description import by_class, demanded_gpus, has_run_times
 from gpusched_env.traces.generators.calibration import CLASS_NAMES, RUN_TIME_RANKS, demand_class
-from gpusched_env.units import unit_for
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -94,10 +94,7 @@ def load(axes: Axes, picture: Picture) -> None:
 
 
 def _shades(count: int) -> list[tuple[float, ...]]:
-    """Return colours from dark to light for ordered classes.
-
-    They can be distinguished in greyscale; the palest colours of the map are left out.
-    """
+    """Return colours from dark to light for ordered classes, without the palest; they differ in greyscale."""
     from matplotlib import colormaps
 
     return [colormaps["viridis"](0.92 * i / max(count - 1, 1)) for i in range(count)]

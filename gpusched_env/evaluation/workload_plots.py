@@ -10,7 +10,7 @@ from gpusched_env.evaluation.arrival_panels import arrivals, gaps, week
 from gpusched_env.evaluation.log_panels import groups, nearness
 from gpusched_env.evaluation.picture import Picture
 from gpusched_env.evaluation.work_panels import demand, load, run_times
-from gpusched_env.figures import check_suffix, save
+from gpusched_env.support.figures import check_suffix, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,18 +29,7 @@ PANELS: Final[dict[str, Callable[[Axes, Picture], None]]] = {
 
 
 def plot_workload(picture: Picture, path: str | Path | None = None, title: str = "") -> Figure:
-    """Draw all panels in one figure.
-
-    Parameters
-    ----------
-    picture : data of the figure
-    path : path of the saved figure, whose suffix (.png, .svg or .pdf) determines the format; None = do not save
-    title : title above the figure
-
-    Raises
-    ------
-    GpuschedError : an unknown suffix
-    """
+    """Draw all panels in one figure."""
     if path is not None:
         check_suffix(path)
     # Figure is used instead of pyplot, which needs a backend and keeps figures open.

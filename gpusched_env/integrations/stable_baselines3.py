@@ -15,7 +15,7 @@ from gymnasium.vector import AutoresetMode
 from stable_baselines3.common.vec_env import VecEnv
 
 from gpusched_env.envs.cluster_vector_env import ClusterVectorEnv
-from gpusched_env.envs.reset_options import check_reset_options
+from gpusched_env.envs.options import check_reset_options
 from gpusched_env.errors import GpuschedError
 
 

@@ -67,18 +67,7 @@ _child: _Child | None = None  # of this process; it lives on, because its start 
 
 
 def apart(function: Callable[..., Any], arguments: tuple[Any, ...], seconds: float) -> Any:
-    """Call a function in a child process and return its result.
-
-    Parameters
-    ----------
-    function, arguments : what to call; function, arguments and result can be pickled
-    seconds : CPU time that it may take [s]
-
-    Raises
-    ------
-    EntryError : it takes more, and has not noticed it itself
-    Exception : what the function raises
-    """
+    """Call a function in a child process with a limit on its CPU time [s]; return its result, which can be pickled."""
     global _child
     if _child is None or _child.process.poll() is not None:
         _child = _Child()
@@ -121,8 +110,8 @@ def _limited(seconds: float) -> Any:
     except ImportError:  # Windows
         yield
         return
-    from gpusched_env.compilation import Teller
     from gpusched_env.core.handle import set_listener
+    from gpusched_env.support.compilation import Teller
 
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     end_s, tell = time.process_time() + min(seconds, 1e9), Teller()

@@ -76,10 +76,7 @@ def fitting(problem: TrackProblem) -> list[str]:
 
 
 def agents_of(problem: TrackProblem) -> dict[str, Card]:
-    """Return spec -> card of the agents that learned the metric of a track on its scenario.
-
-    ``learned`` is on every track.
-    """
+    """Return spec -> card of the agents that learned the metric of a track on its scenario; ``learned`` is on all."""
     from gpusched_env.agents.cards import read_card, shipped_agents
 
     cards = [read_card(name) for name in shipped_agents() if name != GENERAL_AGENT]
@@ -88,10 +85,7 @@ def agents_of(problem: TrackProblem) -> dict[str, Card]:
 
 
 def absent(problem: TrackProblem) -> dict[str, list[str]]:
-    """Return reason -> names of registered schedulers and of agents without an entry in the package.
-
-    Variants are left out.
-    """
+    """Return reason -> names of registered schedulers and agents without an entry in the package, variants aside."""
     reasons: dict[str, list[str]] = {}
     schedulers = list_baselines(types=True, sharing=True, sizes=True, tenants=True, variants=False)
     for name in (*schedulers, *agents_of(problem)):
@@ -102,14 +96,7 @@ def absent(problem: TrackProblem) -> dict[str, list[str]]:
 
 
 def shipped_entries(*tracks: str) -> list[Entry]:
-    """Return the entries that come with the package; no names of tracks = all entries.
-
-    Their runs have no decisions: verifying plays the scheduler.
-
-    Raises
-    ------
-    EntryError : an unknown track, such as an entry of somebody may name: no file is opened for it
-    """
+    """Return the entries of the package, or those of tracks; without decisions: verifying plays the scheduler."""
     files = [baseline_file(FOLDER, track.name) for track in (map(get_track, tracks) if tracks else TRACKS)]
     return [
         _entry(head, result)
@@ -179,24 +166,9 @@ def write_baselines(
 ) -> int:
     """Play schedulers on tracks, and write ``folder/TRACK.jsonl`` for each track.
 
-    Parameters
-    ----------
-    folder : folder of the files
-    tracks : names of tracks; a track that cannot be played on this machine is skipped, and ``tell`` gets the reason
-    schedulers : names of schedulers, and specs ``learned:NAME`` of agents that learned on the scenario of the track;
-        empty = all that fit the track
-    log : path of the log, for a track that needs a log; None = the fetched file
-    workers : number of processes
-    again : True = play schedulers again whose entries exist; False = skip them
-    tell : function that is called with a line of text for each entry
-
-    Returns
-    -------
-    Number of entries that could not be made.
-
-    Raises
-    ------
-    GpuschedError : an unknown track or scheduler; or a file that cannot be read, or is of another results version
+    ``schedulers`` may be ``learned:NAME`` of agents that learned on the scenario of the track; empty = all that fit.
+    ``again`` plays schedulers whose entries exist, too. ``tell`` gets a line for each entry, and the reason why a track
+    is skipped. Returns the number of entries that could not be made.
     """
     failed = 0
     for track in map(get_track, tracks):
@@ -226,12 +198,7 @@ def write_baselines(
 
 
 def _existing(path: Path, problem: TrackProblem) -> dict[str, Result]:
-    """Read the results of a file, if there is one.
-
-    Raises
-    ------
-    EntryError : its results are of another results version, or of another problem
-    """
+    """Read the results of a file, if there is one."""
     if not path.exists():
         return {}
     head, results = read_results(path)

@@ -13,10 +13,10 @@ from typing import Final, TypeVar
 import msgspec
 
 from gpusched_env.errors import EntryError
-from gpusched_env.files import write_whole
 from gpusched_env.leaderboard.entry import Entry, Schema
 from gpusched_env.leaderboard.tracks import Track
 from gpusched_env.metrics import TENANT_COLUMNS
+from gpusched_env.support.files import write_whole
 
 SUFFIX: Final = ".jsonl"
 _Line = TypeVar("_Line")
@@ -43,15 +43,7 @@ class Head(Schema, frozen=True):
 
 
 class Result(Schema, frozen=True):
-    """The results of a scheduler; lists have one value for each of the problems.
-
-    Attributes
-    ----------
-    spec : spec of the scheduler
-    version : version of gpusched-env that made the entry
-    metrics : name of a metric -> its values; null = undefined
-    digests : SHA-256 of the event logs
-    """
+    """The results of a scheduler: for each problem its metrics (null = undefined) and the digest of its log."""
 
     spec: str
     version: str
@@ -78,12 +70,7 @@ def result_of(entry: Entry, track: Track) -> Result:
 
 
 def read_results(path: Path) -> tuple[Head, dict[str, Result]]:
-    """Read a file; return its first line, and spec -> result.
-
-    Raises
-    ------
-    EntryError : a file that cannot be read, or a line that is not as it should be; the message names it
-    """
+    """Read a file; return its first line, and spec -> result."""
     try:
         lines = path.read_bytes().splitlines() or [b""]
     except OSError as error:

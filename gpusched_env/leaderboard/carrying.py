@@ -11,10 +11,7 @@ from gpusched_env.simulator import Decision, Lease, Resize, Simulation, Start, W
 
 
 class Carrying(Simulation):
-    """A simulation that returns decisions in canonical form.
-
-    ``vain`` is True if the latest decision was a lease or a resize without effect.
-    """
+    """A simulation that returns decisions in canonical form; ``vain``: the latest one was without effect."""
 
     vain = False
 

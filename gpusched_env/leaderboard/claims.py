@@ -26,12 +26,7 @@ OF_FILES: Final = ("path", "config", "timers")  # parameters that name files, wh
 
 
 def check_claims(entry: Entry, problem: TrackProblem) -> None:
-    """Refuse an entry of another results version or track, on other seeds, or with a claim that cannot be true.
-
-    Raises
-    ------
-    EntryError : such an entry; the message names the claim and what it should be
-    """
+    """Refuse an entry of another results version or track, on other seeds, or with a claim that cannot be true."""
     check_player(entry.player, entry.about, problem)
     if entry.results_version != RESULTS_VERSION:
         raise EntryError(
@@ -65,12 +60,7 @@ def check_claims(entry: Entry, problem: TrackProblem) -> None:
 
 
 def check_player(player: Player, about: About, problem: TrackProblem) -> None:
-    """Refuse a scheduler that the track does not allow, or that was trained on report seeds.
-
-    Raises
-    ------
-    EntryError : such a scheduler; the message gives the reason
-    """
+    """Refuse a scheduler that the track does not allow, or that was trained on report seeds."""
     for first, end in about.training_seeds:
         reported = [seed for seed in problem.seeds if first <= seed < end]
         if reported:
@@ -91,10 +81,7 @@ def _yes(truth: bool) -> str:
 
 
 def shipped_player(spec: str) -> Scheduler | None:
-    """Build the scheduler or agent of this package that a spec names; None = it names none, or a file.
-
-    Only modules of the table of schedulers and files of the package are read.
-    """
+    """Build the scheduler or agent of this package that a spec names; None = it names none, or a file."""
     from gpusched_env.agents.cards import shipped_agents
     from gpusched_env.baselines import BASELINES, make_scheduler
     from gpusched_env.baselines.registry import GENERAL_AGENT
@@ -114,10 +101,7 @@ def shipped_player(spec: str) -> Scheduler | None:
 
 
 def registered_clairvoyance(name: str, parameters: Mapping[str, Any]) -> bool:
-    """Whether ``name`` is a registered scheduler that reads true run times.
-
-    The only parameter that is used is ``estimator``, and only if it is a name in ESTIMATORS.
-    """
+    """Whether ``name`` is a registered scheduler that reads true run times, given its parameter ``estimator``."""
     from gpusched_env.baselines import BASELINES, make_scheduler
     from gpusched_env.baselines.estimates import ESTIMATORS, EstimatingScheduler
 

@@ -127,18 +127,7 @@ def unpack(columns: Decisions) -> Table:
 
 
 def check_lengths(kinds: str, lengths: Mapping[str, int], gpus: int) -> None:
-    """Check that the lengths of the columns match the letters of ``kinds``.
-
-    Parameters
-    ----------
-    kinds : one letter for each decision
-    lengths : name of each column in LISTS -> number of its values
-    gpus : number of GPUs of all starts and resizes
-
-    Raises
-    ------
-    EntryError : an unknown letter, or a column that is too long or too short
-    """
+    """Check that columns (name -> number of values) match the letters of decisions and the GPUs of starts."""
     if set(kinds) - set(KINDS):
         raise EntryError(f"kinds: {''.join(sorted(set(kinds) - set(KINDS)))[:20]!r} is none of {KINDS}")
     decisions, starts, waits = len(kinds), kinds.count(START), kinds.count(WAIT)

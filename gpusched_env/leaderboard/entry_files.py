@@ -10,10 +10,10 @@ import msgspec
 import zstandard
 
 from gpusched_env.errors import EntryError
-from gpusched_env.files import visible, whole
 from gpusched_env.leaderboard.entry import FORMAT, Entry
 from gpusched_env.leaderboard.entry_sizes import check_sizes
 from gpusched_env.leaderboard.packing import pack_entry, unpack_entry
+from gpusched_env.support.files import visible, whole
 
 SUFFIX: Final = ".entry.xz"
 OLD_SUFFIX: Final = ".json.zst"  # files of earlier versions: the JSON itself, compressed by zstd
@@ -56,12 +56,7 @@ def read_entry(path: str | Path) -> Entry:
 
 
 def read_packed(path: str | Path) -> bytes:
-    """Read at most MAX_FILE_BYTES + 1 bytes of a file.
-
-    Raises
-    ------
-    EntryError : the file cannot be read, or is not a regular file (reading a pipe could block forever)
-    """
+    """Read at most MAX_FILE_BYTES + 1 bytes of a file."""
     try:
         if not stat.S_ISREG(Path(path).stat().st_mode):
             raise EntryError("cannot be read (not a regular file)")
@@ -74,12 +69,7 @@ def read_packed(path: str | Path) -> bytes:
 
 
 def parse_packed(packed: bytes) -> Entry:
-    """Parse the bytes of a file into an entry, with the checks of :func:`parse_entry`.
-
-    Raises
-    ------
-    EntryError : as in :func:`read_entry`
-    """
+    """Parse the bytes of a file into an entry, with the checks of :func:`parse_entry`."""
     try:
         return parse_entry(unpack_text(packed))
     except MemoryError:
@@ -87,12 +77,7 @@ def parse_packed(packed: bytes) -> Entry:
 
 
 def unpack_text(packed: bytes) -> bytes:
-    """Return the JSON of a file, packed or as OLD_SUFFIX says.
-
-    Raises
-    ------
-    EntryError : a file that is damaged, truncated, too large, or followed by more data
-    """
+    """Return the JSON of a file, packed or as OLD_SUFFIX says."""
     if len(packed) > MAX_FILE_BYTES:
         raise EntryError(f"larger than {MAX_FILE_BYTES:,} bytes, the most that an entry may have")
     if packed.startswith(_ZSTD):

@@ -43,15 +43,7 @@ class _Outline(msgspec.Struct):
 
 
 def check_sizes(text: bytes) -> None:
-    """Refuse an entry whose columns do not have the lengths that its letters require, or with too many other values.
-
-    A list has one value more than commas, so the number of commas bounds the number of objects that decoding makes.
-
-    Raises
-    ------
-    EntryError : such an entry; the message names the run and the column
-    msgspec.MsgspecError : the text is not JSON, or not an entry
-    """
+    """Refuse an entry whose columns lack the lengths that its letters require, or with more other values (commas)."""
     runs = msgspec.json.decode(text, type=_Outline).runs
     if len(runs) > MOST_RUNS:
         raise EntryError(f"it has {len(runs):,} runs; an entry may have {MOST_RUNS:,}")

@@ -21,16 +21,8 @@ LOCK: Final = "lock"  # name of the file that the process which fills a scratch 
 def whole_folder(path: Path, mark: str) -> Iterator[Path]:
     """Open a context with an empty scratch folder, which replaces ``path`` on exit if there was no error.
 
-    The scratch folder is in the parent folder of ``path``. Scratch folders of killed processes are removed there.
-
-    Parameters
-    ----------
-    path : the folder to write; an existing folder is replaced if it is empty or has the file ``mark``
-    mark : name of a file that identifies folders made by the same command
-
-    Raises
-    ------
-    GpuschedError : ``path`` is a file, is a folder with other contents, or cannot be written
+    The scratch folder is in the parent folder of ``path``. Scratch folders of killed processes are removed there. An
+    existing folder is replaced if it is empty or has the file ``mark``, which the same command made.
     """
     target = path.absolute()
     check_folder(target, mark)
@@ -74,12 +66,7 @@ def _remove_abandoned(target: Path) -> None:
 
 
 def check_folder(path: Path, mark: str) -> None:
-    """Check that ``path`` may be replaced: it must be absent, an empty folder, or a folder with the file ``mark``.
-
-    Raises
-    ------
-    GpuschedError : ``path`` is a file, a link, or a folder with other contents
-    """
+    """Check that ``path`` may be replaced: it must be absent, an empty folder, or a folder with the file ``mark``."""
     if path.is_symlink() or (path.exists() and not path.is_dir()):
         raise GpuschedError(f"{path}: this is a file or a link; name a folder")
     if path.is_dir() and any(path.iterdir()) and not (path / mark).is_file():

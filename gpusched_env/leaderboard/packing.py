@@ -51,12 +51,7 @@ class Packed(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields
 
 
 def pack_entry(entry: Entry) -> bytes:
-    """Return the bytes of a file.
-
-    Raises
-    ------
-    EntryError : a column has a value that no decision has, such as a GPU below 0
-    """
+    """Return the bytes of a file."""
     columns = [_packed(name, [getattr(run.decisions or NO_DECISIONS, name) for run in entry.runs]) for name in COLUMNS]
     data = msgspec.msgpack.encode(Packed(light(entry), columns), order="deterministic")
     return lzma.compress(data, lzma.FORMAT_XZ, filters=_FILTERS)
@@ -73,14 +68,7 @@ def light(entry: Entry) -> Entry:
 def unpack_entry(packed: bytes, most: int) -> Entry:
     """Return the entry of a file; nothing in it is checked but the lengths of its columns.
 
-    Parameters
-    ----------
-    packed : bytes of the file
-    most : most bytes after decompression, and twice the number of values [byte]
-
-    Raises
-    ------
-    EntryError : bytes that are damaged, truncated, too many, followed by others, or not those of an entry
+    ``most`` : bytes after decompression, and twice the number of values.
     """
     try:
         found = msgspec.msgpack.decode(_decompressed(packed, most), type=Packed)

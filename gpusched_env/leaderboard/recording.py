@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from gpusched_env.event_log import EventLog
-from gpusched_env.instance import Instance
 from gpusched_env.leaderboard.carrying import Carrying
 from gpusched_env.leaderboard.columns import pack
 from gpusched_env.leaderboard.entry import Decisions
+from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator import Decision, Outcome, Scheduler, Wait
 from gpusched_env.simulator.simulation import Progress, Until
 

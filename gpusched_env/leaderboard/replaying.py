@@ -11,10 +11,10 @@ from typing import Final
 from gpusched_env.core import events, refusals
 from gpusched_env.errors import EntryError
 from gpusched_env.event_log import EventLog
-from gpusched_env.instance import Instance
 from gpusched_env.leaderboard.carrying import Carrying
 from gpusched_env.leaderboard.columns import LEASE, LETTERS, WAIT, Table, milliseconds, unpack
 from gpusched_env.leaderboard.entry import Decisions
+from gpusched_env.problem.instance import Instance
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import Decision, Lease, Outcome, Preempt, Resize, Simulation, Start, Wait
 
@@ -33,14 +33,7 @@ def compile_kernels() -> None:
 
 @dataclass
 class Budget:
-    """Limits on the replay of an entry.
-
-    Parameters
-    ----------
-    seconds : limit on the CPU time of this process for all runs together [s]; unlike wall-clock time, CPU time does not
-        depend on the load of the machine
-    events : limit on the number of events in the log of each run; an event has 56 bytes
-    """
+    """Limits on the replay of an entry: CPU time of all runs [s], and events (of 56 bytes) in the log of each."""
 
     seconds: float = 60.0
     events: int = 5_000_000
@@ -84,13 +77,7 @@ class Replay(Limited, Carrying):
         self._wait_s: float | None = None  # end of the wait of the latest decision point [s]; None = no wait
 
     def play(self) -> None:
-        """Replay all decisions to the end of the run.
-
-        Raises
-        ------
-        EntryError : a decision is refused, happens at another time than recorded, or never happens; the message names
-            the first such decision
-        """
+        """Replay all decisions to the end of the run."""
         points, decisions = self._table.points.tolist(), self._table.decisions()
         point = idle = 0
         while (outcome := self.advance()) is Outcome.DECIDE:

@@ -17,22 +17,13 @@ Schedule = tuple[str, ...]  # digest of the event log of each seed
 
 @dataclass(frozen=True)
 class Baselines:
-    """A set of trusted entries.
-
-    Attributes
-    ----------
-    seals : seal of each entry, which covers all of it
-    names : schedule -> specs of the baselines that have this schedule
-    """
+    """A set of trusted entries."""
 
     seals: frozenset[str]
     names: Mapping[Schedule, tuple[str, ...]]
 
     def same_schedule(self, entry: Entry, baseline: bool = False) -> tuple[str, ...]:
-        """Return the specs of the baselines with the same schedule on every seed as the entry.
-
-        If the entry is a ``baseline`` itself, its own spec is left out.
-        """
+        """Return the specs of the baselines with the same schedule on every seed as the entry."""
         own = entry.player.spec if baseline else None
         return tuple(name for name in self.names.get(schedule(entry), ()) if name != own)
 

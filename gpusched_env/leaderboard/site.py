@@ -12,7 +12,6 @@ from typing import Final
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation.processes import check_workers, in_processes
 from gpusched_env.evaluation.results import RunResult
-from gpusched_env.files import visible
 from gpusched_env.leaderboard.entry import Entry
 from gpusched_env.leaderboard.folders import check_folder, whole_folder
 from gpusched_env.leaderboard.scoring import score
@@ -22,6 +21,7 @@ from gpusched_env.leaderboard.site_tables import Shown, ranked
 from gpusched_env.leaderboard.tracks import TRACKS, Track, get_track
 from gpusched_env.metrics import Interval
 from gpusched_env.reports.pages import need_libraries
+from gpusched_env.support.files import visible
 
 __all__ = ["MARK", "Built", "build_site", "entry_files"]
 
@@ -33,14 +33,7 @@ FIFO: Final = "fifo"  # spec of the baseline whose score is 0
 
 @dataclass
 class Built:
-    """Contents of a site.
-
-    Attributes
-    ----------
-    entries : name of a track -> its entries, best first
-    refused : files that are not shown, with the reasons
-    differs : whether the replay of at least one entry differed from its claims
-    """
+    """Contents of a site: entries by track, best first; files refused, with the reasons; whether a replay differed."""
 
     entries: dict[str, list[Shown]]
     refused: list[Refused]
@@ -64,25 +57,13 @@ def build_site(
 ) -> Built:
     """Replay entries and write a static site, atomically.
 
-    Parameters
-    ----------
-    paths : files of entries
-    out : folder of the site; an existing site is replaced
-    baselines : further entries, which the caller trusts. An entry of ``paths`` is marked as a baseline if it equals one
-        of these, or one that comes with the package
-    log : path of the log, for a track that needs a log; None = the fetched file
-    workers : number of processes, at most one per core; -1 = one per core. The site does not depend on it
-    tracks : names of the tracks that the site shows; entries of other tracks are ignored. Empty = all tracks
+    ``baselines`` are trusted; an entry of ``paths`` that equals one of these, or of the package, is marked as one.
+    ``log`` is for a track that needs one; None = the fetched file. Only ``tracks`` are shown; empty = all.
 
     Notes
     -----
     An entry that cannot be read, or whose claims are not true, raises no error. The site lists it as refused, with the
     reason.
-
-    Raises
-    ------
-    GpuschedError : ``out`` has other files or cannot be written, ``log`` is not the log of the track, or libraries are
-        missing
     """
     from gpusched_env.leaderboard.site_pages import write_pages
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Final
 
 from gpusched_env.errors import EntryError, GpuschedError, MissingLogError
-from gpusched_env.files import visible
 from gpusched_env.leaderboard.claims import check_claims
 from gpusched_env.leaderboard.entry import Entry
 from gpusched_env.leaderboard.entry_files import OLD_SUFFIX, SUFFIX, parse_packed, read_packed
 from gpusched_env.leaderboard.packing import light
 from gpusched_env.leaderboard.schedules import Baselines, known_baselines, shipped_baselines
 from gpusched_env.leaderboard.tracks import Track, TrackProblem, get_track
+from gpusched_env.support.files import visible
 
 LONGEST: Final = 80  # [characters] longest name in tables and plots
 
@@ -26,12 +26,7 @@ Refused = tuple[Path, str]  # a file, and the reason why it is not shown
 class Given:
     """An entry with valid format and seal whose claims are not verified yet.
 
-    Attributes
-    ----------
-    entry : the entry, without its decisions if it is in a file
-    path : path of the file; None = a baseline in memory
-    baseline : whether the entry is a baseline
-    same : specs of the baselines with the same schedule
+    The decisions are in the file at ``path``; None = a baseline in memory. ``same`` : baselines of the same schedule.
     """
 
     entry: Entry
@@ -62,24 +57,14 @@ def _name(source: Path | Entry) -> Path:
 
 
 def entry_files(folder: str | Path) -> list[Path]:
-    """Return the paths of the entries in a folder, sorted.
-
-    Raises
-    ------
-    GpuschedError : ``folder`` is not a folder
-    """
+    """Return the paths of the entries in a folder, sorted."""
     if not Path(folder).is_dir():
         raise GpuschedError(f"{folder}: not a folder; name one that holds entries, *{SUFFIX}")
     return sorted(path for path in Path(folder).iterdir() if path.name.lower().endswith((SUFFIX, OLD_SUFFIX)))
 
 
 def playable(names: Collection[str], log: Path | None) -> dict[str, TrackProblem]:
-    """Return name -> problem, for the tracks in ``names`` that can be played on this machine.
-
-    Raises
-    ------
-    MissingLogError : ``log`` is given, and is not the log of the track
-    """
+    """Return name -> problem, for the tracks in ``names`` that can be played on this machine."""
     problems = {}
     for track in map(get_track, names):
         try:
@@ -93,19 +78,7 @@ def playable(names: Collection[str], log: Path | None) -> dict[str, TrackProblem
 def read_given(
     paths: Iterable[Path], beside: Iterable[Entry], names: Collection[str], log: Path | None
 ) -> tuple[list[Given], list[Refused]]:
-    """Read files, and refuse those that are not entries of a track that can be played on this machine.
-
-    Parameters
-    ----------
-    paths : files of entries
-    beside : baselines, which come before ``paths``; the caller trusts them
-    names : names of the tracks that are shown; entries of other tracks are ignored
-    log : path of the log, for a track that needs a log; None = the fetched file
-
-    Raises
-    ------
-    MissingLogError : as in :func:`playable`
-    """
+    """Read files, and refuse those that are not entries of a track that can be played on this machine."""
     problems = playable(names, log)
     trusted = [entry for entry in beside if entry.track in names]
     vouched = known_baselines(trusted)
@@ -146,11 +119,7 @@ def _absence(track: Track) -> str:
 
 
 def unique_labels(entries: Iterable[Given]) -> dict[str, str]:
-    """Return key -> unique label of each entry.
-
-    The label is the title. If another entry has the same title, the key follows. But a baseline whose title equals that
-    of no other baseline keeps the plain title.
-    """
+    """Return key -> unique label of each entry."""
     found = list(entries)
     titles = [one.title for one in found]
     return {

@@ -30,16 +30,9 @@ _ESCAPED: Final = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\
 
 @dataclass(frozen=True)
 class Replayed:
-    """Result of replaying an entry.
+    """Result of replaying an entry: its results and lines by seed, or why it is refused ("" = its claims are true).
 
-    Attributes
-    ----------
-    key : key of the entry
-    refusal : reason why the entry is not shown; "" if all its claims are true
-    checked : whether the scheduler that the entry names was played, and made its event logs
-    runs : the results, without their event logs
-    lines : seed -> GPUs held and jobs waiting over time
-    distribution : distribution of JCT over all seeds
+    ``checked`` : whether the scheduler that the entry names was played, and made its event logs.
     """
 
     key: str
@@ -51,10 +44,7 @@ class Replayed:
 
 
 def packed_file(site: Path, track: str, key: str) -> Path:
-    """Return the path of the copy of an entry's file in the site; others can download the copy and verify the entry.
-
-    The name of the file contains no text of the entry, because the authors choose these texts.
-    """
+    """Return the path of an entry's file in the site, which others can verify; it has no text of the entry."""
     return site / "entries" / f"{track}-{key}{SUFFIX}"
 
 
@@ -66,10 +56,7 @@ def make_folders(site: Path, tracks: Iterable[str]) -> None:
 
 
 def replay_apart(problem: TrackProblem, given: Given, site: Path, seconds: float) -> Replayed:
-    """Call :func:`replay_entry` in a child process, which an entry cannot keep busy for longer than it may take.
-
-    The scheduler that an entry names is played there, too, unless the file is a baseline, whose spec is true.
-    """
+    """Call :func:`replay_entry` in a child process; it also plays the scheduler of an entry that is no baseline."""
     most_s = seconds * len(given.entry.runs)
     try:
         checked = given.baseline or played_again(given.entry, problem, seconds)
@@ -83,13 +70,7 @@ def replay_apart(problem: TrackProblem, given: Given, site: Path, seconds: float
 def replay_entry(problem: TrackProblem, given: Given, site: Path, seconds: float) -> Replayed:
     """Replay all runs of an entry; if its claims are true, write the data of the viewer and a copy of the file.
 
-    Parameters
-    ----------
-    problem : the track of the entry
-    given : the entry
-    site : folder of the site, prepared by :func:`make_folders`; if this folder is removed during the call, nothing more
-        is written
-    seconds : limit on the CPU time for the replay of a run [s]
+    The limit is on the CPU time of a run [s]. If the folder is removed during the call, nothing more is written.
     """
     try:
         packed = pack_entry(given.entry) if given.path is None else read_packed(given.path)
@@ -135,10 +116,7 @@ def write_lines(folder: Path, track: str, replayed: Sequence[Replayed]) -> None:
 
 
 def write_data(path: Path, name: str, data: Any) -> None:
-    """Write data as a script that stores them under ``name``.
-
-    A page that is opened from a local disk can load scripts, but not data files.
-    """
+    """Write data as a script that stores them under ``name``: a page on a local disk can load scripts, but no data."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     for character, escape in _ESCAPED.items():
         text = text.replace(character, escape)

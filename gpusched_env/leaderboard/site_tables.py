@@ -19,7 +19,7 @@ from gpusched_env.leaderboard.tracks import scored_first
 from gpusched_env.metrics import Interval, bootstrap_mean
 from gpusched_env.portable.arrays import mean
 from gpusched_env.reports.tables import Cell, Heading, Row, Table, heading, scale_of
-from gpusched_env.units import Unit, three_digits
+from gpusched_env.support.units import Unit, three_digits
 
 BASELINE: Final = "baseline"
 CLAIMED: Final = "claimed, not checked"
@@ -35,14 +35,8 @@ NO_UNIT: Final = Unit("", 1.0)
 class Shown:
     """An entry that the site shows: all its runs were replayed, and its claims are true.
 
-    Attributes
-    ----------
-    given : the entry without its decisions
-    runs : its results, one for each seed
-    label : name of the entry in tables and plots
-    score : score over all seeds, 0 = equal to FIFO, 1 = equal to the bound; NaN if there is no entry of FIFO
-    checked : whether the scheduler that the entry names was played, and made its event logs
-    rank : rank on the track, from 1; entries with equal results have the same rank
+    ``score`` : 0 = equal to FIFO, 1 = equal to the bound; NaN without an entry of FIFO. ``checked`` : whether the
+    scheduler that the entry names was played, and made its event logs. Equal results have the same rank.
     """
 
     given: Given
@@ -102,15 +96,7 @@ def ranked(entries: Sequence[Shown], metric: str) -> list[Shown]:
 
 
 def track_table(entries: Sequence[Shown], metric: str, brief: bool = False) -> Table:
-    """Return the table of the entries of a track, best first.
-
-    Parameters
-    ----------
-    entries : the entries, best first
-    metric : the scored metric
-    brief : True = only two metrics; False = all metrics, and the ratio of the scored metric to that of the first entry,
-        paired by seed
-    """
+    """Return the table of the entries of a track, best first, with two metrics (brief) or all and paired ratios."""
     seeds = len(entries[0].runs) if entries else 0
     metrics = [metric, BESIDE[metric]] if brief or not entries else scored_first(metric, entries[0].runs)
     means = {name: [bootstrap_mean(shown.values(name)) for shown in entries] for name in metrics}

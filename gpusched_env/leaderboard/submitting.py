@@ -14,7 +14,6 @@ from gpusched_env.evaluation.processes import check_workers, in_processes
 from gpusched_env.evaluation.progress import ProgressBar
 from gpusched_env.evaluation.results import plain
 from gpusched_env.event_log import EventLog
-from gpusched_env.instance import Instance
 from gpusched_env.leaderboard.claims import check_player
 from gpusched_env.leaderboard.entry import FORMAT, About, Decisions, Entry, Player, Run
 from gpusched_env.leaderboard.entry_files import parse_entry
@@ -22,6 +21,7 @@ from gpusched_env.leaderboard.recording import record
 from gpusched_env.leaderboard.replaying import Budget, replay
 from gpusched_env.leaderboard.tracks import Track, TrackProblem, get_track
 from gpusched_env.metrics import lower_bounds
+from gpusched_env.problem.instance import Instance
 from gpusched_env.scenarios import RESULTS_VERSION
 from gpusched_env.simulator import Scheduler, simulate
 

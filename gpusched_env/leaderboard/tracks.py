@@ -14,17 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from gpusched_env.cluster import NodeGroup
 from gpusched_env.errors import EntryError, GpuschedError, MissingLogError, unknown_name
 from gpusched_env.event_log import EventLog
-from gpusched_env.files import file_digest
-from gpusched_env.instance import Instance
 from gpusched_env.leaderboard.scoring import Scored
 from gpusched_env.metrics import TENANT_COLUMNS, Window, summarise, tenant_summary
+from gpusched_env.problem.cluster import NodeGroup
+from gpusched_env.problem.instance import Instance
+from gpusched_env.problem.workload import Workload
 from gpusched_env.scenarios import Scenario, Seeds, WorkloadSpec, get_scenario, list_scenarios
+from gpusched_env.support.files import file_digest
 from gpusched_env.traces import ReadReport, read_trace
 from gpusched_env.traces.downloads.public_files import find
-from gpusched_env.workload import Workload
 
 # Metrics in tables of entries, if the entries of the track have them.
 METRICS: Final = (
@@ -47,14 +47,7 @@ DAY: Final = 86_400.0  # [s]
 
 @dataclass(frozen=True)
 class LogWindows:
-    """Consecutive windows of a public log; the seed is the number of a window.
-
-    Parameters
-    ----------
-    format : format of the log
-    file : name of the log in ``gpusched traces fetch``; the package knows the SHA-256 of this file
-    first_s, length_s : beginning of window 0, and length of each window [s]
-    """
+    """Consecutive windows of a public log that ``gpusched traces fetch`` names; the seed is the number of a window."""
 
     format: str
     file: str
@@ -62,17 +55,12 @@ class LogWindows:
     length_s: float
 
     def path(self, given: Path | None) -> Path:
-        """Return the path of the log, which is the given file or else the fetched file.
-
-        Raises
-        ------
-        MissingLogError : the file is missing, or is not the log of the track (SHA-256)
-        """
+        """Return the path of the log, which is the given file or else the fetched file."""
         public = find(self.file)
         path = public.file if given is None else given
         if not path.is_file():
             raise MissingLogError(
-                f"needs the log {self.file}: gpusched traces fetch {self.file}, or name it with --log"
+                f"needs the log {self.file}: gpusched traces fetch {self.file}, or name it with --workload"
             )
         if file_digest(path, MissingLogError) != (public.unpacked_sha256 or public.sha256):
             raise MissingLogError(f"{path} is not the log of this track: its SHA-256 is not that of {self.file}")

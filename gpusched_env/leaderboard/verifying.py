@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from gpusched_env.errors import EntryError, GpuschedError, MismatchError
 from gpusched_env.evaluation.results import RunResult
 from gpusched_env.event_log import EventLog
-from gpusched_env.files import visible
-from gpusched_env.instance import Instance, SchedulerInfo
 from gpusched_env.leaderboard.apart import apart
 from gpusched_env.leaderboard.claims import check_claims, shipped_player
 from gpusched_env.leaderboard.entry import Entry, Run
 from gpusched_env.leaderboard.replaying import Budget, Limited, replay
 from gpusched_env.leaderboard.tracks import Track, TrackProblem, get_track
 from gpusched_env.metrics import lower_bounds
+from gpusched_env.problem.instance import Instance, SchedulerInfo
+from gpusched_env.support.files import visible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,16 +91,6 @@ def played_again(entry: Entry, problem: TrackProblem, seconds: float) -> bool:
 
     False = this could not be checked: the entry names no scheduler or agent of this package, or one that needs files or
     more time. Nothing that an entry names is imported or opened.
-
-    Parameters
-    ----------
-    entry : the entry; its decisions are not needed
-    problem : its track
-    seconds : limit on the CPU time for all runs [s]
-
-    Raises
-    ------
-    MismatchError : the scheduler makes another log
     """
     if shipped_player(entry.player.spec) is None:
         return False

@@ -7,11 +7,11 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.holds import AFTER, Holds
-from gpusched_env.instance import Instance
 from gpusched_env.metrics.series import StepFunction
 from gpusched_env.metrics.summary import Window, tracked
 from gpusched_env.portable.arrays import total
+from gpusched_env.problem.dependencies import AFTER, Holds
+from gpusched_env.problem.instance import Instance
 
 ROUNDING: Final = 1e-8  # tolerance for rounding, as a share of a GPU's memory
 
@@ -208,10 +208,7 @@ def makespan_bound(arrival_s: np.ndarray, gang: np.ndarray, ideal_s: np.ndarray,
 
 
 def srpt_finish_s(arrival_s: np.ndarray, seconds: np.ndarray) -> np.ndarray:
-    """Return finish times under preemptive shortest remaining processing time on one machine; float64 [J] [s].
-
-    ``arrival_s`` must ascend; ``seconds`` [J] is the time of each job on the machine. Time: O(J log J).
-    """
+    """Return finish times under preemptive SRPT on one machine; float64 [J] [s]; arrivals ascend. O(J log J)."""
     arrivals, needs = arrival_s.tolist(), seconds.tolist()
     finish = [0.0] * len(needs)
     queue: list[tuple[float, int]] = []  # heap of (remaining seconds, job)
@@ -235,11 +232,7 @@ def srpt_finish_s(arrival_s: np.ndarray, seconds: np.ndarray) -> np.ndarray:
 
 
 def smallest_work_mean_busy_s(arrival_s: np.ndarray, seconds: np.ndarray) -> np.ndarray:
-    """Return mean busy times on one machine that always serves the job with the smallest total work; float64 [J] [s].
-
-    The machine may preempt jobs. ``arrival_s`` must ascend; ``seconds`` [J] is the time of each job on the machine.
-    Time: O(J log J).
-    """
+    """Return mean busy times on a preemptive machine that serves the least total work; arrivals ascend; [J] [s]."""
     arrivals, needs = arrival_s.tolist(), seconds.tolist()
     left = list(needs)
     moment = [0.0] * len(needs)  # of each job, the integral of time over its seconds of service

@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.event_log import REFUSE, EventLog
-from gpusched_env.instance import Instance
 from gpusched_env.portable.arrays import mean, total
+from gpusched_env.problem.instance import Instance
 
 SLACK_S: Final = 1e-3  # [s] a job that finishes this much after its deadline has met it: times have rounding errors
 
@@ -17,15 +17,6 @@ SLACK_S: Final = 1e-3  # [s] a job that finishes this much after its deadline ha
 def deadline_metrics(instance: Instance, log: EventLog, finish_s: np.ndarray, rows: slice) -> dict[str, float]:
     """Return the values of :data:`~gpusched_env.metrics.columns.DEADLINE_COLUMNS`; {} if no job has a deadline.
 
-    Parameters
-    ----------
-    instance : the problem
-    log : a valid log of the problem
-    finish_s : float64 [J], completion times of all jobs [s]; NaN = unfinished or refused
-    rows : the jobs that count
-
-    Notes
-    -----
     Jobs with an infinite deadline do not count. Without the attribute ``value``, every job is worth 1.
     """
     deadline_s = instance.workload.deadline_s

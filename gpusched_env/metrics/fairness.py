@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from gpusched_env.event_log import EventLog
-from gpusched_env.instance import Instance
-from gpusched_env.metrics.holds import arrivals
+from gpusched_env.metrics.dependencies import arrivals
 from gpusched_env.metrics.series import jobs_in_system
+from gpusched_env.problem.instance import Instance
 
 
 def finish_time_fairness(instance: Instance, log: EventLog, finish_s: np.ndarray) -> np.ndarray:

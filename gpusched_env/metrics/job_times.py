@@ -7,9 +7,9 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.event_log import COMPLETE, REFUSE, EventLog
-from gpusched_env.instance import Instance
-from gpusched_env.metrics.holds import arrivals
+from gpusched_env.metrics.dependencies import arrivals
 from gpusched_env.metrics.segments import end_of_run, productive_s, segments
+from gpusched_env.problem.instance import Instance
 
 JOB_TIMES_DTYPE: Final = np.dtype(
     [
@@ -35,18 +35,9 @@ JOB_TIMES_DTYPE: Final = np.dtype(
 def job_times(instance: Instance, log: EventLog, end_s: float | None = None) -> np.ndarray:
     """Return the times of each job until ``end_s``; JOB_TIMES_DTYPE [J], in the order of the jobs' rows.
 
-    Parameters
-    ----------
-    instance : the problem
-    log : a valid log of the problem
-    end_s : end of the measured time; later events are ignored [s]. None = the end of the run
-
-    Notes
-    -----
-    queueing + service + overhead is the JCT of a finished job, and ``end_s - arrival`` of an unfinished job (of a
-    refused job: the time until it was refused). Each of the three is summed from the log
-    independently; none is computed as a remainder. The exposed communication of a segment is
-    ``service (1 - compute / iteration)``, with the iteration time on the tier and GPU types of the segment.
+    Later events are ignored; None = the end of the run. queueing + service + overhead is the JCT of a finished job, and
+    ``end_s - arrival`` of an unfinished job (of a refused job: the time until it was refused). Each of the three is
+    summed from the log independently. The exposed communication of a segment is ``service (1 - compute / iteration)``.
     """
     end_s = end_of_run(instance, log) if end_s is None else float(end_s)
     held = segments(instance, log, end_s)
@@ -54,9 +45,7 @@ def job_times(instance: Instance, log: EventLog, end_s: float | None = None) -> 
     arrival = arrivals(instance, log)
     row = held["job"]
     times = np.zeros(jobs, JOB_TIMES_DTYPE)
-    times["arrival_s"] = arrival
-    for name in ("first_start_s", "finish_s", "jct_s"):
-        times[name] = np.nan
+    times["arrival_s"], times["first_start_s"], times["finish_s"] = arrival, np.nan, np.nan
 
     first = np.ones(len(held), bool)
     first[1:] = row[1:] != row[:-1]

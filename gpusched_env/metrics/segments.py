@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.event_log import COMPLETE, LEASE_END, PREEMPT, RATE, REFUSE, RESIZE, RESUME, START, EventLog
-from gpusched_env.instance import Instance
-from gpusched_env.metrics.company import alone, slowdowns
+from gpusched_env.metrics.co_residents import alone, slowdowns
+from gpusched_env.problem.instance import Instance
 
 SEGMENT_DTYPE: Final = np.dtype(
     [
@@ -116,10 +116,7 @@ def _segments(instance: Instance, log: EventLog, end_s: float) -> np.ndarray:
 
 
 def productive_s(table: np.ndarray) -> np.ndarray:
-    """Return the time in which each segment made progress; float64 [S] [s].
-
-    It is 0 for a segment that was preempted while it restored.
-    """
+    """Return the time in which each segment made progress; float64 [S] [s]; 0 if it was preempted while it restored."""
     seconds: np.ndarray = np.maximum(table["stop_s"] - table["progress_s"], 0.0)
     return seconds
 
@@ -165,10 +162,7 @@ def _following(
 
 
 def _seconds_per_iteration(instance: Instance, log: EventLog) -> dict[str, np.ndarray]:
-    """Return the iteration and compute time of the gang of each event without company; float64 [E] each [s].
-
-    The times are 0 for events that are not a start or resume.
-    """
+    """Return the iteration and compute time of the started gangs without company; float64 [E] each [s], others 0."""
     events = log.events
     starts = np.flatnonzero(events["gpu_count"] > 0)
     result = {name: np.zeros(len(events)) for name in ("iteration_s", "compute_s")}
@@ -204,10 +198,7 @@ def _seconds_per_iteration(instance: Instance, log: EventLog) -> dict[str, np.nd
 def _of_gangs(
     instance: Instance, log: EventLog, job_class: np.ndarray, tier: np.ndarray, count: np.ndarray, first: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the iteration and compute time of gangs [s].
-
-    The GPUs of a gang are the ``count`` items from ``first`` on in the log's list of GPUs.
-    """
+    """Return the iteration and compute time of gangs [s]."""
     row = tier
     tables = (instance.iteration_s, instance.compute_s)
     if (shapes := instance.shapes) is not None:

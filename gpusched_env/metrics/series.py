@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpusched_env.event_log import ARRIVAL, COMPLETE, REFUSE, RELEASE, RESIZE, RESUME, START, EventLog
-from gpusched_env.instance import Instance
 from gpusched_env.metrics.segments import segments
+from gpusched_env.problem.instance import Instance
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,7 @@ class StepFunction:
         return np.concatenate([[0.0], self.values])[index]
 
     def integral(self, time_s: np.ndarray | float) -> np.ndarray:
-        """Return the integral from minus infinity to each time [unit of the values x s].
-
-        The result is float64 with the shape of ``time_s`` [s].
-        """
+        """Return the integral from minus infinity to each time [unit of the values x s]; the shape of ``time_s``."""
         time = np.asarray(time_s, float)
         if not len(self.times_s):
             return np.zeros(time.shape)
@@ -56,11 +53,6 @@ class StepFunction:
         """Return the times [s] and values of a line that draws the function.
 
         If there are fewer steps than edges, the line has all steps; otherwise it has the mean of each bin.
-
-        Parameters
-        ----------
-        edges_s : float64 [bins + 1], edges of the bins, ascending [s]
-        end_s : end of the line [s]
         """
         if len(self.times_s) < len(edges_s):
             times, values = self.times_s, self.values

@@ -8,15 +8,15 @@ import numpy as np
 
 from gpusched_env.errors import GpuschedError
 from gpusched_env.event_log import EventLog
-from gpusched_env.instance import Instance
 from gpusched_env.metrics.columns import COLUMNS, DEADLINE_COLUMNS, HOLD_COLUMNS, LIMIT_COLUMNS
 from gpusched_env.metrics.deadlines import deadline_metrics
+from gpusched_env.metrics.dependencies import hold_metrics
 from gpusched_env.metrics.fairness import finish_time_fairness
-from gpusched_env.metrics.holds import hold_metrics
 from gpusched_env.metrics.job_times import job_times
 from gpusched_env.metrics.segments import end_of_run, killed_jobs, until
 from gpusched_env.metrics.series import held_gpus, jobs_in_system
 from gpusched_env.portable.arrays import mean, total
+from gpusched_env.problem.instance import Instance
 
 Window = tuple[int, int]
 
@@ -35,17 +35,14 @@ def summarise(
 
     Parameters
     ----------
-    instance : the problem
-    log : a valid log of the problem
     end_s : end of the measured time; later events are ignored [s]. None = the end of the run
-    window : (first, last); only jobs whose arrival rank is in ``first <= rank < last`` count. Columns of scope "run"
-        ignore it. None = all jobs count
+    window : (first, last); only jobs whose arrival rank is in ``first <= rank < last`` count; None = all. Columns of
+        scope "run" ignore it
 
     Notes
     -----
-    JCT, queueing, slowdown and rho are computed over the *finished* jobs. Compare them between runs only if
-    ``finished`` equals ``jobs`` in each run. An undefined number is NaN, such as a mean over no job, or the makespan of
-    a run with unfinished jobs.
+    JCT, queueing, slowdown and rho are over the *finished* jobs. Compare them only if ``finished`` equals ``jobs`` in
+    each run. An undefined number is NaN, such as a mean over no job, or the makespan of a run with unfinished jobs.
 
     Raises
     ------
@@ -68,31 +65,17 @@ def summarise(
     times, rho = times[rows], rho[rows]
     tracked_held = total(times["gpu_seconds"])
     arrived = int(np.count_nonzero(times["arrival_s"] <= end_s))
-    done = ~np.isnan(times["finish_s"])
-    jct, queueing = times["jct_s"][done], times["queueing_s"][done]
 
     def of_held(gpu_seconds: np.ndarray) -> float:
         return _ratio(total(gpu_seconds), tracked_held)
 
-    result = {
-        "jobs": float(len(times)),
-        "finished": float(done.sum()),
-        "mean_jct_s": mean(jct),
-        "median_jct_s": _percentile(jct, 50),
-        "p90_jct_s": _percentile(jct, 90),
-        "p99_jct_s": _percentile(jct, 99),
+    result = _of_jobs(times, rho, ideal_s) | {
         "makespan_s": last_finish_s - first_s if every_job_finished else math.nan,
-        "mean_queueing_s": mean(queueing),
-        "p99_queueing_s": _percentile(queueing, 99),
-        "mean_slowdown": mean(jct / ideal_s[done]),
         "utilisation": _ratio(held, instance.cluster.gpus * span_s),
         "productive_share": of_held(times["service_gpu_s"]),
         "communication_share": of_held(times["communication_gpu_s"]),
         "overhead_share": of_held(times["overhead_gpu_s"]),
         "preemptions_per_job": _ratio(total(times["preemptions"]), arrived),
-        "rho_mean": mean(rho[done]),
-        "rho_max": float(rho[done].max()) if done.any() else math.nan,
-        "rho_fair_share": mean((rho[done] <= FAIR).astype(float)),
         "mean_jobs_in_system": jobs_in_system(log).mean(first_s, end_s),
     }
     of_limits = {}
@@ -100,6 +83,26 @@ def summarise(
         of_limits = {"killed": float(killed_jobs(instance, log)[rows].sum())}
     of_holds = hold_metrics(instance, log, rows)
     return {column.name: result[column.name] for column in COLUMNS} | of_deadlines | of_limits | of_holds
+
+
+def _of_jobs(times: np.ndarray, rho: np.ndarray, ideal_s: np.ndarray) -> dict[str, float]:
+    """Return the columns over finished jobs, and the number of jobs."""
+    done = ~np.isnan(times["finish_s"])
+    jct, queueing = times["jct_s"][done], times["queueing_s"][done]
+    return {
+        "jobs": float(len(times)),
+        "finished": float(done.sum()),
+        "mean_jct_s": mean(jct),
+        "median_jct_s": _percentile(jct, 50),
+        "p90_jct_s": _percentile(jct, 90),
+        "p99_jct_s": _percentile(jct, 99),
+        "mean_queueing_s": mean(queueing),
+        "p99_queueing_s": _percentile(queueing, 99),
+        "mean_slowdown": mean(jct / ideal_s[done]),
+        "rho_mean": mean(rho[done]),
+        "rho_max": float(rho[done].max()) if done.any() else math.nan,
+        "rho_fair_share": mean((rho[done] <= FAIR).astype(float)),
+    }
 
 
 def metric_names(instance: Instance) -> list[str]:
@@ -114,12 +117,7 @@ def metric_names(instance: Instance) -> list[str]:
 
 
 def tracked(jobs: int, window: Window | None) -> slice:
-    """Convert a window of arrival ranks to job rows; jobs are sorted by arrival, so the row of a job is its rank.
-
-    Raises
-    ------
-    GpuschedError : the window is empty or reaches beyond the jobs
-    """
+    """Convert a window of arrival ranks to job rows; jobs are sorted by arrival, so the row of a job is its rank."""
     if window is None:
         return slice(0, jobs)
     first, last = window

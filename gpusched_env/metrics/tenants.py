@@ -7,12 +7,12 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.event_log import REFUSE, EventLog
-from gpusched_env.instance import Instance
 from gpusched_env.metrics.fairness import finish_time_fairness
 from gpusched_env.metrics.job_times import job_times
 from gpusched_env.metrics.segments import end_of_run, killed_jobs, segments
 from gpusched_env.metrics.summary import FAIR
 from gpusched_env.portable.arrays import mean, total
+from gpusched_env.problem.instance import Instance
 
 TENANT_TIMES_DTYPE: Final = np.dtype(
     [
@@ -107,10 +107,6 @@ def _lent(unused: np.ndarray, borrowed: np.ndarray) -> np.ndarray:
 
     What is borrowed at a time is divided among the leaves in proportion to the unused GPUs of their quotas. GPUs beyond
     the sum of all quotas belong to nobody, so more may be borrowed than is lent.
-
-    Parameters
-    ----------
-    unused, borrowed : int64 [leaves, S], GPUs of its quota that each leaf does not hold, and GPUs that it holds beyond
     """
     free = unused.sum(axis=0)
     lent: np.ndarray = unused * (np.minimum(borrowed.sum(axis=0), free) / np.maximum(free, 1))
@@ -125,13 +121,7 @@ def _spells(short: np.ndarray, at_s: np.ndarray, end_s: float) -> np.ndarray:
 
 
 def usage(instance: Instance, log: EventLog) -> tuple[np.ndarray, np.ndarray]:
-    """Return the GPUs that the jobs of each leaf hold over time.
-
-    Returns
-    -------
-    times_s : float64 [S], ascending times of all events [s]
-    gpus : int64 [leaves, S], GPUs held from each time to the next
-    """
+    """Return the times of events [S], and the GPUs that the jobs of each leaf hold from each on; [leaves, S]."""
     tree, leaf = instance.tenancy
     leaves, table = tree.leaves, segments(instance, log)
     of_segment = np.searchsorted(leaves, leaf[table["job"]])

@@ -23,13 +23,13 @@ from gpusched_env.event_log import (
     START,
     EventLog,
 )
-from gpusched_env.instance import Instance
-from gpusched_env.metrics.holds import check_entries
+from gpusched_env.metrics.dependencies import check_entries
 from gpusched_env.metrics.refusal import refusal, refuse
 from gpusched_env.metrics.validate_gangs import check_gangs
 from gpusched_env.metrics.validate_nodes import check_nodes
 from gpusched_env.metrics.validate_sharing import check_rates, check_sub_steps
 from gpusched_env.metrics.validate_work import check_completeness, check_costs, check_work
+from gpusched_env.problem.instance import Instance
 
 # State machine of a job: MAY_FOLLOW has the events that may follow each event, DOING the state of the job after it.
 NOTHING: Final = len(EVENT_KINDS)  # the state before the first event of a job

@@ -6,20 +6,14 @@ import numpy as np
 
 from gpusched_env.errors import ScheduleError
 from gpusched_env.event_log import RESUME, START, EventLog
-from gpusched_env.instance import Instance
 from gpusched_env.metrics.refusal import refusal, refuse
 from gpusched_env.metrics.segments import segments
 from gpusched_env.metrics.validate_sharing import check_company
+from gpusched_env.problem.instance import Instance
 
 
 def check_gangs(instance: Instance, log: EventLog) -> np.ndarray:
-    """Check the gangs and the GPUs that they hold; return the segments, which can be computed only for valid gangs.
-
-    Raises
-    ------
-    ScheduleError : a gang of the wrong size, a wrong tier, or a GPU id that does not exist, occurs twice in the gang or
-        is held by another gang
-    """
+    """Check the gangs and the GPUs that they hold; return the segments, which can be computed only for valid gangs."""
     events, cluster = log.events, instance.cluster
     places = (events["kind"] == START) | (events["kind"] == RESUME)
     starts = np.flatnonzero(places)
@@ -59,10 +53,7 @@ def check_gangs(instance: Instance, log: EventLog) -> np.ndarray:
 
 
 def _refuse_sharing(log: EventLog, what: str, ids: np.ndarray, event_of: np.ndarray, freed: np.ndarray) -> None:
-    """Refuse two gangs that hold the same id, of a GPU or of a replica, at the same time.
-
-    ``event_of`` [ids], ascending, has the start event of the gang that holds each id.
-    """
+    """Refuse two gangs that hold the same id, of a GPU or of a replica, at the same time."""
     order = np.argsort(ids, kind="stable")
     held, start = ids[order], event_of[order]
     same = held[1:] == held[:-1]

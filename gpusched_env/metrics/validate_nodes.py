@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from gpusched_env.event_log import RESUME, START, EventLog
-from gpusched_env.instance import Instance
 from gpusched_env.metrics.refusal import refusal
-from gpusched_env.partitions import NodeSets
+from gpusched_env.problem.instance import Instance
+from gpusched_env.problem.partitions import NodeSets
 
 
 def chosen_pairs(instance: Instance, sets: NodeSets, log: EventLog) -> tuple[np.ndarray, np.ndarray]:
@@ -19,12 +19,7 @@ def chosen_pairs(instance: Instance, sets: NodeSets, log: EventLog) -> tuple[np.
 
 
 def check_nodes(instance: Instance, sets: NodeSets, log: EventLog, table: np.ndarray) -> None:
-    """Refuse a gang that is in none of its job's partitions, or on a node while it is reserved for others.
-
-    Raises
-    ------
-    ScheduleError : such a gang; the message names its start or resume event
-    """
+    """Refuse a gang that is in none of its job's partitions, or on a node while it is reserved for others."""
     events = log.events
     starts, pair = chosen_pairs(instance, sets, log)
     event_of = np.repeat(starts, events["gpu_count"][starts])

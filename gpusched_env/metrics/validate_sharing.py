@@ -7,21 +7,16 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.event_log import RESUME, START, EventLog
-from gpusched_env.instance import Instance
-from gpusched_env.metrics.company import Slowdowns, changes, gpu_types, rates_told, slowdowns
+from gpusched_env.metrics.co_residents import Slowdowns, changes, gpu_types, rates_told, slowdowns
 from gpusched_env.metrics.refusal import refusal, refuse
+from gpusched_env.problem.instance import Instance
 
 MEMORY_SLACK: Final = 1e-8  # tolerance for rounding, as a share of a GPU's memory
 RELATIVE: Final = 1e-9  # tolerance, as a share of the iteration time
 
 
 def check_sub_steps(instance: Instance, log: EventLog) -> None:
-    """Refuse a number of sub-steps that the job's class does not have, or on an event that places no gang.
-
-    Raises
-    ------
-    ScheduleError : such an event; the message names it
-    """
+    """Refuse a number of sub-steps that the job's class does not have, or on an event that places no gang."""
     events, tables = log.events, instance.sharing_tables
     places = (events["kind"] == START) | (events["kind"] == RESUME)
     refuse(log, ~places & (events["sub_steps"] != 1), "it places no gang, so sub_steps must be 1")
@@ -34,12 +29,7 @@ def check_sub_steps(instance: Instance, log: EventLog) -> None:
 
 
 def check_company(instance: Instance, log: EventLog, table: np.ndarray) -> None:
-    """Refuse a GPU with more gangs than may share it, with a forbidden pair, or with too little memory.
-
-    Raises
-    ------
-    ScheduleError : such a GPU; the message names the start event, the GPU and the jobs on it
-    """
+    """Refuse a GPU with more gangs than may share it, with a forbidden pair, or with too little memory."""
     tables = instance.sharing_tables
     assert tables is not None
     types = gpu_types(instance).tolist()
@@ -74,10 +64,6 @@ def check_rates(instance: Instance, log: EventLog, table: np.ndarray) -> None:
     """Refuse rates that do not follow from sub-steps and company, and changes of a rate without an event.
 
     With a topology, rates also depend on contention, and are not checked.
-
-    Raises
-    ------
-    ScheduleError : such a rate; the message names the rate event, or the start event after which one is missing
     """
     events, slot_s = log.events, instance.semantics.slot_s
     found = slowdowns(instance, log, table)

@@ -8,23 +8,18 @@ import numpy as np
 
 from gpusched_env.errors import ScheduleError
 from gpusched_env.event_log import COMPLETE, PREEMPT, REFUSE, RESIZE, RESUME, EventLog
-from gpusched_env.instance import Instance
-from gpusched_env.metrics.holds import check_no_entry_missing
+from gpusched_env.metrics.dependencies import check_no_entry_missing
 from gpusched_env.metrics.refusal import refusal
 from gpusched_env.metrics.segments import productive_s
 from gpusched_env.metrics.validate_nodes import chosen_pairs
+from gpusched_env.problem.instance import Instance
 
 RELATIVE: Final = 1e-9  # tolerance, as a share of a job's iterations
 TICKS: Final = 4.0  # tolerance of a time, in units of the distance between neighbouring floats
 
 
 def check_costs(instance: Instance, log: EventLog, table: np.ndarray) -> None:
-    """Refuse start-ups, restores, checkpoints and resizes of a wrong length.
-
-    Raises
-    ------
-    ScheduleError : such a length; the message names the start, resume or release event
-    """
+    """Refuse start-ups, restores, checkpoints and resizes of a wrong length."""
     rules = instance.semantics
     start, free = table["start_event"], table["free_event"]
     resumed = log.events["kind"][start] == RESUME
@@ -49,12 +44,7 @@ def check_costs(instance: Instance, log: EventLog, table: np.ndarray) -> None:
 
 
 def check_work(instance: Instance, log: EventLog, table: np.ndarray) -> None:
-    """Check that iterations are conserved, in each segment and over each finished job.
-
-    Raises
-    ------
-    ScheduleError : iterations are missing or too many; the message names the preempt, resize or complete event
-    """
+    """Check that iterations are conserved, in each segment and over each finished job."""
     job = table["job"]
     total = instance.iterations[job]
     done = productive_s(table) / table["iteration_s"]
@@ -113,12 +103,7 @@ def _check_limits(instance: Instance, log: EventLog, table: np.ndarray, complete
 
 
 def check_completeness(instance: Instance, log: EventLog, table: np.ndarray, complete: bool) -> None:
-    """Refuse a log that lacks an event.
-
-    Raises
-    ------
-    ScheduleError : such a log; the message names the job
-    """
+    """Refuse a log that lacks an event."""
     events, jobs = log.events, instance.workload.jobs
     finished = np.zeros(len(jobs), bool)
     finished[events["job"][(events["kind"] == COMPLETE) | (events["kind"] == REFUSE)]] = True
@@ -148,10 +133,7 @@ def check_completeness(instance: Instance, log: EventLog, table: np.ndarray, com
 
 
 def iterations_before(instance: Instance, log: EventLog, table: np.ndarray) -> np.ndarray:
-    """Return the iterations left at the start of each segment; float64 [S].
-
-    The preempt or resize event before the segment gives them; at the first start, all iterations of the job are left.
-    """
+    """Return the iterations left at the start of each segment; float64 [S]; the event before gives them, or the job."""
     before = instance.iterations[table["job"]]
     again = np.zeros(len(table), bool)
     again[1:] = table["job"][1:] == table["job"][:-1]

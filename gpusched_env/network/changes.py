@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.network.checks import check_number
 from gpusched_env.network.topology import LINK_TIERS
-from gpusched_env.units import LATEST_S
+from gpusched_env.support.units import LATEST_S
 
 
 @dataclass(frozen=True)

@@ -48,12 +48,7 @@ class Cost(NamedTuple):
     def seconds(self, rate_Bps: float | Array) -> Array:
         """Return the time of the all-reduce, ``fixed_s + V / min(rate_Bps, cap_Bps)``; float64 [C] [s].
 
-        The time is infinite if bytes must be sent and the rate is 0.
-
-        Parameters
-        ----------
-        rate_Bps : rate of an edge between servers [byte/s]; ``inf`` for a gang on one server, whose rate is
-            ``cap_Bps``
+        The rate is that of an edge between servers, inf for a gang on one; rate 0: the time of bytes is infinite.
         """
         with np.errstate(divide="ignore", invalid="ignore"):
             transfer = self.wire_bytes / np.minimum(rate_Bps, self.cap_Bps)
@@ -77,10 +72,7 @@ NCCL_TREE_EFFICIENCY: Final = 0.92  # effective rate / nominal rate of a tree
 
 
 def _latency_s(model: str, gangs: Gangs, links: Links, inside: Array, between: Array) -> Array:
-    """Return the latency of ``inside`` steps inside servers and ``between`` steps between servers [s].
-
-    ``model`` is "split" or "alpha".
-    """
+    """Return the latency of ``inside`` steps inside servers and ``between`` steps between servers [s]."""
     if model == "alpha":
         return (inside + between) * np.where(gangs.servers > 1, links.server_latency_s, links.gpu_latency_s)
     return inside * links.gpu_latency_s + between * links.server_latency_s
@@ -121,10 +113,6 @@ def hierarchical(gangs: Gangs, links: Links, latency: str) -> Cost:
 
     T = 2(g-1) a_i + 2(S-1) a_e + 2(g-1)/g M/B_i + V/r with V = 2(S-1)/S M. If the servers hold different numbers of the
     gang's GPUs, g is the largest of these numbers.
-
-    Raises
-    ------
-    ScenarioError : latency model "nccl", which has no constants for this collective
     """
     if latency == "nccl":
         raise ScenarioError(
@@ -190,32 +178,18 @@ COLLECTIVES: Final[dict[str, Collective]] = {
 
 
 def solo_rate_Bps(gangs: Gangs, links: Links) -> Array:
-    """Return the rate of an edge between servers on an idle network [byte/s]; float64 [C].
-
-    It is ``inf`` for a gang on one server, as :meth:`Cost.seconds` expects.
-    """
+    """Return the rate of an edge between servers on an idle network [byte/s]; inf for a gang on one server."""
     return np.where(gangs.servers > 1, links.server_Bps, np.inf)
 
 
 def collective_cost(name: str, gangs: Gangs, links: Links, latency: str = "split") -> Cost:
     """Return the cost of one all-reduce of each gang; it is 0 for a gang of one GPU and for 0 bytes.
 
-    Parameters
-    ----------
-    name : a name in COLLECTIVES
-    gangs : sizes and placements of the gangs
-    links : rates and latencies of their links
-    latency : a name in LATENCY_MODELS
-
     Notes
     -----
     A finite reduction rate C adds (N-1)/N M/C seconds to every collective, because each GPU adds N-1 parts of M/N bytes
     to its own part (SJF-BCO, eq. 8). Latency and bytes follow the alpha-beta model, which was not validated for
     arbitrary placements.
-
-    Raises
-    ------
-    ScenarioError : an unknown collective or latency model, or a collective that the latency model does not cover
     """
     if name not in COLLECTIVES:
         raise ScenarioError(f"network.collective: {unknown_name('collective', name, COLLECTIVES)}")

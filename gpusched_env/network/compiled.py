@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.network.contention import Contention
 from gpusched_env.network.link_rows import link_rows
 from gpusched_env.network.models import Network
 from gpusched_env.network.topology import Topology
 from gpusched_env.network.topology_spec import TopologySpec, build_topology
-from gpusched_env.workload import Profiles
+from gpusched_env.problem.cluster import Cluster, NodeGroup
+from gpusched_env.problem.workload import Profiles
 
 
 def compiled_topology(network: Network, cluster: Cluster) -> Topology | None:

@@ -29,20 +29,9 @@ NAME: Final = 30  # largest number of characters of each end in the name of a li
 def compile_graph(graph: Any, spec: TopologySpec, servers: int, duplex: bool = True) -> Topology:
     """Compile a networkx graph to a Topology.
 
-    Parameters
-    ----------
-    graph : graph with the attributes that :mod:`gpusched_env.network.topologies` describes. If it is undirected, each
-        edge is a full-duplex link; if it is directed, each edge is one direction of a link. Parallel edges are bundled
-    spec : rates and latencies inside servers and of NICs. If an edge of a server has no attribute ``GBps``, its rate is
-        ``nic_GBps``. If an edge between switches has no attribute ``latency_s``, its latency is ``hop_latency_s``
-    servers : number of nodes of the cluster
-    duplex : True = if the graph is an undirected tree, both directions of a link share one row
-
-    Raises
-    ------
-    ScenarioError : the number of servers is not the number of nodes of the cluster; an attribute is missing or out of
-        range; parallel links differ; two servers are joined without a switch; a server has no link, or routes split
-        bytes unevenly over its links; servers cannot reach each other
+    ``graph`` has the attributes of :mod:`gpusched_env.network.topologies`; defaults are ``nic_GBps`` of an edge of a
+    server and ``hop_latency_s`` of one between switches. If it is undirected, each edge is a full-duplex link, else one
+    direction; parallel edges are bundled. ``duplex``: both directions of a link of a tree share one row.
     """
     import networkx as nx
 
@@ -95,10 +84,7 @@ def compile_graph(graph: Any, spec: TopologySpec, servers: int, duplex: bool = T
 
 
 def _groups(attachments: list[Attachment]) -> tuple[np.ndarray, list[Attachment]]:
-    """Return the group of each server, int32 [N], and the attachment of each group.
-
-    Servers with equal attachments are in the same group. Groups are numbered in the order of their first servers.
-    """
+    """Return the group of each server, int32 [N], and the attachment of each group."""
     number: dict[Any, int] = {}
     groups: list[Attachment] = []
     edge = np.zeros(len(attachments), np.int32)

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from gpusched_env.errors import ScenarioError, unknown_name
-from gpusched_env.files import file_digest
 from gpusched_env.network.checks import MOST
+from gpusched_env.support.files import file_digest
 
 # The compiled kernels identify a model by its position in this dictionary. The kernels are in
 # gpusched_env.core.network.models; gpusched_env.core.network.contention.contention_model registers further models.
@@ -106,12 +106,7 @@ class Contention:
             raise ScenarioError("contention.ratios: name the table's path for model 'table', and for no other")
 
     def file_digest(self) -> str | None:
-        """Return the SHA-256 of the user's table; None if there is no table.
-
-        Raises
-        ------
-        ScenarioError : the table cannot be read
-        """
+        """Return the SHA-256 of the user's table; None if there is no table."""
         return file_digest(Path(self.ratios), ScenarioError) if self.ratios else None
 
 

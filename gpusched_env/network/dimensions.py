@@ -14,22 +14,14 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.cluster import MACHINE, NETWORK, RACK, SLOT, Cluster
+from gpusched_env.problem.cluster import MACHINE, NETWORK, RACK, SLOT, Cluster
 
 DIMENSIONS: Final = ("gpu", "slot", "machine", "rack")  # from the innermost to the outermost
 PARTS_BITS: Final = 20  # number of bits of a dimension in a key; every dimension is below 2**20
 
 
 def dimensions(gang: int, racks: int, machines: int, slots: int) -> tuple[int, int, int, int]:
-    """Return the shape of a placement: the sizes of the dimensions gpu, slot, machine and rack.
-
-    A size of 1 means that the gang does not span the dimension.
-
-    Parameters
-    ----------
-    gang : number of GPUs of the gang
-    racks, machines, slots : numbers of racks, machines and slots that the placement uses
-    """
+    """Return the shape of a placement: the sizes of the dimensions gpu, slot, machine and rack; 1 = not spanned."""
     left = gang
     rack = 1
     machine = 1
@@ -54,12 +46,7 @@ def shape_key(slot: int, machine: int, rack: int) -> int:
 
 
 def reachable_shapes(cluster: Cluster, gang: int) -> dict[tuple[int, int, int, int], tuple[int, ...]]:
-    """Return the shapes that a gang can have on the empty cluster -> tiers of the placements with that shape.
-
-    Parameters
-    ----------
-    gang : number of GPUs of the gang, at most the number of GPUs of the cluster
-    """
+    """Return the shapes that a gang can have on the empty cluster -> tiers of the placements with that shape."""
     room = _most_gpus(cluster, gang)
     used = np.argwhere(room >= gang)
     used = used[used[:, 2] <= gang]
@@ -82,11 +69,7 @@ def _tiers_inside(cluster: Cluster, gang: int) -> tuple[int, ...]:
 
 
 def _most_gpus(cluster: Cluster, gang: int) -> np.ndarray:
-    """Return the largest number of GPUs on r racks, m machines and s slots; int64 [racks + 1, machines + 1, slots + 1].
-
-    The result is indexed [r, m, s]; -1 means that no placement uses exactly these numbers. A gang uses at most as many
-    racks, machines and slots as it has GPUs, so larger numbers are left out.
-    """
+    """Return the most GPUs on r racks, m machines and s slots; int64 [racks + 1, machines + 1, slots + 1]."""
     machines = min(gang, len(cluster.nodes))
     slots = min(gang, int(cluster.slots.sum()))
     room = np.full((min(gang, len(cluster.racks)) + 1, machines + 1, slots + 1), -1, np.int64)
@@ -107,10 +90,7 @@ def _most_gpus(cluster: Cluster, gang: int) -> np.ndarray:
 
 
 def _most_in_rack(kinds: np.ndarray, machines: int, slots: int) -> np.ndarray:
-    """Return :func:`_most_gpus` for one rack; int64 [machines + 1, slots + 1].
-
-    ``kinds`` [2, N] holds the number of slots of each machine and the number of GPUs of each slot.
-    """
+    """Return :func:`_most_gpus` for one rack; int64 [machines + 1, slots + 1]."""
     room = np.full((machines + 1, slots + 1), -1, np.int64)
     room[0, 0] = 0
     for count, gpus in kinds.T.tolist():

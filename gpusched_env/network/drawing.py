@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from gpusched_env.errors import GpuschedError
-from gpusched_env.figures import COLOURS, check_suffix, save
 from gpusched_env.network.layout import Drawing, arrange, segment
 from gpusched_env.network.topology import LINK_TIERS, Topology
+from gpusched_env.support.figures import COLOURS, check_suffix, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,18 +12,8 @@ def path_hash(seed: int, job: int, start_index: int, edge_index: int) -> int:
     ``start_index`` changes. The hash must never change, because results depend on it.
 
     Each word is mixed in by one step of a 32-bit integer mixer (splitmix32). Its multipliers are below 2**31, so no
-    product overflows a signed 64-bit integer, and Python integers, NumPy arrays and compiled code give the same result.
-
-    Parameters
-    ----------
-    seed : seed of the hash, 0 to 2**63-1
-    job : number of the job, 0 to 2**32-1
-    start_index : number of earlier starts of the job, 0 to 2**32-1
-    edge_index : number of the edge in the gang's ring, 0 to 2**32-1
-
-    Notes
-    -----
-    Compiled callers must widen all four arguments to int64.
+    product overflows a signed 64-bit integer: Python, NumPy and compiled code (int64 arguments) give the same result.
+    The seed is below 2**63, the other arguments below 2**32.
     """
     h = 0x2545F491
     for word in (seed, seed >> 32, job, start_index, edge_index):

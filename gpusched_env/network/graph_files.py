@@ -10,9 +10,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
-from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.errors import ScenarioError
 from gpusched_env.network.links import server_order
+from gpusched_env.problem.cluster import Cluster, NodeGroup
 
 if TYPE_CHECKING:
     from gpusched_env.network.topology_spec import TopologySpec
@@ -26,15 +26,7 @@ def user_graph(cluster: Cluster | None, spec: TopologySpec) -> Any:
 
 
 def read_graph(path: Path) -> Any:
-    """Read a graph from a ``.graphml`` file, or a ``.json`` file in the node-link format of networkx.
-
-    The file may be compressed with gzip (``.gz``).
-
-    Raises
-    ------
-    ScenarioError : another suffix, or content that is not in the format of the suffix
-    TraceError : the file cannot be read
-    """
+    """Read a graph from ``.graphml``, or ``.json`` in the node-link format of networkx, compressed (``.gz``) or not."""
     import networkx as nx
 
     from gpusched_env.traces.parsing.containers import open_trace
@@ -72,11 +64,6 @@ def clos_table(cluster: Cluster | None, spec: TopologySpec) -> Any:
     are sorted by switch, so the hosts of a rack have consecutive numbers. The table has no rates. The summed rate of
     the uplinks of an ASW is the summed rate of its hosts / ``oversubscription``, and is split evenly over its PSWs. The
     same rule holds for the uplinks of a PSW, with ``pod_oversubscription``.
-
-    Raises
-    ------
-    ScenarioError : the file does not exist, or has no host
-    TraceError : the file cannot be read, lacks a column or a name, or has a host twice
     """
     import networkx as nx
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpusched_env.cluster import MACHINE, NETWORK, RACK, TIERS, Cluster
 from gpusched_env.network.collectives import Gangs, Links, collective_cost
 from gpusched_env.network.topology import Topology
+from gpusched_env.problem.cluster import MACHINE, NETWORK, RACK, TIERS, Cluster
 
 if TYPE_CHECKING:
     from gpusched_env.network.models import Network
@@ -67,10 +67,7 @@ def _pooled(topology: Topology) -> np.ndarray:
 
 
 def _edge(topology: Topology, cluster: Cluster, tier: int) -> tuple[float, float]:
-    """Return the highest rate [byte/s] and the lowest latency [s] of a ring edge between two machines.
-
-    The machines are in the same rack or in different racks, depending on ``tier``.
-    """
+    """Return the highest rate [byte/s] and the lowest latency [s] of a ring edge between two machines of a tier."""
     rack, group = cluster.nodes["rack"], topology.edge
     pairs = np.unique(np.stack([rack, group], axis=1), axis=0)
     a, b = (axis.reshape(-1) for axis in np.meshgrid(np.arange(len(pairs)), np.arange(len(pairs)), indexing="ij"))

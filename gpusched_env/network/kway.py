@@ -22,10 +22,6 @@ def straddle_counts(gpus_on: Array) -> Array:
 
     Gang j straddles server s if some, but not all, of its GPUs are on s: 0 < gpus_on[j, s] < size of gang j (SJF-BCO,
     eq. 6). p_j includes gang j itself, and is 0 for a gang on one server.
-
-    Parameters
-    ----------
-    gpus_on : int [J, S], number of GPUs of each running gang on each server
     """
     straddles = (gpus_on > 0) & (gpus_on < gpus_on.sum(axis=1, keepdims=True))
     return (straddles * straddles.sum(axis=0)).max(axis=1, initial=0)
@@ -40,18 +36,7 @@ CONTENDERS: Final[dict[str, Callable[[Array, float], Array]]] = {
 
 
 def effective_contenders(straddle: Array, mode: str = "clamp", xi: float = 1.0) -> Array:
-    """Return the number k of effective contenders of each gang; float64 [J]. It is 1 for a gang on one server.
-
-    Parameters
-    ----------
-    straddle : int [J], see :func:`straddle_counts`
-    mode : a name in CONTENDERS
-    xi : share of the straddling gangs that communicate at the same time (xi_1 of SJF-BCO)
-
-    Raises
-    ------
-    ScenarioError : unknown mode
-    """
+    """Return the number k of effective contenders of each gang; float64 [J]. It is 1 for a gang on one server."""
     if mode not in CONTENDERS:
         raise ScenarioError(f"contention.k_mode: {unknown_name('mode', mode, CONTENDERS)}")
     straddle = np.asarray(straddle)
@@ -66,14 +51,7 @@ def sharing_degradation(contenders: Array | float, alpha: float = 0.2) -> Array 
 def wang_transfer_s(
     wire_bytes: Array | float, contenders: Array | float, latency_s: float, per_byte_s: float, penalty_s: float
 ) -> Array | float:
-    """Return the time of a transfer among k contenders, a + k b M + (k-1) eta M (Wang et al.) [s].
-
-    Parameters
-    ----------
-    wire_bytes : M, bytes over one edge, 2(N-1)/N x bytes of the gradient
-    contenders : k
-    latency_s, per_byte_s, penalty_s : a [s], b = 1/rate [s/byte], eta [s/byte]
-    """
+    """Return the time of a transfer among k contenders, a + k b M + (k-1) eta M (Wang et al.) [s]."""
     return latency_s + contenders * per_byte_s * wire_bytes + (contenders - 1.0) * penalty_s * wire_bytes
 
 
@@ -83,11 +61,5 @@ def start_beside(new_bytes: float, remaining_bytes: float, per_byte_s: float, pe
     Otherwise it should wait for the end of the transfer in flight. It should start at once if and only if
     M_new < M_rem b / (2 (b + eta)), which minimises the sum of the two finish times. For M_new < M_rem, this sum is
     b M_rem + (3b + 2 eta) M_new if the new transfer starts at once, and 2b M_rem + b M_new if it waits.
-
-    Parameters
-    ----------
-    new_bytes : M_new, bytes of the new transfer
-    remaining_bytes : M_rem, remaining bytes of the transfer in flight
-    per_byte_s, penalty_s : b = 1/rate [s/byte], eta [s/byte]
     """
     return new_bytes < remaining_bytes * per_byte_s / (2.0 * (per_byte_s + penalty_s))

@@ -15,13 +15,7 @@ MOST_SERVERS: Final = 24  # with more servers, each group is drawn as one box
 class Drawing(NamedTuple):
     """The layout of a drawing.
 
-    Attributes
-    ----------
-    layers : nodes of each layer, from the servers upwards
-    label : node -> label
-    lines : (node, node) -> rows of ``Topology.links`` that the line represents
-    x : node -> x coordinate
-    y : node -> number of its layer
+    ``lines`` : (node, node) -> rows of ``Topology.links`` that the line represents; ``y`` : number of the layer.
     """
 
     layers: list[list[Any]]

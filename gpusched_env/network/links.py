@@ -26,14 +26,7 @@ class Attachment(NamedTuple):
 
 
 def server_order(graph: Any) -> list[Any]:
-    """Return the nodes with the attribute ``server`` in the order of the cluster's nodes.
-
-    They are sorted by the value of ``server``. If all values are true, they are in the order of the graph.
-
-    Raises
-    ------
-    ScenarioError : no node is a server, or the values are neither all true nor the numbers 0, 1, 2, ... once each
-    """
+    """Return the nodes with the attribute ``server``, sorted by it; if all are true, in the order of the graph."""
     marked = {name: value for name, value in graph.nodes(data="server") if value is not None and value is not False}
     if not marked:
         raise ScenarioError(
@@ -60,18 +53,7 @@ def distance_from_servers(graph: Any, servers: list[Any]) -> dict[Any, int]:
 
 
 def read_links(graph: Any, servers: set[Any], server_GBps: float, hop_latency_s: float) -> dict[Ends, Link]:
-    """Read the edges, in both directions if the graph is undirected, and bundle parallel edges.
-
-    Parameters
-    ----------
-    server_GBps : rate of an edge of a server that has no attribute ``GBps`` [1e9 byte/s]
-    hop_latency_s : latency of an edge between switches that has no attribute ``latency_s`` [s]; for an edge of a
-        server, the default latency is 0
-
-    Raises
-    ------
-    ScenarioError : an attribute is missing or out of range, parallel links differ, or a link joins two servers
-    """
+    """Read the edges, in both directions if the graph is undirected, and bundle parallel edges."""
     links: dict[Ends, Link] = {}
     for a, b, data in graph.edges(data=True):
         where = f"topology: the link {a!r} - {b!r}"
@@ -94,12 +76,7 @@ def read_links(graph: Any, servers: set[Any], server_GBps: float, hop_latency_s:
 
 
 def read_attachments(links: dict[Ends, Link], servers: list[Any]) -> list[Attachment]:
-    """Collect the links of each server.
-
-    Raises
-    ------
-    ScenarioError : a server has no link, or links with different rates
-    """
+    """Collect the links of each server."""
     attachments = {name: Attachment({}, {}) for name in servers}
     for (a, b), link in links.items():
         if a in attachments:

@@ -13,13 +13,13 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.cluster import TIERS
 from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.network.changes import NetworkChange
 from gpusched_env.network.checks import check_number
 from gpusched_env.network.collectives import COLLECTIVES
 from gpusched_env.network.contention import NO_CONTENTION, Contention
 from gpusched_env.network.topology_spec import TopologySpec
+from gpusched_env.problem.cluster import TIERS
 
 
 @dataclass(frozen=True)
@@ -134,16 +134,13 @@ def no_communication(network: Network, gpus: np.ndarray, gradient_bytes: np.ndar
 
 
 def tiered_ring(network: Network, gpus: np.ndarray, gradient_bytes: np.ndarray) -> np.ndarray:
-    """Return the time of a ring all-reduce in the alpha-beta model.
-
-    It takes 2(g-1) steps of M/g bytes, at the rate and latency of the placement's tier.
-    """
+    """Return the time of a ring all-reduce in the alpha-beta model."""
     bandwidth = np.asarray(network.bandwidth_GBps) * 1e9
     steps = 2.0 * (gpus[:, None] - 1)
     return steps / gpus[:, None] * gradient_bytes[:, None] / bandwidth + steps * np.asarray(network.latency_s)
 
 
-# Models that need more data than the gang size and the gradient bytes; gpusched_env.performance implements them.
+# Models that need more data than the gang size and the gradient bytes; problem/performance.py implements them.
 NETWORK_MODELS: Final = {
     "tiers": "each tier stretches the whole iteration by tier_slowdown (Themis, NSDI 2020, footnote 3)",
     "dimensions": "a profile's efficiency on the shape of each placement: GPUs by slot, machine and rack (Dally)",

@@ -26,10 +26,7 @@ MISSING: Final = ("error", "unit")
 class PairwiseTable:
     """Table of a ratio for each ordered pair of names.
 
-    Parameters
-    ----------
-    ratio : (a, b) -> throughput of a beside b / throughput of a alone, in (0, 1]; the ratio of (b, a) may differ
-    source : origin of the table, for error messages
+    ``ratio`` : (a, b) -> throughput of a beside b / throughput of a alone, in (0, 1]; that of (b, a) may differ.
     """
 
     ratio: Mapping[tuple[str, str], float]
@@ -38,15 +35,7 @@ class PairwiseTable:
     def matrix(self, names: Sequence[str], missing: str = "error", floor: float = 0.35) -> Array:
         """Return the ratio of each name (row) beside each name (column); float64 [K, K].
 
-        Parameters
-        ----------
-        names : names of models, or of other classes that the table distinguishes, such as "bert,8,2"
-        missing : rule for a pair that the table lacks: "error" = raise an error, "unit" = the ratio is 1
-        floor : lower limit on the ratios
-
-        Raises
-        ------
-        ScenarioError : a pair is missing, or an unknown ``missing``
+        Ratios are at least ``floor``. A pair that the table lacks is an error, or (``missing`` "unit") 1.
         """
         if missing not in MISSING:
             raise ScenarioError(f"contention.missing: {unknown_name('rule', missing, MISSING)}")
@@ -66,11 +55,7 @@ def pairwise_ratios(gpus_on: Array, name: Array, matrix: Array) -> Array:
     It is the smallest ratio over all neighbours, not the product of the ratios. A neighbour is another gang that uses
     one of the gang's servers. A gang that is on one server is not slowed down, and does not slow others down.
 
-    Parameters
-    ----------
-    gpus_on : int [J, S], number of GPUs of each running gang on each server
-    name : int [J], row of each gang in ``matrix``
-    matrix : float64 [K, K], see :meth:`PairwiseTable.matrix`
+    ``gpus_on`` : int [J, S], GPUs of each running gang on each server; ``name`` : int [J], its row in ``matrix``.
     """
     on = gpus_on > 0
     on &= on.sum(axis=1, keepdims=True) > 1
@@ -79,13 +64,7 @@ def pairwise_ratios(gpus_on: Array, name: Array, matrix: Array) -> Array:
 
 
 def read_pairwise(path: Path) -> PairwiseTable:
-    """Read a CSV file with a header and the columns ``model_a, model_b, ratio``; other columns are ignored.
-
-    Raises
-    ------
-    ScenarioError : a file that cannot be read, a missing column, a field that is empty or is not a ratio, or a pair
-        that occurs twice; the message names the file, line, field and remedy
-    """
+    """Read a CSV file with a header and the columns ``model_a, model_b, ratio``; other columns are ignored."""
     ratio: dict[tuple[str, str], float] = {}
     line_of: dict[tuple[str, str], int] = {}
     try:

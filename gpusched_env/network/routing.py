@@ -31,17 +31,9 @@ class Routes(NamedTuple):
 def even_split_routes(switches: int, arcs: Arcs, leaving: np.ndarray, entering: np.ndarray) -> Routes:
     """Return the shortest routes between all pairs of groups; a switch splits bytes evenly over shortest-path links.
 
-    Parameters
-    ----------
-    switches : number of switches S
-    arcs : the links between the switches
-    leaving, entering : float64 [E, S], share of the links out of (into) a server that lead to (from) each switch; each
-        row sums to 1
-
-    Notes
-    -----
-    For each destination, the arcs that lead one hop nearer to it form an acyclic graph. The bytes of all sources are
-    pushed through this graph level by level. Time: O(E (S + A E)).
+    ``leaving``, ``entering`` : float64 [E, S], share of the links out of (into) a server that lead to (from) each
+    switch. For each destination, the arcs that lead one hop nearer to it form an acyclic graph. The bytes of all
+    sources are pushed through this graph level by level. Time: O(E (S + A E)).
     """
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import dijkstra

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from gpusched_env.cluster import Cluster
 from gpusched_env.errors import ScenarioError
 from gpusched_env.network.graph_files import clos_table, user_graph
+from gpusched_env.problem.cluster import Cluster
 
 if TYPE_CHECKING:
     from gpusched_env.network.topology_spec import TopologySpec
@@ -27,6 +27,13 @@ class Kind(NamedTuple):
 
     build: Callable[[Cluster, TopologySpec], Any]
     fields: tuple[str, ...] = ()
+
+
+class Uplinks(NamedTuple):
+    """Uplinks of a rack or a pod."""
+
+    number: int
+    oversubscription: float
 
 
 def single_switch(cluster: Cluster, spec: TopologySpec) -> Any:
@@ -50,9 +57,6 @@ def rail_optimised(cluster: Cluster, spec: TopologySpec) -> Any:
     has fewer GPUs than NICs on a server, the job uses one rail for each GPU there; ``nics`` of Topology models this
     limit. Two jobs that share a server use different rails. So the bundled NICs and this limit give exactly the rates
     of separate rails.
-
-    One case is not modelled: if the GPUs of a job are on different rails of different servers, the job reaches the
-    other rail by NVLink or the spine.
     """
     graph = _leaf_spine(cluster, spec, spec.nics * spec.uplinks)
     for rack in range(len(cluster.racks)):
@@ -63,10 +67,8 @@ def rail_optimised(cluster: Cluster, spec: TopologySpec) -> Any:
 def three_tier(cluster: Cluster, spec: TopologySpec) -> Any:
     """Build a graph of racks below pods below a non-blocking core; uplinks of racks and pods may be oversubscribed."""
     assert spec.racks_per_pod is not None
-    return _three_tier(
-        cluster, spec, spec.uplinks, spec.oversubscription, spec.racks_per_pod, spec.pod_uplinks,
-        spec.pod_oversubscription,
-    )  # fmt: skip
+    racks, pods = Uplinks(spec.uplinks, spec.oversubscription), Uplinks(spec.pod_uplinks, spec.pod_oversubscription)
+    return _three_tier(cluster, spec, racks, spec.racks_per_pod, pods)
 
 
 def fat_tree(cluster: Cluster, spec: TopologySpec) -> Any:
@@ -74,10 +76,6 @@ def fat_tree(cluster: Cluster, spec: TopologySpec) -> Any:
 
     It has k pods with k/2 racks each, and a rack has k/2 servers. The k/2 aggregation switches of a pod are bundled
     into one switch, and the (k/2)^2 core switches into another.
-
-    Raises
-    ------
-    ScenarioError : there is no even k for which the cluster has k^3/4 servers in racks of k/2 servers
     """
     servers, half = len(cluster.nodes), int(cluster.racks["nodes"][0])
     if servers != 2 * half**3 or (cluster.racks["nodes"] != half).any():
@@ -87,7 +85,7 @@ def fat_tree(cluster: Cluster, spec: TopologySpec) -> Any:
             f"in racks of {', '.join(map(str, np.unique(cluster.racks['nodes'])))}; the nearest (k = {k}) is "
             f"{k**3 // 4} servers, {k // 2} a rack; or choose 'three-tier'"
         )
-    graph = _three_tier(cluster, spec, half, 1.0, half, half**2, 1.0)
+    graph = _three_tier(cluster, spec, Uplinks(half, 1.0), half, Uplinks(half**2, 1.0))
     for pod in range(2 * half):
         graph.nodes[f"pod{pod}"]["switches"] = half
     graph.nodes["core"]["switches"] = half**2
@@ -113,17 +111,14 @@ def _leaf_spine(cluster: Cluster, spec: TopologySpec, uplinks: int) -> Any:
     return graph
 
 
-def _three_tier(
-    cluster: Cluster, spec: TopologySpec, uplinks: int, rack_ratio: float, per_pod: int, pod_uplinks: int,
-    pod_ratio: float,
-) -> Any:  # fmt: skip
+def _three_tier(cluster: Cluster, spec: TopologySpec, racks: Uplinks, per_pod: int, pods: Uplinks) -> Any:
     graph = _servers(cluster, spec, cluster.nodes["rack"])
-    racks_GBps = cluster.racks["nodes"] * spec.nic_GBps / rack_ratio
+    racks_GBps = cluster.racks["nodes"] * spec.nic_GBps / racks.oversubscription
     for rack, up_GBps in enumerate(racks_GBps.tolist()):
-        graph.add_edge(f"rack{rack}", f"pod{rack // per_pod}", GBps=up_GBps / uplinks, members=uplinks)
+        graph.add_edge(f"rack{rack}", f"pod{rack // per_pod}", GBps=up_GBps / racks.number, members=racks.number)
     for pod, first in enumerate(range(0, len(racks_GBps), per_pod)):
-        up_GBps = float(racks_GBps[first : first + per_pod].sum()) / pod_ratio
-        graph.add_edge(f"pod{pod}", "core", GBps=up_GBps / pod_uplinks, members=pod_uplinks)
+        up_GBps = float(racks_GBps[first : first + per_pod].sum()) / pods.oversubscription
+        graph.add_edge(f"pod{pod}", "core", GBps=up_GBps / pods.number, members=pods.number)
     return graph
 
 

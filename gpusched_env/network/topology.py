@@ -76,10 +76,7 @@ class Topology:
 
     @cached_property
     def uplinks(self) -> np.ndarray:
-        """Row of the slowest link that all routes out of a group cross; int32 [E].
-
-        It is -1 if there is no such link or only one group.
-        """
+        """Row of the slowest link that all routes out of a group cross; int32 [E]."""
         groups = len(self.latency_s)
         pooled = self.links["capacity"] * self.links["members"]
         uplinks = np.full(groups, -1, np.int32)
@@ -92,12 +89,7 @@ class Topology:
         return uplinks
 
     def check_hashed_ecmp(self) -> None:
-        """Check that hashed ECMP can be used: equal-cost paths must be members of the same row of ``links``.
-
-        Raises
-        ------
-        ScenarioError : a route splits over several rows
-        """
+        """Check that hashed ECMP can be used: equal-cost paths must be members of the same row of ``links``."""
         split = np.flatnonzero(self.route_share < 1.0)
         if len(split):
             pair = int(np.searchsorted(self.route_at, split[0], side="right")) - 1

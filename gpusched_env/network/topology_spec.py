@@ -9,13 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from gpusched_env.cluster import Cluster
 from gpusched_env.errors import ScenarioError, unknown_name
-from gpusched_env.files import file_digest
 from gpusched_env.network.checks import check_count, check_number
 from gpusched_env.network.compiling import compile_graph
 from gpusched_env.network.topologies import TOPOLOGIES
 from gpusched_env.network.topology import Topology
+from gpusched_env.problem.cluster import Cluster
+from gpusched_env.support.files import file_digest
 
 CHECKS: Final[dict[tuple[str, ...], Callable[[object, str], float]]] = {
     ("gpu_GBps", "nic_GBps", "host_bus_GBps"): partial(check_number, positive=True),
@@ -104,12 +104,7 @@ class TopologySpec:
             raise ScenarioError("topology.nics is 1: 'rail-optimised' needs two or more, one for each rail")
 
     def file_digest(self) -> str | None:
-        """Return the SHA-256 of the file at ``path``; None if there is no file.
-
-        Raises
-        ------
-        ScenarioError : the file cannot be read
-        """
+        """Return the SHA-256 of the file at ``path``; None if there is no file."""
         return None if self.path is None else file_digest(Path(self.path), ScenarioError)
 
 

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any, Final
 
 from gpusched_env.baselines import list_baselines
-from gpusched_env.cluster import NodeGroup
+from gpusched_env.problem.cluster import NodeGroup
 from gpusched_env.scenarios import Scenario, get_scenario
 
 SEED: Final = 200_000

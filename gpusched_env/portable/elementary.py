@@ -3,7 +3,7 @@
 The functions use only ``+ - * /`` and exact splits (``frexp``, ``ldexp``). They raise no errors; a number outside the
 domain gives NaN.
 
-``tests/test_portable_elementary.py`` compares the functions with exact values. The largest errors are:
+``tests/portable/test_elementary.py`` compares the functions with exact values. The largest errors are:
 
 - ``log`` and ``log2``: 0.55 units in the last place;
 - ``exp`` and ``log1p``: 0.7 units in the last place;

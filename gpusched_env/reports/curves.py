@@ -7,11 +7,11 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.event_log import EventLog
-from gpusched_env.instance import Instance
 from gpusched_env.metrics import Window, end_of_run, held_gpus, job_times, jobs_waiting
 from gpusched_env.metrics.series import StepFunction
 from gpusched_env.metrics.summary import tracked
 from gpusched_env.metrics.tenants import usage
+from gpusched_env.problem.instance import Instance
 
 POINTS: Final = 200  # largest number of points of a distribution, one per 0.5 %
 BINS: Final = 300  # number of bins of a line over time
@@ -41,10 +41,7 @@ def distribution(jct_s: np.ndarray) -> dict[str, list[float]]:
 def over_time(instance: Instance, log: EventLog, end_s: float | None = None) -> dict[str, Any]:
     """Return the held GPUs [%] and the number of waiting jobs over time [s since the first arrival].
 
-    Parameters
-    ----------
-    instance, log : problem and event log of a run
-    end_s : end of the last bin [s]; give the same value for all runs that are compared. None = the end of this run
+    ``end_s`` is the end of the last bin, the same for all runs that are compared; None = the end of this run.
     """
     first = float(instance.workload.jobs["arrival_s"].min())
     own_end = end_of_run(instance, log)

@@ -23,12 +23,7 @@ SITE_POLICY: Final = f"{_POLICY}; script-src 'self' file:; style-src 'self' file
 
 
 def need_libraries(what: str) -> None:
-    """Raise an error if libraries of the extra ``report`` are missing; ``what`` names the feature that needs them.
-
-    Raises
-    ------
-    GpuschedError : libraries are missing; the message gives the command that installs them
-    """
+    """Raise an error if libraries of the extra ``report`` are missing; ``what`` names the feature that needs them."""
     missing = [name for name in ("jinja2", "plotly") if importlib.util.find_spec(name) is None]
     if missing:
         raise GpuschedError(f"{what} needs {' and '.join(missing)}: pip install 'gpusched-env[report]'")

@@ -9,12 +9,12 @@ from typing import Any, Final
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation.results import RunResult
 from gpusched_env.evaluation.tables import scheduler_labels
-from gpusched_env.files import write_whole
-from gpusched_env.instance import Instance
+from gpusched_env.problem.instance import Instance
 from gpusched_env.reports.curves import BINS, completion_times, distribution, over_time, tenant_shares
 from gpusched_env.reports.pages import asset, inline_policy, need_libraries, page
 from gpusched_env.reports.run_data import run_data
 from gpusched_env.reports.tables import metrics_table, summary_table
+from gpusched_env.support.files import write_whole
 
 SCRIPTS: Final = ("plotly.min.js", "table.js", "plots.js", "gantt.js", "viewer.js", "report.js")
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from gpusched_env.evaluation.bars import MOST_BARS, bars
 from gpusched_env.event_log import ARRIVAL, COMPLETE, REFUSE, RELEASE, RESUME, START, EventLog
-from gpusched_env.instance import Instance
 from gpusched_env.metrics import end_of_run, job_times
+from gpusched_env.problem.instance import Instance
 from gpusched_env.reports.curves import over_time
-from gpusched_env.units import unit_for
+from gpusched_env.support.units import unit_for
 
 TICKS: Final = 100_000  # number of ticks of a run, finer than any screen
 MOST_JOBS: Final = 5_000  # runs with more jobs have no data of single jobs
@@ -23,14 +23,7 @@ MOST_LINKS: Final = 40  # largest number of links with loads
 def run_data(instance: Instance, log: EventLog, label: str) -> dict[str, Any]:
     """Return the data that the viewer draws; docs/reports.md says what is left out for long runs.
 
-    Parameters
-    ----------
-    instance, log : problem and event log of a run
-    label : display name of the scheduler
-
-    Returns
-    -------
-    dict : JSON data. ``tick_s`` is the length of a tick [s]. A part is ``None`` if it does not apply or is too large
+    ``tick_s`` is the length of a tick [s]. A part is ``None`` if it does not apply or is too large.
     """
     first = float(instance.workload.jobs["arrival_s"].min())
     span_s = max(end_of_run(instance, log) - first, 1e-9)

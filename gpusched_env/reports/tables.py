@@ -10,7 +10,7 @@ from typing import Final
 from gpusched_env.evaluation.results import RunResult
 from gpusched_env.evaluation.tables import HEADINGS, by_scheduler, rank_key, usual_metrics
 from gpusched_env.metrics import ALL_COLUMNS, COLUMN_OF, Interval, mean_interval
-from gpusched_env.units import Unit, three_digits, unit_for
+from gpusched_env.support.units import Unit, three_digits, unit_for
 
 BOUND: Final = "lower bound"
 
@@ -88,14 +88,7 @@ def summary_table(results: Sequence[RunResult], links: bool = False) -> Table:
 
     A cell has the mean over seeds and half the width of its 95 % interval (Student t).
 
-    Parameters
-    ----------
-    results : results of runs of one scenario
-    links : True = include the share of communication; for a network with a topology
-
-    Raises
-    ------
-    GpuschedError : the results cannot be compared
+    ``links``: include the share of communication, for a network with a topology.
     """
     groups = by_scheduler(results)
     order = sorted(groups, key=lambda label: (rank_key(groups[label]), label))

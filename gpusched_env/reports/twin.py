@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from gpusched_env.files import visible, write_whole
 from gpusched_env.portable import arrays
 from gpusched_env.reports.curves import BINS, distribution, over_time
 from gpusched_env.reports.pages import asset, inline_policy, need_libraries, page
 from gpusched_env.reports.report import SCRIPTS
 from gpusched_env.reports.run_data import run_data
 from gpusched_env.reports.tables import Cell, Heading, Row, Table
-from gpusched_env.units import readable, three_digits, unit_for
+from gpusched_env.support.files import visible, write_whole
+from gpusched_env.support.units import readable, three_digits, unit_for
 
 if TYPE_CHECKING:
     from gpusched_env.twin.comparing import Comparison, Outcome
@@ -27,10 +27,6 @@ def write_twin_report(found: Comparison, path: str | Path) -> None:
     """Write a self-contained page on a comparison, atomically; names are those of the log as it was read.
 
     The viewer shows the twin's policy and the best other policy, in the pool with the most jobs.
-
-    Raises
-    ------
-    GpuschedError : libraries are missing, or the file cannot be written
     """
     need_libraries("a report")
     from markupsafe import Markup

@@ -1,26 +1,53 @@
-"""A card: the runs that reproduce the experiments of one paper, and the tables, figures and findings of these runs."""
+"""A card: the runs that reproduce the experiments of one paper, and the tables, figures and findings of these runs.
+
+A card is a file in ``cards/``; what is a program, such as a generator of problems, is a module that it names. Fields,
+whose texts and expressions are those of :mod:`gpusched_env.reproduce.expressions`:
+
+* ``title``; ``program``, a module, whose ``measure(instance, log)`` adds metrics to each run; ``until``, the jobs to
+  measure; ``paper``: name, source and pages in docs/papers.md.
+* ``data``: tables, such as the published numbers; ``let``: expressions of the results; ``derived``: labels that follow
+  from others.
+* ``runs``: grids. ``for`` = axes, with an axis ``seed``; ``labels`` = the names of the labels of a run; ``scenario``, a
+  text, or ``problem``, an expression; ``scheduler``, a text; ``measure``, further metrics of this grid.
+* ``tables``: ``each`` = axes of one table each; ``rows`` and ``columns`` with axes ``for``, a ``head`` and a ``cell``,
+  that of a row before that of a column; ``lines`` = several rows at one place.
+* ``claims``: a sentence, ``for`` = axes, a ``setting``, whether it ``holds``, whether it is a ``tie``, ``numbers``, and
+  the figure of the ``paper``; ``claims`` = several with the same axes and ``let``.
+* ``figures``: file -> panels and lines (:func:`gpusched_env.reproduce.drawing.draw`).
+"""
 
 from __future__ import annotations
 
 import importlib
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from gpusched_env.errors import GpuschedError, unknown_name
+from gpusched_env.reproduce.drawing import draw
+from gpusched_env.reproduce.expressions import Scope
+from gpusched_env.reproduce.findings import Finding, find, of_quick
+from gpusched_env.reproduce.report import pivot
+from gpusched_env.reproduce.results import Results
+from gpusched_env.scenarios import get_scenario
+from gpusched_env.simulator import Until
+from gpusched_env.support import figures
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from gpusched_env.evaluation.runner import Problem
     from gpusched_env.event_log import EventLog
-    from gpusched_env.instance import Instance
-    from gpusched_env.reproduce.results import Results
-    from gpusched_env.simulator import Until
+    from gpusched_env.problem.instance import Instance
 
     Measure = Callable[[Instance, EventLog, str], dict[str, float]]
+
+FOLDER: Final = files("gpusched_env.reproduce") / "cards"
+CARDS: Final = tuple(sorted(path.name.removesuffix(".toml") for path in FOLDER.iterdir()))
 
 
 @dataclass(frozen=True)
@@ -44,62 +71,81 @@ class Run:
     measure: Measure | None = None
 
 
-@dataclass(frozen=True)
-class Finding:
-    """A claim about the results, whether the runs support it, and the numbers of the runs.
+class Card:
+    """One paper's experiments, as a file describes them.
 
     Parameters
     ----------
-    claim : the claim as a sentence; findings with the same claim are grouped
-    setting : the conditions of the runs
+    name : name of the card
+    data : its file
     """
 
-    claim: str
-    setting: str
-    holds: bool
-    numbers: str
+    def __init__(self, name: str, data: Mapping[str, Any]) -> None:
+        self.name, self.data, self.title = name, data, str(data["title"])
+        self.until = Until(**data["until"]) if "until" in data else None  # the jobs to measure; None = all jobs
+        # Raised when the program's ``measure`` gives other results; cached runs are then repeated.
+        self.measure_version = str(data.get("measure_version", "1"))
 
+    @property
+    def program(self) -> ModuleType | None:
+        """The module that the file names."""
+        return importlib.import_module(self.data["program"]) if "program" in self.data else None
 
-class Card(ABC):
-    """One paper's experiments. To add a card, write a subclass and add a line to CARDS."""
+    @property
+    def names(self) -> dict[str, Any]:
+        """Names for expressions: tables of the file, and what its program defines."""
+        program = {} if self.program is None else {k: v for k, v in vars(self.program).items() if k[0] != "_"}
+        return program | dict(self.data.get("data", {}))
 
-    title: str
-    measure_version: str = "1"  # raise this when ``measure`` gives other results; cached runs are then repeated
+    def scope(self, results: Results | None = None, **labels: Any) -> Scope:
+        """Return a place of the card for expressions; ``results`` None = the runs are listed only."""
+        place = Scope(self.names, self.data.get("derived", {}), results=results)
+        return (place if results is None else place.let(self.data.get("let", {}))).at(**labels)
 
-    until: Until | None = None  # the jobs to measure, after which a run stops; None = all jobs
-
-    @abstractmethod
     def runs(self, quick: bool) -> list[Run]:
-        """List all runs; ``quick`` = only a part of the runs, which takes under a minute on two cores."""
+        """List all runs; ``quick`` = only a part of the runs, which takes under a minute on two cores.
+
+        Raises
+        ------
+        GpuschedError : the program of the card misses a file or a package; the message says how to get it
+        """
+        return [run for grid in self.data["runs"] for run in self._grid(grid, quick)]
+
+    def _grid(self, grid: Mapping[str, Any], quick: bool) -> Iterator[Run]:
+        problems: dict[Any, Problem] = {}  # one object for equal problems: each is drawn, and known, once
+        for place in self.scope(quick=quick).places(grid["for"]):
+            key = place.text(grid["scenario"]) if "scenario" in grid else place.used(grid["problem"])
+            if key not in problems:
+                found = key if "scenario" in grid else place.value(grid["problem"])
+                problems[key] = get_scenario(found) if isinstance(found, str) else found
+            labels = place.labels_of(grid["labels"])
+            measure = place.value(grid["measure"]) if "measure" in grid else None
+            yield Run(problems[key], place.text(grid["scheduler"]), place.value("seed"), labels, measure)
 
     def measure(self, instance: Instance, log: EventLog) -> dict[str, float]:
         """Return metrics that :func:`gpusched_env.metrics.summarise` does not have."""
-        return {}
+        own: Callable[[Instance, EventLog], dict[str, float]] | None = getattr(self.program, "measure", None)
+        return {} if own is None else own(instance, log)
 
-    @abstractmethod
     def tables(self, results: Results) -> Sequence[Table]:
-        """Return tables of the published values beside ours; parts that a quick run omits may be missing."""
+        """Return tables of the published values beside ours; parts that were not played are missing."""
+        return [table for spec in self.data.get("tables", ()) for table in pivot(spec, self.scope(results))]
 
-    @abstractmethod
-    def findings(self, results: Results) -> Sequence[Finding]:
-        """Return the findings: each published trend, and whether our runs have it."""
+    def findings(self, results: Results) -> list[Finding]:
+        """Return the findings: each claim, and whether our runs have it; a quick run contradicts no full run."""
+        found = [finding for spec in self.data.get("claims", ()) for finding in find(spec, self.scope(results))]
+        return of_quick(self.name, found) if results.quick else found
 
-    @abstractmethod
     def draw(self, results: Results, folder: Path) -> Sequence[Path]:
-        """Draw figures like those of the paper as PNG files in ``folder``; return their paths."""
-
-
-CARDS: Final = {
-    "dally": "gpusched_env.reproduce.dally:DallyCard",
-    "dally-cells": "gpusched_env.reproduce.dally_cells:DallyCellsCard",
-    "dally-tuner": "gpusched_env.reproduce.dally_tuner:DallyTunerCard",
-    "elasticflow": "gpusched_env.reproduce.elasticflow:ElasticFlowCard",
-    "gavel": "gpusched_env.reproduce.gavel:GavelCard",
-    "hadar": "gpusched_env.reproduce.hadar:HadarCard",
-    "pollux": "gpusched_env.reproduce.pollux:PolluxCard",
-    "sjf-bco": "gpusched_env.reproduce.sjf_bco:SjfBcoCard",
-    "sjf-bsbf": "gpusched_env.reproduce.sjf_bsbf:SjfBsbfCard",
-}
+        """Draw the figures as files in ``folder``; return their paths."""
+        paths = []
+        for name, spec in self.data.get("figures", {}).items():
+            for place in self.scope(results).places(spec.get("each", {})):
+                figure = draw(spec, place)
+                if figure is not None:
+                    paths.append(folder / place.text(name))
+                    figures.save(figure, paths[-1])
+        return paths
 
 
 def load_card(name: str) -> Card:
@@ -111,7 +157,4 @@ def load_card(name: str) -> Card:
     """
     if name not in CARDS:
         raise GpuschedError(unknown_name("reproduction", name, CARDS))
-    module, _, cls = CARDS[name].partition(":")
-    card = getattr(importlib.import_module(module), cls)()
-    assert isinstance(card, Card)
-    return card
+    return Card(name, tomllib.loads((FOLDER / f"{name}.toml").read_text(encoding="utf-8")))

@@ -1,24 +1,20 @@
-"""The printed output of a reproduction: medians with quartiles, means with intervals, and which claims hold."""
+"""The printed output of a reproduction: tables, and which claims hold."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
-from gpusched_env.metrics import Interval, mean_interval
-from gpusched_env.reproduce.card import Finding
-from gpusched_env.reproduce.results import Results
-from gpusched_env.units import three_digits
+from gpusched_env.reproduce.expressions import Missing, Scope
+from gpusched_env.reproduce.findings import FEW, NO, TIE, YES, Finding
 
 if TYPE_CHECKING:
     from rich.table import Column, Table
 
-YES, NO = "yes", "NO"
+STYLES: Final = {YES: "green", NO: "red", TIE: "yellow", FEW: "yellow"}
 WIDTH: Final = 120  # [characters] of the output, unless the terminal's width is known
 SUMMARY_LINES: Final = 9  # most lines below the title
 BORDER: Final = 3  # [characters] per column: a line, and a blank on each side
-FEWEST: Final = 3  # minimum number of values for an interval, as the t interval of two values is too wide to be of use
 
 
 def new_table(title: str, *columns: str) -> Table:
@@ -31,31 +27,51 @@ def new_table(title: str, *columns: str) -> Table:
     return table
 
 
-def median_and_spread(results: Results, metric: str, **labels: object) -> str:
-    """Format the median over seeds, with the quartiles in brackets; empty if there is no such run."""
-    median = results.median(metric, **labels)
-    if math.isnan(median):
-        return ""
-    low, high = results.quartiles(metric, **labels)
-    return f"{median:,.0f} \\[{low:,.0f}, {high:,.0f}]"
+def pivot(spec: Mapping[str, Any], scope: Scope) -> Iterator[Table]:
+    """Yield the tables that a card describes: one for each place of ``each``, with rows and columns for their axes.
+
+    Rows and columns for which no run was played are left out, and so are tables without rows.
+    """
+    for outer in scope.places(spec.get("each", {})):
+        try:
+            place = outer.of_seeds_of(spec.get("seeds_of", {})).let(spec.get("let", {}))
+        except Missing:
+            continue
+        columns = [(column, group) for group in spec["columns"] for column in place.places(group.get("for", {}))]
+        axes = [{k: v for k, v in column.labels.items() if place.labels.get(k) is not v} for column, _ in columns]
+        rows = []
+        for group in spec["rows"]:
+            for row in place.places(group.get("for", {})):
+                lines = group.get("lines", [group])
+                for line in lines:
+                    texts = [line.get("cell", group.get("cell", "")) for _, group in columns]
+                    cells = [_cell(row, axis, text, line) for axis, text in zip(axes, texts, strict=True)]
+                    ends = row.value(group.get("section", "False")) and line is lines[-1]
+                    rows.append((row.text(line["head"]), cells, ends))
+        rows = [row for row in rows if all(cell[1] is None for cell in row[1]) or any(cell[1] for cell in row[1])]
+        played = [
+            any(row[1][i][1] for row in rows) or all(row[1][i][1] is None for row in rows) for i in range(len(columns))
+        ]
+        if rows and sum(played) >= spec.get("fewest_columns", 1):
+            heads = [column.text(group.get("head", "")) for column, group in columns]
+            shown = [head for head, kept in zip(heads, played, strict=True) if kept]
+            table = new_table(place.text(spec["title"]), spec.get("corner", ""), *shown)
+            for head, cells, ends in rows:
+                texts = [text for (text, _), kept in zip(cells, played, strict=True) if kept]
+                table.add_row(head, *texts, end_section=ends)
+            yield table
 
 
-def mean_and_half_width(results: Results, metric: str, unit: float = 1.0, **labels: object) -> str:
-    """Format the mean over seeds in a unit, with half its 95 % interval from three seeds on; empty without runs."""
-    values = results.values(metric, **labels) / unit
-    if not len(values):
-        return ""
-    interval = mean_interval(values)
-    text = three_digits(interval.mean)
-    if interval.count < FEWEST:
-        return text
-    return f"{text} ± {interval.half_width:,.{len(text.partition('.')[2])}f}"
-
-
-def as_change(interval: Interval) -> str:
-    """Format a ratio as a change in per cent, with the interval in brackets if there are at least three values."""
-    mean, low, high = (f"{100 * (value - 1):+.0f}" for value in (interval.mean, interval.low, interval.high))
-    return f"{mean} %" if interval.count < FEWEST else f"{mean} % \\[{low}, {high}]"
+def _cell(row: Scope, column: Mapping[str, Any], template: str, line: Mapping[str, Any]) -> tuple[str, bool | None]:
+    """Return the text of a cell, and whether it is of runs; None = it needs none."""
+    place = row.at(**column)
+    before = place.found[0]
+    try:
+        place = place.let(line.get("let", {}))
+        text = place.text(template)
+    except Missing:
+        return "", False
+    return text, True if place.found[0] > before else None
 
 
 def summary(findings: Sequence[Finding], width: int = WIDTH) -> list[str]:
@@ -63,19 +79,27 @@ def summary(findings: Sequence[Finding], width: int = WIDTH) -> list[str]:
 
     If there are more than SUMMARY_LINES claims, claims with the same words before the colon share a line.
     """
-    claims: dict[str, list[bool]] = {}
+    claims: dict[str, list[str]] = {}
     for finding in findings:
-        claims.setdefault(finding.claim, []).append(finding.holds)
+        claims.setdefault(finding.claim, []).append(finding.verdict)
     if len(claims) > SUMMARY_LINES:
         starts = [claim.partition(": ")[0] for claim in claims]
-        groups: dict[str, list[bool]] = {}
-        for start, (claim, holds) in zip(starts, claims.items(), strict=True):
-            groups.setdefault(start if starts.count(start) > 1 else claim, []).extend(holds)
+        groups: dict[str, list[str]] = {}
+        for start, (claim, verdicts) in zip(starts, claims.items(), strict=True):
+            groups.setdefault(start if starts.count(start) > 1 else claim, []).extend(verdicts)
         claims = groups
-    lines = [f"holds in {sum(holds):>2} of {len(holds):>2}: {claim}" for claim, holds in claims.items()]
+    lines = [f"{tally(verdicts)}: {claim}" for claim, verdicts in claims.items()]
     lines = [line if len(line) <= width else f"{line[: width - 3].rstrip()}..." for line in lines]
     more = len(lines) - SUMMARY_LINES + 1
     return lines if more <= 1 else [*lines[: SUMMARY_LINES - 1], f"and {more} more claims, in the last table"]
+
+
+def tally(verdicts: Sequence[str]) -> str:
+    """Say in how many settings a claim holds; ties, and settings with too few runs, are counted separately."""
+    words = {TIE: "tied", FEW: "too few runs"}
+    undecided = [f"{verdicts.count(verdict)} {word}" for verdict, word in words.items() if verdict in verdicts]
+    told = f"holds in {verdicts.count(YES):>2} of {len(verdicts):>2}"
+    return f"{told} ({', '.join(undecided)})" if undecided else told
 
 
 def fitted(table: Table, width: int) -> list[Table]:
@@ -140,7 +164,7 @@ def findings_table(findings: Sequence[Finding]) -> Table:
     for claim in dict.fromkeys(item.claim for item in findings):
         own = [item for item in findings if item.claim == claim]
         for item in own:
-            style, verdict = ("green", YES) if item.holds else ("red", NO)
-            result = f"[{style}]{verdict}[/{style}]: {item.numbers}"
+            style = STYLES[item.verdict]
+            result = f"[{style}]{item.verdict}[/{style}]: {item.numbers}"
             table.add_row(claim if item is own[0] else "", item.setting, result, end_section=item is own[-1])
     return table

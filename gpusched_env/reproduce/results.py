@@ -1,4 +1,4 @@
-"""The results of a card's runs: selection by label, medians, and files."""
+"""The results of a card's runs: selection by label, and files."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation import RunResult
-from gpusched_env.files import write_whole
-from gpusched_env.reproduce.card import Finding
+from gpusched_env.support.files import write_whole
+
+if TYPE_CHECKING:
+    from gpusched_env.reproduce.findings import Finding
 
 FORMAT: Final = "gpusched-reproduction-1"
 
@@ -28,21 +30,32 @@ class Results:
     ----------
     labels : labels of each run, by name
     runs : result of each run, in the same order
+    quick : whether they are only a part of the card's runs
     """
 
-    def __init__(self, labels: Sequence[Mapping[str, Any]], runs: Sequence[RunResult]) -> None:
+    def __init__(self, labels: Sequence[Mapping[str, Any]], runs: Sequence[RunResult], quick: bool = False) -> None:
+        self.quick = quick
         self.labels, self.runs = [dict(item) for item in labels], list(runs)
+        self.names = dict.fromkeys(name for own in self.labels for name in own)
+        self._index: dict[tuple[str, ...], dict[tuple[Any, ...], list[int]]] = {}
 
     def where(self, **labels: Any) -> Results:
         """Return the runs that have all these labels."""
-        kept = [i for i, own in enumerate(self.labels) if all(own.get(k) == value for k, value in labels.items())]
+        names = tuple(labels)
+        if names not in self._index:
+            self._index[names] = {}
+            for i, own in enumerate(self.labels):
+                if all(name in own for name in names):
+                    self._index[names].setdefault(tuple(own[name] for name in names), []).append(i)
+        return self._of(self._index[names].get(tuple(labels.values()), []))
+
+    def _of(self, kept: Sequence[int]) -> Results:
         return Results([self.labels[i] for i in kept], [self.runs[i] for i in kept])
 
     def of_seeds_of(self, other: Results) -> Results:
         """Return the runs whose seeds ``other`` has as well, for paired comparisons."""
         seeds = set(other.seeds)
-        kept = [i for i, run in enumerate(self.runs) if run.seed in seeds]
-        return Results([self.labels[i] for i in kept], [self.runs[i] for i in kept])
+        return self._of([i for i, run in enumerate(self.runs) if run.seed in seeds])
 
     def values(self, metric: str, **labels: Any) -> np.ndarray:
         """float64 [runs with these labels], sorted by seed: values of a metric.
@@ -52,22 +65,10 @@ class Results:
         found = sorted(self.where(**labels).runs, key=lambda run: run.seed)
         return np.array([run.metrics[metric] if not math.isnan(run.metrics[metric]) else math.inf for run in found])
 
-    def median(self, metric: str, **labels: Any) -> float:
-        """Return the median of a metric over the runs with these labels; NaN if there is no such run."""
-        values = self.values(metric, **labels)
-        return float(np.median(values)) if len(values) else math.nan
-
-    def quartiles(self, metric: str, **labels: Any) -> tuple[float, float]:
-        """Return the lower and the upper quartile over the runs with these labels; NaN if there is no such run."""
-        values = self.values(metric, **labels)
-        if not len(values):
-            return math.nan, math.nan
-        low, high = np.percentile(values, (25, 75), method="closest_observation")
-        return float(low), float(high)
-
-    def known(self, label: str) -> list[Any]:
-        """Distinct values of a label, in the order of the runs."""
-        return list(dict.fromkeys(own[label] for own in self.labels if label in own))
+    def known(self, *names: str) -> list[Any]:
+        """Distinct values of a label, in the order of the runs; tuples of values for several labels."""
+        found = [tuple(own[name] for name in names) for own in self.labels if all(name in own for name in names)]
+        return list(dict.fromkeys(values[0] if len(names) == 1 else values for values in found))
 
     @property
     def seeds(self) -> list[int]:
@@ -77,7 +78,7 @@ class Results:
     def write_json(self, path: Path, header: Mapping[str, Any], findings: Sequence[Finding]) -> None:
         """Write all runs and findings as JSON; the same runs give the same bytes."""
         runs = [{"labels": own, **run.as_dict()} for own, run in zip(self.labels, self.runs, strict=True)]
-        data = {"format": FORMAT, **header, "findings": [vars(item) for item in findings], "runs": runs}
+        data = {"format": FORMAT, **header, "findings": [item.as_dict() for item in findings], "runs": runs}
         write_whole(path, json.dumps(data, indent=1, allow_nan=False) + "\n")
 
     def write_csv(self, path: Path) -> None:

@@ -69,12 +69,12 @@ def play_card(
             done[i] = result
             bar.run_finished()
     found = [result for result in done if result is not None]
-    return Results([run.labels for run in runs], found), len(runs) - len(missing)
+    return Results([run.labels for run in runs], found, quick), len(runs) - len(missing)
 
 
 def _key(card: Card, task: Task, measure: Measure | None) -> str:
     """Hash everything that a run's result depends on, the card included: two cards may share a folder."""
-    measured = [type(card).__module__, type(card).__qualname__, card.measure_version]
+    measured = [card.name, card.measure_version]
     if measure is not None:
         measured += [measure.__module__, measure.__qualname__]
     parts = [*measured, task.fingerprint, task.scheduler, task.seed, RESULTS_VERSION, __version__]

@@ -12,16 +12,7 @@ from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
 
 
 def build(kind: type[Any], data: object, where: str) -> Any:
-    """Build the dataclass ``kind`` from a mapping of its fields.
-
-    Parameters
-    ----------
-    where : file and path of the field, for error messages
-
-    Raises
-    ------
-    ScenarioError : an unknown field, a missing field, a wrong type, or a value that ``kind`` refuses
-    """
+    """Build the dataclass ``kind`` from a mapping of its fields."""
     if not isinstance(data, Mapping):
         raise ScenarioError(f"{where}: {data!r} must be a table of fields")
     hints = typing.get_type_hints(kind)
@@ -44,10 +35,6 @@ def convert(hint: Any, value: object, where: str) -> Any:
     """Convert ``value`` to the type of a type hint: lists to tuples, mappings to dataclasses, whole numbers to floats.
 
     A value that is an object of the dataclass is returned unchanged.
-
-    Raises
-    ------
-    ScenarioError : the value has another type
     """
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):  # only ``T | None`` occurs

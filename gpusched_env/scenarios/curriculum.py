@@ -44,10 +44,6 @@ class Curriculum:
 
         A range is written ``0.6..0.9``; choices have slashes between them, and GPU types of one choice a plus:
         ``0.3:racks=3,load=0.6..0.9;0.6:racks=3/4,gpu_types=A100/A100+T4``. An empty text has no stage.
-
-        Raises
-        ------
-        ScenarioError : another form, or an unknown name
         """
         stages = []
         for stage in filter(None, text.split(";")):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, Final
 
-from gpusched_env.cluster import NodeGroup
-from gpusched_env.instance import Semantics
 from gpusched_env.network import Network
+from gpusched_env.problem.cluster import NodeGroup
+from gpusched_env.problem.instance import Semantics
 from gpusched_env.scenarios.family import Parameter, ScenarioFamily
 from gpusched_env.scenarios.scenario import Scenario
 from gpusched_env.scenarios.workload_spec import WorkloadSpec
@@ -18,58 +19,39 @@ LOAD: Final = 1.2
 OVERHEAD_S: Final = 8.0  # [s] what the authors charge a gang of four GPUs that gets new GPUs
 
 
-def elasticflow(
-    jobs: int = JOBS,
-    machines: int = 16,
-    load: float | None = None,
-    least: float = 0.5,
-    most: float = 1.5,
-    share: float = 1.0,
-    overhead_s: float = OVERHEAD_S,
-    workload: str | None = None,
-) -> Scenario:
+def _elasticflow(**given: Any) -> Scenario:
     """Build a scenario with machines of eight A100, and jobs with ElasticFlow's measured speeds and deadlines.
-
-    Parameters
-    ----------
-    jobs : number of jobs
-    machines : number of machines of eight GPUs
-    load : offered load of the requested gangs; None = 1.2, and a job list keeps its arrivals
-    least, most : a deadline is arrival + U x run time on the requested GPUs, U uniform in this range
-    share : share of jobs with a deadline; the others are best effort
-    overhead_s : time without progress after a gang gets GPUs [s]
-    workload : path of one of ElasticFlow's job lists, whose first ``jobs`` jobs are used with their models, batches and
-        deadlines; None = draw jobs like those of Philly, with models drawn uniformly
 
     References
     ----------
     Gu et al., ASPLOS 2023; gudiandian/ElasticFlow, ``ElasticFlow/scheduler``.
     """
-    cut: dict[str, Any] = {"profiles": "elasticflow", "jobs": jobs, "elastic": {"rule": "elasticflow"}}
-    if workload is None:
-        deadlines = {"least": least, "most": most, "share": share}
+    p = SimpleNamespace(**given)
+    cut: dict[str, Any] = {"profiles": "elasticflow", "jobs": p.jobs, "elastic": {"rule": "elasticflow"}}
+    if p.workload is None:
+        deadlines = {"least": p.least, "most": p.most, "share": p.share}
         spec = WorkloadSpec(
             "synthetic:philly",
             {"demand": DEMAND, "max_duration_s": 86_400.0},
-            load=LOAD if load is None else load,
+            load=LOAD if p.load is None else p.load,
             deadlines=deadlines,
             **cut,
         )
     else:
-        spec = WorkloadSpec(f"elasticflow:{workload}", load=load, **cut)
+        spec = WorkloadSpec(f"elasticflow:{p.workload}", load=p.load, **cut)
     return Scenario(
         name="elasticflow",
         description="Elastic jobs with deadlines on A100 machines: which jobs should be admitted?",
-        groups=(NodeGroup(machines, 8, "A100"),),
+        groups=(NodeGroup(p.machines, 8, "A100"),),
         workload=spec,
         network=Network(model="none"),
-        semantics=Semantics(checkpoint_s=0.0, restore_s=overhead_s, start_s=overhead_s, resize_s=overhead_s),
+        semantics=Semantics(checkpoint_s=0.0, restore_s=p.overhead_s, start_s=p.overhead_s, resize_s=p.overhead_s),
     )
 
 
 ELASTICFLOW: Final = ScenarioFamily(
     "elasticflow-v0",
-    elasticflow,
+    _elasticflow,
     (
         Parameter("jobs", JOBS, "number of jobs", least=1, most=1_000_000, whole=True),
         Parameter("machines", 16, "machines of eight GPUs", least=1, most=10_000, whole=True),
@@ -83,6 +65,7 @@ ELASTICFLOW: Final = ScenarioFamily(
         Parameter("workload", None, "path of a job list of ElasticFlow to play instead", text=True),
     ),
 )
+elasticflow = ELASTICFLOW.plain
 # 8 nodes, 64 GPUs; 200 jobs
 SLO: Final = Scenario(
     name="slo-v0",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from gpusched_env.cluster import NodeGroup
 from gpusched_env.network import Network
+from gpusched_env.problem.cluster import NodeGroup
 from gpusched_env.scenarios.family import Parameter, ScenarioFamily
 from gpusched_env.scenarios.network_sensitive import JOBS, MEAN_DURATION_S, network
 from gpusched_env.scenarios.scenario import Scenario

@@ -50,12 +50,7 @@ class Parameter:
         return f"a {'whole ' * self.whole}number from {self.least:g} to {self.most:g}"
 
     def read(self, given: object, where: str) -> Value:
-        """Parse and check a value, which is given as a text or as a Python value.
-
-        Raises
-        ------
-        ScenarioError : the value is not allowed
-        """
+        """Parse and check a value, which is given as a text or as a Python value."""
         text = str(given)
         if self.text:
             return text
@@ -107,6 +102,13 @@ class ScenarioFamily:
         differing = [f"{name}={written(chosen[name])}" for name in known if chosen[name] != known[name].default]
         name = ":".join([self.name, ",".join(differing)]) if differing else self.name
         return dataclasses.replace(self.build(**chosen), name=name)
+
+    def plain(self, **given: Any) -> Scenario:
+        """Build a scenario from values that are not checked, such as a longer list of jobs, with a plain name."""
+        defaults = {one.name: one.default for one in self.parameters}
+        if unknown := given.keys() - defaults.keys():
+            raise ScenarioError(f"scenario {self.name!r}: {unknown_name('parameter', min(unknown), defaults)}")
+        return self.build(**defaults | given)
 
 
 def pairs(text: str, where: str) -> Iterable[tuple[str, Any]]:

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpusched_env.errors import ScenarioError, unknown_name
-from gpusched_env.files import write_whole
 from gpusched_env.network import NETWORK_PRESETS
 from gpusched_env.scenarios.convert import build
 from gpusched_env.scenarios.scenario import Scenario
 from gpusched_env.scenarios.sharing_section import sharing_from_dict
+from gpusched_env.support.files import write_whole
 
 _BYTE_ORDER_MARK: Final = "\ufeff"
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, Final
 
-from gpusched_env.cluster import NodeGroup
-from gpusched_env.instance import Semantics
 from gpusched_env.network import Network
+from gpusched_env.problem.cluster import NodeGroup
+from gpusched_env.problem.instance import Semantics
 from gpusched_env.scenarios.family import Parameter, ScenarioFamily
 from gpusched_env.scenarios.scenario import Scenario
 from gpusched_env.scenarios.workload_spec import WorkloadSpec
@@ -18,28 +19,8 @@ GANGS: Final[dict[str, dict[str, Any]]] = {
 }
 
 
-def hadar_cluster(
-    nodes: int = 5,
-    jobs: int = 480,
-    arrivals: str = "static",
-    mean_gap_s: float = 600.0,
-    gangs: str = "gavel",
-    spread: str = "measured",
-    restore_s: float = 10.0,
-) -> Scenario:
+def _hadar_cluster(**given: Any) -> Scenario:
     """Build a scenario with equally many machines of three GPU types and jobs that train Gavel's models.
-
-    Parameters
-    ----------
-    nodes : number of machines of each GPU type; a machine has four GPUs
-    jobs : number of jobs
-    arrivals : "static" = all jobs arrive at time 0; "poisson" = Poisson process; "philly" = bursts like those of the
-        Philly log
-    mean_gap_s : mean time between arrivals if they are not static [s]
-    gangs : gang sizes of models that run on several GPUs, a name in GANGS
-    spread : rates of gangs on several machines: "measured" = the rates measured on several machines; "free" = the rates
-        measured on one machine. Gavel's simulator uses "free" with ``restore_s=0``
-    restore_s : time in which a resumed gang makes no progress [s]; checkpoints take no time
 
     Notes
     -----
@@ -51,24 +32,25 @@ def hadar_cluster(
     Sultana et al., arXiv 2503.10918 and IPDPS 2024: cluster and job sizes, reconstructed (docs/hadar.md). Narayanan et
     al., OSDI 2020: throughputs.
     """
-    parameters: dict[str, Any] = dict(GANGS[gangs])
-    if arrivals != "static":
-        parameters |= {"mean_gap_s": mean_gap_s, "bursty": arrivals == "philly"}
-    if spread == "free":
+    p = SimpleNamespace(**given)
+    parameters: dict[str, Any] = dict(GANGS[p.gangs])
+    if p.arrivals != "static":
+        parameters |= {"mean_gap_s": p.mean_gap_s, "bursty": p.arrivals == "philly"}
+    if p.spread == "free":
         parameters["ignore_placement"] = True
     return Scenario(
         name="hadar",
         description="Three GPU types; gangs run on any of them, or on a mix. All jobs arrive at time 0.",
-        groups=tuple(NodeGroup(nodes, 4, gpu_type) for gpu_type in TYPES),
-        workload=WorkloadSpec("synthetic:hadar", parameters, profiles="own", jobs=jobs),
+        groups=tuple(NodeGroup(p.nodes, 4, gpu_type) for gpu_type in TYPES),
+        workload=WorkloadSpec("synthetic:hadar", parameters, profiles="own", jobs=p.jobs),
         network=Network(model="none"),
-        semantics=Semantics(checkpoint_s=0.0, restore_s=restore_s),
+        semantics=Semantics(checkpoint_s=0.0, restore_s=p.restore_s),
     )
 
 
 HADAR: Final = ScenarioFamily(
     "hadar-60gpu-v1",
-    hadar_cluster,
+    _hadar_cluster,
     (
         Parameter("nodes", 5, "machines of four GPUs of each type", least=1, most=10_000, whole=True),
         Parameter("jobs", 480, "jobs of an episode", least=1, most=1_000_000, whole=True),
@@ -79,3 +61,4 @@ HADAR: Final = ScenarioFamily(
         Parameter("restore_s", 10.0, "seconds without progress after a preemption", least=0, most=86_400),
     ),
 )
+hadar_cluster = HADAR.plain

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from gpusched_env.cluster import NodeGroup
-from gpusched_env.instance import Semantics
 from gpusched_env.network import Network
+from gpusched_env.problem.cluster import NodeGroup
+from gpusched_env.problem.instance import Semantics
 from gpusched_env.scenarios.family import Parameter, ScenarioFamily
 from gpusched_env.scenarios.scenario import Scenario
 from gpusched_env.scenarios.workload_spec import WorkloadSpec
@@ -17,16 +17,6 @@ from gpusched_env.traces.generators.hadare_jobs import AWS_SPEEDS, LAB_SPEEDS, t
 
 def hadare_cluster(lab: bool, jobs: int, speeds: str, copies: int, restore_s: float, merge_s: float) -> Scenario:
     """Build a scenario with one-GPU nodes of different GPU types and jobs that may run in several copies.
-
-    Parameters
-    ----------
-    lab : True = five nodes like those of the authors' own cluster; False = three nodes like those on AWS
-    jobs : number of jobs; the paper's mixes M-1 to M-12 have 1, 3, 4, 5, 8, 10 and 12 jobs
-    speeds : "alike" = all jobs have the same speed on a GPU type; "varied" = the speed of each job on each GPU type is
-        multiplied by a random factor
-    copies : largest number of copies of a job at the same time
-    restore_s : time without progress after each start or resume [s]
-    merge_s : additional time without progress if the job has several copies [s]
 
     References
     ----------

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Final
 
-from gpusched_env.cluster import NodeGroup
 from gpusched_env.network import NETWORK_PRESETS, Contention, Network, NetworkChange
+from gpusched_env.problem.cluster import NodeGroup
 from gpusched_env.scenarios.family import Parameter, ScenarioFamily
 from gpusched_env.scenarios.scenario import Scenario
 from gpusched_env.scenarios.workload_spec import WorkloadSpec
@@ -37,13 +37,7 @@ CONGESTION: Final = 5.0  # divisor of the rate of racks' uplinks with a congeste
 def network(oversubscription: float, top: str) -> Network:
     """Build a leaf-spine network of servers with eight V100 and a 100 Gb/s port; gangs share links max-min fairly.
 
-    Parameters
-    ----------
-    oversubscription : oversubscription of each rack's uplinks
-    top : "normal" = uplinks have their full rate; "congested" = uplinks have a fifth of it
-
-    Notes
-    -----
+    With ``top`` "congested" and an oversubscription of 4, a gang that is alone on the network and is spread over racks
     With "congested" and an oversubscription of 4, a gang that is alone on the network and is spread over racks
     communicates at 0.4 times the rate inside a rack. This is the ratio of 10 to 25 GB/s in an earlier revision of
     ArtISt-sim. The latency of that revision, 50 ms per step, is left out, because it would slow every model down

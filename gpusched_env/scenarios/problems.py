@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Final, NamedTuple
 
-from gpusched_env.cluster import Cluster
 from gpusched_env.errors import ScenarioError
-from gpusched_env.instance import Semantics
 from gpusched_env.network import Network
 from gpusched_env.network.topologies import TOPOLOGIES
-from gpusched_env.performance import ClassTable
+from gpusched_env.problem.cluster import Cluster
+from gpusched_env.problem.instance import Semantics
+from gpusched_env.problem.performance import ClassTable
 from gpusched_env.scenarios.seeds import Seeds
 from gpusched_env.scenarios.variation import LARGEST_SHARE, Variation, gang_shares, node_groups
 from gpusched_env.scenarios.workload_spec import WorkloadSpec
@@ -33,13 +33,7 @@ class Parts(NamedTuple):
 
 
 class Problems:
-    """The problems that a variation of a scenario's parts draws; each cluster and network is made once.
-
-    Parameters
-    ----------
-    variation : the distribution
-    workload, network, semantics : what all problems have in common
-    """
+    """The problems that a variation of a scenario's parts draws; each cluster and network is made once."""
 
     def __init__(self, variation: Variation, workload: WorkloadSpec, network: Network, semantics: Semantics) -> None:
         self._variation = variation
@@ -79,12 +73,7 @@ def seeds_of_problem(seed: int) -> Seeds:
 
 
 def check_common(workload: WorkloadSpec, network: Network, semantics: Semantics) -> None:
-    """Refuse parts of a varying scenario that its variation would replace, or cannot vary.
-
-    Raises
-    ------
-    ScenarioError : another generator, a network without racks' uplinks, or a value that the variation draws
-    """
+    """Refuse parts of a varying scenario that its variation would replace, or cannot vary."""
     if workload.source != GENERATOR:
         raise ScenarioError(f"workload.source is {workload.source!r}: a scenario that varies needs {GENERATOR!r}")
     topology = network.topology

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from gpusched_env.cluster import NodeGroup
 from gpusched_env.errors import ScenarioError, unknown_name
-from gpusched_env.instance import Semantics
 from gpusched_env.network import NETWORK_PRESETS, Contention, Network
-from gpusched_env.plugins import load_plugins
+from gpusched_env.problem.cluster import NodeGroup
+from gpusched_env.problem.instance import Semantics
 from gpusched_env.scenarios.dally_authors import AUTHORS
 from gpusched_env.scenarios.deadlines import ELASTICFLOW, SLO
 from gpusched_env.scenarios.delay_timer_cells import CELLS
@@ -30,6 +29,7 @@ from gpusched_env.scenarios.sjf_bsbf import SJF_BSBF
 from gpusched_env.scenarios.tenants import COHORT, TENANTS_PHILLY, TENANTS_VENUS
 from gpusched_env.scenarios.varying import VARYING
 from gpusched_env.scenarios.workload_spec import WorkloadSpec
+from gpusched_env.support.plugins import load_plugins
 
 HALF_DAY: Final = 43_200.0  # [s]
 # Gang sizes in a sample of the full Philly log, which has more multi-GPU jobs than the processed log from which the

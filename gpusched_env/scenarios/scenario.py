@@ -12,20 +12,20 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from gpusched_env.cluster import Cluster, NodeGroup, refuse_too_many
 from gpusched_env.errors import ScenarioError
-from gpusched_env.instance import Instance, Room, Semantics
 from gpusched_env.network import Network, compiled_links, network_as_dict, network_identity
-from gpusched_env.partitions import Partitions
-from gpusched_env.performance import ClassTable
+from gpusched_env.problem.cluster import Cluster, NodeGroup, refuse_too_many
+from gpusched_env.problem.instance import Instance, Room, Semantics
+from gpusched_env.problem.partitions import Partitions
+from gpusched_env.problem.performance import ClassTable
+from gpusched_env.problem.tenants import Tenants
+from gpusched_env.problem.workload import Workload
 from gpusched_env.scenarios.problems import Parts, Problems, check_common, seeds_of_problem
 from gpusched_env.scenarios.seeds import Seeds
 from gpusched_env.scenarios.variation import Variation
 from gpusched_env.scenarios.workload_spec import DEFAULT_JOBS, WorkloadSpec
 from gpusched_env.sharing import Sharing
-from gpusched_env.tenants import Tenants
 from gpusched_env.traces import ReadReport
-from gpusched_env.workload import Workload
 
 ONE_PROBLEM: Final = "choose one problem first: scenario.problem(seed), or by name, such as family-v1:problem=0"
 _DRAWN_TOGETHER: Final = 256  # seeds that are drawn together in search of one whose problem lies in a part

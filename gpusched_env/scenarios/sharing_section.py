@@ -12,12 +12,7 @@ from gpusched_env.sharing import INTERFERENCE_SOURCES, Interference, Sharing
 
 
 def sharing_from_dict(data: object, where: str = "sharing") -> Sharing:
-    """Build sharing rules from plain data; ``where`` gives the file and the section for error messages.
-
-    Raises
-    ------
-    ScenarioError : an unknown field or source, a wrong type or value
-    """
+    """Build sharing rules from plain data; ``where`` gives the file and the section for error messages."""
     if isinstance(data, Sharing):
         return data
     source = data.get("interference") if isinstance(data, Mapping) else None
@@ -38,10 +33,6 @@ def interference_from_dict(data: Mapping[str, Any], where: str) -> Interference:
     """Build a source of interference from plain data.
 
     The field ``source`` is a name in INTERFERENCE_SOURCES; the other fields are those of the source's class.
-
-    Raises
-    ------
-    ScenarioError : as in :func:`sharing_from_dict`
     """
     name = data.get("source")
     if not isinstance(name, str) or name not in INTERFERENCE_SOURCES:

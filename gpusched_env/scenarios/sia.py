@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, Final
 
-from gpusched_env.cluster import NodeGroup
 from gpusched_env.errors import ScenarioError
-from gpusched_env.instance import Semantics
 from gpusched_env.network import Network
+from gpusched_env.problem.cluster import NodeGroup
+from gpusched_env.problem.instance import Semantics
 from gpusched_env.scenarios.family import Parameter, ScenarioFamily
 from gpusched_env.scenarios.scenario import Scenario
 from gpusched_env.scenarios.workload_spec import WorkloadSpec
@@ -23,54 +24,33 @@ CALIBRATION: Final = {"cifar10": 1.8, "ncf": 1.5, "imagenet": 1.2, "yolov3": 1.2
 CALIBRATIONS: Final = ("none", "published")
 
 
-def sia(
-    jobs: int = JOBS,
-    load: float | None = None,
-    round_s: float = 60.0,
-    restart_s: float = RESTART_S,
-    workload: str | None = None,
-    speeds: str = "fitted",
-    calibration: str = "none",
-) -> Scenario:
+def _sia(**given: Any) -> Scenario:
     """Build a scenario with the cluster of Sia's simulator and eight hours of elastic jobs like those of Pollux.
 
     The cluster has 6 x 4 T4, 3 x 8 RTX 2080 Ti and 2 x 8 A100. At each size and on each GPU type, a job has the batch
     with the largest goodput.
-
-    Parameters
-    ----------
-    jobs : number of jobs
-    load : arrival rate in units of 160 jobs per eight hours; None = ``jobs`` jobs arrive in eight hours
-    round_s : time between decisions [s]
-    restart_s : time for which a gang makes no progress after it gets its GPUs [s]; one time for all applications
-    workload : path of one of Sia's workload files, whose first ``jobs`` jobs are used; None = draw jobs
-    speeds : "fitted" = step times by the models of the table ``sia``, "robust" = by those of ``sia-robust``
-    calibration : "published" = jobs are slower by the factors with which the authors calibrate their simulator
 
     Notes
     -----
     Larger requests than 16 GPUs are cut to 16, so that schedulers that know nothing of sizes can run every job on GPUs
     of one type. Deviation: Sia's simulator has a restart cost for each application.
 
-    Raises
-    ------
-    ScenarioError : ``load`` is given together with ``workload``
-
     References
     ----------
     Jayaram Subramanya et al., SOSP 2023; siasosp23/artifacts, ``sia-simulator/``.
     """
-    elastic: dict[str, Any] = {"rule": "adaptive-batch"} | ({"speeds": speeds} if speeds != "fitted" else {})
-    if calibration == "published":
+    p = SimpleNamespace(**given)
+    elastic: dict[str, Any] = {"rule": "adaptive-batch"} | ({"speeds": p.speeds} if p.speeds != "fitted" else {})
+    if p.calibration == "published":
         elastic["slowdowns"] = dict(CALIBRATION)
-    common: dict[str, Any] = dict(profiles="own", jobs=jobs, max_gpus=MOST_REQUESTED, clip=True, elastic=elastic)
-    if workload is None:
-        parameters = {"relative_load": jobs / JOBS if load is None else load, "mixed_types": True}
+    common: dict[str, Any] = dict(profiles="own", jobs=p.jobs, max_gpus=MOST_REQUESTED, clip=True, elastic=elastic)
+    if p.workload is None:
+        parameters = {"relative_load": p.jobs / JOBS if p.load is None else p.load, "mixed_types": True}
         spec = WorkloadSpec("synthetic:pollux", parameters, **common)
-    elif load is not None:
-        raise ScenarioError(f"workload={workload} has arrivals of its own: leave out load")
+    elif p.load is not None:
+        raise ScenarioError(f"workload={p.workload} has arrivals of its own: leave out load")
     else:
-        spec = WorkloadSpec(f"sia:{workload}", **common)
+        spec = WorkloadSpec(f"sia:{p.workload}", **common)
     return Scenario(
         name="sia-hetero",
         description="Elastic jobs on three GPU types: how many GPUs of which type should each job have?",
@@ -78,14 +58,14 @@ def sia(
         workload=spec,
         network=Network(model="none"),
         semantics=Semantics(
-            round_s=round_s, checkpoint_s=0.0, restore_s=restart_s, start_s=restart_s, resize_s=restart_s
+            round_s=p.round_s, checkpoint_s=0.0, restore_s=p.restart_s, start_s=p.restart_s, resize_s=p.restart_s
         ),
     )
 
 
 SIA: Final = ScenarioFamily(
     "sia-hetero-v0",
-    sia,
+    _sia,
     (
         Parameter("jobs", JOBS, "jobs of an episode of eight hours", least=1, most=1_000_000, whole=True),
         Parameter("load", None, "arrival rate / 160 jobs in 8 h; default: all jobs in 8 h", least=0.01, most=100),
@@ -96,3 +76,4 @@ SIA: Final = ScenarioFamily(
         Parameter("workload", None, "path of a Sia workload file to play instead", text=True),
     ),
 )
+sia = SIA.plain

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, Final
 
-from gpusched_env.cluster import NodeGroup
 from gpusched_env.errors import ScenarioError
-from gpusched_env.instance import Semantics
 from gpusched_env.network import Network
+from gpusched_env.problem.cluster import NodeGroup
+from gpusched_env.problem.instance import Semantics
 from gpusched_env.scenarios.family import Parameter, ScenarioFamily
 from gpusched_env.scenarios.scenario import Scenario
 from gpusched_env.scenarios.workload_spec import WorkloadSpec
@@ -18,72 +19,38 @@ GPU_TYPE: Final = "T4"  # the paper uses RTX 2080 Ti, for which the iteration ti
 GANGS: Final = ("tuned", "log")
 
 
-def simulated(
-    jobs: int = 240,
-    xi: float = 1.5,
-    limit: int = 2,
-    load: float | None = None,
-    gangs: str = "tuned",
-    restore_s: float = 30.0,
-    workload: str | None = None,
-) -> Scenario:
+def _simulated(**given: Any) -> Scenario:
     """Build a scenario with 16 machines of four GPUs and eight hours of jobs like those of Pollux's workloads.
-
-    Parameters
-    ----------
-    jobs : number of jobs; Pollux publishes eight-hour workloads of 80, 160, 240 and 320 jobs
-    xi : slowdown of every pair of jobs that share a GPU
-    limit : largest number of jobs that share a GPU
-    load : arrival rate in units of 160 jobs per eight hours; None = ``jobs`` jobs arrive in eight hours
-    gangs : "tuned" = gang sizes and batches that Pollux tuned; "log" = gang sizes of the Philly log, initial batches
-    restore_s : time without progress after a preemption [s]; the scheduler SJF-BSBF never preempts
-    workload : path of one of Pollux's workload files, whose first ``jobs`` jobs are used; None = draw similar jobs
-
-    Raises
-    ------
-    ScenarioError : ``load`` or ``gangs`` is given together with ``workload``, which determines both
 
     References
     ----------
     Luo et al., IWQoS 2024, arXiv 2407.13088, reconstructed (docs/sjf_bsbf.md). Qiao et al., OSDI 2021: jobs and
     iteration times.
     """
-    if workload is None:
-        parameters: dict[str, Any] = {"sharing": True, "relative_load": jobs / JOBS if load is None else load}
-        if gangs == "log":
+    p = SimpleNamespace(**given)
+    if p.workload is None:
+        parameters: dict[str, Any] = {"sharing": True, "relative_load": p.jobs / JOBS if p.load is None else p.load}
+        if p.gangs == "log":
             parameters["realistic"] = True
-        spec = WorkloadSpec("synthetic:pollux", parameters, profiles="own", jobs=jobs)
-    elif load is not None or gangs != "tuned":
-        raise ScenarioError(f"workload={workload} has arrivals and gangs of its own: leave out load and gangs")
+        spec = WorkloadSpec("synthetic:pollux", parameters, profiles="own", jobs=p.jobs)
+    elif p.load is not None or p.gangs != "tuned":
+        raise ScenarioError(f"workload={p.workload} has arrivals and gangs of its own: leave out load and gangs")
     else:
-        spec = WorkloadSpec(f"pollux-sharing:{workload}", profiles="own", jobs=jobs)
+        spec = WorkloadSpec(f"pollux-sharing:{p.workload}", profiles="own", jobs=p.jobs)
     description = "Jobs may share GPUs of 16 machines; an eight-hour workload like Pollux's."
-    return _scenario(description, 16, spec, xi, limit, restore_s)
+    return _scenario(description, 16, spec, p.xi, p.limit, p.restore_s)
 
 
-def physical(
-    jobs: int = 30,
-    xi: float = 1.5,
-    limit: int = 2,
-    span_s: float = 1_200.0,
-    batch: float = 0.5,
-    restore_s: float = 30.0,
-) -> Scenario:
+def _physical(**given: Any) -> Scenario:
     """Build a scenario with 4 machines of four GPUs; two thirds of the jobs take 1 to 8 GPUs, the others 12 or 16.
-
-    Parameters
-    ----------
-    jobs, xi, limit, restore_s : as in :func:`simulated`
-    span_s : length of the interval over which arrivals are uniform [s]
-    batch : batch per GPU / largest batch that fits into its memory; with 1, two jobs fit on a GPU only with gradient
-        accumulation
 
     References
     ----------
     Luo et al., IWQoS 2024, section on the physical cluster, reconstructed (docs/sjf_bsbf.md).
     """
-    spec = WorkloadSpec("synthetic:bsbf", {"span_s": span_s, "batch_share": batch}, profiles="own", jobs=jobs)
-    return _scenario("Jobs may share the 16 GPUs of a small cluster.", 4, spec, xi, limit, restore_s)
+    p = SimpleNamespace(**given)
+    spec = WorkloadSpec("synthetic:bsbf", {"span_s": p.span_s, "batch_share": p.batch}, profiles="own", jobs=p.jobs)
+    return _scenario("Jobs may share the 16 GPUs of a small cluster.", 4, spec, p.xi, p.limit, p.restore_s)
 
 
 def _scenario(
@@ -109,7 +76,7 @@ _RESTORE: Final = Parameter("restore_s", 30.0, "seconds without progress after a
 SJF_BSBF: Final = (
     ScenarioFamily(
         "bsbf-sim-240-v1",
-        simulated,
+        _simulated,
         (
             Parameter("jobs", 240, "jobs of an episode of eight hours", least=1, most=1_000_000, whole=True),
             *_SHARING,
@@ -121,7 +88,7 @@ SJF_BSBF: Final = (
     ),
     ScenarioFamily(
         "bsbf-physical-30-v1",
-        physical,
+        _physical,
         (
             Parameter("jobs", 30, "jobs of an episode", least=1, most=1_000_000, whole=True),
             *_SHARING,
@@ -131,3 +98,4 @@ SJF_BSBF: Final = (
         ),
     ),
 )
+simulated, physical = (family.plain for family in SJF_BSBF)

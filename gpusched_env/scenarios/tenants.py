@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from gpusched_env.cluster import NodeGroup
+from gpusched_env.problem.cluster import NodeGroup
+from gpusched_env.problem.tenants import Tenant, Tenants
 from gpusched_env.scenarios.family import Parameter, ScenarioFamily
 from gpusched_env.scenarios.scenario import Scenario
 from gpusched_env.scenarios.workload_spec import WorkloadSpec
-from gpusched_env.tenants import Tenant, Tenants
 
 NODE_GPUS: Final = 8  # [GPU]
 # Nodes of each virtual cluster of the processed Philly log: a quarter of those of HeliosArtifact's philly_vc.csv (an

@@ -10,9 +10,9 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from gpusched_env.cluster import NodeGroup
 from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.portable import draws
+from gpusched_env.problem.cluster import NodeGroup
 
 Range = tuple[float, float]
 

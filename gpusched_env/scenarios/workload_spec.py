@@ -10,7 +10,8 @@ from functools import cached_property, partial
 from typing import Any, Final
 
 from gpusched_env.errors import ScenarioError, WorkloadError, unknown_name
-from gpusched_env.files import file_digest
+from gpusched_env.problem.workload import Workload, refuse_too_many_jobs
+from gpusched_env.support.files import file_digest
 from gpusched_env.traces import (
     PROFILE_RULES,
     ReadOptions,
@@ -32,7 +33,6 @@ from gpusched_env.traces.filters import check_amount, split_condition
 from gpusched_env.traces.generators.synthetic import check_parameters, draw_jobs, random_stream
 from gpusched_env.traces.read_options import OPTIONS
 from gpusched_env.traces.reading import resolve_source, source_files, split_source
-from gpusched_env.workload import Workload, refuse_too_many_jobs
 
 SYNTHETIC: Final = "synthetic:"
 DEFAULT_JOBS: Final = 200  # number of jobs that a generator draws if ``jobs`` is None
@@ -207,12 +207,7 @@ class WorkloadSpec:
 
         The seed determines the jobs of a generator. It also determines the model of each job, for generators and logs.
 
-        Parameters
-        ----------
-        seed : the seed
-        log : the workload that :meth:`read` returned; None for a generator
-        cluster_gpus : number of GPUs of the cluster
-        gpu_types : GPU types of the cluster
+        ``log`` is what :meth:`read` returned; None for a generator.
         """
         if log is None:
             name, largest = self.source.removeprefix(SYNTHETIC), None if self.clip else self.max_gpus

@@ -13,14 +13,7 @@ Row = dict[str, str]
 
 
 def pair_rows(path: Path, needed: Sequence[str]) -> Iterator[tuple[str, Row]]:
-    """Yield the place, ``"FILE, line N"``, and the fields of every row of a CSV file with a header.
-
-    Missing fields are "".
-
-    Raises
-    ------
-    ScenarioError : a file that cannot be read, or that lacks one of the ``needed`` columns
-    """
+    """Yield the place, ``"FILE, line N"``, and the fields ("" = missing) of every row of a CSV file with a header."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             rows = csv.DictReader(file, strict=True, skipinitialspace=True)
@@ -35,24 +28,14 @@ def pair_rows(path: Path, needed: Sequence[str]) -> Iterator[tuple[str, Row]]:
 
 
 def text_of(row: Row, column: str, place: str) -> str:
-    """Return a field that must not be empty.
-
-    Raises
-    ------
-    ScenarioError : the field is empty
-    """
+    """Return a field that must not be empty."""
     if not row[column]:
         raise ScenarioError(f"{place}, field {column!r} is empty: fill it or remove the line")
     return row[column]
 
 
 def number_of(row: Row, column: str, place: str) -> float:
-    """Return a field as a finite number >= 0.
-
-    Raises
-    ------
-    ScenarioError : the field is not such a number
-    """
+    """Return a field as a finite number >= 0."""
     try:
         value = math.nan if "_" in row[column] else float(row[column])  # float() also reads "0_1"
     except ValueError:

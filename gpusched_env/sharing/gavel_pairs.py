@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gpusched_env.errors import ScenarioError
-from gpusched_env.files import file_digest
+from gpusched_env.problem.workload import Workload
 from gpusched_env.sharing.interference import Interference, class_names
-from gpusched_env.workload import Workload
+from gpusched_env.support.files import file_digest
 
 if TYPE_CHECKING:
     from gpusched_env.traces.profile_tables import MeasuredTable
@@ -50,10 +50,7 @@ class GavelPairs(Interference):
         return gavel_table(Path(self.path)) if self.path else load_measured("gavel")
 
     def slowdowns(self, classes: np.ndarray, workload: Workload, gpu_types: tuple[str, ...]) -> np.ndarray:
-        """Return xi of each job class beside each other class on each GPU type; float64 [C, C, T].
-
-        inf = the two classes must not share a GPU of this type.
-        """
+        """Return xi of each job class beside each other class on each GPU type; inf = they must not share a GPU."""
         packed = self._table().packed
         names = class_names(classes, workload)
         rates = np.array(

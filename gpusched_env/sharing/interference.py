@@ -16,7 +16,7 @@ import numpy as np
 from gpusched_env.errors import ScenarioError
 from gpusched_env.portable.elementary import exp
 from gpusched_env.portable.normal import normal_quantile
-from gpusched_env.workload import Workload
+from gpusched_env.problem.workload import Workload
 
 # xi = 1 + excess, where the excess is log-normal. The parameters are a choice that lies between the tables measured by
 # Gavel and by Lucid (docs/sjf_bsbf.md).
@@ -36,12 +36,6 @@ class Interference(Protocol):
         """Return xi of each job class beside each other class on each GPU type; float64 [C, C, T].
 
         inf = the two classes must not share a GPU of this type.
-
-        Parameters
-        ----------
-        classes : int64 [C, 2], profile row and gang size of each job class
-        workload : the workload, which has the profiles
-        gpu_types : names of the T GPU types
         """
 
     def as_dict(self) -> dict[str, Any]:

@@ -15,9 +15,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from gpusched_env.errors import ScenarioError, unknown_name
-from gpusched_env.files import file_digest
+from gpusched_env.problem.workload import Workload
 from gpusched_env.sharing.interference import Constant, Interference, class_names, model_of
-from gpusched_env.workload import Workload
+from gpusched_env.support.files import file_digest
 
 MISSING: Final = ("error", "forbid", "default")
 
@@ -108,10 +108,7 @@ class PairTable(Interference):
         return table
 
     def slowdowns(self, classes: np.ndarray, workload: Workload, gpu_types: tuple[str, ...]) -> np.ndarray:
-        """Return xi of each job class beside each other class on each GPU type; float64 [C, C, T].
-
-        inf = the two classes must not share a GPU of this type.
-        """
+        """Return xi of each job class beside each other class on each GPU type; inf = they must not share a GPU."""
         profiles, gangs = class_names(classes, workload), classes[:, 1].tolist()
         found = np.empty((len(classes), len(classes), len(gpu_types)))
         for row, column, t in np.ndindex(found.shape):

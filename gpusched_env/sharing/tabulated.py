@@ -6,9 +6,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from gpusched_env.problem.workload import ACCUMULATION_DTYPE, Profiles, Workload
 from gpusched_env.sharing.interference import model_of
 from gpusched_env.sharing.rules import Sharing
-from gpusched_env.workload import ACCUMULATION_DTYPE, Profiles, Workload
 
 GB: Final = 1e9  # [byte]
 
@@ -37,10 +37,7 @@ def sub_step_options(batch: int, passes: int = 1) -> list[int]:
 
 
 def accumulation_of(profiles: Profiles) -> np.ndarray:
-    """Return one row per profile, ACCUMULATION_DTYPE [P].
-
-    A profile without data on gradient accumulation gets one pass and needs no memory.
-    """
+    """Return one row per profile, ACCUMULATION_DTYPE [P]."""
     rows = np.zeros(len(profiles.rows), ACCUMULATION_DTYPE)
     rows["profile"] = np.arange(len(rows))
     rows["passes"] = 1
@@ -87,11 +84,6 @@ def _memory(
     If the memory of both the job and the GPU type is known in bytes, their ratio replaces the share in the profile.
     (The share in the profile is the same for all GPU types.) The profile always determines which part of this memory
     shrinks with the samples of a sub-step.
-
-    Parameters
-    ----------
-    rows : ACCUMULATION_DTYPE [C], one row per job class
-    smaller : float64 [C, K], samples of a sub-step / samples of a pass of the job alone
     """
     told = rows["fixed_memory"] + rows["batch_memory"]
     shrinking = (rows["batch_memory"] / np.where(told > 0, told, 1.0))[:, None]

@@ -43,12 +43,7 @@ class UserTable(PairTable):
     kind = "table"
 
     def entries(self) -> Iterator[Entry]:
-        """Read the entries from the file.
-
-        Raises
-        ------
-        ScenarioError : a malformed file or field; the message names the file, line, field and remedy
-        """
+        """Read the entries from the file."""
         path = Path(self.path)
         for place, row in pair_rows(path, ("model_self", "model_other")):
             given = [name for name in VALUES if name in row]

@@ -1,6 +1,5 @@
 """The exact event-driven simulator. It depends on no Gymnasium environment, no policy and no file format."""
 
-from gpusched_env.compilation import Teller
 from gpusched_env.core import handle
 from gpusched_env.core import placement as placement  # the import registers the placement rules
 from gpusched_env.core.placement.rules import PLACEMENT_RULES, RULE_NUMBER, placement_rule, rule_number
@@ -10,6 +9,7 @@ from gpusched_env.simulator.past import Move, begin, moves_of
 from gpusched_env.simulator.scheduler import Scheduler
 from gpusched_env.simulator.simulation import Outcome, Simulation, Until, simulate
 from gpusched_env.simulator.view import ClairvoyantView, ClusterView
+from gpusched_env.support.compilation import Teller
 
 handle.set_listener(Teller())
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from gpusched_env.errors import GpuschedError
 from gpusched_env.event_log import LEASE_END, PREEMPT, RATE, REFUSE, RESIZE, RESUME, START, EventLog
-from gpusched_env.instance import Instance
+from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator.decisions import Decision, Lease, Preempt, Refuse, Resize, Start
 from gpusched_env.simulator.simulation import Outcome, Simulation
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from gpusched_env.errors import SchedulerError
-from gpusched_env.instance import SHORTEST_ROUND_S, SchedulerInfo
+from gpusched_env.problem.instance import SHORTEST_ROUND_S, SchedulerInfo
 from gpusched_env.simulator.decisions import Decision
 from gpusched_env.simulator.view import ClusterView
-from gpusched_env.units import LATEST_S
+from gpusched_env.support.units import LATEST_S
 
 if TYPE_CHECKING:
     from gpusched_env.simulator.simulation import Outcome, Simulation

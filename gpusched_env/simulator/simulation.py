@@ -19,12 +19,12 @@ from gpusched_env.core.state import FINISHED, REFUSED, Run, allocate
 from gpusched_env.core.storage import as_bytes, copied
 from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.event_log import EVENT_DTYPE, EventLog
-from gpusched_env.instance import Instance
+from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator.decisions import Decision, Lease, Preempt, Refuse, Resize, Start, Wait
 from gpusched_env.simulator.growing import GrowingArray
 from gpusched_env.simulator.scheduler import Player, Scheduler
 from gpusched_env.simulator.view import ClairvoyantView, ClusterView
-from gpusched_env.units import BEYOND_CLOCK, LATEST_S
+from gpusched_env.support.units import BEYOND_CLOCK, LATEST_S
 
 Progress = Callable[[int, int], None]
 _PROGRESS_EVERY: Final = 512  # decision points

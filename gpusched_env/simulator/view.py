@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpusched_env.cluster import MACHINE, Cluster
 from gpusched_env.core import planning, queries
 from gpusched_env.core.placement.rules import check_numbers, rule_name, rule_number, shares_by
 from gpusched_env.core.placement.taking import FREE
@@ -17,12 +16,13 @@ from gpusched_env.core.sharing.seats import MEMORY_SLACK
 from gpusched_env.core.state import ACTIVE, FINISHED, FUTURE, REFUSED, Run
 from gpusched_env.core.waiting import waiting_rows
 from gpusched_env.errors import GpuschedError, unknown_name
-from gpusched_env.instance import Semantics
-from gpusched_env.performance import type_rates
+from gpusched_env.problem.cluster import MACHINE, Cluster
+from gpusched_env.problem.instance import Semantics
+from gpusched_env.problem.performance import type_rates
+from gpusched_env.problem.tenants import TenantTree
+from gpusched_env.problem.workload import REQUESTED
 from gpusched_env.simulator.decisions import Decision, Preempt, Start
 from gpusched_env.simulator.network_view import NetworkView
-from gpusched_env.tenants import TenantTree
-from gpusched_env.workload import REQUESTED
 
 if TYPE_CHECKING:
     from gpusched_env.simulator.simulation import Simulation

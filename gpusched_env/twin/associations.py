@@ -10,11 +10,11 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.errors import ScenarioError, TraceError
-from gpusched_env.tenants import ROOT, Tenant, Tenants
+from gpusched_env.problem.tenants import ROOT, Tenant, Tenants
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.slurm_fields import tres_gpus
 from gpusched_env.twin.tables import table_rows
-from gpusched_env.workload import Workload
 
 COMMAND: Final = (
     "sacctmgr --parsable2 list associations "
@@ -31,10 +31,6 @@ def read_associations(path: str | Path) -> Tenants:
     These are GrpTRES and GrpJobs of an account or a user, and MaxJobs of a user, its own or else that of the nearest
     account that has one. An account is a tenant of its name, and a user is a leaf ``account/user``. Associations of a
     user with particular partitions are left out if there is another one, and of several the first counts.
-
-    Raises
-    ------
-    TraceError : a missing column, a malformed row, several clusters, or accounts that form no tree
     """
     tree: dict[str, Tenant] = {}
     each: dict[str, int | None] = {}  # MaxJobs of each tenant
@@ -86,14 +82,7 @@ def _with_own_jobs(tenant: Tenant, tree: Mapping[str, Tenant], each: Mapping[str
 
 
 def with_room(tenants: Tenants, leaf: np.ndarray, workload: Workload) -> tuple[Tenants, tuple[str, ...]]:
-    """Raise limits below the largest job that ran, because limits may have changed; return the names of these tenants.
-
-    Parameters
-    ----------
-    tenants : accounts and users
-    leaf : str [J], name of the leaf of each job
-    workload : the log
-    """
+    """Raise limits below the largest job that ran, as limits may have changed; return the names of these tenants."""
     parent = {tenant.name: tenant.parent for tenant in tenants.tree}
     largest: dict[str, int] = {}
     for name in np.unique(leaf).tolist():

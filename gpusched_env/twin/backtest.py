@@ -14,6 +14,7 @@ from gpusched_env.baselines.registry import make_scheduler
 from gpusched_env.errors import GpuschedError
 from gpusched_env.event_log import REFUSE, START
 from gpusched_env.metrics import job_times
+from gpusched_env.problem.workload import Workload
 from gpusched_env.simulator import simulate
 from gpusched_env.twin.futures import NAMES, Options, sampled_starts
 from gpusched_env.twin.history import DAY_S, WEEK, History
@@ -21,7 +22,6 @@ from gpusched_env.twin.model import WAIT
 from gpusched_env.twin.quantiles import HOURS, Quantiles
 from gpusched_env.twin.settings import Setting
 from gpusched_env.twin.snapshot import PresentJob, Snapshot
-from gpusched_env.workload import Workload
 
 Array = np.ndarray
 WEEK_S: Final = WEEK * DAY_S  # [s]
@@ -33,13 +33,8 @@ MOST_QUEUED: Final = 500  # of one snapshot; of longer queues, every n-th job is
 class Scored:
     """Forecasts of the jobs that are queued at one time, and the truth; of long queues, of every n-th job.
 
-    Parameters
-    ----------
-    time_s : the snapshot, in the time of the log [s]
-    queued : number of queued jobs
-    inside : bool [jobs], whether the true start lies in the 80 % interval
-    chances : float64 [len(HOURS), jobs], forecast probability to start within each of HOURS
-    started : bool [len(HOURS), jobs], whether it did
+    ``inside`` : bool [jobs], whether the true start lies in the 80 % interval; ``chances`` : float64 [len(HOURS),
+    jobs], forecast probability to start within each of HOURS, and ``started`` whether it did.
     """
 
     time_s: float
@@ -53,12 +48,8 @@ class Scored:
 class Coverage:
     """How well forecasts agree with what happened.
 
-    Parameters
-    ----------
-    jobs : number of forecasts
-    snapshots : number of snapshots with queued jobs
-    covered : part of the true starts that lie in their 80 % intervals; NaN = no jobs
-    forecast, happened : for each of HOURS, the mean probability to start within it, and the part of the jobs that did
+    ``covered`` : part of the true starts in their 80 % intervals; NaN = no jobs. ``forecast``, ``happened`` : for each
+    of HOURS, the mean probability to start within it, and the part of the jobs that did.
     """
 
     jobs: int
@@ -82,10 +73,7 @@ class Coverage:
 
 
 def with_limits(workload: Workload, seed: int = 0) -> Workload:
-    """Return the jobs with time limits as users give them, for logs without limits.
-
-    The limit is the run time times a number from 1 to 5, rounded up to the next of LIMITS_H.
-    """
+    """Return the jobs with limits as users give them: run time x 1 to 5, rounded up to the next of LIMITS_H."""
     jobs = workload.jobs.copy()
     times = 1.0 + 4.0 * np.random.default_rng(seed).random(len(jobs))
     limits = np.array(LIMITS_H) * 3600.0
@@ -98,11 +86,7 @@ def with_limits(workload: Workload, seed: int = 0) -> Workload:
 class Played:
     """A log as a policy played it.
 
-    Parameters
-    ----------
-    workload : the jobs
-    enter_s, start_s, finish_s : float64 [J] [s]; inf = never. A refused or cancelled job never enters the queue
-    nodes : for each job, node -> GPUs of its gang
+    Times are float64 [J] [s], inf = never; ``nodes`` : for each job, node -> GPUs of its gang.
     """
 
     workload: Workload
@@ -135,12 +119,7 @@ class Played:
         )  # fmt: skip
 
     def history(self, time_s: float) -> History:
-        """Return the jobs that have ended by a time [s].
-
-        Raises
-        ------
-        GpuschedError : none has
-        """
+        """Return the jobs that have ended by a time [s]."""
         rows = np.flatnonzero(self.finish_s <= time_s)
         if not len(rows):
             raise GpuschedError(f"backtest: no job has ended by {time_s:g} s; begin the snapshots later")
@@ -195,16 +174,7 @@ def backtest(
 ) -> Coverage:
     """Forecast at regular times, and compare with what happened.
 
-    Parameters
-    ----------
-    run, setting : the log as played, and the setting that played it
-    first_s, end_s : time of the first snapshot, and the end of all [s]
-    every_s : time between snapshots [s]; one that does not divide a day visits all hours
-    tell : called after each snapshot
-
-    Raises
-    ------
-    GpuschedError : no snapshot
+    ``every_s`` : time between snapshots; one that does not divide a day visits all hours.
     """
     if not (first_s < end_s and every_s > 0):
         raise GpuschedError("backtest: give an end after the first snapshot, and a time between snapshots above 0")

@@ -10,18 +10,18 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from gpusched_env.baselines.registry import make_scheduler
-from gpusched_env.cluster import Cluster
 from gpusched_env.errors import GpuschedError, unknown_name
 from gpusched_env.evaluation.processes import in_processes
 from gpusched_env.event_log import EventLog
-from gpusched_env.instance import Instance
 from gpusched_env.metrics import Interval, bootstrap_ratio, job_times
 from gpusched_env.portable import arrays
+from gpusched_env.problem.cluster import Cluster
+from gpusched_env.problem.instance import Instance
+from gpusched_env.problem.workload import Workload
+from gpusched_env.pseudonyms.names import Pseudonyms
 from gpusched_env.simulator import simulate
-from gpusched_env.traces.pseudonyms.names import Pseudonyms
 from gpusched_env.twin.model import Problem, Twin, partitions_of
 from gpusched_env.twin.scoring import size_names
-from gpusched_env.workload import Workload
 
 CURRENT: Final = "current"  # name of the twin's own policy
 TODAY: Final = "today"  # name of the setting without changes
@@ -31,14 +31,7 @@ ROLES: Final = {"cluster_queue": "account", "virtual_cluster": "account"}  # att
 
 @dataclass(frozen=True)
 class Setting:
-    """Machines and arrivals under which policies are compared.
-
-    Parameters
-    ----------
-    name : name in tables
-    twin : the twin with these machines
-    workload : jobs that its pools can run, with these arrivals
-    """
+    """The machines (a twin) and the jobs that these can run, under which policies are compared."""
 
     name: str
     twin: Twin
@@ -61,14 +54,7 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """All outcomes, the first of which is the twin's policy in the setting of today.
-
-    Parameters
-    ----------
-    settings : today's first
-    outcomes : each policy in each setting
-    names : pseudonyms for tenants in tables and pages; None = they have the names of the log
-    """
+    """The outcomes of each policy in each setting, today's first, and pseudonyms for tenants."""
 
     settings: tuple[Setting, ...]
     outcomes: tuple[Outcome, ...]
@@ -95,16 +81,9 @@ class Comparison:
         return next(setting for setting in self.settings if setting.name == name)
 
     def ratio(self, outcome: Outcome, rows: np.ndarray | None = None) -> Interval | None:
-        """Return mean wait / mean wait of the reference, with a 95 % interval by bootstrap over weeks of arrival.
+        """Return mean wait / that of the reference, with a 95 % interval by bootstrap over weeks of arrival.
 
-        Parameters
-        ----------
-        outcome : an outcome
-        rows : jobs that count; None = all
-
-        Returns
-        -------
-        Interval : None if the jobs of the reference do not wait
+        None: the jobs of the reference do not wait.
         """
         return wait_ratio(outcome.wait_s, self.reference.wait_s, self.weeks(), rows)
 
@@ -128,17 +107,8 @@ def wait_ratio(
 def settings_of(twin: Twin, workload: Workload, add_nodes: str = "", load: float = 1.0) -> tuple[Setting, ...]:
     """Return today's setting, and a changed one if something changes.
 
-    Parameters
-    ----------
-    twin : the twin
-    workload : its log
-    add_nodes : ``[POOL:]CLUSTER``, machines that a pool gets besides its own; default the pool with the most GPUs. All
-        its partitions may use them; the name of a partition instead gives them to it alone, if it has its own nodes
-    load : jobs per time / those of the log, 0.001 to 1000: arrivals are scaled, run times are not
-
-    Raises
-    ------
-    GpuschedError : an unknown pool, a load that is out of range, or no job that a pool can run
+    ``add_nodes`` is ``[POOL:]CLUSTER``, machines that a pool gets; default the pool with the most GPUs. All its
+    partitions may use them; the name of a partition gives them to it alone. ``load`` scales arrivals.
     """
     placed = twin.pool_of(workload) >= 0
     if not placed.any():
@@ -182,15 +152,7 @@ def with_nodes(twin: Twin, text: str) -> Twin:
 def compare_policies(settings: Sequence[Setting], policies: Sequence[str], workers: int = -1) -> Comparison:
     """Play policies in all settings, in several processes.
 
-    Parameters
-    ----------
-    settings : as :func:`settings_of` returns them, today first
-    policies : specs of schedulers; ``CURRENT`` = the twin's policy, which is always played
-    workers : processes; -1 = one per core
-
-    Raises
-    ------
-    SchedulerError : an unknown scheduler, or one that leaves jobs waiting forever
+    ``CURRENT`` is the twin's policy, which is always played.
     """
     names = list(dict.fromkeys([CURRENT, *policies]))
     for name in names[1:]:

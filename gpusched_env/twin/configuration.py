@@ -9,13 +9,13 @@ from itertools import groupby
 from typing import Any, Final
 
 from gpusched_env.baselines.registry import make_scheduler
-from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.errors import GpuschedError
-from gpusched_env.partitions import Partition
+from gpusched_env.problem.cluster import Cluster, NodeGroup
+from gpusched_env.problem.partitions import Partition
 from gpusched_env.traces.slurm_files.description import SlurmCluster, SlurmPartition
 from gpusched_env.twin.fitting import DAY_S, Policy
+from gpusched_env.twin.inferred_priorities import Aging
 from gpusched_env.twin.model import Pool, Twin
-from gpusched_env.twin.revealed import Aging
 
 MINUTE_S: Final = 60.0
 REST: Final = "other"  # pool of the nodes that are in no partition
@@ -132,15 +132,7 @@ def pools_of_texts(
 ) -> tuple[Pool, ...]:
     """Return the pools of ``NAME[+NAME...]=CLUSTER`` texts, or one pool of all machines if there are none.
 
-    Parameters
-    ----------
-    cluster : machines of all partitions, as for ``Cluster.parse``; empty = those of the partitions
-    partitions : texts such as ``gpu+debug=16x8@A100``
-    machines_of : what reads such a description of machines
-
-    Raises
-    ------
-    GpuschedError : a text of another form, both or neither of the two
+    ``machines_of`` reads machines; ``cluster`` empty = those of the partitions.
     """
     if bool(cluster) == bool(partitions):
         raise GpuschedError("twin: give the machines by --conf FILES, by --cluster 16x8, or by --partition NAME=16x8")
@@ -156,12 +148,7 @@ def pools_of_texts(
 
 
 def known_policy(slurm: SlurmCluster) -> Policy:
-    """Return what Slurm's files say of the policy besides the weights; the fit keeps or improves it.
-
-    Raises
-    ------
-    GpuschedError : a time that Slurm limits, but the files do not
-    """
+    """Return what Slurm's files say of the policy besides the weights; the fit keeps or improves it."""
     told = slurm.scheduling
     for key, seconds in (("PriorityMaxAge", told.max_age_s), ("PriorityCalcPeriod", told.calc_period_s)):
         if not math.isfinite(seconds):
@@ -197,10 +184,6 @@ def slurm_conf(twin: Twin) -> str:
 
     The parts of the cluster in a twin's size factor are those of a pool. Slurm takes those of the whole cluster, so
     with several pools its weight is scaled to the largest pool.
-
-    Raises
-    ------
-    GpuschedError : the policy is not one of the scheduler ``slurm``
     """
     from gpusched_env.baselines.slurm.scheduler import Slurm
 

@@ -11,17 +11,17 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.baselines.registry import make_scheduler
-from gpusched_env.cluster import NodeGroup
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation.accounting import ORIGIN, Accounts, export_run
-from gpusched_env.files import write_whole
 from gpusched_env.portable import draws
+from gpusched_env.problem.cluster import NodeGroup
+from gpusched_env.problem.tenants import Tenants
+from gpusched_env.problem.workload import Workload
 from gpusched_env.simulator import simulate
-from gpusched_env.tenants import Tenants
+from gpusched_env.support.files import write_whole
 from gpusched_env.traces import generate_workload, scale_to_load
 from gpusched_env.twin.model import Pool, Twin, grown_tree
 from gpusched_env.twin.squeue import squeue_lines
-from gpusched_env.workload import Workload
 
 JOBS: Final = 20_000
 POLICY: Final = (
@@ -44,7 +44,7 @@ squeue.txt    the running and queued jobs at one busy moment of the log
 slurm.conf    the machines and the partition; it tells no weights
 planted.json  the policy under which the jobs were played, which a fit must find
 
-gpusched twin fit slurm:{folder}/sacct.txt --conf {folder}/slurm.conf --out {folder}/twin.json
+gpusched twin fit slurm:{folder}/sacct.txt --conf {folder}/slurm.conf --output {folder}/twin.json
 """
 
 
@@ -66,12 +66,6 @@ def example_jobs(jobs: int = JOBS, seed: int = 0, gpus: int = 192) -> Workload:
 
     Times are whole seconds, so that a table of Slurm's tells them exactly. A limit is the next of a few round numbers
     of hours above 1 to 6 times the run time; longer jobs are cut at 48 h.
-
-    Parameters
-    ----------
-    jobs : number of jobs
-    seed : seed of all draws
-    gpus : GPUs of the cluster, to which the arrivals are scaled
     """
     rng = np.random.default_rng([_DRAW, seed])
     drawn = generate_workload("philly", seed=seed, jobs=jobs, max_gpus=_MOST_GPUS)
@@ -95,16 +89,7 @@ def example_jobs(jobs: int = JOBS, seed: int = 0, gpus: int = 192) -> Workload:
 
 
 def write_example(folder: Path, jobs: int = JOBS, seed: int = 0, policy: str = POLICY) -> Path:
-    """Play the example and write its accounting table, its queue at a busy moment, its configuration and its policy.
-
-    Returns
-    -------
-    Path : the accounting table
-
-    Raises
-    ------
-    GpuschedError : the folder cannot be written
-    """
+    """Play the example; write its accounting table (returned), queue at a busy moment, configuration and policy."""
     twin = example_twin(policy)
     (problem,) = twin.problems(example_jobs(jobs, seed))
     log = simulate(problem.instance, make_scheduler(problem.spec))
@@ -141,7 +126,7 @@ def busy_moment_s(accounts: Accounts) -> float:
 
 
 def _groups(text: str) -> tuple[NodeGroup, ...]:
-    from gpusched_env.cluster import Cluster
+    from gpusched_env.problem.cluster import Cluster
 
     return Cluster.parse(text).groups
 

@@ -10,16 +10,11 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.errors import GpuschedError
-from gpusched_env.qos import QOS, Qos
-from gpusched_env.tenants import Tenants
+from gpusched_env.problem.qos import QOS, Qos
+from gpusched_env.problem.tenants import Tenants
+from gpusched_env.problem.workload import Workload
 from gpusched_env.twin.associations import with_room
-from gpusched_env.twin.model import Pool, Twin, grown_tree, leaf_names, partitions_of
-from gpusched_env.twin.policies import with_parameters
-from gpusched_env.twin.qualities import qos_for
-from gpusched_env.twin.recorded import Recorded
-from gpusched_env.twin.remaining import find_remainders
-from gpusched_env.twin.replay import replayed_starts
-from gpusched_env.twin.revealed import (
+from gpusched_env.twin.inferred_priorities import (
     Aging,
     Features,
     Rights,
@@ -29,8 +24,13 @@ from gpusched_env.twin.revealed import (
     fit_weights,
     without_limited,
 )
+from gpusched_env.twin.model import Pool, Twin, grown_tree, leaf_names, partitions_of
+from gpusched_env.twin.policies import with_parameters
+from gpusched_env.twin.qualities import qos_for
+from gpusched_env.twin.recorded import Recorded
+from gpusched_env.twin.remaining import find_remainders
+from gpusched_env.twin.replay import replayed_starts
 from gpusched_env.twin.scoring import closeness, score_replay
-from gpusched_env.workload import Workload
 
 DAY_S: Final = 86_400.0
 POINTS: Final = 10_000.0  # largest weight
@@ -122,9 +122,9 @@ def fit_twin(
     """Fit the policy of a cluster to the first part of a log, and score it on the rest.
 
     First, the order of starts reveals the weights of age, fair share, QOS and partitions
-    (:func:`gpusched_env.twin.revealed.find_pairs`), and the half-life of usage. Then replays of the first part choose
-    backfill and the weight of the size, and improve the others one after another. The result depends on nothing but
-    the arguments.
+    (:func:`gpusched_env.twin.inferred_priorities.find_pairs`), and the half-life of usage. Then replays of the first
+    part choose backfill and the weight of the size, and improve the others one after another. The result depends on
+    nothing but the arguments.
 
     Parameters
     ----------

@@ -16,11 +16,12 @@ from gpusched_env.baselines.registry import make_scheduler
 from gpusched_env.baselines.slurm.past_usage import PastUsage
 from gpusched_env.baselines.slurm.scheduler import Slurm
 from gpusched_env.errors import GpuschedError, SchedulerError
-from gpusched_env.holds import BEGIN, DEPENDENCY
+from gpusched_env.problem.dependencies import BEGIN, DEPENDENCY
+from gpusched_env.problem.tenants import PRIORITY
+from gpusched_env.problem.workload import Workload
 from gpusched_env.simulator import Move, Outcome, Simulation, Start, begin
-from gpusched_env.tenants import PRIORITY
+from gpusched_env.twin.correlation import alike, batches
 from gpusched_env.twin.history import DAY_S, Asked, Choices, History, drawn_arrivals
-from gpusched_env.twin.likeness import alike, batches
 from gpusched_env.twin.model import PARTITION, WAIT
 from gpusched_env.twin.placing import gpus_of_running
 from gpusched_env.twin.policies import with_parameters
@@ -28,7 +29,6 @@ from gpusched_env.twin.recorded import Recorded
 from gpusched_env.twin.settings import Playable, Setting
 from gpusched_env.twin.snapshot import PresentJob, Snapshot
 from gpusched_env.twin.usage import by_shares, past_usage
-from gpusched_env.workload import Workload
 
 Array = np.ndarray
 GROUPS: Final = 20  # sets of future arrivals; each is shared by every GROUPS-th future
@@ -41,15 +41,9 @@ STOP_S: Final = DAY_S / 12  # [s] a future is cut at a multiple of this time if 
 class Options:
     """How the futures are drawn.
 
-    Parameters
-    ----------
-    futures : number of futures
-    seed : seed of all draws
-    horizon_s : length of a future [s]
-    arrivals : whether further jobs arrive, as in the history
-    cycle_s : least time between two backfill cycles of Slurm policies [s], if theirs is shorter, because much of the
-        time of a future goes into these cycles. 0 = as the policy says
-    threads : number of threads; the result does not depend on it
+    ``horizon_s`` : length of a future. ``arrivals`` : whether further jobs arrive, as in the history. ``cycle_s`` :
+    least time between two backfill cycles of Slurm policies, if theirs is shorter, because much of the time of a future
+    goes into these cycles; 0 = as the policy says.
     """
 
     futures: int = 1000
@@ -60,12 +54,7 @@ class Options:
     threads: int = 1
 
     def __post_init__(self) -> None:
-        """Check every field.
-
-        Raises
-        ------
-        GpuschedError : a number out of range
-        """
+        """Check every field."""
         if self.futures < 1 or self.threads < 1 or self.seed < 0:
             raise GpuschedError("forecast: futures and threads are whole numbers of at least 1, seed one of at least 0")
         if not 0.0 <= self.cycle_s < math.inf:
@@ -84,25 +73,9 @@ def sampled_starts(
 ) -> Array:
     """Return when each queued job starts in each future.
 
-    Parameters
-    ----------
-    snapshot : running and queued jobs
-    setting : machines and policy, such as a Twin
-    history : jobs that have ended before the snapshot
-    options : numbers of futures and others
-    tell : called with the number of futures that were played
-    shares : (account, user) -> usage in any unit, as ``sshare`` tells it; None = the usage follows from the jobs
-
-    Returns
-    -------
-    float64 [futures, queued jobs] : time from the snapshot to the start [s]; inf = not within the horizon; NaN = no
-        pool of machines can run the job
-
-    Raises
-    ------
-    SchedulerError : a scheduler that reads true run times, which nobody knows of the future
-    GpuschedError : running jobs that hold more GPUs than there are, shares of nobody who has a job in the snapshot, or
-        shares for a policy without fair shares
+    ``tell`` gets the number of futures that were played; ``shares`` : (account, user) -> usage in any unit, None = from
+    the jobs. Returns float64 [futures, queued jobs]: time to the start [s]; inf = not within the horizon; NaN = no pool
+    can run the job.
     """
     starts = np.full((options.futures, len(snapshot.queued)), math.nan)
     if not snapshot.queued:
@@ -130,14 +103,7 @@ def sampled_starts(
 
 
 class _Source:
-    """The jobs of all futures.
-
-    Attributes
-    ----------
-    jobs : running jobs, then queued ones: the first rows of each workload
-    first_s : time 0 of the workloads, seconds since 1970-01-01 [s]
-    now_s : the snapshot in the time of the workloads [s]
-    """
+    """The jobs of all futures: running ones, then queued ones; time 0, and the snapshot in this time [s]."""
 
     def __init__(self, snapshot: Snapshot, history: History, options: Options) -> None:
         self.snapshot, self.history, self.options = snapshot, history, options
@@ -240,14 +206,7 @@ def _dependencies(jobs: Sequence[PresentJob]) -> list[list[tuple[str, int, str]]
 
 
 def _after_others(arrival_s: Array, dependency: list[list[tuple[str, int, str]]]) -> Array:
-    """float64 [J]: arrivals [s], where a job arrives after those on which it depends, as workloads want it.
-
-    A snapshot may not tell arrivals, and a held job waits anyway.
-
-    Raises
-    ------
-    GpuschedError : jobs that depend on each other in a circle
-    """
+    """float64 [J]: arrivals [s] after those of dependencies, as workloads want it; a held job waits anyway."""
     late = arrival_s.copy()
     depending = [(row, items) for row, items in enumerate(dependency) if items]
     for _ in range(len(depending) + 1):

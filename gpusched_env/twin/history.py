@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.errors import GpuschedError
-from gpusched_env.twin.likeness import batches, likeness
-from gpusched_env.workload import Workload
+from gpusched_env.problem.workload import Workload
+from gpusched_env.twin.correlation import batches, likeness
 
 Array = np.ndarray
 USER: Final = "user"  # attribute: name of the user of each job
@@ -48,14 +48,8 @@ class Asked:
 class Choices:
     """The run times from which each job draws: ``runs[first : last]``, times ``scale``.
 
-    Parameters
-    ----------
-    runs : float64, run times [s] or parts of the time limit, ascending within each group
-    first, last : int64 [J]
-    scale : float64 [J], 1 or the time limit [s]
-    age_s : float64 [J], as in :class:`Asked`
-    otherwise_s : float64 [J], total run time of a job that has run longer than every job of the past [s]; NaN = its age
-        and a uniform part of it
+    ``runs`` : run times [s] or parts of the time limit, ascending within each group; ``otherwise_s`` : total run time
+    of a job that has run longer than every past job, NaN = its age and a uniform part of it.
     """
 
     runs: Array
@@ -83,15 +77,8 @@ class History:
     in this bucket, all jobs. If no group has as many, the last one that has any is used. Where the limits lie in one
     bucket, the part of the limit that the job used is drawn.
 
-    Parameters
-    ----------
-    workload : the jobs; ``duration_s`` is their run time, ``estimate_s`` their limit, the attribute USER their user
-    origin_s : time of day and of week at which the workload's time 0 lies, as seconds since a Thursday at 0:00 (such as
-        1970-01-01)
-
-    Raises
-    ------
-    GpuschedError : jobs without run times
+    ``workload`` : ``duration_s`` is the run time, ``estimate_s`` the limit, the attribute USER the user. ``origin_s`` :
+    time 0 as seconds since a Thursday at 0:00 (such as 1970-01-01).
     """
 
     workload: Workload
@@ -171,16 +158,8 @@ class History:
 def drawn_arrivals(arrival_s: Array, now_s: float, horizon_s: float, rng: np.random.Generator) -> tuple[Array, Array]:
     """Draw future arrivals: each day of the future is the same day of a random week of the past.
 
-    Parameters
-    ----------
-    arrival_s : float64, arrivals of all jobs that were submitted by now, also of those that have not ended [s]
-    now_s : the present [s]
-    horizon_s : length of the future [s]
-
-    Returns
-    -------
-    rows of ``arrival_s``, and their arrivals after ``now_s`` [s], ascending. A day for which the past has no such week
-    is the latest day of the past; without a whole day of the past, nobody arrives
+    Returns rows of ``arrival_s``, and their arrivals after ``now_s`` [s], ascending. A day for which the past has no
+    such week is the latest day of the past; without a whole day of the past, nobody arrives.
     """
     order = np.argsort(arrival_s, kind="stable")
     sorted_s = arrival_s[order]

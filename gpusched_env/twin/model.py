@@ -12,17 +12,17 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from gpusched_env.cluster import Cluster, NodeGroup
 from gpusched_env.errors import GpuschedError, ScenarioError
-from gpusched_env.files import write_whole
-from gpusched_env.instance import Instance, Semantics
-from gpusched_env.partitions import PARTITION as SET
-from gpusched_env.partitions import Partition, Partitions, Reservation, nodes_of
-from gpusched_env.qos import QOS
-from gpusched_env.tenants import PRIORITY, ROOT, Tenant, Tenants
+from gpusched_env.problem.cluster import Cluster, NodeGroup
+from gpusched_env.problem.instance import Instance, Semantics
+from gpusched_env.problem.partitions import PARTITION as SET
+from gpusched_env.problem.partitions import Partition, Partitions, Reservation, nodes_of
+from gpusched_env.problem.qos import QOS
+from gpusched_env.problem.tenants import PRIORITY, ROOT, Tenant, Tenants
+from gpusched_env.problem.workload import TENANT, Profiles, Workload
+from gpusched_env.support.files import write_whole
 from gpusched_env.twin.files import read_json
 from gpusched_env.twin.qualities import qos_for
-from gpusched_env.workload import TENANT, Profiles, Workload
 
 VERSION: Final = 1  # of the file
 PARTITION: Final = "virtual_cluster"  # attribute: partition of each job
@@ -125,12 +125,7 @@ class Score:
 
     @property
     def overall(self) -> GroupScore:
-        """The row about all jobs.
-
-        Raises
-        ------
-        GpuschedError : there are no rows
-        """
+        """The row about all jobs."""
         if not self.groups:
             raise GpuschedError("twin: it has no score; fit it again with a log that is longer than its first part")
         return self.groups[0]
@@ -197,12 +192,7 @@ class Twin:
     version: int = VERSION
 
     def __post_init__(self) -> None:
-        """Check what no other class checks.
-
-        Raises
-        ------
-        ScenarioError : another version, no pool, or a partition in two pools
-        """
+        """Check what no other class checks."""
         if self.version != VERSION:
             raise ScenarioError(f"version is {self.version}: this release reads version {VERSION}; fit the twin again")
         if not self.pools:
@@ -220,10 +210,6 @@ class Twin:
         """Return a playable problem for each pool that has jobs.
 
         Jobs that no pool can run are in no problem: their partition belongs to none, or their gang is too large.
-
-        Parameters
-        ----------
-        workload : jobs as a reader of logs returns them, with the attributes that the reader knows
         """
         rows = self.pool_of(workload)
         return [self.problem(number, workload, np.flatnonzero(rows == number)) for number in np.unique(rows[rows >= 0])]

@@ -45,12 +45,7 @@ class _Present:
         self.last_s = 0.0
 
     def refuse_duplicate(self, place: Place, name: str) -> None:
-        """Refuse an object that occurred before.
-
-        Raises
-        ------
-        TraceError : it occurs twice
-        """
+        """Refuse an object that occurred before."""
         if name in self.seen:
             place.refuse("metadata.name", name, "this object occurs twice; remove one of the two")
         self.seen.add(name)
@@ -60,12 +55,7 @@ class _Present:
         self.last_s = max(self.last_s, *(one for one in times_s if one is not None and one < math.inf), 0.0)
 
     def add(self, place: Place, job: dict[str, object]) -> None:
-        """Add a running or queued job; the fields are those of PresentJob.
-
-        Raises
-        ------
-        TraceError : a field out of range
-        """
+        """Add a running or queued job; the fields are those of PresentJob."""
         try:
             made = PresentJob(**job)  # type: ignore[arg-type]
         except GpuschedError as error:
@@ -78,12 +68,7 @@ class _Present:
         return float(max(number, 0))
 
     def snapshot(self, time_s: float) -> Snapshot:
-        """Return the snapshot.
-
-        Raises
-        ------
-        TraceError : no job, or a time after the snapshot
-        """
+        """Return the snapshot."""
         undated = math.isnan(time_s)
         time_s = self.last_s if undated else time_s
         jobs: list[PresentJob] = []
@@ -110,14 +95,7 @@ def read_kueue_snapshot(path: str | Path, time_s: float = math.nan, gpu_resource
     Start, gang and limit are those of :func:`gpusched_env.traces.formats.kueue.read_kueue`; the user is the namespace.
     Workloads do not tell their nodes. Times are in UTC.
 
-    Parameters
-    ----------
-    time_s : when the file was written, seconds since 1970 [s]; NaN = the last change in it
-    gpu_resource : name of the resource that is a GPU
-
-    Raises
-    ------
-    TraceError : damaged JSON, a malformed field, an object that occurs twice, or no job that runs or waits
+    ``time_s`` : when the file was written, seconds since 1970; NaN = the last change in it.
     """
     found = _Present(Path(path))
     for place, record in kubernetes_objects(found.path):
@@ -148,14 +126,6 @@ def read_pods_snapshot(path: str | Path, time_s: float = math.nan, gpu_resource:
     A job runs if one of its pods with GPUs has a node; it holds the GPUs of its pods that have one. Pods that have
     ended do not count. A PodGroup without pods waits for the GPUs of its ``minResources``. The user is the namespace.
     Times are in UTC.
-
-    Parameters
-    ----------
-    time_s, gpu_resource : as in :func:`read_kueue_snapshot`
-
-    Raises
-    ------
-    TraceError : as in :func:`read_kueue_snapshot`
     """
     found = _Present(Path(path))
     gangs: dict[str, list[tuple[Place, Pod, str]]] = {}

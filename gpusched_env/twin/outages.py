@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from gpusched_env.partitions import Reservation, nodes_of
+from gpusched_env.problem.partitions import Reservation, nodes_of
 from gpusched_env.traces.parsing.columns import EPOCH
 from gpusched_env.traces.parsing.slurm_fields import Stamps
 from gpusched_env.traces.slurm_files.description import DOWN, DRAINED, MAINTENANCE, SlurmNode
@@ -30,12 +30,7 @@ class Outage(NamedTuple):
 
 
 def read_outages(path: str | Path) -> tuple[Outage, ...]:
-    """Read the events of nodes that were down, drained or in maintenance; other events are left out.
-
-    Raises
-    ------
-    TraceError : a missing column, or a malformed row
-    """
+    """Read the events of nodes that were down, drained or in maintenance; other events are left out."""
     stamps, found = Stamps(), []
     for place, row in table_rows(path, ("nodename", "timestart", "timeend", "state"), COMMAND):
         condition = SlurmNode(row["nodename"], 0, state=row["state"]).condition
@@ -58,13 +53,8 @@ def with_outages(
 
     Schedulers do not know them in advance, not even maintenance: many planned reservations would make replays slow.
 
-    Parameters
-    ----------
-    pools : the pools
-    rows : for each pool, name of a node -> its numbers in the pool; a node with GPUs of several types has several
-    outages : as :func:`read_outages` returns them
-    origin : time 0 of the log, ISO 8601
-    last_s : end of the log [s]; later outages are left out, and those that go on end then
+    ``rows`` : for each pool, name of a node -> its numbers in the pool; a node with GPUs of several types has several.
+    Outages that go on end with the log.
     """
     origin_s = float((np.datetime64(origin) - np.datetime64(EPOCH)) / np.timedelta64(1, "s"))
     found = []

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusched_env.cluster import Cluster
 from gpusched_env.errors import GpuschedError
+from gpusched_env.problem.cluster import Cluster
 from gpusched_env.twin.snapshot import PresentJob, Snapshot
 
 
 class Places:
-    """Hand out the free GPUs of a cluster.
-
-    Parameters
-    ----------
-    cluster : the machines
-    """
+    """Hand out the free GPUs of a cluster."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -55,10 +50,6 @@ def gpus_of_running(cluster: Cluster, snapshot: Snapshot, jobs: list[PresentJob]
     cluster has, node i of the list is node i of the cluster. Otherwise each named node, by the GPUs that jobs hold on
     it, becomes the node with the fewest GPUs that are enough. A job whose nodes do not suffice is placed like one
     without nodes.
-
-    Raises
-    ------
-    GpuschedError : the jobs hold more GPUs than the cluster has
     """
     number = _numbers(cluster, snapshot, jobs)
     places = Places(cluster)

@@ -8,14 +8,7 @@ from gpusched_env.baselines.registry import make_scheduler
 
 
 def with_parameters(spec: str, qos_times: float = 1.0, **changes: Any) -> str:
-    """Return a spec with other parameters, which replace those that it has.
-
-    Parameters
-    ----------
-    spec : ``NAME`` or ``NAME:parameter=value,...``
-    qos_times : factor of the weight of the QOS
-    changes : parameters and their new values
-    """
+    """Return a spec with other parameters, and the weight of the QOS times a factor."""
     name, _, text = spec.partition(":")
     own = dict(part.split("=", 1) for part in text.split(",") if part)
     if qos_times != 1.0:

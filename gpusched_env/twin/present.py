@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from gpusched_env.errors import GpuschedError, unknown_name
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.kubernetes.nodes import kubernetes_node_names
 from gpusched_env.traces.kubernetes.objects import GPU_RESOURCE
 from gpusched_env.traces.parsing.bad_rows import skipping_bad_rows
@@ -24,7 +25,6 @@ from gpusched_env.twin.objects import read_kueue_snapshot, read_pods_snapshot
 from gpusched_env.twin.snapshot import Snapshot, read_snapshot, with_node_names
 from gpusched_env.twin.squeue import COLUMNS as SQUEUE_COLUMNS
 from gpusched_env.twin.squeue import read_squeue
-from gpusched_env.workload import Workload
 
 JSON: Final = "json"
 OBJECTS: Final[dict[str, Callable[[Path, float, str], Snapshot]]] = {
@@ -45,18 +45,8 @@ def snapshot_of(
 ) -> Snapshot:
     """Read ``FILE.json``, or ``FORMAT:FILE`` with one of FORMATS, or ``auto:FILE``, whose format is recognised.
 
-    Parameters
-    ----------
-    source : the file
-    at : when it was written, ``YYYY-MM-DDTHH:MM:SS``; of objects of Kubernetes in UTC, or with a zone
-    gpus_per_node : of squeue, GPUs per node of jobs without TRES
-    gpu_resource : of objects of Kubernetes, the resource that is a GPU
-    skip_bad_rows : True = malformed rows are left out, and the notes count them; False = the first one raises an error
-
-    Raises
-    ------
-    GpuschedError : an unknown format, a malformed time, or a file that cannot be read; the message names file, line or
-        record, and field
+    ``at`` : when it was written, ``YYYY-MM-DDTHH:MM:SS``; of objects of Kubernetes in UTC, or with a zone.
+    ``gpus_per_node`` : of squeue, for jobs without TRES.
     """
     kind, colon, path = source.partition(":")
     if not colon or Path(source).exists():
@@ -94,10 +84,6 @@ def recorded_node_names(cluster: str) -> tuple[str, ...]:
     """Return the names of the nodes of ``FORMAT:PATH``, in the order of the cluster; empty = it names none.
 
     ``slurm`` and ``kubernetes`` name nodes; a node of Slurm with GPUs of several types occurs once for each of them.
-
-    Raises
-    ------
-    TraceError : a file that cannot be read
     """
     cluster = cluster.strip()
     kind, colon, path = cluster.partition(":")
@@ -110,12 +96,7 @@ def recorded_node_names(cluster: str) -> tuple[str, ...]:
 
 
 def named_by(cluster: str, snapshot: Snapshot) -> Snapshot:
-    """Return the snapshot with the names of the nodes of ``FORMAT:PATH``, so that running jobs are found by name.
-
-    Raises
-    ------
-    TraceError : a file that cannot be read
-    """
+    """Return the snapshot with the names of the nodes of ``FORMAT:PATH``, so that running jobs are found by name."""
     names = recorded_node_names(cluster)
     return with_node_names(snapshot, names) if names else snapshot
 

@@ -11,11 +11,11 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.errors import ScenarioError, TraceError
-from gpusched_env.qos import QOS, Qos, ranks_of
+from gpusched_env.problem.qos import QOS, Qos, ranks_of
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.slurm_fields import span_s, tres_gpus
 from gpusched_env.twin.tables import table_rows
-from gpusched_env.workload import Workload
 
 COMMAND: Final = "sacctmgr --parsable2 show qos"
 GPUS: Final = {"most": "grptres", "most_per_user": "maxtrespu", "most_per_job": "maxtres"}  # field -> column
@@ -26,10 +26,6 @@ def read_qos(path: str | Path) -> tuple[Qos, ...]:
     """Read the QOS: priorities, limits of GPUs, jobs and time, and which others each may preempt.
 
     A limit of 0 is left out, because it admits no job. Of the modes of preemption only OFF is kept.
-
-    Raises
-    ------
-    TraceError : a missing column, a malformed row, a QOS that is listed twice or may preempt itself
     """
     listed = []
     try:

@@ -23,12 +23,7 @@ HOURS: Final = (1, 4, 24)  # for which the probability to start is told
 
 @dataclass(frozen=True)
 class Quantiles:
-    """Sampled starts on the logarithmic scale.
-
-    Parameters
-    ----------
-    sorted : float64 [futures, J], ascending in each column
-    """
+    """Sampled starts on the logarithmic scale, float64 [futures, J], ascending in each column."""
 
     sorted: Array
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from gpusched_env.errors import TraceError
 from gpusched_env.metrics import StepFunction
+from gpusched_env.problem.workload import Workload
 from gpusched_env.twin.model import WAIT
-from gpusched_env.workload import Workload
 
 
 class Recorded(NamedTuple):
@@ -22,12 +22,7 @@ class Recorded(NamedTuple):
 
     @classmethod
     def of(cls, workload: Workload) -> Recorded:
-        """Read the recorded times.
-
-        Raises
-        ------
-        TraceError : the log tells no waits
-        """
+        """Read the recorded times."""
         if WAIT not in workload.attributes:
             raise TraceError(
                 f"workload {workload.name!r}: it does not tell when jobs started: give a log that does, such as the "

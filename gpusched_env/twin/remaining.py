@@ -7,11 +7,11 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.metrics import StepFunction
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.parsing.slurm_fields import cause_of
 from gpusched_env.twin.model import Remainder, Twin, partitions_of
 from gpusched_env.twin.outages import closed_gpus
 from gpusched_env.twin.recorded import Recorded, steps
-from gpusched_env.workload import Workload
 
 HOUR_S: Final = 3600.0
 LONG_S: Final = 600.0  # shorter waits are those of the scheduler's own cycles
@@ -23,14 +23,7 @@ UNKNOWN: Final = (
 
 
 def find_remainders(twin: Twin, workload: Workload, start_s: np.ndarray) -> tuple[Remainder, ...]:
-    """Return what the twin does not explain, pool by pool.
-
-    Parameters
-    ----------
-    twin : the twin
-    workload : the log
-    start_s : starts of the twin's replay [s]
-    """
+    """Return what the twin does not explain, pool by pool."""
     recorded = Recorded.of(workload)
     pools = twin.pool_of(workload)
     wait_s = recorded.start_s - recorded.arrival_s
@@ -55,10 +48,9 @@ def find_remainders(twin: Twin, workload: Workload, start_s: np.ndarray) -> tupl
             "jobs waited, although their gang fitted all the time, and the twin starts them within 10 minutes",
             workload, unexplained, wait_s - np.nan_to_num(twin_wait_s),
         ),
-        Remainder(
+        _waits(
             "jobs waited, although their gang fitted all the time, and wait in the twin too: their GPUs are kept for "
-            "jobs of higher priority",
-            int(planned.sum()), float(wait_s[planned].sum()) / HOUR_S,
+            "jobs of higher priority", planned, wait_s,
         ),
         Remainder(
             "GPUs were idle while jobs waited that fitted and that the twin starts within 10 minutes",
@@ -72,35 +64,21 @@ def find_remainders(twin: Twin, workload: Workload, start_s: np.ndarray) -> tupl
         )
     if RESERVATION in workload.attributes:
         reserved = workload.attributes[RESERVATION].astype(str) != ""
-        found.append(
-            Remainder(
-                "jobs ran in a reservation, which the twin does not know",
-                int(reserved.sum()),
-                float(wait_s[reserved].sum()) / HOUR_S,
-            )
-        )
+        found.append(_waits("jobs ran in a reservation, which the twin does not know", reserved, wait_s))
     if over_s > 0:
         found.append(Remainder("jobs held more GPUs than the machines have", 0, over_s / HOUR_S, "h"))
     left_out = pools < 0
     if left_out.any():
-        found.append(
-            Remainder(
-                "jobs have no pool with their partition and room for their gang",
-                int(left_out.sum()),
-                float(wait_s[left_out].sum()) / HOUR_S,
-            )
-        )
+        found.append(_waits("jobs have no pool with their partition and room for their gang", left_out, wait_s))
     return tuple(one for one in found if one.jobs or one.hours)
 
 
-def _by_cause(what: str, workload: Workload, chosen: np.ndarray, waited_s: np.ndarray) -> list[Remainder]:
-    """Return how many of the chosen jobs waited for each of CAUSES, and how long.
+def _waits(what: str, chosen: np.ndarray, wait_s: np.ndarray) -> Remainder:
+    return Remainder(what, int(chosen.sum()), float(wait_s[chosen].sum()) / HOUR_S)
 
-    Parameters
-    ----------
-    chosen : bool [J]
-    waited_s : time of each job that counts [s]
-    """
+
+def _by_cause(what: str, workload: Workload, chosen: np.ndarray, waited_s: np.ndarray) -> list[Remainder]:
+    """Return how many of the chosen jobs waited for each of CAUSES, and how long."""
     if REASON not in workload.attributes:
         causes = np.full(len(workload), UNKNOWN)
     else:

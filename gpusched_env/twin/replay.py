@@ -6,18 +6,13 @@ import numpy as np
 
 from gpusched_env.baselines.registry import make_scheduler
 from gpusched_env.metrics import job_times
+from gpusched_env.problem.workload import Workload
 from gpusched_env.simulator import simulate
 from gpusched_env.twin.model import Twin
-from gpusched_env.workload import Workload
 
 
 def replayed_starts(twin: Twin, workload: Workload) -> np.ndarray:
-    """float64 [J] [s]: first start of each job of a log under the twin's policy; NaN = no pool can run the job.
-
-    Raises
-    ------
-    SchedulerError : the policy leaves jobs waiting forever
-    """
+    """float64 [J] [s]: first start of each job of a log under the twin's policy; NaN = no pool can run the job."""
     start_s = np.full(len(workload), np.nan)
     for problem in twin.problems(workload):
         log = simulate(problem.instance, make_scheduler(problem.spec))

@@ -11,9 +11,9 @@ import numpy as np
 
 from gpusched_env.metrics import StepFunction
 from gpusched_env.portable import arrays
+from gpusched_env.problem.workload import Workload
 from gpusched_env.twin.model import ALL, GroupScore, Score, Twin, partitions_of
 from gpusched_env.twin.recorded import Recorded, steps
-from gpusched_env.workload import Workload
 
 HOUR_S: Final = 3600.0
 SMALL_S: Final = 60.0  # waits well below this differ little in :func:`closeness`
@@ -34,15 +34,7 @@ def closeness(recorded_s: np.ndarray, predicted_s: np.ndarray) -> float:
 
 
 def score_replay(twin: Twin, workload: Workload, start_s: np.ndarray, from_s: float) -> Score:
-    """Compare a replay with the log, for jobs that arrive at ``from_s`` or later.
-
-    Parameters
-    ----------
-    twin : the twin
-    workload : the log
-    start_s : starts of the replay [s], NaN for jobs that no pool can run
-    from_s : begin of the scored part [s]
-    """
+    """Compare a replay (starts [s], NaN: no pool can run it) with the log, for jobs that arrive from ``from_s`` on."""
     recorded = Recorded.of(workload)
     scored = (recorded.arrival_s >= from_s) & ~np.isnan(start_s)
     waits = (recorded.start_s - recorded.arrival_s)[scored], (start_s - recorded.arrival_s)[scored]

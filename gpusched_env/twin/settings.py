@@ -9,11 +9,11 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from gpusched_env.cluster import Cluster
-from gpusched_env.instance import Instance, Semantics
-from gpusched_env.tenants import Tenants
+from gpusched_env.problem.cluster import Cluster
+from gpusched_env.problem.instance import Instance, Semantics
+from gpusched_env.problem.tenants import Tenants
+from gpusched_env.problem.workload import TENANT, Profiles, Workload
 from gpusched_env.twin.model import leaf_names
-from gpusched_env.workload import TENANT, Profiles, Workload
 
 
 class Playable(Protocol):
@@ -58,15 +58,7 @@ class OnePool(NamedTuple):
 
 @dataclass(frozen=True)
 class Plain:
-    """One pool of machines, and a policy.
-
-    Parameters
-    ----------
-    cluster : the machines
-    scheduler : spec of the policy
-    tenants : tree of tenants; None = one tenant for each account and user
-    tenant_columns : attributes whose values, joined by "/", name the tenant of a job
-    """
+    """One pool of machines, and a policy; without tenants, one for each value of ``tenant_columns``."""
 
     cluster: Cluster
     scheduler: str

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
-from gpusched_env.files import write_whole
-from gpusched_env.holds import KINDS
+from gpusched_env.problem.dependencies import KINDS
+from gpusched_env.support.files import write_whole
 from gpusched_env.traces.parsing.bad_rows import skipped_rows
 from gpusched_env.traces.parsing.columns import EPOCH
 from gpusched_env.traces.parsing.dependencies import well_formed
@@ -199,12 +199,7 @@ def with_node_names(snapshot: Snapshot, names: Sequence[str]) -> Snapshot:
 
 
 def refuse_later(place: Place, job: PresentJob, time_s: float) -> None:
-    """Refuse a job that arrives or starts after the snapshot.
-
-    Raises
-    ------
-    TraceError : it does
-    """
+    """Refuse a job that arrives or starts after the snapshot."""
     for name in ("arrival_s", "start_s"):
         if (value := getattr(job, name)) > time_s:
             what = f"{name.removesuffix('_s')} of job {job.id}"
@@ -231,10 +226,6 @@ def read_snapshot(path: str | Path) -> Snapshot:
     The file has the fields of :class:`Snapshot` and :class:`PresentJob`, but ``time``, ``arrival`` and ``start``
     instead of ``time_s``, ``arrival_s`` and ``start_s``. Each of these is a text ``YYYY-MM-DDTHH:MM:SS`` or a number of
     seconds. Fields that are missing or null are unknown.
-
-    Raises
-    ------
-    ScenarioError : a file that cannot be read, or a field that is missing, unknown or wrong
     """
     from gpusched_env.scenarios.convert import build
 
@@ -254,12 +245,7 @@ def read_snapshot(path: str | Path) -> Snapshot:
 
 
 def write_snapshot(snapshot: Snapshot, path: str | Path) -> None:
-    """Write a snapshot as JSON, atomically.
-
-    Raises
-    ------
-    GpuschedError : the file cannot be written
-    """
+    """Write a snapshot as JSON, atomically."""
     data = _plain(dataclasses.asdict(snapshot))
     data |= {name: [_plain(job) for job in data.get(name, ())] for name in ("running", "queued")}
     write_whole(Path(path), json.dumps(data, indent=1, allow_nan=False) + "\n")

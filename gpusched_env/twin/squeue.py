@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -56,16 +56,8 @@ def read_squeue(path: str | Path, time_s: float = math.nan, gpus_per_node: int =
     whose REASON names something other than GPUs and priorities are held; a job with the reason Dependency whose
     DEPENDENCY names jobs of the table waits for these, and one with the reason BeginTime until its START_TIME.
 
-    Parameters
-    ----------
-    time_s : when the command ran, seconds since 1970-01-01 in the zone of the file [s]; NaN = START_TIME + TIME of the
-        running jobs
-    gpus_per_node : GPUs that a job without TRES holds on each of its nodes; 0 = such jobs are left out
-
-    Raises
-    ------
-    TraceError : a missing column, a malformed row, a job that occurs twice, or a file that does not tell its time. In
-        :func:`gpusched_env.traces.parsing.bad_rows.skipping_bad_rows`, such rows are left out, and the notes count them
+    ``time_s`` : when the command ran, in the zone of the file; NaN = START_TIME + TIME of the running jobs.
+    ``gpus_per_node`` 0: jobs without TRES are left out.
     """
     path = Path(path)
     table, stamps = _Table(gpus_per_node), Stamps()
@@ -83,14 +75,7 @@ def read_squeue(path: str | Path, time_s: float = math.nan, gpus_per_node: int =
 
 
 def squeue_lines(accounts: Accounts, time_s: float, origin: str) -> Iterator[str]:
-    """Yield a table of squeue about a run at one moment, with TRES_ALLOC instead of TRES_PER_NODE.
-
-    Parameters
-    ----------
-    accounts : the run
-    time_s : the moment, in the time of the run [s]
-    origin : date of time 0, as ISO 8601 local time
-    """
+    """Yield a table of squeue about a run at one moment, with TRES_ALLOC instead of TRES_PER_NODE."""
     jobs, begin = accounts.instance.workload.jobs, np.datetime64(origin, "s")
     user, account, queue, qos = (accounts.attribute(name) for name in ("user", "account", "virtual_cluster", "qos"))
     yield WRITTEN
@@ -115,12 +100,7 @@ def squeue_lines(accounts: Accounts, time_s: float, origin: str) -> Iterator[str
 
 
 def squeue_rows(path: Path) -> Iterator[tuple[Place, dict[str, str]]]:
-    """Yield the place and the fields of each row, by our names.
-
-    Raises
-    ------
-    TraceError : no header of squeue, or a malformed row
-    """
+    """Yield the place and the fields of each row, by our names."""
     header: list[str] | None = None
     with open_trace(path) as stream:
         for number, raw in enumerate(stream, 1):
@@ -210,27 +190,15 @@ class _Table:
             place.refuse("TIME", row.get("elapsed", ""), "a running job needs START_TIME or TIME; add a column")
         if len(set(ids)) < len(ids) or not self.places.keys().isdisjoint(ids):
             place.refuse("JOBID", row["id"], "this job occurs twice; remove one of the two rows")
-        user, account, partition, qos = (row.get(name, "") for name in ("user", "account", "partition", "qos"))
-        arrival_s = math.nan if submit is None else submit
-        start_s = (0.0 if start is None else start) if runs else math.nan
+        told: dict[str, Any] = {name: row.get(name, "") for name in ("user", "account", "partition", "qos")}
+        told |= {
+            "arrival_s": math.nan if submit is None else submit,
+            "start_s": (0.0 if start is None else start) if runs else math.nan,
+            "limit_s": limit or math.nan,
+            "begin_s": math.nan if runs or begin is None else begin,
+        }
         try:
-            jobs = [
-                PresentJob(
-                    name,
-                    gpus,
-                    arrival_s,
-                    start_s,
-                    limit or math.nan,
-                    user,
-                    account,
-                    partition,
-                    qos,
-                    nodes=nodes,
-                    dependency=dependency,
-                    begin_s=math.nan if runs or begin is None else begin,
-                )
-                for name in ids
-            ]
+            jobs = [PresentJob(name, gpus, nodes=nodes, dependency=dependency, **told) for name in ids]
         except GpuschedError as error:
             raise _bad(place, f"{error}; correct or remove the row", "a value out of range") from error
         self.jobs += jobs

@@ -10,11 +10,11 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from gpusched_env.baselines.registry import make_scheduler
-from gpusched_env.files import visible
 from gpusched_env.metrics import Interval
 from gpusched_env.portable import arrays
+from gpusched_env.support.files import visible
+from gpusched_env.support.units import readable
 from gpusched_env.twin.comparing import CURRENT, Comparison, Outcome, groups_of
-from gpusched_env.units import readable
 
 HEADINGS: Final = (
     "setting", "policy", "mean wait", "median", "90 %", "99 %", "wait / current", "mean JCT", "GPUs held",

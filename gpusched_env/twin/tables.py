@@ -11,18 +11,7 @@ from gpusched_env.traces.parsing.fields import Place
 
 
 def table_rows(path: str | Path, needed: Sequence[str], command: str) -> Iterator[tuple[Place, dict[str, str]]]:
-    """Yield the fields of each row by the names of the header in lower case.
-
-    Parameters
-    ----------
-    path : the file
-    needed : columns that it must have, in lower case
-    command : what prints such a file, for error messages
-
-    Raises
-    ------
-    TraceError : no header, a missing column, a row of another width, or text that is not UTF-8
-    """
+    """Yield the fields of each row by the names of the header in lower case; ``command`` prints such a file."""
     header: list[str] = []
     with open_trace(Path(path)) as stream:
         for number, raw in enumerate(stream, 1):

@@ -24,14 +24,7 @@ COLUMNS: Final = ("account", "user", "rawusage")
 
 
 def decayed(held: StepFunction, edges_s: np.ndarray, fade: float) -> np.ndarray:
-    """float64 [edges]: usage at each end of a period [GPU s]: that of the period before x ``fade``, and its own.
-
-    Parameters
-    ----------
-    held : GPUs that a tenant held over time
-    edges_s : ends of successive periods [s]; what was used before the first one is left out
-    fade : factor of the usage in one period
-    """
+    """float64 [edges]: usage at each end of a period [GPU s]: that of the period before x ``fade``, and its own."""
     from scipy.signal import lfilter
 
     found: np.ndarray = lfilter(
@@ -43,12 +36,7 @@ def decayed(held: StepFunction, edges_s: np.ndarray, fade: float) -> np.ndarray:
 def past_usage(rules: Slurm, leaf: np.ndarray, recorded: Recorded, now_s: float) -> PastUsage:
     """Return what tenants have used, as the scheduler would have counted it.
 
-    Parameters
-    ----------
-    rules : the scheduler
-    leaf : str [J], name of the tenant of each job
-    recorded : jobs that have ended, and running ones, which end at ``now_s`` at the earliest; times may be negative [s]
-    now_s : the snapshot [s]
+    Running jobs end at ``now_s`` at the earliest; times may be negative.
     """
     period_s = rules.calc_period_s
     fade = decay(period_s, rules.decay_half_life_s)
@@ -64,13 +52,7 @@ def past_usage(rules: Slurm, leaf: np.ndarray, recorded: Recorded, now_s: float)
 
 
 def by_shares(past: PastUsage, told: Mapping[str, float]) -> PastUsage:
-    """Return the usage with the proportions that Slurm tells, and with the sum of the given one.
-
-    Parameters
-    ----------
-    past : usage from the history, whose sum is in GPU seconds
-    told : name of a leaf -> RawUsage, in any unit
-    """
+    """Return the usage with the proportions that Slurm tells (RawUsage), and with the sum of the given one [GPU s]."""
     total = arrays.total(np.array([*past.usage.values(), *past.recent.values()], float))
     raw = arrays.total(np.array(list(told.values()), float))
     times = total / raw if total > 0 and raw > 0 else 1.0
@@ -82,10 +64,6 @@ def read_sshare(path: str | Path) -> dict[tuple[str, str], float]:
 
     Rows without a user are accounts; they are left out, because their usage is the sum of their users. A user who
     occurs several times in an account, with different partitions, has the sum.
-
-    Raises
-    ------
-    TraceError : a missing column, a row that does not parse, or no user
     """
     found: dict[tuple[str, str], float] = {}
     for place, row in table_rows(path, COLUMNS, COMMAND):

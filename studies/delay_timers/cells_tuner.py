@@ -27,12 +27,10 @@ from gpusched_env.agents.learned_timers import LearnedTimers
 from gpusched_env.agents.timer_network import TimerNetwork, input_names, joined
 from gpusched_env.baselines.dally.run import DelayRun
 from gpusched_env.baselines.dally.scheduler import Dally
-from gpusched_env.consoles import run_command
 from gpusched_env.envs.delay_timers.actions import OFF, TimerActions, timer_action
 from gpusched_env.errors import GpuschedError
-from gpusched_env.files import whole, write_whole
-from gpusched_env.instance import Instance
 from gpusched_env.portable.elementary import log
+from gpusched_env.problem.instance import Instance
 from gpusched_env.reproduce.dally_cells.cells import TRAINING_CELLS, VALIDATION_CELLS, TimerCell
 from gpusched_env.reproduce.dally_tuner.grid import pair_action, pairs
 from gpusched_env.reproduce.dally_tuner.problems import (
@@ -44,6 +42,8 @@ from gpusched_env.reproduce.dally_tuner.problems import (
 )
 from gpusched_env.reproduce.dally_tuner.problems import score as score_of
 from gpusched_env.scenarios import RESULTS_VERSION
+from gpusched_env.support.commands import run_script
+from gpusched_env.support.files import whole, write_whole
 from studies.index_search.cma import cma_es
 
 TUNER_FILE: Final = "tuner.npz"
@@ -352,7 +352,10 @@ def card(config: CellsConfig, cells: Sequence[TimerCell], chosen: Sequence[Timer
     }
 
 
-if __name__ == "__main__":
-    import tyro
+def main(config: CellsConfig) -> None:
+    """Train a tuner, and print where it is."""
+    print(f"Done; the tuner is {train(config)}")
 
-    run_command(lambda: print(f"Done; the tuner is {train(tyro.cli(CellsConfig, description=__doc__))}"))
+
+if __name__ == "__main__":
+    run_script(main)

@@ -19,10 +19,8 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env import __version__
-from gpusched_env.consoles import run_command
 from gpusched_env.envs.delay_timers.actions import DEMAND_CLASSES
 from gpusched_env.errors import GpuschedError
-from gpusched_env.files import write_whole
 from gpusched_env.reproduce.dally_tuner.grid import COARSE_GRID_S, GRID_S, pair_action, pairs, rows
 from gpusched_env.reproduce.dally_tuner.problems import (
     TESTED,
@@ -32,6 +30,8 @@ from gpusched_env.reproduce.dally_tuner.problems import (
     problem,
     static_waits,
 )
+from gpusched_env.support.commands import run_script
+from gpusched_env.support.files import write_whole
 
 TRIALS: Final = 300
 Told = Callable[[str], None]
@@ -179,7 +179,10 @@ def search(config: SearchConfig, told: Told = print) -> dict[str, Any]:
     return found
 
 
-if __name__ == "__main__":
-    import tyro
+def main(config: SearchConfig) -> None:
+    """Search static timers."""
+    search(config)
 
-    run_command(lambda: search(tyro.cli(SearchConfig)))
+
+if __name__ == "__main__":
+    run_script(main)

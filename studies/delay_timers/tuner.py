@@ -25,9 +25,7 @@ import numpy as np
 
 import gpusched_env
 from gpusched_env.agents.timer_network import TimerNetwork
-from gpusched_env.consoles import run_command
 from gpusched_env.errors import GpuschedError
-from gpusched_env.files import write_whole
 from gpusched_env.portable.elementary import log
 from gpusched_env.reproduce.dally_tuner.problems import (
     TRAINED,
@@ -41,6 +39,8 @@ from gpusched_env.reproduce.dally_tuner.problems import (
     static_waits,
 )
 from gpusched_env.scenarios import RESULTS_VERSION
+from gpusched_env.support.commands import run_script
+from gpusched_env.support.files import write_whole
 from studies.delay_timers.evolution import Evolution
 
 TUNER_FILE: Final = "tuner.npz"
@@ -242,14 +242,12 @@ def _clone(config: TunerConfig, start: TimerNetwork, ledger: Ledger, validation:
         validation.look(number, network, float("nan"))
 
 
-def main() -> None:
+def main(config: TunerConfig) -> None:
     """Train a tuner, and print where it is."""
-    import tyro
-
     begin = time.perf_counter()
-    path = train(tyro.cli(TunerConfig, description=__doc__))
+    path = train(config)
     print(f"Done in {time.perf_counter() - begin:.0f} s; the tuner is {path}")
 
 
 if __name__ == "__main__":
-    run_command(main)
+    run_script(main)

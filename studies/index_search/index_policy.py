@@ -16,11 +16,11 @@ import numpy as np
 
 from gpusched_env.agents.index_policy.rule import INPUTS, TERMS, IndexRule
 from gpusched_env.agents.index_policy.scheduler import IndexPolicy
-from gpusched_env.consoles import run_command
-from gpusched_env.instance import Instance
 from gpusched_env.portable import arrays
 from gpusched_env.portable.elementary import log
+from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator import Simulation
+from gpusched_env.support.consoles import run_command
 from studies.index_search.rule_search import Settings, search, training_problems
 from studies.unseen_logs.windows import TRAINING, list_windows
 

@@ -11,12 +11,12 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import block_array, csr_array, diags_array, kron
 
-from gpusched_env.consoles import run_command
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation import evaluate
-from gpusched_env.instance import Instance
 from gpusched_env.metrics import lower_bounds
+from gpusched_env.problem.instance import Instance
 from gpusched_env.scenarios import get_scenario
+from gpusched_env.support.consoles import run_command
 
 SLACK = 1e-9  # relative, for rounding in whole iterations of a slot and in whole slots
 

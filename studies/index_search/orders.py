@@ -11,12 +11,12 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env import __version__
-from gpusched_env.agents.order_search import DEFAULTS, OrderSearch, save_weights
-from gpusched_env.consoles import run_command
-from gpusched_env.instance import Instance
+from gpusched_env.agents.order_search import DEFAULTS, OrderSearch
 from gpusched_env.portable import arrays
 from gpusched_env.portable.elementary import log
+from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator import Simulation
+from gpusched_env.support.consoles import run_command
 from studies.index_search.rule_search import Settings, read_options, search, training_problems
 
 SCENARIO: Final = "rar-160-v0"
@@ -36,7 +36,7 @@ def weights_of(vector: np.ndarray) -> tuple[float, ...]:
 def makespan_s(weights: tuple[float, ...], instance: Instance, rehearsals: int) -> float:
     """Return the makespan of an order search [s]."""
     simulation = Simulation(instance)
-    simulation.run(OrderSearch.playing(weights, rehearsals))
+    simulation.run(OrderSearch.playing(weights, rehearsals=rehearsals))
     jobs = simulation.arrays.jobs
     return float(jobs["finish_s"].max() - jobs["arrival_s"].min())
 
@@ -59,7 +59,7 @@ def main() -> None:
     best, spent = search(np.zeros(len(DEFAULTS)), log_makespan, problems, settings)
     spent["simulated_jobs"] *= REHEARSALS  # at most: a rehearsal ends as soon as it cannot be the best
     about: dict[str, Any] = {"version": __version__, "scenario": SCENARIO, "problems": len(problems)}
-    save_weights(options.output, weights_of(best), about | {"settings": vars(settings)} | spent)
+    OrderSearch.save(options.output, weights_of(best), about | {"settings": vars(settings)} | spent)
     print(f"saved {options.output}: {spent}, {weights_of(best)}")
 
 

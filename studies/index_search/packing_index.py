@@ -12,9 +12,9 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env import __version__
-from gpusched_env.agents.packing_index.scheduler import DEFAULTS, NAMES, PackingIndex, save_weights
-from gpusched_env.consoles import run_command
-from gpusched_env.instance import Instance
+from gpusched_env.agents.packing_index.scheduler import DEFAULTS, NAMES, PackingIndex
+from gpusched_env.problem.instance import Instance
+from gpusched_env.support.consoles import run_command
 from studies.index_search.rule_search import Settings, mean_log_jct, read_options, search, training_problems
 
 SCENARIO: Final = "bsbf-sim-240-v1"
@@ -41,7 +41,7 @@ def main() -> None:
     problems = training_problems(SCENARIO, options.problems)
     best, spent = search(np.zeros(len(NAMES)), log_jct, problems, settings)
     about: dict[str, Any] = {"version": __version__, "scenario": SCENARIO, "problems": len(problems)}
-    save_weights(options.output, weights_of(best), about | {"settings": vars(settings)} | spent)
+    PackingIndex.save(options.output, weights_of(best), about | {"settings": vars(settings)} | spent)
     print(f"saved {options.output}: {spent}, {weights_of(best)}")
 
 

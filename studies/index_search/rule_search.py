@@ -12,9 +12,9 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.errors import GpuschedError
-from gpusched_env.instance import Instance
 from gpusched_env.portable import arrays
 from gpusched_env.portable.elementary import log
+from gpusched_env.problem.instance import Instance
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import Scheduler, Simulation
 from studies.index_search.cma import cma_es

@@ -14,11 +14,11 @@ import numpy as np
 
 from gpusched_env.agents.sharing_index.rule import SharingRule
 from gpusched_env.agents.sharing_index.scheduler import SharingIndex
-from gpusched_env.consoles import run_command
 from gpusched_env.event_log import COMPLETE, START, EventLog
 from gpusched_env.metrics import job_times, paired_ratio
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import simulate
+from gpusched_env.support.consoles import run_command
 from studies.index_search.sharing_index import SCENARIO
 
 NEVER: Final = (-1e9, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)  # weights with which no job joins another

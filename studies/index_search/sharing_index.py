@@ -13,8 +13,8 @@ import numpy as np
 from gpusched_env import __version__
 from gpusched_env.agents.sharing_index.rule import TERMS, SharingRule
 from gpusched_env.agents.sharing_index.scheduler import SharingIndex
-from gpusched_env.consoles import run_command
-from gpusched_env.instance import Instance
+from gpusched_env.problem.instance import Instance
+from gpusched_env.support.consoles import run_command
 from studies.index_search.rule_search import Settings, mean_log_jct, read_options, search, training_problems
 
 SCENARIO: Final = "bsbf-sim-240-v1"

@@ -15,14 +15,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import tyro
 
 from gpusched_env.agents.size_index.scheduler import SizeIndex, SizeWeights
-from gpusched_env.consoles import run_command
-from gpusched_env.instance import Instance
 from gpusched_env.portable import arrays, elementary
+from gpusched_env.problem.instance import Instance
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import Simulation
+from gpusched_env.support.commands import run_script
 from studies.index_search.cma import cma_es
 
 SCENARIO: Final = "pollux-64-v0"
@@ -106,4 +105,4 @@ def search(settings: Settings) -> Path:
 
 
 if __name__ == "__main__":
-    run_command(lambda: search(tyro.cli(Settings)))
+    run_script(search)

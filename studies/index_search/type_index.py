@@ -14,17 +14,16 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-import tyro
 
 from gpusched_env import __version__
 from gpusched_env.agents.cards import Card, put
 from gpusched_env.agents.measuring import measured_ratios
 from gpusched_env.agents.type_index import TypeIndex, save_weights
-from gpusched_env.consoles import run_command
 from gpusched_env.evaluation import evaluate
-from gpusched_env.files import sha256_of
 from gpusched_env.portable import draws, elementary
 from gpusched_env.scenarios import get_scenario
+from gpusched_env.support.commands import run_script
+from gpusched_env.support.files import sha256_of
 
 NAME: Final = "heterogeneous"
 SCENARIO: Final = "hadar-60gpu-v1"
@@ -115,9 +114,8 @@ def card_of(file: Path, settings: Settings, hours: float) -> Card:
     )
 
 
-def main() -> None:
+def main(settings: Settings) -> None:
     """Search, and put the weights into the package if wanted."""
-    settings = tyro.cli(Settings)
     begin = time.perf_counter()
     file = search(settings)
     if settings.ship:
@@ -125,4 +123,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run_command(main)
+    run_script(main)

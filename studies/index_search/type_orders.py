@@ -11,14 +11,13 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env import __version__
-from gpusched_env.agents.order_search import save_weights
-from gpusched_env.agents.type_order_search import DEFAULTS, FORMAT, NAMES, RIVAL, TypeOrderSearch
+from gpusched_env.agents.type_order_search import DEFAULTS, NAMES, RIVAL, TypeOrderSearch
 from gpusched_env.baselines.registry import make_scheduler
-from gpusched_env.consoles import run_command
-from gpusched_env.instance import Instance
 from gpusched_env.portable import arrays
 from gpusched_env.portable.elementary import log
+from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator import ClairvoyantView, Simulation
+from gpusched_env.support.consoles import run_command
 from studies.index_search.rule_search import Settings, read_options, search, training_problems
 
 SCENARIO: Final = "hadar-60gpu-v1"
@@ -47,7 +46,7 @@ def end_of_rival_s(instance: Instance) -> float:
 
 def end_of_orders_s(weights: tuple[float, ...], instance: Instance, rival_s: float) -> float:
     """Return when the best rehearsed order ends [s]; the rival itself is not among them."""
-    policy = TypeOrderSearch.playing(weights, REHEARSALS)
+    policy = TypeOrderSearch.playing(weights, rehearsals=REHEARSALS)
     simulation = Simulation(instance)
     simulation.advance()
     view = simulation.view_for(policy)
@@ -86,7 +85,7 @@ def main() -> None:
     options = read_options("a search of orders and types", generations=4, problems=12, output="type_order_search.npz")
     settings = Settings(options.seed, options.generations, population=6, batch=3, sigma=0.7)
     weights, about = search_weights(*hard_problems(options.problems), settings)
-    save_weights(options.output, weights, about, FORMAT, NAMES)
+    TypeOrderSearch.save(options.output, weights, about)
     print(f"saved {options.output}: {about}, {weights}")
 
 

@@ -12,17 +12,15 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-import tyro
-
 from gpusched_env.agents.cards import Card, put
 from gpusched_env.agents.cloning import ROUNDS
 from gpusched_env.agents.learned import CONFIG_FILE, MODEL
 from gpusched_env.agents.measuring import measured_ratios
 from gpusched_env.agents.recipes import DEFAULT, RECIPES
 from gpusched_env.agents.run_folder import UPDATES_FILE
-from gpusched_env.consoles import run_command
-from gpusched_env.files import sha256_of
 from gpusched_env.scenarios import get_scenario
+from gpusched_env.support.commands import run_script
+from gpusched_env.support.files import sha256_of
 
 
 @dataclass
@@ -90,5 +88,10 @@ def simulated_episodes(folder: Path, training: dict[str, int]) -> int:
     return taught + updates * training["workloads"] * training["copies"]
 
 
+def main(settings: Settings) -> None:
+    """Ship the agent, and print its card."""
+    print(ship(settings))
+
+
 if __name__ == "__main__":
-    run_command(lambda: print(ship(tyro.cli(Settings))))
+    run_script(main)

@@ -18,9 +18,9 @@ from gpusched_env.agents.cards import Card, kind_of_file, put
 from gpusched_env.agents.checkpoints import checkpoint, format_of
 from gpusched_env.agents.measuring import measured_ratios
 from gpusched_env.baselines.registry import GENERAL_AGENT
-from gpusched_env.consoles import run_command
-from gpusched_env.files import sha256_of
 from gpusched_env.scenarios import get_scenario
+from gpusched_env.support.consoles import run_command
+from gpusched_env.support.files import sha256_of
 
 SEEDS: Final = 20
 

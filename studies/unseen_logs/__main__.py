@@ -17,10 +17,10 @@ from rich.table import Table
 
 from gpusched_env.agents.index_policy.scheduler import IndexPolicy
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.consoles import console, run_command
-from gpusched_env.figures import COLOURS, save, tidy
-from gpusched_env.files import write_whole
 from gpusched_env.simulator import Scheduler
+from gpusched_env.support.consoles import console, run_command
+from gpusched_env.support.figures import COLOURS, save, tidy
+from gpusched_env.support.files import write_whole
 from studies.index_search.index_policy import rule_of, start_vector
 from studies.unseen_logs.rivals import tuned_rivals
 from studies.unseen_logs.scores import Score, by_log, ratio, score

@@ -22,10 +22,10 @@ from gpusched_env.agents.index_policy.rule import IndexRule, Tables
 from gpusched_env.agents.index_policy.scheduler import IndexPolicy
 from gpusched_env.agents.index_policy.state import IndexState
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.consoles import console, run_command
-from gpusched_env.instance import Instance
 from gpusched_env.portable.arrays import log2
+from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator import Scheduler, Simulation
+from gpusched_env.support.consoles import console, run_command
 from studies.unseen_logs.scores import Score, by_log, ratio, score
 from studies.unseen_logs.windows import FREE, TEST, TRAINING, Window, list_windows
 

@@ -17,12 +17,12 @@ from typing import Any, Final
 
 from gpusched_env.agents.search import optuna_library
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.consoles import run_command
-from gpusched_env.files import whole
-from gpusched_env.instance import Instance
 from gpusched_env.portable.arrays import mean
 from gpusched_env.portable.elementary import exp, log
+from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator import Simulation
+from gpusched_env.support.consoles import run_command
+from gpusched_env.support.files import whole
 from studies.index_search.rule_search import training_problems
 from studies.unseen_logs.windows import TRAINING, list_windows
 

@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 
 from gpusched_env.agents.intervals import ratio_over_agents
-from gpusched_env.instance import Instance
 from gpusched_env.portable import arrays
+from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator import Scheduler, Simulation
 from studies.unseen_logs.windows import LOGS, Window
 

@@ -14,9 +14,9 @@ from typing import Final
 from rich.table import Table
 
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.consoles import console, run_command
-from gpusched_env.instance import Instance
+from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator import Outcome, Simulation, Until
+from gpusched_env.support.consoles import console, run_command
 from studies.unseen_logs.rivals import tuned_rivals
 from studies.unseen_logs.windows import LOGS, TEST, Window, list_windows
 

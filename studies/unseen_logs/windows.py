@@ -19,17 +19,17 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.cluster import NodeGroup
-from gpusched_env.consoles import run_command
 from gpusched_env.errors import ScenarioError
-from gpusched_env.files import whole
-from gpusched_env.instance import Instance, Semantics
 from gpusched_env.network import NETWORK_PRESETS, Contention, Network
+from gpusched_env.problem.cluster import NodeGroup
+from gpusched_env.problem.instance import Instance, Semantics
+from gpusched_env.problem.workload import Workload
 from gpusched_env.scenarios import Scenario
 from gpusched_env.scenarios.workload_spec import WorkloadSpec
 from gpusched_env.simulator import Simulation
+from gpusched_env.support.consoles import run_command
+from gpusched_env.support.files import whole
 from gpusched_env.traces import ReadReport, read_trace
-from gpusched_env.workload import Workload
 
 TRAINING, TEST = "training", "test"
 NETWORKS: Final = {

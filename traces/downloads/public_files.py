@@ -26,18 +26,10 @@ OPEN_LICENCES: Final = ("Apache-2.0", "CC-BY-4.0", "MIT")
 class PublicFile:
     """One file as its owners published it; a row of ``public_files.toml``.
 
-    Parameters
-    ----------
-    name : FOLDER/FILE in the data folder
-    repository, commit, path : where the file was published
-    licence : the owners' licence
-    paper : paper to cite; "" = cite the repository only
-    bytes, sha256 : size [byte] and checksum of the download
-    unpacked_sha256 : if the download is a .tar.gz, published checksum of the file in it; "" = unknown
-    rows : number of data rows; None = not counted
-    format : name of the reader; "" = the file is not a list of jobs
-    alias : short name; "" = none
-    address : template of the URL
+    Fields whose names do not say it: ``name`` = FOLDER/FILE in the data folder; ``paper`` = paper to cite, "" = the
+    repository; ``bytes``, ``sha256`` = of the download; ``unpacked_sha256`` = of the file in a .tar.gz, "" = unknown;
+    ``rows`` = number of data rows, None = not counted; ``format`` = name of the reader, "" = it is no list of jobs;
+    ``address`` = template of the URL.
     """
 
     name: str
@@ -80,14 +72,7 @@ class PublicFile:
         return self.download.with_name(f".{self.download.name}.{self.sha256[:8]}.partial")
 
     def url(self, template: str) -> str:
-        """Fill a URL template.
-
-        The fields are {repository}, {commit}, {path}, {file} (last part of the path), {name} and {sha256}.
-
-        Raises
-        ------
-        FetchError : not an http address, an unknown field, or none of {path}, {file}, {name} and {sha256}
-        """
+        """Fill a template with repository, commit, path, file (last part of the path), name and sha256."""
         fields = {key: quote(getattr(self, key)) for key in ("repository", "commit", "path", "name", "sha256")}
         fields["file"] = PurePosixPath(fields["path"]).name
         try:
@@ -127,12 +112,7 @@ def public_files() -> dict[str, PublicFile]:
 
 
 def find(name: str) -> PublicFile:
-    """Look up a file by name or alias.
-
-    Raises
-    ------
-    FetchError : an unknown name; the message gives the nearest known names
-    """
+    """Look up a file by name or alias."""
     known = {file.alias: file for file in public_files().values() if file.alias} | public_files()
     if name in BY_HAND:
         raise FetchError(
@@ -148,12 +128,7 @@ def find(name: str) -> PublicFile:
 
 
 def matching(pattern: str) -> list[PublicFile]:
-    """Return the files that match a pattern with ``*``, ``?`` or ``[...]``, or the file with this name or alias.
-
-    Raises
-    ------
-    FetchError : no file matches
-    """
+    """Return the files that match a pattern with ``*``, ``?`` or ``[...]``, or the file with this name or alias."""
     if not any(sign in pattern for sign in "*?["):
         return [find(pattern)]
     found = [file for name, file in public_files().items() if fnmatchcase(name, pattern)]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gpusched_env.files import sha256_of
+from gpusched_env.support.files import sha256_of
 
 if TYPE_CHECKING:
     from requests import RequestException, Response
@@ -38,14 +38,6 @@ class CutError(Exception):
 class ResumingDownloader:
     """A downloader for pooch that keeps the received bytes in ``partial`` until the file is complete and verified.
 
-    Parameters
-    ----------
-    partial : file of the received bytes; a later call resumes the download from it
-    size, sha256 : size [byte] and checksum of the complete file
-    watch : called with the progress
-
-    Notes
-    -----
     A call raises AddressError if the address does not deliver the file; ``partial`` is kept if a later call can
     complete it. A call raises OSError if the folder cannot be written; if the disk is full, ``partial`` is removed.
     """

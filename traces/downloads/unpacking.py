@@ -7,17 +7,13 @@ import tarfile
 from pathlib import Path
 
 from gpusched_env.errors import FetchError
-from gpusched_env.files import sha256_of, whole, write_whole
+from gpusched_env.support.files import sha256_of, whole, write_whole
 from gpusched_env.traces.downloads.public_files import PublicFile
 from gpusched_env.traces.downloads.resuming import CHUNK, Watch
 
 
 def unharmed(public: PublicFile) -> bool:
-    """Whether the file in the data folder has its expected checksum.
-
-    This is the published checksum. If the owners publish none for the content of an archive, it is the checksum that
-    the file had when it was unpacked.
-    """
+    """Whether the file has its published checksum; if none is published, the one that it had when it was unpacked."""
     if not public.file.is_file():
         return False
     expected = (public.unpacked_sha256 or _noted(public)) if public.packed else public.sha256

@@ -6,12 +6,12 @@ from datetime import UTC, timedelta
 from pathlib import Path
 from typing import Final
 
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import EPOCH, JobColumns
 from gpusched_env.traces.parsing.fields import NO_TIME, Place
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.streams import csv_header, csv_rows, other_header
-from gpusched_env.workload import Workload
 
 SHORT: Final = ("job_id", "gpu_num", "submit_time", "duration", "queue")  # columns of the excerpt of Kalos
 ORIGINAL: Final = (*SHORT, "user", "type", "state", "start_time", "end_time")
@@ -25,10 +25,6 @@ def read_acme(path: Path) -> tuple[Workload, ReadReport]:
     submission. If the start and end of a job give another run time, the job is kept and the report notes it. Times have
     a time zone; the report gives the origin in the zone of the first row. The job id is the row number from 0.
     Attributes: original_id; from the two original layouts also user, type and status.
-
-    Raises
-    ------
-    TraceError : unknown columns, or a malformed row
     """
     header = csv_header(path)
     original = set(ORIGINAL) <= set(header)

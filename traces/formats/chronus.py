@@ -6,11 +6,11 @@ import math
 from pathlib import Path
 from typing import Final
 
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.streams import csv_rows
-from gpusched_env.workload import Workload
 
 LABELS: Final = ("user", "model_name", "job_type", "expect_time_list", "expect_value_list")
 DUE: Final = ("strict", "soft")  # types of jobs with deadlines
@@ -24,10 +24,6 @@ def read_chronus(path: Path) -> tuple[Workload, ReadReport]:
     after the first. The job id is the row number from 0. Attributes: original_id, user, model, job_type (strict, soft
     or best), expect_time_list (minutes joined by ``-``, as in the file), expect_value_list, deadline_s (seconds after
     the submission: the first expected time; inf = best effort) and value (the first of its list; 1 = best effort).
-
-    Raises
-    ------
-    TraceError : a missing column, or a malformed row
     """
     attributes = ("original_id", "user", "model", "job_type", "expect_time_list", "expect_value_list")
     numbers = {"deadline_s": "d", "value": "d"}

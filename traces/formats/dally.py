@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.streams import csv_rows
-from gpusched_env.workload import Workload
 
 COLUMNS: Final = (
     "job_id",
@@ -32,10 +32,6 @@ def read_dally(path: Path) -> tuple[Workload, ReadReport]:
     (class IntraJobScheduler). In the log of Helios Venus, from which the jobs come, the job held its g GPUs for the
     whole ``duration``. The job id is that of the file, because the authors' simulator breaks ties by it. Attributes:
     original_id, model, group, batch_size (samples), total_iterations, time_per_iteration_s (on one GPU).
-
-    Raises
-    ------
-    TraceError : a missing column, a malformed row, or an id that is not a whole number
     """
     numbers = {"batch_size": "q", "total_iterations": "d", "time_per_iteration_s": "d"}
     jobs = JobColumns(ReadReport("dally", str(path)), "original_id", "model", "group", numbers=numbers)

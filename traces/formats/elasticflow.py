@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.streams import csv_rows
-from gpusched_env.workload import Workload
 
 COLUMNS: Final = ("job_id", "submit_time", "num_gpu", "duration", "ddl", "model_name", "batch_size")
 
@@ -19,10 +19,6 @@ def read_elasticflow(path: Path) -> tuple[Workload, ReadReport]:
 
     ``duration`` is the run time. ``ddl`` is the deadline and has the same origin as ``submit_time``. The job id is the
     row number from 0. Attributes: original_id, model, batch_size, deadline_s (seconds after the submission).
-
-    Raises
-    ------
-    TraceError : a missing column, or a malformed row
     """
     jobs = JobColumns(
         ReadReport("elasticflow", str(path)), "original_id", "model", "batch_size", numbers={"deadline_s": "d"}

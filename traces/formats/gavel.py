@@ -6,13 +6,13 @@ import functools
 from pathlib import Path
 from typing import Final
 
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.formats.gavel_rows import SHOCKWAVE_FIELDS, gavel_rows
 from gpusched_env.traces.formats.shockwave import read_shockwave
 from gpusched_env.traces.parsing.bad_rows import skippable, skipped_rows
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.profile_tables import load_measured
-from gpusched_env.workload import Workload
 
 NOT_MEASURED: Final = "no throughput was measured for this job type on this number of GPUs"
 TOLD: Final = ("priority weight", "slo")  # only rows with 10 fields have these
@@ -27,10 +27,6 @@ def read_gavel(path: Path) -> tuple[Workload, ReadReport]:
     Commands in the file are never executed. The job id is the row number from 0. Attributes: model (the job type), and
     with 10 fields also priority_weight and slo (deadline after arrival as a multiple of the run time on V100; below 0 =
     none).
-
-    Raises
-    ------
-    TraceError : a malformed row, or no job with measured rates
     """
     table = load_measured("gavel")
     runs_on = functools.cache(table.gpu_types_of)

@@ -25,19 +25,9 @@ Row = dict[str, tuple[str, str]]  # field name -> (name with position, for error
 
 
 def gavel_rows(path: Path, widths: Collection[int] = tuple(LAYOUTS), refusal: str = "") -> Iterator[tuple[Place, Row]]:
-    """Yield the place and the fields of every row of a ``.trace``.
+    """Yield the place and the fields of every row of a ``.trace``, whose first row determines the layout.
 
-    The number of fields of the first row determines the layout.
-
-    Parameters
-    ----------
-    widths : numbers of fields that the caller accepts
-    refusal : remedy in the error message if the trace has another layout of LAYOUTS
-
-    Raises
-    ------
-    TraceError : a row with another number of fields than the first row, or a first row whose number of fields is not in
-        ``widths``
+    ``refusal`` is the remedy in the error message if the number of fields is another one of LAYOUTS than ``widths``.
     """
     width = 0
     for place, row in tab_rows(path):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.formats.job_list import JOB_LIST, add_job_list
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns, since_epoch
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.streams import csv_header, csv_rows, other_header
-from gpusched_env.workload import Workload
 
 ORIGINAL: Final = ("job_id", "user", "vc", "gpu_num", "state", "submit_time", "duration")
 
@@ -21,10 +21,6 @@ def read_helios(path: Path) -> tuple[Workload, ReadReport]:
     The header determines which of the two a file is. The run time [s] is the column ``duration`` of the cluster log,
     which is end minus start without the time in the queue. The job id is the row number from 0. Attributes:
     original_id; from the cluster log also user, virtual_cluster and status.
-
-    Raises
-    ------
-    TraceError : unknown columns, or a malformed row
     """
     header = csv_header(path)
     report = ReadReport("helios", str(path))

@@ -9,11 +9,11 @@ from typing import Final
 
 import numpy as np
 
+from gpusched_env.problem.workload import PROFILE_DTYPE, Profiles, Workload
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.streams import csv_rows
-from gpusched_env.workload import PROFILE_DTYPE, Profiles, Workload
 
 GPU_TYPES: Final = ("A100", "V100", "GTX2080Ti")
 COLUMNS: Final = ("job_name", "norm_job_submit_time", "ddl", *GPU_TYPES)
@@ -28,10 +28,6 @@ def read_hydra(path: Path) -> tuple[Workload, ReadReport]:
     iteration takes one second on an A100. Each job has its own profile, because no two jobs have the same ratios of run
     times. Memory, gradients and batch are unknown. The job id is the row number from 0. Attributes: original_id,
     deadline_s (seconds after the submission, inf = none).
-
-    Raises
-    ------
-    TraceError : a missing column, or a malformed row
     """
     jobs = JobColumns(ReadReport("hydra", str(path)), "original_id", numbers={"deadline_s": "d"})
     run_times = array("d")  # [s] for each kept job, one value per GPU type

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns, since_epoch
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.streams import csv_header, csv_rows, other_header
-from gpusched_env.workload import Workload
 
 DATED: Final = ("experiment-id", "job-id", "start-time", "run-time", "num-gpus")
 PROCESSED: Final = ("", "experiment_id", "start_time", "running_time", "num_gpus")  # the job id has no name
@@ -21,10 +21,6 @@ def read_hyperdrive(path: Path) -> tuple[Workload, ReadReport]:
     The start of a job is taken as its arrival, because the files have no submission times. Starts are local times of
     the log in the first file and seconds in the second. Run times are in seconds. Blanks around values are ignored. The
     job id is the row number from 0. Attributes: original_id, experiment.
-
-    Raises
-    ------
-    TraceError : unknown columns, or a malformed row
     """
     header = csv_header(path)
     dated = "job-id" in header

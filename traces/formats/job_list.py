@@ -16,10 +16,6 @@ def add_job_list(jobs: JobColumns, path: Path) -> None:
     """Add every row of a file with the columns ``job_id,arrival_s,service_sec,gpu_count`` to ``jobs``.
 
     ``jobs`` must have original_id as its only attribute.
-
-    Raises
-    ------
-    TraceError : a missing column, or a malformed row
     """
     for place, (original, arrival, service, gpus) in csv_rows(path, JOB_LIST):
         with skippable:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.kubernetes.gangs import Gangs, add_gang
 from gpusched_env.traces.kubernetes.objects import GPU_RESOURCE, kind_of, kubernetes_objects
 from gpusched_env.traces.kubernetes.pods import POD, PodObject, pod_of
 from gpusched_env.traces.parsing.bad_rows import BadRowError, refuse_row
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.report import ReadReport
-from gpusched_env.workload import Workload
 
 OTHER: Final = "object of another kind than Pod"
 NAMES: Final = ("original_id", "namespace", "queue", "gpu_type", "status")
@@ -27,14 +27,6 @@ def read_kubernetes(path: Path, gpu_resource: str = GPU_RESOURCE) -> tuple[Workl
     (namespace/owner, or namespace/pod; with the kind before it, such as Job/namespace/owner, if a group, an owner or a
     pod have one name), namespace, queue (label of Kueue), gpu_type (node selector nvidia.com/gpu.product), status,
     priority and wait_s (numbers: start minus arrival [s]).
-
-    Parameters
-    ----------
-    gpu_resource : name of the resource that is a GPU
-
-    Raises
-    ------
-    TraceError : damaged JSON, or a malformed field
     """
     jobs = JobColumns(
         ReadReport("kubernetes", str(path), unit="record"), *NAMES, numbers={"priority": "q", "wait_s": "d"}

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.kubernetes.objects import GPU_RESOURCE, Table, kubernetes_objects, table
 from gpusched_env.traces.kubernetes.workloads import WORKLOAD, workload_of
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
-from gpusched_env.workload import Workload
 
 OTHER: Final = "object of another kind than Workload"
 EVICTED: Final = "jobs that were evicted before; their start is their last admission, and earlier runs are lost"
@@ -27,14 +27,6 @@ def read_kueue(path: Path, gpu_resource: str = GPU_RESOURCE) -> tuple[Workload, 
     id is the number of the object from 0. Attributes: original_id (namespace/name), namespace, queue (the LocalQueue),
     cluster_queue, gpu_type (the flavors, joined by ``|``), status (reason of Finished), priority and wait_s (numbers:
     start minus arrival [s]). Source: the API reference of Kueue, Workload.
-
-    Parameters
-    ----------
-    gpu_resource : name of the resource that is a GPU
-
-    Raises
-    ------
-    TraceError : damaged JSON, or a malformed field
     """
     report = ReadReport("kueue", str(path), unit="record")
     names = ("original_id", "namespace", "queue", "cluster_queue", "gpu_type", "status")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.streams import csv_rows
-from gpusched_env.workload import Workload
 
 COLUMNS: Final = (
     "job_id",
@@ -43,10 +43,6 @@ def read_milliseconds(path: Path, name: str) -> tuple[Workload, ReadReport]:
     time before the authors reduced ``iterations``. The report notes the jobs whose ``duration`` differs from the
     product by more than a factor of 2. The job id is the row number from 0. Attributes: original_id, model, batch_size,
     priority (0 = guaranteed, 1 = opportunistic).
-
-    Raises
-    ------
-    TraceError : a missing column, or a malformed row
     """
     jobs = JobColumns(ReadReport(name, str(path)), "original_id", "model", "batch_size", "priority")
     for place, row in csv_rows(path, COLUMNS):

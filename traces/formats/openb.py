@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.streams import csv_rows
-from gpusched_env.workload import Workload
 
 WHOLE: Final = 1000  # gpu_milli of a whole GPU
 LABELS: Final = ("gpu_spec", "qos", "pod_phase")
@@ -25,10 +25,6 @@ def read_openb(path: Path) -> tuple[Workload, ReadReport]:
     times are very uneven and a few pods run for months, so pod lists suit tests of packing better than tests with
     realistic arrivals. The job id is the row number from 0. Attributes: original_id; the numbers gpu_milli, cpu_milli
     and memory_mib; gpu_spec (allowed GPU types joined by ``|``, empty = any), qos, status.
-
-    Raises
-    ------
-    TraceError : a missing column, or a malformed row
     """
     report = ReadReport("openb", str(path))
     jobs = JobColumns(

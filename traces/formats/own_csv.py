@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from gpusched_env.errors import TraceError
-from gpusched_env.holds import BEGIN
+from gpusched_env.problem.dependencies import BEGIN
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.clocks import SECONDS, Clock, is_told
 from gpusched_env.traces.parsing.columns import JobColumns
@@ -18,7 +19,6 @@ from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.roles import UNIT_WORDS, UNITS_S, Found, assign_roles
 from gpusched_env.traces.parsing.streams import csv_header, csv_rows
-from gpusched_env.workload import Workload
 
 LABELS: Final = (
     "model", "batch_size", "user", "account", "qos", "queue", "partition", "virtual_cluster", "status", "priority"
@@ -42,15 +42,6 @@ def read_csv(path: Path, mapping: Mapping[str, str] | None = None) -> tuple[Work
     ``estimate`` becomes ``estimate_s`` [s], and ``earliest_start`` becomes ``begin_s`` [s]. The role ``dependency``
     names jobs by the role ``id``. If ``start`` has times of the same kind as ``arrival``, ``wait_s`` is start - arrival
     [s], NaN = no start. The report says which column has which role.
-
-    Parameters
-    ----------
-    mapping : role -> column; see :func:`gpusched_env.traces.parsing.roles.assign_roles`
-
-    Raises
-    ------
-    TraceError : a needed role without a column, a role with several columns, an unknown role or column, or a malformed
-        row
     """
     header = csv_header(path)
     found = assign_roles(str(path), header, mapping or {})

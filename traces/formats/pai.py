@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.formats.job_list import add_job_list
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.report import ReadReport
-from gpusched_env.workload import Workload
 
 
 def read_pai(path: Path) -> tuple[Workload, ReadReport]:
@@ -17,10 +17,6 @@ def read_pai(path: Path) -> tuple[Workload, ReadReport]:
     is the start of the task, because the task table has no submission time. ``gpu_count`` is the number of instances x
     the GPUs of an instance, where a share of a GPU is rounded up to one GPU. The job id is the row number from 0.
     Attribute: original_id.
-
-    Raises
-    ------
-    TraceError : a missing column, or a malformed row
     """
     jobs = JobColumns(ReadReport("pai", str(path)), "original_id")
     add_job_list(jobs, path)

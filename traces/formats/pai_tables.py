@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Final
 
 from gpusched_env.errors import TraceError
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.formats.pai_tasks import UNKNOWN, WHOLE, GpuTasks, known_s
 from gpusched_env.traces.parsing.bad_rows import skippable, skipped_rows
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.streams import csv_rows
-from gpusched_env.workload import Workload
 
 JOB: Final = ("job_name", "inst_id", "user", "status", "start_time", "end_time")  # the table has no header line
 OPEN: Final = {"Running": "still running at the end of the log", "Waiting": "never started"}
@@ -33,14 +33,6 @@ def read_pai_tables(path: Path) -> tuple[Workload, ReadReport]:
     longer to read than the other tables. The job id is the row number from 0. Attributes: original_id, user, status,
     gpu_type (assigned types, joined by ``|``), gpu_percent (demand in % of a GPU before rounding). Line numbers in the
     report are those of the job table.
-
-    Parameters
-    ----------
-    path : the folder with the tables, or the path of one of the tables
-
-    Raises
-    ------
-    TraceError : a missing or ambiguous table, or a malformed row
     """
     job_table, task_table, *instance_tables = pai_tables(path)
     tasks = GpuTasks()
@@ -57,12 +49,7 @@ def read_pai_tables(path: Path) -> tuple[Workload, ReadReport]:
 
 
 def pai_tables(path: Path) -> list[Path]:
-    """Find the tables of jobs, tasks and, if it exists, instances: ``NAME.csv``, compressed or not.
-
-    Raises
-    ------
-    TraceError : the job table or the task table is missing, or a table exists both compressed and not
-    """
+    """Find the tables of jobs, tasks and, if it exists, instances: ``NAME.csv``, compressed or not."""
     folder = path if path.is_dir() else path.parent
     found = []
     for name, needed in (("pai_job_table", True), ("pai_task_table", True), ("pai_instance_table", False)):

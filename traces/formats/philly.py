@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.formats.philly_json import read_philly_json
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns, since_epoch
 from gpusched_env.traces.parsing.containers import first_bytes
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.streams import csv_header, csv_rows, other_header
-from gpusched_env.workload import Workload
 
 PROCESSED: Final = ("timestamp", "duration", "num_gpus", "cluster")  # the Pollux artifact's philly.csv
 FULL_LOG: Final = ("jobid", "submitted_time", "num_gpus", "duration_s")
@@ -30,10 +30,6 @@ def read_philly_csv(path: Path) -> tuple[Workload, ReadReport]:
     Times are local times of the log, and rows may be in any order. The duration [s] is the sum of the run times of all
     attempts. The job id is the row number from 0. Attributes: virtual_cluster in the first layout, original_id in the
     second.
-
-    Raises
-    ------
-    TraceError : unknown columns, or a malformed row
     """
     header = csv_header(path)
     report = ReadReport("philly-csv", str(path))

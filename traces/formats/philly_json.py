@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns, since_epoch
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.json_records import json_records
 from gpusched_env.traces.parsing.report import ReadReport
-from gpusched_env.workload import Workload
 
 
 def read_philly_json(path: Path) -> tuple[Workload, ReadReport]:
@@ -24,10 +24,6 @@ def read_philly_json(path: Path) -> tuple[Workload, ReadReport]:
     switch from summer time can put the end before the start.) The run time of a job is the sum over its usable
     attempts; the waits between attempts are left out. The gang is the largest GPU count of a usable attempt, because
     retries on fewer GPUs are rare and the user asked for the largest count.
-
-    Raises
-    ------
-    TraceError : cut or damaged JSON, a missing field, a malformed time or list, or an id that occurs twice
     """
     report = ReadReport("philly-json", str(path), unit="record")
     jobs = JobColumns(report, "original_id", "virtual_cluster", "user", "status")

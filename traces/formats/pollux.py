@@ -6,12 +6,12 @@ import math
 from pathlib import Path
 from typing import Final
 
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.streams import csv_rows
 from gpusched_env.traces.profile_tables import load_fitted
-from gpusched_env.workload import Workload
 
 COLUMNS: Final = ("name", "time", "application", "num_replicas", "batch_size")
 NOT_MEASURED: Final = "no measurements of data-parallel training of this application (gpt_pmp has only others)"
@@ -41,15 +41,6 @@ def read_applications(path: Path, name: str, profiles: str = "") -> tuple[Worklo
     while the job runs. Jobs are dropped and counted if their application was not measured, or if their batch size is
     outside the range that was trained. The job id is the row number from 0. Attributes: original_id, model (the
     application), batch_size.
-
-    Parameters
-    ----------
-    name : name of the workload; also of the table with the profiles if ``profiles`` is empty
-    profiles : name of the table with the profiles
-
-    Raises
-    ------
-    TraceError : a missing column, or a malformed row
     """
     table = load_fitted(profiles or name)
     jobs = JobColumns(ReadReport(name, str(path)), "original_id", "model", "batch_size")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.formats.gavel_rows import SHOCKWAVE_FIELDS, gavel_rows
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.report import ReadReport
-from gpusched_env.workload import Workload
 
 MODES: Final = ("static", "accordion", "gns")
 
@@ -22,10 +22,6 @@ def read_shockwave(path: Path) -> tuple[Workload, ReadReport]:
     the initial batch size. Jobs in the modes ``accordion`` and ``gns`` change their batch size while they run; this
     change is not simulated. Commands in the file are never executed. The job id is the row number from 0. Attributes:
     model (the job type), mode, priority_weight.
-
-    Raises
-    ------
-    TraceError : a malformed row, or a trace of Gavel, whose rows have no run time
     """
     jobs = JobColumns(ReadReport("shockwave", str(path)), "model", "mode", "priority_weight")
     remedy = "a Gavel trace gives steps and no run time: read it as gavel:PATH"

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from gpusched_env.errors import TraceError
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.slurm_fields import UNTOLD, Stamps, span_s, tres_gpus
 from gpusched_env.traces.parsing.streams import bar_header, bar_rows
-from gpusched_env.workload import Workload
 
 # Each line: columns of which the file needs at least one
 NEEDED: Final = (
@@ -115,10 +115,6 @@ def read_slurm(path: Path) -> tuple[Workload, ReadReport]:
     since 1970 (``SLURM_TIME_FORMAT``). The job id is the row number from 0. Attributes: original_id, status, gpu_type
     (types joined by ``|``), wait_s (a number: first start minus arrival), ineligible_s (a number: arrival minus first
     submission, if the file has both columns), and those of LABELS that have a column.
-
-    Raises
-    ------
-    TraceError : a missing column, a malformed row, or a table without any GPU
     """
     header = bar_header(path)
     at = sacct_columns(path, header)
@@ -140,16 +136,7 @@ def read_slurm(path: Path) -> tuple[Workload, ReadReport]:
 
 
 def sacct_columns(path: Path, header: Sequence[str]) -> dict[str, int]:
-    """Return the number of each column of COLUMNS that a table of sacct has.
-
-    Parameters
-    ----------
-    header : names of the columns in lower case
-
-    Raises
-    ------
-    TraceError : a needed column is missing
-    """
+    """Return the number of each column of COLUMNS in a header of sacct, whose names are in lower case."""
     at = {name: header.index(name.lower()) for name in COLUMNS if name.lower() in header}
     for names in NEEDED:
         if not any(name in at for name in names):

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.dependencies import with_dependencies
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.streams import word_rows
-from gpusched_env.workload import Workload
 
 FIELDS: Final = 18  # some logs have more fields; the further ones are not read
 # Status of a line that describes one of several runs of a job; another line summarises such a job
@@ -29,10 +29,6 @@ def read_swf(path: Path) -> tuple[Workload, ReadReport]:
     them. If this number is unknown, the gang is the number of requested processors. The requested time becomes
     ``estimate_s`` [s]. The job id is the row number from 0. Attributes: original_id, user, queue, status. A job with a
     preceding job is held until that job has ended, and then for the think time.
-
-    Raises
-    ------
-    TraceError : a line with fewer than 18 fields, or a malformed field
     """
     report = ReadReport("swf", str(path))
     jobs = JobColumns(report, "original_id", "user", "queue", "status", numbers=FEEDBACK)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.streams import csv_rows
-from gpusched_env.workload import Workload
 
 COLUMNS: Final = ("job_id", "num_gpu", "submit_time", "model_name", "duration")
 
@@ -19,10 +19,6 @@ def read_tiresias(path: Path) -> tuple[Workload, ReadReport]:
 
     All times are in seconds. Work is ``duration``; ``iterations`` and ``interval`` (time to the next job) are not read.
     The job id is the row number from 0. Attributes: original_id, model.
-
-    Raises
-    ------
-    TraceError : a missing column, or a malformed row
     """
     jobs = JobColumns(ReadReport("tiresias", str(path)), "original_id", "model")
     for place, (original, gpus, submitted, model, duration) in csv_rows(path, COLUMNS):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.formats.kubernetes import NAMES
 from gpusched_env.traces.kubernetes.gangs import Gangs, add_gang
 from gpusched_env.traces.kubernetes.objects import GPU_RESOURCE, kind_of, kubernetes_objects
@@ -13,7 +14,6 @@ from gpusched_env.traces.parsing.bad_rows import BadRowError, refuse_row
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
-from gpusched_env.workload import Workload
 
 OTHER: Final = "object of another kind than PodGroup and Pod"
 ALONE: Final = "pod of no PodGroup"
@@ -28,14 +28,6 @@ def read_volcano(path: Path, gpu_resource: str = GPU_RESOURCE) -> tuple[Workload
     A PodGroup is a job: it arrives when it is created, and its gang, start and end are those of its pods, as in
     :func:`gpusched_env.traces.formats.kubernetes.read_kubernetes`. The job id is the number of its first pod from 0.
     Attributes: those of that reader; ``queue`` is that of the PodGroup.
-
-    Parameters
-    ----------
-    gpu_resource : name of the resource that is a GPU
-
-    Raises
-    ------
-    TraceError : damaged JSON, a malformed field, or an object that occurs twice
     """
     report = ReadReport("volcano", str(path), unit="record")
     jobs = JobColumns(report, *NAMES, numbers={"priority": "q", "wait_s": "d"})

@@ -12,10 +12,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from gpusched_env.errors import WorkloadError, unknown_name
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.generators.bursty import HOUR, WEEK
 from gpusched_env.traces.generators.calibration import CLASS_NAMES, RUN_TIME_RANKS, Calibration, demand_class
 from gpusched_env.traces.generators.synthetic import CALIBRATIONS, generate_workload
-from gpusched_env.workload import Workload
 
 Measured = dict[str, np.ndarray]
 
@@ -23,11 +23,7 @@ Measured = dict[str, np.ndarray]
 class Bound(NamedTuple):
     """Bound on the deviation of a measured statistic from the log's value.
 
-    Attributes
-    ----------
-    kind : "relative", "absolute" or "factor" = largest deviation from the log's value; "at most" or "at least" = bound
-        on the measured value itself
-    size : the number that belongs to ``kind``
+    The deviation is "relative", "absolute" or a "factor"; "at most" and "at least" bound the measured value itself.
     """
 
     kind: str
@@ -86,20 +82,9 @@ QUANTILES: Final = {0.5: Bound("relative", 0.10), 0.9: Bound("relative", 0.20), 
 def measure(workload: Workload, calibration: Calibration | None, start_hour: float = math.nan) -> Measured:
     """Measure the statistics of a workload; a statistic is NaN if the workload has too few jobs or no run times.
 
-    Parameters
-    ----------
-    calibration : calibration of the log with which ``ks`` compares the run times; None = ``ks`` is NaN
-    start_hour : hour of the week, from Monday 0 h, at the workload's time 0; NaN = unknown
-
-    Returns
-    -------
-    All fields of LogStatistics except ``run_time``, where ``class_share`` and ``class_mean`` are arrays in the order of
-    CLASS_NAMES, and the following:
-
-    quantiles : run times at the probabilities of QUANTILES [s]
-    ks : largest difference between the cumulative distributions of run times of workload and log, at the log's
-        quantiles
-    hour_of_day : float64 [24], number of arrivals in each hour of the day / mean of the 24 numbers
+    ``ks`` is the largest difference between the cumulative distributions of run times of workload and log, at the log's
+    quantiles. ``start_hour`` is the hour of the week, from Monday 0 h, at the workload's time 0; NaN = unknown. The
+    other statistics are fields of LogStatistics, ``quantiles`` [s] and ``hour_of_day`` (arrivals / their mean).
     """
     jobs = workload.jobs[np.argsort(workload.jobs["arrival_s"], kind="stable")]
     arrival, gpus, duration = jobs["arrival_s"], jobs["gpus"], jobs["duration_s"]
@@ -124,18 +109,8 @@ def measure(workload: Workload, calibration: Calibration | None, start_hour: flo
 def measure_generator(name: str, seed: int = 0, jobs: int = 50_000, draws: int = 40, **parameters: Any) -> Measured:
     """Return the median of each statistic over ``draws`` draws of a calibrated generator.
 
-    The draws begin at hours that are spread evenly over the week. For ``hour_of_day`` the mean is returned instead of
-    the median, because one draw is mostly noise.
-
-    Parameters
-    ----------
-    seed : seed of the first draw; draw i has the seed ``seed + i``
-    jobs : number of jobs of a draw
-    parameters : parameters of the generator, and ``max_gpus``
-
-    Raises
-    ------
-    WorkloadError : unknown generator or parameter, a parameter out of range, or a generator without calibration
+    The draws have the seeds ``seed`` + i, and begin at hours that are spread evenly over the week. For ``hour_of_day``
+    the mean is returned, because one draw is mostly noise.
     """
     if name not in CALIBRATIONS:
         raise WorkloadError(unknown_name("calibration", name, CALIBRATIONS))

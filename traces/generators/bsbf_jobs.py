@@ -8,8 +8,8 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.errors import WorkloadError
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.profile_tables import load_fitted
-from gpusched_env.workload import Workload
 
 SMALL: Final = (1, 2, 4, 8)  # [GPU]; equally probable (choice)
 LARGE: Final = (12, 16)  # [GPU]; equally probable (choice)
@@ -35,10 +35,6 @@ def bsbf_jobs(
     span_s : length of the interval over which arrivals are independent and uniform [s]
     batch_share : batch per GPU / largest batch that fits into its memory; the batch is rounded down, but is at least
         one sample
-
-    Raises
-    ------
-    WorkloadError : a parameter out of range
     """
     if not 0 <= span_s < math.inf:
         raise WorkloadError(f"span_s is {span_s!r}: it must be a finite number of seconds >= 0")

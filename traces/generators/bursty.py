@@ -42,8 +42,6 @@ def bursty_jobs(
 
     Parameters
     ----------
-    jobs : number of jobs
-    max_gpus : larger gangs are left out; the others keep their proportions [GPU]
     min_duration_s, max_duration_s : bounds to which run times are clipped [s]
     rate_scale : factor on the rate of bursts; the sizes of bursts and the gaps inside them do not change
     demand : probability of each gang size, instead of the log's; the values need not sum to 1
@@ -51,9 +49,7 @@ def bursty_jobs(
 
     Returns
     -------
-    arrival_s : float64 [J], arrival times, ascending from 0 [s]
-    gpus : int64 [J], gang sizes [GPU]
-    duration_s : float64 [J], run times [s]
+    arrival times, ascending from 0 [s], gang sizes [GPU] and run times [s]
 
     Notes
     -----
@@ -65,10 +61,6 @@ def bursty_jobs(
     demand. If the two jobs have the same demand class, the job repeats its predecessor's run time with probability
     ``keep_run_time``, up to a random change of about 10 %. Otherwise it draws a run time from the table of its class.
     So every class has the run times of the log.
-
-    Raises
-    ------
-    WorkloadError : a parameter out of range
     """
     gangs = _gang_table(tuple((demand if demand is not None else calibration.demand).items()), max_gpus)
     if not LEAST_RATE <= rate_scale < math.inf:
@@ -137,10 +129,7 @@ def _expected_bursts(
 def _arrivals(
     rng: np.random.Generator, jobs: int, size: np.ndarray, start: np.ndarray, calibration: Calibration
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the sizes of the bursts that begin before the last of ``jobs`` jobs arrives, and their jobs' arrivals.
-
-    Arrivals [s] are in the order of the bursts.
-    """
+    """Return the sizes of the bursts that begin before the last job arrives, and their jobs' arrivals [s], by burst."""
     enough = int(np.searchsorted(np.cumsum(size), jobs)) + 1
     arrival = _submissions(rng, size[:enough], start[:enough], calibration)
     last = np.partition(arrival, jobs - 1)[jobs - 1]

@@ -1,12 +1,14 @@
-"""Statistics of a cluster log that a bursty generator needs; the values of each log are in a module of their own."""
+"""Statistics of a cluster log that a bursty generator needs; the values of each log are in ``calibrations/``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import numpy as np
 
 from gpusched_env.portable import arrays
@@ -148,3 +150,10 @@ def demand_class(gpus: np.ndarray) -> np.ndarray:
 def _log_table(quantiles: Sequence[tuple[float, float]]) -> tuple[np.ndarray, np.ndarray]:
     table = np.array(quantiles, float)
     return table[:, 0].copy(), np.array([log(value) for value in table[:, 1].tolist()])
+
+
+@cache
+def read_calibration(name: str) -> Calibration:
+    """Read a file of ``calibrations/``, whose ``about`` says from where and how its numbers were made."""
+    text = (Path(__file__).parent / "calibrations" / f"{name}.json").read_bytes()
+    return msgspec.json.decode(text, type=Calibration)

@@ -14,13 +14,7 @@ MOST_GPUS: Final = 2**31 - 1  # [GPU] largest gang that a workload can hold
 
 
 def demand_of(data: object) -> dict[int, float]:
-    """Check a mapping gang size -> probability, and convert its keys to int; they may be text, as in JSON.
-
-    Raises
-    ------
-    WorkloadError : not a mapping, a size that is no whole number from 1 to MOST_GPUS, a probability that is no number
-        >= 0
-    """
+    """Check a mapping gang size -> probability, and convert its keys to int; they may be text, as in JSON."""
     try:
         if isinstance(data, Mapping):
             demand = {int(str(size)): float(share) for size, share in data.items()}
@@ -40,12 +34,7 @@ def demand_of(data: object) -> dict[int, float]:
 
 
 def demand_table(demand: Mapping[int, float], max_gpus: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Return gang sizes [GPU], ascending, and their cumulative probabilities; sizes above ``max_gpus`` are left out.
-
-    Raises
-    ------
-    WorkloadError : no size left, a size below 1, a negative probability
-    """
+    """Return gang sizes [GPU], ascending, and their cumulative probabilities; sizes above ``max_gpus`` are left out."""
     allowed = {size: p for size, p in demand.items() if max_gpus is None or size <= max_gpus}
     if not allowed or min(allowed) < 1 or not min(allowed.values()) >= 0 or not 0 < sum(allowed.values()) < math.inf:
         raise WorkloadError(

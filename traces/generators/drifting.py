@@ -17,24 +17,9 @@ def drifting_arrivals(
 ) -> np.ndarray:
     """Draw a Poisson process whose rate alternates between ``1 - swing`` and ``1 + swing`` times its mean.
 
-    Parameters
-    ----------
-    rate_per_s : mean rate [1/s]
-    swing : 0 = a constant rate; 1 = no job but the first arrives in the quiet halves
-    period_s : length of a period [s]; its first half is quiet (low rate), its second half is busy (high rate)
-
-    Returns
-    -------
-    float64 [jobs], arrival times, ascending [s]; the first is 0, where a quiet half begins
-
-    Notes
-    -----
-    The draw is exact. The arrivals of a process of rate 1 are mapped through the inverse of the expected number of
-    arrivals, which is piecewise linear in time. With swing 1, the quiet halves are skipped.
-
-    Raises
-    ------
-    WorkloadError : a parameter out of range
+    A period of ``period_s`` seconds begins quiet. With ``swing`` 1, no job but the first arrives in the quiet halves.
+    Returns ascending times [s] from 0. The draw is exact: the arrivals of a process of rate 1 are mapped through the
+    inverse of the expected number of arrivals, which is piecewise linear in time.
     """
     for name, value in (("rate_per_s", rate_per_s), ("period_s", period_s)):
         if not 0 < value < math.inf:
@@ -61,12 +46,7 @@ def shifting_gangs(
     shift_s: float,
     max_gpus: int | None = None,
 ) -> np.ndarray:
-    """Draw gang sizes [GPU], int64 [jobs]: from ``before`` for arrivals before ``shift_s`` [s], else from ``after``.
-
-    Raises
-    ------
-    WorkloadError : ``before`` or ``after`` has no gang size up to ``max_gpus``, or ``shift_s`` is negative
-    """
+    """Draw gang sizes [GPU], int64 [jobs]: from ``before`` for arrivals before ``shift_s`` [s], else from ``after``."""
     if not shift_s >= 0:
         raise WorkloadError(f"shift_s is {shift_s!r}: it must be a time >= 0, or left out for no shift")
     drawn = rng.random(len(arrival_s))

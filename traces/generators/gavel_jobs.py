@@ -12,8 +12,8 @@ import numpy as np
 
 from gpusched_env.errors import WorkloadError
 from gpusched_env.portable.elementary import log, power
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.profile_tables import load_measured
-from gpusched_env.workload import Workload
 
 SCALE_FACTORS: Final = (1, 2, 4, 8)  # [GPU]
 SCALE_BOUNDS: Final = (0.7, 0.8, 0.95, 1.0)  # cumulative probability
@@ -43,15 +43,11 @@ def gavel_jobs(
 
     Parameters
     ----------
-    seed : seed of the scenario. Gavel's random streams have the seeds ``seed + 2`` for jobs, ``seed + 3`` for arrivals
-        and ``seed + 6`` for service level objectives
+    seed : Gavel's random streams have the seeds ``seed`` + 2 for jobs, + 3 for arrivals and + 6 for ``slos``
     max_gpus : largest gang size that is drawn [GPU]; if it is below 8, the multi-GPU jobs differ from Gavel's
-    mean_gap_s : mean time between arrivals [s]; 0 = all jobs arrive at once. The default is four jobs per hour
-    multi_gpu : True = gangs of 1, 2, 4 and 8 GPUs, with job types that were measured on them; False = every job has one
-        GPU
+    multi_gpu : True = gangs of 1, 2, 4 and 8 GPUs, with job types that were measured on them; False = one GPU
     priorities : True = each job has priority weight 5 with probability 0.2, otherwise 1
     slos : True = every job has a deadline of 1.2, 2 or 10 times its run time on V100 after its arrival
-    ignore_placement : True = gangs run on every placement at the rate measured in one machine, as in Gavel's simulator
 
     References
     ----------
@@ -85,11 +81,7 @@ def gavel_jobs(
     if slos:
         attributes["slo"] = np.array([SLOS[bisect.bisect_right(SLO_BOUNDS, slo_stream.random())] for _ in range(jobs)])
     profiles, profile = table.for_jobs(models, gangs, ignore_placement=ignore_placement)
+    arrival_s = np.fromiter(itertools.accumulate(gaps, initial=0.0), float, jobs)
     return Workload.from_columns(
-        np.fromiter(itertools.accumulate(gaps, initial=0.0), float, jobs),
-        gangs,
-        iterations=steps,
-        profiles=profiles,
-        profile=profile,
-        attributes=attributes,
+        arrival_s, gangs, iterations=steps, profiles=profiles, profile=profile, attributes=attributes
     )

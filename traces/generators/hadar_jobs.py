@@ -10,22 +10,15 @@ import numpy as np
 
 from gpusched_env.errors import WorkloadError
 from gpusched_env.portable import draws
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.generators.bursty import bursty_jobs
+from gpusched_env.traces.generators.calibration import read_calibration
 from gpusched_env.traces.generators.demand import demand_table, draw_demand
-from gpusched_env.traces.generators.philly_calibration import PHILLY
 from gpusched_env.traces.profile_tables import load_measured
-from gpusched_env.workload import Workload
 
 
 class SizeClass(NamedTuple):
-    """A size class of jobs.
-
-    Attributes
-    ----------
-    share : share of the jobs
-    least_h, most_h : bounds of the GPU-hours of a job on V100, which are drawn uniformly [GPU h]
-    families : model families of the jobs
-    """
+    """A share of the jobs: uniform bounds of the GPU-hours on V100, and their model families."""
 
     share: float
     least_h: float
@@ -59,18 +52,8 @@ def hadar_jobs(
     machine. Profiles are for V100, P100 and K80; ResNet-50 with a batch of 128 does not run on several K80 GPUs.
     Attributes: model, size (S, M, L, XL) and v100_gpu_hours.
 
-    Parameters
-    ----------
-    max_gpus : larger gangs are left out; the others keep their proportions [GPU]
-    mean_gap_s : mean time between arrivals [s]; 0 = all jobs arrive at time 0
-    bursty : True = arrivals in bursts like those of Philly, scaled to ``mean_gap_s``; False = Poisson arrivals
-    demand : probability of each gang size instead of GANGS, for models measured on several GPUs
-    ignore_placement : True = gangs run on every placement at the rate measured in one machine
-
-    Raises
-    ------
-    WorkloadError : a mean gap that is negative or not finite; ``bursty`` with a mean gap of 0; a gang size that no
-        model runs
+    ``mean_gap_s`` = 0: all arrive at time 0; ``bursty``: in bursts like those of Philly, else as a Poisson process.
+    ``demand`` is the probability of each gang size instead of GANGS, for models measured on several GPUs.
 
     References
     ----------
@@ -119,7 +102,7 @@ def _arrivals(rng: np.random.Generator, jobs: int, mean_gap_s: float, bursty: bo
     if mean_gap_s == 0:
         return np.zeros(jobs)
     if bursty:
-        submitted_s: np.ndarray = bursty_jobs(rng, jobs, PHILLY)[0]
+        submitted_s: np.ndarray = bursty_jobs(rng, jobs, read_calibration("philly"))[0]
         return submitted_s * (mean_gap_s * (jobs - 1) / max(float(submitted_s[-1]), 1.0))
     gaps = draws.exponential(rng, jobs) * mean_gap_s
     arrival_s: np.ndarray = np.cumsum(gaps) - gaps[0]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Final
 
 import numpy as np
 
-from gpusched_env.errors import WorkloadError
 from gpusched_env.portable import draws
-from gpusched_env.workload import Profiles, Workload
+from gpusched_env.problem.workload import Profiles, Workload
 
 # Speeds of the GPU types relative to the fastest; each node has one type. The numbers of nodes are quoted from memory
 # and were not checked against the paper; the speeds are choices.
@@ -17,6 +15,7 @@ AWS_SPEEDS: Final = (1.0, 0.65, 0.2)
 LAB_SPEEDS: Final = (1.0, 0.8, 0.6, 0.45, 0.12)
 ITERATIONS_PER_S: Final = 10.0  # at speed 1 (choice; without effect)
 VARIATION: Final = (0.8, 1.25)  # bounds of the uniform factor on the speed of a job on a GPU type (choice)
+HOURS: Final = (0.3, 3.0)  # [h] bounds of the run time on the GPU type that is fastest for the job, drawn uniformly
 
 
 def type_names(speeds: tuple[float, ...]) -> tuple[str, ...]:
@@ -25,35 +24,21 @@ def type_names(speeds: tuple[float, ...]) -> tuple[str, ...]:
 
 
 def hadare_jobs(
-    rng: np.random.Generator,
-    jobs: int,
-    max_gpus: int | None = None,
-    lab: bool = False,
-    varied: bool = False,
-    least_h: float = 0.3,
-    most_h: float = 3.0,
+    rng: np.random.Generator, jobs: int, max_gpus: int | None = None, lab: bool = False, varied: bool = False
 ) -> Workload:
     """Draw one-GPU jobs that all arrive at time 0. Each has its own model, and its work is given by iterations.
 
     Parameters
     ----------
-    max_gpus : no effect, because every gang has one GPU
     lab : True = the five GPU types of LAB_SPEEDS; False = the three GPU types of AWS_SPEEDS
     varied : True = the speed of each job on each GPU type is multiplied by a factor drawn uniformly from VARIATION
-    least_h, most_h : bounds of the run time on the GPU type that is fastest for the job, drawn uniformly [h]
-
-    Raises
-    ------
-    WorkloadError : run times that are not 0 < least_h <= most_h
 
     References
     ----------
     Sultana et al., arXiv 2503.10918: numbers of nodes and jobs, quoted from memory. Sizes and speeds are choices.
     """
-    if not 0 < least_h <= most_h < math.inf:
-        raise WorkloadError(f"synthetic:hadare: run times from {least_h} to {most_h} h: give 0 < least_h <= most_h")
     speeds = LAB_SPEEDS if lab else AWS_SPEEDS
-    hours = draws.uniform(rng, least_h, most_h, jobs)
+    hours = draws.uniform(rng, *HOURS, jobs)
     factors = draws.uniform(rng, *VARIATION, (jobs, len(speeds)))
     rates = ITERATIONS_PER_S * np.array(speeds) * (factors if varied else 1.0) * np.ones((jobs, 1))
     plain = dict(batch=1, gradient_bytes=0.0, memory_bytes=0.0, skew=0.0, overlap=1.0)

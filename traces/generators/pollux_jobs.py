@@ -8,8 +8,8 @@ import numpy as np
 
 from gpusched_env.errors import WorkloadError
 from gpusched_env.portable import arrays, draws
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.profile_tables import load_fitted
-from gpusched_env.workload import Workload
 
 JOBS: Final = 160  # number of jobs per window of eight hours at relative load 1
 HOUR: Final = 3600.0  # [s]
@@ -66,23 +66,12 @@ def pollux_jobs(
 
     Parameters
     ----------
-    max_gpus : larger gangs are left out; the others keep their proportions [GPU]
     relative_load : factor on the number of jobs per window; Pollux publishes workloads with 0.5, 1, 1.5 and 2
     realistic : True = gangs of the log, with the application's initial batch on each GPU; False = gangs and batches
         that Pollux tuned for 50 to 80 % of linear speed-up
     sharing : True = profiles of the table ``bsbf``, which also describe compute and memory under gradient accumulation;
         False = profiles of the table ``pollux``
     mixed_types : True = profiles of the table ``sia``, which also has three other GPU types
-
-    Notes
-    -----
-    The mean gang size is 6.8 GPUs, and 1.4 GPUs with ``realistic``. The medians over 200 seeds of jobs per hour, mean
-    gang size and share of each application are within the ranges of Pollux's six published workloads
-    (tests/test_traces_pollux.py).
-
-    Raises
-    ------
-    WorkloadError : a relative load that is not a finite number > 0, or ``sharing`` together with ``mixed_types``
     """
     if not 0 < relative_load <= 1e4:  # a window of more jobs takes long to draw, and gigabytes
         raise WorkloadError(f"relative_load is {relative_load!r}: it must be a finite number > 0, at most 10000")
@@ -121,7 +110,7 @@ def _choices(realistic: bool, initial_batch: dict[str, int]) -> list[Choice]:
 
 
 def _arrivals(rng: np.random.Generator, jobs: int, window: int) -> np.ndarray:
-    """Draw ``window`` independent arrivals in each window and return the first ``jobs``; float64 [jobs], ascending [s].
+    """Draw ``window`` independent arrivals in each window and return the first ``jobs``, ascending [s].
 
     Sorted uniform numbers are generated as partial sums of exponential numbers divided by their total.
     """

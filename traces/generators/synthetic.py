@@ -15,21 +15,18 @@ import numpy as np
 
 from gpusched_env.errors import WorkloadError, unknown_name
 from gpusched_env.portable import draws
+from gpusched_env.problem.workload import Workload, refuse_too_many_jobs
 from gpusched_env.traces.generators.bsbf_jobs import bsbf_jobs
 from gpusched_env.traces.generators.bursty import bursty_jobs
-from gpusched_env.traces.generators.calibration import Calibration
+from gpusched_env.traces.generators.calibration import Calibration, read_calibration
 from gpusched_env.traces.generators.dally_jobs import dally_jobs
 from gpusched_env.traces.generators.demand import demand_of, demand_table, draw_demand
 from gpusched_env.traces.generators.drifting import drifting_arrivals, shifting_gangs
 from gpusched_env.traces.generators.gavel_jobs import gavel_jobs
 from gpusched_env.traces.generators.hadar_jobs import hadar_jobs
 from gpusched_env.traces.generators.hadare_jobs import hadare_jobs
-from gpusched_env.traces.generators.pai_calibration import PAI
-from gpusched_env.traces.generators.philly_calibration import PHILLY
 from gpusched_env.traces.generators.pollux_jobs import pollux_jobs
 from gpusched_env.traces.generators.ring_all_reduce import ring_all_reduce_jobs
-from gpusched_env.traces.generators.venus_calibration import VENUS
-from gpusched_env.workload import Workload, refuse_too_many_jobs
 
 MOST_OF_A_PARAMETER: Final = 1e9  # largest value of a parameter; counts fit into 32 bits and products stay finite
 DURATION_LAWS: Final = ("constant", "exponential")
@@ -57,12 +54,8 @@ def poisson(
 ) -> Workload:
     """Draw jobs with Poisson arrivals, for comparison with queueing theory.
 
-    Parameters
-    ----------
-    rate_per_s : mean number of arrivals per second
-    mean_duration_s : mean run time [s]
-    durations : distribution of the run times, "exponential" or "constant"
-    demand : probability of each gang size; None = every job has one GPU
+    ``rate_per_s`` is the mean rate of arrivals; ``durations`` is "exponential" or "constant"; ``demand`` is the
+    probability of each gang size, None = one GPU.
     """
     _positive("rate_per_s", rate_per_s)
     arrival = np.cumsum(draws.exponential(rng, jobs)) / rate_per_s
@@ -100,8 +93,6 @@ def drift(
 
     Parameters
     ----------
-    rate_per_s : mean number of arrivals per second
-    mean_duration_s, durations, demand : as in :func:`poisson`
     late_demand : probability of each gang size for arrivals from ``shift_s`` on; None = ``demand``
     shift_s : time at which the gang sizes change [s]
     swing : the rate is (1 - swing) x its mean in the first half of each period and (1 + swing) x its mean in the second
@@ -113,7 +104,7 @@ def drift(
     return Workload.from_columns(arrival, gpus, _durations(rng, jobs, durations, mean_duration_s))
 
 
-CALIBRATIONS: Final = {"helios-venus": VENUS, "pai": PAI, "philly": PHILLY}
+CALIBRATIONS: Final = {name: read_calibration(name) for name in ("helios-venus", "pai", "philly")}
 GENERATORS: Final[dict[str, Generator]] = {
     "batch": batch,
     "bsbf": bsbf_jobs,
@@ -155,13 +146,7 @@ def _defaults(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def check_parameters(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Check the names and the types of a generator's parameters; return those that are not None.
-
-    Raises
-    ------
-    WorkloadError : an unknown generator or parameter (the message gives the nearest names), or a value of the wrong
-        type
-    """
+    """Check the names and the types of a generator's parameters; return those that are not None."""
     known = generator_parameters(name)
     given = {key: value for key, value in parameters.items() if value is not None}
     for key, value in parameters.items():
@@ -186,10 +171,7 @@ def check_parameters(name: str, parameters: Mapping[str, Any]) -> dict[str, Any]
 
 
 def random_stream(seed: int, stream: int) -> np.random.Generator:
-    """Make the PCG64 generator of stream number ``stream`` of a seed.
-
-    It does not depend on the machine, the worker process or the order of calls.
-    """
+    """Make the PCG64 generator of a seed and stream, whatever the machine, worker process or order of calls."""
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(stream,))))
 
 

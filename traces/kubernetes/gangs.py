@@ -57,11 +57,7 @@ class Gang(msgspec.Struct, gc=False):
 
 
 class Gangs:
-    """The pods and PodGroups of a file.
-
-    The pods of a job may be anywhere in the file, so all are kept until its end, in columns: 60 bytes, and the name of
-    the job, for each.
-    """
+    """The pods and PodGroups of a file, in columns, because the pods of a job may be anywhere in it."""
 
     def __init__(self) -> None:
         self._jobs = Texts()
@@ -77,12 +73,7 @@ class Gangs:
         self._kinds: set[str] = set()
 
     def add(self, place: Place, pod: Pod) -> None:
-        """Add a pod.
-
-        Raises
-        ------
-        TraceError : a name that is too long or has a NUL character
-        """
+        """Add a pod."""
         self._jobs.append(place, "name of the job", pod.job)
         self._digests += _digest(pod.job)
         self._kinds.add(pod.job[: pod.job.find("/")])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from gpusched_env.cluster import Cluster
 from gpusched_env.errors import TraceError
+from gpusched_env.problem.cluster import Cluster
 from gpusched_env.traces.kubernetes.objects import GPU_RESOURCE, Table, gpus, kubernetes_objects, labels, table, text
 from gpusched_env.traces.machines import Machines
 from gpusched_env.traces.parsing.report import ReadReport
@@ -20,22 +20,12 @@ def read_kubernetes_nodes(path: Path) -> tuple[Cluster, ReadReport]:
     """Read nodes; ``allocatable`` tells their GPUs, and the label ``nvidia.com/gpu.product`` their type.
 
     The resource is ``nvidia.com/gpu``; if no node has it, the only resource whose name ends in ``/gpu``.
-
-    Raises
-    ------
-    TraceError : damaged JSON, a malformed field, a node that occurs twice, several resources that could be the GPU, or
-        no node with GPUs
     """
     return _read(path)[:2]
 
 
 def kubernetes_node_names(path: Path) -> tuple[str, ...]:
-    """Return the names of the nodes of :func:`read_kubernetes_nodes`, in the order of its cluster.
-
-    Raises
-    ------
-    TraceError : as in :func:`read_kubernetes_nodes`
-    """
+    """Return the names of the nodes of :func:`read_kubernetes_nodes`, in the order of its cluster."""
     return _read(path)[2]
 
 

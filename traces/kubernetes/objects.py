@@ -44,22 +44,12 @@ def kubernetes_objects(path: Path, fields: type[Any] = Table) -> Iterator[tuple[
 
 
 def kind_of(place: Place, record: object) -> object:
-    """Return the kind of an object, which may be typed; None if it tells none.
-
-    Raises
-    ------
-    TraceError : it is no JSON object
-    """
+    """Return the kind of an object, which may be typed; None if it tells none."""
     return getattr(record, "kind", None) if isinstance(record, msgspec.Struct) else table(place, record).get("kind")
 
 
 def typed(place: Place, record: object, fields: type[Fields]) -> Fields:
-    """Return an object as ``fields``, of the types that it declares; msgspec checks them, which is fast.
-
-    Raises
-    ------
-    TraceError : a value of another type
-    """
+    """Return an object as ``fields``, of the types that it declares; msgspec checks them, which is fast."""
     if type(record) is fields:
         return record
     try:
@@ -82,12 +72,7 @@ def _refuse_misfit(place: Place, record: Any, error: str) -> NoReturn:
 
 
 def table(place: Place, value: object, *keys: str) -> Table:
-    """Return the object under these keys; empty if one of them is missing.
-
-    Raises
-    ------
-    TraceError : one of the values is no JSON object
-    """
+    """Return the object under these keys; empty if one of them is missing."""
     if not isinstance(value, dict):
         place.refuse("object", value, f"expected a JSON object; {REPAIR}")
     for key in keys:
@@ -100,12 +85,7 @@ def table(place: Place, value: object, *keys: str) -> Table:
 
 
 def tables(place: Place, value: Table, key: str) -> list[Table]:
-    """Return the list of objects under a key; empty if it is missing.
-
-    Raises
-    ------
-    TraceError : the value is no list of JSON objects
-    """
+    """Return the list of objects under a key; empty if it is missing."""
     found = value.get(key)
     if found is None:
         return []
@@ -116,12 +96,7 @@ def tables(place: Place, value: Table, key: str) -> list[Table]:
 
 
 def text(place: Place, value: Table, key: str) -> str:
-    """Return the text under a key; "" if it is missing.
-
-    Raises
-    ------
-    TraceError : the value is no text
-    """
+    """Return the text under a key; "" if it is missing."""
     found = value.get(key)
     if found is None:
         return ""
@@ -131,12 +106,7 @@ def text(place: Place, value: Table, key: str) -> str:
 
 
 def whole(place: Place, value: Table, key: str, otherwise: int) -> int:
-    """Return the whole number under a key, which may be negative; ``otherwise`` if it is missing.
-
-    Raises
-    ------
-    TraceError : the value is no whole number of 32 bits
-    """
+    """Return the whole number under a key, which may be negative; ``otherwise`` if it is missing."""
     found = value.get(key)
     if found is None:
         return otherwise
@@ -146,23 +116,13 @@ def whole(place: Place, value: Table, key: str, otherwise: int) -> int:
 
 
 def when(place: Place, value: Table, key: str) -> float | None:
-    """Return the time under a key, in RFC 3339, as seconds since 1970; None if it is missing.
-
-    Raises
-    ------
-    TraceError : the value is no time with a zone
-    """
+    """Return the time under a key, in RFC 3339, as seconds since 1970; None if it is missing."""
     found = value.get(key)
     return None if found is None else seconds(place, key, found)
 
 
 def seconds(place: Place, key: str, found: object) -> float:
-    """Return a time in RFC 3339 as seconds since 1970; inf if it is None.
-
-    Raises
-    ------
-    TraceError : it is no time with a zone
-    """
+    """Return a time in RFC 3339 as seconds since 1970; inf if it is None."""
     if found is None:
         return math.inf
     try:
@@ -175,12 +135,7 @@ def seconds(place: Place, key: str, found: object) -> float:
 
 
 def gpus(place: Place, resources: Table, name: str) -> int | None:
-    """Return the whole number of GPUs of a table of resources; None if it has no such resource.
-
-    Raises
-    ------
-    TraceError : the value is no quantity, or no whole number of GPUs >= 0
-    """
+    """Return the whole number of GPUs of a table of resources; None if it has no such resource."""
     found = resources.get(name)
     if found is None:
         return None
@@ -202,23 +157,13 @@ def quantity(value: str | float) -> float:
 
 
 def labels(place: Place, record: object) -> tuple[str, str, Table]:
-    """Return name, namespace and metadata of an object.
-
-    Raises
-    ------
-    TraceError : the object has no name
-    """
+    """Return name, namespace and metadata of an object."""
     metadata = table(place, record, "metadata")
     return name_of(place, text(place, metadata, "name")), text(place, metadata, "namespace"), metadata
 
 
 def name_of(place: Place, name: str | None) -> str:
-    """Return the name of an object.
-
-    Raises
-    ------
-    TraceError : it has none
-    """
+    """Return the name of an object."""
     if not name:
         place.refuse("metadata.name", name or "", f"an object without a name; {REPAIR}")
     return name
@@ -248,14 +193,7 @@ class PodSpec(msgspec.Struct, gc=False, rename="camel"):
 
 
 def template_gpus(place: Place, spec: PodSpec, name: str) -> int | None:
-    """Return the GPUs that a pod with this spec requests; None if no container names the resource.
-
-    Containers of a pod run at once, so their requests add up. Init containers run before, so only the largest counts.
-
-    Raises
-    ------
-    TraceError : a value that is no whole number of GPUs
-    """
+    """Return the GPUs that a pod requests: the sum of its containers, or its largest init container; None = none."""
     total: int | None = None
     for one in spec.containers or ():
         count = _container_gpus(place, one, name)

@@ -98,12 +98,7 @@ class PodGroup(msgspec.Struct, gc=False):
 
 
 def pod_of(place: Place, record: Table | PodObject, gpu_resource: str) -> Pod:
-    """Return a pod; it starts with ``startTime``, and ends when its last container finishes.
-
-    Raises
-    ------
-    TraceError : a malformed field
-    """
+    """Return a pod; it starts with ``startTime``, and ends when its last container finishes."""
     found = typed(place, record, PodObject)
     metadata, spec, status = found.metadata or _METADATA, found.spec or _SPEC, found.status or _STATUS
     name, namespace, phase = name_of(place, metadata.name), metadata.namespace or "", status.phase or ""
@@ -147,12 +142,7 @@ def _end_s(place: Place, container: _ContainerStatus) -> float:
 
 
 def pod_group_of(place: Place, record: Table | PodObject) -> PodGroup:
-    """Return a PodGroup.
-
-    Raises
-    ------
-    TraceError : a malformed field
-    """
+    """Return a PodGroup."""
     found = typed(place, record, PodObject)
     metadata = found.metadata or _METADATA
     arrival_s = seconds(place, "creationTimestamp", metadata.creation_timestamp)

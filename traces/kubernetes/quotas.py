@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from gpusched_env.errors import ScenarioError, TraceError
-from gpusched_env.tenants import ROOT, Tenant, Tenants
+from gpusched_env.problem.tenants import ROOT, Tenant, Tenants
 from gpusched_env.traces.kubernetes.objects import (
     GPU_RESOURCE,
     REPAIR,

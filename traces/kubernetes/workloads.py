@@ -54,12 +54,7 @@ class QueuedWork(NamedTuple):
 
 
 def workload_of(place: Place, record: Table, gpu_resource: str) -> QueuedWork:
-    """Return what a Workload says.
-
-    Raises
-    ------
-    TraceError : a malformed field
-    """
+    """Return what a Workload says."""
     name, namespace, metadata = labels(place, record)
     spec, status = table(place, record, "spec"), table(place, record, "status")
     met: dict[str, Table] = {}

@@ -15,13 +15,7 @@ _skipped: ContextVar[ReadReport | None] = ContextVar("skipped", default=None)
 
 
 class BadRowError(TraceError):
-    """A malformed row.
-
-    Attributes
-    ----------
-    numbers : numbers of the lines of the row, or the number of its record
-    reason : reason under which a report counts the row
-    """
+    """A malformed row: the numbers of its lines, or of its record, and the reason under which a report counts it."""
 
     def __init__(self, message: str, numbers: Sequence[int] = (), reason: str = "") -> None:
         super().__init__(message)

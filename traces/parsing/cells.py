@@ -18,15 +18,7 @@ EXACT: Final = 2**53  # a float represents every whole number up to this one exa
 
 
 def parse(kind: str, texts: Sequence[str]) -> np.ndarray:
-    """Parse texts into an array.
-
-    The kind "text" gives an array of str, "time" datetime64[s] without a zone, "whole" int64, and "number" float64. For
-    "number", "" and ``nan`` become NaN.
-
-    Raises
-    ------
-    ValueError : a text that is not of this kind
-    """
+    """Parse texts into str, datetime64[s] ("time"), int64 ("whole") or float64 ("number"; "" and ``nan`` = NaN)."""
     if kind == "text":
         return np.array(texts, np.str_)
     if kind == "time":

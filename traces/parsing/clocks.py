@@ -29,11 +29,7 @@ def is_told(text: str) -> bool:
 class Clock:
     """Reader of one column of times; all values must be of the same kind as the first value.
 
-    Attributes
-    ----------
-    role, column, unit : role and name of the column, and the unit of its numbers
-    kind : SECONDS, LOCAL or ZONED; "" before the first value
-    zone_s : offset from UTC of the first timestamp with a zone, positive east of Greenwich [s]
+    ``kind`` is SECONDS, LOCAL or ZONED, "" at first; ``zone_s`` the offset of the first zone, positive to the east [s].
     """
 
     role: str
@@ -43,10 +39,7 @@ class Clock:
     zone_s: float = 0.0
 
     def read(self, place: Place, text: str) -> float | None:
-        """Read a cell and return seconds; None if the cell has no value.
-
-        A timestamp becomes seconds since 1970: in UTC if it has a zone, else in local time.
-        """
+        """Read a cell and return seconds, since 1970 for a timestamp (in UTC if it has a zone); None = no value."""
         if not is_told(text):
             return None
         text = text.strip()

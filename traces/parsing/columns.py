@@ -12,11 +12,11 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.errors import TraceError
+from gpusched_env.problem.workload import Profiles, Workload
 from gpusched_env.traces.parsing.bad_rows import skipped_rows
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.texts import LONGEST, PIECE, Ids, Texts, check_text
-from gpusched_env.workload import Profiles, Workload
 
 EPOCH: Final = datetime(1970, 1, 1)
 
@@ -24,11 +24,7 @@ EPOCH: Final = datetime(1970, 1, 1)
 class JobColumns:
     """Columns of the kept jobs; dropped jobs take no memory.
 
-    Parameters
-    ----------
-    report : the report that is updated
-    attributes : names of the text columns, for example original_id, user, virtual_cluster
-    numbers : name of each column of numbers -> its array type, "q" = int64 or "d" = float64
+    ``attributes`` are names of text columns; ``numbers`` : name -> type of a column, "q" = int64, "d" = float64.
     """
 
     def __init__(self, report: ReadReport, *attributes: str, numbers: Mapping[str, str] | None = None) -> None:
@@ -52,11 +48,7 @@ class JobColumns:
         return self.report.rows + (0 if self.skipped is None else self.skipped.rows)
 
     def refuse_duplicate(self, place: Place, field: str, original: str) -> None:
-        """Refuse an id that also occurs in an earlier row, whether that row was kept or dropped.
-
-        :meth:`workload` checks all ids at once, which needs little memory. If bad rows are skipped, this method checks
-        each id, because a kept row cannot be removed later.
-        """
+        """Refuse at once an id that an earlier row has: if bad rows are skipped, a kept row cannot be removed later."""
         if self.skipped is None:
             self.originals.append(place, field, original)
             return
@@ -66,12 +58,7 @@ class JobColumns:
         self.seen.add(original)
 
     def check_ids(self) -> None:
-        """Refuse the first id of :meth:`refuse_duplicate` that occurs twice, and forget the ids.
-
-        Raises
-        ------
-        TraceError : an id that occurs twice
-        """
+        """Refuse the first id of :meth:`refuse_duplicate` that occurs twice, and forget the ids."""
         self.originals.refuse_duplicates()
         self.originals = Ids()
 
@@ -88,16 +75,8 @@ class JobColumns:
     ) -> None:
         """Keep a job; if it used no GPU or no time, drop and count it instead.
 
-        Parameters
-        ----------
-        place : place of the job in the file
-        submitted_s : submission time [s]
-        gpus : gang size [GPU]
-        work : run time [s], or number of iterations if ``models`` is passed to :meth:`workload`
-        attributes : values of the text columns
-        estimate_s : estimated run time [s]; NaN = unknown
-        job_id : id of the job, if ties must be broken by the ids of the log; None = its row number from 0
-        numbers : values of the columns of numbers
+        ``work`` is the run time [s], or the number of iterations if :meth:`workload` gets ``models``. ``job_id``
+        None = the row number from 0.
         """
         if gpus == 0:
             self.drop(place, "CPU job (no GPUs)")
@@ -148,15 +127,8 @@ class JobColumns:
     ) -> tuple[Workload, ReadReport]:
         """Build the workload; time 0 is the first submission among the kept jobs.
 
-        Parameters
-        ----------
-        name : name of the workload
-        dated : True = submissions are in seconds from EPOCH, so the report gives the date of the first one
-        models : profiles, and the profile row of each kept job, where work is in iterations; None = work is in seconds
-
-        Raises
-        ------
-        TraceError : no job was kept, or an id occurs twice
+        ``dated``: submissions are in seconds from EPOCH. ``models``: profiles, and the row of each kept job in them, if
+        work is in iterations.
         """
         self.check_ids()
         self._pack()

@@ -28,10 +28,7 @@ _watch: ContextVar[Watch | None] = ContextVar("watch", default=None)
 
 @contextmanager
 def watched(watch: Watch) -> Iterator[None]:
-    """Open a context in which ``watch`` is called with the progress of files that this thread reads.
-
-    Some files take minutes to read.
-    """
+    """Open a context in which ``watch`` is called with the progress of files that this thread reads."""
     token = _watch.set(watch)
     try:
         yield
@@ -63,11 +60,6 @@ def open_trace(path: Path) -> Iterator[BinaryIO]:
     """Open a file as a stream of uncompressed bytes.
 
     gzip, zstd and zip are recognised by the first bytes of the file, not by its name. A byte order mark is skipped.
-
-    Raises
-    ------
-    TraceError : the file is missing, unreadable or empty; the compressed data are cut or damaged; a zip does not
-        contain exactly one file; or the content is a tar archive
     """
     try:
         with _open(path) as file:

@@ -9,11 +9,11 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.holds import DEPENDENCY, KINDS
+from gpusched_env.problem.dependencies import DEPENDENCY, KINDS
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.parsing.clocks import is_told
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
-from gpusched_env.workload import Workload
 
 LOST: Final = "jobs that depend on a job that is not kept, or that is not submitted before them; it is ignored"
 FOLLOWS: Final = "jobs that depend on other jobs: they wait until these have started or ended"
@@ -38,12 +38,7 @@ def other_jobs(dependency: str) -> list[str]:
 
 
 def read_dependency(place: Place, field: str, text: str) -> str:
-    """Return the dependency that a cell tells, without what squeue says of its fate; "" = none.
-
-    Raises
-    ------
-    TraceError : a dependency of another kind than KINDS, or a list in which any item is enough
-    """
+    """Return the dependency that a cell tells, without what squeue says of its fate; "" = none."""
     dependency = without_fate(text)
     if dependency and not well_formed(dependency):
         place.refuse(
@@ -66,13 +61,7 @@ def with_dependencies(
 ) -> Workload:
     """Return a workload with the dependencies that its log names; without any, the same workload.
 
-    Parameters
-    ----------
-    workload : the jobs that were kept
-    report : its notes are extended
-    texts : dependency of each job, as of :func:`read_dependency`, with ids of the log; "" = none
-    originals : id of each job in the log
-    places : place of each job in the log, as the report counts places
+    ``texts`` are the dependencies of the jobs by ids of the log, "" = none; ``originals`` are these ids.
     """
     if not any(texts):
         return workload

@@ -22,13 +22,7 @@ Signature = frozenset[str]
 
 @dataclass(frozen=True)
 class Beginning:
-    """Facts about the beginning of a file.
-
-    Attributes
-    ----------
-    facts : facts such as "column job_id", "4 columns", "12 tab fields", "18 numbers or more", "key jobid", "array jobs"
-    shown : description of the facts for an error message
-    """
+    """Facts about the beginning of a file, such as "column job_id", "4 columns", "key jobid", and their description."""
 
     facts: frozenset[str]
     shown: str
@@ -69,10 +63,6 @@ def recognise(path: Path, signatures: Mapping[str, Iterable[Signature]], or_csv:
 
     If two signatures fit and one is a subset of the other, only the larger one counts. If none does, the error also
     proposes to read a CSV, unless ``or_csv`` is False.
-
-    Raises
-    ------
-    TraceError : no format fits, several formats fit, or the file cannot be read
     """
     beginning = _beginning(path)
     found = [(name, one) for name, several in signatures.items() for one in several if one <= beginning.facts]

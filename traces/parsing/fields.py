@@ -18,10 +18,7 @@ NO_TIME: Final = frozenset({"", "None", "null"})  # the texts by which logs mark
 
 
 class Place(msgspec.Struct, frozen=True, gc=False):
-    """Place of a value in a file; ``unit`` is "line" or "record", counted from 1.
-
-    Every row makes one; a Struct takes a tenth of the time of a frozen dataclass.
-    """
+    """Place of a value in a file, counted from 1; every row makes one, so it is a Struct, which is made fast."""
 
     path: str
     number: int

@@ -32,12 +32,7 @@ _KEYS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])  # leaves the values
 
 
 def json_records(path: Path) -> Iterator[tuple[Place, Any]]:
-    """Yield the place and the value of every record; memory holds one record and a chunk of text.
-
-    Raises
-    ------
-    TraceError : the file is not a list, the list is empty, the JSON is cut or damaged, or the text is not UTF-8
-    """
+    """Yield the place and the value of every record; memory holds one record and a chunk of text."""
     return _records(path, _Json.values, "expected a JSON list of jobs")
 
 
@@ -47,10 +42,6 @@ def json_objects(path: Path, fields: type[Any] = Table) -> Iterator[tuple[Place,
     A file may hold several of these, one after another. Memory holds one object and a chunk of text. An object that is
     a line is of the type ``fields``, which may be a Struct of msgspec. An object that is not a line, or that does not
     fit this type, is a dictionary.
-
-    Raises
-    ------
-    TraceError : there are no objects, the JSON is cut or damaged, or the text is not UTF-8
     """
     decode = msgspec.json.Decoder(fields).decode
     return _records(path, lambda json: json.objects(decode), "expected JSON objects, one a line or in a List")
@@ -74,12 +65,7 @@ def _records(path: Path, read: Callable[[_Json], Iterator[Any]], wanted: str) ->
 
 
 class _Json:
-    """JSON whose text is read in chunks.
-
-    The decoder is that of the standard library, not an event-based parser. An event-based parser builds the path of
-    each event, which takes gigabytes of memory for a file of open brackets. The standard library's decoder stops at its
-    recursion limit, and is faster.
-    """
+    """JSON whose text is read in chunks."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self.stream = stream
@@ -113,11 +99,7 @@ class _Json:
                 self._end_object()
 
     def _line(self, decode: Callable[[str], Any]) -> Any:
-        """Return the object if it is the rest of the line; None = it is not, or it has items.
-
-        msgspec decodes it in a third of the time. What it refuses is left to the standard library, whose errors tell
-        the place.
-        """
+        """Return the object if it is the rest of the line, by msgspec; None = it is not, or for the slower decoder."""
         end = self.text.find("\n", self.at, self.at + LONGEST_LINE)
         if end < 0:
             return None

@@ -18,15 +18,7 @@ def json_rows(path: Path, root: str, levels: int, width: int) -> Iterator[tuple[
     A leaf is a number, a text, or a list of numbers and texts. A list with fewer than ``width`` values is padded with
     empty texts. The places count leaves from 1.
 
-    Parameters
-    ----------
-    root : key of the object that holds the rows; "" = the whole file
-    levels : number of keys that lead to a leaf
-    width : number of values in a row
-
-    Raises
-    ------
-    TraceError : the file is not JSON, a leaf is at a wrong depth, or a leaf has more than ``width`` values
+    ``root`` is the key of the object that holds the rows; "" = the whole file.
     """
     for number, (keys, leaf) in enumerate(_leaves(path, _object(path, root), (), levels), 1):
         values = leaf if isinstance(leaf, list) else [leaf]

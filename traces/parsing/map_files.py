@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from gpusched_env.errors import TraceError
-from gpusched_env.files import visible
+from gpusched_env.support.files import visible
 from gpusched_env.traces.parsing.roles import NEEDED, ROLES, Found, PlacedRole, guess_role, split_role
 from gpusched_env.traces.parsing.streams import csv_header, csv_rows
 
@@ -21,17 +21,7 @@ FORM: Final = 'write ROLE = "COLUMN", such as arrival = "submit_time"'
 
 
 def read_map(path: Path) -> dict[str, str]:
-    """Read a mapping: lines ``ROLE = "COLUMN"`` of TOML. The roles are checked, the columns when the CSV is read.
-
-    Returns
-    -------
-    dict : role, as a :class:`PlacedRole` -> column
-
-    Raises
-    ------
-    TraceError : a file that cannot be read or is no TOML, an unknown role, a role that occurs twice, or a column that
-        is no text
-    """
+    """Read a mapping: lines ``ROLE = "COLUMN"`` of TOML. The roles are checked, the columns when the CSV is read."""
     try:
         text = path.expanduser().read_text(encoding="utf-8-sig")
         found = tomllib.loads(text + "\n")  # so that errors tell a line
@@ -71,10 +61,6 @@ def guessed_map(path: Path) -> str:
 
     A role that one column may have is a line. All other roles are comments: those that several columns may have, with
     each of them, and those that none has. If the run time is given in two ways, start and end are comments.
-
-    Raises
-    ------
-    TraceError : a file that cannot be read, or that has no header
     """
     header = csv_header(path)
     try:
@@ -128,10 +114,5 @@ def _shown(text: str) -> str:
 
 
 def map_of(text: str) -> dict[str, str] | None:
-    """Return the mapping of a text that names a file of TOML; None if it names none.
-
-    Raises
-    ------
-    TraceError : as :func:`read_map`
-    """
+    """Return the mapping of a text that names a file of TOML; None if it names none."""
     return read_map(Path(text)) if text.endswith(SUFFIX) and "=" not in text else None

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.files import whole
+from gpusched_env.support.files import whole
 
 EXAMPLES: Final = 5  # number of places shown for each reason
 COLUMNS: Final = ("file", "unit", "number", "outcome", "reason")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from gpusched_env.errors import TraceError, unknown_name
@@ -22,69 +24,21 @@ _ENDINGS: Final = {
 
 @dataclass(frozen=True)
 class Role:
-    """A role that a column may have.
-
-    Attributes
-    ----------
-    meaning : description for error messages
-    names : common names of columns with the role, in lower-case letters and digits only, without a unit
-    timed : whether values of the role have a unit of time
-    """
+    """A role of a column: its meaning, common names (lower case, without a unit), and whether it has a unit of time."""
 
     meaning: str
     names: tuple[str, ...]
     timed: bool = False
 
 
-ROLES: Final[dict[str, Role]] = {
-    "arrival": Role(
-        "when the job was submitted: seconds or timestamps",
-        (
-            *("arrival", "arrivaltime", "arrived", "submit", "submittime", "submitted", "submittedtime"),
-            *("submittedat", "submission", "submissiontime", "createdat", "creationtime", "timestamp"),
-        ),
-        True,
-    ),
-    "gpus": Role(
-        "how many GPUs it takes",
-        (
-            *("gpus", "gpu", "numgpu", "numgpus", "gpunum", "ngpu", "ngpus", "gpucount", "requestedgpus", "reqgpus"),
-            *("allocatedgpus", "allocgpus", "numberofgpus", "gangsize"),
-        ),
-    ),
-    "duration": Role(
-        "its run time",
-        ("duration", "runtime", "runningtime", "elapsed", "elapsedtime", "walltime", "servicetime", "executiontime"),
-        True,
-    ),
-    "start": Role("when it started", ("start", "starttime", "started", "startedat", "begin", "begintime"), True),
-    "end": Role(
-        "when it ended", ("end", "endtime", "ended", "endedat", "finish", "finishtime", "finished", "finishedat"), True
-    ),
-    "estimate": Role(
-        "the run time that its user claimed or somebody predicted",
-        (
-            *("estimate", "estimatedruntime", "estimatedduration", "runtimeestimate", "durationestimate"),
-            *("predictedruntime", "predictedduration", "prediction", "predicted", "requestedtime"),
-        ),
-        True,
-    ),
-    "earliest_start": Role("how long after its submission it may start at the earliest", ("earlieststart",), True),
-    "dependency": Role(
-        "the jobs on which it depends, as Slurm writes them", ("dependency", "dependencies", "dependson")
-    ),
-    "id": Role("its id", ("id", "jobid", "jobnumber")),
-    "model": Role("the model that it trains", ("model", "modelname")),
-    "batch_size": Role("its batch size", ("batch", "batchsize")),
-    "user": Role("who submitted it", ("user", "userid", "username", "owner")),
-    "account": Role("the account that pays for it", ("account", "accountname")),
-    "qos": Role("its quality of service", ("qos",)),
-    "queue": Role("its queue", ("queue", "queuename")),
-    "partition": Role("its partition, or several with commas between them", ("partition", "partitions")),
-    "virtual_cluster": Role("its virtual cluster", ("vc", "virtualcluster")),
-    "status": Role("how it ended", ("status", "state", "jobstatus", "jobstate")),
-    "priority": Role("its priority", ("priority", "prio")),
-}
+def _read() -> dict[str, Role]:
+    rows = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    return {
+        role: Role(row["meaning"], tuple(row["names"].split()), row.get("timed", False)) for role, row in rows.items()
+    }
+
+
+ROLES: Final = _read()
 
 
 class PlacedRole(str):
@@ -98,14 +52,7 @@ NEEDED: Final = ("arrival", "gpus")  # a CSV also needs the duration, or start a
 
 @dataclass(frozen=True)
 class Found:
-    """The column of a role.
-
-    Attributes
-    ----------
-    column : name of the column in the header
-    unit : unit of the numbers in the column, a key of UNITS_S; "" if the role has no unit
-    guessed : True = guessed by the name of the column; False = mapped by the user
-    """
+    """The column of a role, the unit of its numbers ("" = none), and whether it was guessed by its name."""
 
     column: str
     unit: str = ""
@@ -113,17 +60,9 @@ class Found:
 
 
 def assign_roles(path: str, header: Sequence[str], mapping: Mapping[str, str]) -> dict[str, Found]:
-    """Find the column of every role in a header.
+    """Find the column of every role in a header: as mapped, then guessed among the other columns.
 
-    Parameters
-    ----------
-    mapping : role -> column, as given by the user. The role may end in a unit (``duration_ms``). An empty column means
-        that no column has the role. The columns of all other roles are guessed among the columns that are not mapped
-
-    Raises
-    ------
-    TraceError : an unknown role or column, a role that occurs twice in ``mapping``, a role for which several columns
-        are guessed, or no column for the arrival, the GPUs or the run time (duration, or start and end)
+    A role of ``mapping`` may end in a unit (``duration_ms``); an empty column means that no column has the role.
     """
     found = _mapped(path, header, mapping)
     taken = {one.column for one in found.values()}
@@ -169,12 +108,7 @@ def _mapped(path: str, header: Sequence[str], mapping: Mapping[str, str]) -> dic
 
 
 def split_role(key: str) -> tuple[str, str]:
-    """Split a key of a mapping, such as ``duration`` or ``duration_ms``, into the role and the unit ("" = none).
-
-    Raises
-    ------
-    TraceError : an unknown role
-    """
+    """Split a key of a mapping, such as ``duration`` or ``duration_ms``, into the role and the unit ("" = none)."""
     role, _, unit = key.rpartition("_")
     if role in ROLES and ROLES[role].timed and unit in UNITS_S:
         return role, unit

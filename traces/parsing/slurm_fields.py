@@ -49,12 +49,9 @@ _UTC: Final = EPOCH.replace(tzinfo=UTC)
 
 @dataclass
 class Stamps:
-    """Reader of the times of one file, which are all of one kind, because one setting of the user determines it.
+    """Reader of the times of one file, all of one kind, because one setting of the user determines it.
 
-    Attributes
-    ----------
-    kind : LOCAL (``2025-03-03T09:00:00``), ZONED (with an offset from UTC) or SECONDS (since 1970, in UTC)
-    zone_s : offset from UTC of the first time with a zone, positive east of Greenwich [s]
+    ``kind`` is LOCAL, ZONED or SECONDS; ``zone_s`` is the offset of the first zone, positive east of Greenwich [s].
     """
 
     kind: str = ""
@@ -95,11 +92,7 @@ class Stamps:
 
 
 def span_s(place: Place, field: str, text: str) -> float | None:
-    """Read a length of time [s]; None if it is unknown or not limited.
-
-    The forms are those of Slurm: ``M``, ``M:S``, ``H:M:S``, ``D-H``, ``D-H:M``, ``D-H:M:S``; the seconds may have a
-    fraction.
-    """
+    """Read a length of time [s], such as ``M``, ``H:M:S`` or ``D-H:M:S.s``; None if it is unknown or not limited."""
     if text in UNTOLD or text.upper() in UNLIMITED:
         return None
     seconds = _span_s(text)
@@ -126,14 +119,7 @@ def _span_s(text: str) -> float:
 
 
 class Gpus(NamedTuple):
-    """GPUs of a job or a node.
-
-    Attributes
-    ----------
-    number : number of GPUs, or of slices if ``sliced``
-    types : names of the GPU types, in the order of the text
-    sliced : whether they are slices of GPUs (MIG), or shares of a GPU (``gres/shard``, ``gres/mps``)
-    """
+    """GPUs of a job or a node, by type in the order of the text; ``sliced`` = slices (MIG) or shares (shard, mps)."""
 
     number: int
     types: tuple[str, ...] = ()

@@ -14,17 +14,7 @@ FETCHED: Final = "@"
 
 
 def split(source: str, what: str, formats: Collection[str]) -> tuple[str, Path]:
-    """Split a source into one of the ``formats`` and the path; the file is not opened.
-
-    Parameters
-    ----------
-    what : what the source describes, such as "workload"; used in error messages
-
-    Raises
-    ------
-    TraceError : no colon, no path, or an unknown format
-    FetchError : an unknown file name
-    """
+    """Split a source of ``what``, such as "workload", into one of the ``formats`` and the path, which is not opened."""
     name, colon, path = source.partition(":")
     if not colon or not path:
         auto = f", or {AUTO}:PATH" if AUTO in formats else ""
@@ -36,13 +26,7 @@ def split(source: str, what: str, formats: Collection[str]) -> tuple[str, Path]:
 
 
 def split_here(source: str, what: str, formats: Collection[str]) -> tuple[str, Path]:
-    """Split a source as :func:`split` does, and refuse ``@NAME`` if the file was not fetched yet.
-
-    Raises
-    ------
-    TraceError : as in :func:`split`, or a file that was not fetched
-    FetchError : as in :func:`split`
-    """
+    """Split a source as :func:`split` does, and refuse ``@NAME`` if the file was not fetched yet."""
     name, path = split(source, what, formats)
     given = source.partition(":")[2]
     if given.startswith(FETCHED) and not path.exists():

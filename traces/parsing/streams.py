@@ -35,12 +35,7 @@ def other_header(path: Path, header: Sequence[str], what: str, *layouts: Sequenc
 
 
 def lines(path: Path, stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
-    """Yield the number and the bytes of every line; numbers count from 1.
-
-    Raises
-    ------
-    TraceError : a line of LONGEST_LINE bytes or more, as in a file without line ends
-    """
+    """Yield the number and the bytes of every line; numbers count from 1."""
     for number, raw in enumerate(iter(partial(stream.readline, LONGEST_LINE), b""), 1):
         if len(raw) == LONGEST_LINE:
             raise TraceError(f"{path}, line {number}: {LONGEST_LINE:,} bytes or more; is this the right file?")
@@ -80,16 +75,7 @@ def _rows(path: Path, reader: CsvReader) -> Iterator[list[str]]:
 def csv_rows(path: Path, columns: Sequence[str], names: Sequence[str] = ()) -> Iterator[tuple[Place, list[str]]]:
     """Yield the place and the values of ``columns``, in that order, of every data row; blank lines are skipped.
 
-    Parameters
-    ----------
-    columns : names that must be in the header, in any order; other columns are ignored
-    names : names of all columns, if the file is published without a header line; a header line that a user added is
-        skipped
-
-    Raises
-    ------
-    TraceError : a missing or repeated column, a row with more or fewer fields than the header, bad quoting, or text
-        that is not UTF-8
+    ``names`` are all columns of a file that is published without a header; a header that a user added is skipped.
     """
     name = str(path)
     with open_trace(path) as stream:
@@ -123,14 +109,7 @@ def csv_rows(path: Path, columns: Sequence[str], names: Sequence[str] = ()) -> I
 
 
 def bar_header(path: Path) -> tuple[str, ...]:
-    """Return the column names of the first line, separated by ``|``, in lower-case letters.
-
-    In the older form of ``sacct``, every line ends with ``|``; the empty last column is kept.
-
-    Raises
-    ------
-    TraceError : an empty file, or a column that occurs twice
-    """
+    """Return the lower-case column names of the first line, separated by ``|``; older sacct has an empty last one."""
     with open_trace(path) as stream:
         for _, line in zip(range(1), text_lines(path, stream), strict=False):
             names = tuple(name.strip().lower() for name in line.rstrip("\r\n").split("|"))
@@ -142,12 +121,7 @@ def bar_header(path: Path) -> tuple[str, ...]:
 
 
 def bar_rows(path: Path, width: int) -> Iterator[tuple[Place, list[str]]]:
-    """Yield the place and the ``width`` fields, separated by ``|``, of every line after the first; skip blank lines.
-
-    Raises
-    ------
-    TraceError : a line with more or fewer fields, or one that is not UTF-8
-    """
+    """Yield the place and the ``width`` fields, separated by ``|``, of every line after the first; skip blank lines."""
     name = str(path)
     with open_trace(path) as stream:
         for number, line in enumerate(text_lines(path, stream), 1):
@@ -164,17 +138,7 @@ def bar_rows(path: Path, width: int) -> Iterator[tuple[Place, list[str]]]:
 
 
 def word_rows(path: Path, fields: int, comment: bytes) -> Iterator[tuple[Place, list[str]]]:
-    """Yield the place and the first ``fields`` words of every data line; comment lines may be in any encoding.
-
-    Parameters
-    ----------
-    fields : least number of words of a data line
-    comment : bytes with which comment lines begin; these lines are skipped
-
-    Raises
-    ------
-    TraceError : a data line with fewer words, or one that is not UTF-8
-    """
+    """Yield the place and the first ``fields`` words of every data line; comments may be in any encoding."""
     name = str(path)
     with open_trace(path) as stream:
         for number, raw in lines(path, stream):
@@ -190,14 +154,7 @@ def word_rows(path: Path, fields: int, comment: bytes) -> Iterator[tuple[Place, 
 
 
 def tab_rows(path: Path) -> Iterator[tuple[Place, list[str]]]:
-    """Yield the place and the fields of every line of a file without a header; blank lines are skipped.
-
-    Fields are separated by tabs; quotes have no special meaning.
-
-    Raises
-    ------
-    TraceError : a line that is not UTF-8
-    """
+    """Yield the place and the fields, separated by tabs, of every line of a file without a header; skip blank lines."""
     name = str(path)
     with open_trace(path) as stream:
         for number, line in enumerate(text_lines(path, stream), 1):

@@ -98,10 +98,7 @@ class Ids:
         self.last = place, field
 
     def refuse_duplicates(self) -> None:
-        """Refuse the first id that also occurs in an earlier row.
-
-        An id whose hash occurs only once is unique, so only ids whose hash is repeated are compared as texts.
-        """
+        """Refuse the first id that an earlier row has; only ids whose hash is repeated are compared as texts."""
         hashes = np.array(self.hashes, np.int64)
         ordered = np.sort(hashes)
         shared = ordered[1:][ordered[1:] == ordered[:-1]]

@@ -18,13 +18,8 @@ from gpusched_env.traces.profile_tables.throughput import Throughput
 class Application:
     """The properties of an application that do not depend on the GPU type.
 
-    Attributes
-    ----------
-    name : name of the application in workloads
-    iterations : batch of the whole gang [samples] -> number of iterations to completion
-    gradient_bytes, skew : as in PROFILE_DTYPE
-    milestones : batch of the whole gang [samples] -> number of iterations to the end of each of up to ten equal parts
-        of the training; empty = not known
+    ``iterations`` : batch of the whole gang [samples] -> iterations to completion; ``milestones`` : the same to the end
+    of each of up to ten equal parts of the training, empty = not known.
     """
 
     name: str
@@ -39,25 +34,17 @@ class Application:
         return min(self.iterations)
 
     def iterations_at(self, batch: float) -> float:
-        """Return the iterations to completion, interpolated linearly between trained batches as in Pollux.
-
-        The result is NaN if ``batch`` is outside the range of the trained batches.
-        """
+        """Return the iterations to completion, interpolated linearly as in Pollux; NaN outside the trained batches."""
         known = sorted(self.iterations)
         if not known[0] <= batch <= known[-1]:
             return math.nan
         return float(interpolated(batch, np.array(known, float), np.array([self.iterations[b] for b in known], float)))
 
     def worths(self) -> tuple[np.ndarray, list[Worth]]:
-        """Return the share of the progress in each part of the training, and what an iteration is worth there.
+        """Return the share of the progress in each part of the training, and functions: batch -> worth of an iteration.
 
         Progress is counted in iterations at the initial batch. Between trained batches, the samples that a part needs
         are linear in the batch, as they are if the gradient has a constant noise scale.
-
-        Returns
-        -------
-        shares : float64 [parts], sum 1
-        worths : for each part, a function from batches, float64 [n], to iterations at the initial batch, float64 [n]
         """
         known = np.array(sorted(self.milestones), float)
         ends = np.array([self.milestones[int(batch)] for batch in known], float)
@@ -74,13 +61,8 @@ class Application:
 class Fit:
     """The fitted speed of an application on a GPU type.
 
-    Attributes
-    ----------
-    throughput : the fitted model
-    largest_batch : largest number of samples that fit on a GPU; a larger batch is split into passes
-    largest_local : largest gang that was measured in one machine [GPU]
-    errors : group of measurements -> their number, and the median and the 90th percentile of the relative error of the
-        fitted iteration times. The groups are "all", each of KINDS, and "held out" (see held_out_errors)
+    ``largest_batch`` [samples] fits on a GPU; ``largest_local`` is the largest gang that was measured in one machine.
+    ``errors`` : "all", each of KINDS, "held out" -> number, median and 90th percentile of the relative error.
     """
 
     throughput: Throughput
@@ -99,9 +81,8 @@ class Fit:
     def iteration_s(self, gpus: int, machines: int, share: Fraction, passes: int) -> float:
         """Return the time of an iteration of ``passes`` passes over ``share`` samples on each GPU [s].
 
-        If a gang is in one machine and is larger than ``largest_local``, its time is at most that of the same gang
-        spread over machines. The reason: the time fitted to the few gangs that were measured in one machine rises
-        steeply with the gang size, and cannot be extrapolated to larger machines.
+        In one machine, a gang of more than ``largest_local`` takes at most the time of the same gang over machines: the
+        fit to few small gangs cannot be extrapolated.
         """
         batch = float(share / passes)
         spread = float(self.throughput.iteration_s(gpus, 2, batch, passes))

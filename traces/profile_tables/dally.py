@@ -7,9 +7,9 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.cluster import Cluster
 from gpusched_env.errors import TraceError
 from gpusched_env.network.dimensions import DIMENSIONS, reachable_shapes
+from gpusched_env.problem.cluster import Cluster
 from gpusched_env.traces.profile_tables.dimension_links import DIMENSION_LINKS
 from gpusched_env.traces.profile_tables.efficiency_table import EfficiencyTable, Shape, ShapedModel
 from gpusched_env.traces.profile_tables.layer_efficiency import Layers
@@ -42,14 +42,6 @@ def dally_table(source: Path) -> EfficiencyTable:
     Otherwise it is computed by the closed form of :meth:`Layers.efficiency`. On the rows of the file, the relative
     error of the closed form is 0.4 % in the median and at most 27 %. It is largest where the gradients of many small
     layers are sent while the model computes.
-
-    Parameters
-    ----------
-    source : folder with ``workload/`` (layer files) and ``astra_efficiency.csv``
-
-    Raises
-    ------
-    TraceError : a file is absent or malformed
     """
     layers = {name: model_layers(source, name) for name in MODELS}
     simulated = simulated_efficiencies(source, layers)
@@ -76,12 +68,7 @@ def dally_table(source: Path) -> EfficiencyTable:
 
 
 def model_layers(source: Path, model: str) -> Layers:
-    """Read the layers of a model and scale their compute times.
-
-    Raises
-    ------
-    TraceError : the file is absent or malformed
-    """
+    """Read the layers of a model and scale their compute times."""
     file, scale = MODELS[model]
     table, _ = read_layers(source / LAYER_FOLDER / file)
     return Layers.of_table(table, scale)
@@ -90,12 +77,7 @@ def model_layers(source: Path, model: str) -> Layers:
 def simulated_efficiencies(source: Path, layers: dict[str, Layers]) -> dict[tuple[str, Shape], float]:
     """Read the efficiencies that ASTRA-sim computed, by model and shape.
 
-    The column of efficiencies has five decimals, too few for small values. So each efficiency is also computed from the
-    communication time in the same row; if it agrees with the column up to rounding, the computed value is returned.
-
-    Raises
-    ------
-    TraceError : the file is absent or malformed
+    The column has five decimals, so they are computed from the communication time where this agrees with it.
     """
     table, _ = read_table(f"dally-efficiency:{source / SIMULATED_FILE}")
     columns = (table[name].tolist() for name in ("model", "exposed_comm_us", "efficiency"))

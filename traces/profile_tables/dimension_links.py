@@ -11,14 +11,7 @@ FULLY_CONNECTED, RING, SWITCH = "fully-connected", "ring", "switch"
 
 @dataclass(frozen=True)
 class DimensionLinks:
-    """The links of one dimension, as in ASTRA-sim's analytical network model.
-
-    Attributes
-    ----------
-    kind : "fully-connected", "ring" or "switch"
-    bandwidth_GBps : one-way rate of a link [1e9 byte/s]
-    latency_ns : latency of a link [ns]; a message through a switch crosses two links
-    """
+    """The links of one dimension of ASTRA-sim: "fully-connected", "ring" or "switch", where a message crosses two."""
 
     kind: str
     bandwidth_GBps: float
@@ -43,13 +36,9 @@ Links = tuple[DimensionLinks, DimensionLinks, DimensionLinks, DimensionLinks]  #
 
 
 def all_reduce_ns(links: Links, shape: Sequence[int], size_bytes: float) -> float:
-    """Return the time of an all-reduce over all dimensions of a shape, from the innermost to the outermost [ns].
+    """Return the time of an all-reduce over all dimensions, from the innermost to the outermost [ns].
 
-    Parameters
-    ----------
-    links : links of the dimensions gpu, slot, machine and rack
-    shape : number of units in each of these dimensions; 1 = the gang does not span the dimension
-    size_bytes : bytes that are reduced
+    ``shape`` is the number of units in the dimensions gpu, slot, machine and rack; 1 = it is not spanned.
     """
     total = 0.0
     for dimension, units in zip(links, shape, strict=True):

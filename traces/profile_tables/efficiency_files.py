@@ -8,9 +8,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpusched_env.errors import WorkloadError
-from gpusched_env.files import write_whole
 from gpusched_env.traces.profile_tables.efficiency_table import EfficiencyTable, Shape, ShapedModel
-from gpusched_env.traces.profile_tables.json_files import WORDS, not_as_written, shipped_text, written_text
+from gpusched_env.traces.profile_tables.json_files import (
+    WORDS,
+    not_as_written,
+    shipped_text,
+    write_table,
+    written_text,
+)
 
 EFFICIENCY_TABLES: Final = ("dally",)  # shipped beside this file as NAME.json
 COLUMNS: Final = ("compute_s", "gradient_bytes", "skew")
@@ -18,36 +23,22 @@ COLUMNS: Final = ("compute_s", "gradient_bytes", "skew")
 
 @functools.cache
 def load_efficiency(name: str) -> EfficiencyTable:
-    """Load a table of this package.
-
-    Raises
-    ------
-    WorkloadError : unknown table
-    """
+    """Load a table of this package."""
     return _table(shipped_text(name, EFFICIENCY_TABLES), name)
 
 
 def read_efficiency(path: str | Path) -> EfficiencyTable:
-    """Read a table that :func:`write_efficiency` wrote.
-
-    Raises
-    ------
-    WorkloadError : the file cannot be read, is not an efficiency table, or has a value out of range
-    """
+    """Read a table that :func:`write_efficiency` wrote."""
     return _table(written_text(path), str(path))
 
 
 def write_efficiency(table: EfficiencyTable, path: Path) -> None:
     """Write a table atomically, one line per shape with one number per model; equal tables give equal bytes."""
-    lines = [f"{json.dumps(key)}: {json.dumps(getattr(table, key))}" for key in WORDS]
-    models = [
-        f"{json.dumps(name)}: {json.dumps({column: getattr(model, column) for column in COLUMNS})}"
-        for name, model in table.models.items()
-    ]
-    lines.append('"models": {\n' + ",\n".join(models) + "\n}")
-    networks = [f"{json.dumps(network)}: {_shape_lines(table, network)}" for network in table.networks]
-    lines.append('"efficiency": {\n' + ",\n".join(networks) + "\n}")
-    write_whole(path, "{\n" + ",\n".join(lines) + "\n}\n")
+    models = {
+        name: json.dumps({column: getattr(model, column) for column in COLUMNS}) for name, model in table.models.items()
+    }
+    networks = {network: _shape_lines(table, network) for network in table.networks}
+    write_table(path, table, {"models": models, "efficiency": networks})
 
 
 def _shape_lines(table: EfficiencyTable, network: str) -> str:

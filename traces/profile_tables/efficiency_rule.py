@@ -7,9 +7,9 @@ from typing import Final
 
 import numpy as np
 
+from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.profile_tables.dimension_links import DIMENSION_LINKS
 from gpusched_env.traces.profile_tables.efficiency_files import load_efficiency
-from gpusched_env.workload import Workload
 
 # Rule -> (table, network); the rule for the first network has the name of the table.
 EFFICIENCY_RULES: Final[dict[str, tuple[str, str]]] = {

@@ -10,7 +10,7 @@ import numpy as np
 
 from gpusched_env.errors import WorkloadError, unknown_name
 from gpusched_env.network.dimensions import DIMENSIONS
-from gpusched_env.workload import SHAPED_DTYPE, Profiles
+from gpusched_env.problem.workload import SHAPED_DTYPE, Profiles
 
 # Number of units in the dimensions gpu, slot, machine and rack; 1 = the gang does not span the dimension
 Shape = tuple[int, int, int, int]
@@ -18,14 +18,9 @@ Shape = tuple[int, int, int, int]
 
 @dataclass(frozen=True)
 class ShapedModel:
-    """A model with its efficiency on each shape.
+    """A model with its efficiency on each shape: network -> shape -> compute time / iteration time.
 
-    Attributes
-    ----------
-    compute_s : compute time of one iteration on a GPU, for jobs without an iteration time of their own [s]
-    gradient_bytes : size of the gradients of all layers [byte]
-    skew : gradient bytes of the largest layer / gradient bytes of all layers, 0 to 1
-    efficiency : network -> shape -> compute time / iteration time, above 0 and at most 1
+    ``compute_s`` is for jobs without an iteration time; ``skew`` = gradient bytes of the largest layer / of all layers.
     """
 
     compute_s: float
@@ -45,14 +40,7 @@ class ShapedModel:
 
 @dataclass(frozen=True)
 class EfficiencyTable:
-    """Table of the models of one publication.
-
-    Attributes
-    ----------
-    name : name of the table
-    source, licence, made : origin of the numbers, their licence, and how this table was made from them
-    models : name -> model; random draws number the models in this order
-    """
+    """Table of the models of one publication; random draws number the models in their order."""
 
     name: str
     source: str
@@ -83,22 +71,8 @@ class EfficiencyTable:
     ) -> tuple[Profiles, np.ndarray]:
         """Make the profiles of jobs, one for each pair of model and compute time that occurs.
 
-        Parameters
-        ----------
-        network : network whose efficiencies are used
-        models : name of each job's model
-        compute_s : compute time of one iteration of each job, on a GPU of any type [s]; NaN = the time in the table
-        gangs : gang size of each job [GPU]
-        gpu_types : GPU types of the profiles
-
-        Returns
-        -------
-        profiles : profiles with an efficiency for each shape of the table that the gang of at least one job can have
-        rows : int32 [J], profile row of each job
-
-        Raises
-        ------
-        WorkloadError : a model or a network that the table lacks
+        ``network`` names the efficiencies that are used; NaN in ``compute_s`` = the time in the table [s]. Returns the
+        profiles, with each shape that the gang of at least one job can have, and the row of each job in them.
         """
         if network not in self.networks:
             raise WorkloadError(f"profile table {self.name!r}: {unknown_name('network', network, self.networks)}")

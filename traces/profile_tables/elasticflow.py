@@ -22,10 +22,6 @@ def elasticflow_table(source: Path) -> MeasuredTable:
     after the batch size are gang sizes, and their cells are rates [iterations / s]. The rate of a gang does not depend
     on its placement. An iteration of the gang processes the global batch, so the batch per GPU shrinks as the gang
     grows.
-
-    Raises
-    ------
-    TraceError : a folder without files, or a malformed file
     """
     rates: dict[str, dict[str, dict[int, tuple[float, ...]]]] = {}
     for gpu_type, folder in FOLDERS.items():

@@ -9,10 +9,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from gpusched_env.files import write_whole
 from gpusched_env.traces.profile_tables.application import Application, Fit
 from gpusched_env.traces.profile_tables.fitted_table import FittedTable
-from gpusched_env.traces.profile_tables.json_files import WORDS, not_as_written, shipped_text, written_text
+from gpusched_env.traces.profile_tables.json_files import (
+    WORDS,
+    block,
+    not_as_written,
+    shipped_text,
+    write_table,
+    written_text,
+)
 from gpusched_env.traces.profile_tables.throughput import Throughput
 
 FITTED_TABLES: Final = ("pollux", "sia", "sia-robust", "bsbf")  # shipped beside this file as NAME.json
@@ -25,10 +31,6 @@ def load_fitted(name: str) -> FittedTable:
     """Load a table of this package.
 
     ``pollux`` and ``bsbf`` have T4 only; ``sia`` and ``sia-robust`` have three other GPU types, and T4 from ``pollux``.
-
-    Raises
-    ------
-    WorkloadError : unknown table
     """
     table = _table(shipped_text(name, FITTED_TABLES), name)
     table = dataclasses.replace(table, accumulates=name in ACCUMULATING)
@@ -41,23 +43,12 @@ def load_fitted(name: str) -> FittedTable:
 
 def write_fitted(table: FittedTable, path: Path) -> None:
     """Write a table atomically, with one line for each application or fit; equal tables give equal bytes."""
-    lines = [f"{json.dumps(key)}: {json.dumps(getattr(table, key))}" for key in WORDS]
-    lines.append('"applications": ' + _lines({name: written_columns(app) for name, app in table.applications.items()}))
-    fits = [
-        f"{json.dumps(t)}: {_lines({n: written_columns(fit) for n, fit in row.items()})}"
-        for t, row in table.fits.items()
-    ]
-    lines.append('"fits": {\n' + ",\n".join(fits) + "\n}")
-    write_whole(path, "{\n" + ",\n".join(lines) + "\n}\n")
+    fits = {gpu_type: block(written_rows(row)) for gpu_type, row in table.fits.items()}
+    write_table(path, table, {"applications": written_rows(table.applications), "fits": fits})
 
 
 def read_fitted(path: str | Path) -> FittedTable:
-    """Read a table that :func:`write_fitted` wrote.
-
-    Raises
-    ------
-    WorkloadError : the file cannot be read, or is not a table of fitted models
-    """
+    """Read a table that :func:`write_fitted` wrote."""
     return _table(written_text(path), str(path))
 
 
@@ -72,18 +63,17 @@ def _table(text: str, where: str) -> FittedTable:
         raise not_as_written(where, error) from error
 
 
-def _lines(rows: Mapping[str, Mapping[str, Any]]) -> str:
-    return "{\n" + ",\n".join(f"{json.dumps(name)}: {json.dumps(row)}" for name, row in rows.items()) + "\n}"
-
-
-def written_columns(row: Application | Fit) -> dict[str, Any]:
-    """Return the fields of an application or a fit as one dictionary, which includes the fields of its throughput."""
-    flat = {key: value for key, value in dataclasses.asdict(row).items() if key != "name" and value != {}}
-    return flat.pop("throughput", {}) | flat
+def written_rows(rows: Mapping[str, Application] | Mapping[str, Fit]) -> dict[str, str]:
+    """Format the fields of applications or fits, with those of their throughput."""
+    texts = {}
+    for name, row in rows.items():
+        flat = {key: value for key, value in dataclasses.asdict(row).items() if key != "name" and value != {}}
+        texts[name] = json.dumps(flat.pop("throughput", {}) | flat)
+    return texts
 
 
 def read_application(name: str, row: Mapping[str, Any]) -> Application:
-    """Read an application from the fields that :func:`written_columns` gives."""
+    """Read an application from the fields that :func:`written_rows` gives."""
     iterations = {int(batch): float(count) for batch, count in row["iterations"].items()}
     milestones = {int(b): tuple(map(float, counts)) for b, counts in row.get("milestones", {}).items()}
     return Application(name, iterations, float(row["gradient_bytes"]), float(row["skew"]), milestones)

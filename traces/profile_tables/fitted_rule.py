@@ -7,8 +7,8 @@ from functools import cache
 import numpy as np
 
 from gpusched_env.errors import WorkloadError, unknown_name
+from gpusched_env.problem.workload import Profiles, Workload
 from gpusched_env.traces.profile_tables.fitted_files import load_fitted
-from gpusched_env.workload import Profiles, Workload
 
 
 def fitted_profiles(
@@ -18,10 +18,6 @@ def fitted_profiles(
 
     If the attribute ``model`` of a job names an application of the table, the job gets this application; otherwise it
     draws an application uniformly.
-
-    Raises
-    ------
-    WorkloadError : a GPU type that was not measured
     """
     found = load_fitted(table)
     names = list(found.applications)
@@ -40,15 +36,6 @@ def computed_profiles(
 
     The compute time is the fitted one of the application's initial batch on each GPU. Communication times were fitted
     on the authors' machines; here the network of the scenario determines them, from the size of the gradient.
-
-    Returns
-    -------
-    profiles : one for each application on all GPU types of the table: always the same read-only object
-    rows : int32 [J], profile row of each job
-
-    Raises
-    ------
-    WorkloadError : a GPU type that was not measured
     """
     profiles = _alone(table)
     unknown = [name for name in gpu_types if name not in profiles.gpu_types]

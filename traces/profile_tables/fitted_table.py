@@ -10,11 +10,11 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.cluster import MACHINE, RACK
 from gpusched_env.errors import WorkloadError, unknown_name
 from gpusched_env.portable.elementary import expm1, log, power
+from gpusched_env.problem.cluster import MACHINE, RACK
+from gpusched_env.problem.workload import ACCUMULATION_DTYPE, MEASURED_DTYPE, Profiles
 from gpusched_env.traces.profile_tables.application import Application, Fit
-from gpusched_env.workload import ACCUMULATION_DTYPE, MEASURED_DTYPE, Profiles
 
 # Share of a GPU's memory that a job needs at any batch (choice); with the largest batch, it needs the whole memory.
 FIXED_MEMORY: Final = 0.25
@@ -22,15 +22,9 @@ FIXED_MEMORY: Final = 0.25
 
 @dataclass(frozen=True)
 class FittedTable:
-    """Table of the fitted models of one publication.
+    """Table of the fitted models of one publication; random draws number the applications in their order.
 
-    Attributes
-    ----------
-    name : name of the table
-    source, licence, made : origin of the measurements, their licence, and how this table was made from them
-    applications : name -> application; random draws number the applications in this order
-    fits : GPU type -> application -> fit; every GPU type has every application
-    accumulates : whether the profiles describe compute and memory under gradient accumulation; see :meth:`for_jobs`
+    ``fits`` : GPU type -> application -> fit. ``accumulates`` : profiles describe gradient accumulation.
     """
 
     name: str
@@ -55,20 +49,8 @@ class FittedTable:
     ) -> tuple[Profiles, np.ndarray]:
         """Make the profiles of jobs: one for each application and batch per GPU, with measured rows for each gang.
 
-        Parameters
-        ----------
-        applications : name of the application of each job
-        batches : batch of each job's whole gang [samples]
-        gangs : gang size of each job [GPU]
-        gpu_types : GPU types of the profiles; empty = all GPU types of the table
+        Returns the profiles and the row of each job in them. ``batches`` are those of whole gangs [samples].
 
-        Returns
-        -------
-        profiles : see Notes
-        rows : int32 [J], profile row of each job
-
-        Notes
-        -----
         If a GPU cannot hold its share of the batch, it processes the share in equal passes (gradient accumulation). As
         in Pollux, a gang of one GPU takes at least two passes if the batch is above the application's initial batch.
         Deviation: Pollux rounds shares up to whole samples; here, shares may be fractions.
@@ -81,10 +63,6 @@ class FittedTable:
         GPU may take a single pass. Synchronisation overlaps the last pass only, and ``communication_s`` belongs to that
         pass. The memory of a job is a quarter of the GPU, plus three quarters times (samples of a pass / largest number
         of samples that fit); a pass of the largest size thus fills the GPU.
-
-        Raises
-        ------
-        WorkloadError : an application or GPU type that the table lacks
         """
         types = tuple(gpu_types) or self.gpu_types
         for kind, names, known in (
@@ -134,10 +112,7 @@ class FittedTable:
         )
 
     def _passes(self, application: str, share: Fraction, types: Sequence[str]) -> int:
-        """Return the number of passes of a job that does not share its GPUs.
-
-        It is the number that the GPU type with the least memory needs.
-        """
+        """Return the passes of a job that does not share its GPUs: those of the GPU type with the least memory."""
         return max(self.fits[gpu_type][application].passes(share) for gpu_type in types)
 
     def _accumulation(self, row: int, application: str, share: Fraction, types: Sequence[str]) -> tuple[float, ...]:

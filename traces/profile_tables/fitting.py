@@ -35,17 +35,7 @@ FITTERS: Final[dict[str, Callable[[Path], Table]]] = {
 
 
 def fit_table(name: str, source: Path) -> Table:
-    """Make the table ``name`` from published files.
-
-    Parameters
-    ----------
-    name : name of the table, a key of FITTERS
-    source : path of the published file or folder; see the function of the table in FITTERS
-
-    Raises
-    ------
-    TraceError : unknown table, or a file that is absent or malformed
-    """
+    """Make the table ``name``, a key of FITTERS, from a published file or folder."""
     if name not in FITTERS:
         raise TraceError(unknown_name("profile table", name, FITTERS))
     try:

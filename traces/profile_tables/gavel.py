@@ -32,10 +32,6 @@ def gavel_table(source: Path) -> MeasuredTable:
     rate of ``v100_unconsolidated``. Packed rates, those of two jobs on the same GPUs, are read for pairs of one-GPU
     jobs only, because the packed rates of larger gangs are all 0 in the files. Packed rates are the same in both files.
     But this table stores packed rate / rate of the job alone, and the rates of jobs alone differ between the files.
-
-    Raises
-    ------
-    TraceError : the file is absent, not JSON, or does not have Gavel's layout
     """
     with open_trace(source) as stream:
         try:

@@ -27,12 +27,9 @@ class Timing(Protocol):
 
 
 def gain(square: float, variance: float, scale: np.ndarray | float) -> np.ndarray:
-    """Return the iterations at the initial batch that one iteration at ``scale`` times this batch is worth.
+    """Return the iterations at the initial batch that one at ``scale`` times this batch is worth.
 
-    Parameters
-    ----------
-    square, variance : squared norm and variance of the gradient at the initial batch
-    scale : batch / initial batch
+    ``square`` and ``variance`` are those of the gradient at the initial batch.
     """
     below = np.asarray(variance / scale + square)
     return np.where(below > 0, (variance + square) / np.where(below > 0, below, 1.0), 1.0)
@@ -44,13 +41,7 @@ def efficiency(square: float, variance: float, scale: np.ndarray | float) -> np.
 
 
 class Limits(NamedTuple):
-    """The batches that an application may use [samples].
-
-    Parameters
-    ----------
-    initial, largest : smallest and largest batch of the whole gang
-    least, most : smallest and largest batch of a pass on one GPU
-    """
+    """The batches that an application may use [samples]: of the gang (initial, largest), of a pass (least, most)."""
 
     initial: int
     largest: int
@@ -78,20 +69,9 @@ class Choice(NamedTuple):
 def best_batches(throughput: Timing, gpus: int, machines: int, limits: Limits, worths: Sequence[Worth]) -> list[Choice]:
     """Choose the batch with the largest goodput among 50 totals in a geometric sequence, for each of ``worths``.
 
-    Parameters
-    ----------
-    throughput : the time of an iteration
-    gpus, machines : number of GPUs of the gang, and of their machines
-    limits : batches that the application may use
-    worths : functions from batches of the gang, float64 [n], to the value of one iteration, in iterations at the
-        initial batch
+    An item of ``worths`` is a function from batches of the gang, float64 [n], to the value of one iteration; the result
+    has a choice for each, and is empty if no batch is allowed.
 
-    Returns
-    -------
-    one choice for each of ``worths``; empty = no batch is allowed
-
-    Notes
-    -----
     A share that does not fit into a pass is worked off in equal passes, rounded up to whole samples. As in the authors'
     code, a gang of one GPU takes at least two passes above the initial batch. The first maximum wins.
 

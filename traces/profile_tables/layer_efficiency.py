@@ -17,14 +17,7 @@ from gpusched_env.traces.tables import Table
 
 @dataclass(frozen=True)
 class Layers:
-    """The layers of a model; each array has one value per layer, from the first layer to the last.
-
-    Attributes
-    ----------
-    forward_ns, input_gradient_ns, weight_gradient_ns : compute times of the layers [ns]
-    gradient_bytes : bytes of the weight gradients, which are all-reduced once per pass
-    update_ns : time of the weight update that follows the all-reduce of a layer [ns]
-    """
+    """The layers of a model, from first to last: compute times, gradients, and times of updates [ns] [byte]."""
 
     forward_ns: np.ndarray
     input_gradient_ns: np.ndarray
@@ -58,11 +51,6 @@ class Layers:
 
         Gradients are all-reduced layer by layer, the last layer first. The all-reduce of a layer begins as soon as its
         gradients are computed and the previous all-reduce has ended. Computation continues during an all-reduce.
-
-        Parameters
-        ----------
-        links : links of the dimensions gpu, slot, machine and rack
-        shape : number of units in each dimension; 1 = the gang does not span the dimension
         """
         now = float(self.forward_ns.sum())
         sent = finished = 0.0

@@ -9,8 +9,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from gpusched_env.errors import WorkloadError
-from gpusched_env.files import write_whole
-from gpusched_env.traces.profile_tables.json_files import WORDS, not_as_written, shipped_text, written_text
+from gpusched_env.traces.profile_tables.json_files import (
+    WORDS,
+    not_as_written,
+    shipped_text,
+    write_table,
+    written_text,
+)
 from gpusched_env.traces.profile_tables.measured_model import MeasuredModel
 from gpusched_env.traces.profile_tables.measured_table import MeasuredTable
 
@@ -20,34 +25,20 @@ COLUMNS: Final = ("batch", "gradient_bytes", "memory_bytes", "skew", "overlap") 
 
 @functools.cache
 def load_measured(name: str) -> MeasuredTable:
-    """Load a table of this package.
-
-    Raises
-    ------
-    WorkloadError : unknown table
-    """
+    """Load a table of this package."""
     return _table(shipped_text(name, MEASURED_TABLES), name)
 
 
 def read_measured(path: str | Path) -> MeasuredTable:
-    """Read a table that :func:`write_measured` wrote.
-
-    Raises
-    ------
-    WorkloadError : the file cannot be read, is not a table of measured models, or has a value out of range
-    """
+    """Read a table that :func:`write_measured` wrote."""
     return _table(written_text(path), str(path))
 
 
 def write_measured(table: MeasuredTable, path: Path) -> None:
     """Write a table atomically, with one line for each model; equal tables give equal bytes."""
-    lines = [f"{json.dumps(key)}: {json.dumps(getattr(table, key))}" for key in WORDS]
-    lines.append(f'"gpu_types": {json.dumps(table.gpu_types)}')
-    models = [f"{json.dumps(name)}: {json.dumps(_model_data(model))}" for name, model in table.models.items()]
-    lines.append('"models": {\n' + ",\n".join(models) + "\n}")
-    packed = [f"{json.dumps(gpu_type)}: {_matrix(table, gpu_type)}" for gpu_type in table.packed]
-    lines.append('"packed": {\n' + ",\n".join(packed) + "\n}")
-    write_whole(path, "{\n" + ",\n".join(lines) + "\n}\n")
+    models = {name: json.dumps(_model_data(model)) for name, model in table.models.items()}
+    packed = {gpu_type: _matrix(table, gpu_type) for gpu_type in table.packed}
+    write_table(path, table, {"models": models, "packed": packed}, ("gpu_types",))
 
 
 def _model_data(model: MeasuredModel) -> dict[str, Any]:

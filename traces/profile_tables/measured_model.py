@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpusched_env.cluster import MACHINE, RACK
 from gpusched_env.errors import WorkloadError
+from gpusched_env.problem.cluster import MACHINE, RACK
 
 Times = tuple[
     tuple[int, float, float], ...
@@ -18,15 +18,8 @@ Times = tuple[
 class MeasuredModel:
     """A model whose throughput was measured for some gang sizes.
 
-    Attributes
-    ----------
-    name : name by which jobs refer to the model
-    rates : GPU type -> gang size -> iterations per second of the whole gang: the rate in one machine and, if it was
-        measured, the rate spread over machines. A rate of 0 means that the gang cannot run (out of memory). A gang size
-        without an entry was not measured, and cannot run either
-    batch : samples per GPU; 0 = unknown, or different for each gang size
-    gradient_bytes, memory_bytes, skew : as in PROFILE_DTYPE; 0 = unknown
-    overlap : exponent of the overlap norm
+    ``rates`` : GPU type -> gang size -> iterations per second of the gang in one machine and, if measured, spread over
+    machines; 0 or no entry = it cannot run. ``batch`` : samples per GPU, 0 = unknown or different for each gang size.
     """
 
     name: str

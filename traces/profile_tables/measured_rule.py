@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from gpusched_env.errors import WorkloadError
+from gpusched_env.problem.workload import Profiles, Workload
 from gpusched_env.traces.profile_tables.measured_files import load_measured
 from gpusched_env.traces.profile_tables.measured_table import MeasuredTable
-from gpusched_env.workload import Profiles, Workload
 
 
 def measured_profiles(
@@ -18,11 +18,6 @@ def measured_profiles(
     If the attribute ``model`` of a job, alone or with the attribute ``batch_size``, names a model of the table, the job
     gets this model. Otherwise it draws uniformly among the models that can run on every GPU type of the cluster with
     the job's gang size.
-
-    Raises
-    ------
-    WorkloadError : a GPU type that was not measured; a job whose named model cannot run with its gang size on every GPU
-        type of the cluster; a gang size with which no model can
     """
     found = load_measured(table)
     names = _named(found, workload)

@@ -9,26 +9,20 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.cluster import MACHINE
 from gpusched_env.errors import WorkloadError, unknown_name
+from gpusched_env.problem.cluster import MACHINE
+from gpusched_env.problem.workload import MEASURED_DTYPE, Profiles
 from gpusched_env.traces.profile_tables.measured_model import MeasuredModel, Times
-from gpusched_env.workload import MEASURED_DTYPE, Profiles
 
 CANNOT_RUN: Final[Times] = ((MACHINE, math.inf, 0.0),)  # how Profiles.measured marks a gang that cannot run
 
 
 @dataclass(frozen=True)
 class MeasuredTable:
-    """Table of the measured models of one publication.
+    """Table of the measured models of one publication; random draws number the models in their order.
 
-    Attributes
-    ----------
-    name : name of the table
-    source, licence, made : origin of the measurements, their licence, and how this table was made from them
-    gpu_types : GPU types that were measured
-    models : name -> model; random draws number the models in this order
-    packed : GPU type -> (own, other) -> rate of a one-GPU job of model ``own`` that shares its GPU with ``other`` / its
-        rate alone; 0 = the two jobs do not fit into the GPU's memory
+    ``packed`` : GPU type -> (own, other) -> rate of a one-GPU job of ``own`` that shares its GPU with ``other`` / its
+    rate alone; 0 = the two jobs do not fit into the GPU's memory.
     """
 
     name: str
@@ -56,10 +50,7 @@ class MeasuredTable:
                     )
 
     def named(self, model: str, batch: str = "") -> str:
-        """Return the name of the table's model for ``model``; "" if there is none.
-
-        The table may name the model ``model`` or ``model (batch size batch)``.
-        """
+        """Return the name of a model in the table, ``model`` or ``model (batch size batch)``; "" if there is none."""
         return next((name for name in (model, f"{model} (batch size {batch})") if name in self.models), "")
 
     def gpu_types_of(self, model: str, gpus: int) -> tuple[str, ...]:
@@ -68,14 +59,7 @@ class MeasuredTable:
         return tuple(t for t in self.gpu_types if found and found.times(t, gpus))
 
     def packed_rate(self, gpu_type: str, own: str, other: str) -> float:
-        """Return the rate of a one-GPU job of model ``own`` that shares its GPU with ``other`` / its rate alone.
-
-        The result is 0 if the two jobs do not fit into the GPU's memory.
-
-        Raises
-        ------
-        WorkloadError : the pair was not measured on this GPU type
-        """
+        """Return the rate of a one-GPU job of ``own`` beside one of ``other`` / its rate alone; 0 = they do not fit."""
         rate = self.packed.get(gpu_type, {}).get((own, other))
         if rate is None:
             raise WorkloadError(f"profile table {self.name!r}: {own!r} with {other!r} on one {gpu_type}: not measured")
@@ -90,23 +74,9 @@ class MeasuredTable:
     ) -> tuple[Profiles, np.ndarray]:
         """Make the profiles of jobs.
 
-        Parameters
-        ----------
-        models : name of each job's model
-        gangs : gang size of each job [GPU]
-        gpu_types : GPU types of the profiles; empty = all GPU types of the table
-        ignore_placement : True = gangs run on every placement at the rate measured in one machine
-
-        Returns
-        -------
-        profiles : one profile for each model that occurs, in the order of the table, with measured rows for the gang
-            sizes that occur. If a gang cannot run on a GPU type, its compute time there is infinite, and it is never
-            placed on this type
-        rows : int32 [J], profile row of each job
-
-        Raises
-        ------
-        WorkloadError : a model or GPU type that the table lacks, or a gang that can run on none of the GPU types
+        Returns a profile for each model that occurs, in the order of the table, with rows for the gang sizes there,
+        and the row of each job. A gang that cannot run on a GPU type has an infinite compute time there.
+        ``ignore_placement`` : gangs run on every placement at the rate measured in one machine.
         """
         types = tuple(gpu_types) or self.gpu_types
         for gpu_type in types:

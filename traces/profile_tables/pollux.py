@@ -44,14 +44,6 @@ def pollux_table(source: Path) -> FittedTable:
     time in which a GPU waits for the gradients of the others (``sync_time``). ``validation-BATCH.csv`` gives the number
     of iterations up to each epoch. A job is complete after the largest number of epochs that was trained at every batch
     size.
-
-    Parameters
-    ----------
-    source : folder with one folder for each application, such as ``simulator/traces`` of the artifact
-
-    Raises
-    ------
-    TraceError : a file is absent or malformed
     """
     return FittedTable(
         "pollux",
@@ -68,15 +60,6 @@ def sia_table(source: Path, robust: bool = False) -> FittedTable:
 
     The applications are those of Pollux, and this table does not repeat them. ``gpt_pmp`` is not read, because it is
     trained with pipeline parallelism and the model that is fitted describes data-parallel training.
-
-    Parameters
-    ----------
-    source : folder with one folder for each application, such as ``sia-simulator/traces`` of the artifact
-    robust : as in :func:`fit_throughput`; the table is then called ``sia-robust``
-
-    Raises
-    ------
-    TraceError : a file is absent or malformed
     """
     name = "sia-robust" if robust else "sia"
     return FittedTable(
@@ -112,11 +95,7 @@ def _summary(errors: np.ndarray) -> tuple[int, float, float]:
 
 
 def _measurements(path: Path, *gang: str) -> np.ndarray:
-    """Read measurements, MEASUREMENT_DTYPE [R].
-
-    ``gang`` names the column of the placement, with one digit per machine, or the two columns of the numbers of
-    machines and GPUs.
-    """
+    """Read measurements; ``gang`` names the column of a digit per machine, or those of machines and GPUs."""
     rows = []
     for place, (batch, iteration, sync, *where) in csv_rows(path, [*TIMES, *gang]):
         if len(gang) == 1:

@@ -35,10 +35,6 @@ def pollux_steps(source: Path) -> StepTable:
     The iterations of an application at a batch are the sum over epochs of progress / worth of an iteration. The worth
     follows from the squared norm and the variance of the gradients that were measured in the epoch. As in the authors'
     simulator, the progress at the end of an epoch is the smallest one over the trained batches.
-
-    Raises
-    ------
-    TraceError : a file is absent or malformed
     """
     return StepTable(
         "pollux-steps",
@@ -52,10 +48,7 @@ def pollux_steps(source: Path) -> StepTable:
 
 
 def placement_of(gpus: int, machines: int) -> tuple[int, ...]:
-    """Return the number of GPUs on each machine of a gang, as few machines as hold it; two or more if ``machines`` > 1.
-
-    The smallest number comes first, as in the names of measured placements.
-    """
+    """Return the GPUs on each machine of a gang, ascending: as few machines as hold it; two or more if not local."""
     if machines == 1:
         return (gpus,)
     if gpus <= NODE_GPUS:

@@ -12,11 +12,17 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.errors import WorkloadError
-from gpusched_env.files import write_whole
 from gpusched_env.portable.arrays import interpolated
 from gpusched_env.traces.profile_tables.application import Application
-from gpusched_env.traces.profile_tables.fitted_files import read_application, written_columns
-from gpusched_env.traces.profile_tables.json_files import WORDS, not_as_written, shipped_text, written_text
+from gpusched_env.traces.profile_tables.fitted_files import read_application, written_rows
+from gpusched_env.traces.profile_tables.json_files import (
+    WORDS,
+    block,
+    not_as_written,
+    shipped_text,
+    write_table,
+    written_text,
+)
 
 STEP_TABLES: Final = ("pollux-steps",)  # shipped beside this file as NAME.json
 
@@ -25,15 +31,8 @@ STEP_TABLES: Final = ("pollux-steps",)  # shipped beside this file as NAME.json
 class StepTable:
     """Table of measured steps of one publication, on one GPU type.
 
-    Attributes
-    ----------
-    name : name of the table
-    source, licence, made : origin of the measurements, their licence, and how this table was made from them
-    gpu_type : GPU type that was measured
-    applications : name -> application, with the iterations that its measured gradients imply at each batch
-    steps : name -> (machines, GPUs) -> float64 [3, n]: samples on a GPU, ascending; time of the gradients [s]; time of
-        the synchronisation that does not overlap with them [s]. 2 machines stand for several, the gang being on as few
-        as hold it at four GPUs each
+    ``steps`` : name -> (machines, GPUs) -> float64 [3, n]: samples on a GPU, ascending; time of the gradients [s]; time
+    of the synchronisation that does not overlap with them [s]. 2 machines stand for several, of four GPUs each.
     """
 
     name: str
@@ -45,10 +44,7 @@ class StepTable:
     steps: Mapping[str, Mapping[tuple[int, int], np.ndarray]]
 
     def seconds(self, application: str, gpus: int, machines: int, batch: int) -> tuple[float, float] | None:
-        """Return the gradient time and the synchronisation time of a step of ``batch`` samples on each GPU [s].
-
-        Times are linear between measured batches. None = the batch is outside the measured ones.
-        """
+        """Return the gradient and synchronisation time of a step [s], linear in the batch; None = outside."""
         rows = self.steps[application].get((min(machines, 2), gpus))
         if rows is None or not rows[0, 0] <= batch <= rows[0, -1]:
             return None
@@ -79,45 +75,27 @@ class StepTiming:
 
 @functools.cache
 def load_steps(name: str) -> StepTable:
-    """Load a table of this package.
-
-    Raises
-    ------
-    WorkloadError : unknown table
-    """
+    """Load a table of this package."""
     return _table(shipped_text(name, STEP_TABLES), name)
 
 
 def read_steps(path: str | Path) -> StepTable:
-    """Read a table that :func:`write_steps` wrote.
-
-    Raises
-    ------
-    WorkloadError : the file cannot be read, or is not a table of steps
-    """
+    """Read a table that :func:`write_steps` wrote."""
     return _table(written_text(path), str(path))
 
 
 def write_steps(table: StepTable, path: Path) -> None:
-    """Write a table atomically, with one line for each application, and for each gang; equal tables give equal bytes.
-
-    A gang has the samples on a GPU, and the times in microseconds.
-    """
-    lines = [f"{json.dumps(key)}: {json.dumps(getattr(table, key))}" for key in (*WORDS, "gpu_type")]
-    rows = [f"{json.dumps(n)}: {json.dumps(written_columns(app))}" for n, app in table.applications.items()]
-    lines.append('"applications": {\n' + ",\n".join(rows) + "\n}")
-    applications = []
+    """Write a table atomically, times in microseconds, a line for each application and gang; equal bytes if equal."""
+    steps = {}
     for name, gangs in table.steps.items():
-        texts = [
-            f'"{machines} {gpus}": '
-            + json.dumps(
-                [[round(value * unit) for value in row.tolist()] for row, unit in zip(found, UNITS, strict=True)]
-            )
+        whole = {
+            f"{machines} {gpus}": [
+                [round(v * unit) for v in row.tolist()] for row, unit in zip(found, UNITS, strict=True)
+            ]
             for (machines, gpus), found in gangs.items()
-        ]
-        applications.append(f"{json.dumps(name)}: {{\n" + ",\n".join(texts) + "\n}")
-    lines.append('"steps": {\n' + ",\n".join(applications) + "\n}")
-    write_whole(path, "{\n" + ",\n".join(lines) + "\n}\n")
+        }
+        steps[name] = block({gang: json.dumps(rows) for gang, rows in whole.items()})
+    write_table(path, table, {"applications": written_rows(table.applications), "steps": steps}, ("gpu_type",))
 
 
 UNITS: Final = (1.0, 1e6, 1e6)  # samples and seconds in the units of the file

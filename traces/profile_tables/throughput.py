@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.performance import overlapped
+from gpusched_env.problem.performance import overlapped
 
 MEASUREMENT_DTYPE: Final = np.dtype(
     [
@@ -55,10 +55,7 @@ class Throughput:
     def iteration_s(
         self, gpus: int | np.ndarray, machines: int | np.ndarray, batch: float | np.ndarray, passes: int = 1
     ) -> np.ndarray:
-        """Return the time of an iteration of ``passes`` passes of ``batch`` samples per GPU [s].
-
-        Synchronisation overlaps the last pass.
-        """
+        """Return the time of an iteration of ``passes`` of ``batch`` samples per GPU [s]; the last one overlaps."""
         gradient = self.gradient_s(batch)
         last = overlapped(gradient, self.sync_s(gpus, machines), np.asarray(self.gamma))
         return (passes - 1) * gradient + last

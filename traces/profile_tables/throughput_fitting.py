@@ -32,15 +32,7 @@ def fit_throughput(rows: np.ndarray, robust: bool = False) -> Throughput:
     ``alpha_local`` and ``beta_local``. Deviation: Pollux adds small penalties on gamma and on the betas, for jobs with
     few measurements; this fit does not.
 
-    Parameters
-    ----------
-    rows : MEASUREMENT_DTYPE [R], the measurements; the gradient time of a measurement is iteration_s - sync_s
-    robust : True = minimise Cauchy's loss of the logarithms instead of their squares. It follows most measurements, and
-        large errors of the others hardly count
-
-    Raises
-    ------
-    WorkloadError : no row, or a row that :func:`is_measurement` rejects
+    ``robust`` : minimise Cauchy's loss instead of the squares, so that large errors of few measurements hardly count.
     """
     from scipy.optimize import least_squares
 

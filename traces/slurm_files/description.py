@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from gpusched_env.cluster import Cluster
+from gpusched_env.problem.cluster import Cluster
 
 UP, RESERVED, MAINTENANCE, DRAINED, DOWN, FUTURE, UNKNOWN = (
     "up", "reserved", "maintenance", "drained", "down", "future", "unknown",

@@ -46,24 +46,14 @@ class Facts:
         self.settings: dict[str, tuple[Place, str]] = {}
 
     def named(self, place: Place, field: str, names: Iterable[str]) -> list[NodeFacts]:
-        """Return the facts of these nodes, which may be new.
-
-        Raises
-        ------
-        TraceError : more than MOST_NAMES nodes in all
-        """
+        """Return the facts of these nodes, which may be new."""
         found = [self.nodes.setdefault(name, NodeFacts()) for name in names]
         if len(self.nodes) > MOST_NAMES:
             place.refuse(field, len(self.nodes), f"more than {MOST_NAMES:,} nodes in all; correct it")
         return found
 
     def add_nodes(self, place: Place, pairs: Pairs, *, configured: bool) -> None:
-        """Add what a line of slurm.conf (``configured``) or a record of scontrol says of its nodes.
-
-        Raises
-        ------
-        TraceError : a malformed value, or a node that occurs in two lines of slurm.conf
-        """
+        """Add what a line of slurm.conf (``configured``) or a record of scontrol says of its nodes."""
         names = names_in(place, "NodeName", pairs["nodename"])
         for name in names if configured else ():
             earlier = self.configured.setdefault(name, place)
@@ -87,12 +77,7 @@ class Facts:
             node.features = node.features or tuple(features.split(","))
 
     def add_row(self, place: Place, row: Pairs) -> None:
-        """Add a row of a table of sinfo, with its columns in lower case as keys.
-
-        Raises
-        ------
-        TraceError : a malformed value
-        """
+        """Add a row of a table of sinfo, with its columns in lower case as keys."""
         names = names_in(place, "NODELIST", row["nodelist"])
         gpus = gpus_of(place, "GRES", row["gres"]) if "gres" in row else None
         for node in self.named(place, "NODELIST", names):
@@ -115,12 +100,7 @@ class Facts:
             partition.pairs |= pairs | {"partitionname": name}
 
     def nodes_of(self, partition: PartitionFacts) -> tuple[str, ...]:
-        """Return the names of the nodes of a partition.
-
-        Raises
-        ------
-        TraceError : a malformed list
-        """
+        """Return the names of the nodes of a partition."""
         told = partition.pairs.get("nodes", "")
         if told.lower() in NO_GRES:
             return tuple(partition.listed)

@@ -7,7 +7,7 @@ from collections import Counter
 from functools import lru_cache
 from typing import Final
 
-from gpusched_env.cluster import MOST_GPUS
+from gpusched_env.problem.cluster import MOST_GPUS
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.slurm_fields import SLICE
 from gpusched_env.traces.slurm_files.hostlists import names_in
@@ -25,12 +25,7 @@ _UNIT: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 def gpus_of(place: Place, field: str, text: str) -> GpuCounts:
-    """Return the GPUs of ``gpu:h100:4,gpu:a100:4``; entries of other kinds are left out.
-
-    Raises
-    ------
-    TraceError : an entry that is no number of GPUs, or more than MOST_GPUS GPUs
-    """
+    """Return the GPUs of ``gpu:h100:4,gpu:a100:4``; entries of other kinds are left out."""
     found = _gpus_of(text)
     if isinstance(found, str):
         place.refuse(field, found, f"expected gpu:TYPE:NUMBER with at most {MOST_GPUS:,} GPUs; correct it")
@@ -69,12 +64,7 @@ class GresConf:
         self.everywhere: Counter[str] = Counter()  # lines without NodeName
 
     def read(self, place: Place, pairs: Pairs) -> None:
-        """Add one line; the number of GPUs is Count, else the number of device files, else 1.
-
-        Raises
-        ------
-        TraceError : a malformed list or number
-        """
+        """Add one line; the number of GPUs is Count, else the number of device files, else 1."""
         if pairs.get("name", "").lower() != "gpu":
             return  # AutoDetect, or another resource
         files = pairs.get("file", pairs.get("multiplefiles", ""))

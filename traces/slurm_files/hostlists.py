@@ -20,10 +20,6 @@ def names_in(place: Place, field: str, text: str) -> tuple[str, ...]:
 
     A range keeps the leading zeros of its first number: ``g[08-11]`` is g08, g09, g10, g11. Several brackets are a
     product, whose last bracket varies fastest.
-
-    Raises
-    ------
-    TraceError : unbalanced brackets, an empty or falling range, an empty name, or more than MOST_NAMES names
     """
     found = _names_in(text)
     if isinstance(found, str):

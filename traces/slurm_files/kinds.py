@@ -23,12 +23,7 @@ _STATE: Final = ("statecompact", "statelong")  # other names of sinfo's column S
 
 
 def read_configuration(path: Path, facts: Facts) -> None:
-    """Read slurm.conf; lines of the node or partition DEFAULT change the defaults of the lines after them.
-
-    Raises
-    ------
-    TraceError : a malformed line, or a partition that occurs twice
-    """
+    """Read slurm.conf; lines of the node or partition DEFAULT change the defaults of the lines after them."""
     defaults: dict[str, Pairs] = {"nodename": {}, "partitionname": {}}
     partitions: set[str] = set()
     for place, line in logical_lines(path):
@@ -63,12 +58,7 @@ def read_gres(path: Path, facts: Facts) -> None:
 
 
 def read_topology(path: Path, facts: Facts) -> None:
-    """Read topology.conf: a switch or block that names nodes is the rack of these nodes.
-
-    Raises
-    ------
-    TraceError : a malformed line, or a node on two leaf switches
-    """
+    """Read topology.conf: a switch or block that names nodes is the rack of these nodes."""
     for place, line in logical_lines(path):
         pairs = pairs_of(place, line)
         name = pairs.get("switchname", pairs.get("blockname", ""))
@@ -87,23 +77,13 @@ def read_shown(path: Path, facts: Facts) -> None:
 
 
 def read_sinfo(path: Path, facts: Facts) -> None:
-    """Read a table of sinfo with a header; a node is repeated for each of its partitions, and counts once.
-
-    Raises
-    ------
-    TraceError : a row with too few or, between bars, too many fields, or a malformed value
-    """
+    """Read a table of sinfo with a header; a node is repeated for each of its partitions, and counts once."""
     for place, row in table_rows(path):
         facts.add_row(place, row)
 
 
 def table_rows(path: Path) -> Iterator[tuple[Place, Pairs]]:
-    """Yield the place and the fields of each row of a table of sinfo, by its columns in lower case.
-
-    Raises
-    ------
-    TraceError : a row with too few or, between bars, too many fields
-    """
+    """Yield the place and the fields of each row of a table of sinfo, by its columns in lower case."""
     rows = _table_lines(path)
     _, header = next(rows)
     bar = "|" if "|" in header else None
@@ -148,12 +128,7 @@ KINDS: Final[dict[str, Callable[[Path, Facts], None]]] = {
 
 
 def kind_of(path: Path) -> str:
-    """Return which of KINDS a file is, by its first lines.
-
-    Raises
-    ------
-    TraceError : none of them
-    """
+    """Return which of KINDS a file is, by its first lines."""
     with open_trace(path) as stream:
         told = (line for line in text_lines(path, stream) if line.strip() and not line.lstrip().startswith("#"))
         head = list(islice(told, HEAD))

@@ -24,14 +24,7 @@ TEXTS: Final = ("reason", "comment", "extra")  # what people write; no further k
 
 
 def logical_lines(path: Path) -> Iterator[tuple[Place, str]]:
-    """Yield the lines of a configuration file without comments; a trailing backslash continues a line.
-
-    The place of a continued line is that of its first line. Blank lines are left out.
-
-    Raises
-    ------
-    TraceError : an Include line, a line of LONGEST_LINE characters or more, or text that is not UTF-8
-    """
+    """Yield the lines of a configuration file without comments and blanks; a trailing backslash continues a line."""
     whole, first = "", 0
     with open_trace(path) as stream:
         for number, raw in enumerate(text_lines(path, stream), 1):
@@ -56,12 +49,7 @@ def _told(place: Place, line: str) -> Iterator[tuple[Place, str]]:
 
 
 def pairs_of(place: Place, line: str) -> Pairs:
-    """Return the pairs of one logical line; ``Key+=Value`` counts as ``Key=Value``.
-
-    Raises
-    ------
-    TraceError : text that is no pair, or a key that occurs twice
-    """
+    """Return the pairs of one logical line; ``Key+=Value`` counts as ``Key=Value``."""
     pairs: Pairs = {}
     at = 0
     line = line.rstrip()
@@ -83,10 +71,6 @@ def shown_records(path: Path) -> Iterator[tuple[Place, Pairs]]:
     A record begins with a line whose first word is ``NodeName=`` or ``PartitionName=``. A value ends where the next
     ``Key=`` begins, because values such as the name of the operating system hold blanks. Lines before the first record
     are skipped.
-
-    Raises
-    ------
-    TraceError : text that is not UTF-8
     """
     place, pairs = Place(str(path), 1), Pairs()
     with open_trace(path) as stream:

@@ -22,12 +22,7 @@ def limit_s(place: Place, field: str, text: str) -> float | None:
 
 
 def partition_of(facts: Facts, told: PartitionFacts) -> SlurmPartition:
-    """Return a partition from its keys.
-
-    Raises
-    ------
-    TraceError : a malformed value
-    """
+    """Return a partition from its keys."""
     place, pairs = told.place, told.pairs
     longest = limit_s(place, "MaxTime", pairs.get("maxtime", "UNLIMITED"))
     tier = pairs.get("prioritytier", pairs.get("priority", "1"))
@@ -47,12 +42,7 @@ def partition_of(facts: Facts, told: PartitionFacts) -> SlurmPartition:
 
 
 def scheduling_of(facts: Facts) -> SlurmScheduling:
-    """Return how jobs are ordered and started; what is not said has Slurm's default.
-
-    Raises
-    ------
-    TraceError : a malformed value
-    """
+    """Return how jobs are ordered and started; what is not said has Slurm's default."""
     default = SlurmScheduling()
     told = facts.settings
 

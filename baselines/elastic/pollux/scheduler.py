@@ -10,9 +10,9 @@ import numpy as np
 
 from gpusched_env.baselines.elastic.pollux.search import SEARCH_DTYPE, Search, search
 from gpusched_env.baselines.elastic.reallocation import Counts, held_counts, movable, on_most_free, reallocate, supply
-from gpusched_env.cluster import MACHINE, NETWORK
 from gpusched_env.errors import SchedulerError
 from gpusched_env.portable.arrays import log, power
+from gpusched_env.problem.cluster import MACHINE, NETWORK
 from gpusched_env.simulator import ClusterView, Decision, Scheduler
 
 MOST: Final = 10_000  # generations, and allocations that survive each: a search of that size takes minutes
@@ -72,6 +72,7 @@ class Pollux(Scheduler):
     avoidance: bool = True
     published: bool = False
     power: float = -1.0
+    name = "pollux"
 
     def __post_init__(self) -> None:
         """Check the parameters."""
@@ -85,11 +86,6 @@ class Pollux(Scheduler):
             raise SchedulerError(f"pollux: power is {self.power!r}: give a number from {-MOST_POWER} to {MOST_POWER}")
 
     knows_partitions = False  # it chooses machines itself
-
-    @property
-    def name(self) -> str:
-        """Name in tables."""
-        return "pollux"
 
     def reset(self, view: ClusterView) -> None:
         """Forget the jobs of an earlier run."""
@@ -176,10 +172,7 @@ class Pollux(Scheduler):
         return int(sizes[sizes <= max(tried, int(sizes[0]))][-1])
 
     def _speed_ups(self, view: ClusterView, jobs: list[int], sizes: list[np.ndarray]) -> np.ndarray:
-        """float64 [jobs, 2, GPUs + 1]: speed-ups on one node and on several, by number of GPUs.
-
-        A number that is not a size of the job counts as the next smaller size.
-        """
+        """float64 [jobs, 2, GPUs + 1]: speed-ups on one node and on several, by GPUs, rounded down to a size."""
         total = view.cluster.gpus
         fair = -(-total // len(jobs))
         found = np.zeros((len(jobs), 2, total + 1))
@@ -201,12 +194,7 @@ class Pollux(Scheduler):
     def _assumed(
         self, view: ClusterView, job: int, local: np.ndarray, spread: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the rates on one node and across nodes that Pollux's model expects of a job, given where it has run.
-
-        Parameters
-        ----------
-        local, spread : float64 [sizes], true rates on one node and across nodes
-        """
+        """Return the rates on one node and across nodes that Pollux's model expects, given where a job has run."""
         if not self.published:
             return local, spread if job in self._spread else local
         communication_s = view.placed_communication_s(job)[:, MACHINE].min(axis=1)

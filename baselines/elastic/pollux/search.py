@@ -28,11 +28,7 @@ SEARCH_DTYPE: Final = np.dtype(
 
 
 class Search(Handle):
-    """The input of a search, its allocations and scratch.
-
-    The allocations are the rows of ``states`` that ``order`` lists, best first: first those that survive, then the
-    children of the present generation.
-    """
+    """The input of a search, its scratch, and its allocations: ``order`` lists survivors and children, best first."""
 
     search = array(SEARCH_DTYPE)
     capacity = array(np.int32, "nodes")  # [GPU]
@@ -124,6 +120,22 @@ def avoid_as_published(s: Search, k: int, j: int, spreads: bool) -> None:
 
 
 @kernel
+def avoid(s: Search, k: int, j: int) -> None:
+    """Clear the entries of a gang of several nodes on nodes that another such gang has."""
+    spread = 0
+    for n in range(s.search["nodes"]):
+        spread += 1 if s.states[k, j, n] > 0 else 0
+    if s.search["published"]:
+        avoid_as_published(s, k, j, spread > 1)
+    elif spread > 1:
+        for n in range(s.search["nodes"]):
+            if s.states[k, j, n] > 0:
+                if s.used[n]:
+                    s.states[k, j, n] = 0
+                s.used[n] = 1
+
+
+@kernel
 def repair(s: Search, k: int) -> None:
     """Make an allocation feasible: one gang of several nodes per node, sizes up to ``most``, nodes not overfull."""
     jobs, nodes = s.search["jobs"], s.search["nodes"]
@@ -133,18 +145,8 @@ def repair(s: Search, k: int) -> None:
     for n in range(nodes - 1, 0, -1):
         other = draw(s, n + 1)
         s.shuffled[n], s.shuffled[other] = s.shuffled[other], s.shuffled[n]
-    for j in range(jobs):
-        spread = 0
-        for n in range(nodes):
-            spread += 1 if s.states[k, j, n] > 0 else 0
-        if s.search["avoids"] and s.search["published"]:
-            avoid_as_published(s, k, j, spread > 1)
-        elif spread > 1 and s.search["avoids"]:
-            for n in range(nodes):
-                if s.states[k, j, n] > 0:
-                    if s.used[n]:
-                        s.states[k, j, n] = 0
-                    s.used[n] = 1
+    for j in range(jobs if s.search["avoids"] else 0):
+        avoid(s, k, j)
     for j in range(jobs):
         wanted = 0
         for n in range(nodes):
@@ -228,10 +230,7 @@ def cross(s: Search, k: int) -> None:
 
 @kernel
 def sort(s: Search, count: int) -> int:
-    """Sort ``order[:count]`` by cost, then waste, a stable insertion sort; return the number of different allocations.
-
-    Equal allocations but the first go to the end.
-    """
+    """Sort ``order[:count]`` by cost, then waste, equal allocations last; return the number of different ones."""
     for i in range(1, count):
         k = s.order[i]
         at = i

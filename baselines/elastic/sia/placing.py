@@ -14,13 +14,6 @@ def place(free: np.ndarray, capacity: int, wanted: Wanted, held: Mapping[int, np
 
     Jobs whose number of GPUs stays keep them. If some other job then does not get its GPUs on the fewest nodes, all
     jobs are placed afresh, and the better of the two placements is taken; the first one if they are equally good.
-
-    Parameters
-    ----------
-    free : int [N], GPUs of each node of the kind that the jobs may use
-    capacity : GPUs of a whole node of the kind [GPU]
-    wanted : jobs and their numbers of GPUs; at equal numbers, the first job chooses first
-    held : job -> int [N], GPUs that it holds on these nodes now
     """
     largest_first = sorted(wanted, key=lambda each: -each[1])
     kept = {job: held[job] for job, gpus in wanted if job in held and held[job].sum() == gpus}

@@ -18,13 +18,7 @@ WAITS: Final = -1
 
 
 def costs(values: np.ndarray, power: float) -> np.ndarray:
-    """int32: costs of configurations in hundredths: values ** power, rounded to two decimals, at most 3000.
-
-    Parameters
-    ----------
-    values : float64, goodput of configurations relative to the worst one of the job; 0 = the largest cost
-    power : a number < 0
-    """
+    """int32: costs in hundredths of goodputs relative to the worst: values ** power (< 0), at most 3000."""
     found = np.full(values.shape, MOST_COST)
     positive = values > 0.0
     found[positive] = np.minimum(arrays.power(rounded_keys(values[positive]), power), MOST_COST)
@@ -33,14 +27,10 @@ def costs(values: np.ndarray, power: float) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Program:
-    """Choices of jobs. The choices of a job are in the order of its preference, which breaks ties.
+    """Choices of jobs, in the order of preference, which breaks ties.
 
-    Attributes
-    ----------
-    first : int32 [J + 1], first choice of each job; the last entry is the number of choices C
-    cost : int32 [C], cost of a choice minus the cost of waiting; choices whose entry is not negative must be left out
-    kind, gpus : int32 [C], kind of nodes, and GPUs of it, that a choice uses
-    supply : int32 [K], GPUs of each kind
+    ``first`` : int32 [J + 1], first choice of each job. ``cost`` : int32 [C], cost of a choice minus the cost of
+    waiting; others must be left out. A choice takes ``gpus`` of the ``supply`` of a ``kind`` of nodes.
     """
 
     first: np.ndarray

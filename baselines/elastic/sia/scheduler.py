@@ -11,8 +11,8 @@ import numpy as np
 from gpusched_env.baselines.elastic.reallocation import Counts, held_counts, movable, reallocate, supply
 from gpusched_env.baselines.elastic.sia.placing import place
 from gpusched_env.baselines.elastic.sia.program import DIGITS, WAITS, Program, costs
-from gpusched_env.cluster import MACHINE, NETWORK
 from gpusched_env.errors import SchedulerError
+from gpusched_env.problem.cluster import MACHINE, NETWORK
 from gpusched_env.simulator import ClusterView, Decision, Scheduler
 
 LARGEST: Final = 64  # [GPU]
@@ -78,6 +78,7 @@ class Sia(Scheduler):
     power: float = -0.5
     wait_cost: float = 1.1
     penalty_s: float | None = None
+    name = "sia"
 
     def __post_init__(self) -> None:
         """Check the parameters."""
@@ -91,11 +92,6 @@ class Sia(Scheduler):
             raise SchedulerError(f"sia: penalty_s is {self.penalty_s!r}: it must be a number of seconds >= 0")
 
     knows_partitions = False  # it chooses machines itself
-
-    @property
-    def name(self) -> str:
-        """Name in tables."""
-        return "sia"
 
     def reset(self, view: ClusterView) -> None:
         """Forget the jobs of an earlier run; find the kinds of nodes."""
@@ -129,12 +125,7 @@ class Sia(Scheduler):
                 known += [t for t in np.unique(types[counts > 0]).tolist() if t not in known]
 
     def sizes(self, view: ClusterView, rows: np.ndarray, held: Counts) -> dict[int, tuple[int, int]]:
-        """Return job -> (kind, GPUs) of the jobs ``rows`` in the solution of the program; jobs that wait are left out.
-
-        Parameters
-        ----------
-        held : job -> GPUs of each node that it holds now
-        """
+        """Return job -> (kind, GPUs) of the jobs ``rows`` in the solution of the program, without jobs that wait."""
         present = {job: self._configuration(held[job]) for job in rows.tolist() if job in held}
         restarting = view.progress_since_s(rows) > view.now_s
         fixed = {job: present[job] for job in rows[restarting].tolist() if job in present}
@@ -150,13 +141,7 @@ class Sia(Scheduler):
     def program(
         self, view: ClusterView, jobs: list[int], present: dict[int, tuple[int, int]], gpus: np.ndarray
     ) -> tuple[Program, list[Choice]]:
-        """Build the integer program of jobs, and the list of their choices.
-
-        Parameters
-        ----------
-        present : job -> (kind, GPUs) that it holds now
-        gpus : int32 [kinds], GPUs of each kind to divide
-        """
+        """Build the integer program of jobs, and the list of their choices."""
         each = [self._choices(view, job, present.get(job)) for job in jobs]
         choices = [choice for some in each for choice in some]
         cost = costs(np.array([choice.value for choice in choices]), self.power) - round(self.wait_cost * DIGITS)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from gpusched_env.instance import Instance
 from gpusched_env.network import COLLECTIVES, CONTENTION_MODELS, DUTIES, K_MODES, LINK_TIERS, collectives_of
+from gpusched_env.problem.instance import Instance
 
 if TYPE_CHECKING:
     from gpusched_env.core.state import State

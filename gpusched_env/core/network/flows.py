@@ -153,7 +153,7 @@ def port_rate(sim: Run, collective: int, machines: int, largest: int) -> float:
 
 @helper
 def overlap_norm(compute_s: float, communication_s: float, overlap: float) -> float:
-    """p-norm of compute and communication with p = ``overlap`` [s], as gpusched_env.performance.overlapped."""
+    """p-norm of compute and communication with p = ``overlap`` [s], as gpusched_env.problem.performance.overlapped."""
     longer = max(compute_s, communication_s)
     if overlap == np.inf:
         return longer

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusched_env.cluster import MACHINE, NETWORK
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.placement.rules import placement_rule
 from gpusched_env.core.placement.taking import packs_better, take
 from gpusched_env.core.state import Run
+from gpusched_env.problem.cluster import MACHINE, NETWORK
 
 
 @kernel

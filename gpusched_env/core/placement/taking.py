@@ -6,9 +6,9 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.cluster import MACHINE
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.state import Run
+from gpusched_env.problem.cluster import MACHINE
 
 FREE: Final = -1
 RESERVED: Final = -2

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusched_env.cluster import MACHINE, NETWORK, RACK
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.network.flows import micro_s
 from gpusched_env.core.placement.taking import unable
@@ -12,6 +11,7 @@ from gpusched_env.core.sharing.choices import EXACT_TIE, MEASURED, SEARCH
 from gpusched_env.core.sharing.seats import MEMORY_SLACK, has_seat, may_share, memory_left
 from gpusched_env.core.sharing.theorem import mean_in_sequence, mean_sharing
 from gpusched_env.core.state import ACTIVE, Run
+from gpusched_env.problem.cluster import MACHINE, NETWORK, RACK
 
 
 @kernel

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from gpusched_env.cluster import Cluster
 from gpusched_env.errors import GpuschedError
 from gpusched_env.portable import arrays
 from gpusched_env.portable.elementary import log
+from gpusched_env.problem.cluster import Cluster
 
 if TYPE_CHECKING:
     from gpusched_env.baselines.dally.run import DelayRun

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from gpusched_env.cluster import MACHINE, NETWORK, RACK
 from gpusched_env.envs.delay_timers.actions import TimerActions
 from gpusched_env.envs.delay_timers.columns import COST_COLUMNS
+from gpusched_env.problem.cluster import MACHINE, NETWORK, RACK
 
 if TYPE_CHECKING:
-    from gpusched_env.instance import Instance
+    from gpusched_env.problem.instance import Instance
 
 _SLOWDOWNS: Final = 2  # the first columns
 

@@ -6,12 +6,12 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.cluster import MACHINE, RACK
 from gpusched_env.core.handle import Handle, array, helper, kernel
 from gpusched_env.core.state import Run
-from gpusched_env.envs.delay_timers.columns import CLASS_INDEX, CLUSTER_INDEX, MACHINE_SIZES
+from gpusched_env.envs.delay_timers.columns import CLASS, CLUSTER, MACHINE_SIZES
 from gpusched_env.envs.observation.columns import DAY_S
 from gpusched_env.event_log import ARRIVAL, COMPLETE, EVENT_DTYPE, RELEASE, RESUME, START
+from gpusched_env.problem.cluster import MACHINE, RACK
 
 RECENT_S: Final = DAY_S  # [s] older placements are dropped
 SPREADS: Final = 3  # machine, rack, network; a slot counts as its machine
@@ -27,16 +27,6 @@ GANG_DTYPE: Final = np.dtype(
 )
 PLACEMENT_DTYPE: Final = np.dtype([("time_s", "<f8"), ("waited_s", "<f8"), ("cell", "<i8")])  # class x 3 + spread
 
-_WAITS, _EXPIRED = CLASS_INDEX["wait_mean_machine"], CLASS_INDEX["expired_machine"]
-_QUEUED, _QUEUED_GPUS = CLASS_INDEX["queued"], CLASS_INDEX["queued_gpus"]
-_WAITED, _WAITED_MOST = CLASS_INDEX["waited_mean"], CLASS_INDEX["waited_max"]
-_REFUSING_RACK, _REFUSING_NETWORK = CLASS_INDEX["refusing_rack"], CLASS_INDEX["refusing_network"]
-_ARRIVALS, _COMPLETIONS = CLASS_INDEX["arrivals"], CLASS_INDEX["completions"]
-_FREE, _MACHINES, _LARGEST_RACK = CLUSTER_INDEX["free"], CLUSTER_INDEX["machines_1"], CLUSTER_INDEX["largest_rack"]
-_FRAGMENTATION, _ENDING = CLUSTER_INDEX["fragmentation"], CLUSTER_INDEX["leases_ending"]
-_RUNNING, _WORSE = CLUSTER_INDEX["running_machine"], CLUSTER_INDEX["running_worse"]
-_EFFICIENCY, _OF_BEST = CLUSTER_INDEX["efficiency"], CLUSTER_INDEX["efficiency_of_best"]
-_QUEUED_IN_ALL = CLUSTER_INDEX["queued_gpus"]
 _SIZES: Final = len(MACHINE_SIZES)  # the sizes are powers of two from 1 on
 
 
@@ -75,10 +65,10 @@ def count_events(tally: Tally, count: int, now_s: float) -> int:
             continue
         kind = event["kind"]
         if kind == ARRIVAL:
-            tally.classes[own, _ARRIVALS] += 1.0
+            tally.classes[own, CLASS.arrivals] += 1.0
             gang["idle_since_s"] = event["time_s"]
         elif kind == COMPLETE:
-            tally.classes[own, _COMPLETIONS] += 1.0
+            tally.classes[own, CLASS.completions] += 1.0
         elif kind == RELEASE:
             gang["idle_since_s"] = event["time_s"]
         elif kind in (START, RESUME):
@@ -94,30 +84,30 @@ def describe_placements(tally: Tally, count: int) -> None:
     """Compute mean, deviation and number of the waits of each class and spread, and the expired fractions."""
     for i in range(count):
         cell = tally.placements[i]["cell"]
-        at = _WAITS + 3 * (cell % SPREADS)
+        at = CLASS.wait_mean_machine + 3 * (cell % SPREADS)
         tally.classes[cell // SPREADS, at] += tally.placements[i]["waited_s"]
         tally.classes[cell // SPREADS, at + 2] += 1.0
     for own in range(len(tally.classes)):
         every = 0.0
         beyond_machine = 0.0
         for spread in range(SPREADS):
-            number = tally.classes[own, _WAITS + 3 * spread + 2]
+            number = tally.classes[own, CLASS.wait_mean_machine + 3 * spread + 2]
             every += number
             if spread >= RACK:
                 beyond_machine += number
             if number > 0.0:
-                tally.classes[own, _WAITS + 3 * spread] /= number
+                tally.classes[own, CLASS.wait_mean_machine + 3 * spread] /= number
         if every > 0.0:
-            tally.classes[own, _EXPIRED] = beyond_machine / every
-            tally.classes[own, _EXPIRED + 1] = tally.classes[own, _WAITS + 3 * (SPREADS - 1) + 2] / every
+            tally.classes[own, CLASS.expired_machine] = beyond_machine / every
+            tally.classes[own, CLASS.expired_machine + 1] = tally.classes[own, CLASS.wait_count_network] / every
     for i in range(count):
         cell = tally.placements[i]["cell"]
-        at = _WAITS + 3 * (cell % SPREADS)
+        at = CLASS.wait_mean_machine + 3 * (cell % SPREADS)
         away = tally.placements[i]["waited_s"] - tally.classes[cell // SPREADS, at]
         tally.classes[cell // SPREADS, at + 1] += away * away / tally.classes[cell // SPREADS, at + 2]
     for own in range(len(tally.classes)):
         for spread in range(SPREADS):
-            at = _WAITS + 3 * spread + 1
+            at = CLASS.wait_mean_machine + 3 * spread + 1
             tally.classes[own, at] = np.sqrt(tally.classes[own, at])
 
 
@@ -132,7 +122,7 @@ def describe_machines(sim: Run, tally: Tally) -> int:
         least = 1
         for number in range(_SIZES):
             if sim.free[node] >= least:
-                tally.cluster[_MACHINES + number] += 1.0 / w["nodes"]
+                tally.cluster[CLUSTER.machines_1 + number] += 1.0 / w["nodes"]
             least *= 2
     most = 0
     size = 0
@@ -143,10 +133,10 @@ def describe_machines(sim: Run, tally: Tally) -> int:
             in_rack += sim.free[node]
         most = max(most, in_rack)
         size = max(size, sim.racks[rack]["gpus"])
-    tally.cluster[_FREE] = w["free_gpus"] / w["gpus"]
-    tally.cluster[_LARGEST_RACK] = most / size
+    tally.cluster[CLUSTER.free] = w["free_gpus"] / w["gpus"]
+    tally.cluster[CLUSTER.largest_rack] = most / size
     if w["free_gpus"] > 0:
-        tally.cluster[_FRAGMENTATION] = 1.0 - on_whole / w["free_gpus"]
+        tally.cluster[CLUSTER.fragmentation] = 1.0 - on_whole / w["free_gpus"]
     return most
 
 
@@ -157,22 +147,22 @@ def describe_queue(sim: Run, tally: Tally, most_in_rack: int, now_s: float) -> N
     for i in range(w["waiting"]):
         row = sim.waiting[w["first_waiting"] + i]
         gang = tally.gangs[row]
-        tally.cluster[_QUEUED_IN_ALL] += gang["gpus"]
+        tally.cluster[CLUSTER.queued_gpus] += gang["gpus"]
         own = gang["demand_class"]
         if own < 0:
             continue
         waited_s = now_s - sim.jobs[row]["last_stop_s"]
-        tally.classes[own, _QUEUED] += 1.0
-        tally.classes[own, _QUEUED_GPUS] += gang["gpus"]
-        tally.classes[own, _WAITED] += waited_s
-        tally.classes[own, _WAITED_MOST] = max(tally.classes[own, _WAITED_MOST], waited_s)
+        tally.classes[own, CLASS.queued] += 1.0
+        tally.classes[own, CLASS.queued_gpus] += gang["gpus"]
+        tally.classes[own, CLASS.waited_mean] += waited_s
+        tally.classes[own, CLASS.waited_max] = max(tally.classes[own, CLASS.waited_max], waited_s)
         if gang["gpus"] <= most_in_rack:
-            tally.classes[own, _REFUSING_RACK] += 1.0
+            tally.classes[own, CLASS.refusing_rack] += 1.0
         elif gang["gpus"] <= w["free_gpus"]:
-            tally.classes[own, _REFUSING_NETWORK] += 1.0
+            tally.classes[own, CLASS.refusing_network] += 1.0
     for own in range(len(tally.classes)):
-        if tally.classes[own, _QUEUED] > 0.0:
-            tally.classes[own, _WAITED] /= tally.classes[own, _QUEUED]
+        if tally.classes[own, CLASS.queued] > 0.0:
+            tally.classes[own, CLASS.waited_mean] /= tally.classes[own, CLASS.queued]
 
 
 @kernel
@@ -189,15 +179,15 @@ def describe_gangs(sim: Run, tally: Tally, soon_s: float) -> None:
             continue
         gang = tally.gangs[replica["job"]]
         spread = spread_of(replica["tier"])
-        tally.cluster[_RUNNING + spread] += own / w["gpus"]
+        tally.cluster[CLUSTER.running_machine + spread] += own / w["gpus"]
         if spread > gang["best"]:
-            tally.cluster[_WORSE] += own / w["gpus"]
+            tally.cluster[CLUSTER.running_worse] += own / w["gpus"]
         if replica["lease_s"] <= soon_s:
-            tally.cluster[_ENDING] += own / w["gpus"]
+            tally.cluster[CLUSTER.leases_ending] += own / w["gpus"]
         kind = sim.nodes[sim.gpu_node[replica["first_gpu"]]]["gpu_type"]
         best_s = tally.compute_s[sim.jobs[replica["job"]]["job_class"], kind]
         gpus += own
         efficiency += own * min(best_s / replica["iteration_s"], 1.0)
         of_best += own * min(gang["best_iteration_s"] / replica["iteration_s"], 1.0)
-    tally.cluster[_EFFICIENCY] = efficiency / gpus if gpus > 0.0 else 1.0
-    tally.cluster[_OF_BEST] = of_best / gpus if gpus > 0.0 else 1.0
+    tally.cluster[CLUSTER.efficiency] = efficiency / gpus if gpus > 0.0 else 1.0
+    tally.cluster[CLUSTER.efficiency_of_best] = of_best / gpus if gpus > 0.0 else 1.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import gymnasium as gym
@@ -13,8 +14,9 @@ from gymnasium import spaces
 from gpusched_env.envs.delay_timers.actions import DEMAND_CLASSES, TimerActions
 from gpusched_env.envs.delay_timers.observer import Observation, TimerObserver, observation_space
 from gpusched_env.envs.episode_seeds import NO_SEED, TRAIN, next_seed, seeds_in_order
-from gpusched_env.envs.render_modes import RENDER_MODES, checked_render_mode, render
-from gpusched_env.envs.reset_options import check_reset_options
+from gpusched_env.envs.options import check_reset_options, made_of, signature_of
+from gpusched_env.envs.rendering import RENDER_MODES, check_render_mode
+from gpusched_env.envs.rendering import render as draw
 from gpusched_env.envs.rewards import COMPONENTS
 from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.event_log import EventLog
@@ -24,6 +26,41 @@ if TYPE_CHECKING:
     from gpusched_env.simulator import Simulation
 
 MODES: Final = ("absolute", "residual")
+
+
+@dataclass(frozen=True)
+class TimerOptions:
+    """Arguments of :class:`DelayTimersEnv`, whose docstring explains them.
+
+    Raises
+    ------
+    ScenarioError : impossible value
+    """
+
+    mode: str = "absolute"
+    classes: Sequence[int] = DEMAND_CLASSES
+    interval_s: float = 1_800.0
+    scheduler: dict[str, Any] | None = None
+    scale: float | None = None
+    horizon_s: float = math.inf
+    train_seeds: tuple[int, int] | None = None
+    costs: bool = False
+    seeds: str | Sequence[int] = TRAIN
+    render_mode: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check what does not depend on the scenario."""
+        if self.mode not in MODES:
+            raise ScenarioError(f"mode: {unknown_name('mode', self.mode, MODES)}")
+        for name in ("interval_s", "horizon_s", "scale"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ScenarioError(f"{name} is {value!r}: it must be above 0")
+        if math.isinf(self.interval_s) or (self.scale is not None and math.isinf(self.scale)):
+            raise ScenarioError("interval_s and scale must be finite")
+        if self.seeds != TRAIN and self.train_seeds is not None:
+            raise ScenarioError(f"train_seeds: nothing is drawn from them, because seeds is {self.seeds!r}; give one")
+        check_render_mode(self.render_mode)
 
 
 class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
@@ -51,9 +88,9 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
     the hand tuner's timers by 16^a. Values outside [-1, 1] are clipped; NaN and other shapes are refused.
 
     ## Observation Space
-    ``Dict`` of float32 arrays: ``classes`` [D, 24] in [0, 1], and ``cluster`` [17] in [0, 1], except the sine and
-    cosine of the time of day, which are in [-1, 1]. ``costs=True`` adds ``costs`` [D, 6] in [0, 1]. There are no run
-    times, and nothing of the future.
+    ``Dict`` of float32 arrays in [0, 1]: ``classes``, one row per class, and ``cluster``, whose sine and cosine of the
+    time of day are in [-1, 1]. ``costs=True`` adds ``costs``, one row per class. There are no run times, and nothing of
+    the future.
     ``docs/delay_timers.md`` defines every column.
 
     ## Rewards
@@ -107,46 +144,21 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": list(RENDER_MODES), "render_fps": 4}  # type: ignore[misc]
 
-    def __init__(
-        self,
-        scenario: str | Scenario = "dally-poisson-v1",
-        mode: str = "absolute",
-        classes: Sequence[int] = DEMAND_CLASSES,
-        interval_s: float = 1_800.0,
-        scheduler: dict[str, Any] | None = None,
-        scale: float | None = None,
-        horizon_s: float = math.inf,
-        train_seeds: tuple[int, int] | None = None,
-        costs: bool = False,
-        seeds: str | Sequence[int] = TRAIN,
-        render_mode: str | None = None,
-    ) -> None:
+    def __init__(self, scenario: str | Scenario = "dally-poisson-v1", **options: Any) -> None:
         from gpusched_env.scenarios import get_scenario
         from gpusched_env.scenarios.scenario import ONE_PROBLEM
 
         self.scenario = get_scenario(scenario) if isinstance(scenario, str) else scenario
         if self.scenario.variation is not None:
             raise ScenarioError(f"scenario {self.scenario.name!r} varies, but timers suit one cluster; {ONE_PROBLEM}")
-        if mode not in MODES:
-            raise ScenarioError(f"mode: {unknown_name('mode', mode, MODES)}")
-        for name, value in (("interval_s", interval_s), ("horizon_s", horizon_s), ("scale", scale)):
-            if value is not None and not value > 0:
-                raise ScenarioError(f"{name} is {value!r}: it must be above 0")
-        if math.isinf(interval_s) or (scale is not None and math.isinf(scale)):
-            raise ScenarioError("interval_s and scale must be finite")
-        self.mode, self.interval_s, self.scale, self.horizon_s = mode, float(interval_s), scale, float(horizon_s)
-        self.timers = TimerActions(self.scenario.cluster, classes, mode == "residual")
-        self.scheduler = dict(scheduler or {})
-        self.train_seeds = self.scenario.seeds.train if train_seeds is None else train_seeds
+        (own,) = made_of(options, TimerOptions)
+        self._options, self.render_mode, self.interval_s = own, own.render_mode, float(own.interval_s)
+        self.timers = TimerActions(self.scenario.cluster, own.classes, own.mode == "residual")
         self.action_space = spaces.Box(-1.0, 1.0, self.timers.shape, np.float32)
-        self.observation_space = observation_space(self.timers.count, costs)  # type: ignore[assignment]
-        self.costs = costs
+        self.observation_space = observation_space(self.timers.count, own.costs)  # type: ignore[assignment]
         self._finished_jobs = 0  # over all episodes
-        self._in_order = seeds_in_order(seeds, self.scenario.seeds)
-        if self._in_order is not None and train_seeds is not None:
-            raise ScenarioError(f"train_seeds: nothing is drawn from them, because seeds is {seeds!r}; give one")
+        self._in_order = seeds_in_order(own.seeds, self.scenario.seeds)
         self.turn = 0, 1  # number of this environment, and of all that play ``seeds`` together
-        self.render_mode = checked_render_mode(render_mode)
         self._seed = NO_SEED  # of the last episode
         self._no_metrics: dict[str, float] = {}
         self._run: Any = None
@@ -171,11 +183,11 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
         instance = self.scenario.instance(drawn)
         self._run, self._seed = self._new_run(instance, drawn), drawn
         self._no_metrics = dict.fromkeys(metric_names(instance), math.inf)
-        self._scale = COMPONENTS["jct"].scale(instance) if self.scale is None else float(self.scale)
-        self._limit_s = min(instance.semantics.time_limit_s, self.horizon_s)
-        self._observer = TimerObserver(self.simulation, self.timers, self.interval_s, self.costs)
+        self._scale = COMPONENTS["jct"].scale(instance) if self._options.scale is None else float(self._options.scale)
+        self._limit_s = min(instance.semantics.time_limit_s, float(self._options.horizon_s))
+        self._observer = TimerObserver(self.simulation, self.timers, self.interval_s, self._options.costs)
         self._steps, self._finished, self._clock_s, self._paid_s, self._over = 0, 0, 0.0, 0.0, False
-        return self._observation(), self._info(0.0)
+        return self._observer.observe(self._run.waits_s, self._clock_s), self._info(0.0)
 
     def step(self, action: np.ndarray) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Set the timers and play one tuning interval.
@@ -206,16 +218,9 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
         if terminated or truncated:
             self._over = True
             info |= self._summary(terminated)
-        return self._observation(), reward, terminated, truncated, info
+        return self._observer.observe(self._run.waits_s, self._clock_s), reward, terminated, truncated, info
 
-    def render(self) -> str | np.ndarray | None:
-        """Draw the cluster: text for "ansi", uint8 [height, width, 3] for "rgb_array".
-
-        Raises
-        ------
-        gymnasium.error.ResetNeeded : before the first reset
-        """
-        return render(self, self._run is not None)
+    render = draw
 
     # --- beyond Gymnasium
 
@@ -252,7 +257,8 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
 
     def _next_seed(self) -> int:
         if self._in_order is None:
-            return int(self.np_random.integers(*self.train_seeds))
+            own = self._options.train_seeds
+            return int(self.np_random.integers(*(self.scenario.seeds.train if own is None else own)))
         return next_seed(self._in_order, self._seed, *self.turn)
 
     def _info(self, dt: float) -> dict[str, Any]:
@@ -274,10 +280,7 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
 
         constant = {"tuner": "off", "rack_wait": 0.0, "nw_wait": 0.0}
         own = {"tuner": "hand"} if self.timers.residual else constant
-        return DelayRun(instance, Dally(**(own | self.scheduler)), seed)
-
-    def _observation(self) -> Observation:
-        return self._observer.observe(self._run.waits_s, self._clock_s)
+        return DelayRun(instance, Dally(**(own | (self._options.scheduler or {}))), seed)
 
     def _summary(self, finished: bool) -> dict[str, Any]:
         from gpusched_env.metrics import summarise
@@ -287,3 +290,6 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
             return {"digest": log.digest()}
         metrics = summarise(self.simulation.instance, log, None, self.scenario.tracked_window)
         return {"digest": log.digest(), "metrics": metrics}
+
+
+DelayTimersEnv.__signature__ = signature_of(DelayTimersEnv, TimerOptions)  # type: ignore[attr-defined]

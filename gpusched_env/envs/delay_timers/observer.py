@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from gymnasium import spaces
 
-from gpusched_env.cluster import MACHINE, NETWORK, RACK
 from gpusched_env.envs.delay_timers.actions import TimerActions
 from gpusched_env.envs.delay_timers.columns import (
+    CLASS,
     CLASS_COLUMNS,
-    CLASS_INDEX,
+    CLUSTER,
     CLUSTER_COLUMNS,
-    CLUSTER_INDEX,
     COST_COLUMNS,
+    COUNT,
     scaled_count,
     scaled_time,
 )
@@ -30,36 +30,27 @@ from gpusched_env.envs.delay_timers.counts import (
     describe_placements,
     describe_queue,
 )
-from gpusched_env.envs.observation.columns import DAY_S
+from gpusched_env.envs.observation.columns import DAY_S, TIME
 from gpusched_env.portable.elementary import cos, log2, sin
+from gpusched_env.problem.cluster import MACHINE, NETWORK, RACK
 
 if TYPE_CHECKING:
     from gpusched_env.simulator import Simulation
 
-_OF_CLASS: Final = ("smallest", "beyond_machine", "beyond_rack")  # the first columns, which are constant in a run
-_TIMES: Final = [
-    number
-    for number, column in enumerate(CLASS_COLUMNS)
-    if column.name.startswith(("wait_mean", "wait_sigma", "waited"))
-]
-_COUNTS: Final = [
-    CLASS_INDEX[name]
-    for name in (
-        "wait_count_machine", "wait_count_rack", "wait_count_network", "queued", "refusing_rack", "refusing_network",
-        "arrivals", "completions",
-    )
-]  # fmt: skip
+_FIXED: Final = CLASS.beyond_rack + 1  # the first columns are constant in a run
+_TIMES: Final = [i for i, one in enumerate(CLASS_COLUMNS) if one.scale == TIME and not one.name.startswith("timer")]
+_COUNTS: Final = [i for i, one in enumerate(CLASS_COLUMNS) if one.scale == COUNT]
 
 Observation = dict[str, np.ndarray]
 
 
 def observation_space(classes: int, costs: bool = False) -> spaces.Dict:
-    """Return the space: ``classes`` [D, 24], ``cluster`` [17] and perhaps ``costs`` [D, 6].
+    """Return the space of ``classes``, ``cluster`` and perhaps ``costs``, one row per class.
 
     Bounds are 0 and 1, and -1 and 1 for the time of day.
     """
     low = np.zeros(len(CLUSTER_COLUMNS), np.float32)
-    low[[CLUSTER_INDEX["day_sin"], CLUSTER_INDEX["day_cos"]]] = -1.0
+    low[[CLUSTER.day_sin, CLUSTER.day_cos]] = -1.0
     found: dict[str, spaces.Space[Any]] = {
         "classes": spaces.Box(0.0, 1.0, (classes, len(CLASS_COLUMNS)), np.float32),
         "cluster": spaces.Box(low, np.ones_like(low), dtype=np.float32),
@@ -105,11 +96,11 @@ class TimerObserver:
         for number in range(self.actions.count):
             own = demands[self.actions.class_of == number]
             if len(own):
-                columns[number, CLASS_INDEX["smallest"]] = min(log2(float(own[0])) / 10.0, 1.0)
-                columns[number, CLASS_INDEX["beyond_machine"]] = np.mean(own > self.actions.machine_gpus)
-                columns[number, CLASS_INDEX["beyond_rack"]] = np.mean(own > self.actions.rack_gpus)
+                columns[number, CLASS.smallest] = min(log2(float(own[0])) / 10.0, 1.0)
+                columns[number, CLASS.beyond_machine] = np.mean(own > self.actions.machine_gpus)
+                columns[number, CLASS.beyond_rack] = np.mean(own > self.actions.rack_gpus)
             else:  # larger than the cluster: the class has no jobs
-                columns[number, CLASS_INDEX["smallest"]] = 1.0
+                columns[number, CLASS.smallest] = 1.0
         return columns
 
     def observe(self, waits_s: np.ndarray, now_s: float) -> Observation:
@@ -129,14 +120,13 @@ class TimerObserver:
         describe_gangs(arrays, tally, now_s + self.interval_s)
         classes[:, _TIMES], classes[:, _COUNTS] = scaled_time(classes[:, _TIMES]), scaled_count(classes[:, _COUNTS])
         self._describe_timers(classes, waits_s)
-        gpus = CLASS_INDEX["queued_gpus"]
-        classes[:, gpus] /= self.actions.gpus + classes[:, gpus]
-        classes[:, : len(_OF_CLASS)] = self._fixed[:, : len(_OF_CLASS)]
-        classes[:, CLASS_INDEX["expired_machine"]] *= 1.0 - self._fixed[:, CLASS_INDEX["beyond_machine"]]
-        classes[:, CLASS_INDEX["expired_rack"]] *= 1.0 - self._fixed[:, CLASS_INDEX["beyond_rack"]]
-        cluster[CLUSTER_INDEX["queued_gpus"]] /= self.actions.gpus + cluster[CLUSTER_INDEX["queued_gpus"]]
+        classes[:, CLASS.queued_gpus] /= self.actions.gpus + classes[:, CLASS.queued_gpus]
+        classes[:, :_FIXED] = self._fixed[:, :_FIXED]
+        classes[:, CLASS.expired_machine] *= 1.0 - self._fixed[:, CLASS.beyond_machine]
+        classes[:, CLASS.expired_rack] *= 1.0 - self._fixed[:, CLASS.beyond_rack]
+        cluster[CLUSTER.queued_gpus] /= self.actions.gpus + cluster[CLUSTER.queued_gpus]
         angle = 2.0 * math.pi * now_s / DAY_S
-        cluster[CLUSTER_INDEX["day_sin"]], cluster[CLUSTER_INDEX["day_cos"]] = sin(angle), cos(angle)
+        cluster[CLUSTER.day_sin], cluster[CLUSTER.day_cos] = sin(angle), cos(angle)
         # Sums of fractions may exceed 1 by rounding.
         found = {
             "classes": np.minimum(classes, 1.0).astype(np.float32),
@@ -167,5 +157,5 @@ class TimerObserver:
         own = self.actions.class_of[2:]
         demands = np.maximum(np.bincount(own, minlength=self.actions.count), 1)
         scaled = scaled_time(waits_s[2:])
-        for column, name in enumerate(("timer_rack", "timer_network")):
-            classes[:, CLASS_INDEX[name]] = np.bincount(own, scaled[:, column], self.actions.count) / demands
+        for column, own_column in enumerate((CLASS.timer_rack, CLASS.timer_network)):
+            classes[:, own_column] = np.bincount(own, scaled[:, column], self.actions.count) / demands

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -49,19 +48,13 @@ class DelayTimersVectorEnv(SyncVectorEnv):
         ------
         GpuschedError : an action has another shape or contains NaN; then no environment has been stepped
         """
-        return super().step(np.array(list(self._checked(actions))))
-
-    def _checked(self, actions: Any) -> Iterator[np.ndarray]:
-        try:
-            count = str(len(actions))
-        except TypeError:
-            count = repr(actions)
-        if count != str(self.num_envs):
-            raise GpuschedError(f"{count} actions for {self.num_envs} environments: give one for each")
+        given = len(actions) if hasattr(actions, "__len__") else actions
+        if given != self.num_envs:
+            raise GpuschedError(f"{given} actions for {self.num_envs} environments: give one for each")
+        checked = []
         for number, (env, action) in enumerate(zip(self.envs, actions, strict=True)):
-            inner = env.unwrapped
-            assert isinstance(inner, DelayTimersEnv)
             try:
-                yield inner.timers.checked(action)
+                checked.append(env.unwrapped.timers.checked(action))  # type: ignore[attr-defined]
             except GpuschedError as error:
                 raise GpuschedError(f"environment {number}: {error}; none has been stepped") from error
+        return super().step(np.array(checked))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from gpusched_env.cluster import MACHINE, SLOT, TIERS
 from gpusched_env.core.events import productive_s, seconds_left
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.network.settling import beside_company
@@ -16,6 +15,7 @@ from gpusched_env.envs.env_arrays import UNSEEN, EnvArrays
 from gpusched_env.envs.observation.columns import COUNT, GPU_TIME, SHARE, TIME, Column, indices
 from gpusched_env.envs.observation.registry import ALWAYS, Shown, clear_row, observation_array
 from gpusched_env.envs.observation.time_scale import scaled_time
+from gpusched_env.problem.cluster import MACHINE, SLOT, TIERS
 
 SERVICE_COLUMNS: Final = (  # of queue and running
     Column("attained", "attained service: gang size x productive seconds", GPU_TIME),

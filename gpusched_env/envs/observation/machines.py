@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from gpusched_env.cluster import TIERS
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.network.settling import beside_company
 from gpusched_env.core.state import Run
@@ -12,6 +11,7 @@ from gpusched_env.envs.env_arrays import UNSEEN, EnvArrays
 from gpusched_env.envs.observation.columns import COUNT, SHARE, Column, indices
 from gpusched_env.envs.observation.jobs import observed_tier
 from gpusched_env.envs.observation.registry import ALWAYS, Shown, clear_row, observation_array
+from gpusched_env.problem.cluster import TIERS
 
 _SEATS: Final = "(GPUs of the cluster x jobs that may share one GPU)"
 NODES_COLUMNS: Final = (

@@ -147,18 +147,6 @@ def find_array(name: str) -> ObservedArray | None:
     return next((one for one in reversed(ARRAYS) if one.name == name), None)
 
 
-def prepare_array(name: str) -> None:
-    """Compile the kernel of a registered array.
-
-    Raises
-    ------
-    KernelError : it does not compile
-    """
-    found = find_array(name)
-    assert found is not None
-    write_array.prepare(found.number)
-
-
 def arrays_shown(axes: Mapping[str, int], extras: Sequence[str]) -> dict[str, ObservedArray]:
     """Return the arrays of an observation by name, in its order; some may have no rows.
 
@@ -168,13 +156,9 @@ def arrays_shown(axes: Mapping[str, int], extras: Sequence[str]) -> dict[str, Ob
     extras : names of other arrays that are shown, too
     """
     shown = {one.name: one for one in ARRAYS if one.group is not None and one.group.axis and axes[one.group.axis]}
-    for name in extras:
-        found = find_array(name)
-        assert found is not None  # Windows has checked the names
-        shown[name] = found
-    return shown
+    return shown | {name: optional_arrays()[name] for name in extras}
 
 
-def optional_arrays() -> list[str]:
-    """Return the names that ``extras`` may have: of the arrays that an observation has only if they are asked for."""
-    return [one.name for one in ARRAYS if one.group is None or not one.group.axis]
+def optional_arrays() -> dict[str, ObservedArray]:
+    """Return by name what ``extras`` may name: the arrays that an observation has only if they are asked for."""
+    return {one.name: one for one in ARRAYS if one.group is None or not one.group.axis}

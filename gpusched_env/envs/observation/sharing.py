@@ -121,7 +121,7 @@ def write_sub_batches(sim: Run, env: EnvArrays, out: Shown) -> None:
                 out.values[at, SUB_BATCHES.speed] = min(whole_s / alone_s(sim, kind, size, tier, best), 1.0)
 
 
-@observation_array("partners", COMPANY_COLUMNS, "partners", SHARED, "one row per partner slot, columns as in `company`")
+@observation_array("partners", COMPANY_COLUMNS, "partners", SHARED, "one row per partner slot")
 @observation_array("company", COMPANY_COLUMNS, "running", SHARED, "one row per running slot")
 @kernel
 def write_company(sim: Run, env: EnvArrays, out: Shown) -> None:

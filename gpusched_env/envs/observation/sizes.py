@@ -123,7 +123,7 @@ def write_queue_sizes(sim: Run, env: EnvArrays, out: Shown) -> None:
 
 @observation_array(
     "running_sizes", SIZES_COLUMNS, ("running", "sizes"), SIZED,
-    "one row per running slot and size: row v S + s, columns as in `queue_sizes`",
+    "one row per running slot and size: row v S + s",
 )  # fmt: skip
 @kernel
 def write_running_sizes(sim: Run, env: EnvArrays, out: Shown) -> None:

@@ -67,7 +67,7 @@ def write_tenants(sim: Run, env: EnvArrays, out: Shown) -> None:
         write_tenant(sim, env, q + 1, out.values, q)
 
 
-@observation_array("running_tenants", TENANTS_COLUMNS, "running", TENANTED, "one row per running slot, likewise")
+@observation_array("running_tenants", TENANTS_COLUMNS, "running", TENANTED, "one row per running slot")
 @observation_array(
     "queue_tenants", TENANTS_COLUMNS, "queue", TENANTED,
     "one row per queue slot: the row of its job's tenant in `tenants`",

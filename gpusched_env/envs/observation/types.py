@@ -13,8 +13,8 @@ from gpusched_env.core.state import Run
 from gpusched_env.envs.env_arrays import EnvArrays
 from gpusched_env.envs.observation.columns import SHARE, Column, indices
 from gpusched_env.envs.observation.registry import Group, Shown, observation_array
-from gpusched_env.instance import Instance
-from gpusched_env.performance import type_rates
+from gpusched_env.problem.instance import Instance
+from gpusched_env.problem.performance import type_rates
 
 _RATE: Final = (
     "iterations/s on GPUs of this type only / on those of its best type; 0 = it cannot run there, or they are too few"

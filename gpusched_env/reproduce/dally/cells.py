@@ -1,31 +1,16 @@
-"""The cells of the comparison. A cell is a scenario with a cost of the top tier, a load, a size and a rate of links."""
+"""Cells of the comparison: the suite's scenarios by cost of the top tier, load, size and links; the authors' own."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from gpusched_env.scenarios import Scenario, get_scenario
 from gpusched_env.scenarios.registry import FAMILIES
 
 CONGESTION: Final = 5.0  # factor by which top=congested multiplies the oversubscription in these scenarios
-
-
-class Conditions(Protocol):
-    """The conditions under which runs are compared. An object is hashable, and ``str`` returns a heading."""
-
-    @property
-    def labels(self) -> dict[str, Any]:
-        """Labels of its runs."""
-
-    @property
-    def congested(self) -> bool:
-        """Whether the top tier is congested."""
-
-    def problem(self) -> Scenario:
-        """Build the scenario."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +22,6 @@ class Cell:
     scenario : name of a scenario of the family ``dally-...-v1``
     top, oversubscription, load, gpus : parameters of the scenario; load None = the default load
     links : factor on all rates between servers
-    jobs : number of jobs; None = the usual number. Not a label: quick runs have fewer jobs and the same tables
     """
 
     scenario: str
@@ -46,7 +30,6 @@ class Cell:
     load: float | None = None
     gpus: int = 256
     links: float = 1.0
-    jobs: int | None = None
 
     def __post_init__(self) -> None:
         """Replace the usual load by None, so that equal conditions compare equal."""
@@ -56,9 +39,7 @@ class Cell:
     @property
     def labels(self) -> dict[str, Any]:
         """Labels of its runs."""
-        own = {**dataclasses.asdict(self), "load": self.load or usual_load(self.scenario)}
-        del own["jobs"]
-        return own
+        return {**dataclasses.asdict(self), "load": self.load or usual_load(self.scenario)}
 
     @property
     def congested(self) -> bool:
@@ -77,10 +58,10 @@ class Cell:
         parts += [f"{self.gpus} GPUs"] if self.gpus != Cell.gpus else []
         return ", ".join(parts)
 
-    def problem(self) -> Scenario:
-        """Build the scenario."""
-        names = ("gpus", "oversubscription", "top", "load", "jobs")
-        parameters = {name: getattr(self, name) for name in names}
+    def problem(self, jobs: int | None = None) -> Scenario:
+        """Build the scenario; ``jobs`` None = the usual number."""
+        names = ("gpus", "oversubscription", "top", "load")
+        parameters = {name: getattr(self, name) for name in names} | {"jobs": jobs}
         written = ",".join(f"{name}={value}" for name, value in parameters.items() if value is not None)
         scenario = get_scenario(f"dally-{self.scenario}-v1:{written}")
         if self.links == 1.0:
@@ -92,6 +73,44 @@ class Cell:
         return scenario.replace(network=network, name=f"{scenario.name}, links x {self.links:g}")
 
 
+@dataclass(frozen=True)
+class AuthorsCell:
+    """One cell of the comparison: conditions in the authors' simulator, ``dally-authors-v1``.
+
+    Parameters
+    ----------
+    network : links of each dimension, under the name of the profile rule; which links the paper used is unknown.
+        "congested-50": the links between racks are those of an earlier revision, 10 GB/s and 50 ms
+    arrivals : "poisson" = one process over a week, as in the authors' files; "batch" = all jobs at time 0
+    """
+
+    network: str
+    arrivals: str
+
+    @property
+    def labels(self) -> dict[str, Any]:
+        """Labels of its runs."""
+        return {"scenario": "authors", "network": self.network, "arrivals": self.arrivals}
+
+    @property
+    def congested(self) -> bool:
+        """Whether the links between racks are congested."""
+        return self.network.startswith("congested")
+
+    def __str__(self) -> str:
+        """Heading in tables."""
+        return f"authors, {self.network}, {self.arrivals}"
+
+    def problem(self, jobs: int | None = None) -> Scenario:
+        """Build the scenario; ``jobs`` None = the usual number."""
+        scenario = get_scenario("dally-authors-v1")
+        rule = "dally" if self.network == "nvswitch" else f"dally-{self.network}"
+        parameters = {**scenario.workload.parameters, **({"mean_gap_s": 0.0} if self.arrivals == "batch" else {})}
+        jobs = jobs or scenario.workload.jobs
+        workload = dataclasses.replace(scenario.workload, jobs=jobs, profiles=rule, parameters=parameters)
+        return scenario.replace(workload=workload, name=f"{scenario.name}, {self.network}, {self.arrivals}")
+
+
 def usual_load(scenario: str) -> float | None:
     """Return the default load of a scenario; None = it has no load, because all jobs arrive at once."""
     defaults = {parameter.name: parameter.default for parameter in FAMILIES[f"dally-{scenario}-v1"].parameters}
@@ -101,10 +120,8 @@ def usual_load(scenario: str) -> float | None:
 
 SCENARIOS: Final = ("batch", "poisson", "trace", "drift")
 TOPS: Final = ("normal", "congested")
-COSTS: Final = (("normal", 1.0), ("normal", 2.0), ("normal", 4.0), ("normal", 8.0), ("congested", 4.0))
 LOADS: Final = (0.7, 0.9, 1.1)
-OVERLOADS: Final = (1.5, 2.0, 3.0)  # only for variants: loads at which jobs queue for longer than the timers last
-LINKS: Final = (0.25, 0.5, 2.0, 4.0)
+COSTS: Final = (("normal", 1.0), ("normal", 2.0), ("normal", 4.0), ("normal", 8.0), ("congested", 4.0))
 
 
 def by_cost(scenario: str) -> list[Cell]:
@@ -118,11 +135,14 @@ def by_load(top: str) -> list[Cell]:
 
 
 USUAL: Final = tuple(Cell(scenario, top) for scenario, top in itertools.product(SCENARIOS, TOPS))
-LARGE: Final = (Cell("poisson", "congested", gpus=512),)
+LARGE: Final = Cell("poisson", "congested", gpus=512)
 # Cells that all policies run; a cell that is in two sweeps is run once.
 EVERYONES: Final = tuple(
-    dict.fromkeys((*USUAL, *LARGE, *by_cost("poisson"), *(c for top in TOPS for c in by_load(top))))
+    dict.fromkeys((*USUAL, LARGE, *by_cost("poisson"), *(c for top in TOPS for c in by_load(top))))
 )
-# Further cells, which only the policies FEW run.
+# Further cells, which only the variants and Tiresias run.
 OTHER_COSTS: Final = tuple(c for scenario in SCENARIOS for c in by_cost(scenario) if c not in EVERYONES)
 SUITE: Final = EVERYONES + OTHER_COSTS
+AUTHORS_CELLS: Final = tuple(
+    itertools.starmap(AuthorsCell, itertools.product(("nvswitch", "congested-50"), ("batch", "poisson")))
+)

@@ -1,5 +1,1 @@
-"""Dally's delay timers over cells of all kinds: one learned tuner, the hand tuner and static timers."""
-
-from gpusched_env.reproduce.dally_cells.card import DallyCellsCard
-
-__all__ = ["DallyCellsCard"]
+"""Dally's delay timers over cells of all kinds: the cells, and the contenders of the card (docs/delay_timers.md)."""

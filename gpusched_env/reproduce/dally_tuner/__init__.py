@@ -1,5 +1,1 @@
-"""Dally's delay timers: learned, tuned by hand, and the best static ones, on test seeds (docs/delay_timers.md)."""
-
-from gpusched_env.reproduce.dally_tuner.card import DallyTunerCard
-
-__all__ = ["DallyTunerCard"]
+"""Delay timers of Dally: problems, grids, and the contenders of the card (docs/delay_timers.md)."""

@@ -14,8 +14,8 @@ from gpusched_env.agents.timer_network import TimerNetwork
 from gpusched_env.baselines.dally.run import DelayRun
 from gpusched_env.baselines.dally.scheduler import Dally
 from gpusched_env.envs.delay_timers.actions import TimerActions
-from gpusched_env.instance import Instance
 from gpusched_env.network import Network
+from gpusched_env.problem.instance import Instance
 from gpusched_env.scenarios import Scenario, get_scenario
 
 # Training, the choice of checkpoints, and reports use disjoint seeds.

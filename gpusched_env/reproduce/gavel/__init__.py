@@ -1,5 +1,50 @@
-"""Gavel (Narayanan et al., OSDI 2020): one-GPU jobs on 36 V100, 36 P100 and 36 K80, at low to excessive loads."""
+"""Programs of the card of Gavel: specs of policies, cells with stored outputs, JCTs as its simulator counts them."""
 
-from gpusched_env.reproduce.gavel.card import GavelCard
+from __future__ import annotations
 
-__all__ = ["GavelCard"]
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from gpusched_env.baselines.gavel import interior as gavel_interior
+from gpusched_env.baselines.gavel.policies import POLICIES
+from gpusched_env.baselines.gavel.scheduler import INTERIOR_POLICIES
+from gpusched_env.errors import GpuschedError
+from gpusched_env.metrics import job_times
+from gpusched_env.reproduce.gavel.pair_ends import pair_ends
+
+if TYPE_CHECKING:
+    from gpusched_env.event_log import EventLog
+    from gpusched_env.problem.instance import Instance
+
+__all__ = ["POLICIES", "cells", "measure", "spec"]
+WINDOW: Final = (4_000, 5_000)
+
+
+def cells(stored: Mapping[str, Sequence[float]], rates: Sequence[float]) -> list[tuple[str, float]]:
+    """Return the policies and rates with stored outputs.
+
+    Raises
+    ------
+    GpuschedError : the solver of the published code is not installed; a quick run needs none
+    """
+    if not gavel_interior.installed():
+        raise GpuschedError("gavel: the published solver is wanted: pip install 'gpusched-env[gavel]'; or --quick")
+    return [(policy, rate) for policy, values in stored.items() for rate in rates[: len(values)]]
+
+
+def spec(policy: str) -> str:
+    """Return the spec of a policy as it was when the outputs were stored.
+
+    It has no whole steps, with which runs take three times as long.
+    """
+    written = f"gavel:policy={'fifo_stored' if policy == 'fifo' else policy},gavel_compat=true,whole_steps=false"
+    if policy.startswith(INTERIOR_POLICIES):  # the published solver returns an interior optimum
+        written += ",tie_break=interior"
+    return written + ",equal_share=age" if policy.startswith("finish_time") else written
+
+
+def measure(instance: Instance, log: EventLog) -> dict[str, float]:
+    """Measure the mean JCT of the tracked jobs [s]; jobs of a pair complete as in Gavel's simulator."""
+    finish_s = pair_ends(instance, log) if instance.gpu_jobs > 1 else job_times(instance, log)["finish_s"]
+    jct_s = finish_s - instance.workload.jobs["arrival_s"]
+    return {"tracked_jct_s": float(jct_s[slice(*WINDOW)].mean())}

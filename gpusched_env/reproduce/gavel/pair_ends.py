@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpusched_env.event_log import COMPLETE, RELEASE, RESUME, START, EventLog
-from gpusched_env.instance import Instance
+from gpusched_env.problem.instance import Instance
 
 
 def pair_ends(instance: Instance, log: EventLog) -> np.ndarray:

@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.event_log import COMPLETE, RELEASE, RESUME, START, EventLog
-from gpusched_env.instance import Instance
 from gpusched_env.metrics import job_times
+from gpusched_env.problem.instance import Instance
 
 SMALL_GPUS: Final = 4  # [GPU] the largest gang of a small job, in the paper's tables
 

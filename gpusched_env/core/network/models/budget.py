@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from gpusched_env.cluster import MACHINE
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.network.contention import contention_model
 from gpusched_env.core.network.flows import micro_s
 from gpusched_env.core.network.models.ports import busiest_port, degradation, effective_contenders
 from gpusched_env.core.state import Run
+from gpusched_env.problem.cluster import MACHINE
 
 BUDGET_MACHINES: Final = 8  # number of machines at which each half of the budget is used up
 

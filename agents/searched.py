@@ -1,0 +1,70 @@
+"""Schedulers whose weights a search has found: files, names, and weights that are in no file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from gpusched_env.agents.cards import file_of
+from gpusched_env.agents.checkpoints import checkpoint, weights_of, write_checkpoint
+from gpusched_env.simulator import Scheduler
+
+
+@dataclass
+class SearchedRule(Scheduler):
+    """Base class of schedulers whose weights a search has found.
+
+    Parameters
+    ----------
+    agent : name of an agent of the package
+    path : instead, a file that a search of ``studies/index_search`` has written
+
+    Raises
+    ------
+    SchedulerError : neither or both are given, or the file is missing or damaged
+    """
+
+    kind: ClassVar[str]  # for messages
+    format: ClassVar[str]  # of the file
+    names: ClassVar[tuple[str, ...]]  # of the weights
+
+    agent: str = ""
+    path: str = ""
+    rule: Any = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Read the weights."""
+        self.take(self.load(file_of(self.kind, self.agent, self.path)))
+
+    @classmethod
+    def playing(cls, rule: Any, **settings: Any) -> Self:
+        """Return a scheduler that plays weights that are in no file; ``settings`` are other fields."""
+        policy = cls.__new__(cls)
+        vars(policy).update(settings)
+        policy.take(rule)
+        return policy
+
+    def take(self, rule: Any) -> None:
+        """Play these weights."""
+        self.rule = rule
+
+    @property
+    def name(self) -> str:
+        """Name in tables."""
+        return f"learned:{self.agent}" if self.agent else "learned"
+
+    @classmethod
+    def load(cls, path: Path) -> Any:
+        """Read what :meth:`save` wrote."""
+        with checkpoint(path, cls.format, f"{'an' if cls.kind[0] in 'aeiou' else 'a'} {cls.kind}") as (_, stored):
+            return weights_of(stored, cls.names)
+
+    @classmethod
+    def save(cls, path: Path, weights: Sequence[float], about: Mapping[str, Any]) -> None:
+        """Write weights, in the order of ``names``, with ``about`` as metadata."""
+        metadata = {"format": cls.format, "weights": list(cls.names), "about": dict(about)}
+        write_checkpoint(path, metadata, {"weights": np.array(weights)})

@@ -1,0 +1,116 @@
+"""Sorting of jobs, and lines of waiting jobs.
+
+There is one line for each gang size. A line is a binary heap of the rows ``waiters[begin : begin + count]``. Its first
+entry is the job that comes first. The key and the rank of a job do not change while it waits.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpusched_env.baselines.list_policies.state import ListState
+from gpusched_env.core.handle import helper, kernel
+
+Array = np.ndarray
+
+
+@helper
+def before(keys: Array, ranks: Array, one: int, other: int) -> bool:
+    """Return whether a job comes before another: by key, then by rank, then by row."""
+    if keys[one] != keys[other]:
+        return keys[one] < keys[other]
+    if ranks[one] != ranks[other]:
+        return ranks[one] < ranks[other]
+    return one < other
+
+
+@helper
+def join_line(lines: Array, waiters: Array, keys: Array, ranks: Array, number: int, row: int) -> None:
+    """Insert a job into a line."""
+    line = lines[number]
+    begin = line["begin"]
+    at = line["count"]
+    line["count"] += 1
+    while at > 0:
+        above = waiters[begin + (at - 1) // 2]
+        if not before(keys, ranks, row, above):
+            break
+        waiters[begin + at] = above
+        at = (at - 1) // 2
+    waiters[begin + at] = row
+
+
+@helper
+def leave_line(lines: Array, waiters: Array, keys: Array, ranks: Array, number: int) -> None:
+    """Remove the first job of a line."""
+    line = lines[number]
+    begin = line["begin"]
+    line["count"] -= 1
+    last = line["count"]
+    row = waiters[begin + last]
+    at = 0
+    while 2 * at + 1 < last:
+        child = 2 * at + 1
+        below = waiters[begin + child]
+        if child + 1 < last:
+            beside = waiters[begin + child + 1]
+            if before(keys, ranks, beside, below):
+                child += 1
+                below = beside
+        if not before(keys, ranks, below, row):
+            break
+        waiters[begin + at] = below
+        at = child
+    waiters[begin + at] = row
+
+
+@kernel
+def first_line(plan: ListState, most: int, passes: bool) -> int:
+    """Find the line whose first job comes first among all gangs of up to ``most`` GPUs; -1 = no such job waits.
+
+    ``passes``: ignore gang sizes for which no placement has been found.
+    """
+    best = -1
+    first = -1
+    for number in range(len(plan.lines)):
+        line = plan.lines[number]
+        if line["count"] > 0 and line["gpus"] <= most and not (passes and plan.failed[line["gpus"]]):
+            row = plan.waiters[line["begin"]]
+            if best < 0 or before(plan.keys, plan.ranks, row, first):
+                best = number
+                first = row
+    return best
+
+
+@helper
+def sort_rows(order: Array, scratch: Array, keys: Array, ranks: Array, count: int) -> None:
+    """Sort rows by natural merge sort, which takes one pass over rows that are sorted already."""
+    while True:
+        begin = 0
+        runs = 0
+        while begin < count:
+            middle = begin + 1
+            while middle < count and before(keys, ranks, order[middle - 1], order[middle]):
+                middle += 1
+            end = middle
+            if middle < count:
+                end = middle + 1
+                while end < count and before(keys, ranks, order[end - 1], order[end]):
+                    end += 1
+                for i in range(begin, middle):
+                    scratch[i] = order[i]
+                i = begin
+                j = middle
+                for at in range(begin, end):
+                    if i < middle and (j >= end or before(keys, ranks, scratch[i], order[j])):
+                        order[at] = scratch[i]
+                        i += 1
+                    else:
+                        order[at] = order[j]
+                        j += 1
+                    if i == middle:
+                        break
+            runs += 1
+            begin = end
+        if runs <= 1:
+            return

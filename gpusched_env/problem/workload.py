@@ -1,0 +1,555 @@
+"""Workloads: jobs, and the profiles of the models that the jobs train. A workload does not change during a run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, BinaryIO, Final, Self
+
+import numpy as np
+
+from gpusched_env.errors import WorkloadError
+from gpusched_env.problem.cluster import TIERS
+from gpusched_env.problem.dependencies import BEGIN, DEPENDENCY, FAILS, fails_of, find_edges, without_lost
+from gpusched_env.problem.sizes import Sizes
+from gpusched_env.support.files import read_arrays, whole
+from gpusched_env.support.units import LATEST_S
+
+MOST_JOBS: Final = 50_000_000  # [job] maximum per workload; a larger number is a typing error or does not fit in memory
+MOST_BYTES: Final = 16_000_000_000  # [byte] maximum of a saved workload, after decompression
+# Attributes that users submit with their jobs. Schedulers may see these. The values are numbers, or numbers as text.
+REQUESTED: Final = (
+    "priority_weight",  # share of the cluster to which the job is entitled, relative to the other jobs
+    "slo",  # time from arrival to the deadline / run time on the reference GPU type; <= 0 = no deadline
+    "priority_class",  # jobs of a higher class are more important
+    "deadline_s",  # [s] time from arrival to the deadline; inf = best effort. View and metrics add the arrival
+    "value",  # worth of the job if it meets its deadline, >= 0; without this attribute, every job is worth 1
+    BEGIN,  # [s] time from the submission before which the job must not enter the queue
+)
+TENANT: Final = "tenant"  # attribute: name of the tenant to which each job belongs (gpusched_env.problem.tenants)
+JOB_DTYPE: Final = np.dtype(
+    [
+        ("id", "<i8"),  # unique
+        ("arrival_s", "<f8"),  # [s] time of submission, >= 0; the job arrives then, unless it is held (dependencies.py)
+        ("gpus", "<i4"),  # [GPU] gang size, >= 1
+        ("profile", "<i4"),  # row of Profiles.rows
+        ("iterations", "<f8"),  # number of iterations; NaN = duration_s is given instead
+        ("duration_s", "<f8"),  # [s] run time on the ideal placement; NaN = iterations is given instead
+        ("estimate_s", "<f8"),  # [s] run time that the user estimates; NaN = no estimate
+    ]
+)
+PROFILE_DTYPE: Final = np.dtype(
+    [
+        ("name", "<U48"),
+        ("batch", "<i4"),  # [samples] per GPU and iteration
+        ("gradient_bytes", "<f8"),  # [byte] size of the gradients, which each iteration sums by an all-reduce
+        ("memory_bytes", "<f8"),  # [byte] of memory used on each GPU
+        ("skew", "<f8"),  # largest tensor / all tensor bytes, 0..1 (Tiresias, NSDI 2019)
+        ("overlap", "<f8"),  # p of the p-norm of compute and communication time: 1 = no overlap, inf = full overlap
+    ]
+)
+MEASURED_DTYPE: Final = np.dtype(
+    [
+        ("profile", "<i4"),  # row of Profiles.rows
+        ("gpu_type", "<i4"),  # index into Profiles.gpu_types
+        ("gpus", "<i4"),  # [GPU] gang size, >= 1
+        ("tier", "<i4"),  # index into TIERS; the row also holds for outer tiers that have no row of their own
+        ("compute_s", "<f8"),  # [s] of one iteration, > 0; inf = the gang cannot run on this GPU type
+        ("communication_s", "<f8"),  # [s] of one iteration on an idle network, >= 0
+    ]
+)
+
+
+SHAPED_DTYPE: Final = np.dtype(
+    [
+        ("profile", "<i4"),  # row of Profiles.rows
+        # gpu, slot, machine, rack: extents of the placement's shape, >= 1; their product is the gang size
+        ("gpu", "<i4"),
+        ("slot", "<i4"),
+        ("machine", "<i4"),
+        ("rack", "<i4"),
+        ("efficiency", "<f8"),  # compute time / (compute time + communication not overlapped with it), > 0, <= 1
+    ]
+)
+
+
+ACCUMULATION_DTYPE: Final = np.dtype(
+    [
+        ("profile", "<i4"),  # row of Profiles.rows
+        ("passes", "<i4"),  # number of passes in which a GPU processes its batch when the GPU is not shared, >= 1
+        ("fixed_compute", "<f8"),  # fraction of a pass's compute time that does not depend on its samples, 0..1
+        ("fixed_memory", "<f8"),  # fraction of a GPU's memory used independently of the samples of a pass, >= 0
+        ("batch_memory", "<f8"),  # fraction of a GPU's memory that the samples of one of these passes use, >= 0
+    ]
+)
+
+
+def no_accumulation() -> np.ndarray:
+    """ACCUMULATION_DTYPE [0]: an empty table of gradient accumulation."""
+    return np.empty(0, ACCUMULATION_DTYPE)
+
+
+def no_shapes() -> np.ndarray:
+    """SHAPED_DTYPE [0]: an empty table of efficiencies by shape."""
+    return np.empty(0, SHAPED_DTYPE)
+
+
+def no_measurements() -> np.ndarray:
+    """MEASURED_DTYPE [0]: an empty table of measured times."""
+    return np.empty(0, MEASURED_DTYPE)
+
+
+@dataclass(frozen=True)
+class Profiles:
+    """Model profiles: the cost of one training iteration of each model.
+
+    Attributes
+    ----------
+    rows : PROFILE_DTYPE [P], one row per model
+    compute_s : float64 [P, T], seconds of compute of one iteration on one GPU of each type; inf = the model cannot run
+        on this type
+    gpu_types : names of the T GPU types
+    measured : MEASURED_DTYPE [M], measured times of gangs. For the gang size and the GPU type of a row, on the tier of
+        the row and all outer tiers, they replace the times that follow from ``compute_s`` and the communication model
+        of the scenario
+    shaped : SHAPED_DTYPE [S], ascending, efficiency of a profile on each shape of a placement. Only the network model
+        "dimensions" uses this table
+    accumulation : ACCUMULATION_DTYPE [A], sorted by profile, effect of gradient accumulation on the compute and the
+        memory of a profile. ``compute_s`` is the time of all passes together; only the last pass overlaps with
+        communication. A profile without a row always processes its batch in one pass
+    """
+
+    rows: np.ndarray
+    compute_s: np.ndarray
+    gpu_types: tuple[str, ...]
+    measured: np.ndarray = field(default_factory=no_measurements)
+    shaped: np.ndarray = field(default_factory=no_shapes)
+    accumulation: np.ndarray = field(default_factory=no_accumulation)
+
+    def __post_init__(self) -> None:
+        """Check every table."""
+        if self.rows.dtype != PROFILE_DTYPE or self.compute_s.shape != (len(self.rows), len(self.gpu_types)):
+            raise WorkloadError(
+                "profiles: rows must be PROFILE_DTYPE [P] and compute_s float64 [P, number of GPU types]"
+            )
+        if not len(self.rows):
+            raise WorkloadError("profiles: the table is empty: give at least one model profile")
+        names = self.rows["name"].tolist()
+        checks = {
+            "compute_s": (self.compute_s > 0).all(axis=1) & np.isfinite(self.compute_s).any(axis=1),
+            "gradient_bytes": np.isfinite(self.rows["gradient_bytes"]) & (self.rows["gradient_bytes"] >= 0),
+            "memory_bytes": np.isfinite(self.rows["memory_bytes"]) & (self.rows["memory_bytes"] >= 0),
+            "skew": (self.rows["skew"] >= 0) & (self.rows["skew"] <= 1),
+            "overlap": self.rows["overlap"] >= 1,
+        }
+        for column, good in checks.items():
+            if not good.all():
+                raise WorkloadError(f"profile {names[int(np.argmin(good))]!r}: {column} is out of range")
+        if len(set(names)) != len(names):
+            raise WorkloadError("profiles: two rows have the same name")
+        self._check_measured()
+        self._check_shaped()
+        self._check_accumulation()
+
+    def _check_measured(self) -> None:
+        rows = self.measured
+        if rows.dtype != MEASURED_DTYPE or rows.ndim != 1:
+            raise WorkloadError("profiles: measured must be a one-dimensional array of MEASURED_DTYPE")
+        for column, end in (("profile", len(self.rows)), ("gpu_type", len(self.gpu_types)), ("tier", len(TIERS))):
+            if ((rows[column] < 0) | (rows[column] >= end)).any():
+                raise WorkloadError(f"profiles: a measured row has a {column} outside 0 to {end - 1}")
+        checks = {
+            "gpus": rows["gpus"] >= 1,
+            "compute_s": rows["compute_s"] > 0,
+            "communication_s": np.isfinite(rows["communication_s"]) & (rows["communication_s"] >= 0),
+        }
+        for column, good in checks.items():
+            if not good.all():
+                bad = rows[int(np.argmin(good))]
+                name = str(self.rows["name"][bad["profile"]])
+                raise WorkloadError(
+                    f"profile {name!r}, measured on {bad['gpus']} GPUs: {column} is out of range: {bad[column]}"
+                )
+        keys = rows[["profile", "gpu_type", "gpus", "tier"]]
+        if len(np.unique(keys)) != len(keys):
+            raise WorkloadError("profiles: two measured rows have the same profile, GPU type, gang size and tier")
+
+    def _check_shaped(self) -> None:
+        rows = self.shaped
+        if rows.dtype != SHAPED_DTYPE or rows.ndim != 1:
+            raise WorkloadError("profiles: shaped must be a one-dimensional array of SHAPED_DTYPE")
+        if ((rows["profile"] < 0) | (rows["profile"] >= len(self.rows))).any():
+            raise WorkloadError(f"profiles: a shaped row has a profile outside 0 to {len(self.rows) - 1}")
+        dimensions = ["gpu", "slot", "machine", "rack"]
+        checks = {name: rows[name] >= 1 for name in dimensions}
+        checks["efficiency"] = (rows["efficiency"] > 0) & (rows["efficiency"] <= 1)
+        for column, good in checks.items():
+            if not good.all():
+                bad = rows[int(np.argmin(good))]
+                name, shape = str(self.rows["name"][bad["profile"]]), [int(bad[d]) for d in dimensions]
+                allowed = "above 0 and at most 1" if column == "efficiency" else "at least 1"
+                raise WorkloadError(f"profile {name!r}, shape {shape}: {column} is {bad[column]}: it must be {allowed}")
+        keys = rows[["profile", *dimensions]]
+        if len(np.unique(keys)) != len(keys):
+            raise WorkloadError("profiles: two shaped rows have the same profile and shape")
+        object.__setattr__(self, "shaped", np.sort(rows, order=["profile", *dimensions]))
+
+    def _check_accumulation(self) -> None:
+        rows = self.accumulation
+        if rows.dtype != ACCUMULATION_DTYPE or rows.ndim != 1:
+            raise WorkloadError("profiles: accumulation must be a one-dimensional array of ACCUMULATION_DTYPE")
+        if ((rows["profile"] < 0) | (rows["profile"] >= len(self.rows))).any():
+            raise WorkloadError(f"profiles: a row of accumulation has a profile outside 0 to {len(self.rows) - 1}")
+        if len(np.unique(rows["profile"])) != len(rows):
+            raise WorkloadError("profiles: two rows of accumulation have the same profile")
+        checks = {
+            "passes": rows["passes"] >= 1,
+            "fixed_compute": (rows["fixed_compute"] >= 0) & (rows["fixed_compute"] <= 1),
+            "fixed_memory": (rows["fixed_memory"] >= 0) & np.isfinite(rows["fixed_memory"]),
+            "batch_memory": (rows["batch_memory"] >= 0) & np.isfinite(rows["batch_memory"]),
+        }
+        for column, good in checks.items():
+            if not good.all():
+                bad = rows[int(np.argmin(good))]
+                name = str(self.rows["name"][bad["profile"]])
+                raise WorkloadError(f"profile {name!r}, gradient accumulation: {column} is out of range: {bad[column]}")
+        object.__setattr__(self, "accumulation", np.sort(rows, order="profile"))
+
+    @classmethod
+    def from_rows(cls, rows: Sequence[Mapping[str, Any]], gpu_types: Sequence[str] = ("V100",)) -> Profiles:
+        """Build profiles from mappings that hold the fields of PROFILE_DTYPE and ``compute_s``.
+
+        ``compute_s`` is one number for all GPU types, or one number per GPU type.
+        """
+        table = np.zeros(len(rows), PROFILE_DTYPE)
+        compute = np.zeros((len(rows), len(gpu_types)))
+        for i, row in enumerate(rows):
+            for name in PROFILE_DTYPE.names or ():
+                table[i][name] = row[name]
+            compute[i] = row["compute_s"]
+        return cls(table, compute, tuple(gpu_types))
+
+    @staticmethod
+    def unit(*gpu_types: str) -> Profiles:
+        """Return one profile of 1 s per iteration without communication: durations are exact on every placement.
+
+        Equal arguments, by default V100, return the same read-only table.
+        """
+        return _unit_profiles(gpu_types or ("V100",))
+
+    def read_only(self) -> Self:
+        """Write-protect all arrays, so that many workloads can share the table; return it."""
+        for rows in (self.rows, self.compute_s, self.measured, self.shaped, self.accumulation):
+            rows.flags.writeable = False
+        return self
+
+    @property
+    def passes(self) -> np.ndarray:
+        """int64 [P]: number of passes in which a GPU processes the batch of each profile when the GPU is not shared."""
+        passes = np.ones(len(self.rows), np.int64)
+        passes[self.accumulation["profile"]] = self.accumulation["passes"]
+        return passes
+
+    @property
+    def is_unit(self) -> bool:
+        """Whether these are the profiles of :meth:`unit`, which workloads of unknown models have."""
+        return bool(self.rows["name"].tolist() == ["unit"])
+
+
+@cache
+def _unit_profiles(gpu_types: tuple[str, ...]) -> Profiles:
+    row = dict(name="unit", batch=1, gradient_bytes=0.0, memory_bytes=0.0, skew=0.0, overlap=1.0, compute_s=1.0)
+    return Profiles.from_rows([row], gpu_types).read_only()
+
+
+def refuse_too_many_jobs(jobs: int, where: str) -> None:
+    """Raise an error if ``jobs`` is more than MOST_JOBS, before any memory is allocated for them.
+
+    Parameters
+    ----------
+    jobs : number of jobs
+    where : source of the number, for the error message
+
+    Raises
+    ------
+    WorkloadError : ``jobs`` is more than MOST_JOBS
+    """
+    if jobs > MOST_JOBS:
+        raise WorkloadError(f"{where} has {jobs:,} jobs: give at most {MOST_JOBS:,}")
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Jobs and the profiles of their models.
+
+    Parameters
+    ----------
+    jobs : JOB_DTYPE [J], one row per job, in any order; the simulator sorts them by the tie order of the scenario
+    profiles : model profiles, to which the jobs refer by row
+    name, source : name and origin of the workload, shown in reports
+    attributes : optional columns of length J, such as original ids, users or virtual clusters. Schedulers see only the
+        columns of REQUESTED and TENANT, which users submit with their jobs. Columns of ``dependencies.py`` hold jobs
+    sizes : numbers of GPUs on which elastic jobs may run; None = every job is rigid and runs on its gang size. The gang
+        size of an elastic job is the size that it requests
+
+    Raises
+    ------
+    WorkloadError : there are no jobs or more than MOST_JOBS, two jobs have the same id, a time is negative or NaN, a
+        gang has less than 1 GPU, a job does not have exactly one of ``iterations`` and ``duration_s``, a deadline or
+        a value is not a number, or a job depends on a job that is not submitted before it
+    """
+
+    jobs: np.ndarray
+    profiles: Profiles
+    name: str = "workload"
+    source: str = ""
+    attributes: Mapping[str, np.ndarray] = field(default_factory=dict)
+    sizes: Sizes | None = None
+
+    def __post_init__(self) -> None:
+        """Check every job, so that the simulator need not."""
+        jobs = self.jobs
+        if jobs.dtype != JOB_DTYPE or jobs.ndim != 1:
+            raise WorkloadError(f"workload {self.name!r}: jobs must be a one-dimensional array of JOB_DTYPE")
+        if not len(jobs):
+            raise WorkloadError(f"workload {self.name!r} has no jobs: check the trace, the time window and the filters")
+        refuse_too_many_jobs(len(jobs), f"workload {self.name!r}")
+        arrival_s, gpus, profile = jobs["arrival_s"], jobs["gpus"], jobs["profile"]
+        iterations, duration_s = jobs["iterations"], jobs["duration_s"]
+        # Comparisons with NaN are false.
+        by_iterations = (iterations > 0) & (iterations < np.inf) & np.isnan(duration_s)
+        by_duration = (duration_s > 0) & (duration_s < np.inf) & np.isnan(iterations)
+        checks = {
+            f"arrival_s (a number of seconds from 0 to {LATEST_S:g})": (arrival_s >= 0) & (arrival_s <= LATEST_S),
+            "gpus (a whole number >= 1)": gpus >= 1,
+            "profile (a row of the profile table)": (profile >= 0) & (profile < len(self.profiles.rows)),
+            "estimate_s (a number of seconds >= 0, or NaN)": ~(jobs["estimate_s"] < 0),
+            "iterations or duration_s (one of them finite and > 0, the other NaN)": by_iterations | by_duration,
+        }
+        for what, good in checks.items():
+            if not good.all():
+                bad = jobs[int(np.argmin(good))]
+                column = what.split(" ")[0]
+                raise WorkloadError(
+                    f"workload {self.name!r}, job {bad['id']}: {column} is {bad[column]}: expected {what}"
+                )
+        if not (jobs["id"][1:] > jobs["id"][:-1]).all():  # ascending ids are unique
+            ids, counts = np.unique(jobs["id"], return_counts=True)
+            if len(ids) != len(jobs):
+                raise WorkloadError(
+                    f"workload {self.name!r}: job id {ids[np.argmax(counts)]} occurs {counts.max()} times"
+                )
+        if self.sizes is not None:
+            self.sizes.check(jobs, len(self.profiles.rows), self.name)
+        for key, values in self.attributes.items():
+            if len(values) != len(jobs):
+                raise WorkloadError(
+                    f"workload {self.name!r}: attribute {key!r} has {len(values)} values for {len(jobs)} jobs"
+                )
+        if self.attributes:
+            self._check_attributes()
+
+    def _check_attributes(self) -> None:
+        self._check_told("deadline_s", "a number of seconds after the arrival; inf = no deadline", -math.inf)
+        self._check_told("value", "a finite number >= 0", 0.0, math.inf)
+        self._check_told("priority_class", "a finite number", -math.inf, math.inf)
+        self._check_told(BEGIN, "a finite number of seconds >= 0 after the submission", 0.0, math.inf)
+        self._check_told(FAILS, "1 = the job fails, or 0", 0.0, 2.0, whole=True)
+        _ = self.edges  # checks the dependencies
+
+    def _check_told(self, name: str, what: str, least: float, below: float = math.nan, whole: bool = False) -> None:
+        if name not in self.attributes:
+            return
+        column = self.told(name)
+        bad = np.isnan(column) | (column < least) | (column >= below) | (column == -np.inf)
+        if whole:
+            bad |= column != np.trunc(column)
+        if bad.any():
+            at = int(np.argmax(bad))
+            raise WorkloadError(
+                f"workload {self.name!r}, job {self.jobs['id'][at]}: {name} is {column[at]:g}: expected {what}"
+            )
+
+    def told(self, name: str) -> np.ndarray:
+        """float64 [J]: an attribute, such as those of REQUESTED, as numbers.
+
+        Raises
+        ------
+        WorkloadError : the attribute of a job is not a number
+        """
+        try:
+            return np.array(self.attributes[name], float)
+        except ValueError as error:
+            raise WorkloadError(f"workload {self.name!r}, {name}: {error}; give numbers") from None
+
+    @cached_property
+    def deadline_s(self) -> np.ndarray | None:
+        """float64 [J]: time of the deadline of each job [s]; inf = best effort. None = no job has a deadline."""
+        if "deadline_s" not in self.attributes:
+            return None
+        deadlines: np.ndarray = self.jobs["arrival_s"] + self.told("deadline_s")
+        deadlines.flags.writeable = False
+        return deadlines if np.isfinite(deadlines).any() else None
+
+    @cached_property
+    def edges(self) -> np.ndarray:
+        """EDGE_DTYPE [D]: the dependencies between the jobs (``dependencies.py``)."""
+        return find_edges(self.jobs, self.attributes, self.name)
+
+    def __len__(self) -> int:
+        """Return the number of jobs."""
+        return len(self.jobs)
+
+    @classmethod
+    def from_columns(
+        cls,
+        arrival_s: Sequence[float] | np.ndarray,
+        gpus: Sequence[int] | np.ndarray,
+        duration_s: Sequence[float] | np.ndarray | None = None,
+        iterations: Sequence[float] | np.ndarray | None = None,
+        profiles: Profiles | None = None,
+        profile: Sequence[int] | np.ndarray | None = None,
+        ids: Sequence[int] | np.ndarray | None = None,
+        estimate_s: Sequence[float] | np.ndarray | None = None,
+        **kwargs: Any,
+    ) -> Workload:
+        """Build a workload from columns; without ``profiles``, every job has the profile of :meth:`Profiles.unit`."""
+        jobs = np.zeros(len(arrival_s), JOB_DTYPE)
+        jobs["id"] = np.arange(len(jobs)) if ids is None else ids
+        jobs["arrival_s"] = arrival_s
+        gang = np.asarray(gpus)
+        if gang.dtype.kind not in "iu" and not np.array_equal(gang, np.trunc(gang)):
+            raise WorkloadError(f"gpus: {gang[gang != np.trunc(gang)][0]} is not a whole number of GPUs")
+        jobs["gpus"] = gang
+        jobs["profile"] = 0 if profile is None else profile
+        jobs["iterations"] = np.nan if iterations is None else iterations
+        jobs["duration_s"] = np.nan if duration_s is None else duration_s
+        jobs["estimate_s"] = np.nan if estimate_s is None else estimate_s
+        return cls(jobs, profiles or Profiles.unit(), **kwargs)
+
+    def select(self, rows: np.ndarray) -> Workload:
+        """Return a workload of the jobs ``rows`` (indices or a Boolean mask) and their attributes.
+
+        Dependencies on other jobs are dropped, as if these had ended before.
+        """
+        attributes = {key: column[rows] for key, column in self.attributes.items()}
+        if DEPENDENCY in attributes:
+            attributes[DEPENDENCY] = without_lost(attributes[DEPENDENCY], self.jobs["id"][rows])
+        sizes = None if self.sizes is None else self.sizes.select(rows)
+        return Workload(self.jobs[rows], self.profiles, self.name, self.source, attributes, sizes)
+
+    def reordered(self, order: np.ndarray) -> Workload:
+        """Return the same jobs in another order; ``order`` is a permutation of the rows."""
+        attributes = {key: column[order] for key, column in self.attributes.items()}
+        jobs = self.jobs.take(order)  # jobs[order] copies field by field, which takes ten times as long
+        sizes = None if self.sizes is None else self.sizes.select(order)
+        return self.unchecked_replace(jobs=jobs, attributes=attributes, sizes=sizes)
+
+    def unchecked_columns(self, **columns: np.ndarray) -> Workload:
+        """Return a copy with other columns of the jobs, which are not checked."""
+        jobs = self.jobs.take(np.arange(len(self)))  # as in ``reordered``: faster than a copy
+        for name, values in columns.items():
+            jobs[name] = values
+        return self.unchecked_replace(jobs=jobs)
+
+    def unchecked_replace(self, **fields: Any) -> Workload:
+        """Return a copy with other fields, which are not checked: for code that computes them from checked ones."""
+        copy = object.__new__(Workload)
+        copy.__dict__.update(self.__dict__ | fields)
+        for computed in ("deadline_s", "edges"):
+            copy.__dict__.pop(computed, None)
+        return copy
+
+    def fingerprint(self) -> str:
+        """Return the SHA-256 of everything that a simulation reads; of attributes, REQUESTED and TENANT."""
+        digest = hashlib.sha256()
+        digest.update(self.jobs.tobytes())
+        digest.update(self.profiles.rows.tobytes())
+        digest.update(np.ascontiguousarray(self.profiles.compute_s).tobytes())
+        digest.update(json.dumps(self.profiles.gpu_types).encode())
+        digest.update(self.profiles.measured.tobytes())
+        if len(self.profiles.shaped):
+            digest.update(b"shaped")
+            digest.update(self.profiles.shaped.tobytes())
+        if len(self.profiles.accumulation):
+            digest.update(b"accumulation")
+            digest.update(self.profiles.accumulation.tobytes())
+        if self.sizes is not None:
+            digest.update(b"sizes")
+            digest.update(self.sizes.group.tobytes())
+            digest.update(self.sizes.options.tobytes())
+        for name in (*REQUESTED, TENANT):
+            if name in self.attributes:
+                digest.update(json.dumps([name, self.attributes[name].tolist()]).encode())
+        if len(self.edges):
+            digest.update(b"dependencies")
+            digest.update(self.edges.tobytes())
+            digest.update(fails_of(self.attributes, len(self)).tobytes())
+        return digest.hexdigest()
+
+    def save(self, path: str | Path) -> None:
+        """Write a compressed ``.npz`` file, from which :meth:`load` reads a bit-identical workload.
+
+        Raises
+        ------
+        WorkloadError : an attribute column holds Python objects
+        GpuschedError : the file cannot be written
+        """
+        for key, column in self.attributes.items():
+            if column.dtype.hasobject:
+                raise WorkloadError(f"{path}: attribute {key!r} is of dtype {column.dtype}: make it text or numbers")
+        header = json.dumps({"name": self.name, "source": self.source, "gpu_types": self.profiles.gpu_types})
+        columns: dict[str, Any] = {f"attribute:{key}": column for key, column in self.attributes.items()}
+        for name in ("shaped", "accumulation"):
+            if len(rows := getattr(self.profiles, name)):
+                columns[name] = rows
+        if self.sizes is not None:
+            columns["size_group"], columns["size_options"] = self.sizes.group, self.sizes.options
+        with whole(Path(path)) as partial, partial.open("wb") as stream:  # savez would add a suffix to a path
+            np.savez_compressed(
+                stream,
+                header=np.array(header),
+                jobs=self.jobs,
+                profiles=self.profiles.rows,
+                compute_s=self.profiles.compute_s,
+                measured=self.profiles.measured,
+                **columns,
+            )
+
+    @classmethod
+    def load(cls, path: str | Path) -> Workload:
+        """Read a workload from a file that :meth:`save` wrote.
+
+        Raises
+        ------
+        WorkloadError : the file is missing or damaged, or does not contain a workload
+        """
+        try:
+            with Path(path).open("rb") as file:
+                try:
+                    return cls._unpacked(file)
+                except Exception as error:  # numpy, zipfile and json raise a dozen types of errors for damaged files
+                    raise WorkloadError(
+                        f"{path}: not a workload file written by Workload.save, or damaged ({error}); save it again"
+                    ) from error
+        except OSError as error:
+            raise WorkloadError(f"{path}: cannot be read ({error.strerror or error}); check the path") from error
+
+    @classmethod
+    def _unpacked(cls, file: BinaryIO) -> Workload:
+        data = read_arrays(file, MOST_BYTES)
+        header = json.loads(str(data["header"]))
+        # Older files lack some arrays.
+        measured = data["measured"] if "measured" in data else no_measurements()
+        shaped = data["shaped"] if "shaped" in data else no_shapes()
+        accumulation = data["accumulation"] if "accumulation" in data else no_accumulation()
+        types = tuple(header["gpu_types"])
+        profiles = Profiles(data["profiles"], data["compute_s"], types, measured, shaped, accumulation)
+        attributes = {k.removeprefix("attribute:"): data[k] for k in data if k.startswith("attribute:")}
+        sizes = Sizes(data["size_group"], data["size_options"]) if "size_group" in data else None
+        return cls(data["jobs"], profiles, header["name"], header["source"], attributes, sizes)

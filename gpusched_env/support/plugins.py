@@ -1,0 +1,47 @@
+"""Import the users' modules, so that everything they register is known in every process, including worker processes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Final
+
+from gpusched_env.errors import GpuschedError
+
+GROUP: Final = "gpusched_env.support.plugins"  # group of entry points, by which installed packages name their modules
+VARIABLE: Final = "GPUSCHED_PLUGINS"  # environment variable with names of modules, separated by commas
+
+
+def search_working_folder() -> bool:
+    """Append the working folder to ``sys.path`` unless it is there; return whether it was appended.
+
+    Python does not search the working folder when a console script runs, but users' modules are usually there.
+    """
+    added = os.getcwd() not in sys.path and "" not in sys.path
+    if added:
+        sys.path.append(os.getcwd())
+    return added
+
+
+@cache
+def load_plugins() -> None:
+    """Import the modules that GPUSCHED_PLUGINS and the entry points of the group ``gpusched_env.support.plugins`` name.
+
+    The working folder is searched as well. Only the first call in a process imports modules.
+
+    Raises
+    ------
+    GpuschedError : a module cannot be imported
+    """
+    named = [(name.strip(), VARIABLE) for name in os.environ.get(VARIABLE, "").split(",") if name.strip()]
+    named += [(entry.value, f"entry point {entry.name!r}") for entry in entry_points(group=GROUP)]
+    if named:
+        search_working_folder()
+    for name, where in named:
+        try:
+            import_module(name)
+        except (ImportError, SyntaxError) as error:
+            raise GpuschedError(f"{where}: cannot import module {name!r} ({error})") from error

@@ -1,0 +1,248 @@
+"""Results as data: files that round-trip, and tables and figures of given results."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers import unit_instance
+from metrics_reference import fifo, play, random_instance, shortest_remaining
+
+from gpusched_env.errors import GpuschedError
+from gpusched_env.evaluation import (
+    RunResult,
+    by_scheduler,
+    comparison_table,
+    evaluate,
+    plot_runs,
+    print_comparison,
+    read_json,
+    scheduler_labels,
+    write_csv,
+    write_json,
+)
+from gpusched_env.evaluation.results import plain
+from gpusched_env.metrics import COLUMNS, job_times, lower_bounds, summarise
+from gpusched_env.problem.instance import SchedulerInfo
+from gpusched_env.support.units import three_digits, unit_for
+
+PLAYERS = {"fifo": (fifo, False), "sjf": (shortest_remaining, False), "srtf": (shortest_remaining, True)}
+
+
+def results(seeds: int = 3, **changes: object) -> list[RunResult]:
+    """Play the reference scheduler and record it."""
+    found = []
+    for name, (key, preemptive) in PLAYERS.items():
+        for seed in range(seeds):
+            instance = random_instance(seed, jobs=30)
+            log = play(instance, key, preemptive)
+            info = SchedulerInfo(name, {"knob": 8.0, "levels": [1, 2]}, name != "fifo")
+            found.append(
+                RunResult("s-v0", "f" * 64, seed, info, summarise(instance, log), lower_bounds(instance), log.digest())
+            )
+    return [dataclasses.replace(result, **changes) for result in found]
+
+
+def texts(table: object) -> list[list[str]]:
+    from rich.text import Text
+
+    columns = table.columns  # type: ignore[attr-defined]
+    rows = list(zip(*[list(column.cells) for column in columns], strict=True))
+    header = [Text.from_markup(str(column.header)).plain for column in columns]
+    return [header, *([str(cell) for cell in row] for row in rows)]
+
+
+def test_json_reads_back(tmp_path: Path) -> None:
+    before = results(window=(3, 9))
+    write_json(before, tmp_path / "new" / "r.json")
+    assert read_json(tmp_path / "new" / "r.json") == before
+    assert json.loads((tmp_path / "new" / "r.json").read_text())["results"][0]["window"] == [3, 9]
+
+
+def test_nan_is_null_and_comes_back(tmp_path: Path) -> None:
+    cut = [dataclasses.replace(r, metrics=r.metrics | {"makespan_s": math.nan}) for r in results(1)]
+    write_json(cut, tmp_path / "r.json")
+    assert "NaN" not in (tmp_path / "r.json").read_text()
+    after = read_json(tmp_path / "r.json")
+    assert math.isnan(after[0].metrics["makespan_s"])
+    assert [r.as_dict() for r in after] == [r.as_dict() for r in cut]
+
+
+def test_wall_time_is_in_no_comparison_and_no_file(tmp_path: Path) -> None:
+    for number, wall in enumerate((0.1, 99.0)):
+        write_json(results(1, wall_s=wall), tmp_path / f"{number}.json")
+        write_csv(results(1, wall_s=wall), tmp_path / f"{number}.csv")
+    assert results(1, wall_s=0.1) == results(1, wall_s=99.0)
+    assert (tmp_path / "0.json").read_bytes() == (tmp_path / "1.json").read_bytes()
+    assert (tmp_path / "0.csv").read_bytes() == (tmp_path / "1.csv").read_bytes()
+
+
+def test_csv_holds_exact_seconds(tmp_path: Path) -> None:
+    before = results(2)
+    write_csv(before, tmp_path / "r.csv")
+    with (tmp_path / "r.csv").open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert len(rows) == len(before)
+    for row, result in zip(rows, before, strict=True):
+        for column in COLUMNS:
+            assert float(row[column.name]) == result.metrics[column.name]
+        assert float(row["bound_mean_jct_s"]) == result.bounds["mean_jct_s"]
+        assert json.loads(row["parameters"]) == result.scheduler.parameters
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"format": "other"}', '{"format": "gpusched-results-1", "results": [{}]}'])
+def test_other_files_are_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "r.json").write_text(text)
+    with pytest.raises(GpuschedError, match=r"r\.json"):
+        read_json(tmp_path / "r.json")
+    with pytest.raises(GpuschedError, match="missing"):
+        read_json(tmp_path / "missing.json")
+
+
+def test_parameters_become_plain_data() -> None:
+    given = {"a": (1, 2.5), "b": math.inf, "c": np.float64(3), "d": None, "e": {"x": np.array([1, 2])}, "f": {2, 1}}
+    data = plain(given)
+    assert data == {"a": [1, 2.5], "b": "inf", "c": 3.0, "d": None, "e": {"x": [1, 2]}, "f": [1, 2]}
+    assert json.loads(json.dumps(data, allow_nan=False)) == data
+
+
+def test_labels_name_the_parameters_that_differ() -> None:
+    def named(name: str, **parameters: object) -> RunResult:
+        return dataclasses.replace(results(1)[0], scheduler=SchedulerInfo(name, parameters, False))
+
+    runs = [named("las", k=1, z=0), named("las", k=2, z=0), named("fifo", z=0)]
+    assert scheduler_labels(runs) == ["las:k=1", "las:k=2", "fifo"]
+
+
+def test_labels_of_variants_are_the_specs_as_typed() -> None:
+    specs = ["sjf-bsbf:sub_batch_search=off,placement=bsbf,round_s=60", "sjf-bsbf", "fifo:placement=spread"]
+    runs = evaluate("tiny-v1", specs, [200_000], progress=False)
+    assert scheduler_labels(runs) == [*specs[:2], "fifo-strict"]
+    assert list(by_scheduler(runs)) == [*specs[:2], "fifo-strict"]
+
+
+def test_table_sorts_by_mean_jct_and_ends_with_the_bound() -> None:
+    runs = results()
+    header, *rows = texts(comparison_table(runs, ["mean_jct_s", "utilisation"]))
+    assert header == ["scheduler", "mean JCT [min]", "x bound", "utilisation [%]"]
+    assert [row[0] for row in rows[-1:]] == ["lower bound"]
+    mean = {name: np.mean([r.metrics["mean_jct_s"] for r in runs if r.scheduler.name == name]) for name in PLAYERS}
+    assert [row[0].rstrip("*") for row in rows[:-1]] == sorted(mean, key=mean.__getitem__)
+    shown = float(rows[0][1].split(" ")[0])
+    assert shown == pytest.approx(min(mean.values()) / 60, rel=0.01)
+    ratio = np.mean([r.metrics["mean_jct_s"] / r.bounds["mean_jct_s"] for r in runs if r.scheduler.name == "fifo"])
+    fifo_row = next(row for row in rows if row[0] == "fifo")
+    assert float(fifo_row[2].split(" ")[0]) == pytest.approx(ratio, rel=0.01)
+    assert "±" in fifo_row[1]
+    assert any(row[0] == "srtf*" for row in rows)
+
+
+def test_one_seed_has_no_interval() -> None:
+    _, *rows = texts(comparison_table(results(1)))
+    assert len(rows) == 4  # three schedulers and the bound
+    for row in rows:
+        assert not any("±" in cell or "nan" in cell for cell in row)
+
+
+def test_unfinished_runs_come_last_without_a_ratio_to_the_bound() -> None:
+    runs = results(1)
+    best = min(runs, key=lambda r: r.metrics["mean_jct_s"])
+    unfair = dataclasses.replace(best, metrics=best.metrics | {"finished": 3.0, "mean_jct_s": 1.0})
+    table = texts(comparison_table([unfair if r is best else r for r in runs], ["mean_jct_s"]))
+    assert table[0][-1] == "finished"
+    assert table[-2][0].rstrip("*") == best.scheduler.name
+    assert table[-2][2:] == ["-", "10.0"]
+    assert math.isnan(unfair.against_bound())
+
+
+def test_incomparable_results_are_refused() -> None:
+    runs = results(1)
+    other = dataclasses.replace(runs[0], fingerprint="0" * 64)
+    for bad, reason in (([], "no results"), ([*runs, other], "several scenarios"), ([*runs, runs[0]], "two results")):
+        with pytest.raises(GpuschedError, match=reason):
+            comparison_table(bad)
+    with pytest.raises(GpuschedError, match="did you mean 'mean_jct_s'"):
+        comparison_table(runs, ["mean_jtc_s"])
+
+
+def test_print_to_a_pipe_cuts_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    print_comparison(results(2))
+    out = capsys.readouterr().out
+    assert "lower bound" in out
+    assert "…" not in out
+
+
+def test_units() -> None:
+    assert unit_for([1.0, 119.0]).sign == "s"
+    assert unit_for([120.0]).sign == "min"
+    assert unit_for([2 * 3600.0, math.nan]).sign == "h"
+    assert unit_for([]).sign == "s"
+    assert [three_digits(v) for v in (0, 0.01234, 1.234, 12.34, 1234.5, math.nan)] == [
+        "0", "0.0123", "1.23", "12.3", "1,234", "-",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+def test_figures_are_saved_and_reproducible(tmp_path: Path, suffix: str) -> None:
+    instance = random_instance(0, jobs=40)
+    logs = {name: play(instance, key, preemptive) for name, (key, preemptive) in PLAYERS.items()}
+    for name in "ab":
+        plot_runs(instance, logs, tmp_path / f"{name}.{suffix}", title="three schedulers", window=(0, 30))
+    first, second = (tmp_path / f"a.{suffix}").read_bytes(), (tmp_path / f"b.{suffix}").read_bytes()
+    assert first[:4] == {"png": b"\x89PNG", "svg": b"<?xm", "pdf": b"%PDF"}[suffix]
+    assert len(first) > 5000
+    assert first == second
+
+
+def test_figures_show_the_numbers_of_the_log() -> None:
+    instance = random_instance(0, jobs=40)
+    log = play(instance)
+    jct, use, queue, *_ = plot_runs(instance, {"fifo": log}).axes
+    numbers = summarise(instance, log)
+    times, shares = jct.lines[0].get_data()
+    assert shares[-1] == 1.0
+    assert times[-1] == job_times(instance, log)["jct_s"].max()
+    assert np.median(times) == pytest.approx(numbers["median_jct_s"])
+    when, held = use.lines[0].get_data()
+    area = (np.diff(when) * held[:-1]).sum() / (when[-1] - when[0])
+    assert area / 100 == pytest.approx(numbers["utilisation"])
+    when, waiting = queue.lines[0].get_data()
+    assert (np.diff(when) * waiting[:-1]).sum() / when[-1] == pytest.approx(
+        numbers["mean_queueing_s"] * 40 / numbers["makespan_s"]
+    )
+
+
+def test_bad_figures_are_refused(tmp_path: Path) -> None:
+    instance = random_instance(0, jobs=5)
+    with pytest.raises(GpuschedError, match=r"\.png"):
+        plot_runs(instance, {"fifo": play(instance)}, tmp_path / "a.gif")
+    with pytest.raises(GpuschedError, match="at least one"):
+        plot_runs(instance, {})
+
+
+def test_a_spec_travels_with_its_result_and_older_files_lack_it(tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    write_json(results(1, spec="fifo:knob=8"), path)
+    assert [result.spec for result in read_json(path)] == ["fifo:knob=8"] * 3
+    data = json.loads(path.read_text())
+    for item in data["results"]:
+        del item["spec"]
+    path.write_text(json.dumps(data))
+    assert read_json(path) == results(1)
+    assert read_json(path)[0].spec is None
+
+
+def test_jobs_waiting_are_counted_in_whole_ticks() -> None:
+    """Two jobs, one of which waits; and one job that never waits, on an axis from 0 to 1."""
+    for durations in ([10.0, 10.0], [10.0]):
+        instance = unit_instance([0.0] * len(durations), [1] * len(durations), durations, "1x1")
+        figure = plot_runs(instance, {"fifo": play(instance, fifo, preemptive=False)})
+        [queue] = [axes for axes in figure.axes if axes.get_ylabel() == "jobs waiting"]
+        ticks = [tick for tick in queue.get_yticks() if 0 <= tick <= queue.get_ylim()[1]]
+        assert len(ticks) > 1
+        assert all(tick == round(tick) for tick in ticks)

@@ -1,0 +1,492 @@
+"""Objects of Kubernetes: Workloads of Kueue, pods, PodGroups of Volcano, nodes, and the quotas of Kueue."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from trace_samples import SAMPLES
+from typer.testing import CliRunner
+
+from gpusched_env.cli.app import app
+from gpusched_env.errors import TraceError
+from gpusched_env.problem.tenants import Tenant, Tenants
+from gpusched_env.problem.workload import Workload
+from gpusched_env.traces import ReadReport, read_cluster, read_kueue_tenants, read_trace
+from gpusched_env.traces.kubernetes.gangs import FURTHER, most_at_once
+from gpusched_env.traces.kubernetes.objects import kubernetes_objects, quantity
+from gpusched_env.traces.kubernetes.pods import PodObject
+
+GPU = "nvidia.com/gpu"
+EXAMPLES = int(os.environ.get("GPUSCHED_FUZZ", "40"))  # damages of each kind; GPUSCHED_FUZZ=2000 tries 10,000
+
+
+def at(minute: int) -> str:
+    return f"2025-03-03T09:{minute:02}:00Z"
+
+
+def condition(kind: str, minute: int, status: str = "True", reason: str = "") -> dict[str, str]:
+    return {"type": kind, "status": status, "reason": reason, "lastTransitionTime": at(minute)}
+
+
+def workload(name: str, conditions: list[dict[str, str]], usage: str | None = "8", **spec: Any) -> dict[str, Any]:
+    given_gpus = {} if usage is None else {"resourceUsage": {GPU: usage, "cpu": "64"}}
+    assigned = {"name": "main", "flavors": {GPU: "h100", "cpu": "any"}, "count": 2, **given_gpus}
+    status = {"admission": {"clusterQueue": "vis-q", "podSetAssignments": [assigned]}, "conditions": conditions}
+    metadata = {"name": name, "namespace": "vis", "creationTimestamp": at(0)}
+    return {"kind": "Workload", "metadata": metadata, "spec": {"queueName": "lq", **spec}, "status": status}
+
+
+def pod(
+    name: str, start: int | None, end: int | None, gpus: int | str = 4, owner: str = "", **metadata: Any
+) -> dict[str, Any]:
+    owners = [{"kind": "Job", "name": owner}] if owner else [{"kind": "ReplicaSet", "name": "web"}]
+    status: dict[str, Any] = {"phase": "Pending" if start is None else "Running" if end is None else "Succeeded"}
+    if start is not None:
+        status["startTime"] = at(start)
+    if end is not None:
+        status["containerStatuses"] = [{"state": {"terminated": {"finishedAt": at(end)}}}]
+    return {
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "n", "creationTimestamp": at(1), "ownerReferences": owners, **metadata},
+        "spec": {"containers": [{"resources": {"requests": {GPU: gpus}}}]},
+        "status": status,
+    }
+
+
+def read(folder: Path, name: str, *objects: object, **options: Any) -> tuple[Workload, ReadReport]:
+    path = folder / "objects.json"
+    path.write_text("\n".join(map(json.dumps, objects)))
+    return read_trace(f"{name}:{path}", **options)
+
+
+def test_a_workload_of_kueue_is_a_job(tmp_path: Path) -> None:
+    first = workload(
+        "a", [condition("QuotaReserved", 1), condition("Admitted", 2), condition("Finished", 32, reason="Succeeded")]
+    )
+    later = workload(
+        "b", [condition("QuotaReserved", 4), condition("Finished", 5)], priority=-3, maximumExecutionTimeSeconds=600
+    )
+    later["metadata"]["creationTimestamp"] = "2025-03-03T10:00:00.5+01:00"
+    jobs, report = read(tmp_path, "kueue", first, {"kind": "LocalQueue"}, later)
+    assert (report.rows, report.kept, report.origin) == (3, 2, "2025-03-03T09:00:00")
+    assert jobs.jobs["id"].tolist() == [0, 2]
+    assert jobs.jobs["arrival_s"].tolist() == [0, 0.5]
+    assert jobs.jobs["duration_s"].tolist() == [1_800, 60]
+    assert jobs.jobs["gpus"].tolist() == [8, 8]
+    np.testing.assert_array_equal(jobs.jobs["estimate_s"], [np.nan, 600])
+    told = {name: values.tolist() for name, values in jobs.attributes.items()}
+    assert told["original_id"] == ["vis/a", "vis/b"]
+    assert (told["queue"], told["cluster_queue"], told["gpu_type"]) == (["lq"] * 2, ["vis-q"] * 2, ["h100"] * 2)
+    assert (told["status"], told["priority"], told["wait_s"]) == (["Succeeded", ""], [0, -3], [120, 239.5])
+
+
+def test_gpus_of_workloads(tmp_path: Path) -> None:
+    """resourceUsage is already multiplied by the pods; without it, requests times pods; init containers run before."""
+    done = [condition("Admitted", 1), condition("Finished", 2)]
+    limits = {"resources": {"limits": {GPU: 1}}}
+    both = {"containers": [limits, {"resources": {"requests": {GPU: "2"}}}], "initContainers": [limits]}
+    sets = [{"count": 4, "template": {"spec": both}}, {"template": {"spec": {"containers": [{}]}}}]
+    evicted = workload("e", [*done, condition("Evicted", 1, "False")], usage="2")
+    jobs, report = read(
+        tmp_path,
+        "kueue",
+        workload("a", done, "8", podSets=sets),
+        workload("b", done, None, podSets=sets),
+        workload("c", done, None),
+        workload("d", done, "0"),
+        evicted,
+    )
+    assert jobs.jobs["gpus"].tolist() == [8, 12, 2]
+    assert report.dropped == {"number of GPUs unknown": 1, "CPU job (no GPUs)": 1}
+    assert report.notes == {
+        "jobs that were evicted before; their start is their last admission, and earlier runs are lost": 1,
+        "jobs admitted with fewer pods than they asked for": 2,
+    }
+
+
+def test_workloads_that_are_no_jobs_are_counted(tmp_path: Path) -> None:
+    done = [condition("Admitted", 5), condition("Finished", 6)]
+    unborn = workload("u", done)
+    del unborn["metadata"]["creationTimestamp"]
+    _, report = read(
+        tmp_path,
+        "kueue",
+        workload("ok", done),
+        unborn,
+        workload("p", []),
+        workload("r", done[:1]),
+        workload("x", [condition("Admitted", 6), condition("Finished", 5)]),
+        workload("f", [condition("Finished", 5, "False")]),
+    )
+    assert report.dropped == {
+        "no submission time": 1,
+        "never started": 2,
+        "still running at the end of the log": 1,
+        "ended before it started": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"metadata": 3}, "record 2, field 'metadata': 3: expected a JSON object"),
+        ({"metadata": {"name": ""}}, "record 2, field 'metadata.name': '': an object without a name"),
+        (
+            {"metadata": {"name": "ok", "namespace": "vis"}},
+            "record 2, field 'metadata.name': 'vis/ok': this id occurs twice",
+        ),
+        ({"spec": {"priority": "high"}}, "record 2, field 'priority': 'high': expected a whole number"),
+        ({"spec": {"podSets": {}}}, "record 2, field 'podSets': {}: expected a list of JSON objects"),
+        (
+            {"status": {"conditions": [{"type": "Admitted", "status": "True", "lastTransitionTime": "9"}]}},
+            "field 'lastTransitionTime': '9'",
+        ),
+        (
+            {"status": {"admission": {"podSetAssignments": [{"resourceUsage": {GPU: "1.5"}}]}}},
+            f"field '{GPU}': '1.5': expected a whole",
+        ),
+    ],
+)
+def test_malformed_workloads_are_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    ok = workload("ok", [condition("Admitted", 1), condition("Finished", 2)])
+    with pytest.raises(TraceError, match=re.escape(message)):
+        read(tmp_path, "kueue", ok, {**workload("bad", []), **change})
+    assert read(tmp_path, "kueue", ok, {**workload("bad", []), **change}, skip_bad_rows=True)[1].kept == 1
+
+
+def test_the_name_of_the_resource_is_an_option(tmp_path: Path) -> None:
+    text = SAMPLES["kueue"][0].replace(b"nvidia.com/gpu", b"amd.com/gpu")
+    (tmp_path / "w.json").write_bytes(text)
+    with pytest.raises(TraceError, match=r"(?s)no usable job.*CPU job"):
+        read_trace(f"kueue:{tmp_path / 'w.json'}")
+    jobs, _ = read_trace(f"kueue:{tmp_path / 'w.json'}", gpu_resource="amd.com/gpu")
+    assert jobs.jobs["gpus"].tolist() == [8] * 6
+    with pytest.raises(TraceError, match="gpu_resource names a resource of Kubernetes: write kubernetes:"):
+        read_trace("helios:x.csv", gpu_resource="amd.com/gpu")
+    shown = CliRunner().invoke(app, ["traces", "read", f"kueue:{tmp_path / 'w.json'}", "--gpu-resource", "amd.com/gpu"])
+    assert "6 records read, 6 jobs kept" in shown.output
+
+
+def test_pods_of_one_owner_are_a_gang(tmp_path: Path) -> None:
+    jobs, report = read(
+        tmp_path,
+        "kubernetes",
+        pod("a-0", 2, 12, owner="a"),
+        pod("w-0", 3, 5),
+        pod("a-1", 3, 13, owner="a"),
+        pod("a-launch", 2, 30, 0, owner="a"),
+        pod("w-1", 4, 6),
+        pod("p", None, None),
+        pod("r", 5, None),
+        {"kind": "Node"},
+        pod("cpu", 1, 2, 0),
+    )
+    assert jobs.attributes["original_id"].tolist() == ["n/a", "n/w-0", "n/w-1"]
+    assert jobs.jobs["id"].tolist() == [0, 1, 4]
+    assert jobs.jobs["gpus"].tolist() == [8, 4, 4]
+    assert jobs.jobs["duration_s"].tolist() == [660, 120, 120]
+    assert jobs.attributes["wait_s"].tolist() == [60, 120, 180]
+    assert report.rows == report.kept + sum(report.dropped.values()) == 9
+
+
+def test_a_group_an_owner_and_a_pod_of_one_name_are_three_jobs(tmp_path: Path) -> None:
+    mark = {"annotations": {"scheduling.k8s.io/group-name": "a"}}
+    other = pod("q-0", 2, 7, owner="a")
+    other["metadata"]["ownerReferences"][0]["kind"] = "PyTorchJob"
+    objects = [
+        *(pod("p-0", 2, 3, owner="a"), pod("a", 2, 4), pod("g-0", 2, 5, **mark), pod("p-1", 2, 6, owner="a"), other),
+        *(pod("b-0", 2, 3, owner="b"), pod("a2", 2, 3, owner="a", namespace="m")),
+    ]
+    jobs, _ = read(tmp_path, "kubernetes", *objects)
+    assert jobs.attributes["original_id"].tolist() == [
+        *("Job/n/a", "Pod/n/a", "PodGroup/n/a", "PyTorchJob/n/a", "n/b", "m/a"),
+    ]
+    assert jobs.jobs["gpus"].tolist() == [8, 4, 4, 4, 4, 4]
+    assert jobs.jobs["duration_s"].tolist() == [240, 120, 180, 300, 60, 60]
+    assert jobs.jobs["id"].tolist() == [0, 1, 2, 4, 5, 6]
+
+
+def test_the_pods_of_a_job_may_be_anywhere_in_the_file(tmp_path: Path) -> None:
+    """500 jobs of two pods: all first pods, then all second ones, in another order."""
+    first = [pod(f"j{i}-0", 2, 3 + i % 7, 1 + i % 3, owner=f"j{i}") for i in range(500)]
+    second = [pod(f"j{i}-1", 2, 4, 2, owner=f"j{i}") for i in range(500)]
+    random.Random(0).shuffle(second)
+    jobs, report = read(tmp_path, "kubernetes", *first, *second)
+    assert jobs.attributes["original_id"].tolist() == [f"n/j{i}" for i in range(500)]
+    assert jobs.jobs["gpus"].tolist() == [3 + i % 3 for i in range(500)]
+    assert jobs.jobs["duration_s"].tolist() == [60 * max(1 + i % 7, 2) for i in range(500)]
+    assert report.dropped_at[FURTHER].tolist() == [
+        500 + second.index(one) + 1 for i in range(500) for one in second if one["metadata"]["name"] == f"j{i}-1"
+    ]
+
+
+def test_pods_that_replace_others_do_not_add_up(tmp_path: Path) -> None:
+    """Two attempts of two pods, one after the other, and one pod that begins when another ends: four GPUs at a time."""
+    tries = [
+        pod("a-0", 2, 12, 2, owner="a"),
+        pod("a-1", 2, 12, 2, owner="a"),
+        pod("a-2", 12, 22, 2, owner="a"),
+        pod("a-3", 15, 25, 2, owner="a"),
+    ]
+    jobs, report = read(tmp_path, "kubernetes", *tries)
+    assert jobs.jobs["gpus"].tolist() == [4]
+    assert jobs.jobs["duration_s"].tolist() == [23 * 60]
+    assert report.notes == {
+        "jobs with pods that replaced others; the gang is the largest number of GPUs at one time": 1
+    }
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(1, 5), st.integers(0, 8)), max_size=8))
+def test_most_gpus_at_once(holds: list[tuple[int, int, int]]) -> None:
+    """The largest number is held just after a start, so all starts are tried."""
+    spans = [(float(start), float(start + length), gpus) for start, length, gpus in holds]
+    tried = [sum(gpus for start, end, gpus in spans if start <= time < end) for time, _, _ in spans]
+    assert most_at_once(spans) == max(tried, default=0)
+
+
+def test_pod_groups_of_volcano(tmp_path: Path) -> None:
+    group = {
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "n", "creationTimestamp": at(0)},
+        "spec": {"queue": "nlp"},
+    }
+    empty = {"kind": "PodGroup", "metadata": {"name": "e", "namespace": "n", "creationTimestamp": at(0)}}
+    mark = {"annotations": {"scheduling.k8s.io/group-name": "g"}}
+    lone = {"annotations": {"scheduling.k8s.io/group-name": "lone"}}
+    jobs, report = read(
+        tmp_path,
+        "volcano",
+        pod("g-0", 5, 15, **mark),
+        group,
+        pod("g-1", 6, 16, **mark),
+        empty,
+        pod("single", 2, 3),
+        pod("l", 4, 8, **lone),
+        {"kind": "Job"},
+    )
+    assert jobs.attributes["original_id"].tolist() == ["n/g", "n/lone"]
+    assert jobs.attributes["queue"].tolist() == ["nlp", ""]
+    assert jobs.jobs["arrival_s"].tolist() == [0, 60]
+    assert jobs.attributes["wait_s"].tolist() == [300, 180]
+    assert jobs.jobs["gpus"].tolist() == [8, 4]
+    assert report.dropped == {
+        "pod of no PodGroup": 1,
+        "object of another kind than PodGroup and Pod": 1,
+        "PodGroup, whose job is that of its pods": 1,
+        "PodGroup without pods in the file": 1,
+        "further pod of a job, which is one job together with its first pod": 1,
+    }
+    assert report.notes == {"jobs whose PodGroup is not in the file; they arrive with their first pod": 1}
+
+
+def test_lists_and_lines_are_read_alike(tmp_path: Path) -> None:
+    for name in ("kueue", "kubernetes", "volcano"):
+        lines, listed = SAMPLES[name]
+        objects = [json.loads(line) for line in lines.splitlines()]
+        shapes = [
+            lines,
+            listed,
+            json.dumps(objects).encode(),
+            json.dumps({"items": objects}).encode(),
+            json.dumps({"kind": "List", "metadata": {"a": "b"}, "apiVersion": "v1", "items": objects}).encode(),
+            "".join(json.dumps(one, indent=2) for one in objects).encode(),
+            json.dumps({"items": objects[:3], "kind": "List"}).encode() + json.dumps(objects[3:]).encode(),
+        ]
+        prints = set()
+        for shape in shapes:
+            (tmp_path / "o").write_bytes(shape)
+            prints.add(read_trace(f"{name}:{tmp_path / 'o'}")[0].fingerprint())
+        assert len(prints) == 1
+    for broken in (
+        b'{"items": [{"kind": "Pod"}',
+        b'{"items": []} x',
+        b'{"items": [] "a"}',
+        b'{"items": [], "a" 1}',
+        b"{} {",
+    ):
+        (tmp_path / "o").write_bytes(broken)
+        with pytest.raises(TraceError, match=r"the JSON is cut or damaged|no records"):
+            read_trace(f"kueue:{tmp_path / 'o'}")
+
+
+def test_a_line_is_decoded_straight_into_its_fields_unless_it_is_a_list(tmp_path: Path) -> None:
+    """The volume with the token of its service account, which Kubernetes adds to every pod, has items."""
+    plain, mounted, listed = pod("a", 2, 3), pod("b", 2, 3), pod("c", 2, 3)
+    certificate = {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}}
+    mounted["spec"]["volumes"] = [{"name": "kube-api-access", "projected": {"sources": [certificate]}}]
+    path = tmp_path / "objects.json"
+    path.write_text("".join(json.dumps(one) + "\n" for one in (plain, mounted, {"items": [listed]})))
+    found = [record for _, record in kubernetes_objects(path, PodObject)]
+    assert [type(one) for one in found] == [PodObject, PodObject, dict]
+    assert read_trace(f"kubernetes:{path}")[0].attributes["original_id"].tolist() == ["n/a", "n/b", "n/c"]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("2", 2), ("500m", 0.5), ("1e3", 1_000), ("4Ki", 4_096), ("2Mi", 1 << 21), ("3k", 3_000), ("1.5G", 1.5e9), (7, 7)],
+)
+def test_quantities(text: str | int, value: float) -> None:
+    assert quantity(text) == value
+    assert all(np.isnan(quantity(wrong)) for wrong in ("", "k", "1_0", "2Kk", "x", "1 2"))
+
+
+def node(name: str, gpus: str | None, resource: str = GPU, **spec: Any) -> dict[str, Any]:
+    allocatable = {"cpu": "63500m"} if gpus is None else {resource: gpus}
+    labels = {"nvidia.com/gpu.product": "H100"} if resource == GPU else {}
+    return {
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "spec": spec,
+        "status": {"allocatable": allocatable},
+    }
+
+
+def test_nodes_are_a_cluster(tmp_path: Path) -> None:
+    path = tmp_path / "nodes.json"
+    nodes = [node("a", "8"), node("b", "8", unschedulable=True), node("c", None), {"kind": "Pod"}]
+    path.write_text(json.dumps({"apiVersion": "v1", "items": nodes, "kind": "List"}))
+    cluster, report = read_cluster(f"kubernetes:{path}")
+    assert cluster.describe() == "16 GPUs: 2 nodes x 8 H100 in 1 racks"
+    assert (report.rows, report.kept, report.dropped) == (4, 2, {"no GPUs": 1, "object of another kind than Node": 1})
+    assert any(remark.startswith("nodes cordoned") for remark in report.notes)
+    path.write_text("\n".join(json.dumps(node(name, "4", "amd.com/gpu")) for name in "ab"))
+    assert read_cluster(f"kubernetes:{path}")[0].gpus == 8
+    path.write_text(json.dumps([node("a", "4", "amd.com/gpu"), node("b", "4", "x.com/gpu")]))
+    with pytest.raises(TraceError, match=r"amd.com/gpu and x.com/gpu could be the GPU"):
+        read_cluster(f"kubernetes:{path}")
+    path.write_text(json.dumps([node("a", "4"), node("a", "4")]))
+    with pytest.raises(TraceError, match=r"record 2, field 'metadata.name': 'a': this node occurs twice"):
+        read_cluster(f"kubernetes:{path}")
+
+
+def queue(name: str, quota: str, cohort: str = "", weight: str | None = None, **limits: str) -> dict[str, Any]:
+    resource = {"name": GPU, "nominalQuota": quota, **limits}
+    groups = [{"flavors": [{"name": "h100", "resources": [{"name": "cpu", "nominalQuota": "9"}, resource]}]}]
+    fair = {} if weight is None else {"fairSharing": {"weight": weight}}
+    return {
+        "kind": "ClusterQueue",
+        "metadata": {"name": name},
+        "spec": {"resourceGroups": groups, "cohort": cohort, **fair},
+    }
+
+
+def cohort(name: str, parent: str = "", quota: str = "") -> dict[str, Any]:
+    made = {**queue(name, quota), "kind": "Cohort"}
+    made["spec"] = {"parentName": parent, **({"resourceGroups": made["spec"]["resourceGroups"]} if quota else {})}
+    return made
+
+
+def test_quotas_of_kueue_are_tenants(tmp_path: Path) -> None:
+    path = tmp_path / "quotas.json"
+    objects = [
+        queue("a", "16", "team", borrowingLimit="4"),
+        queue("b", "8", "team", "500m", lendingLimit="2"),
+        queue("solo", "3"),
+        cohort("team", "all", "6"),
+        {"kind": "ResourceFlavor"},
+        queue("all", "1", "all"),
+    ]
+    path.write_text("\n".join(map(json.dumps, objects)))
+    tenants, report = read_kueue_tenants(path)
+    assert tenants == Tenants(
+        (
+            Tenant("all (cohort)", quota=31, borrow=0, lend=0),
+            Tenant("team", "all (cohort)", quota=30),
+            Tenant("a", "team", quota=16, borrow=4),
+            Tenant("b", "team", 0.5, quota=8, lend=2),
+            Tenant("solo", quota=3, borrow=0, lend=0),
+            Tenant("all", "all (cohort)", quota=1),
+        ),
+        by="cluster_queue",
+        priority="priority",
+    )
+    assert (report.rows, report.kept) == (6, 5)
+    log = tmp_path / "w.json"
+    log.write_bytes(SAMPLES["kueue"][0].replace(b'"clusterQueue": "vis"', b'"clusterQueue": "a"'))
+    assert set(tenants.assign(read_trace(f"kueue:{log}")[0], 0).attributes["tenant"].tolist()) == {"a"}
+    for wrong, message in (
+        ([cohort("x", "y"), cohort("y", "x"), queue("a", "1")], "its parents form a cycle"),
+        ([queue("a", "1"), queue("a", "1")], "record 2, field 'metadata.name': 'a': this ClusterQueue occurs twice"),
+        ([queue("a", "1", weight="-1")], "field 'weight': '-1'"),
+        ([cohort("x")], "no ClusterQueue"),
+    ):
+        path.write_text("\n".join(map(json.dumps, wrong)))
+        with pytest.raises(TraceError, match=re.escape(message)):
+            read_kueue_tenants(path)
+
+
+NODES = "\n".join(json.dumps(one) for one in (node("a", "8"), node("b", "4"), node("c", None)))
+QUOTAS = "\n".join(
+    json.dumps(one) for one in (queue("a", "8", "t", "1"), queue("b", "4", "t"), cohort("t", "top", "1"))
+)
+WRONG = ["null", "-1", "1e400", '"x"', "[]", "{}", "true", '"' + "x" * 300 + '"', '"\\u0000"', "9" * 30, '""', "NaN"]
+VALUE = re.compile(r'"[^"]*"(?!\s*:)|\d+|\[\]|\{\}|true')
+
+
+@pytest.mark.parametrize("name", ["kueue", "kubernetes", "volcano", "nodes", "quotas"])
+def test_damaged_objects_give_a_result_or_a_trace_error(tmp_path: Path, name: str) -> None:
+    for seed in range(EXAMPLES):
+        check_damaged_objects(tmp_path, name, seed)
+
+
+def check_damaged_objects(folder: Path, name: str, seed: int) -> None:
+    """Replace values, cut the end, or overwrite bytes: counts that add up, or an error that names the file."""
+    rng = random.Random(seed)
+    text = {"nodes": NODES, "quotas": QUOTAS}.get(name) or rng.choice(SAMPLES[name]).decode()
+    for _ in range(rng.randint(1, 3)):
+        values = [found.span() for found in VALUE.finditer(text)] or [(0, 0)]
+        begin, end = rng.choice(values)
+        text = (
+            text[:begin] + rng.choice(WRONG) + text[end:] if rng.random() < 0.8 else text[: rng.randint(0, len(text))]
+        )
+    path = folder / "damaged"
+    path.write_text(text)
+    complaint = str(path)
+    try:
+        if name == "nodes":
+            report = read_cluster(f"kubernetes:{path}")[1]
+        elif name == "quotas":
+            report = read_kueue_tenants(path)[1]
+        else:
+            report = read_trace(f"{name}:{path}", skip_bad_rows=rng.random() < 0.5)[1]
+        assert report.kept == report.rows - sum(report.dropped.values()), seed
+    except TraceError as error:
+        complaint = str(error)
+    assert str(path) in complaint, seed
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"metadata": 3}, "record 2, field 'metadata': 3: expected a JSON object"),
+        ({"metadata": {"name": 7}}, "record 2, field 'name': 7: expected a text"),
+        ({"metadata": {"namespace": "n"}}, "record 2, field 'metadata.name': '': an object without a name"),
+        ({"metadata": {"name": "b", "ownerReferences": [1]}}, "field 'ownerReferences': 1: expected a JSON object"),
+        ({"metadata": {"name": "b", "labels": {"kueue.x-k8s.io/queue-name": 1}}}, "1: expected a text"),
+        ({"spec": {"containers": {}}}, "record 2, field 'containers': {}: expected a list of JSON objects"),
+        ({"spec": {"priority": True}}, "record 2, field 'priority': True: expected a whole number"),
+        ({"spec": {"priority": 1 << 40}}, "field 'priority': 1099511627776: expected a whole number"),
+        ({"spec": {"priority": 1 << 70}}, "expected a whole number"),
+        (
+            {"spec": {"containers": [{"resources": {"limits": {GPU: "1.5"}}}]}},
+            f"field '{GPU}': '1.5': expected a whole",
+        ),
+        ({"status": {"startTime": "9"}}, "record 2, field 'startTime': '9': expected a time"),
+        ({"status": {"containerStatuses": [{"state": []}]}}, "field 'state': []: expected a JSON object"),
+        ({"status": {"\ud800": 1}}, "record 2, field 'object'"),
+    ],
+)
+def test_malformed_pods_are_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    good = pod("a", 2, 3)
+    with pytest.raises(TraceError, match=re.escape(message)):
+        read(tmp_path, "kubernetes", good, {**pod("b", 2, 3), **change})
+    assert read(tmp_path, "kubernetes", good, {**pod("b", 2, 3), **change}, skip_bad_rows=True)[1].kept == 1

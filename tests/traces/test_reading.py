@@ -1,0 +1,185 @@
+"""Readers keep usable rows, count the others, and refuse malformed ones with place, field and remedy."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from trace_samples import LAYOUTS, WRITERS
+
+from gpusched_env.errors import TraceError
+from gpusched_env.problem.workload import Workload
+from gpusched_env.traces import READERS, read_trace, read_workload
+
+PROCESSED = "timestamp,duration,num_gpus,gpu_time,cluster\n"
+ORIGINAL = "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue\n"
+
+
+def write(path: Path, text: str | bytes) -> str:
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return str(path)
+
+
+def attempt(start: str, end: str, *hosts: int) -> dict[str, Any]:
+    detail = [{"ip": f"m{i}", "gpus": [f"gpu{k}" for k in range(n)]} for i, n in enumerate(hosts)]
+    return {"start_time": start, "end_time": end, "detail": detail}
+
+
+def record(jobid: str, submitted: str, *attempts: dict[str, Any]) -> dict[str, Any]:
+    job = {"status": "Pass", "vc": "v", "jobid": jobid, "user": "u", "submitted_time": submitted}
+    return {**job, "attempts": list(attempts)}
+
+
+A = attempt("2017-10-07 01:00:00", "2017-10-07 01:01:00", 8)
+B = attempt("2017-10-07 02:00:00", "2017-10-07 02:00:30", 8, 8)
+
+
+def test_philly_csv_unsorted(tmp_path: Path) -> None:
+    rows = "2017-10-09 00:00:10,5.0,2,10.0,b\n2017-10-09 00:00:00,7.5,1,7.5,a\n"
+    workload, report = read_trace("philly:" + write(tmp_path / "p.csv", PROCESSED + rows))
+    assert workload.jobs["arrival_s"].tolist() == [10.0, 0.0]
+    assert workload.jobs["duration_s"].tolist() == [5.0, 7.5]
+    assert workload.jobs["gpus"].tolist() == [2, 1]
+    assert np.isnan(workload.jobs["iterations"]).all()
+    assert workload.attributes["virtual_cluster"].tolist() == ["b", "a"]
+    assert report.origin == "2017-10-09T00:00:00"
+    assert (report.rows, report.kept, report.format) == (2, 2, "philly-csv")
+
+
+def test_unusable_rows_are_dropped_counted_and_located(tmp_path: Path) -> None:
+    rows = "2017-10-09 00:00:00,5,0,0,a\n2017-10-09 00:00:05,0,1,0,a\n2017-10-09 00:01:00,5,1,5,a\n"
+    workload, report = read_trace("philly-csv:" + write(tmp_path / "p.csv", PROCESSED + rows))
+    assert report.dropped == {"CPU job (no GPUs)": 1, "zero run time": 1}
+    assert report.places == {"CPU job (no GPUs)": [2], "zero run time": [3]}
+    assert workload.jobs["arrival_s"].tolist() == [0.0]  # time counts from the first submission kept
+    assert workload.jobs["id"].tolist() == [2]
+    assert "line 3" in report.describe()
+
+
+def test_philly_json_sums_attempts_and_takes_the_largest_gang(tmp_path: Path) -> None:
+    log = [
+        record("a", "2017-10-07 00:59:00", A, B, A),
+        record("b", "None"),
+        record("c", "2017-10-07 00:00:00"),
+        record("d", "2017-10-07 01:00:00", attempt("None", "None", 64), A),
+        record("e", "2017-10-07 01:00:00", attempt("2017-10-07 01:00:00", "2017-10-07 00:00:00", 1)),
+        record("f", "2017-10-07 01:00:00", attempt("2017-10-07 01:00:00", "2017-10-07 01:00:01")),
+    ]
+    workload, report = read_trace("philly:" + write(tmp_path / "log.json", json.dumps(log)))
+    assert workload.jobs["duration_s"].tolist() == [150.0, 60.0]
+    assert workload.jobs["gpus"].tolist() == [16, 8]
+    assert workload.jobs["arrival_s"].tolist() == [0.0, 60.0]
+    assert workload.attributes["original_id"].tolist() == ["a", "d"]
+    assert report.dropped == {
+        "no submission time": 1,
+        "no attempt with a start and an end": 2,
+        "CPU job (no GPUs)": 1,
+    }
+    assert report.rows == 6
+    assert report.rows == report.kept + sum(report.dropped.values())
+
+
+def test_helios_both_layouts(tmp_path: Path) -> None:
+    rows = "7,u,v,8,64,1,COMPLETED,2020-04-01 00:01:00,x,y,30,5\n8,u,v,0,4,1,FAILED,2020-04-01 00:00:00,x,y,9,0\n"
+    workload, report = read_trace("helios:" + write(tmp_path / "log.csv", ORIGINAL + rows))
+    assert workload.jobs[["arrival_s", "gpus", "duration_s"]].tolist() == [(0.0, 8, 30.0)]
+    assert report.dropped == {"CPU job (no GPUs)": 1}
+    assert workload.attributes["status"].tolist() == ["COMPLETED"]
+    four = "job_id,arrival_s,service_sec,gpu_count\n7#0,5.5,30.0,8\n7#1,6,1,1\n"
+    workload, report = read_trace("helios:" + write(tmp_path / "four.csv", four))
+    assert workload.jobs["arrival_s"].tolist() == [0.0, 0.5]
+    assert report.origin == ""
+
+
+def test_saved_workload_is_a_format(tmp_path: Path) -> None:
+    workload = Workload.from_columns([0, 1], [1, 2], [3, 4])
+    workload.save(tmp_path / "w.npz")
+    assert read_workload(f"file:{tmp_path / 'w.npz'}").fingerprint() == workload.fingerprint()
+
+
+GOOD = "2017-10-09 00:00:10,5.0,2,10.0,b\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("philly", "", ["empty"]),
+        ("philly", PROCESSED, ["no usable job"]),
+        ("philly", PROCESSED + GOOD + "2017-10-09 00:00:10,5.0,2,10.0\n", ["line 3", "4 fields", "5"]),
+        ("philly", PROCESSED + GOOD + "2017-10-09 00:00:10,nan,2,1,b\n", ["line 3", "'duration'", "finite"]),
+        ("philly", PROCESSED + "2017-10-09 00:00:10,-1,2,1,b\n", ["line 2", "'duration'", "-1"]),
+        ("philly", PROCESSED + "2017-10-09 00:00:10,1e999,2,1,b\n", ["line 2", "'duration'"]),
+        ("philly", PROCESSED + "2017-10-09 00:00:10,1_0,2,1,b\n", ["line 2", "'duration'"]),
+        ("philly", PROCESSED + "2017-10-09 00:00:10,1,1.5,1,b\n", ["line 2", "'num_gpus'", "whole"]),
+        ("philly", PROCESSED + "2017-10-09 00:00:10,1,4e9,1,b\n", ["line 2", "'num_gpus'"]),
+        ("philly", PROCESSED + "2017-13-09 00:00:10,1,1,1,b\n", ["line 2", "'timestamp'", "YYYY"]),
+        ("philly", PROCESSED + "yesterday,1,1,1,b\n", ["line 2", "'timestamp'"]),
+        ("philly", (PROCESSED + GOOD).encode() + b"\xff\xfe\n", ["line 3", "UTF-8"]),
+        ("philly", PROCESSED + '"2017-10-09 00:00:10,1,1,1,b\n', ["CSV"]),
+        ("philly", "timestamp,duration,cluster\nx,y,z\n", ["line 1", "'num_gpus'", "missing"]),
+        ("philly", "a,b\n1,2\n", ["line 1", "not a Philly CSV", "jobid"]),
+        ("philly", "[", ["after record 0", "cut"]),
+        ("philly", "[]", ["no records"]),
+        ("philly", "{}", ["no records"]),
+        ("philly", "[3]", ["record 1", "jobid"]),
+        ("philly", '[{"jobid": "a"}]', ["record 1", "'vc'"]),
+        ("philly", json.dumps([record("a", "2017-10-07 00:59:00", A)] * 2), ["record 2", "'jobid'", "twice"]),
+        ("philly", json.dumps([record("a", "2017-10-07 00:59:00", A)])[:-40], ["record 0", "cut"]),
+        ("philly", json.dumps([record("a", "2017-10-07", A)]), ["record 1", "'submitted_time'"]),
+        ("philly", json.dumps([{**record("a", "None"), "attempts": "x"}]), ["record 1", "'attempts'", "list"]),
+        ("helios", "job_id,arrival_s,service_sec,gpu_count\n1,0,1,1\n1,0,1,1\n", ["line 3", "'job_id'", "twice"]),
+        ("helios", "job_id,arrival_s,service_sec,gpu_count\n1,-5,1,1\n", ["line 2", "'arrival_s'"]),
+        ("helios", ORIGINAL + "1,u,v,one,1,1,FAILED,2020-04-01 00:00:00,x,y,9,0\n", ["line 2", "'gpu_num'", "'one'"]),
+        ("helios", "a\n1\n", ["not a Helios file"]),
+        ("helios", gzip.compress(b"x" * 1000, mtime=0)[:-9], ["gzip", "cut"]),
+        ("file", "nonsense", ["not a workload file"]),
+    ],
+)
+def test_malformed_files_name_place_field_and_remedy(
+    tmp_path: Path, name: str, text: str | bytes, words: list[str]
+) -> None:
+    path = write(tmp_path / "trace", text)
+    with pytest.raises(TraceError) as caught:
+        read_trace(f"{name}:{path}")
+    for word in [path, *words]:
+        assert word in str(caught.value)
+
+
+def test_a_file_without_line_ends_is_not_read_into_memory(tmp_path: Path) -> None:
+    path = write(tmp_path / "trace", PROCESSED + "x" * (1 << 20))
+    with pytest.raises(TraceError, match="line 2: 1,048,576 bytes or more; is this the right file"):
+        read_trace(f"philly:{path}")
+
+
+def test_wrong_sources() -> None:
+    with pytest.raises(TraceError, match="did you mean 'philly'"):
+        read_trace("phily:x")
+    with pytest.raises(TraceError, match="FORMAT:PATH"):
+        read_trace("x.csv")
+    for name in READERS:
+        with pytest.raises(TraceError, match=r"(?i)no such file"):
+            read_trace(f"{name}:no/such/file")
+
+
+@pytest.mark.parametrize(("name", "number"), LAYOUTS)
+def test_reading_takes_at_most_300_bytes_a_job_beside_the_workload(tmp_path: Path, name: str, number: int) -> None:
+    """benchmarks/traces.py measures the same bound on a million jobs."""
+    rows = 3_000
+    source = f"{name}:{write(tmp_path / 'log', WRITERS[name][number](rows))}"
+    read_trace(source)  # imports and tables that are loaded once
+    tracemalloc.start()
+    try:
+        workload, report = read_trace(source)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert report.kept == rows
+    arrays = workload.jobs.nbytes + sum(column.nbytes for column in workload.attributes.values())
+    arrays += workload.profiles.rows.nbytes + workload.profiles.compute_s.nbytes  # Hydra's jobs have one each
+    held = {"kubernetes": 2_000, "volcano": 3_000}  # their pods are held until all of a gang are read
+    assert peak - arrays < held.get(name, 300) * rows, (peak - arrays) / rows

@@ -1,0 +1,256 @@
+"""Slurm's accounting table: one small file for each rule of the reader."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gpusched_env.errors import TraceError
+from gpusched_env.problem.workload import Workload
+from gpusched_env.traces import ReadReport, read_trace
+from gpusched_env.traces.formats import slurm
+from gpusched_env.traces.parsing.fields import Place
+from gpusched_env.traces.parsing.slurm_fields import span_s
+
+HEADER = "JobID|User|Account|Partition|QOS|Submit|Start|End|Elapsed|Timelimit|State|AllocTRES|NodeList\n"
+# The synthetic example of the format's description: a step, an array task, a job that never ran, a het part, an array
+EXAMPLE = HEADER + (
+    "101|ana|vis|gpu|normal|2025-03-03T09:00:00|2025-03-03T09:05:00|2025-03-03T11:05:00|02:00:00|04:00:00|COMPLETED|"
+    "billing=32,cpu=32,gres/gpu:h100=4,gres/gpu=4,mem=256G,node=1|g01\n"
+    "101.batch|||||2025-03-03T09:05:00|2025-03-03T09:05:00|2025-03-03T11:05:00|02:00:00||COMPLETED|cpu=32,node=1|g01\n"
+    "102_3|bo|nlp|gpu|low|2025-03-03T09:10:00|2025-03-03T12:00:00|2025-03-04T12:00:30|1-00:00:30|1-00:00:00|TIMEOUT|"
+    "cpu=128,gres/gpu=16,node=2|g[02-03]\n"
+    "103|bo|nlp|gpu|low|2025-03-03T10:00:00|None|2025-03-03T10:20:00|00:00:00|Partition_Limit|CANCELLED by 1002||"
+    "None assigned\n"
+    "104+1|cy|nlp|cpu|high|2025-03-03T11:00:00|2025-03-03T11:00:02|2025-03-03T11:30:02|00:30:00|UNLIMITED|PREEMPTED|"
+    "cpu=8,mem=16G,node=1|c07\n"
+    "105_[1-8%2]|cy|vis|gpu,long|low|2025-03-03T12:00:00|Unknown|Unknown|00:00:00|12:00:00|PENDING||None assigned\n"
+)
+SHORT_HEADER = "JobID|JobIDRaw|Submit|Eligible|Start|End|Elapsed|State|AllocTRES|Restarts\n"
+
+
+def read(folder: Path, text: str, **options: object) -> tuple[Workload, ReadReport]:
+    path = folder / "sacct.txt"
+    path.write_text(text)
+    return read_trace(f"slurm:{path}", **options)
+
+
+def row(
+    job: str,
+    submit: str,
+    start: str,
+    end: str,
+    state: str = "COMPLETED",
+    *,
+    raw: str = "",
+    eligible: str = "",
+    elapsed: str = "",
+    tres: str = "gres/gpu=2",
+    restarts: str = "0",
+) -> str:
+    times = [f"2025-03-03T{time}" if len(time) == 8 else time for time in (submit, eligible or submit, start, end)]
+    return "|".join([job, raw or job, *times, elapsed, state, tres, restarts]) + "\n"
+
+
+def test_the_example(tmp_path: Path) -> None:
+    workload, report = read(tmp_path, EXAMPLE)
+    jobs = workload.jobs
+    assert jobs[["id", "arrival_s", "gpus", "duration_s"]].tolist() == [(0, 0.0, 4, 7_200.0), (2, 600.0, 16, 86_430.0)]
+    assert jobs["estimate_s"].tolist() == [14_400.0, 86_400.0]
+    assert {name: column.tolist() for name, column in workload.attributes.items()} == {
+        "original_id": ["101", "102_3"],
+        "user": ["ana", "bo"],
+        "account": ["vis", "nlp"],
+        "virtual_cluster": ["gpu", "gpu"],
+        "qos": ["normal", "low"],
+        "status": ["COMPLETED", "TIMEOUT"],
+        "gpu_type": ["h100", ""],
+        "wait_s": [300.0, 10_200.0],
+    }
+    assert report.dropped == {slurm.STEP: 1, "never started": 2, "CPU job (no GPUs)": 1}
+    assert report.notes == {slurm.SHORT: 1}
+    assert (report.rows, report.kept, report.origin) == (6, 2, "2025-03-03T09:00:00")
+
+
+def test_the_older_form_ends_lines_with_a_bar_and_columns_may_be_in_any_order(tmp_path: Path) -> None:
+    lines = [line.split("|") for line in EXAMPLE.splitlines()]
+    turned = "".join("|".join(reversed(line)).upper() + "|\n" for line in lines[:2])
+    plain = read(tmp_path, "\n".join("|".join(line) for line in lines[:2]) + "\n")[0]
+    other = read(tmp_path, turned.replace("GRES/GPU", "gres/gpu"))[0]
+    assert other.fingerprint() == plain.fingerprint()
+
+
+def test_the_last_run_of_a_requeued_job_counts_and_its_first_submission(tmp_path: Path) -> None:
+    runs = row("7", "09:00:00", "09:01:00", "09:31:00", "PREEMPTED", restarts="0")
+    runs += row("8", "09:05:00", "09:05:00", "09:06:00")
+    runs += row("7", "09:31:00", "10:00:00", "10:10:00", "NODE_FAIL", restarts="1")
+    runs += row("7", "10:10:00", "11:00:00", "12:00:00", "COMPLETED", restarts="2", tres="gres/gpu=4")
+    runs += row("9", "09:20:00", "09:20:00", "09:25:00", restarts="1")
+    workload, report = read(tmp_path, SHORT_HEADER + runs)
+    jobs = np.sort(workload.jobs, order="id")
+    assert jobs[["id", "arrival_s", "gpus", "duration_s"]].tolist() == [
+        (0, 0.0, 4, 3_600.0),
+        (1, 300.0, 2, 60.0),
+        (4, 1_200.0, 2, 300.0),
+    ]
+    assert report.dropped == {slurm.FURTHER: 2}
+    assert report.places == {slurm.FURTHER: [4, 5]}
+    assert report.notes == {slurm.AFRESH: 1, slurm.LOST: 1}
+    assert workload.attributes["wait_s"][workload.jobs["id"] == 0].tolist() == [60.0]
+
+
+def test_a_preempted_job_without_a_later_run_was_cut_short(tmp_path: Path) -> None:
+    workload, report = read(tmp_path, SHORT_HEADER + row("7", "09:00:00", "09:01:00", "09:31:00", "PREEMPTED"))
+    assert workload.jobs["duration_s"].tolist() == [1_800.0]
+    assert report.notes == {slurm.SHORT: 1}
+
+
+def test_a_requeued_job_that_waits_again_is_dropped(tmp_path: Path) -> None:
+    runs = row("7", "09:00:00", "09:01:00", "09:31:00", "REQUEUED") + row("8", "09:00:00", "09:00:00", "09:01:00")
+    report = read(tmp_path, SHORT_HEADER + runs + row("7", "09:31:00", "Unknown", "Unknown", "PENDING"))[1]
+    assert report.dropped == {slurm.FURTHER: 1, "never started": 1}
+
+
+def test_parts_of_a_heterogeneous_job_are_one_gang(tmp_path: Path) -> None:
+    rows = row("7+0", "09:00:00", "09:10:00", "09:40:00", raw="7", tres="gres/gpu:a100=4,gres/gpu=4")
+    rows += row("7+1", "09:00:00", "09:10:00", "09:45:00", raw="8", tres="gres/gpu:h100=8,gres/gpu=8")
+    workload, report = read(tmp_path, SHORT_HEADER + rows)
+    assert workload.jobs[["id", "gpus", "duration_s"]].tolist() == [(0, 12, 2_100.0)]
+    assert workload.attributes["original_id"].tolist() == ["7"]
+    assert report.dropped == {slurm.FURTHER: 1}
+
+
+def test_a_job_whose_size_changed_is_dropped(tmp_path: Path) -> None:
+    rows = row("7", "09:00:00", "09:10:00", "09:40:00", "RESIZING") + row("7", "09:00:00", "09:40:00", "09:45:00")
+    rows += row("8", "09:00:00", "09:40:00", "09:45:00")
+    assert read(tmp_path, SHORT_HEADER + rows)[1].dropped == {slurm.FURTHER: 1, "changed its size while it ran": 1}
+
+
+def test_rows_without_a_usable_job(tmp_path: Path) -> None:
+    rows = [
+        row("1", "09:00:00", "09:00:00", "09:01:00"),
+        row("2", "09:00:00", "09:00:00", "Unknown", "RUNNING"),
+        row("3", "09:00:00", "None", "09:01:00", "CANCELLED by 7"),
+        row("4", "09:00:00", "09:02:00", "09:01:00"),
+        row("5", "09:00:00", "08:59:00", "09:01:00"),
+        row("6", "Unknown", "09:00:00", "09:01:00", eligible="Unknown"),
+        row("7", "09:00:00", "09:00:00", "09:01:00", tres=""),
+        row("8", "09:00:00", "09:00:00", "09:01:00", tres="gres/gpu:1g.10gb=2,gres/gpu=2"),
+        row("9", "09:00:00", "09:00:00", "09:01:00", tres="cpu=2,gres/shard=4"),
+        row("10", "09:00:00", "09:00:00", "09:01:00", "REVOKED"),
+        row("11", "09:00:00", "09:00:00", "09:00:00"),
+        row("12", "09:00:00", "09:00:00", "09:01:00", tres="cpu=2"),
+    ]
+    workload, report = read(tmp_path, SHORT_HEADER + "".join(rows))
+    assert len(workload) == 1
+    assert report.dropped == {
+        "still running at the end of the log": 1,
+        "never started": 1,
+        "ended before it started": 1,
+        "started before it was submitted": 1,
+        "no submission time": 1,
+        "number of GPUs unknown": 1,
+        "slices or shares of a GPU (MIG, gres/shard, gres/mps)": 2,
+        "sibling of a job in another cluster of the federation": 1,
+        "zero run time": 1,
+        "CPU job (no GPUs)": 1,
+    }
+
+
+def test_a_job_arrives_when_it_becomes_eligible(tmp_path: Path) -> None:
+    rows = row("1", "09:00:00", "09:00:00", "09:01:00")
+    rows += row("2", "09:00:00", "10:30:00", "11:00:00", eligible="10:00:00")
+    workload, report = read(tmp_path, SHORT_HEADER + rows)
+    assert workload.jobs["arrival_s"].tolist() == [0.0, 3_600.0]
+    assert workload.attributes["wait_s"].tolist() == [0.0, 1_800.0]
+    assert workload.attributes["ineligible_s"].tolist() == [0.0, 3_600.0]
+    assert report.notes == {slurm.LATER: 1}
+
+
+def test_elapsed_is_right_where_the_clock_was_changed(tmp_path: Path) -> None:
+    """In the night of 30 March 2025 the clock went from 2 to 3 h in Europe: the job ran one hour, not two."""
+    times = ("2025-03-30T01:00:00", "2025-03-30T01:30:00", "2025-03-30T03:30:00")
+    workload, report = read(tmp_path, SHORT_HEADER + row("1", *times, elapsed="01:00:00"))
+    assert workload.jobs["duration_s"].tolist() == [3_600.0]
+    assert report.notes == {slurm.CLOCK: 1}
+
+
+def test_a_job_may_end_before_it_started_in_the_hour_that_repeats(tmp_path: Path) -> None:
+    """In the night of 26 October 2025 the clock went from 3 to 2 h in Europe: 02:50 to 02:10 is 20 minutes."""
+    times = ("2025-10-26T02:40:00", "2025-10-26T02:50:00", "2025-10-26T02:10:00")
+    rows = row("1", *times, elapsed="00:20:00") + row("2", *times, elapsed="00:30:00")
+    workload, report = read(tmp_path, SHORT_HEADER + rows)
+    assert workload.jobs["duration_s"].tolist() == [1_200.0]
+    assert report.notes == {slurm.CLOCK: 1}
+    assert report.dropped == {"ended before it started": 1}
+
+
+def test_times_with_a_zone_and_seconds_since_1970_need_no_correction(tmp_path: Path) -> None:
+    zoned = ("2025-03-30T01:00:00+0100", "2025-03-30T01:30:00+0100", "2025-03-30T03:30:00+0200")
+    workload, report = read(tmp_path, SHORT_HEADER + row("1", *zoned))
+    assert workload.jobs["duration_s"].tolist() == [3_600.0]
+    assert (report.origin, report.notes) == ("2025-03-30T01:00:00", {})
+    workload, report = read(tmp_path, SHORT_HEADER + row("1", "1743292800", "1743294600", "1743298200"))
+    assert workload.jobs["duration_s"].tolist() == [3_600.0]
+    assert report.origin == "2025-03-30T00:00:00"
+
+
+def test_lengths_of_time() -> None:
+    """Every form of ``sbatch --time`` and of sacct's columns."""
+    place = Place("log", 1)
+    expected = {
+        "30": 1_800.0,
+        "1:30": 90.0,
+        "02:00:00": 7_200.0,
+        "1-12": 129_600.0,
+        "1-12:30": 131_400.0,
+        "1-00:00:30": 86_430.0,
+        "00:01.250": 1.25,
+        "UNLIMITED": None,
+        "Partition_Limit": None,
+        "": None,
+    }
+    assert {text: span_s(place, "Timelimit", text) for text in expected} == expected
+    for wrong in ("1-", "x", "-5", "1:2:3:4", "1_0", "٣"):
+        with pytest.raises(TraceError, match="line 1, field 'Timelimit'"):
+            span_s(place, "Timelimit", wrong)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (EXAMPLE.replace("Start|", "Begin|"), "line 1: column Start is missing"),
+        (EXAMPLE.replace("User|", "Start|"), "line 1: column 'start' occurs twice"),
+        (EXAMPLE.replace("101|ana", "101|a|na"), "line 2: 14 fields where the header has 13; the row is cut"),
+        (EXAMPLE.replace("TIMEOUT", "LATE"), "line 4, field 'State': 'LATE': expected a state of Slurm"),
+        (EXAMPLE.replace("gres/gpu=16", "gres/gpu=x"), "line 4, field 'AllocTRES': 'gres/gpu=x': expected a whole"),
+        (EXAMPLE.replace("2025-03-03T12:00:00|2025", "3 Mar 12:00|2025"), "line 4, field 'Start': '3 Mar 12:00'"),
+        (EXAMPLE.replace("102_3|", "job2|"), "line 4, field 'JobID': 'job2': expected the id of a job"),
+        (EXAMPLE.replace("102_3|", "101|"), "line 4, field 'JobID': '101': this id occurs twice, first in line 2"),
+        (EXAMPLE.replace("1-00:00:00|T", "long|T"), "line 4, field 'Timelimit': 'long': expected a length of time"),
+        (EXAMPLE.replace("T12:00:00|2025", "T12:00:00Z|2025"), "line 4, field 'Start': .*: the times above are"),
+        (EXAMPLE.replace("gres/gpu", "gres/fpga"), "(?s)no row has gres/gpu.*AccountingStorageTRES"),
+    ],
+)
+def test_malformed_tables_are_refused_with_line_and_field(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(TraceError, match=message):
+        read(tmp_path, text)
+
+
+def test_states_may_be_short_or_cut(tmp_path: Path) -> None:
+    rows = [
+        row(str(i), "09:00:00", "09:00:00", "09:01:00", state) for i, state in enumerate(["CD", "OUT_OF_ME+", "TO"])
+    ]
+    workload, _ = read(tmp_path, SHORT_HEADER + "".join(rows))
+    assert workload.attributes["status"].tolist() == ["COMPLETED", "OUT_OF_MEMORY", "TIMEOUT"]
+
+
+def test_ids_repeat_between_clusters_only(tmp_path: Path) -> None:
+    lines = EXAMPLE.splitlines()
+    table = "\n".join([f"Cluster|{lines[0]}", f"a|{lines[1]}", f"b|{lines[1]}"]) + "\n"
+    workload, _ = read(tmp_path, table)
+    assert workload.attributes["cluster"].tolist() == ["a", "b"]
+    with pytest.raises(TraceError, match="'a/101': this id occurs twice"):
+        read(tmp_path, table.replace("b|101", "a|101"))

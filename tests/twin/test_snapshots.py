@@ -1,0 +1,259 @@
+"""Snapshots of clusters: our JSON, text of squeue, and the GPUs of running jobs."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpusched_env.errors import GpuschedError, TraceError
+from gpusched_env.problem.cluster import Cluster
+from gpusched_env.twin.placing import gpus_of_running
+from gpusched_env.twin.present import snapshot_of
+from gpusched_env.twin.snapshot import PresentJob, Snapshot, iso, read_snapshot, write_snapshot
+from gpusched_env.twin.squeue import read_squeue
+
+NOON = 1_741_003_200.0  # 2025-03-03T12:00:00
+EXAMPLE = {
+    "time": "2025-03-03T12:00:00",
+    "node_names": ["g01", "g02"],
+    "running": [
+        {"id": "107", "gpus": 8, "start": "2025-03-03T09:00:00", "limit_s": 14400, "user": "bo",
+         "nodes": {"g01": 4, "g02": 4}},
+    ],
+    "queued": [
+        {"id": "108", "gpus": 2, "arrival": "2025-03-03T11:00:00", "limit_s": None, "user": "cy", "priority": 3},
+        {"id": "109", "gpus": 1, "arrival": 1741003100},
+    ],
+    "held": ["110"],
+}  # fmt: skip
+
+
+def written(tmp_path, text):
+    path = tmp_path / "now.json"
+    path.write_text(text if isinstance(text, str) else json.dumps(text), encoding="utf-8")
+    return path
+
+
+def test_a_snapshot_is_read_and_written(tmp_path):
+    found = read_snapshot(written(tmp_path, EXAMPLE))
+    assert found.time_s == NOON
+    wanted = PresentJob("107", 8, math.nan, NOON - 10_800, 14_400.0, "bo", nodes={"g01": 4, "g02": 4})
+    assert repr(found.running) == repr((wanted,))
+    assert [job.id for job in found.queued] == ["108", "109"]
+    assert found.queued[0].arrival_s == NOON - 3600
+    assert math.isnan(found.queued[0].limit_s)
+    assert found.queued[0].priority == 3.0
+    assert found.describe() == "2025-03-03T12:00:00: 1 jobs run on 8 GPUs, 2 wait for 3, 1 are held"
+    write_snapshot(found, tmp_path / "again.json")
+    assert repr(read_snapshot(tmp_path / "again.json")) == repr(found)
+    assert iso(found.time_s) == "2025-03-03T12:00:00"
+    write_snapshot(empty := Snapshot(NOON), tmp_path / "empty.json")  # no job runs or waits
+    assert repr(read_snapshot(tmp_path / "empty.json")) == repr(empty)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"time": None}, "'time_s' is missing"),
+        ({"time": "noon"}, "time is 'noon': write YYYY"),
+        ({"time": "2025-03-03T12:00:00+01:00"}, "leave out the zone"),
+        ({"version": 2}, "version is 2"),
+        ({"queues": []}, "unknown field 'queues'"),
+        ({"queued": [{"id": "1", "gpus": 1, "submit": 5}]}, r"queued\[0\]: unknown field 'submit'.* arrival, begin"),
+        ({"running": {}}, "must be a list"),
+        ({"queued": [{"id": "1"}]}, r"queued\[0\]: the field 'gpus' is missing"),
+        ({"queued": [{"id": "1", "gpus": 0}]}, "at least 1"),
+        ({"queued": [{"id": "1", "gpus": 1.5}]}, "whole number"),
+        ({"queued": [{"id": "107", "gpus": 1}]}, "'107' occurs twice"),
+        ({"queued": [{"id": "1", "gpus": 1, "start": 5}]}, "listed as queued: leave out start"),
+        ({"queued": [{"id": "1", "gpus": 1, "arrival": "2025-03-03T12:00:01"}]}, "arrival is after the snapshot"),
+        ({"queued": [{"id": "1", "gpus": 1, "limit_s": -1}]}, "limit is -1"),
+        ({"queued": [{"id": "1", "gpus": 1, "limit_s": 0}]}, "limit_s is 0"),
+        ({"running": [{"id": "1", "gpus": 1}]}, "listed as running: give its start"),
+        ({"running": [{"id": "1", "gpus": 3, "start": 5, "nodes": {"g01": 2}}]}, "have 2 GPUs, but its gang 3"),
+        ({"running": [{"id": "1", "gpus": 2, "start": 5, "nodes": {"h": 2}}]}, "'h' is not in node_names"),
+    ],
+)
+def test_wrong_snapshots_are_refused(tmp_path, change, text):
+    with pytest.raises(GpuschedError, match=text) as found:
+        read_snapshot(written(tmp_path, EXAMPLE | change))
+    assert "now.json" in str(found.value)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+        lambda inner: st.lists(inner, max_size=2) | st.dictionaries(
+            st.sampled_from(["time", "running", "queued", "id", "gpus", "start", "nodes", "held"]), inner, max_size=4),
+        max_leaves=12,
+    )
+)  # fmt: skip
+def test_damaged_snapshots_are_refused_or_read(tmp_path_factory, data):
+    path = tmp_path_factory.mktemp("damaged") / "now.json"
+    path.write_text(json.dumps(data))
+    complaint = ""
+    try:
+        read_snapshot(path)
+    except GpuschedError as error:
+        complaint = str(error)
+    assert not complaint or "now.json" in complaint
+
+
+HEADER = (
+    "JOBID|USER|ACCOUNT|PARTITION|QOS|STATE|TIME|TIME_LIMIT|SUBMIT_TIME|START_TIME|NODES|NODELIST|REASON|TRES_PER_NODE"
+)
+BARS = f"""{HEADER}
+107|bo|nlp|gpu|normal|RUNNING|3:00:00|4:00:00|2025-03-03T08:00:00|2025-03-03T09:00:00|2|g[02-03]|None|gres/gpu:h100:4
+108|cy|nlp|gpu|low|PENDING|0:00|1-00:00:00|2025-03-03T11:00:00|2025-03-04T09:00:00|1||Priority|gres:gpu:2
+109_[1-3,7%2]|cy|vis|gpu|low|PENDING|0:00|UNLIMITED|2025-03-03T11:30:00|N/A|1||Resources|gres/gpu
+110|di|vis|gpu|low|PENDING|0:00|1:00:00|2025-03-03T11:30:00|N/A|1||Dependency|gres/gpu:1
+111|di|vis|cpu|low|RUNNING|1:00|1:00:00|2025-03-03T11:30:00|2025-03-03T11:59:00|1|c1|None|N/A
+112|di|vis|cpu|low|COMPLETED|1:00|1:00:00|2025-03-03T11:30:00|2025-03-03T11:59:00|1|c1|None|gres/gpu:1
+"""
+PLAIN = """             JOBID PARTITION     NAME     USER ST       TIME  NODES NODELIST(REASON)
+               106       gpu  my job      ana PD       0:00      2 (Priority)
+               107       gpu        t      bo  R 1-02:03:04      2 g[02-03]
+               109_[2]   gpu        a      cy PD       0:00      1 (QOSMaxGRESPerUser)
+               110       gpu        a      cy PD       0:00      1 (JobHeldUser)
+"""
+
+
+def test_a_table_of_squeue_is_read(tmp_path):
+    found = read_squeue(written(tmp_path, BARS))
+    assert iso(found.time_s) == "2025-03-03T12:00:00"
+    assert len(found.running) == 1
+    job = found.running[0]
+    assert (job.id, job.gpus, job.user, job.account, job.qos, job.limit_s) == ("107", 8, "bo", "nlp", "normal", 14_400)
+    assert job.nodes == {"g02": 4, "g03": 4}
+    assert job.arrival_s == NOON - 14_400
+    assert job.start_s == NOON - 10_800
+    assert [(job.id, job.gpus) for job in found.queued] == [
+        ("108", 2), ("109_1", 1), ("109_2", 1), ("109_3", 1), ("109_7", 1),
+    ]  # fmt: skip
+    assert found.queued[0].limit_s == 86_400
+    assert math.isnan(found.queued[1].limit_s)
+    assert found.held == ("110",)
+    assert "1 jobs without GPUs" in found.notes[0]
+    assert "1 jobs in other states" in found.notes[1]
+
+
+def test_plain_squeue_is_read_with_whole_nodes(tmp_path):
+    path = written(tmp_path, PLAIN)
+    found = read_squeue(path, NOON, gpus_per_node=4)
+    assert [(job.id, job.gpus, job.user) for job in found.queued] == [("106", 8, "ana"), ("109_2", 4, "cy")]
+    assert found.running[0].start_s == NOON - (26 * 3600 + 3 * 60 + 4)
+    assert found.held == ("110",)
+    assert len(read_squeue(path, NOON).queued) == 0  # nothing tells their GPUs
+    with pytest.raises(GpuschedError, match="give --at"):
+        read_squeue(path, gpus_per_node=4)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("", "empty"),
+        ("a b c\n", "line 1: expected the header of squeue"),
+        (BARS + "1|2\n", "line 8: 2 fields where the header has 14"),
+        (BARS.replace("3:00:00|4", "x|4"), "line 2, field 'TIME'"),
+        (BARS.replace("[1-3,7%2]", "[1-999999]"), "line 4, field 'JOBID'"),
+        (BARS.replace("g[02-03]", "g[03-02]"), "line 2, field 'NODELIST'"),
+        (PLAIN + "broken\n", "line 6: not a row"),
+    ],
+)
+def test_damaged_tables_are_refused(tmp_path, text, wanted):
+    with pytest.raises(GpuschedError) as found:
+        read_squeue(written(tmp_path, text), NOON)
+    assert wanted in str(found.value)
+
+
+@settings(max_examples=300, deadline=None)
+@given(at=st.integers(0, len(BARS) - 1), letter=st.characters(codec="utf-8"), cut=st.booleans())
+def test_fuzzed_tables_are_refused_or_read(tmp_path_factory, at, letter, cut):
+    path = tmp_path_factory.mktemp("fuzz") / "queue.txt"
+    path.write_bytes((BARS[:at] if cut else BARS[:at] + letter + BARS[at + 1 :]).encode())
+    complaint = ""
+    try:
+        read_squeue(path)
+    except GpuschedError as error:
+        complaint = str(error)
+    assert not complaint or "queue.txt" in complaint
+
+
+def test_running_jobs_get_the_gpus_of_their_nodes_first():
+    cluster = Cluster.parse("3x4")
+    jobs = [
+        PresentJob("a", 4, 0.0, 0.0),
+        PresentJob("b", 3, 0.0, 0.0, nodes={"y": 3}),
+        PresentJob("c", 1, 0.0, 0.0),
+        PresentJob("d", 2, 0.0, 0.0, nodes={"z": 2}),
+    ]
+    named = Snapshot(5.0, tuple(jobs), node_names=("x", "y", "z"))
+    # b and d are on nodes 1 and 2; a fits only on node 0; c goes where least is left: node 1.
+    assert gpus_of_running(cluster, named, jobs) == [(0, 1, 2, 3), (4, 5, 6), (7,), (8, 9)]
+    # Names of some nodes: the fullest becomes node 0.
+    some = Snapshot(5.0, tuple(jobs), node_names=("y", "z"))
+    assert gpus_of_running(cluster, some, jobs) == [(8, 9, 10, 11), (0, 1, 2), (3,), (4, 5)]
+    with pytest.raises(GpuschedError, match=r"hold 10 GPUs, but these machines have 8"):
+        gpus_of_running(Cluster.parse("2x4"), some, jobs)
+
+
+@settings(max_examples=100, deadline=None)
+@given(gangs=st.lists(st.integers(1, 9), max_size=8))
+def test_gangs_that_fit_by_number_get_different_gpus(gangs):
+    cluster = Cluster.parse("4x6")
+    jobs = [PresentJob(str(i), gpus, 0.0, 0.0) for i, gpus in enumerate(gangs)]
+    if sum(gangs) > cluster.gpus:
+        return
+    found = gpus_of_running(cluster, Snapshot(1.0, tuple(jobs)), jobs)
+    assert [len(gpus) for gpus in found] == gangs
+    taken = np.concatenate([np.array(gpus, int) for gpus in found]) if found else np.empty(0)
+    assert len(set(taken.tolist())) == sum(gangs)
+
+
+HELD_TABLE = """JOBID|USER|STATE|TIME|TIME_LIMIT|SUBMIT_TIME|START_TIME|NODES|REASON|TRES_PER_NODE|DEPENDENCY
+1|u|RUNNING|1:00:00|4:00:00|2025-03-10T10:00:00|2025-03-10T11:00:00|1|None|gres/gpu:4|(null)
+2|u|PENDING|0:00|4:00:00|2025-03-10T11:30:00|N/A|1|Dependency|gres/gpu:4|afterany:1(unfulfilled)
+3|u|PENDING|0:00|4:00:00|2025-03-10T11:30:00|N/A|1|Dependency|gres/gpu:4|afterok:9_*(unfulfilled)
+4|u|PENDING|0:00|4:00:00|2025-03-10T11:30:00|N/A|1|Dependency|gres/gpu:4|after:3+5(unfulfilled)
+5|u|PENDING|0:00|4:00:00|2025-03-10T11:30:00|2025-03-10T15:00:00|1|BeginTime|gres/gpu:4|
+6|u|PENDING|0:00|4:00:00|2025-03-10T11:30:00|N/A|1|JobHeldUser|gres/gpu:4|
+7|u|PENDING|0:00|4:00:00|2025-03-10T11:30:00|N/A|1|Dependency|gres/gpu:4|singleton(unfulfilled)
+"""
+
+
+def test_squeue_tells_for_what_held_jobs_wait(tmp_path):
+    """Job 3 waits for a job that is not in the table, and job 4 for job 3: nobody knows when they may start."""
+    (tmp_path / "queue.txt").write_text(HELD_TABLE)
+    found = read_squeue(tmp_path / "queue.txt")
+    assert [(job.id, job.dependency) for job in found.queued] == [("2", "afterany:1"), ("5", "")]
+    assert found.queued[1].begin_s - found.time_s == 3 * 3600.0
+    assert sorted(found.held) == ["3", "4", "6", "7"]
+    write_snapshot(found, tmp_path / "now.json")
+    assert repr(read_snapshot(tmp_path / "now.json")) == repr(found)  # repr: NaN
+
+
+def test_the_format_of_a_snapshot_is_recognised(tmp_path):
+    (tmp_path / "queue.txt").write_text(HELD_TABLE)
+    found, told = (snapshot_of(f"{kind}:{tmp_path / 'queue.txt'}") for kind in ("auto", "squeue"))
+    assert repr(found) == repr(told)
+    (tmp_path / "nodes.json").write_text('{"kind": "Node"}')
+    with pytest.raises(TraceError, match=r"no format fits.*formats: kubernetes, kueue, squeue, volcano$"):
+        snapshot_of(f"auto:{tmp_path / 'nodes.json'}")
+
+
+@pytest.mark.parametrize(
+    ("told", "text"),
+    [
+        ({"dependency": "after:"}, "dependency 'after:' is not understood"),
+        ({"dependency": "after:1", "start_s": 5.0}, "it runs: leave out dependency and begin"),
+        ({"begin_s": 7.0, "start_s": 5.0}, "it runs: leave out dependency and begin"),
+        ({"begin_s": -1.0}, "begin is -1.0: give a number >= 0"),
+    ],
+)
+def test_wrong_holds_are_refused(told, text):
+    with pytest.raises(GpuschedError, match=text):
+        PresentJob("a", 1, **told)
