@@ -513,35 +513,36 @@ class Instance:
     def fingerprint(self) -> str:
         """Return the SHA-256 of everything that determines a run, except the scheduler."""
         digest = hashlib.sha256(self.workload.fingerprint().encode())
-        for array in (self.cluster.nodes, self.cluster.racks, self.iteration_s):
-            digest.update(np.ascontiguousarray(array).tobytes())
-        digest.update(json.dumps([self.cluster.gpu_types, self.semantics.as_dict()], sort_keys=True).encode())
+
+        def add(*arrays: np.ndarray) -> None:
+            for array in arrays:
+                digest.update(np.ascontiguousarray(array).tobytes())
+
+        def add_text(data: Any) -> None:
+            digest.update(json.dumps(data, sort_keys=True).encode())
+
+        add(self.cluster.nodes, self.cluster.racks, self.iteration_s)
+        add_text([self.cluster.gpu_types, self.semantics.as_dict()])
         if len(self.cluster.tiers) > len(TIERS):
-            digest.update(self.cluster.slots.tobytes())
+            add(self.cluster.slots)
         if self.shapes is not None:
-            for array in (self.shapes.keys, self.shapes.iteration_s):
-                digest.update(np.ascontiguousarray(array).tobytes())
+            add(self.shapes.keys, self.shapes.iteration_s)
         if self.sharing_tables is not None:
-            for array in (np.array([self.gpu_jobs]), *self.sharing_tables):
-                digest.update(np.ascontiguousarray(array).tobytes())
+            add(np.array([self.gpu_jobs]), *self.sharing_tables)
         if self.topology is not None:
-            for array in (self.links, self.topology.route_at, self.topology.route_link, self.topology.route_share):
-                digest.update(np.ascontiguousarray(array).tobytes())
-            digest.update(json.dumps(network_identity(self.network), sort_keys=True).encode())
+            add(self.links, self.topology.route_at, self.topology.route_link, self.topology.route_share)
+            add_text(network_identity(self.network))
         if self.node_sets is not None:
-            for array in self.node_sets[:7]:
-                digest.update(np.ascontiguousarray(array).tobytes())
+            add(*self.node_sets[:7])
             if self.node_sets.choices.several:
-                for array in self.node_sets.choices:
-                    digest.update(np.ascontiguousarray(array).tobytes())
+                add(*self.node_sets.choices)
         if self.partitions is not None:
-            digest.update(json.dumps(self.partitions.as_dict(), sort_keys=True).encode())
+            add_text(self.partitions.as_dict())
         if self.tenants is not None:
-            digest.update(json.dumps(self.tenants.as_dict(), sort_keys=True).encode())
+            add_text(self.tenants.as_dict())
         if self.qos is not None:
-            for array in (self.qos.of_job, self.qos.user):
-                digest.update(np.ascontiguousarray(array).tobytes())
-        digest.update(self.needs.tobytes())
+            add(self.qos.of_job, self.qos.user)
+        add(self.needs)
         return digest.hexdigest()
 
 
