@@ -50,7 +50,7 @@ def test_a_snapshot_does_not_depend_on_the_runs_before() -> None:
     played(often, 9, 10)
     played(fresh, 3, 1)
     observation, _ = fresh.unwrapped.restore(often.unwrapped.snapshot())
-    np.testing.assert_equal(observation, often.unwrapped.encoder.observation())
+    np.testing.assert_equal(observation, often.unwrapped.encoder.take()[0])
 
 
 def test_the_simulation_of_the_last_episode_keeps_its_log_and_a_copy_its_state() -> None:
