@@ -99,7 +99,7 @@ class TrainingConfig(Windows):
                 object.__setattr__(self, name, value)
         super().__post_init__()
         counts = ("teacher_episodes", "width", "workloads", "batch", "epochs", "validations", "validation_seeds")
-        least = dict.fromkeys(counts, 1)
+        least = dict.fromkeys(counts, 1) | {"seed": 0}
         for name, smallest in (
             least | {"copies": 2 if self.baseline == "copies" else 1, "steps": 0 if self.imitates else 1}
         ).items():

@@ -10,6 +10,7 @@ from typing import Annotated, Final
 import typer
 
 from gpusched_env.cli.choosing import WORKERS, Draws, WorkersOption
+from gpusched_env.errors import GpuschedError
 from gpusched_env.support.commands import Commands
 from gpusched_env.support.consoles import plain_table, show
 
@@ -88,14 +89,19 @@ class Searched:
         """Print the ratios of each file and of all."""
         from gpusched_env.agents.measuring import print_ratios
         from gpusched_env.cli.parsing import chosen_schedulers
-        from gpusched_env.errors import GpuschedError
+        from gpusched_env.errors import unknown_name
+        from gpusched_env.metrics import COLUMN_OF
         from gpusched_env.scenarios import get_scenario
 
         if not self.scenario or not self.schedulers:
             raise GpuschedError("--scenario and --schedulers are missing: files have no card that names them")
+        metrics = self.metrics.split(",")
+        for metric in metrics:
+            if metric not in COLUMN_OF:
+                raise GpuschedError(f"--metrics: {unknown_name('metric', metric, COLUMN_OF)}")
         seeds = draws.of(get_scenario(self.scenario), "validation" if self.validation else "report", SEEDS)
         agents = [f"learned:path={file}" for file in files]
-        print_ratios(self.scenario, agents, chosen_schedulers(self.schedulers), self.metrics.split(","), seeds)
+        print_ratios(self.scenario, agents, chosen_schedulers(self.schedulers), metrics, seeds)
 
 
 @agents_app.add("measure")
@@ -124,6 +130,8 @@ def measure_agent(
         searched.tell(names, draws)
         return
     card = read_card(name)
+    if searched != Searched(schedulers=searched.schedulers):
+        raise GpuschedError(f"--scenario, --metrics and --validation are for files; the card of {name} names its own")
     rivals = chosen_schedulers(searched.schedulers) if searched.schedulers else list(card.ratios)
     seeds = draws.of(get_scenario(card.scenario), default=SEEDS)
     ratios = measured_ratios(f"learned:{name}", rivals, card.scenario, card.metric, seeds, workers)

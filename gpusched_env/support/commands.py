@@ -100,7 +100,8 @@ class Command(TyperCommand):
         except UsageError as error:
             old = getattr(error, "option_name", "")
             if RENAMED.get(old) in names and old not in names:
-                raise GpuschedError(f"{ctx.command_path}: {old} is now {RENAMED[old]}") from error
+                path = ctx.command_path.split(" ", 1)[-1]  # the line begins with the program
+                raise GpuschedError(f"{path}: {old} is now {RENAMED[old]}") from error
             if "extra argument" in str(error) and "--output" in names:
                 error.message += "; --output names the file of the results"
             raise

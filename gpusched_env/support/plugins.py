@@ -11,7 +11,7 @@ from typing import Final
 
 from gpusched_env.errors import GpuschedError
 
-GROUP: Final = "gpusched_env.support.plugins"  # group of entry points, by which installed packages name their modules
+GROUP: Final = "gpusched_env.plugins"  # group of entry points, by which installed packages name their modules
 VARIABLE: Final = "GPUSCHED_PLUGINS"  # environment variable with names of modules, separated by commas
 
 
@@ -28,7 +28,7 @@ def search_working_folder() -> bool:
 
 @cache
 def load_plugins() -> None:
-    """Import the modules that GPUSCHED_PLUGINS and the entry points of the group ``gpusched_env.support.plugins`` name.
+    """Import the modules that GPUSCHED_PLUGINS and the entry points of the group ``gpusched_env.plugins`` name.
 
     The working folder is searched as well. Only the first call in a process imports modules.
 
