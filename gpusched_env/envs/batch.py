@@ -241,10 +241,12 @@ class Batch:
         self.arrays.seen[b] = 0
         self.arrays.seen_free[b] = self.arrays.array_keys[b] = UNSEEN
         self.arrays.ranked["gangs"][b] = -1
+        self.arrays.first_gangs[b] = self.arrays.first_keys[b] = 0  # so that equal states have equal bytes
 
     def begin(self, b: int, instance: Instance, step_limit: int = NO_LIMIT) -> None:
         """Prepare environment ``b`` for another instance, before its first event."""
         arrays = self.arrays
+        arrays.classes[b] = 0  # of an instance with more classes
         arrays.shown_links[b] = 0  # of an instance with more links
         for table, rows in ((arrays.classes, class_table(instance)), (arrays.shown_links, link_table(instance))):
             table[b, : len(rows)] = rows

@@ -41,6 +41,7 @@ def test_a_reset_leaves_nothing_of_the_last_run(scenario: str) -> None:
         fresh = made(scenario)
         np.testing.assert_equal(played(often, seed, steps), played(fresh, seed, steps))
         assert often.unwrapped.event_log().digest() == fresh.unwrapped.event_log().digest()
+        assert often.unwrapped.encoder.state().tobytes() == fresh.unwrapped.encoder.state().tobytes()
 
 
 def test_a_snapshot_does_not_depend_on_the_runs_before() -> None:
