@@ -13,7 +13,7 @@ from math import inf
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from gpusched_env.baselines.own_code import import_named
+from gpusched_env.baselines.users_schedulers import import_named
 from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.simulator import Scheduler
 from gpusched_env.simulator.scheduler import check_no_nan, check_sizes_of_numbers

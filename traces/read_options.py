@@ -35,7 +35,7 @@ class ReadOptions:
     gpu_resource : name of the resource of Kubernetes that is a GPU; "" = nvidia.com/gpu; allowed for the formats
         ``kubernetes``, ``kueue`` and ``volcano`` only
     estimate : path of a CSV with predicted run times by job id, see
-        :func:`gpusched_env.traces.estimates.join_estimates`; "" = no predictions
+        :func:`gpusched_env.traces.predictions.join_estimates`; "" = no predictions
 
     Raises
     ------

@@ -14,7 +14,6 @@ from typing import Any, Final
 from gpusched_env.errors import TraceError, WorkloadError
 from gpusched_env.problem.workload import Workload
 from gpusched_env.support.plugins import load_plugins
-from gpusched_env.traces.estimates import join_estimates
 from gpusched_env.traces.formats import (
     acme,
     chronus,
@@ -68,6 +67,7 @@ from gpusched_env.traces.parsing.detection import (
 )
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.sources import AUTO, split, split_here
+from gpusched_env.traces.predictions import join_estimates
 from gpusched_env.traces.read_options import ReadOptions
 
 Reader = Callable[..., tuple[Workload, ReadReport]]  # (path), and the options ReadOptions.for_reader

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from gpusched_env.errors import TraceError
-from gpusched_env.traces.layers import HEADING, layer_rows
+from gpusched_env.traces.astra_sim_layers import HEADING, layer_rows
 from gpusched_env.traces.layouts import BARE, LAYERS, LAYOUTS, NAMED, Column, Layout
 from gpusched_env.traces.parsing.cells import EXPECTED, parse
 from gpusched_env.traces.parsing.detection import Signature, columns, recognise

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.baselines.dally.state import Delay
-from gpusched_env.baselines.own_code import import_named
+from gpusched_env.baselines.users_schedulers import import_named
 from gpusched_env.errors import SchedulerError
 from gpusched_env.problem.cluster import Cluster
 

@@ -12,15 +12,6 @@ import numpy as np
 
 from gpusched_env.baselines.estimates import USER, passes_s
 from gpusched_env.baselines.list_policies.backfill import next_backfilled, next_overrun_s, reserve_for_first
-from gpusched_env.baselines.list_policies.changes import (
-    change_of_queue_s,
-    count_held,
-    expect_change,
-    follow_changes_of_queue,
-    next_change_of_queue,
-    note_queues,
-    promote_starved,
-)
 from gpusched_env.baselines.list_policies.counts import plan_by_count
 from gpusched_env.baselines.list_policies.keys import ATTAINED, QUEUES
 from gpusched_env.baselines.list_policies.lines import first_line, leave_line
@@ -31,6 +22,15 @@ from gpusched_env.baselines.list_policies.listing import (
     plan_walk,
     room_for_all,
     sort_jobs,
+)
+from gpusched_env.baselines.list_policies.queue_changes import (
+    change_of_queue_s,
+    count_held,
+    expect_change,
+    follow_changes_of_queue,
+    next_change_of_queue,
+    note_queues,
+    promote_starved,
 )
 from gpusched_env.baselines.list_policies.runners import leave_runners, note_runner
 from gpusched_env.baselines.list_policies.state import ListState

@@ -99,7 +99,7 @@ class Now:
     def read(self, reading: Reading, cluster: str | None) -> Snapshot:
         """Read and describe the snapshot."""
         from gpusched_env.traces.kubernetes.objects import GPU_RESOURCE
-        from gpusched_env.twin.present import named_by, snapshot_of
+        from gpusched_env.twin.snapshot_sources import named_by, snapshot_of
 
         resource = reading.gpu_resource or GPU_RESOURCE
         present = snapshot_of(self.snapshot, self.at, self.gpus_per_node, resource, reading.skip_bad_rows)
@@ -203,7 +203,7 @@ def _history(source: str, now_s: float, options: dict[str, Any] | None = None) -
     from gpusched_env.traces.parsing.columns import EPOCH
     from gpusched_env.twin.history import History
     from gpusched_env.twin.model import WAIT
-    from gpusched_env.twin.present import namespaces_as_users
+    from gpusched_env.twin.snapshot_sources import namespaces_as_users
 
     workload, report = read_trace(source, **(options or {}))
     print(report.describe())

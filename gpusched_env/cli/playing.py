@@ -136,7 +136,7 @@ def _keep_finished(stop: Interrupted, output: Path | None) -> str:
 
 def _tell_what_was_read(scenario: Scenario, seed: int) -> None:
     """Print what was kept and dropped of a log, and a note on gangs that fit in no machine."""
-    from gpusched_env.cli.spreading import spread_note
+    from gpusched_env.cli.spread_notes import spread_note
     from gpusched_env.evaluation.progress import reading_shown
 
     with reading_shown():

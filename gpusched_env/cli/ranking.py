@@ -182,7 +182,7 @@ def _verified(path: Path, log: Path | None, seconds: float) -> str:
     import time
 
     from gpusched_env.leaderboard import get_track, read_entry, verify
-    from gpusched_env.leaderboard.apart import apart
+    from gpusched_env.leaderboard.child_process import apart
     from gpusched_env.leaderboard.schedules import shipped_baselines
     from gpusched_env.leaderboard.verifying import played_again
     from gpusched_env.metrics import COLUMN_OF

@@ -23,7 +23,7 @@ def warmup(
     from gpusched_env.core.handle import cache_folder
     from gpusched_env.errors import GpuschedError
     from gpusched_env.evaluation.progress import ProgressBar
-    from gpusched_env.support.compilation import warm_up
+    from gpusched_env.support.warmup import warm_up
 
     folder = cache_folder()
     if folder is None:

@@ -7,12 +7,12 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.core.due import FIRST, LEASE_ENDS, set_due
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.holding import CANCELLED, FAILED, STARTED, SUCCEEDED, hold_back, pop, tell_dependents
 from gpusched_env.core.network.changes import change_links, next_change_s
 from gpusched_env.core.network.flows import begin_flow, end_flow, micro_s
 from gpusched_env.core.network.settling import beside_company, finish_time, settle, whole_iterations
+from gpusched_env.core.next_events import FIRST, LEASE_ENDS, set_due
 from gpusched_env.core.placement.placing import reserve
 from gpusched_env.core.placement.taking import FREE, rack_place, unreserve
 from gpusched_env.core.refusals import (

@@ -12,7 +12,7 @@ from gpusched_env.core.handle import kernel
 from gpusched_env.core.state import REFUSED, Run
 from gpusched_env.envs.actions import slot_action
 from gpusched_env.envs.env_arrays import EnvArrays
-from gpusched_env.envs.observation.columns import SHARE, TIME, Column, indices
+from gpusched_env.envs.observation.column import SHARE, TIME, Column, indices
 from gpusched_env.envs.observation.registry import Group, Shown, clear_row, observation_array
 from gpusched_env.envs.observation.time_scale import scaled_time
 from gpusched_env.envs.rewards import reward_component

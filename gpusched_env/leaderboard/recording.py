@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpusched_env.event_log import EventLog
-from gpusched_env.leaderboard.carrying import Carrying
+from gpusched_env.leaderboard.applying_decisions import Carrying
 from gpusched_env.leaderboard.columns import pack
 from gpusched_env.leaderboard.entry import Decisions
 from gpusched_env.problem.instance import Instance

@@ -13,7 +13,7 @@ import numpy as np
 
 from gpusched_env.errors import EntryError
 from gpusched_env.evaluation.results import RunResult
-from gpusched_env.leaderboard.apart import apart
+from gpusched_env.leaderboard.child_process import apart
 from gpusched_env.leaderboard.entry import Entry
 from gpusched_env.leaderboard.entry_files import SUFFIX, parse_packed, read_packed
 from gpusched_env.leaderboard.packing import pack_entry

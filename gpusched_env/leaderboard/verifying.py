@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from gpusched_env.errors import EntryError, GpuschedError, MismatchError
 from gpusched_env.evaluation.results import RunResult
 from gpusched_env.event_log import EventLog
-from gpusched_env.leaderboard.apart import apart
+from gpusched_env.leaderboard.child_process import apart
 from gpusched_env.leaderboard.claims import check_claims, shipped_player
 from gpusched_env.leaderboard.entry import Entry, Run
 from gpusched_env.leaderboard.replaying import Budget, Limited, replay

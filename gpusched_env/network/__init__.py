@@ -9,11 +9,11 @@ from gpusched_env.network.graph_files import matching_cluster
 from gpusched_env.network.isolated import isolated_communication_s
 from gpusched_env.network.link_rows import LINK_ROW_DTYPE, link_rows
 from gpusched_env.network.models import COMMUNICATION_MODELS, NETWORK_MODELS, Network, collectives_of, communication_s
+from gpusched_env.network.plain_data import network_as_dict, network_identity
 from gpusched_env.network.presets import NETWORK_PRESETS
 from gpusched_env.network.topologies import TOPOLOGIES
 from gpusched_env.network.topology import LINK_DTYPE, LINK_TIERS, Topology
 from gpusched_env.network.topology_spec import TopologySpec, build_topology
-from gpusched_env.network.written import network_as_dict, network_identity
 
 __all__ = [
     "COLLECTIVES", "COMMUNICATION_MODELS", "CONTENTION_MODELS", "DUTIES", "K_MODES", "LINK_DTYPE", "LINK_ROW_DTYPE",

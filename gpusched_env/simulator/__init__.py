@@ -9,7 +9,7 @@ from gpusched_env.simulator.past import Move, begin, moves_of
 from gpusched_env.simulator.scheduler import Scheduler
 from gpusched_env.simulator.simulation import Outcome, Simulation, Until, simulate
 from gpusched_env.simulator.view import ClairvoyantView, ClusterView
-from gpusched_env.support.compilation import Teller
+from gpusched_env.support.warmup import Teller
 
 handle.set_listener(Teller())
 

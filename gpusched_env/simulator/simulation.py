@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, Self, cast
 import numpy as np
 
 from gpusched_env.core import admission, events, refusals, resizing
-from gpusched_env.core import work as core_work
+from gpusched_env.core import run_times
 from gpusched_env.core.network.contention import prepare_model
 from gpusched_env.core.placement.rules import RULE_NUMBER, check_numbers, rule_number
 from gpusched_env.core.state import FINISHED, REFUSED, Run, allocate
@@ -258,7 +258,7 @@ class Simulation:
         run_s = np.ascontiguousarray(run_s, np.float64)
         if run_s.shape != (len(self.instance.workload),) or not (np.isfinite(run_s) & (run_s > 0)).all():
             raise GpuschedError("run_s: give a finite number of seconds above 0 for each job")
-        core_work.change_run_times(self.arrays, core_work.RunTimes(run_s=run_s))
+        run_times.change_run_times(self.arrays, run_times.RunTimes(run_s=run_s))
 
     # --- decisions
 

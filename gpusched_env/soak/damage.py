@@ -19,7 +19,7 @@ import numpy as np
 
 from gpusched_env.errors import GpuschedError
 from gpusched_env.leaderboard import About, Track, make_entry, read_entry, verify, write_entry
-from gpusched_env.leaderboard.apart import apart
+from gpusched_env.leaderboard.child_process import apart
 from gpusched_env.support.files import read_arrays
 
 TRACK: Final = Track("soak", "Soak", "For the soak.", "tiny-v1", reports=2)
@@ -118,8 +118,8 @@ def make(kind: str, folder: Path, other: Path) -> None:
     from gpusched_env.scenarios import get_scenario, save_scenario
     from gpusched_env.twin.example import example_twin, write_example
     from gpusched_env.twin.model import write_twin
-    from gpusched_env.twin.present import snapshot_of
     from gpusched_env.twin.snapshot import write_snapshot
+    from gpusched_env.twin.snapshot_sources import snapshot_of
 
     tiny = get_scenario("tiny-v1")
     if kind == "scenario":

@@ -43,7 +43,7 @@ from gpusched_env.simulator import (
     Start,
     Wait,
 )
-from gpusched_env.support.compilation import Teller
+from gpusched_env.support.warmup import Teller
 
 VALUES: Final[tuple[Any, ...]] = (
     0, 0.0, -0.0, 5e-324, 1e-300, 1e-15, 1e-9, 1e-3, 0.5, 1, 1.0, 3, 1e6, 2**31 - 1, 2**31, 2.0**53, 2**53 + 1, 1e11,

@@ -13,7 +13,7 @@ from helpers import linked_scenario, small_scenario, thirty_jobs
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.observation.columns import Column
+from gpusched_env.envs.observation.column import Column
 from gpusched_env.envs.observation.registry import find_array, observation_array
 from gpusched_env.envs.policy_scheduler import PolicyScheduler
 from gpusched_env.envs.registration import ENVIRONMENTS

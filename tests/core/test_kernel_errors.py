@@ -13,7 +13,7 @@ MODULE = """
 from gpusched_env.core.api import Run, busiest_port, contention_model, iteration_at, kernel, placement_rule, take
 from gpusched_env.core.handle import helper
 from gpusched_env.envs.env_arrays import EnvArrays
-from gpusched_env.envs.observation.columns import SHARE, Column
+from gpusched_env.envs.observation.column import SHARE, Column
 from gpusched_env.envs.observation.registry import Shown, observation_array
 from gpusched_env.envs.rewards import reward_component
 

@@ -201,7 +201,7 @@ def test_wrong_names_and_signatures_are_refused(tmp_path: Path, code: str, messa
     begin = (
         "import gymnasium as gym\nfrom gpusched_env import make_scheduler, simulate\n"
         "from gpusched_env.core.api import Run, contention_model, kernel, placement_rule\n"
-        "from gpusched_env.envs.observation.columns import Column\n"
+        "from gpusched_env.envs.observation.column import Column\n"
         "from gpusched_env.envs.observation.registry import observation_array\n"
         "from gpusched_env.network import Contention\nfrom gpusched_env.scenarios import get_scenario\n"
         "lab = get_scenario('lab-v0').instance(0)\ndef wrong(sim: Run, at: int) -> int:\n    return at\n"

@@ -22,7 +22,7 @@ from gpusched_env.core.state import Run
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.delay_timers.env import DelayTimersEnv
 from gpusched_env.envs.env_arrays import EnvArrays
-from gpusched_env.envs.observation.columns import SHARE, Column
+from gpusched_env.envs.observation.column import SHARE, Column
 from gpusched_env.envs.observation.registry import Shown, find_array, observation_array
 from gpusched_env.envs.registration import ENVIRONMENTS
 from gpusched_env.errors import GpuschedError, ScenarioError

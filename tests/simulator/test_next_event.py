@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers import unit_instance
 
-from gpusched_env.core.due import FIRST, LEASE_ENDS, set_due
+from gpusched_env.core.next_events import FIRST, LEASE_ENDS, set_due
 from gpusched_env.core.state import ACTIVE, CHECKPOINTING, IDLE, allocate
 
 

@@ -21,7 +21,7 @@ from gpusched_env.baselines.slurm.scheduler import Slurm
 from gpusched_env.core import events
 from gpusched_env.envs.step import MOST_LOGS
 from gpusched_env.errors import EntryError, GpuschedError, MismatchError, ScenarioError, SchedulerError, WorkloadError
-from gpusched_env.leaderboard import apart, record
+from gpusched_env.leaderboard import child_process, record
 from gpusched_env.problem.instance import Semantics
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import Lease, Simulation, Start, Wait, simulate
@@ -154,21 +154,21 @@ def spin(answer: int, turns: float) -> int:
 
 
 def test_a_call_apart_cannot_take_longer_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apart, "SPARE_S", 0.0)
-    assert apart.apart(spin, (5, 10), 1.0) == 5
+    monkeypatch.setattr(child_process, "SPARE_S", 0.0)
+    assert child_process.apart(spin, (5, 10), 1.0) == 5
     with pytest.raises(EntryError, match=r"more than 0\.1 s of CPU time"):
-        apart.apart(spin, (5, math.inf), 0.1)
-    assert apart.apart(spin, (6, 10), 1.0) == 6  # by another child
+        child_process.apart(spin, (5, math.inf), 0.1)
+    assert child_process.apart(spin, (6, 10), 1.0) == 6  # by another child
     with pytest.raises(TypeError):
-        apart.apart(spin, ("too", "few", "arguments"), 1.0)
+        child_process.apart(spin, ("too", "few", "arguments"), 1.0)
 
 
 def test_the_parent_ends_a_call_that_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("SPARE_S", "COMPILE_S"):
-        monkeypatch.setattr(apart, name, 0.5)
-    monkeypatch.setattr(apart, "WALL", 1.0)
+        monkeypatch.setattr(child_process, name, 0.5)
+    monkeypatch.setattr(child_process, "WALL", 1.0)
     with pytest.raises(EntryError):
-        apart.apart(time.sleep, (100.0,), 0.1)
+        child_process.apart(time.sleep, (100.0,), 0.1)
 
 
 def test_an_entry_with_a_lease_without_end_is_refused() -> None:

@@ -18,8 +18,8 @@ from gpusched_env.errors import GpuschedError
 from gpusched_env.problem.cluster import Cluster
 from gpusched_env.traces import read_cluster
 from gpusched_env.twin.placing import gpus_of_running
-from gpusched_env.twin.present import recorded_node_names, snapshot_of
 from gpusched_env.twin.snapshot import PresentJob, Snapshot, in_natural_order, iso, with_node_names
+from gpusched_env.twin.snapshot_sources import recorded_node_names, snapshot_of
 
 GPU = "nvidia.com/gpu"
 EXAMPLES = int(os.environ.get("GPUSCHED_FUZZ", "40"))  # damages of each kind; GPUSCHED_FUZZ=2000 tries 10,000

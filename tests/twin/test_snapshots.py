@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from gpusched_env.errors import GpuschedError, TraceError
 from gpusched_env.problem.cluster import Cluster
 from gpusched_env.twin.placing import gpus_of_running
-from gpusched_env.twin.present import snapshot_of
 from gpusched_env.twin.snapshot import PresentJob, Snapshot, iso, read_snapshot, write_snapshot
+from gpusched_env.twin.snapshot_sources import snapshot_of
 from gpusched_env.twin.squeue import read_squeue
 
 NOON = 1_741_003_200.0  # 2025-03-03T12:00:00

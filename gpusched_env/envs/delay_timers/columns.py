@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.envs.observation.columns import LONGEST_S, SHARE, TIME, Column, indices
+from gpusched_env.envs.observation.column import LONGEST_S, SHARE, TIME, Column, indices
 from gpusched_env.portable import arrays
 from gpusched_env.portable.elementary import log1p
 

@@ -30,7 +30,7 @@ from gpusched_env.envs.delay_timers.counts import (
     describe_placements,
     describe_queue,
 )
-from gpusched_env.envs.observation.columns import DAY_S, TIME
+from gpusched_env.envs.observation.column import DAY_S, TIME
 from gpusched_env.portable.elementary import cos, log2, sin
 from gpusched_env.problem.cluster import MACHINE, NETWORK, RACK
 

@@ -12,7 +12,7 @@ from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.network.settling import beside_company
 from gpusched_env.core.state import CHECKPOINTING, Run
 from gpusched_env.envs.env_arrays import UNSEEN, EnvArrays
-from gpusched_env.envs.observation.columns import COUNT, GPU_TIME, SHARE, TIME, Column, indices
+from gpusched_env.envs.observation.column import COUNT, GPU_TIME, SHARE, TIME, Column, indices
 from gpusched_env.envs.observation.registry import ALWAYS, Shown, clear_row, observation_array
 from gpusched_env.envs.observation.time_scale import scaled_time
 from gpusched_env.problem.cluster import MACHINE, SLOT, TIERS

@@ -9,7 +9,7 @@ from gpusched_env.core.network.settling import alone_s
 from gpusched_env.core.queries import link_load
 from gpusched_env.core.state import CHECKPOINTING, Run
 from gpusched_env.envs.env_arrays import EnvArrays
-from gpusched_env.envs.observation.columns import COUNT, SHARE, Column, indices
+from gpusched_env.envs.observation.column import COUNT, SHARE, Column, indices
 from gpusched_env.envs.observation.registry import Group, Shown, clear_row, observation_array
 
 _LINK_TIER: Final = "machine bus 1/5, machine port 2/5, rack link 3/5, pod link 4/5, link above the pods 1"

@@ -8,7 +8,7 @@ from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.network.settling import beside_company
 from gpusched_env.core.state import Run
 from gpusched_env.envs.env_arrays import UNSEEN, EnvArrays
-from gpusched_env.envs.observation.columns import COUNT, SHARE, Column, indices
+from gpusched_env.envs.observation.column import COUNT, SHARE, Column, indices
 from gpusched_env.envs.observation.jobs import observed_tier
 from gpusched_env.envs.observation.registry import ALWAYS, Shown, clear_row, observation_array
 from gpusched_env.problem.cluster import TIERS

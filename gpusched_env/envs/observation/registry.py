@@ -16,7 +16,7 @@ from gpusched_env.core.handle import Handle, Numbered, array, handle_at, helper
 from gpusched_env.core.registering import put_named
 from gpusched_env.core.state import Run
 from gpusched_env.envs.env_arrays import UNSEEN, EnvArrays
-from gpusched_env.envs.observation.columns import Column
+from gpusched_env.envs.observation.column import Column
 from gpusched_env.errors import GpuschedError, unknown_name
 
 Array = np.ndarray

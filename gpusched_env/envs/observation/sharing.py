@@ -15,7 +15,7 @@ from gpusched_env.core.sharing.seats import slowdown_by_company
 from gpusched_env.core.sharing.theorem import mean_in_sequence, mean_sharing
 from gpusched_env.core.state import Run
 from gpusched_env.envs.env_arrays import EnvArrays
-from gpusched_env.envs.observation.columns import COUNT, SHARE, TIME, Column, indices
+from gpusched_env.envs.observation.column import COUNT, SHARE, TIME, Column, indices
 from gpusched_env.envs.observation.jobs import GANG_COLUMNS
 from gpusched_env.envs.observation.registry import Group, Shown, clear_row, observation_array
 from gpusched_env.envs.observation.time_scale import scaled_time

@@ -14,7 +14,7 @@ from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.sizes import size_row
 from gpusched_env.core.state import Run
 from gpusched_env.envs.env_arrays import UNSEEN, EnvArrays
-from gpusched_env.envs.observation.columns import SHARE, TIME, Column, indices
+from gpusched_env.envs.observation.column import SHARE, TIME, Column, indices
 from gpusched_env.envs.observation.jobs import slot_key
 from gpusched_env.envs.observation.registry import Group, Shown, clear_row, observation_array
 from gpusched_env.envs.observation.time_scale import scaled_time

@@ -9,7 +9,7 @@ import numpy as np
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.state import Run
 from gpusched_env.envs.env_arrays import EnvArrays
-from gpusched_env.envs.observation.columns import SHARE, TIME, Column, indices
+from gpusched_env.envs.observation.column import SHARE, TIME, Column, indices
 from gpusched_env.envs.observation.registry import Group, Shown, clear_row, observation_array
 
 Array = np.ndarray

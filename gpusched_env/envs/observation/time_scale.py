@@ -9,7 +9,7 @@ import numpy as np
 
 from gpusched_env.core import arithmetic  # noqa: F401 - kernels may call log1p
 from gpusched_env.core.handle import kernel
-from gpusched_env.envs.observation.columns import LONGEST_S
+from gpusched_env.envs.observation.column import LONGEST_S
 from gpusched_env.portable.elementary import log1p
 
 _LOG_LONGEST: Final = log1p(LONGEST_S / 60.0)

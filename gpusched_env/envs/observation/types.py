@@ -11,7 +11,7 @@ from gpusched_env.core.network.settling import beside_company
 from gpusched_env.core.placement.taking import unable
 from gpusched_env.core.state import Run
 from gpusched_env.envs.env_arrays import EnvArrays
-from gpusched_env.envs.observation.columns import SHARE, Column, indices
+from gpusched_env.envs.observation.column import SHARE, Column, indices
 from gpusched_env.envs.observation.registry import Group, Shown, observation_array
 from gpusched_env.problem.instance import Instance
 from gpusched_env.problem.performance import type_rates

@@ -21,7 +21,7 @@ from gpusched_env.traces.parsing.sources import AUTO
 from gpusched_env.traces.reading import SIGNATURES
 from gpusched_env.traces.slurm_files.reading import read_slurm_cluster
 from gpusched_env.twin.history import USER
-from gpusched_env.twin.objects import read_kueue_snapshot, read_pods_snapshot
+from gpusched_env.twin.kubernetes_snapshots import read_kueue_snapshot, read_pods_snapshot
 from gpusched_env.twin.snapshot import Snapshot, read_snapshot, with_node_names
 from gpusched_env.twin.squeue import COLUMNS as SQUEUE_COLUMNS
 from gpusched_env.twin.squeue import read_squeue

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusched_env.core.due import set_due
 from gpusched_env.core.events import set_end
 from gpusched_env.core.handle import Handle, array, kernel
+from gpusched_env.core.next_events import set_due
 from gpusched_env.core.state import ACTIVE, FINISHED, FUTURE, REFUSED, RUNNING, Run
 
 

@@ -19,7 +19,7 @@ from gpusched_env.evaluation.processes import end_with
 SPARE_S: Final = 10.0  # [CPU s] beyond the limit: a replay that sees the limit itself says which decision it reached
 COMPILE_S: Final = 30.0  # [CPU s] more for each kernel that the child must compile
 WALL: Final = 20.0  # the parent waits for this many times the CPU time; on Windows, this is the only limit
-_SERVE: Final = "from gpusched_env.leaderboard.apart import serve; serve({})"
+_SERVE: Final = "from gpusched_env.leaderboard.child_process import serve; serve({})"
 
 
 class _Child:
@@ -111,7 +111,7 @@ def _limited(seconds: float) -> Any:
         yield
         return
     from gpusched_env.core.handle import set_listener
-    from gpusched_env.support.compilation import Teller
+    from gpusched_env.support.warmup import Teller
 
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     end_s, tell = time.process_time() + min(seconds, 1e9), Teller()
