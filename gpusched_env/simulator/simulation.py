@@ -11,8 +11,7 @@ from typing import Any, Final, NamedTuple, Self, cast
 
 import numpy as np
 
-from gpusched_env.core import admission, events, refusals, resizing
-from gpusched_env.core import run_times
+from gpusched_env.core import admission, events, refusals, resizing, run_times
 from gpusched_env.core.network.contention import prepare_model
 from gpusched_env.core.placement.rules import RULE_NUMBER, check_numbers, rule_number
 from gpusched_env.core.state import FINISHED, REFUSED, Run, allocate

@@ -94,13 +94,12 @@ def test_the_page_has_the_table_of_the_measured_samples() -> None:
     assert all(row.what in printed.getvalue() for row in ROWS)
 
 
-def test_a_commit_is_measured_by_its_own_benchmarks(tmp_path: Path) -> None:
-    (tmp_path / "benchmarks").mkdir()
-    (tmp_path / "benchmarks" / "vector.py").write_text("def batch_rate(scenario, environments, steps): return 6400.0\n")
-    with commits.worker(tmp_path) as measure:
-        assert measure("batch philly-256-v1") == 2.0  # 64 x 200 steps
-        with pytest.raises(SystemExit, match="'batch with resets' failed"):
-            measure("batch with resets")
+def test_a_commit_is_measured_by_its_own_code(tmp_path: Path) -> None:
+    """Its package is imported, not the one of the benchmark."""
+    (tmp_path / "gpusched_env").mkdir()
+    (tmp_path / "gpusched_env" / "__init__.py").write_text("raise SystemExit('the code of this commit')\n")
+    with commits.worker(tmp_path) as measure, pytest.raises(SystemExit, match="'batch philly-256' failed"):
+        measure("batch philly-256")
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads /proc, as Linux has it")
