@@ -179,8 +179,8 @@ def training(folder: Path, version: int) -> str:
 
 def dataset(folder: Path, version: int) -> str:
     shutil.rmtree(folder / "data", ignore_errors=True)  # a dataset is never replaced
-    command = "agents dataset --scenario tiny-v1 --scheduler srtf:placement=consolidate "
-        f"--seeds {version}:3 --output {{}}/data"
+    play = "--scenario tiny-v1 --scheduler srtf:placement=consolidate"
+    command = f"agents dataset {play} --seeds {version}:3 --output {{}}/data"
     return runs(command)(folder, version)
 
 
