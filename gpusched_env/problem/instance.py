@@ -126,8 +126,10 @@ class Semantics:
                 f"semantics.least_busy_lambda is {self.least_busy_lambda!r}: it must be a number of at least 1"
             )
         steps = self.step_iterations
-        if isinstance(steps, bool) or not isinstance(steps, int) or steps < 0:
-            raise ScenarioError(f"semantics.step_iterations is {steps!r}: it must be a whole number of iterations >= 0")
+        if isinstance(steps, bool) or not isinstance(steps, int) or not 0 <= steps <= 2**53:  # exact as a float
+            raise ScenarioError(
+                f"semantics.step_iterations is {steps!r}: it must be a whole number of iterations from 0 to 2^53"
+            )
         copies = self.max_copies
         if isinstance(copies, bool) or not isinstance(copies, int) or not 1 <= copies <= MOST_GPUS:
             raise ScenarioError(f"semantics.max_copies is {copies!r}: it must be a whole number from 1 to {MOST_GPUS}")

@@ -49,6 +49,13 @@ def test_a_lease_beyond_the_clock_is_refused_and_others_end_at_a_round(round_s: 
         assert end_s - until_s < max(round_s, 1e-9) or until_s == math.inf
 
 
+@pytest.mark.parametrize("steps", [2**53 + 1, 10**400, -1, True, 1.5])
+def test_steps_are_whole_numbers_that_a_float_holds(steps: float) -> None:
+    with pytest.raises(ScenarioError, match=r"^semantics\.step_iterations is "):
+        Semantics(step_iterations=steps)  # type: ignore[arg-type]
+    assert Semantics(step_iterations=2**53).step_iterations == 2**53
+
+
 @pytest.mark.parametrize("until_s", [1e300, 1e15, 10**400])
 def test_a_wait_beyond_the_clock_is_refused(until_s: Any) -> None:
     simulation = Simulation(unit_instance([0.0], [1], [10.0], "1x1"))
