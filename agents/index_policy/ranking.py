@@ -8,7 +8,7 @@ import numpy as np
 
 from gpusched_env.agents.index_policy.evidence import TOLERANCE_S, attained_s, level_of, observe, prediction_of
 from gpusched_env.agents.index_policy.state import IndexState
-from gpusched_env.baselines.list_policies.lines import sort_rows
+from gpusched_env.baselines.list_policies.lines import append_marked, mark_jobs, sort_rows
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.state import ACTIVE, CHECKPOINTING, FINISHED, Run
 
@@ -19,11 +19,7 @@ def list_jobs(sim: Run, plan: IndexState) -> int:
 
     What finished jobs and running jobs tell about their neighbours is brought up to date.
     """
-    w = sim.world
-    for i in range(w["waiting"]):
-        plan.member[sim.waiting[w["first_waiting"] + i]] = 1
-    for i in range(w["running"]):
-        plan.member[sim.replicas[sim.running[i]]["job"]] = 1
+    mark_jobs(sim, plan.member, True)
     count = 0
     for i in range(plan.memory["listed"]):
         row = plan.order[i]
@@ -33,19 +29,9 @@ def list_jobs(sim: Run, plan: IndexState) -> int:
             plan.member[row] = 0
             plan.order[count] = row
             count += 1
-    for i in range(w["waiting"]):
-        row = sim.waiting[w["first_waiting"] + i]
-        if plan.member[row] == 1:
-            plan.member[row] = 0
-            plan.order[count] = row
-            count += 1
-    for i in range(w["running"]):
-        row = sim.replicas[sim.running[i]]["job"]
-        observe(sim, plan, row)
-        if plan.member[row] == 1:
-            plan.member[row] = 0
-            plan.order[count] = row
-            count += 1
+    for i in range(sim.world["running"]):
+        observe(sim, plan, sim.replicas[sim.running[i]]["job"])
+    count = append_marked(sim, plan.order, plan.member, count, True)
     plan.memory["listed"] = count
     return count
 

@@ -1,4 +1,4 @@
-"""Sorting of jobs, and lines of waiting jobs.
+"""Lists of jobs, their sorting, and lines of waiting jobs.
 
 There is one line for each gang size. A line is a binary heap of the rows ``waiters[begin : begin + count]``. Its first
 entry is the job that comes first. The key and the rank of a job do not change while it waits.
@@ -10,8 +10,40 @@ import numpy as np
 
 from gpusched_env.baselines.list_policies.state import ListState
 from gpusched_env.core.handle import helper, kernel
+from gpusched_env.core.state import Run
 
 Array = np.ndarray
+
+
+@helper
+def mark_jobs(sim: Run, member: Array, with_running: bool) -> None:
+    """Set ``member`` of the waiting jobs, and of the running ones."""
+    w = sim.world
+    for i in range(w["waiting"]):
+        member[sim.waiting[w["first_waiting"] + i]] = 1
+    if with_running:
+        for i in range(w["running"]):
+            member[sim.replicas[sim.running[i]]["job"]] = 1
+
+
+@helper
+def append_marked(sim: Run, order: Array, member: Array, count: int, with_running: bool) -> int:
+    """Append the jobs that are still marked to a list of ``count`` jobs; return its length."""
+    w = sim.world
+    for i in range(w["waiting"]):
+        row = sim.waiting[w["first_waiting"] + i]
+        if member[row] == 1:
+            member[row] = 0
+            order[count] = row
+            count += 1
+    if with_running:
+        for i in range(w["running"]):
+            row = sim.replicas[sim.running[i]]["job"]
+            if member[row] == 1:
+                member[row] = 0
+                order[count] = row
+                count += 1
+    return count
 
 
 @helper

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpusched_env.baselines.list_policies.gittins import rank_by_index
 from gpusched_env.baselines.list_policies.keys import QUEUES, set_key
-from gpusched_env.baselines.list_policies.lines import join_line, sort_rows
+from gpusched_env.baselines.list_policies.lines import append_marked, join_line, mark_jobs, sort_rows
 from gpusched_env.baselines.list_policies.state import ListState
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.holding import entry
@@ -17,12 +17,7 @@ from gpusched_env.core.state import WAITING, Run
 @kernel
 def list_jobs(sim: Run, plan: ListState, with_running: bool) -> int:
     """List the jobs of this decision point: those of the last list come first, in its order."""
-    w = sim.world
-    for i in range(w["waiting"]):
-        plan.member[sim.waiting[w["first_waiting"] + i]] = 1
-    if with_running:
-        for i in range(w["running"]):
-            plan.member[sim.replicas[sim.running[i]]["job"]] = 1
+    mark_jobs(sim, plan.member, with_running)
     count = 0
     for i in range(plan.memory["listed"]):
         row = plan.order[i]
@@ -30,19 +25,7 @@ def list_jobs(sim: Run, plan: ListState, with_running: bool) -> int:
             plan.member[row] = 0
             plan.order[count] = row
             count += 1
-    for i in range(w["waiting"]):
-        row = sim.waiting[w["first_waiting"] + i]
-        if plan.member[row] == 1:
-            plan.member[row] = 0
-            plan.order[count] = row
-            count += 1
-    if with_running:
-        for i in range(w["running"]):
-            row = sim.replicas[sim.running[i]]["job"]
-            if plan.member[row] == 1:
-                plan.member[row] = 0
-                plan.order[count] = row
-                count += 1
+    count = append_marked(sim, plan.order, plan.member, count, with_running)
     plan.memory["listed"] = count
     plan.memory["whole"] = with_running
     return count

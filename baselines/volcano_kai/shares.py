@@ -8,9 +8,20 @@ from __future__ import annotations
 import math
 
 from gpusched_env.baselines.queues.state import KAI, Queues
-from gpusched_env.core.handle import kernel
+from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.state import Run
 from gpusched_env.portable.keys import rounded_key
+
+
+@helper
+def weight_unmet(q: Queues, parent: int) -> float:
+    """Return the sum of the weights of the tenants below ``parent`` whose requests are not met."""
+    weights = 0.0
+    for node in range(parent + 1, len(q.tenants)):
+        t = q.tenants[node]
+        if t["parent"] == parent and t["deserved"] < t["request"]:
+            weights += t["weight"]
+    return weights
 
 
 @kernel
@@ -26,11 +37,7 @@ def proportion(q: Queues, parent: int) -> None:
     met = True
     while met:
         met = False
-        weights = 0.0
-        for node in range(parent + 1, len(q.tenants)):
-            t = q.tenants[node]
-            if t["parent"] == parent and t["deserved"] < t["request"]:
-                weights += t["weight"]
+        weights = weight_unmet(q, parent)
         given = 0.0
         for node in range(parent + 1, len(q.tenants)):
             t = q.tenants[node]
@@ -64,11 +71,7 @@ def over_quota(q: Queues, parent: int) -> None:
     again = True
     while again and left > 0.0:
         again = False
-        weights = 0.0
-        for node in range(parent + 1, len(q.tenants)):
-            t = q.tenants[node]
-            if t["parent"] == parent and t["deserved"] < t["request"]:
-                weights += t["weight"]
+        weights = weight_unmet(q, parent)
         given = 0.0
         for node in range(parent + 1, len(q.tenants)):
             t = q.tenants[node]
