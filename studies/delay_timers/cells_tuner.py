@@ -33,17 +33,12 @@ from gpusched_env.portable.elementary import log
 from gpusched_env.problem.instance import Instance
 from gpusched_env.reproduce.dally_cells.cells import TRAINING_CELLS, VALIDATION_CELLS, TimerCell
 from gpusched_env.reproduce.dally_tuner.grid import pair_action, pairs
-from gpusched_env.reproduce.dally_tuner.problems import (
-    TRAINING_SEEDS,
-    VALIDATION_SEEDS,
-    Played,
-    play_network,
-    play_static,
-)
-from gpusched_env.reproduce.dally_tuner.problems import score as score_of
+from gpusched_env.reproduce.dally_tuner.problems import TRAINING_SEEDS, VALIDATION_SEEDS
 from gpusched_env.scenarios import RESULTS_VERSION
 from gpusched_env.support.commands import run_script
 from gpusched_env.support.files import whole, write_whole
+from studies.delay_timers.playing import Played, play_network, play_static
+from studies.delay_timers.playing import score as score_of
 from studies.index_search.cma import cma_es
 
 TUNER_FILE: Final = "tuner.npz"

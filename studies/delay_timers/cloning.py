@@ -12,7 +12,7 @@ from gpusched_env.agents.timer_network import INPUTS, TimerNetwork
 from gpusched_env.baselines.dally.run import DelayRun
 from gpusched_env.baselines.dally.scheduler import Dally
 from gpusched_env.envs.delay_timers.observer import Observation
-from gpusched_env.reproduce.dally_tuner.problems import drawn
+from studies.delay_timers.playing import drawn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -22,16 +22,10 @@ from gpusched_env import __version__
 from gpusched_env.envs.delay_timers.actions import DEMAND_CLASSES
 from gpusched_env.errors import GpuschedError
 from gpusched_env.reproduce.dally_tuner.grid import COARSE_GRID_S, GRID_S, pair_action, pairs, rows
-from gpusched_env.reproduce.dally_tuner.problems import (
-    TESTED,
-    TRAINING_SEEDS,
-    drawn,
-    play_static,
-    problem,
-    static_waits,
-)
+from gpusched_env.reproduce.dally_tuner.problems import TESTED, TRAINING_SEEDS, problem, static_waits
 from gpusched_env.support.commands import run_script
 from gpusched_env.support.files import write_whole
+from studies.delay_timers.playing import drawn, play_static
 
 TRIALS: Final = 300
 Told = Callable[[str], None]

@@ -27,21 +27,12 @@ import gpusched_env
 from gpusched_env.agents.timer_network import TimerNetwork
 from gpusched_env.errors import GpuschedError
 from gpusched_env.portable.elementary import log
-from gpusched_env.reproduce.dally_tuner.problems import (
-    TRAINED,
-    TRAINING_SEEDS,
-    VALIDATION_SEEDS,
-    Played,
-    drawn,
-    play_network,
-    play_static,
-    problem,
-    static_waits,
-)
+from gpusched_env.reproduce.dally_tuner.problems import TRAINED, TRAINING_SEEDS, VALIDATION_SEEDS, problem, static_waits
 from gpusched_env.scenarios import RESULTS_VERSION
 from gpusched_env.support.commands import run_script
 from gpusched_env.support.files import write_whole
 from studies.delay_timers.evolution import Evolution
+from studies.delay_timers.playing import Played, drawn, play_network, play_static
 
 TUNER_FILE: Final = "tuner.npz"
 Told = Callable[[str], None]

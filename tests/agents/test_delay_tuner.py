@@ -30,16 +30,13 @@ from gpusched_env.reproduce.dally_tuner.problems import (
     TEST_SEEDS,
     TRAINING_SEEDS,
     VALIDATION_SEEDS,
-    drawn,
-    play_network,
-    play_static,
-    score,
     static_waits,
 )
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import simulate
 from studies.delay_timers.cloning import clone
 from studies.delay_timers.evolution import Evolution, _centred_ranks
+from studies.delay_timers.playing import drawn, play_network, play_static, score
 from studies.delay_timers.static_timers import Scoring, best_pair, best_per_class
 from studies.delay_timers.tuner import TunerConfig, train
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 from pathlib import Path
 
 import pytest
@@ -15,13 +16,13 @@ from gpusched_env.problem.instance import SchedulerInfo
 from gpusched_env.reproduce import CARDS, Card, Finding, Results, load_card
 from gpusched_env.reproduce.expressions import ANY, Missing, tied
 from gpusched_env.reproduce.findings import FEW, NO, TIE, YES, of_quick, stored
-from gpusched_env.reproduce.papers import claims_of, page, store
 from gpusched_env.reproduce.report import summary
 from gpusched_env.reproduce.themis import Sweeps, gangs, rho_of_apps
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import simulate
 
-ROOT = Path(__file__).parents[2]
+DOCS = Path(__file__).parents[2] / "docs"
+PAPERS = runpy.run_path(str(DOCS / "papers.py"))
 
 
 def made_up(values: dict[tuple[str, ...], list[float]], names: tuple[str, ...] = ("policy",)) -> Results:
@@ -78,14 +79,14 @@ def test_results_of_a_quick_run_are_not_stored(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
     path.write_text(json.dumps({"quick": True, "card": "hadar", "findings": []}), encoding="utf-8")
     with pytest.raises(GpuschedError, match="of a quick run"):
-        store([path])
+        PAPERS["store"]([path])
 
 
 def test_the_page_is_made_from_the_cards() -> None:
-    """Made again by: python -m gpusched_env.reproduce.papers docs/papers.md."""
-    assert (ROOT / "docs" / "papers.md").read_text(encoding="utf-8") == page()
+    """Made again by: python docs/papers.py."""
+    assert (DOCS / "papers.md").read_text(encoding="utf-8") == PAPERS["page"]()
     for row in stored():
-        assert any(pattern.match(row["claim"]) for pattern, _ in claims_of(row["card"])), row
+        assert any(pattern.match(row["claim"]) for pattern, _ in PAPERS["claims_of"](row["card"])), row
         assert row["verdict"] in (YES, NO, TIE)
 
 

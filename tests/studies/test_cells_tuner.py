@@ -21,7 +21,7 @@ from gpusched_env.errors import GpuschedError
 from gpusched_env.problem.cluster import NETWORK, RACK
 from gpusched_env.reproduce.dally_cells.cells import TEST_CELLS, TRAINING_CELLS, VALIDATION_CELLS
 from gpusched_env.reproduce.dally_tuner.grid import pair_action
-from gpusched_env.reproduce.dally_tuner.problems import TEST_SEEDS, play_network, play_static, score, static_waits
+from gpusched_env.reproduce.dally_tuner.problems import TEST_SEEDS, static_waits
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import simulate
 from studies.delay_timers.cells_tuner import (
@@ -36,6 +36,7 @@ from studies.delay_timers.cells_tuner import (
     start_and_scale,
     train,
 )
+from studies.delay_timers.playing import play_network, play_static, score
 from studies.index_search.cma import cma_es
 
 SMALL = "dally-cells-v0:network={},load=1.1,gangs={},jobs=200"

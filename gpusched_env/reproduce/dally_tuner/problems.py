@@ -5,14 +5,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from gpusched_env.agents.learned_timers import LearnedTimers
-from gpusched_env.agents.timer_network import TimerNetwork
-from gpusched_env.baselines.dally.run import DelayRun
-from gpusched_env.baselines.dally.scheduler import Dally
 from gpusched_env.envs.delay_timers.actions import TimerActions
 from gpusched_env.network import Network
 from gpusched_env.problem.instance import Instance
@@ -42,48 +38,6 @@ def problem(label: str) -> Scenario:
         scenario = get_scenario(STATIONARY["poisson .7"])
         return dataclasses.replace(scenario, name="dally-insensitive", network=Network("none"))
     return get_scenario(TESTED.get(label, label))
-
-
-@lru_cache(maxsize=64)
-def drawn(label: str, seed: int) -> Instance:
-    """Draw an instance of a problem; recent ones are cached, since training plays the same ones repeatedly."""
-    return problem(label).instance(seed)
-
-
-@dataclasses.dataclass(frozen=True)
-class Played:
-    """Result of a run: mean and 99th percentile of JCT [s], and the number of simulated jobs."""
-
-    mean_jct_s: float
-    p99_jct_s: float
-    jobs: int
-
-
-def play_static(instance: Instance, seed: int, waits_s: np.ndarray, **scheduler: Any) -> Played:
-    """Play a run with static timers.
-
-    Parameters
-    ----------
-    waits_s : float64 [G + 1, 2], rack and network timer of each demand [s]
-    """
-    run = DelayRun(instance, Dally(tuner="off", **scheduler), seed)
-    run.waits_s[:] = waits_s
-    run.play()
-    return score(run)
-
-
-def play_network(instance: Instance, seed: int, network: TimerNetwork, **scheduler: Any) -> Played:
-    """Play a run whose timers a network sets, once every tuning interval."""
-    run = DelayRun(instance, Dally(tuner="hand", **scheduler), seed, timers=LearnedTimers(network))
-    run.play()
-    return score(run)
-
-
-def score(run: DelayRun) -> Played:
-    """Return the result of a finished run."""
-    jobs = run.simulation.arrays.jobs
-    jct_s = jobs["finish_s"] - jobs["arrival_s"]
-    return Played(float(jct_s.mean()), float(np.percentile(jct_s, 99)), len(jct_s))
 
 
 def static_waits(instance: Instance, action: Sequence[float] | np.ndarray) -> np.ndarray:

@@ -1,6 +1,6 @@
-"""The verdicts of full runs (``full_runs.csv``), and ``docs/papers.md``, which is made from them and the cards.
+"""The verdicts of full runs (``full_runs.csv`` of the package), and ``docs/papers.md``, made from them and the cards.
 
-    python -m gpusched_env.reproduce.papers docs/papers.md [reproduction/CARD/results.json ...]
+    python docs/papers.py [reproduction/CARD/results.json ...]
 
 Each ``results.json`` of a full run replaces the stored verdicts of the same claims and settings.
 """
@@ -22,6 +22,7 @@ from gpusched_env.reproduce.expressions import FIELD
 from gpusched_env.reproduce.findings import NO, STORED, TIE, YES, stored
 from gpusched_env.support.files import write_whole
 
+PAGE: Final = Path(__file__).with_suffix(".md")
 MOST: Final = 4  # settings of a claim that are listed, if there are more
 COLUMNS: Final = ("card", "claim", "setting", "verdict", "numbers")
 HEAD: Final = """# Papers reproduced
@@ -36,7 +37,7 @@ The figure of the paper, ours in the full runs, and a verdict.
 * Where a claim has more than four settings, those with the rarer verdict are listed. Claims without a figure of the
   paper are only counted.
 
-`python -m gpusched_env.reproduce.papers docs/papers.md` writes this page.
+`python docs/papers.py` writes this page.
 """
 
 
@@ -127,13 +128,12 @@ def store(paths: Sequence[Path]) -> None:
     stored.cache_clear()
 
 
-def main(arguments: Sequence[str]) -> None:
+def main(results: Sequence[str]) -> None:
     """Store the results that are named, and write the page."""
-    target, *results = map(Path, arguments)
     if results:
-        store(results)
-    write_whole(target, page())
+        store([Path(result) for result in results])
+    write_whole(PAGE, page())
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or ["docs/papers.md"])
+    main(sys.argv[1:])
