@@ -3,7 +3,7 @@
     python benchmarks/commits.py OLD NEW [--pairs 8] [--processes 2] [--only replay]
     python benchmarks/commits.py --quick    # HEAD beside FROZEN_QUICK, a few pairs of some runs
 
-Each commit is unpacked into a folder of its own, and measured by its own benchmarks, in processes that live side by
+Each commit is unpacked into a folder of its own, and measured by its own package, in processes that live side by
 side. A pair is one run by the old code and one by the new code, directly one after the other, so that other processes
 on the machine slow down both alike. New processes are started several times, because the memory of a process lies
 differently each time, which alone can change the speed by some per cent.
@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import os
+import runpy
 import statistics
 import subprocess
 import sys
@@ -31,10 +32,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from gpusched_env.support.commands import run_script
-
 SERVE: Final = "--serve"
 ROOT: Final = Path(__file__).parents[1]
+JOBS: Final = Path(__file__).with_name("poisson_jobs.py")
 FROZEN: Final = "27bb8e63"  # before runs had handles; its kernels compile for more than a minute
 FROZEN_QUICK: Final = "4c176bcf"  # of 2026-11-26, with handles
 ENVIRONMENTS: Final = 256
@@ -135,11 +135,10 @@ def single(resets: bool) -> Callable[[], float]:
 
 def replay(scheduler: str, jobs: int = 0, gpus: int = 0) -> Callable[[], float]:
     """Replay of drawn jobs, or of leaf-spine-256 [CPU s]."""
-    from growth import poisson
-
     from gpusched_env import make_scheduler, simulate
     from gpusched_env.scenarios import get_scenario
 
+    poisson = runpy.run_path(str(JOBS))["poisson"]
     instance = poisson(jobs, gpus, seed=0) if jobs else get_scenario(scenario_named("leaf-spine-256")).instance(0)
 
     def run() -> float:
@@ -196,11 +195,10 @@ def serve() -> None:
 @contextlib.contextmanager
 def worker(tree: Path) -> Iterator[Callable[[str], float]]:
     """Start a process that runs the code in a folder; yield the function that measures a run there."""
-    paths = os.pathsep.join([str(tree), str(tree / "benchmarks")])
     process = subprocess.Popen(
         [sys.executable, "-P", __file__, SERVE],  # without the folder of this script, whose modules are of this commit
         # a cache of its own: some commits delete that of others
-        env=os.environ | {"PYTHONPATH": paths, "NUMBA_CACHE_DIR": str(tree / "kernel-cache")},
+        env=os.environ | {"PYTHONPATH": str(tree), "NUMBA_CACHE_DIR": str(tree / "kernel-cache")},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -265,4 +263,9 @@ def main(settings: Settings) -> None:
 
 
 if __name__ == "__main__":
-    serve() if SERVE in sys.argv else run_script(main)
+    if SERVE in sys.argv:
+        serve()
+    else:  # the other commit may lack this
+        from gpusched_env.support.commands import run_script
+
+        run_script(main)

@@ -26,47 +26,23 @@ from typing import Any, Final
 
 import numpy as np
 from machine import KEEPS_MEMORY, peak_bytes
+from poisson_jobs import FREE, LOAD, columns, poisson
 from rich.console import Console
 from rich.table import Table
 
 from gpusched_env import make_scheduler
 from gpusched_env.network import NETWORK_PRESETS, Contention, Network
-from gpusched_env.problem.cluster import Cluster
-from gpusched_env.problem.instance import Instance, Semantics
-from gpusched_env.problem.workload import Workload
+from gpusched_env.problem.instance import Instance
 from gpusched_env.scenarios.registry import MANY_SIZES
 from gpusched_env.sharing import Sharing
 from gpusched_env.simulator import Decision, Scheduler, Start, simulate
 from gpusched_env.support.commands import run_script
 from gpusched_env.traces import assign_profiles
 
-GANGS, SHARES = (1, 2, 4, 8), (0.7, 0.1, 0.15, 0.05)
-LOAD: Final = 0.95
 # The load counts ideal run times, and contention makes jobs longer: at 0.95 the queue would grow forever.
 CONTENDED_LOAD: Final = 0.8
-MACHINE: Final = 8  # [GPU]
-RACK: Final = 25  # [machine]
 GROWTH: Final = 12.0  # ten times the jobs may take at most this many times as long
 MAX_MIN: Final = Network("topology", topology=NETWORK_PRESETS["oversub4"].topology, contention=Contention("maxmin"))
-FREE: Final = Semantics(checkpoint_s=0.0, restore_s=0.0)
-
-
-def columns(
-    jobs: int, gpus: int, seed: int, load: float, shares: dict[int, float]
-) -> tuple[np.random.Generator, Workload, Cluster]:
-    """Draw jobs with a demand of ``load`` x the GPUs of a cluster; return the generator, the jobs and the cluster."""
-    rng = np.random.default_rng(seed)
-    gangs = rng.choice(list(shares), jobs, p=list(shares.values()))
-    duration_s = np.ceil(rng.lognormal(7.0, 1.5, jobs))
-    gap_s = (gangs * duration_s).mean() / (load * gpus)
-    workload = Workload.from_columns(np.cumsum(rng.exponential(gap_s, jobs)), gangs, duration_s)
-    return rng, workload, Cluster.homogeneous(gpus // MACHINE, MACHINE, RACK)
-
-
-def poisson(jobs: int, gpus: int, seed: int, load: float = LOAD, sharing: Sharing | None = None) -> Instance:
-    """Draw jobs of log-normal length with a demand of ``load`` x the cluster's GPUs; all gangs fit into a machine."""
-    _, workload, cluster = columns(jobs, gpus, seed, load, dict(zip(GANGS, SHARES, strict=True)))
-    return Instance(cluster, workload, None, FREE, sharing)
 
 
 def contended(jobs: int, gpus: int, seed: int, load: float = CONTENDED_LOAD) -> Instance:

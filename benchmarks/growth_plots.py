@@ -28,8 +28,9 @@ from typing import Any, Final
 
 import gymnasium
 import numpy as np
-from growth import MACHINE, RACK, contended, poisson
+from growth import contended
 from machine import machine, versions
+from poisson_jobs import MACHINE, RACK, poisson
 from rich.console import Console
 from rich.table import Table
 from vector import random_actions

@@ -14,6 +14,7 @@ import gymnasium
 from environment import cartpole_rate, cluster_rates, episode_seconds, interval_rate, random_play, rate_of, ratios
 from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker
 from memory import array_bytes, growth_bytes, long_run
+from poisson_jobs import poisson
 from vector import batch_rate, family_rates, first_feasible_rate, rollout_share
 
 from gpusched_env import make_scheduler, simulate
@@ -109,7 +110,7 @@ def intervals(repeats: int) -> Samples:
 
 def accounts(jobs: int, bounded: int, repeats: int) -> Samples:
     """Metrics and validation of a log with three events per job, and the bound on the mean JCT of other jobs."""
-    instance, other = (growth.poisson(count, 2_000, seed=0) for count in (jobs, bounded))
+    instance, other = (poisson(count, 2_000, seed=0) for count in (jobs, bounded))
     log = simulate(instance, make_scheduler("fifo"))
     columns = other.workload.jobs["arrival_s"], other.workload.jobs["gpus"], other.ideal_s
     return {

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from growth import FREE, GANGS, LOAD, SHARES, columns
+from poisson_jobs import FREE, GANGS, LOAD, SHARES, columns
 from rich.console import Console
 from rich.table import Table
 
