@@ -31,6 +31,7 @@ from gpusched_env.metrics import Window, lower_bounds, paired_ratio
 from gpusched_env.problem.instance import Instance
 from gpusched_env.scenarios import Scenario, get_scenario
 from gpusched_env.support.consoles import console as file_console
+from gpusched_env.support.figures import can_draw
 
 METRICS: Final = ("mean_jct_s", "p99_jct_s", "preemptions_per_job")  # of the table; results.csv has all
 PLOTTED: Final = ("srtf", "tiresias-L", "sjf", "random", "fifo-strict")
@@ -140,13 +141,14 @@ def evaluate_agents(
     labels = scheduler_labels(results)
     learned = list(dict.fromkeys(labels[: len(models) * len(seeds)]))
     logs = {label: one.log for label, one in zip(labels, results, strict=True) if one.seed == seeds[0] and one.log}
-    plot_runs(
-        instance,
-        {name: logs[name] for name in (labels[0], *PLOTTED) if name in logs},
-        output / "comparison.png",
-        title=f"{scenario.name}, report seed {seeds[0]}",
-        window=scenario.tracked_window,
-    )
+    if can_draw(console):
+        plot_runs(
+            instance,
+            {name: logs[name] for name in (labels[0], *PLOTTED) if name in logs},
+            output / "comparison.png",
+            title=f"{scenario.name}, report seed {seeds[0]}",
+            window=scenario.tracked_window,
+        )
     metrics = tuple(dict.fromkeys([metric, *METRICS]))
     print_comparison(results, metrics, console)
     verdicts = compare_to(results, learned, metric)

@@ -85,9 +85,6 @@ def _show_tables(card: Card, results: Results, findings: Sequence[Finding], out:
 
 def _figures(card: Card, results: Results, folder: Path, out: Console) -> list[str]:
     """Draw the figures and return their names."""
-    import importlib.util
+    from gpusched_env.support.figures import can_draw
 
-    if importlib.util.find_spec("matplotlib") is None:
-        out.print("no figures: pip install 'gpusched-env\\[plot]'", style="yellow")
-        return []
-    return [path.name for path in card.draw(results, folder)]
+    return [path.name for path in card.draw(results, folder)] if can_draw(out) else []

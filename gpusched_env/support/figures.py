@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +15,7 @@ from gpusched_env.support.units import UNITS
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from rich.console import Console
 
 SUFFIXES: Final = (".png", ".svg", ".pdf")
 # The palette of Okabe and Ito, "Color Universal Design" (2008), without yellow, which is too pale on white.
@@ -31,6 +33,14 @@ TICKS: Final = {
 FINE_TICKS: Final = TICKS | {
     count * unit.seconds: f"{count} {unit.sign}" for unit in UNITS for count in (1, 2, 5, 10, 20, 30)
 }  # used if fewer than three of TICKS are in range
+
+
+def can_draw(out: Console) -> bool:
+    """Return whether matplotlib is installed; if not, say on a console how to install it."""
+    found = importlib.util.find_spec("matplotlib") is not None
+    if not found:
+        out.print("no figures: pip install 'gpusched-env\\[plot]'", style="yellow")
+    return found
 
 
 def job_colours(jobs: np.ndarray) -> np.ndarray:

@@ -406,6 +406,16 @@ def test_the_comparison_has_the_references_and_the_chosen_baselines(tmp_path: Pa
     assert [line for line in lines if line != line.rstrip()] == []
 
 
+def test_a_training_without_matplotlib_ends_with_its_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = train(small(tmp_path), tmp_path)
+    text = io.StringIO()
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    evaluate_agents([model], get_scenario("tiny-v1"), tmp_path, 1, 1, console(text), ["fifo"])
+    assert "no figures: pip install 'gpusched-env[plot]'" in text.getvalue()
+    assert (tmp_path / "table.txt").is_file()
+    assert not (tmp_path / "comparison.png").exists()
+
+
 def test_the_ratios_are_those_of_the_metric_that_was_trained(tmp_path: Path) -> None:
     model = train(small(tmp_path), tmp_path)
     text = io.StringIO()
