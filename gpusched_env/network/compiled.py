@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 
@@ -70,7 +69,6 @@ def contention_ratios(contention: Contention, profiles: Profiles) -> np.ndarray 
     """
     if contention.model != "table":
         return None
-    from gpusched_env.network.pairwise import read_pairwise
+    from gpusched_env.network.pairwise import ratio_matrix
 
-    table = read_pairwise(Path(contention.ratios))
-    return table.matrix(profiles.rows["name"].tolist(), contention.missing, contention.floor)
+    return ratio_matrix(contention, profiles.rows["name"].tolist())
