@@ -123,8 +123,8 @@ COLLECTIVES: Final[dict[str, Collective]] = {
     "ring": ring,
     "hierarchical": hierarchical,
     "double-tree": double_tree,
-    # Of gradients, then of parameters (ZeRO 1 and 2): two passes of N-1 steps and (N-1)/N M bytes, as in a ring. If they
-    # differ in size, M is the mean. ZeRO 3 gathers twice: set M to 3/2 of the bytes, without the latency of that.
+    # Of gradients, then of parameters (ZeRO 1 and 2): two passes of N-1 steps and (N-1)/N M bytes, as in a ring. If
+    # they differ in size, M is the mean. ZeRO 3 gathers twice: set M to 3/2 of the bytes, without the latency of that.
     "reduce-scatter-all-gather": ring,
     "best": best,
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import math
@@ -24,21 +23,10 @@ from gpusched_env.problem.sizes import size_table
 from gpusched_env.problem.tenants import Tenants, TenantTree, tree_of
 from gpusched_env.problem.workload import TENANT, Workload
 from gpusched_env.sharing import Sharing, SharingTables, sharing_tables
+from gpusched_env.support.plain_data import set_fields
 from gpusched_env.support.units import LATEST_S, MOST_ITERATIONS, SHORTEST_S
 
 TIE_ORDERS: Final = ("arrival-id", "arrival-smallest")
-# Rules that fingerprints omit while they have their default value; the dict gives that value.
-LATER_RULES: Final = {
-    "slot_s": 0.0,
-    "least_busy_lambda": 1.0,
-    "step_iterations": 0,
-    "start_s": 0.0,
-    "max_copies": 1,
-    "merge_s": 0.0,
-    "pace_until_lease": False,
-    "resize_s": None,
-    "kill_at_limit": False,
-}
 MOST_STEPS: Final = 1e7  # of a job: a gang that starts adds up the lengths of its steps one by one
 SHORTEST_ROUND_S: Final = 1e-3  # [s] each round calls the scheduler, so a run of shorter rounds would never end
 QUEUE_DISCIPLINES: Final = ("scheduler", "strict", "skip")
@@ -149,15 +137,8 @@ class Semantics:
         return self.checkpoint_s + self.restore_s if self.resize_s is None else self.resize_s
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON; an infinite time limit becomes None.
-
-        A rule of LATER_RULES is omitted while it has its default value. Fingerprints computed before the rule existed
-        therefore remain valid.
-        """
-        data = dataclasses.asdict(self)
-        for name, plain in LATER_RULES.items():
-            if data[name] == plain:
-                del data[name]
+        """Return plain data for JSON, without later rules that have their defaults; an infinite time limit is None."""
+        data = set_fields(self, "round_s", "checkpoint_s", "restore_s", "queue", "tie_order", "time_limit_s")
         data["time_limit_s"] = None if math.isinf(self.time_limit_s) else self.time_limit_s
         return data
 

@@ -14,6 +14,7 @@ from gpusched_env.errors import ScenarioError, WorkloadError, unknown_name
 from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.performance import known_types
 from gpusched_env.problem.workload import Workload
+from gpusched_env.support.plain_data import set_fields
 
 if TYPE_CHECKING:
     from gpusched_env.problem.instance import Semantics
@@ -153,18 +154,10 @@ class Partitions:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain data for JSON; fields with their default values are left out."""
-        plain = Partition("plain"), Reservation("plain", 0.0, 1.0)
-        rows = [
-            [
-                {name: value for name, value in vars(item).items() if name in kept or value != getattr(default, name)}
-                for item in listed
-            ]
-            for listed, default, kept in (
-                (self.partitions, plain[0], ("name",)),
-                (self.reservations, plain[1], ("name", "start_s", "end_s")),
-            )
-        ]
-        return {"partitions": rows[0], "reservations": rows[1], "by": self.by}
+        partitions, reservations = (
+            [set_fields(item) for item in rows] for rows in (self.partitions, self.reservations)
+        )
+        return {"partitions": partitions, "reservations": reservations, "by": self.by}
 
 
 class Choices(NamedTuple):

@@ -1,7 +1,7 @@
 """GPU sharing: how many jobs may share a GPU, how much they slow each other down, and how much memory a job needs."""
 
 from gpusched_env.sharing.gavel_pairs import GavelPairs
-from gpusched_env.sharing.interference import Interference, constant, model_of, synthetic
+from gpusched_env.sharing.interference import Interference, model_of, synthetic
 from gpusched_env.sharing.lucid import LucidTable
 from gpusched_env.sharing.rules import Sharing
 from gpusched_env.sharing.sources import INTERFERENCE_SOURCES
@@ -16,7 +16,6 @@ __all__ = [
     "Sharing",
     "SharingTables",
     "UserTable",
-    "constant",
     "model_of",
     "sharing_tables",
     "synthetic",

@@ -274,11 +274,19 @@ class ClusterView:
 
     # --- sizes of elastic jobs
 
-    def sizes(self, job: int) -> np.ndarray:
-        """int32 [GPU]: the numbers of GPUs on which a job can run, ascending; a rigid job has one."""
+    def _size_rows(self, job: int) -> slice:
+        """Return the rows of a job in the table of sizes."""
         table = self._simulation.instance.sizes
         first = table.first[self._known([job])[0]]
-        return table.gpus[first : first + table.count[job]]
+        return slice(first, first + table.count[job])
+
+    def sizes(self, job: int) -> np.ndarray:
+        """int32 [GPU]: the numbers of GPUs on which a job can run, ascending; a rigid job has one."""
+        return self._simulation.instance.sizes.gpus[self._size_rows(job)]
+
+    def size_classes(self, job: int) -> np.ndarray:
+        """int32: class of a job at each of its :meth:`sizes`, a row of ``ClairvoyantView.rates_per_s``."""
+        return self._simulation.instance.sizes.job_class[self._size_rows(job)]
 
     def size_rates(self, job: int) -> np.ndarray:
         """float64: iterations per second of a job at each of its :meth:`sizes`, on the fastest placement of that size.
@@ -286,27 +294,15 @@ class ClusterView:
         The fastest placement is that in the empty cluster, on an idle network. An iteration is the same progress at
         every size.
         """
-        instance = self._simulation.instance
-        first = instance.sizes.first[self._known([job])[0]]
-        return 1.0 / instance.ideal_iteration_s[instance.sizes.job_class[first : first + instance.sizes.count[job]]]
-
-    def size_classes(self, job: int) -> np.ndarray:
-        """int32: class of a job at each of its :meth:`sizes`, a row of ``ClairvoyantView.rates_per_s``."""
-        sizes = self._simulation.instance.sizes
-        first = sizes.first[self._known([job])[0]]
-        return sizes.job_class[first : first + sizes.count[job]]
+        return 1.0 / self._simulation.instance.ideal_iteration_s[self.size_classes(job)]
 
     def placed_rates(self, job: int) -> np.ndarray:
         """float64 [sizes, tiers, T]: iterations per second of a job at each of its sizes, by tier and GPU type."""
-        instance = self._simulation.instance
-        first = instance.sizes.first[self._known([job])[0]]
-        return 1.0 / instance.iteration_s[instance.sizes.job_class[first : first + instance.sizes.count[job]]]
+        return 1.0 / self._simulation.instance.iteration_s[self.size_classes(job)]
 
     def placed_communication_s(self, job: int) -> np.ndarray:
         """float64 [sizes, tiers, T] [s]: communication in an iteration of a job at each size, on an idle network."""
-        instance = self._simulation.instance
-        first = instance.sizes.first[self._known([job])[0]]
-        return instance.communication_s[instance.sizes.job_class[first : first + instance.sizes.count[job]]]
+        return self._simulation.instance.communication_s[self.size_classes(job)]
 
     def held_gpus(self, rows: np.ndarray) -> np.ndarray:
         """int32 [GPU]: number of GPUs that each of the jobs ``rows`` holds now; 0 = it waits or has finished."""
