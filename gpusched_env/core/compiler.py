@@ -799,7 +799,7 @@ def kernel(function: Any = None, *, lazy: bool = False) -> Any:
 def handle_at(cls: type[Handle]) -> Callable[[int], Any]:
     """Return a function with which kernels turn an address (int64) into a handle of class ``cls``."""
 
-    @intrinsic
+    @intrinsic  # type: ignore[untyped-decorator]
     def look_up(_: Any, address: Any) -> Any:
         def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             return arguments[0]

@@ -1,4 +1,4 @@
-"""k-way contention, start rule, locality, flat and pairwise interference: values by hand."""
+"""k-way contention, start rule and tables of pairwise interference: values by hand."""
 
 from __future__ import annotations
 
@@ -9,22 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from network_interference import (
-    degradation,
-    flat_goodput_factor,
-    locality_iteration_s,
-    pairwise_ratios,
-    part_time_slowdown,
-)
 
 from gpusched_env.errors import ScenarioError
 from gpusched_env.network import kway
-from gpusched_env.network.collectives import Cost
 from gpusched_env.network.contention import Contention
 from gpusched_env.network.pairwise import ratio_matrix, read_pairwise
 
 GPUS_ON = np.array([[2, 2, 0, 0], [0, 1, 1, 0], [0, 0, 0, 4], [1, 0, 3, 0], [0, 1, 0, 1]])  # gangs A to E
-A, B = 6.69e-4, 8.53e-10  # [s], [s/byte], 10 GbE
+B = 8.53e-10  # [s/byte], 10 GbE
 ETA = 0.3 * B
 M = 1e8  # [byte]
 
@@ -41,18 +33,6 @@ def test_contenders() -> None:
     assert kway.effective_contenders(p, "clamp", 0.5).tolist() == [1.0, 1.0, 1.0, 1.5]
     assert kway.effective_contenders(p, "affine", 0.5).tolist() == [1.0, 1.0, 1.5, 2.0]
     assert kway.effective_contenders(p).tolist() == [1.0, 1.0, 2.0, 3.0]
-
-
-def test_wang_and_sjf_bco_are_one_function() -> None:
-    for k, printed in enumerate((0.085969, 0.196859, 0.307749, 0.418639), 1):
-        cost = Cost(np.array(A), np.array(M), np.array(np.inf))
-        assert cost.seconds(1 / B / degradation(k, alpha=ETA / B)) == pytest.approx(printed, rel=1e-9)
-
-
-@given(st.integers(1, 500), st.floats(0.01, 1.0))
-def test_equal_flows_on_one_link_by_either_rule(jobs: int, xi: float) -> None:
-    affine = kway.effective_contenders(jobs, "affine", xi)
-    assert affine == pytest.approx(part_time_slowdown(float(jobs), xi), rel=1e-12)
 
 
 def ends_s(first: float, second: float, together: bool) -> float:
@@ -81,34 +61,6 @@ def test_start_rule_minimises_the_sum_of_ends(new: float, remaining: float) -> N
     start, wait = ends_s(remaining, new, together=True), ends_s(remaining, new, together=False)
     if abs(start - wait) > 1e-9 * wait:
         assert kway.start_beside(new, remaining, B, ETA) == (start < wait)
-
-
-def test_locality() -> None:
-    np.testing.assert_allclose(locality_iteration_s(80.0, 8, np.array([0, 1, 2])), [10.0, 11.0, 13.0], rtol=1e-12)
-    own = np.array([[1.0, 1.2, 1.5], [1.0, 2.0, 4.0]])  # by model
-    assert locality_iteration_s(np.array([8.0, 8.0]), 8, 2, own).tolist() == [1.5, 4.0]
-
-
-def test_flat_interference() -> None:
-    assert flat_goodput_factor(GPUS_ON, 0.25).tolist() == [0.75, 0.75, 1.0, 0.75, 0.75]
-    two_apart = np.array([[1, 1, 0, 0], [0, 0, 1, 1], [0, 2, 0, 0]])  # the third gang is on one server
-    assert flat_goodput_factor(two_apart, 0.5).tolist() == [1.0, 1.0, 1.0]
-
-
-NEIGHBOURS = np.array([[1, 1, 0], [2, 0, 2], [0, 1, 1]])
-
-
-def test_pairwise_interference() -> None:
-    matrix = np.array([[1.0, 0.4, 0.7], [1.0, 1.0, 1.0], [0.9, 1.0, 1.0]])
-    names = np.arange(3)
-    assert pairwise_ratios(NEIGHBOURS, names, matrix).tolist() == [0.4, 1.0, 0.9]  # the smallest, not the product
-    b_on_one_server = np.array([[1, 1, 0], [2, 0, 0], [0, 1, 1]])
-    assert pairwise_ratios(b_on_one_server, names, matrix)[0] == 0.7
-    apart = np.array([[2, 0, 0], [2, 0, 2], [0, 1, 1]])
-    assert pairwise_ratios(apart, names, matrix).tolist() == [1.0, 1.0, 1.0]  # b and c meet at 1.0
-    beside_itself = np.full((1, 1), 0.5)
-    assert pairwise_ratios(np.array([[1, 1]]), np.array([0]), beside_itself).tolist() == [1.0]
-    assert pairwise_ratios(np.array([[1, 1], [1, 1]]), np.array([0, 0]), beside_itself).tolist() == [0.5, 0.5]
 
 
 def test_a_table_and_what_it_lacks(tmp_path: Path) -> None:

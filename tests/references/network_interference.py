@@ -3,32 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 Array = np.ndarray[Any, Any]
-
-# Themis (NSDI 2020, footnote 3), values "until profiled", by the tiers of problem/cluster.py: machine, rack, network.
-THEMIS_SLOWDOWNS: Final = (1.0, 1.1, 1.3)
-
-
-def locality_iteration_s(
-    serial_s: Array | float,
-    gpus: Array | int,
-    tier: Array | int,
-    slowdowns: Array | tuple[float, ...] = THEMIS_SLOWDOWNS,
-) -> Array:
-    """Seconds of an iteration by placement alone: S(tier) T_serial / N (Themis).
-
-    Parameters
-    ----------
-    serial_s : seconds of the whole batch on one GPU
-    gpus : N
-    tier : index into ``slowdowns``, the tier of the placement
-    slowdowns : S of each tier; a row of a table for each model gives each its own
-    """
-    return np.asarray(slowdowns)[..., tier] * serial_s / gpus
 
 
 def shares_a_server(gpus_on: Array) -> Array:
