@@ -32,11 +32,10 @@ TCP_S: Final = 50e-6
 
 
 class NetworkPreset(NamedTuple):
-    """A kind of server and a network; the topology can be built for any cluster of such servers."""
+    """A kind of server and a network; the topology can be built for any cluster of such servers (docs/network.md)."""
 
     topology: TopologySpec
     gpus: tuple[int, ...]  # GPUs of a server; several values if the servers differ [GPU]
-    description: str
 
 
 def _server(port: str, nic: str, gpu_latency_s: float, nic_latency_s: float, nics: int = 1) -> TopologySpec:
@@ -54,38 +53,19 @@ def _server(port: str, nic: str, gpu_latency_s: float, nic_latency_s: float, nic
 _V100_100G: Final = replace(_server("nvlink-v100", "rdma-100g", NVLINK_S, RDMA_S), kind="leaf-spine")
 
 NETWORK_PRESETS: Final[dict[str, NetworkPreset]] = {
-    "pcie4-10g": NetworkPreset(
-        _server("pcie3-x16", "ethernet-10g", PCIE_S, TCP_S),
-        (4,),
-        "4 V100 on PCIe, 10 Gb/s Ethernet, as in testbeds of papers",
-    ),
-    "pcie8-25g": NetworkPreset(
-        _server("pcie3-x16", "ethernet-25g", PCIE_S, TCP_S),
-        (8,),
-        "8 GTX 1080 Ti on PCIe, 25 Gb/s Ethernet, as in testbeds of papers",
-    ),
-    "dgxv-25g": NetworkPreset(
-        _server("nvlink-v100", "ethernet-25g", NVLINK_S, TCP_S),
-        (8,),
-        "8 V100 on NVLink, 25 Gb/s Ethernet, as in testbeds of papers",
-    ),
-    "titan-ib40": NetworkPreset(
-        _server("pcie3-x16", "infiniband-40g", PCIE_S, RDMA_S),
-        (8,),
-        "8 TITAN Xp on PCIe, 40 Gb/s InfiniBand; 4 servers",
-    ),
-    "dgxv-100g": NetworkPreset(_V100_100G, (8,), "8 V100 on NVLink, 100 Gb/s RDMA, leaf-spine 1:1 (choice)"),
+    "pcie4-10g": NetworkPreset(_server("pcie3-x16", "ethernet-10g", PCIE_S, TCP_S), (4,)),
+    "pcie8-25g": NetworkPreset(_server("pcie3-x16", "ethernet-25g", PCIE_S, TCP_S), (8,)),
+    "dgxv-25g": NetworkPreset(_server("nvlink-v100", "ethernet-25g", NVLINK_S, TCP_S), (8,)),
+    "titan-ib40": NetworkPreset(_server("pcie3-x16", "infiniband-40g", PCIE_S, RDMA_S), (8,)),
+    "dgxv-100g": NetworkPreset(_V100_100G, (8,)),
     "a100-4x200": NetworkPreset(
-        replace(_server("nvlink-a100", "rdma-200g", NVLINK_S, RDMA_S, nics=4), kind="leaf-spine"),
-        (8,),
-        "8 A100 on NVSwitch, 4 x 200 Gb/s, leaf-spine 1:1 (choice)",
+        replace(_server("nvlink-a100", "rdma-200g", NVLINK_S, RDMA_S, nics=4), kind="leaf-spine"), (8,)
     ),
     "h100-8x400": NetworkPreset(
-        replace(_server("nvlink-h100", "rdma-400g", NVLINK_S, RDMA_S, nics=8), kind="leaf-spine"),
-        (8,),
-        "8 H100 on NVSwitch, 8 x 400 Gb/s, leaf-spine 1:1 (choice)",
+        replace(_server("nvlink-h100", "rdma-400g", NVLINK_S, RDMA_S, nics=8), kind="leaf-spine"), (8,)
     ),
-    # A rack represents a segment of the paper: 128 servers below 16 switches, each with 60 uplinks of 400 Gb/s.
+    # Qian et al., Alibaba HPN, SIGCOMM 2024. A rack represents a segment of the paper: 128 servers below 16 switches,
+    # each with 60 uplinks of 400 Gb/s. A server has 8 NICs of 2 x 200 Gb/s.
     "h800-2tier": NetworkPreset(
         replace(
             _server("nvlink-h800", "rdma-200g", NVLINK_S, RDMA_S),
@@ -99,16 +79,11 @@ NETWORK_PRESETS: Final[dict[str, NetworkPreset]] = {
             pod_uplinks=16 * 60,
         ),
         (8,),
-        "8 H800, 8 NICs of 2 x 200 Gb/s, three tiers 1.0667:1 and 15:1 (Qian et al., Alibaba HPN, SIGCOMM 2024)",
     ),
+    # Yu et al., MobiHoc 2022, section 7: rates relative to a NIC; the rate inside a server is a choice
     "sjfbco20": NetworkPreset(
         TopologySpec("single-switch", gpu_GBps=20.0, gpu_latency_s=0.0, nic_GBps=1.0, nic_latency_s=0.0),
         (4, 8, 16, 32),
-        "20 servers of 4 to 32 GPUs, rates relative to a NIC (Yu et al., MobiHoc 2022, section 7; 20 is a choice)",
     ),
-    "oversub4": NetworkPreset(
-        replace(_V100_100G, oversubscription=4.0, uplinks=2),
-        (8,),
-        "dgxv-100g below a spine oversubscribed 4:1, 2 uplinks a rack; for contention: 4 racks of 8 servers (choice)",
-    ),
+    "oversub4": NetworkPreset(replace(_V100_100G, oversubscription=4.0, uplinks=2), (8,)),  # for contention (choice)
 }

@@ -145,10 +145,7 @@ class Partitions:
     def __post_init__(self) -> None:
         """Check the names."""
         for what, listed in (("partition", self.partitions), ("reservation", self.reservations)):
-            names = [item.name for item in listed]
-            twice = next((name for name in names if names.count(name) > 1), None)
-            if twice is not None:
-                raise ScenarioError(f"partitions: {what} {twice!r} is listed twice; give each its own name")
+            refuse_twice(f"partitions: {what} ", [item.name for item in listed], "each")
         if sum(partition.default for partition in self.partitions) > 1:
             raise ScenarioError("partitions: several partitions are the default; keep one")
 
@@ -382,6 +379,12 @@ def _refuse_over_limits(sets: NodeSets, inside: np.ndarray, cluster: Cluster, wo
                 f"{sets.partitions[sets.partition[row]].name!r} has {what} {limit[row]:g}; {remedy}, or leave out such "
                 "jobs"
             )
+
+
+def refuse_twice(where: str, names: Sequence[str], what: str) -> None:
+    """Refuse a name that is listed twice; ``where`` begins the message, and ``what`` needs its own name."""
+    if (twice := next((name for name in names if names.count(name) > 1), None)) is not None:
+        raise ScenarioError(f"{where}{twice!r} is listed twice; give {what} its own name")
 
 
 def check_mode(where: str, mode: str, grace_s: float) -> None:

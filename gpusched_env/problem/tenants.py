@@ -12,7 +12,7 @@ import numpy as np
 
 from gpusched_env.errors import ScenarioError, WorkloadError, unknown_name
 from gpusched_env.portable.arrays import total
-from gpusched_env.problem.partitions import PARTITION, QUEUE, only_partition
+from gpusched_env.problem.partitions import PARTITION, QUEUE, only_partition, refuse_twice
 from gpusched_env.problem.qos import LARGEST, QOS, Qos, ranks_of
 from gpusched_env.problem.workload import TENANT, Workload
 from gpusched_env.support.plain_data import set_fields
@@ -310,9 +310,7 @@ def tree_of(tenants: Tenants | None, leaves: np.ndarray) -> tuple[TenantTree, np
 def _in_order(listed: Sequence[Tenant]) -> list[Tenant]:
     """Return the tenants with parents before children, in the listed order otherwise; refuse what is no tree."""
     names = [tenant.name for tenant in listed]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ScenarioError(f"tenants: {twice!r} is listed twice; give each tenant its own name")
+    refuse_twice("tenants: ", names, "each tenant")
     placed, ordered, left = {ROOT}, list[Tenant](), list(listed)
     while left:
         ready = [tenant for tenant in left if tenant.parent in placed]

@@ -22,7 +22,7 @@ from gpusched_env.problem.performance import type_rates
 from gpusched_env.problem.tenants import TenantTree
 from gpusched_env.problem.workload import REQUESTED
 from gpusched_env.simulator.decisions import Decision, Preempt, Start
-from gpusched_env.simulator.network_view import NetworkView
+from gpusched_env.simulator.network_view import NetworkView, known_rows
 
 if TYPE_CHECKING:
     from gpusched_env.simulator.simulation import Simulation
@@ -404,14 +404,7 @@ class ClusterView:
         return np.where((numbers >= 0) & (replicas["phase"][numbers] == ACTIVE), replicas[name][numbers], np.inf)
 
     def _known(self, rows: np.ndarray | Sequence[int]) -> np.ndarray:
-        """Return ``rows`` as contiguous int32; raise an error if one of the jobs has not arrived.
-
-        The check is necessary because kernels check no bounds, and because schedulers must not see future jobs.
-        """
-        known = np.ascontiguousarray(rows, np.int32)
-        if len(known) and not (known.min() >= 0 and known.max() < self.arrived):
-            raise GpuschedError(f"job rows must lie in 0..{self.arrived - 1}, the jobs that have arrived: {rows!r}")
-        return known
+        return known_rows(self._simulation, rows)
 
     def _progress(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         asked, count = self._asked_of(rows), len(rows)
