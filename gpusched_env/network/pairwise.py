@@ -18,11 +18,13 @@ from gpusched_env.sharing.csv_pairs import number_of, pair_rows, text_of
 FIELDS: Final = ("model_a", "model_b", "ratio")
 
 
-def ratio_matrix(contention: Contention, names: Sequence[str]) -> np.ndarray:
-    """Return the ratio of each name (row) beside each name (column), by the table of a contention; float64 [K, K].
+def ratio_matrix(contention: Contention, names: Sequence[str]) -> np.ndarray | None:
+    """Return the ratio of each name (row) beside each name (column), float64 [K, K]; None if the model has no table.
 
     Ratios are at least ``contention.floor``. A pair that the table lacks is an error, or (``missing`` "unit") 1.
     """
+    if contention.model != "table":
+        return None
     ratio = read_pairwise(Path(contention.ratios))
     lacking = [(a, b) for a in names for b in names if (a, b) not in ratio]
     if lacking and contention.missing == "error":

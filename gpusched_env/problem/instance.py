@@ -12,7 +12,8 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.errors import ScenarioError, WorkloadError, unknown_name
-from gpusched_env.network import Network, compiled_links, contention_ratios, network_identity
+from gpusched_env.network import Network, compiled_links, network_identity
+from gpusched_env.network.pairwise import ratio_matrix
 from gpusched_env.problem.cluster import MOST_GPUS, TIERS, Cluster
 from gpusched_env.problem.dependencies import holds_of
 from gpusched_env.problem.partitions import NodeSets, Partitions, node_sets
@@ -273,7 +274,7 @@ class Instance:
         self.topology, self.links, self.first_row = compiled_links(self.network, cluster)
         own = Room(len(cluster.nodes), len(self.links), len(cluster.gpu_types))
         self.room = own if room is None else room.holding(own)
-        self.ratios = contention_ratios(self.network.contention, workload.profiles)
+        self.ratios = ratio_matrix(self.network.contention, workload.profiles.rows["name"].tolist())
         self._set_times(table)
         self.sharing_tables: SharingTables | None = None
         if sharing is not None:

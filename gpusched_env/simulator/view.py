@@ -570,10 +570,6 @@ class ClairvoyantView(ClusterView):
         # Computed as a fraction of ideal_s. Jobs with equal run times then tie, whatever their numbers of iterations.
         return self._progress(rows)[0] / self._iterations[rows] * self._ideal_s[rows]
 
-    def slowest_remaining_s(self, rows: np.ndarray) -> np.ndarray:
-        """float64 [s]: time in which each of the jobs ``rows`` would finish on its slowest placement."""
-        return self._progress(rows)[0] * self._simulation.instance.slowest_iteration_s[rows]
-
     def one_machine_s(self, rows: np.ndarray) -> np.ndarray:
         """float64 [s]: run time of each of the jobs ``rows`` with all its GPUs on one machine of the fastest type."""
         return self._one_machine_s[self._known(rows)]
