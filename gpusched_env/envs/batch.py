@@ -224,13 +224,7 @@ class Batch:
             self._kept[1][b] = self._shown(b)
 
     def copy_into(self, copies: np.ndarray, masks: np.ndarray) -> None:
-        """Copy each observation and mask of environment 0 to row ``row`` of these arrays from now on.
-
-        Parameters
-        ----------
-        copies : float32 [rows, block]
-        masks : int8 [rows, actions]
-        """
+        """Copy each observation, float32 [block], and mask of environment 0 to row ``row`` of these arrays."""
         self._env_handles[0].replace("copies", copies)
         self._env_handles[0].replace("copies_of_mask", masks)
 

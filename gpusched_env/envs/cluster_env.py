@@ -27,7 +27,7 @@ from gpusched_env.errors import ScenarioError
 from gpusched_env.event_log import EventLog
 
 if TYPE_CHECKING:
-    from gpusched_env.problem.cluster import Cluster
+    from gpusched_env.envs.checks import CheckedGangs
     from gpusched_env.problem.instance import Instance
     from gpusched_env.scenarios import Scenario, Variation
     from gpusched_env.simulator import Decision, Preempt, Refuse, Resize, Simulation, Start
@@ -216,7 +216,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
             boxes["action_mask"] = spaces.Box(0, 1, (self._actions,), np.int8)
         self.observation_space = spaces.Dict(boxes)  # type: ignore[assignment]
         self._encoder: Encoder | None = None
-        self._checked_gangs: dict[Cluster, set[tuple[int, int]]] = {}
+        self._checked_gangs: CheckedGangs = {}
         self._over = True
         self._seed = NO_SEED  # of the last episode
         self._in_order = seeds_in_order(own.seeds, self.scenario.seeds)
@@ -234,7 +234,6 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         ------
         GpuschedError : ``options`` is not empty: there are no options
         """
-        from gpusched_env.envs.mask_and_observation import check_sizes
         from gpusched_env.envs.step import RESUME
         from gpusched_env.metrics import metric_names
 
@@ -242,7 +241,6 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         super().reset(seed=seed)
         drawn = self.draw_seed(self.np_random, self._seed) if seed is None else seed
         instance = self.scenario.instance(drawn)
-        check_sizes(instance, self.windows.sizes)
         self._over = True  # until the first decision is reached
         self._begin(instance, drawn)
         encoder = self.encoder
@@ -469,7 +467,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     def _begin(self, instance: Instance, seed: int) -> None:
         """Begin a run: in the arrays of the last one if it needs as many rows, which takes half the time."""
         from gpusched_env.core.state import State, lengths, refill
-        from gpusched_env.envs.mask_and_observation import check_rules
+        from gpusched_env.envs.checks import check_begin
         from gpusched_env.simulator import Simulation
 
         sizes, encoder = lengths(instance), self._encoder
@@ -481,7 +479,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
             state, arrays = encoder.state_of_run, encoder.simulation.give_up()
         refill(state, 0, instance, seed)
         simulation, limit = Simulation(instance, arrays=arrays), self.limit(instance)
-        check_rules(simulation, self.windows.rules, self._checked_gangs)
+        check_begin(simulation, self.windows, self._checked_gangs)
         if encoder is None:
             encoder = Encoder(
                 self.windows, simulation, self.skips_forced_waits, self.reward_weights, limit, self.refusal_cost

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from itertools import repeat
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,15 +15,17 @@ from gpusched_env.core.refusals import APPLIED
 from gpusched_env.core.state import RUNNING, WAITING, State
 from gpusched_env.envs.actions import PREEMPT, RESIZE, SLOT_ACTIONS, START, WAIT, Action, meaning_of, number_of
 from gpusched_env.envs.batch import NO_LIMIT, Batch
-from gpusched_env.envs.fresh_rows import FreshRows
+from gpusched_env.envs.checks import check_tenants
 from gpusched_env.envs.step import NO_ACTION
-from gpusched_env.envs.tenant_limits import check_tenants, exceeds_limits
+from gpusched_env.envs.tenant_limits import exceeds_limits
 from gpusched_env.envs.windows import Windows, widest_windows
 from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.simulator import ClairvoyantView, ClusterView
 from gpusched_env.simulator.decisions import Decision, Preempt, Refuse, Resize, Start, Wait
 
 Observation = dict[str, np.ndarray]
+
+ROWS: Final = 64  # observations allocated together: to allocate ten small arrays costs as much as a step
 
 
 class Encoder:
@@ -59,21 +62,20 @@ class Encoder:
         self.batch = Batch(
             windows, axes, [simulation.arrays], skip_forced_waits, weights or {}, refusal_cost=refusal_cost
         )
-        check_tenants(instance, windows.tenant_window, windows.limits)
+        check_tenants(instance, windows)
         self.batch.begin(0, instance, NO_LIMIT if step_limit is None else step_limit)
         self._bind()
 
     def again(self, simulation: Any, step_limit: int | None) -> None:
         """Encode another run of the same scenario, which has begun in the arrays of the last one."""
         self.simulation, self._drain = simulation, simulation.drain
-        check_tenants(simulation.instance, self.windows.tenant_window, self.windows.limits)
         self.batch.begin(0, simulation.instance, NO_LIMIT if step_limit is None else step_limit)
         self._is_taken = True
 
     def _bind(self) -> None:
         """Bind the arrays that every step needs."""
         self.state_of_run: State | None = None
-        self._rows = FreshRows(self.batch)
+        self._lay_out_rows()
         self._is_taken = True
         self._drain = self.simulation.drain
         self._play, self._action = self.batch.play, self.batch.action
@@ -81,6 +83,17 @@ class Encoder:
         self.results, self.mask = self.batch.results[0], self.batch.mask[0]
         self.queue_slots, self.running_slots = self.batch.queue_slots[0], self.batch.running_slots[0]
         self.partner_slots = self.batch.partner_slots[0]
+
+    def _lay_out_rows(self) -> None:
+        """Allocate the next observations and masks that :meth:`take` returns, each once."""
+        batch = self.batch
+        block = np.empty((ROWS, batch.arrays.block.shape[1]), np.float32)
+        masks = np.empty((ROWS, batch.mask.shape[1]), np.int8)
+        batch.copy_into(block, masks)
+        shown = {name: block[:, part].reshape(ROWS, *shape) for name, part, shape in batch.parts() if shape[0]}
+        rows = map(dict, map(zip, repeat(tuple(shown)), zip(*shown.values(), strict=True)))
+        self._rows = zip(rows, masks, range(1, ROWS + 1), strict=True)
+        batch.row[0] = 0
 
     @property
     def is_over_limit(self) -> bool:
@@ -126,7 +139,12 @@ class Encoder:
         if self._is_taken:
             self.step(NO_ACTION)
         self._is_taken = True
-        return self._rows.take()
+        observation, mask, following = next(self._rows)
+        if following < ROWS:
+            self.batch.row[0] = following
+        else:
+            self._lay_out_rows()
+        return observation, mask
 
     def state(self) -> np.ndarray:
         """Return the state of the episode and of its observation, uint8 [bytes]; equal for equal states."""
