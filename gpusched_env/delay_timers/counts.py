@@ -48,6 +48,16 @@ def spread_of(tier: int) -> int:
 
 
 @kernel
+def describe(sim: Run, tally: Tally, count: int, now_s: float, soon_s: float) -> int:
+    """Add up all results from zeros; ``count`` is the number of placements before, and the result that after."""
+    count = count_events(tally, count, now_s)
+    describe_placements(tally, count)
+    describe_queue(sim, tally, describe_machines(sim, tally), now_s)
+    describe_gangs(sim, tally, soon_s)
+    return count
+
+
+@kernel
 def count_events(tally: Tally, count: int, now_s: float) -> int:
     """Count arrivals and completions, drop old placements and add new ones; return the number of placements."""
     kept = 0
