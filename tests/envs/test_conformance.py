@@ -102,45 +102,10 @@ def test_same_seed_same_rollout(name: str, variant: str) -> None:
         assert_equal(first, rollout(env, 6))
 
 
-def test_a_reset_without_seed_draws_training_seeds_that_the_last_seed_decides() -> None:
-    env = make()
-    drawn = []
-    for _ in range(2):
-        env.reset(seed=9)
-        drawn.append([env.reset()[1]["seed"] for _ in range(5)])
-    assert drawn[0] == drawn[1]
-    assert len(set(drawn[0])) == 5
-    first, end = env.unwrapped.scenario.seeds.train
-    assert all(first <= seed < end for seed in drawn[0])
-
-
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_a_fresh_environment_pickles(name: str) -> None:
     env = make(name)
     assert_equal(rollout(pickle.loads(pickle.dumps(env)), 3), rollout(env, 3))
-
-
-@pytest.mark.parametrize(
-    "duplicate", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))], ids=["deepcopy", "pickle"]
-)
-def test_a_copy_in_the_middle_of_an_episode_continues_like_the_original(duplicate: Any) -> None:
-    """Tree search copies environments."""
-    env = make()
-    _, info = env.reset(seed=3)
-    for _ in range(4):
-        info = env.step(int(np.flatnonzero(info["action_mask"])[0]))[-1]
-    twin = duplicate(env)
-    ends = []
-    for player in (env, twin):
-        said, over = dict(info), False
-        elapsed = 0.0
-        while not over:
-            _, _, terminated, truncated, said = player.step(int(np.flatnonzero(said["action_mask"])[0]))
-            elapsed += said["dt"]
-            over = terminated or truncated
-        ends.append((elapsed, said["digest"]))
-    assert ends[0] == ends[1]
-    assert ends[0][0] > 0.0
 
 
 def test_a_copy_shares_what_never_changes_and_nothing_else() -> None:

@@ -167,25 +167,6 @@ def test_any_scenario_can_have_room_for_larger_ones() -> None:
     envs.close()
 
 
-def test_a_batch_shows_what_single_environments_show_after_larger_and_smaller_problems() -> None:
-    envs: Any = gym.make_vec(FAMILY, num_envs=len(SEEDS), keep_logs=True, autoreset_mode="Disabled")
-    single = gym.make(FAMILY)
-    for seeds in (SEEDS, SEEDS[::-1], SEEDS[1:] + SEEDS[:1]):
-        expected = [rollout(single, seed, 60) for seed in seeds]
-        rngs = [np.random.default_rng(seed) for seed in seeds]
-        observation, info = envs.reset(seed=list(seeds))
-        for step in range(61):
-            for b, seen in enumerate(expected):
-                for name, array in seen[step][0].items():
-                    assert np.array_equal(observation[name][b], array), (step, b, name)
-            masks = zip(rngs, info["action_mask"], strict=True)
-            actions = np.array([int(rng.choice(np.flatnonzero(mask))) for rng, mask in masks])
-            if step < 60:
-                observation, rewards, *_, info = envs.step(actions)
-                assert rewards.tolist() == [seen[step + 1][1] for seen in expected]
-    envs.close()
-
-
 @pytest.mark.parametrize("seed", SEEDS)
 def test_rows_that_a_problem_lacks_are_zero(seed: int) -> None:
     env = gym.make(FAMILY)

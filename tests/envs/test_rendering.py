@@ -47,16 +47,6 @@ def test_text_shows_clock_and_free_gpus_and_changes_as_jobs_start() -> None:
     assert len(set(texts)) > 5
 
 
-def test_text_marks_gangs_that_are_being_checkpointed() -> None:
-    env = ClusterEnv("philly-64-v1", render_mode="ansi")
-    env.reset(seed=1)
-    while not env.mask[env.windows.first_preemption : env.windows.wait_action].any():
-        starts = np.flatnonzero(env.mask[: env.windows.first_preemption])
-        env.step(int(starts[0]) if len(starts) else env.windows.wait_action)
-    env.step(env.windows.first_preemption + int(np.argmax(env.mask[env.windows.first_preemption :])))
-    assert "!" in env.render()
-
-
 def test_pictures_are_pixels_that_change_as_jobs_start() -> None:
     env = ClusterEnv("tiny-v1", render_mode="rgb_array")
     env.reset(seed=200_000)
