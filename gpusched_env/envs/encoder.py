@@ -90,7 +90,7 @@ class Encoder:
         block = np.empty((ROWS, batch.arrays.block.shape[1]), np.float32)
         masks = np.empty((ROWS, batch.mask.shape[1]), np.int8)
         batch.copy_into(block, masks)
-        shown = {name: block[:, part].reshape(ROWS, *shape) for name, part, shape in batch.parts() if shape[0]}
+        shown = {name: block[:, part].reshape(ROWS, *shape) for name, part, shape in batch.parts()}
         rows = map(dict, map(zip, repeat(tuple(shown)), zip(*shown.values(), strict=True)))
         self._rows = zip(rows, masks, range(1, ROWS + 1), strict=True)
         batch.row[0] = 0
