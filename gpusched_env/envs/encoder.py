@@ -29,20 +29,10 @@ ROWS: Final = 64  # observations allocated together: to allocate ten small array
 
 
 class Encoder:
-    """Encodes one simulation through windows.
+    """Encodes one simulation through windows, as a batch of one.
 
-    Attributes
-    ----------
-    mask : int8 [actions], feasible actions after the last :meth:`step`
-    queue_slots : int32 [K], job rows in the queue slots; -1 = empty
-    running_slots : int32 [V], job rows in the running slots; -1 = empty
-    partner_slots : int32 [C], job rows of running gangs that a waiting job may join; -1 = empty
-    results : float64 [5 + components], results of the last step; columns in gpusched_env.envs.step_results
-    state_of_run : the arrays of the simulation, if another run may begin in them; a copy has none
-
-    Raises
-    ------
-    ScenarioError : the windows have sharing actions, but jobs do not share GPUs
+    ``mask``, the slots and ``results`` are those of :class:`Batch`, after the last :meth:`step`. ``state_of_run`` holds
+    the arrays of the simulation if another run may begin in them; a copy has none.
     """
 
     def __init__(
@@ -117,12 +107,7 @@ class Encoder:
 
     @classmethod
     def for_view(cls, windows: Windows, view: ClusterView) -> Encoder:
-        """Return an encoder of the simulation behind a scheduler's view.
-
-        Raises
-        ------
-        GpuschedError : the windows show run times, but the view does not
-        """
+        """Return an encoder of the simulation behind a scheduler's view, which must show what the windows show."""
         if windows.clairvoyant and not isinstance(view, ClairvoyantView):
             raise GpuschedError("the windows show run times, the view does not: declare the scheduler clairvoyant")
         return cls(windows, view._simulation, skip_forced_waits=False)
@@ -220,9 +205,7 @@ class Encoder:
         Raises
         ------
         SchedulerError : the job is in no slot; the message names windows that show every job
-        GpuschedError : no action makes this decision: it is no decision about a job, ``more_actions`` lacks it, the
-            row is no whole number, the size is not among those that actions name, the rule is not enabled, the GPUs are
-            explicit, or the sub-steps do not fit the sub-batches that actions can name
+        GpuschedError : no action of these windows makes this decision, or it is none about a job
         """
         windows, jobs = self.windows, self.simulation.arrays.jobs
         kind = self._kind_of(decision)

@@ -25,19 +25,12 @@ _LEAST: Final = 16  # environments per thread below which another thread does no
 
 
 class VectorRuns:
-    """The runs, the buffers and the threads of B environments.
+    """The runs, the buffers (``batch``) and the threads of B environments.
 
     Parameters
     ----------
     singles : a single environment for each, which holds its scenario and options
     instances : first instance of each environment
-    threads : number of threads; None = one per core
-    keep_logs : see ClusterVectorEnv
-
-    Attributes
-    ----------
-    batch : the buffers
-    simulations : one for each environment
     """
 
     def __init__(
@@ -118,12 +111,7 @@ class VectorRuns:
         self._players = [self.batch.player(*part) for part in self._parts]
 
     def play(self) -> bool:
-        """Carry out ``batch.actions`` in every environment; return whether an episode has ended.
-
-        Raises
-        ------
-        GpuschedError : a run goes on beyond the latest time of the clock
-        """
+        """Carry out ``batch.actions`` in every environment; return whether an episode has ended."""
         bits = self._drive()
         while bits & STOPPED:
             stopped = has_stopped(self.batch.episodes) & (self.batch.actions != SKIP)
