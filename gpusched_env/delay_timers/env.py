@@ -241,12 +241,7 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
 
     @property
     def simulation(self) -> Simulation:
-        """The running simulation.
-
-        Raises
-        ------
-        gymnasium.error.ResetNeeded : before the first reset
-        """
+        """The running simulation; raises ResetNeeded before the first reset."""
         if self._run is None:
             raise gym.error.ResetNeeded("call reset() first: there is no simulation yet")
         simulation: Simulation = self._run.simulation

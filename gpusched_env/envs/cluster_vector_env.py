@@ -204,30 +204,15 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         return mask.copy() if self.copies else mask
 
     def action_meaning(self, action: int) -> Action:
-        """Return what an action means, in every environment: the inverse of :meth:`action_of`.
-
-        Raises
-        ------
-        GpuschedError : the action is not an integer of the action space of one environment
-        """
+        """Return what an action means, in every environment: the inverse of :meth:`action_of`."""
         return meaning_of(self.windows, self.windows.checked(action))
 
     def action_of(self, wanted: Action) -> int:
-        """Return the number of an action.
-
-        Raises
-        ------
-        GpuschedError : there is no such action; the message says which arguments make one
-        """
+        """Return the number of an action; a GpuschedError says which arguments make one if there is none."""
         return number_of(self.windows, wanted)
 
     def train_on(self, **ranges: Any) -> None:
-        """Draw training seeds whose problems lie in part of the scenario's variation; see ``ClusterEnv.train_on``.
-
-        Raises
-        ------
-        ScenarioError : a scenario does not vary, or a value is not part of its variation
-        """
+        """Draw training seeds whose problems lie in part of the scenario's variation; see ``ClusterEnv.train_on``."""
         singles = list(dict.fromkeys(self.singles))  # one for each scenario
         for single in singles:
             single.scenario.part(ranges)  # all are checked before one is changed
@@ -235,12 +220,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
             single.train_on(**ranges)
 
     def event_log(self, b: int) -> EventLog:
-        """Return the event log of the current episode of environment ``b``.
-
-        Raises
-        ------
-        GpuschedError : logs are not kept
-        """
+        """Return the event log of the current episode of environment ``b``; logs must be kept."""
         if not self._keeps_logs:
             raise GpuschedError("event_log: make the environments with keep_logs=True")
         return self._started_runs().simulations[b].log()
@@ -364,12 +344,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         return {name: array.copy() for name, array in seen.items()} if self.copies else seen
 
     def _infos(self, fresh: np.ndarray) -> dict[str, Any]:
-        """Return the infos of all environments.
-
-        Parameters
-        ----------
-        fresh : bool [B], environments that this call has reset or stepped; the others keep results of an earlier call
-        """
+        """Return the infos of all environments; ``fresh``, bool [B]: which ones this call has reset or stepped."""
         batch = self._started_runs().batch
         paid = {name: batch.results[:, FIRST_COMPONENT + i].copy() for i, name in enumerate(batch.names)}
         told = {
