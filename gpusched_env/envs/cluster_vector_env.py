@@ -394,7 +394,7 @@ def only(infos: Mapping[str, Any], whose: np.ndarray) -> dict[str, Any]:
         if isinstance(value, dict):
             found[name] = only(value, whose)
         elif name.startswith("_"):
-            found[name] = whose.copy()
+            found[name] = value & whose
         else:
             found[name] = np.full_like(value, None if value.dtype == object else 0)
             found[name][whose] = value[whose]
