@@ -20,26 +20,15 @@ from gpusched_env.traces.formats.gavel import SHOCKWAVE_FIELDS, read_gavel, read
 from gpusched_env.traces.formats.hydra import COLUMNS as HYDRA
 from gpusched_env.traces.formats.hydra import read_hydra
 from gpusched_env.traces.formats.job_lists import JOB_LISTS, SAME, layouts_of, read_job_list
-from gpusched_env.traces.formats.kubernetes import read_kubernetes
 from gpusched_env.traces.formats.kueue import read_kueue
 from gpusched_env.traces.formats.own_csv import read_csv
 from gpusched_env.traces.formats.pai_tables import pai_tables, read_pai_tables
 from gpusched_env.traces.formats.philly import read_philly, read_philly_json
+from gpusched_env.traces.formats.pods import read_kubernetes, read_volcano
 from gpusched_env.traces.formats.slurm import read_slurm
 from gpusched_env.traces.formats.swf import read_swf
-from gpusched_env.traces.formats.volcano import read_volcano
 from gpusched_env.traces.parsing.bad_rows import skipping_bad_rows
-from gpusched_env.traces.parsing.detection import (
-    SWF_NUMBERS,
-    Signature,
-    arrays,
-    bar_columns,
-    columns,
-    kind,
-    recognise,
-    record,
-    tab_fields,
-)
+from gpusched_env.traces.parsing.detection import SWF_NUMBERS, Signature, bar_columns, columns, facts, recognise
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.sources import AUTO, split, split_here
 from gpusched_env.traces.predictions import join_estimates
@@ -96,16 +85,16 @@ def _signatures(name: str) -> tuple[Signature, ...]:
 SIGNATURES: Final[dict[str, tuple[Signature, ...]]] = {
     **{name: _signatures(name) for name in (*JOB_LISTS, *SAME) if name not in UNDETECTED},
     "acme": (columns(*acme.ORIGINAL), columns(*acme.SHORT, only=True)),
-    "file": (arrays("header", "jobs", "profiles", "compute_s"),),
-    "gavel": (tab_fields(7), tab_fields(10)),
+    "file": (facts("array", "header", "jobs", "profiles", "compute_s"),),
+    "gavel": (facts("tab fields", 7), facts("tab fields", 10)),
     "hydra": (columns(*HYDRA),),
-    "kubernetes": (kind("Pod"),),
-    "kueue": (kind("Workload"),),
-    "philly": (*_signatures("philly-csv"), record("jobid", "submitted_time", "attempts")),
-    "shockwave": (tab_fields(SHOCKWAVE_FIELDS),),
+    "kubernetes": (facts("kind", "Pod"),),
+    "kueue": (facts("kind", "Workload"),),
+    "philly": (*_signatures("philly-csv"), facts("key", "jobid", "submitted_time", "attempts")),
+    "shockwave": (facts("tab fields", SHOCKWAVE_FIELDS),),
     "slurm": (bar_columns("jobid", "state"), bar_columns("jobidraw", "state")),
     "swf": (frozenset({SWF_NUMBERS}),),
-    "volcano": (kind("PodGroup"),),
+    "volcano": (facts("kind", "PodGroup"),),
 }
 
 
