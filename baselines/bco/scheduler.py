@@ -75,17 +75,10 @@ class SjfBco(CompiledScheduler):
 
     Notes
     -----
-    The paper plans offline: all jobs are present at time 0. The differences from the paper are:
-
-    - If jobs arrive later, all waiting jobs are planned again. Running jobs keep their GPUs, and charges are kept. The
-      name in tables then ends in ``-online``.
-    - A theta that leaves a job too few GPUs is discarded. The published loop would compare the makespan of the other
-      jobs.
-    - If every theta is discarded, the plan is made without a limit.
-
-    "rand" does not search, so it needs no run times. We know of no code by the authors;
-    ``docs/reproduce_sjf_bco.md`` lists the points that the paper leaves open. A plan takes one rehearsal of all waiting
-    jobs per combination of theta and kappa.
+    The paper plans offline: all jobs are present at time 0. If jobs arrive later, all waiting jobs are planned again,
+    and the name in tables ends in ``-online``. A theta that leaves a job too few GPUs is discarded; if all are, the
+    plan is made without a limit. We know of no code by the authors; ``docs/reproduce_sjf_bco.md`` lists the points that
+    the paper leaves open. A plan takes one rehearsal of all waiting jobs per combination of theta and kappa.
 
     References
     ----------

@@ -137,13 +137,9 @@ class Dally(CompiledScheduler):
 
     Notes
     -----
-    The network sensitivity Nw of a job is its compute seconds so far / its running seconds so far. It is 0 before the
-    first start. New jobs and jobs that the network slows down therefore come first.
-
-    The rules follow the code of the authors' simulator. The text of the paper may differ from this code, and the
-    command-line options with which its figures were made are unknown. Our choices are leases of an hour, histories of
-    24 leases, ``preemption="victim"``, the learned tuner, and all values of the preset "suite". ``docs/dally.md`` has
-    all rules, presets, quirks and hazards. A decision point takes O(GPUs + waiting jobs x places).
+    The network sensitivity Nw of a job is its compute seconds so far / its running seconds so far; 0 before the first
+    start. The rules follow the code of the authors' simulator. ``docs/dally.md`` has all rules, presets, quirks,
+    hazards and choices. A decision point takes O(GPUs + waiting jobs x places).
 
     References
     ----------

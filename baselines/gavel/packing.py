@@ -106,9 +106,8 @@ class Gandiva:
             return padded(problem, problem.isolated)
         self._group([row for row in rows if row not in self._partner], at, problem.gangs)
         shares = padded(problem, np.zeros_like(problem.rates))
-        chosen = [
-            row for row in rows if row < self._partner.get(row, rows[-1] + 1)
-        ]  # the first member of each pair, and single jobs
+        # the first member of each pair, and single jobs
+        chosen = [row for row in rows if row < self._partner.get(row, rows[-1] + 1)]
         for row in chosen:
             part = problem.gpus / len(chosen) / problem.gangs[at[row]]
             part = part / max(1.0, part.sum())

@@ -61,13 +61,10 @@ class Hadar(Scheduler):
 
     Notes
     -----
-    This scheduler is a reconstruction: only the abstracts of both papers were available to us, and no code. According
-    to the abstract, Hadar is an online primal-dual method at the level of tasks. ``docs/hadar.md`` says which parts
-    come from the literature and which are our choices.
-
-    A restart costs ``restore_s`` of the scenario. A round is planned as if all GPUs were free; if checkpoints take
-    time, gangs start when their GPUs come free. Rates are those of an idle network. A greedy round takes O(Q T N W) for
-    Q jobs, T GPU types, N nodes and gangs of W GPUs.
+    This scheduler is a reconstruction: only the abstracts of both papers were available to us, and no code;
+    ``docs/hadar.md`` says which parts come from the literature and which are our choices. If checkpoints take time,
+    gangs start when their GPUs come free. Rates are those of an idle network. A greedy round takes O(Q T N W) for Q
+    jobs, T GPU types, N nodes and gangs of W GPUs.
 
     References
     ----------
@@ -189,10 +186,7 @@ class Hadar(Scheduler):
         self._set_least_rates(view, jobs)
         if self.order == "density":
             density = utility_at(jobs, now_s + paces.fastest_s) / jobs["gpus"]
-            order = np.argsort(
-                -rounded_keys(density), kind="stable"
-            )  # ties: arrival, then id, which is the order of rows
-            jobs = jobs[order]
+            jobs = jobs[np.argsort(-rounded_keys(density), kind="stable")]  # ties: arrival, then id, the order of rows
         table = price_table(prices, self._nodes["gpus"])
         return Round(jobs, self._rates, self._nodes, table, now_s, round_s, self.mixed)
 

@@ -34,30 +34,28 @@ class Round:
         """Begin with all GPUs free."""
         self.free = self.nodes["gpus"].astype(np.int32)
         self.counts = np.zeros((len(self.jobs), len(self.nodes)), np.int32)
-        self._free = self.free.copy()  # input of ``find``
-        shared = {
-            "jobs": self.jobs,
-            "rates": np.ascontiguousarray(self.rates),
-            "nodes": self.nodes,
-            "prices": np.ascontiguousarray(self.prices),
-            "trial": np.zeros(len(self.nodes), np.int32),
-            "counts": self.counts,
-        }
-        times = np.array((self.now_s, self.round_s, self.mixed, True), ROUND_DTYPE)
-        self._asked = Asking(round=times, free=self._free, **shared)
-        self._granting = Asking(round=times.copy(), free=self.free, **shared)
+        self._asking = Asking(
+            round=np.array((self.now_s, self.round_s, self.mixed, True), ROUND_DTYPE),
+            jobs=self.jobs,
+            rates=np.ascontiguousarray(self.rates),
+            nodes=self.nodes,
+            free=self.free.copy(),
+            prices=np.ascontiguousarray(self.prices),
+            trial=np.zeros(len(self.nodes), np.int32),
+            counts=self.counts,
+        )
 
     def find(self, i: int, free: np.ndarray, priced: bool = True) -> tuple[float, np.ndarray]:
         """FIND_ALLOC: payoff of job ``i`` with these free GPUs, 0 = no placement, and its GPUs; not priced: free."""
-        self._free[:] = free
-        self._asked.round["priced"] = priced
-        payoff: float = find_alloc(self._asked, i)
+        self._asking.free[:], self._asking.round["priced"] = free, priced
+        payoff: float = find_alloc(self._asking, i)
         return payoff, self.counts[i].copy()
 
     def greedy(self, priced: bool = True) -> None:
         """Grant each job, in order, the placement with the largest positive payoff; not priced: to those without."""
-        self._granting.round["priced"] = priced
-        walk(self._granting)
+        self._asking.free[:], self._asking.round["priced"] = self.free, priced
+        walk(self._asking)
+        self.free[:] = self._asking.free
 
     def exact(self, most_states: int) -> bool:
         """Grant the set of jobs with the largest total payoff; return whether the search succeeded.

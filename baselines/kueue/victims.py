@@ -1,7 +1,7 @@
 """Whom a job of Kueue preempts: as few jobs as a greedy walk finds, those of borrowers first.
 
 Kueue 0.14, pkg/scheduler/preemption/classical. Jobs in a checkpoint count as gone already: during a search,
-:func:`count_stopping` has subtracted them. Victims are subtracted as they are taken, and counted again at the end of
+they have been subtracted. Victims are subtracted as they are taken, and counted again at the end of
 the search, as they still run.
 """
 
@@ -10,12 +10,22 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from gpusched_env.baselines.kueue.shares import borrows_from, highest_share_of_all, is_above, lowest_share_with
+import numpy as np
+
+from gpusched_env.baselines.kueue.shares import (
+    borrows_from,
+    highest_share_of_all,
+    is_above,
+    keeps_order,
+    lowest_share_with,
+)
 from gpusched_env.baselines.list_policies.lines import before
 from gpusched_env.baselines.queues.state import ANY, NEVER, NEWER, Queues
 from gpusched_env.baselines.queues.usage import admits, hold, lowest_fit
-from gpusched_env.core.handle import kernel
+from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.state import Run
+
+Array = np.ndarray
 
 NO_VICTIMS: Final = -1  # result of a search: preemption does not help
 
@@ -25,14 +35,6 @@ def gang_of(q: Queues, row: int) -> int:
     """Return the number of GPUs of a job [GPU]."""
     gpus: int = q.lines[q.line_of[row]]["gpus"]
     return gpus
-
-
-@kernel
-def count_stopping(q: Queues, sign: int) -> None:
-    """Subtract the jobs in a checkpoint from the usage (``sign`` = -1), or add them again (1)."""
-    for i in range(q.memory["stopping"]):
-        row = q.stopping[i]
-        hold(q, q.owner[q.line_of[row]], sign * gang_of(q, row))
 
 
 @kernel
@@ -132,7 +134,8 @@ def would_fit(sim: Run, q: Queues, leaf: int, gpus: int, freed: int, borrowing: 
 
 @kernel
 def take_nobody(q: Queues) -> None:
-    """Begin a search: there are no victims yet."""
+    """Begin a search: there are no victims yet, and the order of tenants does not matter."""
+    q.memory["reclaims"] = 0
     q.memory["taken"] = 0
     q.memory["freed"] = 0
 
@@ -147,30 +150,23 @@ def take_victim(q: Queues, victim: int) -> None:
     hold(q, q.owner[q.line_of[victim]], -gang_of(q, victim))
 
 
-@kernel
-def count_targets(q: Queues, found: int, sign: int) -> int:
-    """Subtract the first ``found`` targets from the usage (``sign`` = -1), or add them again (1); return their GPUs."""
+@helper
+def count_jobs(q: Queues, rows: Array, count: int, sign: int) -> int:
+    """Subtract ``rows[:count]`` from the usage (``sign`` = -1), or add them again (1); return their GPUs."""
     freed = 0
-    for i in range(found):
-        gpus = gang_of(q, q.targets[i])
-        hold(q, q.owner[q.line_of[q.targets[i]]], sign * gpus)
+    for i in range(count):
+        gpus = gang_of(q, rows[i])
+        hold(q, q.owner[q.line_of[rows[i]]], sign * gpus)
         freed += gpus
     return freed
-
-
-@kernel
-def drop_target(q: Queues, at: int, count: int) -> int:
-    """Remove one of the ``count`` targets; the others keep their order. Return how many are left."""
-    for i in range(at, count - 1):
-        q.targets[i] = q.targets[i + 1]
-    return count - 1
 
 
 @kernel
 def put_back(sim: Run, q: Queues, leaf: int, gpus: int, borrowing: bool, fits: bool) -> int:
     """Drop those of the victims taken that are not needed, latest first; return how many are left.
 
-    The usage of all of them is counted again, as they still run. The result is NO_VICTIMS if the job does not fit.
+    The usage of all of them is counted again, as they still run. The result is NO_VICTIMS if the job does not fit. A
+    job of KAI that ``reclaims`` must also keep the order of tenants.
     """
     taken = q.memory["taken"]
     freed = q.memory["freed"]
@@ -181,12 +177,14 @@ def put_back(sim: Run, q: Queues, leaf: int, gpus: int, borrowing: bool, fits: b
             owner = q.owner[q.line_of[victim]]
             size = gang_of(q, victim)
             hold(q, owner, size)
-            if would_fit(sim, q, leaf, gpus, freed - size, borrowing):
+            if would_fit(sim, q, leaf, gpus, freed - size, borrowing) and keeps_order(q, leaf, gpus):
                 freed -= size
-                kept = drop_target(q, i, kept)
+                kept -= 1
+                for k in range(i, kept):
+                    q.targets[k] = q.targets[k + 1]
             else:
                 hold(q, owner, -size)
-    count_targets(q, kept, 1)
+    count_jobs(q, q.targets, kept, 1)
     return kept if fits else NO_VICTIMS
 
 

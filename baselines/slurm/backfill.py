@@ -191,7 +191,7 @@ def fill_next(sim: Run, plan: SlurmState) -> int:
                 share_out(plan, gang)
                 found = place_parts(sim, plan, request)
             else:
-                found = fits(sim, plan.kind[request], gang, m["rule"])
+                found = fits(sim, plan.kinds[request], gang, m["rule"])
             if found:
                 take_plan(sim, plan, 0, length_now, gang)
                 m["started"] += 1

@@ -57,7 +57,7 @@ def begin_cells(sim: Run, plan: SlurmState) -> None:
 @kernel(lazy=True)
 def may_use(sim: Run, plan: SlurmState, request: int, cell: int) -> bool:
     """Return whether a cell is in the partition of a job, and of a GPU type that can run it; reservations aside."""
-    kind = plan.kind[request]
+    kind = plan.kinds[request]
     node = plan.node_in[cell]
     gpu_type = sim.nodes[node]["gpu_type"]
     return plan.within[sim.class_set[kind], cell] > 0 and sim.paces[kind, MACHINE, gpu_type]["iteration_s"] < np.inf
@@ -87,7 +87,7 @@ def is_shut(plan: SlurmState, cell: int, begin: int, end: int) -> bool:
 def list_cells(sim: Run, plan: SlurmState, request: int) -> int:
     """Write a job's cells to ``mine``, and the reservations that close them to ``closers``; return their number."""
     count = 0
-    group = sim.class_set[plan.kind[request]]
+    group = sim.class_set[plan.kinds[request]]
     for cell in range(len(plan.room)):
         plan.room[cell] = 0
         if may_use(sim, plan, request, cell):
@@ -214,7 +214,7 @@ def can_start_in(sim: Run, plan: SlurmState, request: int, cell: int) -> bool:
     """Return whether a job may use a cell, and no reservation needs it now or before the time limit of the job."""
     now_s = sim.world["clock_s"]
     end_s = now_s + limit_left_s(sim, plan, request, plan.row_of[request])
-    group = sim.class_set[plan.kind[request]]
+    group = sim.class_set[plan.kinds[request]]
     if not may_use(sim, plan, request, cell):
         return False
     for r in range(len(plan.closes_s)):
@@ -262,7 +262,7 @@ def share_out(plan: SlurmState, gang: int) -> None:
 @kernel(lazy=True)
 def place_parts(sim: Run, plan: SlurmState, request: int) -> bool:
     """Write the GPUs of a start to ``chosen``: those that the placement rule takes in each cell; False = no place."""
-    kind = plan.kind[request]
+    kind = plan.kinds[request]
     group = sim.class_set[kind]
     random = sim.world["random"]
     at = 0

@@ -45,7 +45,6 @@ def limits_of(instance: Instance) -> dict[str, np.ndarray]:
         "counter": limits[:, 0].astype(np.int32),
         "most": limits[:, 1].copy(),
         "most_jobs": limits[:, 2].copy(),
-        **{name: np.zeros(len(counters), np.int64) for name in ("holds", "runs")},
     }
 
 

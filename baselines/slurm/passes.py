@@ -175,7 +175,7 @@ def first_start(sim: Run, plan: SlurmState) -> int:
         if plan.stopped[plan.partition[request]]:
             m["at"] += 1
             continue
-        if fits_now(sim, plan, request) if m["divided"] else fits(sim, plan.kind[request], gang, m["rule"]):
+        if fits_now(sim, plan, request) if m["divided"] else fits(sim, plan.kinds[request], gang, m["rule"]):
             leave_queue(plan, request, gang)
             m["at"] += 1
             return row

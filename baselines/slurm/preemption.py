@@ -67,7 +67,7 @@ def choose_victims(sim: Run, plan: SlurmState, request: int) -> int:
             return 0
     else:
         need = sim.jobs[plan.row_of[request]]["gpus"] - w["free_gpus"] - w["checkpointing_gpus"] - graced_gpus(sim)
-        if not goes_anywhere_now(sim, plan.kind[request], m["rule"]):
+        if not goes_anywhere_now(sim, plan.kinds[request], m["rule"]):
             return 0
     if need <= 0:
         return 0

@@ -14,16 +14,9 @@ def partial_allocation(values: Sequence[np.ndarray], gpus: int) -> tuple[list[in
     """Allocate GPUs so that the product of the bidders' values is largest, and compute the share that each may keep.
 
     ``values`` : for each bidder, its value V > 0 of 0, 1, 2, ... GPUs; NaN = no bid. A share is the product of the
-    others' values, divided by the same product in an auction without the bidder.
-
-    Notes
-    -----
-    As winners return a part, no bidder gains by an untrue bid. The function takes O(bidders^2 x gpus x bids).
-
-    References
-    ----------
-    K. Mahajan et al., "Themis: Fair and efficient GPU cluster scheduling", NSDI 2020 (partial allocation); the
-    mechanism is that of R. Cole, V. Gkatzelis, G. Goel, "Mechanism design for fair division", EC 2013.
+    others' values, divided by the same product in an auction without the bidder, in floats
+    (:func:`~gpusched_env.baselines.themis.partial_allocation.hold_auction` is exact). It takes O(bidders^2 x gpus x
+    bids).
     """
     logs = [[(n, log(float(value))) for n, value in enumerate(bids) if value > 0] for bids in values]
     allocation, _ = _largest_product(logs, gpus)

@@ -73,34 +73,11 @@ class Offer(Walk):
 
 
 @kernel
-def fair_time_s(ideal_s: float, gang: int, share: float) -> float:
-    """Return T_ideal, the run time of a job on a fair share of the cluster [s].
-
-    If the gang is k > 1 times as large as the share, T_ideal is k times the ideal run time.
-    """
-    return ideal_s * max(1.0, gang / share)
-
-
-@kernel
-def finish_time_fairness(waited_s: float, left_s: float, fair_s: float) -> float:
-    """Return rho = T_shared / T_ideal of a job if it got its whole gang on the ideal placement now.
-
-    Parameters
-    ----------
-    waited_s : time in the system so far [s]
-    left_s : remaining run time on the best placement [s]
-    fair_s : T_ideal, see :func:`fair_time_s` [s]
-
-    References
-    ----------
-    K. Mahajan et al., "Themis: Fair and efficient GPU cluster scheduling", NSDI 2020, section 3.
-    """
-    return (waited_s + left_s) / fair_s
-
-
-@kernel
 def measure(sim: Run, offer: Offer, row: int, later_s: float) -> None:
-    """Write ``left_s``, ``fair_s`` and ``rho`` of a job if it got its gang on the best placement in ``later_s`` [s]."""
+    """Write ``left_s``, ``fair_s`` and ``rho`` of a job if it got its gang on the best placement in ``later_s`` [s].
+
+    T_ideal is the run time on a fair share of the cluster: k times the ideal run time for a gang of k > 1 such shares.
+    """
     m = offer.memory
     there_s = sim.world["clock_s"] - offer.seen_s[row]
     contenders = (m["load"] - offer.load_before[row]) / there_s if there_s > 0.0 else float(m["present"])
@@ -112,9 +89,9 @@ def measure(sim: Run, offer: Offer, row: int, later_s: float) -> None:
         offer.left_s[row] = max(whole_s - had_s, LEAST_S)
     else:
         offer.left_s[row] = max(seconds_left(sim, row) * offer.noise[row], LEAST_S)
-    offer.fair_s[row] = fair_time_s(max(whole_s, LEAST_S), job["gpus"], sim.world["gpus"] / contenders)
+    offer.fair_s[row] = max(whole_s, LEAST_S) * max(1.0, job["gpus"] / (sim.world["gpus"] / contenders))
     waited_s = sim.world["clock_s"] - job["arrival_s"] + later_s
-    offer.rho[row] = finish_time_fairness(waited_s, offer.left_s[row], offer.fair_s[row])
+    offer.rho[row] = (waited_s + offer.left_s[row]) / offer.fair_s[row]
 
 
 @kernel

@@ -45,24 +45,15 @@ class Themis(CompiledScheduler, EstimatingScheduler):
 
     Notes
     -----
-    rho = T_shared / T_ideal. T_shared is the time in the system so far + the remaining run time on the ideal placement.
-    T_ideal is the run time on 1 / N of the cluster, where N is the mean number of jobs in the system while the job was
-    there. If a gang is k > 1 times as large as this share, T_ideal is multiplied by k.
+    docs/themis.md defines rho. Each gang has its own lease. All waiting jobs and all jobs whose lease has ended are
+    sorted by rho, largest first. In this order, each job gets its whole gang until the cluster is full. A job that is
+    chosen again keeps its GPUs at no cost; one whose lease has ended and that is not chosen is preempted.
 
-    Each gang has its own lease. All waiting jobs and all jobs whose lease has ended are sorted by rho, largest first.
-    In this order, each job gets its whole gang until the cluster is full. A job that is chosen again keeps its GPUs at
-    no cost. A job whose lease has ended and that is not chosen is preempted.
-
-    This version is "lite" because of two simplifications: one job is one app, and a gang gets all of its GPUs or none.
-    So a bid has two entries, rho with the gang now and rho after another lease of waiting. If a winner may keep only
-    the fraction c of its allocation, it keeps its whole gang for the fraction c of the lease, but at least for 1/20 of
-    the lease.
-
-    If sorting the jobs cannot change the result, it is skipped, and leases are renewed. There are two such cases: no
-    waiting gang fits into the GPUs that are free, in a checkpoint or at the end of their lease; or no waiting gang
-    could start now, and the jobs whose lease has ended have a larger rho. A kernel decides this and sorts. A decision
-    point takes O(n log n) for n jobs in the system if some job could get GPUs, and O(n) otherwise. The auction takes
-    O(bidders^2 x GPUs).
+    This version is "lite": one job is one app, and a gang gets all of its GPUs or none. So a bid has two entries, rho
+    with the gang now and rho after another lease of waiting, and a winner that may keep only the fraction c of its
+    allocation keeps its whole gang for the fraction c of the lease, but at least for 1/20 of it. A decision point takes
+    O(n log n) for n jobs in the system if some job could get GPUs, and O(n) otherwise, as leases are then renewed
+    without sorting. The auction takes O(bidders^2 x GPUs).
 
     References
     ----------

@@ -5,17 +5,14 @@ Gangs are preempted whole. Jobs in a checkpoint count as gone already, as in kue
 
 from __future__ import annotations
 
-from typing import Any
-
-from gpusched_env.baselines.kueue.shares import branch, is_above
+from gpusched_env.baselines.kueue.shares import branch, is_above, keeps_order, overtakes
 from gpusched_env.baselines.kueue.victims import (
     NO_VICTIMS,
-    count_stopping,
-    count_targets,
-    drop_target,
+    count_jobs,
     gang_of,
     is_spared,
     own_victims,
+    put_back,
     restart_search,
     take_nobody,
     take_victim,
@@ -23,8 +20,7 @@ from gpusched_env.baselines.kueue.victims import (
 )
 from gpusched_env.baselines.list_policies.lines import before
 from gpusched_env.baselines.queues.state import KAI, NEVER, Queues
-from gpusched_env.baselines.queues.usage import hold
-from gpusched_env.core.handle import helper, kernel
+from gpusched_env.core.handle import kernel
 from gpusched_env.core.state import Run
 
 
@@ -43,14 +39,6 @@ def may_reclaim(q: Queues, leaf: int, gpus: int) -> bool:
         return within
     below: bool = t["held"] < t["deserved"]
     return below
-
-
-@helper
-def overtakes(winner: Any, more: int, loser: Any, less: int) -> bool:
-    """Return whether a tenant with ``more`` GPUs is beyond what it deserves, and as far as one with ``less``."""
-    return (
-        more > winner["deserved"] and loser["deserved"] > 0.0 and more * loser["deserved"] >= less * winner["deserved"]
-    )
 
 
 @kernel
@@ -82,25 +70,6 @@ def may_lose(q: Queues, leaf: int, gpus: int, owner: int, size: int) -> bool:
 
 
 @kernel
-def keeps_order(q: Queues, leaf: int, gpus: int) -> bool:
-    """Return whether no tenant, with a job of ``leaf``, would be beyond what it deserves and as far as a loser is.
-
-    At each level, ``leaf`` or the tenant above it is compared with those of its siblings that lose jobs, by GPUs held /
-    deserved (KAI, reclaimable.go: reclaimingQueuesRemainWithinBoundaries).
-    """
-    node = leaf
-    while node > 0:
-        t = q.tenants[node]
-        for other in range(1, len(q.tenants)):
-            loser = q.tenants[other]
-            loses = other != node and loser["parent"] == t["parent"] and loser["held"] < loser["key"]
-            if loses and overtakes(t, t["held"] + gpus, loser, loser["held"]):
-                return False
-        node = t["parent"]
-    return True
-
-
-@kernel
 def next_loser(sim: Run, q: Queues, leaf: int, gpus: int) -> int:
     """Return the other leaf whose next candidate comes first: lowest priority, then latest start; -1 = none."""
     best = -1
@@ -122,12 +91,6 @@ def next_loser(sim: Run, q: Queues, leaf: int, gpus: int) -> int:
 
 
 @kernel
-def would_do(sim: Run, q: Queues, leaf: int, gpus: int, freed: int) -> bool:
-    """Return whether a job of ``leaf`` fits without the victims taken, with ``freed`` GPUs, and KAI allows it."""
-    return would_fit(sim, q, leaf, gpus, freed, True) and (q.memory["policy"] != KAI or keeps_order(q, leaf, gpus))
-
-
-@kernel
 def reclaim_others(sim: Run, q: Queues, leaf: int, row: int) -> int:
     """Write victims of other queues to ``targets``; return their number, or NO_VICTIMS."""
     gpus = gang_of(q, row)
@@ -136,30 +99,19 @@ def reclaim_others(sim: Run, q: Queues, leaf: int, row: int) -> int:
     for node in range(len(q.tenants)):
         q.tenants[node]["key"] = q.tenants[node]["held"]
     m = q.memory
-    does = False
+    fits = False
     take_nobody(q)
+    m["reclaims"] = m["policy"] == KAI
     restart_search(q)
-    while not does:
+    while not fits:
         node = next_loser(sim, q, leaf, gpus)
         if node < 0:
             break
         t = q.tenants[node]
         take_victim(q, q.runners[t["runners"] + t["next"]])
         t["next"] -= 1
-        does = would_do(sim, q, leaf, gpus, m["freed"])
-    freed = m["freed"]
-    kept = m["taken"]
-    for i in range(kept - 2, -1, -1):  # put back those that are not needed, latest first
-        victim = q.targets[i]
-        owner, size = q.owner[q.line_of[victim]], gang_of(q, victim)
-        hold(q, owner, size)
-        if does and would_do(sim, q, leaf, gpus, freed - size):
-            freed -= size
-            kept = drop_target(q, i, kept)
-        else:
-            hold(q, owner, -size)
-    count_targets(q, kept, 1)  # they still run
-    return kept if does else NO_VICTIMS
+        fits = would_fit(sim, q, leaf, gpus, m["freed"], True) and keeps_order(q, leaf, gpus)
+    return put_back(sim, q, leaf, gpus, True, fits)
 
 
 @kernel(lazy=True)
@@ -169,7 +121,7 @@ def find_victims(sim: Run, q: Queues, leaf: int, row: int) -> int:
     Volcano preempts inside the queue first, KAI reclaims first. The result is 0 if the job fits as soon as the jobs
     that are in a checkpoint have gone.
     """
-    count_stopping(q, -1)
+    count_jobs(q, q.stopping, q.memory["stopping"], -1)
     if would_fit(sim, q, leaf, gang_of(q, row), 0, True):
         found = 0
     elif q.memory["policy"] == KAI:
@@ -182,5 +134,5 @@ def find_victims(sim: Run, q: Queues, leaf: int, row: int) -> int:
         found = own_victims(sim, q, leaf, row, True, False)
         if found == NO_VICTIMS:
             found = reclaim_others(sim, q, leaf, row)
-    count_stopping(q, 1)
+    count_jobs(q, q.stopping, q.memory["stopping"], 1)
     return found

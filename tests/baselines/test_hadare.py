@@ -8,11 +8,10 @@ from hadare_play import AWS, LAB, mix, play_slots
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpusched_env.baselines.hadar.slots import Overheads, copy_seconds, exact_steps, plan_slot, whole_steps
+from gpusched_env.baselines.hadar.slots import plan_slot
 from gpusched_env.errors import SchedulerError
 
 SPEEDS = np.array([10.0, 6.5, 2.0])
-SLOT_S = 360.0
 
 
 def test_one_job_on_three_nodes() -> None:
@@ -33,21 +32,6 @@ def test_two_jobs_on_three_nodes() -> None:
     assert np.mean(ends) == pytest.approx(505.769, abs=1e-3)
     assert utilisation == pytest.approx(0.919207, abs=1e-6)
     assert [step.tolist() for step in steps[0]] == [pytest.approx([3_450, 690]), pytest.approx([1_550, 310])]
-
-
-def test_the_largest_remainder_gets_the_step_left_over() -> None:
-    assert exact_steps(1_000, SPEEDS, 1e9) == pytest.approx([540.54, 351.35, 108.11], abs=0.01)
-    assert whole_steps(1_000, SPEEDS, 1e9).tolist() == [541, 351, 108]
-    assert whole_steps(10_000, SPEEDS, 345.0).tolist() == [3_450, 2_242, 690]
-
-
-@pytest.mark.parametrize(("speeds", "factor"), [(AWS, 1.85), (LAB, 2.97)])
-def test_the_gain_of_a_single_job_is_the_sum_of_the_speeds(speeds: np.ndarray, factor: float) -> None:
-    copies = len(speeds)
-    free = exact_steps(1e9, speeds, copy_seconds(SLOT_S, copies, Overheads(0.0, 0.0))).sum()
-    paid = exact_steps(1e9, speeds, copy_seconds(SLOT_S, copies, Overheads())).sum()
-    assert free / (speeds.max() * SLOT_S) == pytest.approx(factor)
-    assert paid / (speeds.max() * SLOT_S) == pytest.approx(factor * 345 / 360)
 
 
 MIXES = range(20)
@@ -85,20 +69,6 @@ def test_slots_of_360_s_match_longer_ones_and_beat_shorter_ones(jobs: int) -> No
     }
     assert np.median(spans[360.0] / spans[720.0]) < 1.03
     assert np.median(spans[90.0] / spans[360.0]) > 1.08
-
-
-rates_of_copies = st.lists(st.floats(0.01, 1e4), min_size=1, max_size=8).map(np.array)
-
-
-@given(st.integers(1, 10**9), rates_of_copies, st.floats(1.0, 1e5))
-def test_whole_steps_add_up_and_are_near_their_share(remaining: int, rates: np.ndarray, train_s: float) -> None:
-    exact, steps = exact_steps(remaining, rates, train_s), whole_steps(remaining, rates, train_s)
-    assert (np.abs(steps - exact) <= 1 + 1e-9 * exact).all()
-    if remaining <= rates.sum() * train_s:
-        assert steps.sum() == remaining
-    else:
-        assert steps.sum() == pytest.approx(np.floor(rates.sum() * train_s), abs=1, rel=1e-9)
-    assert exact / rates == pytest.approx(np.full(len(rates), exact[0] / rates[0]))  # all copies end together
 
 
 tables = st.integers(1, 5).flatmap(

@@ -25,7 +25,6 @@ from themis_reference import FullThemis
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.themis.auction import partial_allocation
-from gpusched_env.baselines.themis.kernels import fair_time_s, finish_time_fairness
 from gpusched_env.baselines.themis.scheduler import Themis
 from gpusched_env.baselines.themis.shares import max_min_shares
 from gpusched_env.errors import SchedulerError
@@ -35,13 +34,6 @@ from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.instance import Instance, Semantics
 from gpusched_env.problem.workload import Profiles, Workload
 from gpusched_env.simulator import ClusterView, Decision, Simulation, simulate
-
-
-def test_finish_time_fairness() -> None:
-    """8 GPUs, 2 jobs on average, 100 s after arrival, no work done, 200 s of ideal work left; gangs of 4 and 8."""
-    fair = [fair_time_s(200.0, gang, 8 / 2) for gang in (4, 8)]
-    assert fair == [200, 400]
-    assert [finish_time_fairness(100.0, 200.0, fair_s) for fair_s in fair] == [1.5, 0.75]
 
 
 class Watched(Themis):
@@ -66,8 +58,6 @@ def test_as_the_policy_sees_it() -> None:
     Simulation(instance).run(scheduler)
     assert scheduler.seen[150.0] == {1: pytest.approx((50 + 200) / 200), 2: pytest.approx(100 / 300)}
     # at 200 s: 2.5 jobs on average, so 3.2 GPUs for job 1, whose fair time is 200 x 4 / 3.2 = 250 s
-    assert fair_time_s(200.0, 4, 8 / 2.5) == 250
-    assert fair_time_s(100.0, 8, 8 / 3.0) == 300
     assert finish(instance, Themis()) == [200, 400, 500]  # (100 + 200) / 250 is more than (50 + 100) / 300
 
 

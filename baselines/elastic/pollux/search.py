@@ -39,9 +39,7 @@ class Search(Handle):
     term = array(np.float64, "jobs", "changed", "spread", "sizes")
     states = array(np.int32, "states", "jobs", "nodes")  # [GPU]
     cost = array(np.float64, "states")  # mean of the terms: the smaller, the better
-    waste = array(
-        np.float64, "states"
-    )  # - speed-ups / GPUs of the used nodes: the smaller, the better; if ``published``
+    waste = array(np.float64, "states")  # - speed-ups / GPUs of the used nodes: smaller is better; if ``published``
     front = array(np.int32, "states")  # number of the front of Pareto, 0 = not dominated
     gap = array(np.float64, "states")  # crowding distance within the front
     last = array(np.int32, "states")  # scratch: the last allocation of each front
