@@ -1,9 +1,7 @@
 """Sources of run times for schedulers: true run times, true run times with noise, or the users' estimates (claims).
 
-A claim that turns out to be too short doubles each time the job passes it: the claim of a job that has made progress
-for ``had_s`` is estimate x 2^k, with the smallest k for which this is more than ``had_s``. Every scheduler that reads
-claims, and Slurm's plans, which read time limits, use this one rule. A scheduler for which the passing of a claim can
-change a decision asks to be woken then (docs/traces.md).
+A claim that a job passes doubles (docs/traces.md); Slurm's plans read time limits by the same rule. A scheduler for
+which the passing of a claim can change a decision asks to be woken then.
 """
 
 from __future__ import annotations

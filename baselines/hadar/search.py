@@ -58,11 +58,9 @@ class Round:
         self.free[:] = self._asking.free
 
     def exact(self, most_states: int) -> bool:
-        """Grant the set of jobs with the largest total payoff; return whether the search succeeded.
+        """Grant the set of jobs with the largest total payoff; False = it takes more than ``most_states`` states.
 
-        False = the search needs more than ``most_states`` states, and nothing is granted. The jobs are visited in
-        order, and each job is either granted its placement or skipped. Prices depend only on the free GPUs, so the free
-        GPUs are the state of the search.
+        Each job, in order, gets its placement or is skipped. Prices depend only on the free GPUs, which are the state.
         """
         best = _remembering(self, most_states)
         try:

@@ -11,7 +11,6 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.portable.keys import rounded_keys
 
 ORDERS: Final = ("longest", "shortest", "arrival", "forked")
@@ -41,9 +40,6 @@ def plan_slot(
     First pass: jobs without a node, in order, ties by row; each takes its fastest free node, ties by index. Spare
     nodes: equal finishes are ordered as in the first pass.
     """
-    for what, value, known in (("order", order, ORDERS), ("spare order", spare_order, SPARE_ORDERS)):
-        if value not in known:
-            raise SchedulerError(f"hadare: {unknown_name(what, value, known)}")
     left = np.asarray(remaining, float)
     table = np.asarray(rates, float)
     jobs, nodes = table.shape

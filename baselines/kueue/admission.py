@@ -50,10 +50,7 @@ def fits_now(sim: Run, q: Queues, leaf: int, gpus: int) -> bool:
 
 @kernel(lazy=True)
 def find_victims(sim: Run, q: Queues, leaf: int, row: int) -> int:
-    """Write the victims of a job of ``leaf`` to ``targets``; return their number, or NO_VICTIMS.
-
-    The result is 0 if the job fits as soon as the jobs that are in a checkpoint have gone.
-    """
+    """Write the victims of a job to ``targets``; return their number: 0 if it fits after checkpoints, or NO_VICTIMS."""
     gpus = gang_of(q, row)
     count_jobs(q, q.stopping, q.memory["stopping"], -1)
     if would_fit(sim, q, leaf, gpus, 0, True):
@@ -101,11 +98,10 @@ def reserve_for(q: Queues, leaf: int, line: int) -> None:
 
 @kernel
 def add_waiting_heads(q: Queues) -> None:
-    """Let also the first job of each queue that has to wait ask, so that it reserves quota.
+    """Let also the first job of each queue that has to wait ask, so that it reserves quota (Kueue's StrictFIFO).
 
-    Kueue's StrictFIFO: the first job of a queue stays first in each cycle. If its mode is Preempt, but there are no
-    victims, and if the queue cannot always reclaim (reclaimWithinCohort is not Any), it reserves quota against the jobs
-    that come after it.
+    If its mode is Preempt, but there are no victims, and if the queue cannot always reclaim (reclaimWithinCohort is not
+    Any), it reserves quota against the jobs that come after it.
     """
     m = q.memory
     if m["entries"] == 0 or not m["strict"] or m["reclaim"] == ANY or m["claiming"]:

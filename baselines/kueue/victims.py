@@ -96,9 +96,7 @@ def restart_search(q: Queues) -> None:
 
 @kernel
 def next_borrower(sim: Run, q: Queues, leaf: int, fit: int, outside: bool, below: float, highest: float) -> int:
-    """Return the other leaf with the next candidate; -1 = none.
-
-    Only leaves that borrow have candidates; once a leaf is back at its quota, it offers no more.
+    """Return the other leaf with the next candidate; -1 = none. Only leaves that borrow have candidates.
 
     ``outside`` : only leaves that are not below ``fit``, the lowest tenant whose quota the job fits into, else only
     those. Candidates have a priority less than ``below``, and not above ``highest``.
@@ -216,8 +214,8 @@ def own_gpus(sim: Run, q: Queues, leaf: int, row: int) -> int:
 def may_search(q: Queues, leaf: int, gpus: int) -> bool:
     """Return whether a job of ``leaf`` may have victims at all: whether Kueue's mode of it is Preempt.
 
-    It must fit into the quota of its queue, or of a tenant above that is not the root, unless a job that borrows may
-    preempt jobs of other queues.
+    It must fit into the quota of its queue, or of a tenant below the root, unless borrowers may preempt in other
+    queues.
     """
     m = q.memory
     if m["borrows"] or (m["by_share"] and m["reclaim"] != NEVER) or gpus <= q.tenants[leaf]["sub"]:
@@ -240,9 +238,8 @@ def priority_to_reclaim(q: Queues, row: int) -> float:
 def walk_candidates(sim: Run, q: Queues, leaf: int, row: int, fit: int, borrowing: bool) -> int:
     """Take victims until the job fits, then put back those that are not needed; return their number, or NO_VICTIMS.
 
-    First come jobs over which it has a hierarchical advantage: those outside of ``fit``, whose quota they use. Then
-    come jobs of the other queues; if the job may borrow (``borrowing``), only those that borrowWithinCohort allows.
-    Then come jobs of its own queue.
+    First come jobs outside of ``fit``, whose quota they use; then jobs of other queues, only those that
+    borrowWithinCohort allows if the job may borrow (``borrowing``); then jobs of its own queue.
     """
     m = q.memory
     t = q.tenants[leaf]

@@ -1,12 +1,9 @@
-"""The waiting jobs of each leaf.
+"""The waiting jobs of each leaf, in a line for each gang size, and for each of their needs if other resources count.
 
-A leaf has a line for each gang size, and, if other resources count, for each of their needs. If the first job of a line
-finds no place, no other job of the line does, as it is of lower priority or newer. The line is then parked until GPUs
-come free or another job becomes its first; with Volcano and KAI also until a job arrives, which changes what tenants
-deserve.
-
-A job whose victims are in a checkpoint claims their GPUs. At each decision point the jobs with claims are served first,
-until their victims have gone; otherwise others could take the GPUs, and jobs could preempt each other in circles.
+If the first job of a line finds no place, no other job of it does: the line is parked until GPUs come free or another
+job becomes its first; with Volcano and KAI also until a job arrives, which changes what tenants deserve.
+A job whose victims are in a checkpoint claims their GPUs. Jobs with claims are served first at each decision point,
+until their victims have gone; otherwise jobs could preempt each other in circles.
 """
 
 from __future__ import annotations

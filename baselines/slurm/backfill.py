@@ -33,8 +33,7 @@ from gpusched_env.core.state import ACTIVE, Run
 def begin_cycle(sim: Run, plan: SlurmState) -> None:
     """Write the profile of free GPUs by the limits of the running jobs, and begin at the first waiting job.
 
-    The limit of a job that has passed it doubles. If no tested job is small enough for the free GPUs, none can start,
-    and there is no profile.
+    If no tested job is small enough for the free GPUs, none can start, and there is no profile.
     """
     m = plan.memory
     w = sim.world
@@ -122,8 +121,7 @@ def drop_large(sim: Run, plan: SlurmState) -> None:
 def drop_blocked(sim: Run, plan: SlurmState, begin: int, end: int) -> None:
     """After a plan of the slots [begin, end), move ``last`` back to the last entry that may still start now.
 
-    Plans only take GPUs, so an entry that does not fit now cannot start in this cycle, and plans behind the last entry
-    that can start have no effect. In a long queue, nine of ten tests are left out.
+    Plans only take GPUs, so later entries cannot start in this cycle. In a long queue, nine of ten tests are left out.
     """
     m = plan.memory
     while m["last"] > m["at"]:

@@ -186,8 +186,7 @@ def last_without_room(sim: Run, plan: SlurmState, request: int, count: int, begi
 def first_room_in_cells(sim: Run, plan: SlurmState, request: int, begin: int, length_now: int, length: int) -> int:
     """Return the first slot, from ``begin`` on, at which a job fits for long enough; -1 = none. Fills ``room``.
 
-    As in profile.py, but a gang keeps its GPUs: it fits if the least numbers of free GPUs of its cells add up to it.
-    That enough GPUs are free in each slot is necessary; the search jumps behind the last slot without them.
+    As in profile.py, but a gang keeps its GPUs: the least numbers of free GPUs of its cells must add up to it.
     """
     slots = plan.cells.shape[1]
     count = list_cells(sim, plan, request)
@@ -350,10 +349,9 @@ def needed(sim: Run, plan: SlurmState, request: int) -> int:
 
 @kernel(lazy=True)
 def keep_cells(sim: Run, plan: SlurmState, request: int) -> None:
-    """If a job waits for victims to end their grace times or checkpoints, keep the free GPUs of its partition for it.
+    """Keep the free GPUs of its partition for a job that waits for victims to end their grace times or checkpoints.
 
-    Otherwise, later jobs of other partitions would take the GPUs of the first victims before the last ones go, and two
-    victims could take turns for ever.
+    Otherwise, later jobs of other partitions would take them, and two victims could take turns for ever.
     """
     for i in range(sim.world["running"]):
         number = sim.running[i]

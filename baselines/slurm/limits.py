@@ -1,7 +1,7 @@
-"""The limits on what runs at a time: of accounts and users (GrpTRES, GrpJobs, MaxJobs), and of QOS.
+"""Limits on what runs at a time: of accounts and users (GrpTRES, GrpJobs, MaxJobs), and of QOS.
 
-A *counter* counts the running jobs of a tenant's subtree, of a QOS, or of one user in a QOS, and their GPUs. Jobs of
-the same tenant, QOS and user are a *group*: they add to the same counters, and must keep the same limits.
+A *counter* counts running jobs, and their GPUs, of a tenant's subtree, a QOS, or a user in a QOS. Jobs of the same
+tenant, QOS and user are a *group*: they add to the same counters, and must keep the same limits.
 """
 
 from __future__ import annotations

@@ -158,10 +158,9 @@ def line_up(sim: Run, plan: SlurmState) -> None:
 
 @kernel
 def first_start(sim: Run, plan: SlurmState) -> int:
-    """Continue the main pass; return the job that starts, -1 = none.
+    """Continue the main pass, up to the first job that cannot start; return the job that starts, -1 = none.
 
-    The pass ends at the first job that cannot start; with partitions, it goes on with the requests of other partitions.
-    Jobs that a limit of their tenant holds back block no others.
+    With partitions, it goes on with requests of other partitions. Jobs over a limit of their tenant block no others.
     """
     m = plan.memory
     while m["at"] < m["end"] and m["tested"] < m["depth"]:

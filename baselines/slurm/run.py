@@ -194,8 +194,8 @@ def limits_s(
 ) -> np.ndarray:
     """float64 [s]: time limit of each request: job ``row_of[i]`` in ``partition[i]``.
 
-    ``source`` "user" = the job's ``estimate_s``, else the limit of its partition or QOS, else ``default_s``; "oracle" =
-    its run time on the slowest placement.
+    "user" = the job's ``estimate_s``, else that of its partition or QOS, else ``default_s``; "oracle" = its slowest
+    run.
     """
     if source == "user":
         claims = instance.workload.jobs["estimate_s"][row_of]

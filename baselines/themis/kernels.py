@@ -1,8 +1,7 @@
 """Themis-lite as a policy: finish-time fairness, who takes part in an offer of GPUs, in which order, and the leases.
 
-A decision point goes through these phases: OFFERS ranks the jobs that may get GPUs, and PLANS chooses those that do.
-EMITS preempts and starts gangs, and after each start, LEASES gives the gang its lease. RENEWS renews the leases that
-have ended of gangs that keep their GPUs.
+OFFERS ranks the jobs that may get GPUs, PLANS chooses those that do, EMITS preempts and starts gangs, LEASES gives each
+its lease after its start, and RENEWS renews leases of gangs that keep their GPUs.
 """
 
 from __future__ import annotations
@@ -145,9 +144,8 @@ def keep_first(offer: Offer) -> bool:
 def make_offer(sim: Run, offer: Offer) -> int:
     """Find the jobs whose lease ends, and rank them together with the waiting jobs; return the length of ``order``.
 
-    0 = no waiting job can get GPUs now, so all leases that end are renewed. There are two such cases: no waiting gang
-    fits into the GPUs that are free, in a checkpoint or at the end of their lease; or no waiting gang could start now,
-    and the jobs whose lease ends come first.
+    0 = all leases that end are renewed: no waiting gang fits into the GPUs that are free, in a checkpoint or at the end
+    of their lease, or none could start now and the jobs whose lease ends come first.
     """
     w = sim.world
     m = offer.memory

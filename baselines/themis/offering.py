@@ -47,8 +47,8 @@ class App:
     def next_step(self, sizes: Mapping[int, int], menus: Sequence[Menu], gpus: int) -> Step | None:
         """Return the next step of the app if its jobs have ``sizes`` and ``gpus`` GPUs are left; None = it has none.
 
-        Every job gets its smallest size, in order; then the job with the fewest GPUs gets its next size. Jobs that
-        cannot use the GPUs that are left are passed over. Ties: the first job.
+        Every job gets its smallest size, in order; then the job with the fewest GPUs gets its next size. Ties: the
+        first job.
         """
         best: Step | None = None
         for job in self.jobs:

@@ -119,10 +119,7 @@ class Themis(CompiledScheduler, EstimatingScheduler):
         own.memory["estimated"] = view.arrived
 
     def _rank(self, view: ClusterView, own: kernels.Offer) -> None:
-        """Rank the jobs that may get GPUs; running leases are kept, so they come first in ``order``.
-
-        Gangs in a checkpoint come last: other jobs get their GPUs once these are free.
-        """
+        """Rank the jobs that may get GPUs; running leases come first in ``order``, and gangs in a checkpoint last."""
         begin = int(own.memory["leased"])
         ranked = own.order[begin : begin + own.memory["ranked"]]
         if self.maxmin:

@@ -16,9 +16,8 @@ def max_min_shares(
 ) -> np.ndarray:
     """float64: share x of the time, 0 < x <= 1, for which each job should hold its gang from now on.
 
-    The shares minimise the largest rho = (waited + left / x) / T_ideal under the constraint that the gangs use at most
-    ``gpus`` GPUs on average. For a given rho, x = left / (rho T_ideal - waited); the smallest feasible rho is found by
-    bisection.
+    They minimise the largest rho = (waited + left / x) / T_ideal, with at most ``gpus`` GPUs on average. For a given
+    rho, x = left / (rho T_ideal - waited); the smallest feasible rho is found by bisection.
     """
 
     def shares(rho: float) -> np.ndarray:

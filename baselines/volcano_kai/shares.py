@@ -26,10 +26,7 @@ def weight_unmet(q: Queues, parent: int) -> float:
 
 @kernel
 def proportion(q: Queues, parent: int) -> None:
-    """Fill the tenants below ``parent`` in proportion to their weights, none beyond its request (Volcano, proportion).
-
-    In each round, the remaining GPUs are divided among the tenants whose requests are not met.
-    """
+    """Fill the tenants below ``parent`` by weight, round by round, none beyond its request (Volcano, proportion)."""
     left = q.tenants[parent]["deserved"]
     for node in range(parent + 1, len(q.tenants)):
         if q.tenants[node]["parent"] == parent:

@@ -46,9 +46,8 @@ def may_lose(q: Queues, leaf: int, gpus: int, owner: int, size: int) -> bool:
     """Return whether ``owner`` may lose a job of ``size`` GPUs to a job of ``gpus`` GPUs of ``leaf``.
 
     Volcano, at every level below the lowest common ancestor: the loser keeps what it deserves, and the winner holds
-    less. KAI, for the tenants just below that ancestor: the loser holds more than it deserves, or more than its quota
-    while the winner, with the job, is within its own (reclaimable/strategies.go); and see :func:`keeps_order`. ``key``
-    is what a tenant held before the search.
+    less. KAI, just below it: the loser holds more than it deserves, or more than its quota while the winner, with the
+    job, is within its own (reclaimable/strategies.go). ``key`` is what a tenant held before the search.
     """
     if q.memory["policy"] == KAI:
         loser = q.tenants[branch(q, owner, leaf)]
@@ -116,10 +115,9 @@ def reclaim_others(sim: Run, q: Queues, leaf: int, row: int) -> int:
 
 @kernel(lazy=True)
 def find_victims(sim: Run, q: Queues, leaf: int, row: int) -> int:
-    """Write the victims of a job of ``leaf`` to ``targets``; return their number, or NO_VICTIMS.
+    """Write the victims of a job to ``targets``; return their number: 0 if it fits after checkpoints, or NO_VICTIMS.
 
-    Volcano preempts inside the queue first, KAI reclaims first. The result is 0 if the job fits as soon as the jobs
-    that are in a checkpoint have gone.
+    Volcano preempts inside the queue first, KAI reclaims first.
     """
     count_jobs(q, q.stopping, q.memory["stopping"], -1)
     if would_fit(sim, q, leaf, gang_of(q, row), 0, True):

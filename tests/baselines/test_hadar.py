@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from hadar_cases import Job, asked, case, competitive_alpha, nodes
-from helpers import finish, plain_python_digests, play, preemptions
+from helpers import finish, play, preemptions
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.gavel.scheduler import Gavel
-from gpusched_env.baselines.hadar.prices import UTILITIES, PriceRange, price_table
+from gpusched_env.baselines.hadar.prices import PriceRange, price_table
 from gpusched_env.baselines.hadar.scheduler import Hadar
 from gpusched_env.baselines.hadar.search import Round
-from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import START
 from gpusched_env.metrics import job_times
@@ -140,22 +139,6 @@ def test_a_gang_larger_than_a_machine_is_spread_at_once(spread: float) -> None:
     """No better place exists: its rate is compared with its rate on the empty cluster."""
     instance = case(nodes((4, "V100"), (4, "V100")), [Job(8, 1_440, (4, 2), spread=(spread, spread))])
     assert finish(instance, Hadar()) == [pytest.approx(1_440 / spread)]
-
-
-def test_the_environment_gives_the_same_log() -> None:
-    scenario = hadar_cluster(nodes=1, jobs=20)
-    log = play_scheduler(wide_open(scenario, 3), Hadar(), 3)
-    assert log.digest() == play(scenario.instance(3), Hadar()).digest()
-
-
-def digests() -> list[str]:
-    """Digests that must be equal with and without compilation."""
-    instance = hadar_cluster(nodes=1, jobs=30, gangs="large", arrivals="poisson").instance(2)
-    return [play(instance, Hadar(utility)).digest() for utility in UTILITIES]
-
-
-def test_compiled_and_plain_python_give_the_same_logs() -> None:
-    assert plain_python_digests("tests.baselines.test_hadar") == digests()
 
 
 def test_utilities_pull_in_opposite_directions() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers import (
+    asked,
     finish,
     linked_scenario,
     play,
@@ -287,6 +288,6 @@ def test_leases_are_renewed_without_an_offer_jobs_that_are_clearly_better_off() 
 )  # fmt: skip
 @pytest.mark.parametrize("rules", [{}, {"checkpoint_s": 0.0, "restore_s": 0.0}, {"round_s": 60.0}])
 def test_the_player_gives_the_log_of_decide(spec: str, rules: dict[str, float]) -> None:
-    instance, asked = random_instance(4, 30, **rules), make_scheduler(spec)
-    asked.player = lambda _: None  # type: ignore[method-assign]
-    assert simulate(instance, make_scheduler(spec)).digest() == simulate(instance, asked).digest()
+    instance = random_instance(4, 30, **rules)
+    told = simulate(instance, asked(make_scheduler(spec)))
+    assert simulate(instance, make_scheduler(spec)).digest() == told.digest()

@@ -17,11 +17,10 @@ AWS, LAB = np.array([1.0, 0.65, 0.2]), np.array([1.0, 0.8, 0.6, 0.45, 0.12])
 
 
 class Played(NamedTuple):
-    """Ends of the jobs [s], share of the nodes' time until the last end that is training, steps of each slot."""
+    """Ends of the jobs [s], and share of the nodes' time until the last end that is training."""
 
     ends: np.ndarray
     utilisation: float
-    steps: list[list[np.ndarray]]  # by job, then slot
 
 
 def play_slots(
@@ -30,7 +29,7 @@ def play_slots(
     """Play. ``copies`` = 1 is a scheduler that migrates jobs each slot; only jobs that move pay the restore."""
     left = np.array(remaining, float)
     jobs, nodes = rates.shape
-    ends, steps = np.zeros(jobs), [[] for _ in range(jobs)]
+    ends = np.zeros(jobs)
     trained = start = 0.0
     before = np.full(nodes, -1)
     while (left > 0).any():
@@ -43,7 +42,6 @@ def play_slots(
             train_s = max(slot_s - RESTORE_S * (not stays) - MERGE_S * (len(held) > 1), 0.0)
             seconds = min(left[job] / float(rates[job, held].sum()), train_s)  # all copies end together
             done = rates[job, held] * seconds
-            steps[job].append(done)
             trained += seconds * len(held)
             left[job] -= done.sum()
             if left[job] <= 1e-9 * done.sum():
@@ -51,7 +49,7 @@ def play_slots(
                 ends[job] = start + (slot_s - train_s) + seconds
         before = given
         start += slot_s
-    return Played(ends, trained / (nodes * ends.max()), steps)
+    return Played(ends, trained / (nodes * ends.max()))
 
 
 def mix(seed: int, jobs: int, speeds: np.ndarray, spread: bool) -> tuple[np.ndarray, np.ndarray]:

@@ -281,9 +281,8 @@ def dominates(s: Search, k: int, other: int) -> bool:
 def spread_fronts(s: Search, count: int) -> None:
     """Sort ``order[:count]``, which is sorted by cost and waste, by front of Pareto, then by gap (NSGA-II).
 
-    In this order, an allocation is dominated by a front exactly if the last allocation of this front dominates it. The
-    gap of an allocation is the distance of its neighbours in the front, in shares of the front's extent in each
-    objective; it is infinite at both ends.
+    An allocation is dominated by a front exactly if the last one of it dominates it. The gap is the distance of its
+    neighbours in shares of the front's extent in each objective; infinite at both ends.
     """
     fronts = 0
     for i in range(count):
