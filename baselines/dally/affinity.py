@@ -23,12 +23,10 @@ def may_move(sim: Run, delay: Delay, row: int) -> bool:
 
 @kernel
 def place_by_affinity(sim: Run, delay: Delay, row: int) -> tuple[int, int]:
-    """Find a place for a gang.
+    """Find a place for a gang: its affinity first, then machines without one, then others; of each, the largest offer.
 
-    A running gang accepts only GPUs of one machine; if it has more GPUs than any machine, only GPUs of one rack.
-    Machines with enough GPUs are tried in this order: machines whose affinity is the gang size, machines without an
-    affinity, then all others. Within each of these three groups, the machine with most GPUs on offer comes first. As in
-    the authors' code, machines that have the same number in their racks share one affinity.
+    A running gang accepts only GPUs of one machine, or rack if no machine is so large. As in the authors' code,
+    machines that have the same number in their racks share one affinity.
     """
     r = delay.rules
     gang = delay.tasks[row]["gpus"]

@@ -10,10 +10,6 @@ import numpy as np
 from gpusched_env.baselines.hadar.kernels import ROUND_DTYPE, Asking, find_alloc, walk
 
 
-class StatesExceededError(Exception):
-    """The search needs more states than allowed."""
-
-
 @dataclass
 class Round:
     """The input of one round, jobs best first, and its result ``counts`` : int32 [Q, N], GPUs granted.
@@ -57,31 +53,24 @@ class Round:
         walk(self._asking)
         self.free[:] = self._asking.free
 
-    def exact(self, most_states: int) -> bool:
-        """Grant the set of jobs with the largest total payoff; False = it takes more than ``most_states`` states.
+    def exact(self) -> None:
+        """Grant the set of jobs with the largest total payoff: each job, in order, gets its placement or is skipped.
 
-        Each job, in order, gets its placement or is skipped. Prices depend only on the free GPUs, which are the state.
+        Prices depend only on the free GPUs, so these are the state of the search: up to 2^jobs of them.
         """
-        best = _remembering(self, most_states)
-        try:
-            best(0, self.free)
-            for i in range(len(self.jobs)):
-                payoff, counts = self.find(i, self.free)
-                self.counts[i] = 0
-                if payoff > 0 and payoff + best(i + 1, self.free - counts) > best(i + 1, self.free):
-                    self.counts[i] = counts
-                    self.free -= counts
-                else:
-                    payoff = 0.0
-                self.jobs["payoff"][i] = payoff
-        except StatesExceededError:
-            self.__post_init__()
-            self.jobs["payoff"] = 0.0
-            return False
-        return True
+        best = _remembering(self)
+        for i in range(len(self.jobs)):
+            payoff, counts = self.find(i, self.free)
+            self.counts[i] = 0
+            if payoff > 0 and payoff + best(i + 1, self.free - counts) > best(i + 1, self.free):
+                self.counts[i] = counts
+                self.free -= counts
+            else:
+                payoff = 0.0
+            self.jobs["payoff"][i] = payoff
 
 
-def _remembering(question: Round, most_states: int) -> Callable[[int, np.ndarray], float]:
+def _remembering(question: Round) -> Callable[[int, np.ndarray], float]:
     """Make the memoised function that gives the largest total payoff of the jobs from ``i`` on."""
     known: dict[tuple[int, bytes], float] = {}
 
@@ -90,8 +79,6 @@ def _remembering(question: Round, most_states: int) -> Callable[[int, np.ndarray
             return 0.0
         key = (i, free.tobytes())
         if key not in known:
-            if len(known) >= most_states:
-                raise StatesExceededError
             payoff, counts = question.find(i, free)
             total = best(i + 1, free)
             if payoff > 0:

@@ -105,11 +105,7 @@ def drop_leaf(q: Queues, at: int, left: int) -> int:
 
 @kernel
 def put_off(q: Queues, leaf: int, owner: int, left: int) -> int:
-    """Leave the jobs of ``owner``, and of all leaves that are as far from ``leaf``, for the second strategy.
-
-    Their shares at the level at which they are compared with ``leaf`` are not higher than that of ``owner``. Return the
-    number of the other ``candidates``.
-    """
+    """Leave jobs of ``owner``, and of leaves as far from ``leaf``, for the second strategy; return the leaves left."""
     mine = branch(q, leaf, owner)
     common = q.tenants[mine]["parent"]
     kept = 0

@@ -54,10 +54,9 @@ def may_spare(sim: Run, q: Queues, leaf: int) -> bool:
 
 @kernel
 def is_spared(sim: Run, q: Queues, row: int) -> bool:
-    """Return whether a job must not be preempted now.
+    """Return whether a job must not be preempted now: it has just started, or nothing has changed since its last stop.
 
-    A job that has started at this very time must not (the simulator's rule), nor one that has been preempted since the
-    last arrival or completion. Otherwise jobs could preempt each other in circles without any progress.
+    Otherwise jobs could preempt each other in circles without any progress.
     """
     started_now = sim.replicas[sim.jobs[row]["replica"]]["start_s"] == sim.world["clock_s"]
     if started_now or q.evicted[row] == changes(sim):

@@ -102,10 +102,7 @@ def overrun_s(sim: Run, plan: SlurmState) -> float:
 
 @kernel
 def drop_large(sim: Run, plan: SlurmState) -> None:
-    """Move ``last`` back to the last entry whose gang is not larger than the GPUs free for it; note how long it runs.
-
-    Later entries cannot start, so the cycle ends there. If there is none, ``last`` is the entry before the queue.
-    """
+    """Move ``last`` back to the last entry whose gang fits the GPUs free for it; note how long it runs."""
     m = plan.memory
     while m["last"] >= m["at"]:
         request = plan.order[m["last"]]
@@ -158,10 +155,7 @@ def first_begin(sim: Run, plan: SlurmState, request: int, begin: int, length_now
 
 @kernel
 def fill_next(sim: Run, plan: SlurmState) -> int:
-    """Continue a cycle: plan jobs up to one that starts now; return its row, -1 = the cycle is over.
-
-    The cycle ends when no GPU is free or no later job is small enough, because plans last no longer than the cycle.
-    """
+    """Continue a cycle: plan jobs up to one that starts now; return its row, -1 = no later job can start."""
     m = plan.memory
     w = sim.world
     now_s = w["clock_s"]

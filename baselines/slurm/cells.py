@@ -103,10 +103,9 @@ def list_cells(sim: Run, plan: SlurmState, request: int) -> int:
 
 @kernel(lazy=True)
 def room_in_cells(sim: Run, plan: SlurmState, request: int, count: int, begin: int, end: int) -> int:
-    """Write the GPUs of each of ``mine[:count]`` that a job may hold in all slots [begin, end) to ``room``.
+    """Write the GPUs of each of ``mine[:count]`` that a job may hold in all slots [begin, end); return their sum.
 
-    Returns their sum; 0 if those of the first slot are too few, which is seen quickly. Reservations count up to the
-    time limit of the job, even behind the window of the plan.
+    0 if those of the first slot are too few. Reservations count up to the job's time limit, also behind the window.
     """
     total = 0
     at_first = 0

@@ -45,8 +45,7 @@ class Slurm(CompiledScheduler):
     time has come. With conservative backfill, no job may delay the plan of a job before it; with EASY, only the first
     waiting job has a plan.
 
-    * ``slurm``: Slurm's default weights. All are 0, so that jobs are in order of arrival.
-    * ``slurm-multifactor``: weights of an example: age 1000, fair share 10000, size 500, QOS 2000, GPUs 2000.
+    ``slurm`` has Slurm's default weights, 0, so that jobs are in order of arrival.
 
     Parameters
     ----------

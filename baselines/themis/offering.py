@@ -127,8 +127,8 @@ class Offering:
     ) -> None:
         """Give what is left to apps, one step at a time.
 
-        ``random`` draws the next app, first among those that use nodes with free GPUs; None = the app with the fewest
-        steps so far. ``used`` : position in ``apps`` -> bool [N], nodes that the app uses, to which its gangs go.
+        ``random`` draws, first among apps that use nodes with free GPUs; None = the app with the fewest steps so far.
+        ``used`` : position in ``apps`` -> bool [N], nodes that the app uses, to which its gangs go.
         """
         able, turns = [App(list(app.jobs)) for app in apps], [0] * len(apps)
         while (total := self.places.total) > 0:

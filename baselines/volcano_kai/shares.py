@@ -52,11 +52,11 @@ def proportion(q: Queues, parent: int) -> None:
 
 @kernel
 def over_quota(q: Queues, parent: int) -> None:
-    """Give the tenants below ``parent`` their quotas, and the rest by weight, in whole GPUs (KAI).
+    """Give the tenants below ``parent`` their quotas, and the rest by weight, in whole GPUs (resource_division.go).
 
-    In each round a tenant gets the whole part of its share, or what it still requests if that is not more. If nobody
-    requested less than its share, the GPUs left go to the largest fractions, each of the latest round in which the
-    tenant had one; ties, within rounding errors: the lowest row (resource_division.go).
+    In each round a tenant gets the whole part of its share, or what it still requests. If nobody requested less than
+    its share, the GPUs left go to the largest fractions, each of the tenant's latest round with one; ties: the lowest
+    row.
     """
     left = q.tenants[parent]["deserved"]
     for node in range(parent + 1, len(q.tenants)):

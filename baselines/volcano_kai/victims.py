@@ -26,11 +26,7 @@ from gpusched_env.core.state import Run
 
 @kernel
 def may_reclaim(q: Queues, leaf: int, gpus: int) -> bool:
-    """Return whether a job of ``leaf`` may reclaim.
-
-    Volcano: the queue holds less than it deserves. KAI: with the job, it does not hold more (CanReclaimResources).
-    Queues above are compared with those that lose: what they have in common gives and gets the same GPUs.
-    """
+    """Return whether a job may reclaim: its queue holds less than it deserves (Volcano), or not more with it (KAI)."""
     t = q.tenants[leaf]
     if q.memory["reclaim"] == NEVER:
         return False

@@ -19,7 +19,7 @@ from gpusched_env.baselines.dally.placing import ON_SLOT, REFUSED
 from gpusched_env.baselines.dally.run import DelayRun
 from gpusched_env.baselines.dally.scheduler import Dally
 from gpusched_env.baselines.dally.state import MACHINE_WAITS, RACK_WAITS
-from gpusched_env.baselines.dally.timers import ConstantTimers
+from gpusched_env.baselines.dally.timers import TableTimers
 from gpusched_env.core.waiting import waiting_rows
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import COMPLETE, LEASE_END, PREEMPT, RELEASE, RESUME, START
@@ -562,8 +562,8 @@ def test_leases_that_end_before_a_gang_is_restored_are_refused() -> None:
 def test_timers_are_updated_once_an_interval(interval_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
     # 926 x interval / interval rounds to a little less than 926
     looks: list[float] = []
-    monkeypatch.setattr(ConstantTimers, "interval_s", interval_s)
-    monkeypatch.setattr(ConstantTimers, "tune", lambda self, run: looks.append(run.simulation.now_s))
+    monkeypatch.setattr(TableTimers, "interval_s", interval_s)
+    monkeypatch.setattr(TableTimers, "tune", lambda self, run: looks.append(run.simulation.now_s))
     work_s = 930 * interval_s
     run = DelayRun(problem(1, 1, [(1, 0.0, 4, work_s)], step=0), Dally(tuner="off", renew=True))
     assert run.play() is Outcome.DONE

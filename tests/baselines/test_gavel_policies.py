@@ -476,17 +476,6 @@ def test_one_entity_for_each_job_equals_no_entities(seed: int) -> None:
     assert np.sort(levels) == pytest.approx(np.sort(filled_levels(problem)), rel=1e-5)
 
 
-def test_entities_are_checked() -> None:
-    problem = Problem.of([[1.0]] * 2, [1])
-    for entities in ([Entity([0])], [Entity([0, 1]), Entity([1])]):
-        with pytest.raises(SchedulerError, match="each of the 2 jobs must be in one of them"):
-            fill_by_entity(problem, entities)
-    with pytest.raises(SchedulerError, match="unknown rule"):
-        Entity([0], rule="lifo")
-    with pytest.raises(SchedulerError, match="weight > 0"):
-        Entity([0], 0.0)
-
-
 @pytest.mark.parametrize("name", POLICIES)
 def test_a_policy_can_be_pickled(name: str) -> None:
     """So a scheduler that has played can be sent to another process."""

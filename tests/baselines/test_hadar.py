@@ -110,19 +110,12 @@ def test_the_exact_search_beats_the_greedy_one() -> None:
     rates = [[[1.0]] * 3] * 2
     greedy, exact = (asked(nodes((2, "V100")), [(1, 360, 360, -240), (2, 360, 360, 0)], rates) for _ in range(2))
     greedy.greedy()
-    assert exact.exact(most_states=100)
+    exact.exact()
     assert greedy.counts.tolist() == [[1], [0]]
     assert exact.counts.tolist() == [[0], [2]]
     assert greedy.jobs["payoff"].sum() == pytest.approx(0.5994)
     assert exact.jobs["payoff"].sum() == pytest.approx(0.9988)
     assert greedy.prices[0] == pytest.approx([0.0006, 0.6 / 1_000**0.5, 0.6])
-
-
-def test_a_search_beyond_its_memory_limit_gives_up_and_is_counted() -> None:
-    instance = case(nodes((2, "V100"), (2, "P100")), [J1, J2, J1, J2])
-    assert watch(instance, dp_states=2).truncations > 0
-    assert watch(instance, dp_states=10_000).truncations == 0
-    assert play(instance, Hadar(dp_states=2)).digest() == play(instance, Hadar(dp_max=0)).digest()
 
 
 def test_a_job_larger_than_every_type_runs_on_mixed_types() -> None:

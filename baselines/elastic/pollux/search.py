@@ -105,11 +105,7 @@ def count_uses(s: Search, k: int) -> None:
 
 @kernel
 def avoid_as_published(s: Search, k: int, j: int, spreads: bool) -> None:
-    """Clear the entries of a job on nodes that two gangs of several nodes, this one included, have wanted so far.
-
-    The authors' code counts the entries of such gangs on each node, and from the second one on clears the entries of
-    all later jobs there, also of those on one node.
-    """
+    """Clear a job's entries on nodes that two gangs of several nodes want, and then those of all later jobs."""
     for n in range(s.search["nodes"]):
         if spreads and s.states[k, j, n] > 0:
             s.used[n] += 1
