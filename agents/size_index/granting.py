@@ -21,7 +21,7 @@ class Values(Handle):
 @kernel
 def value_of(g: Grants, v: Values, i: int) -> float:
     """Return the value of the next size of a job for each of its GPUs; 0 = there is none, or it is not faster."""
-    row = g.rows[i]
+    row = g.listed[i]
     step = g.step[i]
     if step == g.last[row]:
         return 0.0

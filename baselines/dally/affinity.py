@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpusched_env.baselines.dally.keeping import may_stop
-from gpusched_env.baselines.dally.placing import ANYWHERE, IN_RACK, ON_MACHINE, REFUSED, SCATTERED, first_rack_with
+from gpusched_env.baselines.dally.placing import ANYWHERE, IN_RACK, ON_MACHINE, REFUSED, SCATTERED, visit
 from gpusched_env.baselines.dally.state import Delay
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.state import RUNNING, Run
@@ -35,8 +35,7 @@ def place_by_affinity(sim: Run, delay: Delay, row: int) -> tuple[int, int]:
     if gang > r["machine_gpus"]:
         if not moves:
             return SCATTERED, 0
-        first_rack = slots + delay.node_order.shape[0]
-        rack = first_rack_with(delay, first_rack, delay.on_offer.shape[0] - first_rack, gang, r["best_fit"])
+        rack = visit(delay, delay.rack_order, slots + delay.node_order.shape[0], gang)
         return (IN_RACK if rack >= 0 else REFUSED), rack
     found = -1
     found_kind = 3

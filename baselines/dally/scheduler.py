@@ -295,6 +295,7 @@ class Dally(CompiledScheduler):
         fixed = "asc" if function_of(self.order) is not None else self.order
         by_machine, by_slot = fixed_orders(fixed, self.order_seed, cluster.slots)
         delay.node_order[: len(by_machine)], delay.slot_order[: len(by_slot)] = by_machine, by_slot
+        delay.rack_order[:] = np.arange(len(cluster.racks))
 
     def places_for(self, cluster: Cluster) -> SortedPlaces | None:
         """Return the places that a function sorts during the run; None = the order of places is fixed."""

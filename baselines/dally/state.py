@@ -145,6 +145,7 @@ class Delay(Handle):
     slot_gpu = array(np.int32, "slots_and_end")  # first GPU of each slot
     slot_order = array(np.int32, "slots")  # slots as they are visited
     node_order = array(np.int32, "nodes")  # machines as they are visited
+    rack_order = array(np.int32, "racks")  # racks, ascending
     on_offer = array(np.int32, "places")  # GPUs on offer in each slot, machine, rack
     affinity = array(np.int32, "machine_numbers")  # Gandiva: affinity by machine number in its rack
     verdicts = array(VERDICT_DTYPE, "verdicts")  # acceptances and refusals; empty = not recorded
@@ -167,8 +168,8 @@ def allocate_delay(instance: Instance) -> Delay:
         "jobs": jobs, "gpus": gpus, "offers": 2 * gpus + 64,
         "demand_classes": len(np.unique(instance.workload.jobs["gpus"])),
         "spreads": 2, "samples": 64, "gangs": gpus + 1, "timers": 2, "slots": slots, "slots_and_end": slots + 1,
-        "nodes": nodes, "places": slots + nodes + racks, "machine_numbers": int(cluster.racks["nodes"].max()),
-        "verdicts": 0,
+        "nodes": nodes, "racks": racks, "places": slots + nodes + racks,
+        "machine_numbers": int(cluster.racks["nodes"].max()), "verdicts": 0,
     }  # fmt: skip
     delay: Delay = Batched(Delay, 1, sizes, ahead_s=_ahead_seconds(instance)).handle(0)
     return delay
