@@ -13,7 +13,7 @@ class Values(Handle):
     """What the weights of a size index say about the jobs of a table of sizes."""
 
     worth = array(np.float64, "known", "steps")  # of one more GPU, by job and the step that it has; <= 0 = nothing
-    held = array(np.int32, "known")  # [GPU] that each of ``Grants.rows`` holds now
+    held = array(np.int32, "known")  # [GPU] that each of ``Grants.listed`` holds now
     keep = array(np.float64, "one")  # factor on the value of GPUs that a job holds already
     value = array(np.float64, "known")  # scratch
 

@@ -147,21 +147,6 @@ def test_utilities_pull_in_opposite_directions() -> None:
     assert means == sorted(means, reverse=True)
 
 
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        ("hadar:utility=effective_throughput", "unknown utility 'effective_throughput': did you mean"),
-        ("hadar:order=fifo", "unknown order 'fifo'"),
-        ("hadar:round_s=0", "round_s is 0.0"),
-        ("hadar:spread_guard=-1", "spread_guard is -1.0"),
-        ("hadar:dp_max=-1", "dp_max is -1"),
-    ],
-)
-def test_bad_parameters_are_refused(spec: str, message: str) -> None:
-    with pytest.raises(SchedulerError, match=message):
-        make_scheduler(spec)
-
-
 def test_the_utility_is_part_of_the_name() -> None:
     assert make_scheduler("hadar").name == "hadar-normalised"
     assert make_scheduler("hadar").clairvoyant

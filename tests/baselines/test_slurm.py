@@ -15,7 +15,7 @@ from slurm_reference import decayed_usage, fair_tree
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.slurm import priority
 from gpusched_env.baselines.slurm.fair_share import FairTree, decay
-from gpusched_env.errors import GpuschedError, ScenarioError, SchedulerError
+from gpusched_env.errors import GpuschedError, ScenarioError
 from gpusched_env.event_log import COMPLETE, PREEMPT, RELEASE, RESUME, START
 from gpusched_env.metrics import job_times
 from gpusched_env.network import Network
@@ -430,33 +430,10 @@ def test_many_jobs_fill_the_log_and_stops_change_nothing() -> None:
     assert simulation.log().digest() == simulate(case, asked(make_scheduler("slurm-multifactor"))).digest()
 
 
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        ("slurm:backfill=eazy", "slurm: unknown backfill 'eazy': did you mean 'easy'"),
-        ("slurm:fair_share=fair", "unknown fair_share 'fair'"),
-        ("slurm:preempt=quality", "unknown preempt 'quality'"),
-        ("slurm:bf_resolution_s=0", "bf_resolution_s is 0.0: it must be a finite number > 0"),
-        ("slurm:age_weight=-1", "age_weight is -1.0: it must be a finite number >= 0"),
-        ("slurm:queue_depth=0", "queue_depth is 0: it must be a finite number >= 1"),
-        ("slurm:calc_period_s=inf", "calc_period_s is inf"),
-        ("slurm:placement=share-first-fit", "placement 'share-first-fit' shares GPUs"),
-    ],
-)
-def test_bad_parameters_are_named(spec: str, message: str) -> None:
-    with pytest.raises(SchedulerError, match=message):
-        make_scheduler(spec)
-
-
 @pytest.mark.parametrize(("classes", "message"), [(["x", "y"], "give numbers"), ([1.0, -2.0], "job 1: .* is -2.0")])
 def test_bad_priority_classes_are_named(classes: list[float], message: str) -> None:
     with pytest.raises(GpuschedError, match=message):
         simulate(tenants_instance([0, 0], [1, 1], [1, 1], classes=classes), make_scheduler("slurm"))
-
-
-def test_more_slots_than_a_machine_has_memory_for_are_refused() -> None:
-    with pytest.raises(SchedulerError, match="bf_window_s / bf_resolution_s"):
-        make_scheduler("slurm:bf_resolution_s=0.001")
 
 
 def test_unit_jobs_play_without_tenants() -> None:

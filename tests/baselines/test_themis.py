@@ -24,7 +24,6 @@ from themis_reference import FullThemis
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.themis.scheduler import Themis
-from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import LEASE_END, PREEMPT, RESUME, START
 from gpusched_env.network import Network
 from gpusched_env.problem.cluster import Cluster
@@ -101,24 +100,6 @@ def test_estimates_of_users_may_be_too_short_or_zero(name: str) -> None:
     ends = finish(instance, f"{name}:estimator=user")
     assert max(ends) == 9000
     assert not make_scheduler(f"{name}:estimator=user").clairvoyant
-
-
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        ("themis-lite:lease_s=0", "lease_s is 0"),
-        ("themis-lite:lease_s=nan", "lease_s is nan"),
-        ("themis-lite:estimator=orcle", "'oracle'"),
-        ("themis:lease_s=0", "lease_s is 0"),
-        ("themis:lease_s=inf", "lease_s is inf"),
-        ("themis:fairness_knob=2", "fairness_knob is 2"),
-        ("themis:app=tenants", "unknown app 'tenants': did you mean 'tenant'"),
-        ("themis:payment=leases", "unknown payment 'leases': did you mean 'lease'"),
-    ],
-)
-def test_parameters_are_checked(spec: str, message: str) -> None:
-    with pytest.raises(SchedulerError, match=message):
-        make_scheduler(spec)
 
 
 # --- cost of decisions
