@@ -17,7 +17,7 @@ FREE = (
     "gpusched_env/soak/extremes.py", "gpusched_env/soak/__main__.py", "gpusched_env/soak/damage.py",  # trials
     "gpusched_env/network/topologies.py", "gpusched_env/support/units.py", "gpusched_env/portable/",
     "traces/generators/acceptance.py", "traces/description.py", "traces/profile_tables/throughput_fitting.py",
-    "traces/profile_tables/efficiency_rule.py", "agents/policy.py",
+    "agents/policy.py",
     "agents/ppo.py", "agents/cloning.py",  # a trained network need not be the same on other machines; playing it is
     "agents/timer_network.py",  # actions are rounded
     "baselines/gavel/program.py",  # shares are rounded
