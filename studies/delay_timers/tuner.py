@@ -114,16 +114,17 @@ class Settings:
 
 
 def play(
-    cell: TimerCell, instance: Instance, timers: Timers | None = None, pair: tuple[float, float] | None = None
+    preset: str, instance: Instance, timers: Timers | None = None, pair: tuple[float, float] | None = None
 ) -> np.ndarray:
     """Return ln of the mean and of the 99th percentile of JCT of a run: float64 [2].
 
     Parameters
     ----------
+    preset : of Dally
     timers : object that sets the timers; None = the hand tuner
     pair : instead, static timers (rack timer, network timer beyond it) [s]
     """
-    run = DelayRun(instance, Dally(preset=cell.preset, tuner="off" if pair else "hand"), timers=timers)
+    run = DelayRun(instance, Dally(preset=preset, tuner="off" if pair else "hand"), timers=timers)
     if pair:
         run.waits_s[:] = static_waits(instance, pair_action(pair))
     run.play()
@@ -157,7 +158,8 @@ class Table:
         excess, observed, shares, jobs = [], [], [], 0
         for cell in cells:
             instances = [cell.problem().instance(seed) for seed in seeds]
-            logs = np.array([[play(cell, one, pair=pair) for pair in pairs(grid_s)] for one in instances]).mean(axis=0)
+            every = [[play(cell.preset, one, pair=pair) for pair in pairs(grid_s)] for one in instances]
+            logs = np.mean(every, axis=0)
             excess.append((logs - logs.min(axis=0)).reshape(len(grid_s), len(grid_s), 2))
             observed.append(_mean_observation(instances[0], cell))
             shares.append(_shares(instances[0]))
@@ -243,7 +245,7 @@ def _mean_observation(instance: Instance, cell: TimerCell) -> np.ndarray:
     """float64 [D, inputs]: mean over the first three quarters of a run, without its first observation."""
     constant = [(np.zeros((len(INPUTS), 2)), np.array(pair_action(OBSERVED_PAIR_S)))]
     recorder = _Recorder(TimerNetwork(constant, interval_s=OBSERVED_EVERY_S))
-    play(cell, instance, recorder)
+    play(cell.preset, instance, recorder)
     mean: np.ndarray = np.mean(recorder.seen[1 : max(2, len(recorder.seen) * 3 // 4)], axis=0)
     return mean
 
@@ -280,7 +282,7 @@ def validate(network: TimerNetwork, cells: Sequence[TimerCell], seeds: Sequence[
     The ratios are those of the mean and of the 99th percentile of JCT: float64 [2].
     """
     instances = [(cell, cell.problem().instance(seed)) for cell in cells for seed in seeds]
-    ratios = [play(cell, one, LearnedTimers(network)) - play(cell, one) for cell, one in instances]
+    ratios = [play(cell.preset, one, LearnedTimers(network)) - play(cell.preset, one) for cell, one in instances]
     return np.mean(ratios, axis=0), 2 * sum(len(one.workload) for _, one in instances)
 
 
