@@ -38,12 +38,17 @@ def measured_ratios(
 
 
 def print_ratios(
-    scenario: str, agents: Sequence[str], rivals: Sequence[str], metrics: Sequence[str], seeds: Sequence[int]
+    scenario: str,
+    agents: Sequence[str],
+    rivals: Sequence[str],
+    metrics: Sequence[str],
+    seeds: Sequence[int],
+    workers: int = 1,
 ) -> None:
     """Print metric of each agent / that of each rival, and of all agents together, which other seeds have found."""
     found = get_scenario(scenario)
-    mine = [_played(agent, found, seeds, 1) for agent in agents]
-    theirs = {rival: _played(rival, found, seeds, 1) for rival in rivals}
+    mine = [_played(agent, found, seeds, workers) for agent in agents]
+    theirs = {rival: _played(rival, found, seeds, workers) for rival in rivals}
     for metric in metrics:
         print(f"{metric} of agents / that of others, {scenario}, seeds {seeds[0]}:{seeds[-1] + 1}")
         own = np.array([[one.metrics[metric] for one in results] for results in mine])

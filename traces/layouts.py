@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
+
+from gpusched_env.support.files import toml_beside
 
 NAMED, BARE, LAYERS = "CSV with a header line", "CSV without a header line", "layer file of ASTRA-sim"
 
@@ -40,9 +41,7 @@ class Layout:
 
 def _read() -> dict[str, Layout]:
     """Read ``layouts.toml``, which explains its own fields."""
-    import tomllib
-
-    tables = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    tables = toml_beside(__file__)
     return {name: _layout(**table) for name, table in tables.items()}
 
 
