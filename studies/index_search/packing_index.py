@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.agents.packing_index.scheduler import DEFAULTS, NAMES, PackingIndex
+from gpusched_env.agents.packing_index import DEFAULTS, NAMES, PackingIndex
 from gpusched_env.problem.instance import Instance
 from gpusched_env.support.commands import run_script
 from studies.index_search.rule_search import Settings, mean_log_jct, search, training_problems

@@ -12,8 +12,7 @@ from typing import Annotated, Final
 import numpy as np
 import typer
 
-from gpusched_env.agents.sharing_index.rule import SharingRule
-from gpusched_env.agents.sharing_index.scheduler import SharingIndex
+from gpusched_env.agents.sharing_index import SharingIndex, SharingRule
 from gpusched_env.event_log import COMPLETE, START, EventLog
 from gpusched_env.metrics import job_times, paired_ratio
 from gpusched_env.scenarios import get_scenario

@@ -11,8 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.agents.sharing_index.rule import TERMS, SharingRule
-from gpusched_env.agents.sharing_index.scheduler import SharingIndex
+from gpusched_env.agents.sharing_index import TERMS, SharingIndex, SharingRule
 from gpusched_env.problem.instance import Instance
 from gpusched_env.support.commands import run_script
 from studies.index_search.rule_search import Settings, mean_log_jct, search, training_problems

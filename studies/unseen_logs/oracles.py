@@ -16,10 +16,9 @@ import numpy as np
 import typer
 from rich.table import Table
 
-from gpusched_env.agents.index_policy.allocation import allocate_index
 from gpusched_env.agents.index_policy.evidence import TOLERANCE_S
 from gpusched_env.agents.index_policy.rule import IndexRule, Tables
-from gpusched_env.agents.index_policy.scheduler import IndexPolicy
+from gpusched_env.agents.index_policy.scheduler import IndexPolicy, allocate_index
 from gpusched_env.agents.index_policy.state import IndexState
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.portable.arrays import log2

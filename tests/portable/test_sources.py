@@ -18,7 +18,7 @@ FREE = (
     "traces/generators/acceptance.py", "traces/description.py", "traces/profile_tables/throughput_fitting.py",
     "traces/profile_tables/efficiency_rule.py", "agents/policy.py",
     "agents/ppo.py", "agents/cloning.py",  # a trained network need not be the same on other machines; playing it is
-    "agents/timer_network.py",  # actions are rounded
+    "agents/learned_timers.py",  # actions are rounded
     "baselines/gavel/program.py",  # shares are rounded
 )  # fmt: skip
 ELEMENTARY = {

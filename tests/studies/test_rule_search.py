@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from gpusched_env.agents import measuring
-from gpusched_env.agents.intervals import ratio_over_agents
-from gpusched_env.agents.measuring import print_ratios
+from gpusched_env.agents.measuring import print_ratios, ratio_over_agents
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation import evaluate
 from gpusched_env.problem.instance import Instance
