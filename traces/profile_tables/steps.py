@@ -6,42 +6,32 @@ import functools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.errors import WorkloadError
 from gpusched_env.portable.arrays import interpolated
 from gpusched_env.traces.profile_tables.application import Application
-from gpusched_env.traces.profile_tables.fitted_files import read_application, written_rows
-from gpusched_env.traces.profile_tables.json_files import (
-    WORDS,
-    block,
-    not_as_written,
-    shipped_text,
-    write_table,
-    written_text,
-)
+from gpusched_env.traces.profile_tables.fitted import read_application, written_rows
+from gpusched_env.traces.profile_tables.profile_table import ProfileTable, block
 
-STEP_TABLES: Final = ("pollux-steps",)  # shipped beside this file as NAME.json
+UNITS: Final = (1.0, 1e6, 1e6)  # samples and seconds in the units of the file
 
 
 @dataclass(frozen=True)
-class StepTable:
+class StepTable(ProfileTable):
     """Table of measured steps of one publication, on one GPU type.
 
     ``steps`` : name -> (machines, GPUs) -> float64 [3, n]: samples on a GPU, ascending; time of the gradients [s]; time
     of the synchronisation that does not overlap with them [s]. 2 machines stand for several, of four GPUs each.
     """
 
-    name: str
-    source: str
-    licence: str
-    made: str
     gpu_type: str
     applications: Mapping[str, Application]
     steps: Mapping[str, Mapping[tuple[int, int], np.ndarray]]
+
+    SHIPPED = ("pollux-steps",)
+    MORE = ("gpu_type",)
 
     def seconds(self, application: str, gpus: int, machines: int, batch: int) -> tuple[float, float] | None:
         """Return the gradient and synchronisation time of a step [s], linear in the batch; None = outside."""
@@ -53,6 +43,30 @@ class StepTable:
     def timing(self, application: str, gpus: int, machines: int) -> StepTiming:
         """Return the times of one gang as a function of the batch."""
         return StepTiming(self.steps[application].get((min(machines, 2), gpus)))
+
+    def _parts(self) -> Mapping[str, Mapping[str, str]]:
+        """Times in microseconds, a line for each application and gang."""
+        steps = {}
+        for name, gangs in self.steps.items():
+            rows = {}
+            for (machines, gpus), found in gangs.items():
+                whole = [[round(v * unit) for v in row.tolist()] for row, unit in zip(found, UNITS, strict=True)]
+                rows[f"{machines} {gpus}"] = json.dumps(whole)
+            steps[name] = block(rows)
+        return {"applications": written_rows(self.applications), "steps": steps}
+
+    @classmethod
+    def _fields(cls, data: Any, at: list[str]) -> dict[str, Any]:
+        applications = {name: read_application(name, row) for name, row in data["applications"].items()}
+        steps = {
+            name: {_gang(key): _rows(rows) for key, rows in gangs.items()} for name, gangs in data["steps"].items()
+        }
+        if set(steps) != set(applications):
+            raise ValueError("other applications have steps than are described")
+        return {"gpu_type": str(data["gpu_type"]), "applications": applications, "steps": steps}
+
+
+load_steps = functools.cache(StepTable.load)
 
 
 @dataclass(frozen=True)
@@ -71,51 +85,6 @@ class StepTiming:
             return np.full(len(batch), np.inf)
         known = (batch >= self.rows[0, 0]) & (batch <= self.rows[0, -1])
         return np.where(known, interpolated(batch, self.rows[0], self.rows[1] + self.rows[2]), np.inf)
-
-
-@functools.cache
-def load_steps(name: str) -> StepTable:
-    """Load a table of this package."""
-    return _table(shipped_text(name, STEP_TABLES), name)
-
-
-def read_steps(path: str | Path) -> StepTable:
-    """Read a table that :func:`write_steps` wrote."""
-    return _table(written_text(path), str(path))
-
-
-def write_steps(table: StepTable, path: Path) -> None:
-    """Write a table atomically, times in microseconds, a line for each application and gang; equal bytes if equal."""
-    steps = {}
-    for name, gangs in table.steps.items():
-        whole = {
-            f"{machines} {gpus}": [
-                [round(v * unit) for v in row.tolist()] for row, unit in zip(found, UNITS, strict=True)
-            ]
-            for (machines, gpus), found in gangs.items()
-        }
-        steps[name] = block({gang: json.dumps(rows) for gang, rows in whole.items()})
-    write_table(path, table, {"applications": written_rows(table.applications), "steps": steps}, ("gpu_type",))
-
-
-UNITS: Final = (1.0, 1e6, 1e6)  # samples and seconds in the units of the file
-
-
-def _table(text: str, where: str) -> StepTable:
-    try:
-        data = json.loads(text)
-        applications = {name: read_application(name, row) for name, row in data["applications"].items()}
-        steps = {
-            name: {_gang(key): _rows(rows) for key, rows in gangs.items()} for name, gangs in data["steps"].items()
-        }
-        if set(steps) != set(applications):
-            raise ValueError("other applications have steps than are described")
-        called, source, licence, made, gpu_type = (str(data[key]) for key in (*WORDS, "gpu_type"))
-        return StepTable(called, source, licence, made, gpu_type, applications, steps)
-    except WorkloadError as error:
-        raise WorkloadError(f"{where}: {error}") from error
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise not_as_written(where, error) from error
 
 
 def _gang(key: str) -> tuple[int, int]:

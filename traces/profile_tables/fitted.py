@@ -1,39 +1,57 @@
-"""A table of models fitted to measurements, and the profiles made from them for any gang size and batch."""
+"""Models fitted to measurements: their table, and the profiles made from it for any gang size and batch."""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from gpusched_env.errors import WorkloadError, unknown_name
 from gpusched_env.portable.elementary import expm1, log, power
 from gpusched_env.problem.cluster import MACHINE, RACK
-from gpusched_env.problem.workload import ACCUMULATION_DTYPE, MEASURED_DTYPE, Profiles
+from gpusched_env.problem.workload import ACCUMULATION_DTYPE, MEASURED_DTYPE, Profiles, Workload
 from gpusched_env.traces.profile_tables.application import Application, Fit
+from gpusched_env.traces.profile_tables.profile_table import ProfileTable, block
+from gpusched_env.traces.profile_tables.throughput import Throughput
 
+ACCUMULATING: Final = ("bsbf",)  # tables whose jobs may share GPUs by splitting a batch into more, smaller passes
+PARAMETERS: Final = tuple(field.name for field in dataclasses.fields(Throughput))
 # Share of a GPU's memory that a job needs at any batch (choice); with the largest batch, it needs the whole memory.
 FIXED_MEMORY: Final = 0.25
 
 
 @dataclass(frozen=True)
-class FittedTable:
+class FittedTable(ProfileTable):
     """Table of the fitted models of one publication; random draws number the applications in their order.
 
     ``fits`` : GPU type -> application -> fit. ``accumulates`` : profiles describe gradient accumulation.
     """
 
-    name: str
-    source: str
-    licence: str
-    made: str
     applications: Mapping[str, Application]
     fits: Mapping[str, Mapping[str, Fit]]
     accumulates: bool = False
+
+    SHIPPED = ("pollux", "sia", "sia-robust", "bsbf")
+
+    @classmethod
+    def load(cls, name: str) -> FittedTable:
+        """Load a table of this package.
+
+        ``pollux`` and ``bsbf`` have T4 only; ``sia`` and ``sia-robust`` three other GPU types, and T4 of ``pollux``.
+        """
+        table = dataclasses.replace(super().load(name), accumulates=name in ACCUMULATING)
+        if table.applications:
+            return table
+        pollux = load_fitted("pollux")
+        others = {gpu_type: fits for gpu_type, fits in pollux.fits.items() if gpu_type not in table.fits}
+        return dataclasses.replace(table, applications=pollux.applications, fits={**table.fits, **others})
 
     @property
     def gpu_types(self) -> tuple[str, ...]:
@@ -144,3 +162,82 @@ class FittedTable:
             longer = expm1(overlap * log(max(1.0, whole_s / part_s)))
             times.append((tier, compute_s, part_s * power(longer, 1 / overlap)))
         return times
+
+    def _parts(self) -> Mapping[str, Mapping[str, str]]:
+        fits = {gpu_type: block(written_rows(row)) for gpu_type, row in self.fits.items()}
+        return {"applications": written_rows(self.applications), "fits": fits}
+
+    @classmethod
+    def _fields(cls, data: Any, at: list[str]) -> dict[str, Any]:
+        applications = {name: read_application(name, row) for name, row in data["applications"].items()}
+        fits = {t: {name: _fit(row) for name, row in rows.items()} for t, rows in data["fits"].items()}
+        return {"applications": applications, "fits": fits}
+
+
+load_fitted = functools.cache(FittedTable.load)
+
+
+def written_rows(rows: Mapping[str, Application] | Mapping[str, Fit]) -> dict[str, str]:
+    """Format the fields of applications or fits, with those of their throughput."""
+    texts = {}
+    for name, row in rows.items():
+        flat = {key: value for key, value in dataclasses.asdict(row).items() if key != "name" and value != {}}
+        texts[name] = json.dumps(flat.pop("throughput", {}) | flat)
+    return texts
+
+
+def read_application(name: str, row: Mapping[str, Any]) -> Application:
+    """Read an application from the fields that :func:`written_rows` gives."""
+    iterations = {int(batch): float(count) for batch, count in row["iterations"].items()}
+    milestones = {int(b): tuple(map(float, counts)) for b, counts in row.get("milestones", {}).items()}
+    return Application(name, iterations, float(row["gradient_bytes"]), float(row["skew"]), milestones)
+
+
+def _fit(row: Mapping[str, Any]) -> Fit:
+    errors = {
+        str(group): (int(rows), float(median), float(p90)) for group, (rows, median, p90) in row["errors"].items()
+    }
+    throughput = Throughput(*(float(row[key]) for key in PARAMETERS))
+    return Fit(throughput, int(row["largest_batch"]), int(row["largest_local"]), errors)
+
+
+def fitted_profiles(
+    table: str, rng: np.random.Generator, workload: Workload, gpu_types: tuple[str, ...]
+) -> tuple[Profiles, np.ndarray]:
+    """Assign an application of the table to every job, with the application's initial batch on each GPU, as in Pollux.
+
+    If the attribute ``model`` of a job names an application of the table, the job gets this application; otherwise it
+    draws an application uniformly.
+    """
+    found = load_fitted(table)
+    names = list(found.applications)
+    drawn = rng.integers(len(names), size=len(workload)).tolist()
+    told = workload.attributes.get("model", np.full(len(workload), "")).tolist()
+    chosen = [str(name) if name in found.applications else names[k] for name, k in zip(told, drawn, strict=True)]
+    gangs = workload.jobs["gpus"].astype(np.int64)
+    batches = gangs * [found.applications[name].initial_batch for name in chosen]
+    return found.for_jobs(chosen, batches, gangs, gpu_types)
+
+
+def computed_profiles(
+    table: str, rng: np.random.Generator, workload: Workload, gpu_types: tuple[str, ...]
+) -> tuple[Profiles, np.ndarray]:
+    """Assign an application of the table to every job, uniformly, and leave its communication to the network.
+
+    The compute time is the fitted one of the application's initial batch on each GPU. Communication times were fitted
+    on the authors' machines; here the network of the scenario determines them, from the size of the gradient.
+    """
+    profiles = _alone(table)
+    unknown = [name for name in gpu_types if name not in profiles.gpu_types]
+    if unknown:
+        raise WorkloadError(f"profiles '{table}-computed': {unknown_name('GPU type', unknown[0], profiles.gpu_types)}")
+    return profiles, rng.integers(len(profiles.rows), size=len(workload), dtype=np.int32)
+
+
+@functools.cache
+def _alone(table: str) -> Profiles:
+    found = load_fitted(table)
+    gangs = [1] * len(found.applications)
+    batches = [application.initial_batch for application in found.applications.values()]
+    fitted, _ = found.for_jobs(list(found.applications), batches, gangs)
+    return Profiles(fitted.rows, fitted.compute_s, fitted.gpu_types).read_only()
