@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from dataclasses import dataclass
 from functools import cache
+from typing import Annotated
 
 import numpy as np
+import typer
 from pollux_simulator import LEAST, NODE_GPUS, NODES, RESTART_S, Application, Placement, fewest_nodes, read, workload_at
 from published import TRACES
 from rich.console import Console
@@ -30,6 +31,7 @@ from gpusched_env.baselines.elastic.pollux.search import SEARCH_DTYPE, Search, s
 from gpusched_env.metrics import job_times
 from gpusched_env.scenarios.pollux import pollux
 from gpusched_env.simulator import simulate
+from gpusched_env.support.commands import run_script
 
 GPUS, POPULATION, GENERATIONS, LOSS = NODES * NODE_GPUS, 100, 100, 0.5
 FIXED_BATCH = {"ncf": 32_768}  # of applications that have one GPU
@@ -213,7 +215,7 @@ def published_s(workload: int) -> float:
     return float(json.loads(path.read_text(encoding="utf-8"))["avgs"][f"workload-{workload}"])
 
 
-def main(workloads: list[int]) -> None:
+def main(workloads: Annotated[list[int], typer.Argument(show_default=False)] = [1, 2, 3, 4, 5, 6]) -> None:  # noqa: B006
     """Print the table."""
     table = Table("mean JCT \\[s]", *map(str, workloads), "mean", "difference")
     told = [published_s(workload) for workload in workloads]
@@ -231,4 +233,4 @@ def main(workloads: list[int]) -> None:
 
 
 if __name__ == "__main__":
-    main([int(each) for each in sys.argv[1:]] or [1, 2, 3, 4, 5, 6])
+    run_script(main)
