@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from helpers import asked
+from helpers import asked, play
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kai_reference import allows, divide, fair_shares
@@ -14,7 +14,7 @@ from kai_reference import allows, divide, fair_shares
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.queues.state import KAI
 from gpusched_env.event_log import ARRIVAL, COMPLETE, PREEMPT
-from gpusched_env.metrics import job_times, validate
+from gpusched_env.metrics import job_times
 from gpusched_env.problem.instance import Instance
 from gpusched_env.problem.tenants import Tenant
 from gpusched_env.problem.workload import TENANT
@@ -26,8 +26,7 @@ DEPARTMENT = [Tenant("d", quota=4), Tenant("a", "d", quota=2), Tenant("b", "d", 
 
 def last_start_s(instance: Instance, spec: str) -> float:
     """Start of the last job [s], by the compiled loop and by ``decide``."""
-    log = simulate(instance, make_scheduler(spec))
-    validate(instance, log)
+    log = play(instance, spec)
     assert simulate(instance, asked(make_scheduler(spec))).digest() == log.digest()
     return float(job_times(instance, log)["first_start_s"][-1])
 
@@ -108,8 +107,7 @@ def trees(draw: st.DrawFn, largest: int = 4) -> Instance:
 @settings(max_examples=100)
 @given(instance=trees())
 def test_kai_reclaims_only_what_its_source_allows(instance: Instance) -> None:
-    log = simulate(instance, make_scheduler("kai:within=false"))
-    validate(instance, log)
+    log = play(instance, "kai:within=false")
     assert instance.tenants is not None
     tree = instance.tenants.tree
     names, gangs = instance.workload.attributes[TENANT].tolist(), instance.workload.jobs["gpus"].tolist()

@@ -91,6 +91,12 @@ def finish(instance: Instance, scheduler: Scheduler | str, **parameters: Any) ->
     return times
 
 
+def first_starts(instance: Instance, scheduler: Scheduler | str, **parameters: Any) -> list[float]:
+    """Times [s] of the first starts by job row."""
+    times: list[float] = job_times(instance, play(instance, scheduler, **parameters))["first_start_s"].tolist()
+    return times
+
+
 def mean_jct(instance: Instance, scheduler: Scheduler | str, **parameters: Any) -> float:
     return float(job_times(instance, play(instance, scheduler, **parameters))["jct_s"].mean())
 
