@@ -75,7 +75,7 @@ def test_quota_of_a_cohort_is_taken_back_for_a_queue_below_it() -> None:
     beside = [Tenant("r", quota=2), Tenant("c", "r", quota=2), Tenant("q", "c"), Tenant("qb", "c")]
     assert (
         last_start(shared(beside, jobs, "2x1"), "kueue-reclaim") == 1000
-    )  # both have the same right to the quota of c
+    )  # equal rights to the quota of c
 
 
 LOWER = "reclaim=any,within=lower,borrow_within=lower,threshold=0"
