@@ -73,9 +73,7 @@ def test_quota_of_a_cohort_is_taken_back_for_a_queue_below_it() -> None:
     assert last_start(shared(tree, jobs, "2x1"), "kueue-reclaim") == 10
     assert last_start(shared(tree, jobs, "2x1"), "kueue") == 1000
     beside = [Tenant("r", quota=2), Tenant("c", "r", quota=2), Tenant("q", "c"), Tenant("qb", "c")]
-    assert (
-        last_start(shared(beside, jobs, "2x1"), "kueue-reclaim") == 1000
-    )  # equal rights to the quota of c
+    assert last_start(shared(beside, jobs, "2x1"), "kueue-reclaim") == 1000  # equal rights to the quota of c
 
 
 LOWER = "reclaim=any,within=lower,borrow_within=lower,threshold=0"
