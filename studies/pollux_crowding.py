@@ -37,7 +37,7 @@ GPUS, POPULATION, GENERATIONS, LOSS = NODES * NODE_GPUS, 100, 100, 0.5
 FIXED_BATCH = {"ncf": 32_768}  # of applications that have one GPU
 
 
-class OnT4(Trained):
+class OnT4(Trained):  # type: ignore[misc]
     """What was measured of an application on T4, in Pollux's simulator."""
 
     def __init__(self, name: str, fewest: bool) -> None:
@@ -66,7 +66,7 @@ def on_t4(name: str, fewest: bool) -> OnT4:
 
 
 @dataclass
-class CrowdedJob(Job):
+class CrowdedJob(Job):  # type: ignore[misc]
     """A job of Pollux's cluster."""
 
     fewest: bool = False
@@ -79,7 +79,7 @@ class CrowdedJob(Job):
         return on_t4(self.model, self.fewest)
 
 
-class Crowded(Simulator):
+class Crowded(Simulator):  # type: ignore[misc]
     """Pollux's cluster, in which gangs on a common node slow each other down."""
 
     def __init__(self, jobs: list[CrowdedJob], loss: float, seed: int) -> None:
