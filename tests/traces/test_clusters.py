@@ -6,10 +6,7 @@ import math
 from pathlib import Path
 
 import pytest
-from damage import check_damaged
 from helpers import finish
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from published import TRACES, here
 from typer.testing import CliRunner
 
@@ -119,14 +116,6 @@ def test_fetched_files_have_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     (tmp_path / "tiresias/n1g4.csv").write_text(SWITCHES)
     assert read_cluster("tiresias:@tiresias/n1g4.csv")[0].gpus == 24
     assert chosen_scenario("tiny-v1", None, "tiresias:@tiresias/n1g4.csv").name == "tiny-v1 + tiresias:n1g4.csv"
-
-
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(st.sampled_from(sorted(FILES)), st.integers(0, 60), st.integers(0, 60), st.binary(max_size=3))
-def test_damage_gives_a_cluster_or_a_trace_error(
-    tmp_path: Path, name: str, cut: int, place: int, garbage: bytes
-) -> None:
-    check_damaged(tmp_path, name, FILES[name].encode(), cut, place, garbage, read=read_cluster)
 
 
 def test_scenarios_and_the_command_line_accept_cluster_files(tmp_path: Path) -> None:

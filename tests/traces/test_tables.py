@@ -7,16 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from damage import check_damaged
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from published import TRACES, here
 from typer.testing import CliRunner
 
 from gpusched_env.cli.app import app
 from gpusched_env.errors import TraceError
 from gpusched_env.traces import LAYOUTS, ReadReport, Table, read_table
-from gpusched_env.traces.layouts import BARE, NAMED
+from gpusched_env.traces.tables import BARE, NAMED
 
 PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np0,12000,16384,1,460\np1,8000,30517,8,1000\n"
 CAPACITY = "date,vcA,vcB,total\n2020-04-01,112,8,120\n2020-04-02,0,8,8\n"
@@ -157,12 +154,6 @@ def test_fetched_files_have_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     (tmp_path / "alibaba").mkdir()
     (tmp_path / "alibaba/openb_pod_list_multigpu20.csv").write_text(PODS)
     assert len(read_table(source)[0]) == 2
-
-
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(st.sampled_from(sorted(SAMPLES)), st.integers(0, 120), st.integers(0, 120), st.binary(max_size=4))
-def test_damage_gives_a_table_or_a_trace_error(tmp_path: Path, name: str, cut: int, place: int, garbage: bytes) -> None:
-    check_damaged(tmp_path, name, SAMPLES[name], cut, place, garbage, read=read_table)
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
