@@ -13,7 +13,7 @@ class Values(Handle):
     """What the weights of a size index say about the jobs of a table of sizes."""
 
     worth = array(np.float64, "known", "steps")  # of one more GPU, by job and the step that it has; <= 0 = nothing
-    held = array(np.int32, "known")  # [GPU] that each of ``Grants.rows`` holds now
+    held = array(np.int32, "known")  # [GPU] that each of ``Grants.listed`` holds now
     keep = array(np.float64, "one")  # factor on the value of GPUs that a job holds already
     value = array(np.float64, "known")  # scratch
 
@@ -21,7 +21,7 @@ class Values(Handle):
 @kernel
 def value_of(g: Grants, v: Values, i: int) -> float:
     """Return the value of the next size of a job for each of its GPUs; 0 = there is none, or it is not faster."""
-    row = g.rows[i]
+    row = g.listed[i]
     step = g.step[i]
     if step == g.last[row]:
         return 0.0

@@ -96,7 +96,7 @@ class SizeIndex(SearchedRule, SizingScheduler):
 
     def divide(self, view: ClusterView, grants: Grants, count: int, gpus: int) -> None:
         """Divide the GPUs by their values."""
-        rows, weights, values = grants.rows[:count], self.rule, self._values_of(view, grants)
+        rows, weights, values = grants.listed[:count], self.rule, self._values_of(view, grants)
         if weights.clairvoyant:
             assert isinstance(view, ClairvoyantView)
             work = view.iterations_left(rows) / grants.rates[rows, 1]

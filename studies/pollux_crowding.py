@@ -1,6 +1,6 @@
 """Pollux without interference avoidance, in its published simulator, with the package's search for allocations.
 
-``python tests/references/pollux_crowding.py [WORKLOAD ...]``
+``PYTHONPATH=tests/support:tests/references python -m studies.pollux_crowding [WORKLOAD ...]``
 prints the mean JCT of published workloads, by default all six, where
 a job of several nodes loses half of its rate while one of them hosts another such job: as published, of the package,
 and of this reference. In the reference, jobs measure step times and fit a model, as in the published simulator; the
