@@ -133,34 +133,6 @@ def test_workloads_that_are_no_jobs_are_counted(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"metadata": 3}, "record 2, field 'metadata': 3: expected a JSON object"),
-        ({"metadata": {"name": ""}}, "record 2, field 'metadata.name': '': an object without a name"),
-        (
-            {"metadata": {"name": "ok", "namespace": "vis"}},
-            "record 2, field 'metadata.name': 'vis/ok': this id occurs twice",
-        ),
-        ({"spec": {"priority": "high"}}, "record 2, field 'priority': 'high': expected a whole number"),
-        ({"spec": {"podSets": {}}}, "record 2, field 'podSets': {}: expected a list of JSON objects"),
-        (
-            {"status": {"conditions": [{"type": "Admitted", "status": "True", "lastTransitionTime": "9"}]}},
-            "field 'lastTransitionTime': '9'",
-        ),
-        (
-            {"status": {"admission": {"podSetAssignments": [{"resourceUsage": {GPU: "1.5"}}]}}},
-            f"field '{GPU}': '1.5': expected a whole",
-        ),
-    ],
-)
-def test_malformed_workloads_are_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
-    ok = workload("ok", [condition("Admitted", 1), condition("Finished", 2)])
-    with pytest.raises(TraceError, match=re.escape(message)):
-        read(tmp_path, "kueue", ok, {**workload("bad", []), **change})
-    assert read(tmp_path, "kueue", ok, {**workload("bad", []), **change}, skip_bad_rows=True)[1].kept == 1
-
-
 def test_the_name_of_the_resource_is_an_option(tmp_path: Path) -> None:
     text = SAMPLES["kueue"][0].replace(b"nvidia.com/gpu", b"amd.com/gpu")
     (tmp_path / "w.json").write_bytes(text)
@@ -428,29 +400,51 @@ QUOTAS = "\n".join(
 )
 
 
+WORKLOADS: list[tuple[dict[str, Any], str]] = [
+    ({"metadata": 3}, "record 2, field 'metadata': 3: expected a JSON object"),
+    ({"metadata": {"name": ""}}, "record 2, field 'metadata.name': '': an object without a name"),
+    (
+        {"metadata": {"name": "ok", "namespace": "vis"}},
+        "record 2, field 'metadata.name': 'vis/ok': this id occurs twice",
+    ),
+    ({"spec": {"priority": "high"}}, "record 2, field 'priority': 'high': expected a whole number"),
+    ({"spec": {"podSets": {}}}, "record 2, field 'podSets': {}: expected a list of JSON objects"),
+    (
+        {"status": {"conditions": [{"type": "Admitted", "status": "True", "lastTransitionTime": "9"}]}},
+        "field 'lastTransitionTime': '9'",
+    ),
+    (
+        {"status": {"admission": {"podSetAssignments": [{"resourceUsage": {GPU: "1.5"}}]}}},
+        f"field '{GPU}': '1.5': expected a whole",
+    ),
+]
+PODS: list[tuple[dict[str, Any], str]] = [
+    ({"metadata": 3}, "record 2, field 'metadata': 3: expected a JSON object"),
+    ({"metadata": {"name": 7}}, "record 2, field 'name': 7: expected a text"),
+    ({"metadata": {"namespace": "n"}}, "record 2, field 'metadata.name': '': an object without a name"),
+    ({"metadata": {"name": "b", "ownerReferences": [1]}}, "field 'ownerReferences': 1: expected a JSON object"),
+    ({"metadata": {"name": "b", "labels": {"kueue.x-k8s.io/queue-name": 1}}}, "1: expected a text"),
+    ({"spec": {"containers": {}}}, "record 2, field 'containers': {}: expected a list of JSON objects"),
+    ({"spec": {"priority": True}}, "record 2, field 'priority': True: expected a whole number"),
+    ({"spec": {"priority": 1 << 40}}, "field 'priority': 1099511627776: expected a whole number"),
+    ({"spec": {"priority": 1 << 70}}, "expected a whole number"),
+    (
+        {"spec": {"containers": [{"resources": {"limits": {GPU: "1.5"}}}]}},
+        f"field '{GPU}': '1.5': expected a whole",
+    ),
+    ({"status": {"startTime": "9"}}, "record 2, field 'startTime': '9': expected a time"),
+    ({"status": {"containerStatuses": [{"state": []}]}}, "field 'state': []: expected a JSON object"),
+    ({"status": {"\ud800": 1}}, "record 2, field 'object'"),
+]
+
+
 @pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"metadata": 3}, "record 2, field 'metadata': 3: expected a JSON object"),
-        ({"metadata": {"name": 7}}, "record 2, field 'name': 7: expected a text"),
-        ({"metadata": {"namespace": "n"}}, "record 2, field 'metadata.name': '': an object without a name"),
-        ({"metadata": {"name": "b", "ownerReferences": [1]}}, "field 'ownerReferences': 1: expected a JSON object"),
-        ({"metadata": {"name": "b", "labels": {"kueue.x-k8s.io/queue-name": 1}}}, "1: expected a text"),
-        ({"spec": {"containers": {}}}, "record 2, field 'containers': {}: expected a list of JSON objects"),
-        ({"spec": {"priority": True}}, "record 2, field 'priority': True: expected a whole number"),
-        ({"spec": {"priority": 1 << 40}}, "field 'priority': 1099511627776: expected a whole number"),
-        ({"spec": {"priority": 1 << 70}}, "expected a whole number"),
-        (
-            {"spec": {"containers": [{"resources": {"limits": {GPU: "1.5"}}}]}},
-            f"field '{GPU}': '1.5': expected a whole",
-        ),
-        ({"status": {"startTime": "9"}}, "record 2, field 'startTime': '9': expected a time"),
-        ({"status": {"containerStatuses": [{"state": []}]}}, "field 'state': []: expected a JSON object"),
-        ({"status": {"\ud800": 1}}, "record 2, field 'object'"),
-    ],
+    ("name", "change", "message"), [*(("kueue", *one) for one in WORKLOADS), *(("kubernetes", *one) for one in PODS)]
 )
-def test_malformed_pods_are_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
-    good = pod("a", 2, 3)
+def test_malformed_objects_are_refused(tmp_path: Path, name: str, change: dict[str, Any], message: str) -> None:
+    good, bad = pod("a", 2, 3), pod("b", 2, 3)
+    if name == "kueue":
+        good, bad = workload("ok", [condition("Admitted", 1), condition("Finished", 2)]), workload("bad", [])
     with pytest.raises(TraceError, match=re.escape(message)):
-        read(tmp_path, "kubernetes", good, {**pod("b", 2, 3), **change})
-    assert read(tmp_path, "kubernetes", good, {**pod("b", 2, 3), **change}, skip_bad_rows=True)[1].kept == 1
+        read(tmp_path, name, good, {**bad, **change})
+    assert read(tmp_path, name, good, {**bad, **change}, skip_bad_rows=True)[1].kept == 1

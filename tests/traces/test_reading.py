@@ -5,15 +5,26 @@ from __future__ import annotations
 import gzip
 import json
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from trace_samples import LAYOUTS, WRITERS
+from trace_samples import LAYOUTS as LOGS
+from trace_samples import SAMPLES, WRITERS
 
 from gpusched_env.errors import TraceError
 from gpusched_env.problem.workload import Workload
-from gpusched_env.traces import READERS, read_trace, read_workload
+from gpusched_env.traces import (
+    CLUSTER_READERS,
+    LAYOUTS,
+    READERS,
+    read_cluster,
+    read_table,
+    read_trace,
+    read_workload,
+)  # fmt: skip
+from tests.traces import test_tables
 
 PROCESSED = "timestamp,duration,num_gpus,gpu_time,cluster\n"
 
@@ -108,17 +119,45 @@ def test_a_file_without_line_ends_is_not_read_into_memory(tmp_path: Path) -> Non
         read_trace(f"philly:{path}")
 
 
-def test_wrong_sources() -> None:
-    with pytest.raises(TraceError, match="did you mean 'philly'"):
-        read_trace("phily:x")
-    with pytest.raises(TraceError, match="FORMAT:PATH"):
-        read_trace("x.csv")
-    for name in READERS:
+SOURCES: list[tuple[Callable[[str], object], Any, str, str]] = [  # reader, its formats, a wrong name, what it means
+    (read_trace, READERS, "phily", "philly"),
+    (read_cluster, CLUSTER_READERS, "openbb", "openb"),
+    (read_table, LAYOUTS, "lucid-pair", "lucid-pairs"),
+]
+
+
+@pytest.mark.parametrize(("reader", "formats", "wrong", "meant"), SOURCES)
+def test_wrong_sources(reader: Callable[[str], object], formats: list[str], wrong: str, meant: str) -> None:
+    with pytest.raises(TraceError, match=f"did you mean '{meant}'"):
+        reader(f"{wrong}:x")
+    with pytest.raises(TraceError, match=f"write FORMAT:PATH.*; formats: {sorted(formats)[0]}, "):
+        reader("x.csv")
+    for name in formats:
         with pytest.raises(TraceError, match=r"(?i)no such file"):
-            read_trace(f"{name}:no/such/file")
+            reader(f"{name}:no/such/file")
 
 
-@pytest.mark.parametrize(("name", "number"), LAYOUTS)
+@pytest.mark.parametrize(
+    ("reader", "source", "content"),
+    [
+        (read_trace, "tiresias:@tiresias/60_job.csv", SAMPLES["tiresias"][0]),
+        (read_cluster, "tiresias:@tiresias/n1g4.csv", b"num_switch,num_node_p_switch,num_gpu_p_node\n3,2,4\n"),
+        (read_table, "openb-pods:@alibaba/openb_pod_list_multigpu20.csv", test_tables.SAMPLES["openb-pods"]),
+    ],
+)
+def test_fetched_files_have_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reader: Callable[[str], object], source: str, content: bytes
+) -> None:
+    monkeypatch.setenv("GPUSCHED_DATA", str(tmp_path))
+    name = source.partition("@")[2]
+    with pytest.raises(TraceError, match=f"not fetched yet; do that with: gpusched traces fetch {name}"):
+        reader(source)
+    (tmp_path / name).parent.mkdir()
+    (tmp_path / name).write_bytes(content)
+    assert reader(source)
+
+
+@pytest.mark.parametrize(("name", "number"), LOGS)
 def test_reading_takes_at_most_300_bytes_a_job_beside_the_workload(tmp_path: Path, name: str, number: int) -> None:
     """benchmarks/traces.py measures the same bound on a million jobs."""
     rows = 3_000

@@ -19,8 +19,7 @@ from gpusched_env.traces.elastic import elastic_jobs
 from gpusched_env.traces.elastic_applications import LEAST_BATCH, _adaptive_times, _part_times
 from gpusched_env.traces.profile_tables import load_fitted, load_steps
 from gpusched_env.traces.profile_tables.fitting import fit_table
-from gpusched_env.traces.profile_tables.pollux import SIA_TYPES, _measurements
-from gpusched_env.traces.profile_tables.pollux_steps import placement_of
+from gpusched_env.traces.profile_tables.pollux import SIA_TYPES, _measurements, placement_of
 
 MEASURED = TRACES / "pollux" / "measured"
 TABLE = load_steps("pollux-steps")

@@ -112,12 +112,6 @@ def test_every_generator_gives_sorted_jobs_from_time_zero(name: str, jobs: int) 
         assert drawn["gpus"].max() <= 8
 
 
-def test_draws_do_not_depend_on_the_number_of_jobs_wanted_elsewhere() -> None:
-    before = generate_workload("philly", 3, 100).fingerprint()
-    generate_workload("helios-venus", 3, 777)
-    assert generate_workload("philly", 3, 100).fingerprint() == before
-
-
 def test_arrivals_without_a_weekly_rhythm_fail_the_acceptance_checks() -> None:
     hours = PHILLY.hourly_rate.reshape(7, 24)
     assert hours.mean() == pytest.approx(PHILLY.bursts_per_hour)

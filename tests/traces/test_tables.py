@@ -137,25 +137,6 @@ def test_malformed_tables_are_refused(tmp_path: Path, name: str, data: str | byt
     assert str(tmp_path / "table") in str(caught.value)
 
 
-def test_wrong_sources() -> None:
-    with pytest.raises(TraceError, match="did you mean 'lucid-pairs'"):
-        read_table("lucid-pair:x")
-    with pytest.raises(TraceError, match="write FORMAT:PATH, or auto:PATH; formats: acme-summary, "):
-        read_table("x.csv")
-    with pytest.raises(TraceError, match="no such file"):
-        read_table("lucid-pairs:no/such/file")
-
-
-def test_fetched_files_have_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GPUSCHED_DATA", str(tmp_path))
-    source = "openb-pods:@alibaba/openb_pod_list_multigpu20.csv"
-    with pytest.raises(TraceError, match="not fetched yet; do that with: gpusched traces fetch alibaba/openb_pod"):
-        read_table(source)
-    (tmp_path / "alibaba").mkdir()
-    (tmp_path / "alibaba/openb_pod_list_multigpu20.csv").write_text(PODS)
-    assert len(read_table(source)[0]) == 2
-
-
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_every_layout_is_well_formed(name: str) -> None:
     layout = LAYOUTS[name]
