@@ -73,8 +73,7 @@ class Dally(CompiledScheduler):
         implemented in the authors' simulator
     tuner : source of the timers. "hand" (default) = the authors' auto-tuner; "off" = ``rack_wait`` and ``nw_wait``;
         "static" = the table ``timers``, or ``rack_wait`` and ``nw_wait`` without a table; "learned" = a trained agent
-        in the file ``timers`` (empty = the agent of this package; cells = that for networks, loads and gangs of all
-        kinds). Omit it for the other policies, which have no timers
+        in the file ``timers`` (empty = the agent of this package). Omit it for the other policies, which have no timers
     rack_wait, nw_wait : constant timers [leases], the waits before a gang accepts a rack, and before it accepts the
         network. inf = for ever; default None = 6 and 12
     timers : file for the tuner "static" or "learned". For "static", the table itself may be given instead. Example:

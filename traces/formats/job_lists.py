@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.problem.workload import PROFILE_DTYPE, Profiles, Workload
+from gpusched_env.support.files import toml_beside
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns, since_epoch
 from gpusched_env.traces.parsing.fields import Place
@@ -70,7 +70,7 @@ class JobList:
 
 
 def _read() -> dict[str, list[JobList]]:
-    tables = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    tables = toml_beside(__file__)
     return {name: [_layout(**layout) for layout in layouts] for name, layouts in tables.items()}
 
 

@@ -9,15 +9,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.delay_timers.actions import timer_action
+from gpusched_env.delay_timers.actions import TimerActions, timer_action
 from gpusched_env.problem.instance import Instance
-from gpusched_env.reproduce.dally_tuner.problems import static_waits
 
-MINUTE_S, HOUR_S = 60.0, 3_600.0  # [s]
-GRID_S: Final = (  # [s] of the rack timer, and of the network timer beyond it
-    0.0, 5 * MINUTE_S, 15 * MINUTE_S, HOUR_S, 3 * HOUR_S, 6 * HOUR_S, 12 * HOUR_S, 24 * HOUR_S, math.inf,
-)  # fmt: skip
-COARSE_GRID_S: Final = (0.0, HOUR_S, 6 * HOUR_S, 24 * HOUR_S, math.inf)
+HOUR_S: Final = 3_600.0  # [s]
+GRID_S: Final = (0.0, HOUR_S, 6 * HOUR_S, 24 * HOUR_S, math.inf)  # [s] of the rack timer, and of what the other adds
 
 
 def pairs(values_s: Sequence[float] = GRID_S) -> list[tuple[float, float]]:
@@ -29,6 +25,12 @@ def pair_action(pair: tuple[float, float]) -> tuple[float, float]:
     """Return the action of each class that gives a pair of the grid."""
     rack, beyond = timer_action(pair)
     return float(rack), float(beyond)
+
+
+def static_waits(instance: Instance, action: Sequence[float] | np.ndarray) -> np.ndarray:
+    """float64 [G + 1, 2] [s]: timers of a constant action, which is one pair for all classes, or [D, 2]."""
+    actions = TimerActions(instance.cluster)
+    return actions.waits(np.broadcast_to(np.asarray(action, float), actions.shape))
 
 
 def rows(action: Any, instance: Instance) -> str:

@@ -1,6 +1,6 @@
 """Play with extreme numbers in every field of scenarios, decisions, options and actions: each plays or is refused.
 
-    python -m gpusched_env.soak.extremes [SECONDS] [SEED] [KIND ...]
+    python -m soak.extremes [SECONDS] [SEED] [KIND ...]
 
 A number is refused by one line that names it, or the run ends, can be stopped, and has a valid log. Anything else is a
 finding: a traceback, a loop that does not return to Python, an observation outside its space, a log that the validator

@@ -1,6 +1,6 @@
 """Play extreme numbers, growing batches, damaged files, forged entries and killed commands for a long time.
 
-``python -m gpusched_env.soak --minutes 60`` prints what it did, and at once what was wrong. It ends with status 1 if
+``python -m soak --minutes 60`` prints what it did, and at once what was wrong. It ends with status 1 if
 something was wrong.
 """
 
@@ -29,10 +29,10 @@ from gpusched_env.cli.choosing import ANY_SEED, Draws
 from gpusched_env.errors import GpuschedError
 from gpusched_env.leaderboard import SUFFIX, Entry, make_entry, parse_entry, verify, write_entry
 from gpusched_env.leaderboard.baseline_entries import shipped_entries
-from gpusched_env.soak.damage import ABOUT, READERS, TRACK, TRAIN, play_damage
-from gpusched_env.soak.extremes import play_extremes
 from gpusched_env.support.commands import run_script
 from gpusched_env.support.files import read_arrays, sha256_of
+from soak.damage import ABOUT, READERS, TRACK, TRAIN, play_damage
+from soak.extremes import play_extremes
 
 Count = Callable[[str], None]
 CHUNK_S: Final = 5.0  # [CPU s] of extreme numbers at a time
@@ -44,7 +44,7 @@ KILLED: Final = (  # arguments of Python, in a folder that has a folder of entri
     f"{CLI} reproduce sjf-bco --quick --output reproduction",
     f"{CLI} leaderboard build entries --no-baselines --tracks slo-v0 --output site",
     f"{CLI} run --scenario tiny-v1 --scheduler srtf --output run.json",
-    *([f"{TRAIN} {TRAINING} --output model"] if TRAIN.exists() else []),
+    f"{TRAIN} {TRAINING} --output model",
 )
 COMPILES: Final = KILLED[3]  # has its own cache of kernels
 GROW: Final = "model"  # folder of files that are written more than once
