@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpusched_env.errors import WorkloadError
 from gpusched_env.problem.instance import Instance
 from gpusched_env.problem.workload import Workload
 from gpusched_env.scenarios import get_scenario
@@ -75,20 +74,6 @@ def test_arrivals_are_static_poisson_or_bursty() -> None:
     assert variations[True] > 2.0
     still, moving = drawn(), drawn(mean_gap_s=600.0)
     assert still.jobs["iterations"].tolist() == moving.jobs["iterations"].tolist()  # only arrivals differ
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"mean_gap_s": -1.0}, "mean_gap_s is -1.0"),
-        ({"bursty": True}, "bursty is true but mean_gap_s is 0"),
-        ({"demand": {"3": 1.0}}, "no ResNet-18 was measured on 3 GPUs"),
-        ({"gap_s": 1.0}, "unknown parameter 'gap_s'"),
-    ],
-)
-def test_bad_parameters_are_refused(parameters: dict, message: str) -> None:
-    with pytest.raises(WorkloadError, match=message):
-        drawn(**parameters)
 
 
 def test_the_scenario_is_the_documented_cluster() -> None:
