@@ -16,7 +16,7 @@ from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import START
 from gpusched_env.metrics import job_times
-from gpusched_env.scenarios.hadar import hadar_cluster
+from gpusched_env.scenarios import FAMILIES
 from gpusched_env.simulator import ClusterView
 
 
@@ -143,14 +143,14 @@ def test_a_gang_larger_than_a_machine_is_spread_at_once(spread: float) -> None:
 
 
 def test_the_environment_gives_the_same_log() -> None:
-    scenario = hadar_cluster(nodes=1, jobs=20)
+    scenario = FAMILIES["hadar-60gpu-v1"].plain(nodes=1, jobs=20)
     log = play_scheduler(wide_open(scenario, 3), Hadar(), 3)
     assert log.digest() == play(scenario.instance(3), Hadar()).digest()
 
 
 def digests() -> list[str]:
     """Digests that must be equal with and without compilation."""
-    instance = hadar_cluster(nodes=1, jobs=30, gangs="large", arrivals="poisson").instance(2)
+    instance = FAMILIES["hadar-60gpu-v1"].plain(nodes=1, jobs=30, gangs="large", arrivals="poisson").instance(2)
     return [play(instance, Hadar(utility)).digest() for utility in UTILITIES]
 
 
@@ -160,7 +160,7 @@ def test_compiled_and_plain_python_give_the_same_logs() -> None:
 
 def test_utilities_pull_in_opposite_directions() -> None:
     """The default has the least makespan and the worst mean JCT; shortest remaining time first is the opposite."""
-    scenario = hadar_cluster(spread="free", restore_s=0.0)
+    scenario = FAMILIES["hadar-60gpu-v1"].plain(spread="free", restore_s=0.0)
     instance = scenario.instance(scenario.seeds.report[0])
     spans, means = [], []
     for utility in ("effective_throughput_normalised", "effective_throughput_raw", "inverse_remaining"):

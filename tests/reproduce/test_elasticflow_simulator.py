@@ -22,7 +22,7 @@ from gpusched_env.metrics import job_times, summarise, validate
 from gpusched_env.metrics.deadlines import SLACK_S
 from gpusched_env.problem.cluster import NodeGroup
 from gpusched_env.reproduce.elasticflow.simulator import EDF, EDF_ADMISSION, NEAR, SETTINGS, Setting
-from gpusched_env.scenarios.deadlines import elasticflow
+from gpusched_env.scenarios import FAMILIES
 from gpusched_env.traces.downloads.public_files import find
 from gpusched_env.traces.elastic import make_elastic
 
@@ -164,7 +164,7 @@ def test_arrivals_are_tested_one_by_one() -> None:
 
 def test_rounds_of_any_length_begin_slots() -> None:
     """A round need not begin at a whole second: jobs wait for at most some rounds, not for one that does."""
-    scenario = elasticflow(jobs=20, overhead_s=0.0)
+    scenario = FAMILIES["elasticflow-v0"].plain(jobs=20, overhead_s=0.0)
     mean_wait_s = {}
     for round_s in (33.0, 33.337):
         semantics = replace(scenario.semantics, round_s=round_s)

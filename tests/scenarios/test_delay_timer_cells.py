@@ -22,7 +22,7 @@ from gpusched_env.reproduce.dally_cells.cells import (
 )
 from gpusched_env.reproduce.dally_cells.cells import GANGS as KINDS
 from gpusched_env.scenarios import get_scenario
-from gpusched_env.scenarios.delay_timer_cells import GANGS
+from gpusched_env.scenarios.dally import GANGS
 from gpusched_env.simulator import simulate
 from gpusched_env.traces.transform import offered_load
 

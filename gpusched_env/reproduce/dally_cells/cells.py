@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from gpusched_env.scenarios import Scenario, get_scenario
-from gpusched_env.scenarios.delay_timer_cells import ABOVE, BELOW, FREE
+from gpusched_env.scenarios.dally import ABOVE, BELOW, FREE
 
 NETWORKS: Final = (FREE, "1", "2", "4", "8", "20")  # oversubscription of the racks' uplinks
 LOADS: Final = (0.5, 0.7, 0.9, 1.1)

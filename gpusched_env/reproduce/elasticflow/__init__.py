@@ -6,8 +6,7 @@ import dataclasses
 from typing import Final
 
 from gpusched_env.reproduce.elasticflow.simulator import EDF, EDF_ADMISSION, LOG, NEAR, OWN, SETTINGS
-from gpusched_env.scenarios import Scenario
-from gpusched_env.scenarios.deadlines import elasticflow
+from gpusched_env.scenarios import FAMILIES, Scenario
 from gpusched_env.traces.downloads.public_files import find
 
 __all__ = ["EDF", "EDF_ADMISSION", "LOG", "NEAR", "OWN", "SETTINGS", "fetched", "window"]
@@ -22,6 +21,6 @@ def fetched(name: str) -> str:
 
 def window(machines: int, number: int, windows: int) -> Scenario:
     """Return the scenario of one of several consecutive windows of the authors' job list."""
-    whole = elasticflow(machines=machines, workload=fetched(LOG))
+    whole = FAMILIES["elasticflow-v0"].plain(machines=machines, workload=fetched(LOG))
     start_s, stop_s = (at * SPAN_S / windows for at in (number, number + 1))
     return whole.replace(workload=dataclasses.replace(whole.workload, jobs=None, start_s=start_s, stop_s=stop_s))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from gpusched_env.problem.cluster import NodeGroup
-from gpusched_env.scenarios.deadlines import elasticflow
-from gpusched_env.scenarios.scenario import Scenario
+from gpusched_env.scenarios import FAMILIES, Scenario
 
 OWN: Final = "elasticflow"
 EDF: Final = "edf:sizes=largest"  # the rules of their simulator
@@ -30,7 +29,8 @@ class Setting(NamedTuple):
 
     def scenario(self, log: str) -> Scenario:
         """Return the scenario without change costs; ``log`` = path of the list."""
-        return elasticflow(jobs=self.jobs, overhead_s=0.0, workload=log).replace(groups=(self.group,))
+        scenario = FAMILIES["elasticflow-v0"].plain(jobs=self.jobs, overhead_s=0.0, workload=log)
+        return scenario.replace(groups=(self.group,))
 
 
 # Figure 8a gives ElasticFlow and EDF on 64 T4 (plot_fig8a.py); the other shares are of runs of the authors' simulator.

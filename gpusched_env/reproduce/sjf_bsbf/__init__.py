@@ -6,11 +6,11 @@ import dataclasses
 from typing import Final
 
 from gpusched_env.reproduce.sjf_bsbf.measuring import measure
-from gpusched_env.scenarios import Scenario, get_scenario
-from gpusched_env.scenarios.sjf_bsbf import simulated
+from gpusched_env.scenarios import FAMILIES, Scenario, get_scenario
 from gpusched_env.traces.downloads.public_files import public_files
 
 __all__ = ["COLUMNS", "in_rounds", "measure", "simulated", "workload_files"]
+simulated = FAMILIES["bsbf-sim-240-v1"].plain
 ROUND_S: Final = 60.0  # [s] rounds of Tiresias
 COLUMNS: Final = (  # heading, metric and format
     ("mean JCT", "mean_jct_s", ",.0f"),
