@@ -132,7 +132,7 @@ def comparison_table(results: Sequence[RunResult], metrics: Sequence[str] = DEFA
     order = sorted(groups, key=lambda label: (rank_key(groups[label]), label))
     seeds = sorted({result.seed for result in results})
     some = f"{len(seeds)} seeds, mean ± 95 % interval" if len(seeds) > 1 else f"seed {seeds[0]}"
-    table = Table(title=f"{results[0].scenario}: {some}", title_justify="left")
+    table = Table(title=f"{results[0].scenario}: {some}", title_justify="left", caption_justify="left")
     table.add_column("scheduler", no_wrap=True)
     cells: dict[str, list[str]] = {label: [label + ("*" if _clairvoyant(groups[label]) else "")] for label in order}
     bounds = ["lower bound"]
@@ -160,7 +160,6 @@ def comparison_table(results: Sequence[RunResult], metrics: Sequence[str] = DEFA
     table.add_row(*bounds, style="dim")
     if any(_clairvoyant(group) for group in groups.values()):
         table.caption = "* reads true run times"
-        table.caption_justify = "left"
     return table
 
 

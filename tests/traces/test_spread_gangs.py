@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpusched_env.cli.spread_notes import spread_note
+from gpusched_env.cli.playing import spread_note
 from gpusched_env.errors import WorkloadError
 from gpusched_env.evaluation import evaluate
 from gpusched_env.problem.cluster import MACHINE, Cluster
