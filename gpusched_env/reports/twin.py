@@ -162,15 +162,15 @@ def overview(found: Comparison) -> Table:
 
 def by_group(found: Comparison, setting: str) -> Table:
     """Return mean waits by partition and size, one column for each policy."""
-    from gpusched_env.twin.comparing import groups_of
+    from gpusched_env.twin.comparing import groups_of_setting
 
-    groups = groups_of(found.settings[0])
-    several = len({partition for partition, _ in groups.names}) > 1
-    names = [f"{visible(partition)}, {size}" if several else size for partition, size in groups.names]
+    groups = groups_of_setting(found.settings[0])
+    several = len({partition for partition, _, _ in groups}) > 1
     outcomes = _columns(found, setting)
     rows = []
-    unit = unit_for(arrays.mean(one.wait_s[rows]) for one in outcomes for rows in groups.members)
-    for name, members in zip(names, groups.members, strict=True):
+    unit = unit_for(arrays.mean(one.wait_s[members]) for one in outcomes for _, _, members in groups)
+    for partition, size, members in groups:
+        name = f"{visible(partition)}, {size}" if several else size
         cells = [Cell(f"{name} GPUs" if name != "1" else "1 GPU"), Cell(f"{members.sum():,}", float(members.sum()))]
         cells += [_wait(outcome.wait_s[members], found.reference.wait_s[members], unit) for outcome in outcomes]
         rows.append(Row(cells))

@@ -29,8 +29,7 @@ from gpusched_env.twin.policies import with_parameters
 from gpusched_env.twin.qualities import qos_for
 from gpusched_env.twin.recorded import Recorded
 from gpusched_env.twin.remaining import find_remainders
-from gpusched_env.twin.replay import replayed_starts
-from gpusched_env.twin.scoring import closeness, score_replay
+from gpusched_env.twin.scoring import closeness, replayed_starts, score_replay
 
 DAY_S: Final = 86_400.0
 POINTS: Final = 10_000.0  # largest weight

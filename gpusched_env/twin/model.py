@@ -235,9 +235,7 @@ class Twin:
         chosen = dataclasses.replace(chosen, jobs=jobs, profiles=profiles, attributes={**chosen.attributes, **told})
         sets = Partitions(pool.sets, pool.reservations) if divided else None
         instance = Instance(cluster, chosen, semantics=Semantics(), tenants=self.tree_of(chosen), partitions=sets)
-        order = np.argsort(chosen.jobs["id"], kind="stable")
-        back = order[np.searchsorted(chosen.jobs["id"][order], instance.workload.jobs["id"])]
-        return Problem(pool, instance, rows[back], self._spec(told[PRIORITY]))
+        return Problem.of(pool, instance, chosen, rows, self._spec(told[PRIORITY]))
 
     def without_outages(self) -> Twin:
         """Return the twin with all nodes in use at all times, for another time than that of its log."""
@@ -309,7 +307,14 @@ class Problem(NamedTuple):
     pool: Pool
     instance: Instance
     rows: np.ndarray  # int64, row of each job of the instance in the workload that the twin was asked about
-    spec: str  # the twin's policy for these jobs
+    spec: str  # the policy for these jobs
+
+    @classmethod
+    def of(cls, pool: Pool, instance: Instance, jobs: Workload, rows: np.ndarray, spec: str) -> Problem:
+        """Return the problem of ``jobs``, which are these ``rows`` of the workload; the instance sorts them."""
+        order = np.argsort(jobs.jobs["id"], kind="stable")
+        back = order[np.searchsorted(jobs.jobs["id"][order], instance.workload.jobs["id"])]
+        return cls(pool, instance, rows[back], spec)
 
     @property
     def name(self) -> str:

@@ -35,8 +35,14 @@ from gpusched_env.twin.outages import read_outages, with_outages
 from gpusched_env.twin.qualities import read_qos
 from gpusched_env.twin.recorded import Recorded
 from gpusched_env.twin.remaining import find_remainders
-from gpusched_env.twin.replay import replayed_starts
-from gpusched_env.twin.scoring import closeness, distribution_distance, rank_correlation, score_replay, size_names
+from gpusched_env.twin.scoring import (
+    closeness,
+    distribution_distance,
+    rank_correlation,
+    replayed_starts,
+    score_replay,
+    size_names,
+)
 
 NO_BACKFILL = "slurm:age_weight=10000,fair_share_weight=2000,qos_weight=1000,backfill=none"
 EASY = POLICY.replace("conservative", "easy")
