@@ -12,9 +12,7 @@ import numpy as np
 from gpusched_env.errors import ScenarioError, TraceError
 from gpusched_env.problem.tenants import ROOT, Tenant, Tenants
 from gpusched_env.problem.workload import Workload
-from gpusched_env.traces.parsing.fields import Place
-from gpusched_env.traces.parsing.slurm_fields import tres_gpus
-from gpusched_env.twin.tables import table_rows
+from gpusched_env.twin.tables import most_gpus, most_jobs, table_rows
 
 COMMAND: Final = (
     "sacctmgr --parsable2 list associations "
@@ -46,13 +44,12 @@ def read_associations(path: str | Path) -> Tenants:
         above = account if user else row["parentname"]
         if name in each:
             continue
-        each[name] = _jobs(place, "maxjobs", row)
+        each[name] = most_jobs(place, "maxjobs", row)
         if name == TOP:
             continue
         weight = 1.0 if share in ("", PARENT) else place.amount("Share", share, "shares")
-        gpus = tres_gpus(place, "grptres", row.get("grptres", ""))
-        most = None if gpus is None or "gres/gpu" not in row.get("grptres", "") else gpus.number
-        above, jobs = ROOT if above in ("", TOP) else above, _jobs(place, "grpjobs", row)
+        above = ROOT if above in ("", TOP) else above
+        most, jobs = most_gpus(place, "grptres", row), most_jobs(place, "grpjobs", row)
         try:
             tree[name] = Tenant(name, above, max(weight, LEAST_SHARE), most=most, jobs=jobs)
         except ScenarioError as error:
@@ -62,12 +59,6 @@ def read_associations(path: str | Path) -> Tenants:
         return dataclasses.replace(tenants, tree=tuple(_with_own_jobs(tenant, tree, each) for tenant in tenants.tree))
     except ScenarioError as error:
         raise TraceError(f"{path}: {error}") from error
-
-
-def _jobs(place: Place, column: str, row: Mapping[str, str]) -> int | None:
-    """Return a number of jobs; None = no limit. So is 0: it admits no job, and the log has some."""
-    text = row.get(column, "")
-    return None if text in ("", "-1") else place.whole(column, text, "jobs") or None
 
 
 def _with_own_jobs(tenant: Tenant, tree: Mapping[str, Tenant], each: Mapping[str, int | None]) -> Tenant:

@@ -14,8 +14,8 @@ from gpusched_env.errors import ScenarioError, TraceError
 from gpusched_env.problem.qos import QOS, Qos, ranks_of
 from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.parsing.fields import Place
-from gpusched_env.traces.parsing.slurm_fields import span_s, tres_gpus
-from gpusched_env.twin.tables import table_rows
+from gpusched_env.traces.parsing.slurm_fields import span_s
+from gpusched_env.twin.tables import most_gpus, most_jobs, table_rows
 
 COMMAND: Final = "sacctmgr --parsable2 show qos"
 GPUS: Final = {"most": "grptres", "most_per_user": "maxtrespu", "most_per_job": "maxtres"}  # field -> column
@@ -38,21 +38,12 @@ def read_qos(path: str | Path) -> tuple[Qos, ...]:
 
 
 def _qos_of(place: Place, row: Mapping[str, str]) -> Qos:
-    def gpus(column: str) -> int | None:
-        text = row.get(column, "")
-        found = tres_gpus(place, column, text)
-        return None if found is None or "gres/gpu" not in text else found.number or None
-
-    def jobs(column: str) -> int | None:
-        text = row.get(column, "")
-        return None if text in ("", "-1") else place.whole(column, text, "jobs") or None
-
     longest_s = span_s(place, "MaxWall", row.get("maxwall", ""))
     return Qos(
         row["name"],
         place.amount("Priority", row["priority"] or "0", "priority"),
-        **{field: gpus(column) for field, column in GPUS.items()},
-        **{field: jobs(column) for field, column in JOBS.items()},
+        **{field: most_gpus(place, column, row) or None for field, column in GPUS.items()},
+        **{field: most_jobs(place, column, row) for field, column in JOBS.items()},
         max_time_s=longest_s or math.inf,
         preempts=tuple(name for name in row.get("preempt", "").split(",") if name),
         preempt_mode="off" if row.get("preemptmode", "").lower() == "off" else "requeue",

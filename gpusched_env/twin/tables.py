@@ -1,13 +1,14 @@
-"""Tables with ``|`` between the columns, as Slurm's commands print them with ``--parsable2``."""
+"""Tables with ``|`` between the columns, as Slurm's commands print them with ``--parsable2``, and limits in them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from gpusched_env.errors import TraceError
 from gpusched_env.traces.parsing.containers import open_trace
 from gpusched_env.traces.parsing.fields import Place
+from gpusched_env.traces.parsing.slurm_fields import tres_gpus
 
 
 def table_rows(path: str | Path, needed: Sequence[str], command: str) -> Iterator[tuple[Place, dict[str, str]]]:
@@ -34,3 +35,16 @@ def table_rows(path: str | Path, needed: Sequence[str], command: str) -> Iterato
                 yield Place(str(path), number), dict(zip(header, cells, strict=True))
     if not header:
         raise TraceError(f"{path}: it is empty; write the file with {command}")
+
+
+def most_jobs(place: Place, column: str, row: Mapping[str, str]) -> int | None:
+    """Return a limit of jobs; None = no limit. So is 0: it admits no job, and the log has some."""
+    text = row.get(column, "")
+    return None if text in ("", "-1") else place.whole(column, text, "jobs") or None
+
+
+def most_gpus(place: Place, column: str, row: Mapping[str, str]) -> int | None:
+    """Return a limit of GPUs among trackable resources; None = no limit."""
+    text = row.get(column, "")
+    found = tres_gpus(place, column, text)
+    return None if found is None or "gres/gpu" not in text else found.number
