@@ -63,8 +63,7 @@ def show_track(
     from rich.text import Text
 
     from gpusched_env.leaderboard import get_track
-    from gpusched_env.leaderboard.baseline_entries import FOLDER, absent
-    from gpusched_env.leaderboard.baseline_files import baseline_file, read_results
+    from gpusched_env.leaderboard.baseline_entries import FOLDER, absent, baseline_file, read_results
 
     track = get_track(name)
     table = plain_table("track", "entries", "kB", "without", "why", texts=1)
@@ -182,8 +181,8 @@ def _verified(path: Path, log: Path | None, seconds: float) -> str:
     import time
 
     from gpusched_env.leaderboard import get_track, read_entry, verify
+    from gpusched_env.leaderboard.baseline_entries import shipped_baselines
     from gpusched_env.leaderboard.child_process import apart
-    from gpusched_env.leaderboard.schedules import shipped_baselines
     from gpusched_env.leaderboard.verifying import played_again
     from gpusched_env.metrics import COLUMN_OF
 

@@ -6,10 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from gpusched_env.evaluation.arrival_panels import arrivals, gaps, week
-from gpusched_env.evaluation.log_panels import groups, nearness
 from gpusched_env.evaluation.picture import Picture
-from gpusched_env.evaluation.work_panels import demand, load, run_times
+from gpusched_env.evaluation.workload_panels import arrivals, demand, gaps, groups, load, nearness, run_times, week
 from gpusched_env.support.figures import check_suffix, save
 
 if TYPE_CHECKING:

@@ -82,6 +82,11 @@ def unpack_text(packed: bytes) -> bytes:
         raise EntryError(f"larger than {MAX_FILE_BYTES:,} bytes, the most that an entry may have")
     if packed.startswith(_ZSTD):
         return _unpack_old(packed)
+    if packed.startswith(b"{"):
+        raise EntryError(
+            "JSON, as gpusched leaderboard baselines writes it, is no entry: give a file NAME.entry.xz, which gpusched "
+            "leaderboard submit writes"
+        )
     text = unpack_entry(packed, MAX_TEXT_BYTES).text()
     if len(text) > MAX_TEXT_BYTES:
         raise EntryError(f"{len(text):,} bytes of JSON; an entry may have at most {MAX_TEXT_BYTES:,}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -18,33 +18,15 @@ MOST_OTHERS_OF_A_RUN: Final = 1000
 _Lengths = Annotated[list[Annotated[int, msgspec.Meta(ge=0, le=2**40)]], msgspec.Meta(max_length=2**22)]
 
 
-class _Columns(msgspec.Struct):
-    """The columns of the decisions as undecoded text."""
-
-    kinds: str
-    points: msgspec.Raw
-    times_ms: msgspec.Raw
-    jobs: msgspec.Raw
-    gpu_counts: msgspec.Raw
-    gpus: msgspec.Raw
-    until_s: msgspec.Raw
-    shares: msgspec.Raw
-    sub_steps: msgspec.Raw
-
-
-class _Run(msgspec.Struct):
-    decisions: _Columns | None
-
-
-class _Outline(msgspec.Struct):
-    """The part of an entry that determines its size."""
-
-    runs: list[_Run]
+# The part of an entry that determines its size; the columns of the decisions are undecoded text.
+_COLUMNS: Final = msgspec.defstruct("_Columns", [("kinds", str), *((name, msgspec.Raw) for name in LISTS)])
+_RUN: Final = msgspec.defstruct("_Run", [("decisions", _COLUMNS | None)])
+_OUTLINE: Final[Any] = msgspec.defstruct("_Outline", [("runs", list[_RUN])])  # type: ignore[valid-type]
 
 
 def check_sizes(text: bytes) -> None:
     """Refuse an entry whose columns lack the lengths that its letters require, or with more other values (commas)."""
-    runs = msgspec.json.decode(text, type=_Outline).runs
+    runs = msgspec.json.decode(text, type=_OUTLINE).runs
     if len(runs) > MOST_RUNS:
         raise EntryError(f"it has {len(runs):,} runs; an entry may have {MOST_RUNS:,}")
     values = 0

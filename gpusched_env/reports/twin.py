@@ -9,11 +9,11 @@ import numpy as np
 
 from gpusched_env.portable import arrays
 from gpusched_env.reports.curves import BINS, distribution, over_time
-from gpusched_env.reports.pages import asset, inline_policy, need_libraries, page
+from gpusched_env.reports.pages import need_libraries, write_page
 from gpusched_env.reports.report import SCRIPTS
 from gpusched_env.reports.run_data import run_data
 from gpusched_env.reports.tables import Cell, Heading, Row, Table
-from gpusched_env.support.files import visible, write_whole
+from gpusched_env.support.files import visible
 from gpusched_env.support.units import readable, three_digits, unit_for
 
 if TYPE_CHECKING:
@@ -29,8 +29,6 @@ def write_twin_report(found: Comparison, path: str | Path) -> None:
     The viewer shows the twin's policy and the best other policy, in the pool with the most jobs.
     """
     need_libraries("a report")
-    from markupsafe import Markup
-
     from gpusched_env.twin.comparing import play_pools
     from gpusched_env.twin.summary import sentences
 
@@ -48,16 +46,14 @@ def write_twin_report(found: Comparison, path: str | Path) -> None:
         lines[number] |= curves
     pool = max(found.settings[0].twin.problems(found.settings[0].workload), key=lambda one: len(one.rows)).pool.name
     twin = found.settings[0].twin
-    scripts = [asset(name) for name in SCRIPTS]
-    text = page(
+    write_page(
+        path,
         "twin.html",
+        SCRIPTS,
         title="What would change on this cluster?",
         subtitle=f"{len(found.settings[0].workload):,} jobs, {twin.gpus:,} GPUs",
         sentences=sentences(found),
         trust=trust(found),
-        policy=inline_policy(scripts),
-        style=Markup(asset("style.css")),
-        scripts=[Markup(script) for script in scripts],
         overview=overview(found),
         groups=[by_group(found, setting.name) for setting in found.settings],
         tenants=[by_tenant(found, setting.name) for setting in found.settings],
@@ -69,9 +65,6 @@ def write_twin_report(found: Comparison, path: str | Path) -> None:
         runs=[{"key": str(number), "label": label, "baseline": False} for number, (label, _, _) in enumerate(runs)],
         data={"lines": lines, "runs": [data for _, data, _ in runs]},
     )
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(target, text)
 
 
 def _label(outcome: Outcome) -> str:

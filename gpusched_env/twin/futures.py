@@ -20,8 +20,7 @@ from gpusched_env.problem.dependencies import BEGIN, DEPENDENCY
 from gpusched_env.problem.tenants import PRIORITY
 from gpusched_env.problem.workload import Workload
 from gpusched_env.simulator import Move, Outcome, Simulation, Start, begin
-from gpusched_env.twin.correlation import alike, batches
-from gpusched_env.twin.history import DAY_S, Asked, Choices, History, drawn_arrivals
+from gpusched_env.twin.history import DAY_S, Asked, Choices, History, alike, batches, drawn_arrivals
 from gpusched_env.twin.model import PARTITION, WAIT, Problem
 from gpusched_env.twin.placing import gpus_of_running
 from gpusched_env.twin.policies import with_parameters

@@ -22,7 +22,7 @@ from gpusched_env.problem.tenants import PRIORITY, ROOT, Tenant, Tenants
 from gpusched_env.problem.workload import TENANT, Profiles, Workload
 from gpusched_env.support.files import write_whole
 from gpusched_env.twin.files import read_json
-from gpusched_env.twin.qualities import qos_for
+from gpusched_env.twin.sacctmgr import qos_for
 
 VERSION: Final = 1  # of the file
 PARTITION: Final = "virtual_cluster"  # attribute: partition of each job

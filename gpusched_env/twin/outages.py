@@ -15,7 +15,7 @@ from gpusched_env.traces.parsing.columns import EPOCH
 from gpusched_env.traces.parsing.slurm_fields import Stamps
 from gpusched_env.traces.slurm_files.description import DOWN, DRAINED, MAINTENANCE, SlurmNode
 from gpusched_env.twin.model import Pool
-from gpusched_env.twin.tables import table_rows
+from gpusched_env.twin.sacctmgr import table_rows
 
 COMMAND: Final = "sacctmgr --parsable2 list event format=NodeName,TimeStart,TimeEnd,State start=DATE"
 CLOSED: Final = (DOWN, DRAINED, MAINTENANCE)

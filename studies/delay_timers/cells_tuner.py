@@ -1,4 +1,4 @@
-"""Train the tuner of delay timers that suits the cells of gpusched_env.reproduce.dally_cells.cells.
+"""Train the tuner of delay timers that suits the cells of gpusched_env.reproduce.dally_cells.
 
     python -m studies.delay_timers.cells_tuner                 a tuner like the one that ships as timers=cells
     python -m studies.delay_timers.cells_tuner --quick --output runs/quick
@@ -31,7 +31,7 @@ from gpusched_env.envs.delay_timers.actions import OFF, TimerActions, timer_acti
 from gpusched_env.errors import GpuschedError
 from gpusched_env.portable.elementary import log
 from gpusched_env.problem.instance import Instance
-from gpusched_env.reproduce.dally_cells.cells import TRAINING_CELLS, VALIDATION_CELLS, TimerCell
+from gpusched_env.reproduce.dally_cells import TRAINING_CELLS, VALIDATION_CELLS, TimerCell
 from gpusched_env.reproduce.dally_tuner.grid import pair_action, pairs
 from gpusched_env.reproduce.dally_tuner.problems import TRAINING_SEEDS, VALIDATION_SEEDS
 from gpusched_env.scenarios import RESULTS_VERSION

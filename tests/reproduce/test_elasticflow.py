@@ -8,7 +8,7 @@ import pytest
 from helpers import ink
 
 from gpusched_env.reproduce import load_card, play_card
-from gpusched_env.reproduce.elasticflow.simulator import EDF, EDF_ADMISSION, OWN, SETTINGS
+from gpusched_env.reproduce.elasticflow import EDF, EDF_ADMISSION, OWN, SETTINGS
 from gpusched_env.reproduce.expressions import Missing
 
 DATA = load_card("elasticflow").data["data"]

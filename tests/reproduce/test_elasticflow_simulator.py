@@ -21,7 +21,7 @@ from gpusched_env.event_log import REFUSE
 from gpusched_env.metrics import job_times, summarise, validate
 from gpusched_env.metrics.deadlines import SLACK_S
 from gpusched_env.problem.cluster import NodeGroup
-from gpusched_env.reproduce.elasticflow.simulator import EDF, EDF_ADMISSION, NEAR, SETTINGS, Setting
+from gpusched_env.reproduce.elasticflow import EDF, EDF_ADMISSION, NEAR, SETTINGS, Setting
 from gpusched_env.scenarios import FAMILIES
 from gpusched_env.traces.downloads.public_files import find
 from gpusched_env.traces.elastic import make_elastic

@@ -13,7 +13,7 @@ from gpusched_env.event_log import START
 from gpusched_env.metrics import job_times
 from gpusched_env.reproduce import Card, Results, load_card, play_card
 from gpusched_env.reproduce.report import findings_table
-from gpusched_env.reproduce.sjf_bsbf.measuring import joined, measure
+from gpusched_env.reproduce.sjf_bsbf import joined, measure
 from gpusched_env.scenarios import FAMILIES
 from gpusched_env.simulator import simulate
 from gpusched_env.support import figures as figures_module

@@ -19,7 +19,7 @@ from gpusched_env.envs.delay_timers.costs import PlacementCosts, uplink_share
 from gpusched_env.envs.delay_timers.env import DelayTimersEnv
 from gpusched_env.errors import GpuschedError
 from gpusched_env.problem.cluster import NETWORK, RACK
-from gpusched_env.reproduce.dally_cells.cells import TEST_CELLS, TRAINING_CELLS, VALIDATION_CELLS
+from gpusched_env.reproduce.dally_cells import TEST_CELLS, TRAINING_CELLS, VALIDATION_CELLS
 from gpusched_env.reproduce.dally_tuner.grid import pair_action
 from gpusched_env.reproduce.dally_tuner.problems import TEST_SEEDS, static_waits
 from gpusched_env.scenarios import get_scenario

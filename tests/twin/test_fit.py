@@ -17,7 +17,6 @@ from gpusched_env.simulator import simulate
 from gpusched_env.traces import read_workload
 from gpusched_env.traces.slurm_files.reading import read_slurm_cluster
 from gpusched_env.twin import Pool, Score, Twin, read_twin, write_twin
-from gpusched_env.twin.associations import read_associations
 from gpusched_env.twin.configuration import node_numbers, pools_of
 from gpusched_env.twin.example import CLUSTER, POLICY, QOS_CLASSES, example_jobs, example_twin, write_example
 from gpusched_env.twin.fitting import Policy, fit_twin
@@ -32,9 +31,9 @@ from gpusched_env.twin.inferred_priorities import (
 )
 from gpusched_env.twin.model import leaf_names
 from gpusched_env.twin.outages import read_outages, with_outages
-from gpusched_env.twin.qualities import read_qos
 from gpusched_env.twin.recorded import Recorded
 from gpusched_env.twin.remaining import find_remainders
+from gpusched_env.twin.sacctmgr import read_associations, read_qos
 from gpusched_env.twin.scoring import (
     closeness,
     distribution_distance,

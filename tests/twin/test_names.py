@@ -11,7 +11,7 @@ from gpusched_env.problem.workload import Workload
 from gpusched_env.traces.slurm_files.reading import read_slurm_cluster
 from gpusched_env.twin.configuration import known_policy
 from gpusched_env.twin.model import grown_tree, leaf_names
-from gpusched_env.twin.scoring import _groups
+from gpusched_env.twin.scoring import _rows
 
 
 def test_an_account_and_a_partition_that_are_called_all() -> None:
@@ -31,7 +31,7 @@ def test_an_account_and_a_partition_that_are_called_all() -> None:
         assert len({tenant.name for tenant in tree}) == len(tree)
         Tenants(tree)
     assert leaf_names(jobs, ("user",)).tolist() == ["ann", "all", "all", "ann"]
-    rows = [(name, size) for name, size, _ in _groups(np.array(["all", "b"]), np.array(["1", "1"]))]
+    rows = [(name, size) for name, size, _ in _rows(np.array(["all", "b"]), np.array(["1", "1"]))]
     assert rows == [
         ("all", "all"), ("all (partition)", "all"), ("b", "all"), ("all", "1"), ("all (partition)", "1"), ("b", "1"),
     ]  # fmt: skip
