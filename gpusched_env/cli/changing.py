@@ -90,7 +90,7 @@ def with_preemption_cost(scenario: Scenario, text: str | None) -> Scenario:
 
 def with_sharing(scenario: Scenario, text: str | None) -> Scenario:
     """Return the scenario with other rules of sharing."""
-    from gpusched_env.scenarios.sharing_section import sharing_from_dict
+    from gpusched_env.scenarios.files import sharing_from_dict
     from gpusched_env.sharing import Sharing
 
     if text is None:

@@ -13,7 +13,7 @@ from gpusched_env.cli.choosing import Draws, Jobs
 from gpusched_env.support.consoles import plain_table, show
 
 if TYPE_CHECKING:
-    from gpusched_env.evaluation.picture import Picture
+    from gpusched_env.evaluation.workload_plots import Picture
     from gpusched_env.problem.workload import Workload
 
 # Log format -> the generator calibrated on that log, where their names differ
@@ -54,7 +54,7 @@ def describe(
     from gpusched_env.cli.outputs import check_figures
     from gpusched_env.cli.parsing import chosen_cluster
     from gpusched_env.errors import GpuschedError, unknown_name
-    from gpusched_env.evaluation.picture import Picture
+    from gpusched_env.evaluation.workload_plots import Picture
     from gpusched_env.scenarios.workload_spec import SYNTHETIC
     from gpusched_env.traces import scale_to_load
     from gpusched_env.traces.description import with_run_times

@@ -154,7 +154,7 @@ def verify_files(
     runs no code of its authors. An entry without decisions must name a scheduler of the package, which is played.
     """
     from gpusched_env.errors import GpuschedError, MismatchError, MissingLogError
-    from gpusched_env.leaderboard.claims import WHAT_TO_CHECK
+    from gpusched_env.leaderboard.verifying import WHAT_TO_CHECK
     from gpusched_env.support.files import visible
 
     status = 0
@@ -243,8 +243,8 @@ def build(
 
     from gpusched_env.evaluation.processes import backend
     from gpusched_env.leaderboard.baseline_entries import shipped_entries
-    from gpusched_env.leaderboard.claims import WHAT_TO_CHECK
     from gpusched_env.leaderboard.site import build_site, entry_files
+    from gpusched_env.leaderboard.verifying import WHAT_TO_CHECK
 
     begin = time.perf_counter()
     beside = shipped_entries() if baselines else []

@@ -9,7 +9,7 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from gpusched_env.evaluation.picture import Picture
+from gpusched_env.evaluation.workload_plots import Picture
 from gpusched_env.problem.workload import Workload
 from gpusched_env.support.consoles import plain_table
 from gpusched_env.support.units import readable, three_digits

@@ -62,11 +62,10 @@ def rank_key(group: Sequence[RunResult]) -> float:
 
 
 def scheduler_labels(results: Sequence[RunResult]) -> list[str]:
-    """Return the label of each result's scheduler.
+    """Return the label of each result's scheduler: its name, or its spec if several have this name.
 
-    The label is the name of the scheduler. If the results have several schedulers with this name but different
-    parameters, the label is the spec. If such a scheduler has no spec, because it was given as an object, the label is
-    its name with the parameters that differ.
+    If such a scheduler has no spec, because it was given as an object, the label is its name with the parameters that
+    differ.
     """
     played: dict[str, list[dict[str, object]]] = {}
     for result in results:
@@ -116,7 +115,6 @@ def comparison_table(results: Sequence[RunResult], metrics: Sequence[str] = DEFA
 
     Parameters
     ----------
-    results : results of one scenario
     metrics : names of the columns, from :data:`gpusched_env.metrics.COLUMNS`
 
     Raises
@@ -178,17 +176,7 @@ def comparison_tables(results: Sequence[RunResult], metrics: Sequence[str], cons
 def print_comparison(
     results: Sequence[RunResult], metrics: Sequence[str] = DEFAULT_METRICS, console: Console | None = None
 ) -> None:
-    """Print the table of :func:`comparison_table`, split into several tables if the console is too narrow.
-
-    Parameters
-    ----------
-    results, metrics : as in :func:`comparison_table`
-    console : the console; None = standard output
-
-    Raises
-    ------
-    GpuschedError : as in :func:`comparison_table`
-    """
+    """Print :func:`comparison_table`, in several tables if the console is too narrow; None = standard output."""
     out = console or standard_console()
     for table in comparison_tables(results, metrics, out):
         out.print(table)

@@ -145,13 +145,6 @@ def record(
 ) -> tuple[EventLog, Decisions]:
     """Run a scheduler on a problem; return the event log and the decisions that had an effect.
 
-    Parameters
-    ----------
-    instance : the problem
-    scheduler : the scheduler
-    seed : seed of the simulation's random numbers
-    progress : function that is called with the progress of the run
-
     Raises
     ------
     SchedulerError : the scheduler leaves jobs waiting forever

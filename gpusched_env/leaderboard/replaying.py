@@ -142,13 +142,7 @@ class Replay(Limited, Carrying):
 
 
 def replay(instance: Instance, seed: int, decisions: Decisions, budget: Budget | None = None) -> EventLog:
-    """Replay recorded decisions and return the event log.
-
-    Parameters
-    ----------
-    instance, seed : problem and seed for which the decisions were recorded
-    decisions : the recorded decisions
-    budget : limits on the replay; None = the default limits
+    """Replay the decisions that were recorded for a problem and a seed, and return the event log.
 
     Raises
     ------

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from gpusched_env.leaderboard.claims import WHAT_TO_CHECK
 from gpusched_env.leaderboard.site_runs import packed_file
 from gpusched_env.leaderboard.site_tables import Shown, scored, seed_table, track_table
 from gpusched_env.leaderboard.tracks import TRACKS, Track
+from gpusched_env.leaderboard.verifying import WHAT_TO_CHECK
 from gpusched_env.reports.curves import BINS
 from gpusched_env.reports.pages import SITE_POLICY, asset, page
 

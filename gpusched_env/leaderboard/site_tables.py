@@ -11,10 +11,10 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.evaluation.results import RunResult
-from gpusched_env.leaderboard.claims import LEARNED
 from gpusched_env.leaderboard.scoring import compared, more_is_better
 from gpusched_env.leaderboard.site_entries import Given
 from gpusched_env.leaderboard.tracks import scored_first
+from gpusched_env.leaderboard.verifying import LEARNED
 from gpusched_env.metrics import Interval, bootstrap_mean
 from gpusched_env.portable.arrays import mean
 from gpusched_env.reports.tables import Cell, Heading, Row, Table, heading, scale_of

@@ -14,12 +14,12 @@ from gpusched_env.evaluation.progress import ProgressBar
 from gpusched_env.evaluation.results import plain
 from gpusched_env.evaluation.runner import fresh_player
 from gpusched_env.event_log import EventLog
-from gpusched_env.leaderboard.claims import check_player
 from gpusched_env.leaderboard.entry import FORMAT, About, Decisions, Entry, Player, Run
 from gpusched_env.leaderboard.entry_files import parse_entry
 from gpusched_env.leaderboard.recording import record
 from gpusched_env.leaderboard.replaying import Budget, replay
 from gpusched_env.leaderboard.tracks import Track, TrackProblem, get_track
+from gpusched_env.leaderboard.verifying import check_player
 from gpusched_env.metrics import lower_bounds
 from gpusched_env.problem.instance import Instance
 from gpusched_env.scenarios import RESULTS_VERSION
@@ -40,11 +40,8 @@ def make_entry(
     Parameters
     ----------
     track : name of a track, or a Track of your own
-    scheduler : spec for :func:`gpusched_env.baselines.make_scheduler`, or a scheduler; each run gets its own copy
-    about : description of the entry
+    scheduler, workers, progress : as for :func:`gpusched_env.evaluation.evaluate`
     log : path of the log, for a track that needs a log; None = the fetched file
-    workers : number of processes, at most one per core; -1 = one per core. The entry does not depend on it
-    progress : True = show a progress bar on a terminal if the runs take longer than two seconds
     decisions : False = record no decisions; the scheduler must be one of this package, which the verifier can play
 
     Raises

@@ -62,15 +62,9 @@ def until(log: EventLog, end_s: float) -> EventLog:
 def segments(instance: Instance, log: EventLog, end_s: float | None = None) -> np.ndarray:
     """Return the segments of a log; SEGMENT_DTYPE [S], sorted by job, then by time.
 
-    Parameters
-    ----------
-    instance : the problem
-    log : a valid log of the problem (:func:`gpusched_env.metrics.validate`); events after ``end_s`` are ignored
-    end_s : a segment that is still open at this time ends at this time [s]. None = the end of the run
-
-    Notes
-    -----
-    For a sealed log (:meth:`gpusched_env.event_log.EventLog.sealed`) the table is cached, and is read-only.
+    The log must be valid (:func:`gpusched_env.metrics.validate`). Events after ``end_s`` [s] are ignored, and segments
+    that are open then end then; None = the end of the run. For a sealed log
+    (:meth:`gpusched_env.event_log.EventLog.sealed`) the table is cached, and is read-only.
     """
     end_s = end_of_run(instance, log) if end_s is None else float(end_s)
     log = until(log, end_s)

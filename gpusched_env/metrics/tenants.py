@@ -154,9 +154,7 @@ def _demand(instance: Instance, log: EventLog, times: np.ndarray, at_s: np.ndarr
 def jain_index(table: np.ndarray) -> float:
     """Return Jain's index of use / entitlement over the tenants with jobs: 1 = all alike, 1 / tenants = one has all.
 
-    Parameters
-    ----------
-    table : TENANT_TIMES_DTYPE, as :func:`tenant_times` returns it
+    ``table`` is that of :func:`tenant_times`.
 
     References
     ----------

@@ -27,13 +27,8 @@ def write_report(
 ) -> None:
     """Write a self-contained HTML page on runs of one scenario, atomically.
 
-    Parameters
-    ----------
-    instance : the problem of one seed
-    results : results of runs. The tables show all of them. The plots show those with a log, which must be of this seed
-    path : path of the HTML file
-    title : heading of the page
-    notes : paragraphs above the tables
+    The tables show all results. The plots show those with a log, which must be of the seed of ``instance``. ``notes`` :
+    paragraphs above the tables.
 
     Raises
     ------

@@ -13,12 +13,11 @@ import pytest
 from gpusched_env.errors import EntryError, MismatchError
 from gpusched_env.leaderboard import SUFFIX, About, Entry, Track, make_entry, read_entry, verify, write_entry
 from gpusched_env.leaderboard.baseline_entries import shipped_entries
-from gpusched_env.leaderboard.claims import check_claims, shipped_player
 from gpusched_env.leaderboard.entry_files import parse_packed
 from gpusched_env.leaderboard.packing import Packed, pack_entry
 from gpusched_env.leaderboard.replaying import Budget
 from gpusched_env.leaderboard.site_entries import read_given
-from gpusched_env.leaderboard.verifying import play_again, played_again, verify_run
+from gpusched_env.leaderboard.verifying import check_claims, play_again, played_again, shipped_player, verify_run
 
 TINY = Track("tiny-test", "Tiny", "For tests.", "tiny-v1", reports=3)
 ABOUT = About(title="T", authors="A", how="", hardware="", training_seeds=[], link="", licence="MIT")
