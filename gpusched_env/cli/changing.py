@@ -59,9 +59,7 @@ def _contention(before: Contention, text: str) -> Contention:
         fields |= _values(rest) if colon else {}
     except ValueError as error:
         raise GpuschedError(f"--contention {text}: {error}") from None
-    contention = build(Contention, fields, "--contention")
-    assert isinstance(contention, Contention)
-    return contention
+    return build(Contention, fields, "--contention")
 
 
 def with_preemption_cost(scenario: Scenario, text: str | None) -> Scenario:

@@ -41,9 +41,10 @@ def write_twin_report(found: Comparison, path: str | Path) -> None:
         )
         label = _label(outcome)
         runs.append((label, run_data(problem.instance, log, label), over_time(problem.instance, log)))
-    lines = _lines(found, shown)
-    for number, (_, _, curves) in enumerate(runs):
-        lines[number] |= curves
+    lines = [
+        {"label": label, **distribution(outcome.jct_s), **curves}
+        for outcome, (label, _, curves) in zip(shown, runs, strict=True)
+    ]
     pool = max(found.settings[0].twin.problems(found.settings[0].workload), key=lambda one: len(one.rows)).pool.name
     twin = found.settings[0].twin
     write_page(
@@ -69,11 +70,6 @@ def write_twin_report(found: Comparison, path: str | Path) -> None:
 
 def _label(outcome: Outcome) -> str:
     return f"{outcome.policy}, {outcome.setting}"
-
-
-def _lines(found: Comparison, first: list[Outcome]) -> list[dict[str, Any]]:
-    """Return the distributions of JCT; the first ones also get lines over time."""
-    return [{"label": _label(outcome), **distribution(outcome.jct_s)} for outcome in first]
 
 
 def _changes(found: Comparison) -> list[str]:

@@ -29,9 +29,7 @@ def sharing_from_dict(data: object, where: str = "sharing") -> Sharing:
             f"{', '.join(INTERFERENCE_SOURCES)}, and its fields"
         )
     if not isinstance(data, Mapping) or not isinstance(source, Mapping):
-        sharing = build(Sharing, data, where)
-        assert isinstance(sharing, Sharing)
-        return sharing
+        return build(Sharing, data, where)
     others = sharing_from_dict({key: value for key, value in data.items() if key != "interference"}, where)
     return dataclasses.replace(others, interference=interference_from_dict(source, f"{where}.interference"))
 
@@ -72,9 +70,7 @@ def scenario_from_dict(data: object, where: str = "scenario") -> Scenario:
             data["sharing"] = sharing_from_dict(data["sharing"], f"{where}.sharing")
         if isinstance(network := data.get("network"), dict) and "topology" in network:
             data["network"] = network | {"topology": _from_preset(network["topology"], f"{where}.network.topology")}
-    scenario = build(Scenario, data, where)
-    assert isinstance(scenario, Scenario)
-    return scenario
+    return build(Scenario, data, where)
 
 
 def _from_preset(topology: object, where: str) -> object:

@@ -380,9 +380,7 @@ def read_twin(path: str | Path) -> Twin:
         groups = score.get("groups")
         rows = [_with_nan(row) for row in groups] if isinstance(groups, list) else groups
         data["score"] = _with_nan(score) | {"groups": rows}
-    twin = build(Twin, data, str(path))
-    assert isinstance(twin, Twin)
-    return twin
+    return build(Twin, data, str(path))
 
 
 def write_twin(twin: Twin, path: str | Path) -> None:

@@ -256,9 +256,7 @@ def read_snapshot(path: str | Path) -> Snapshot:
             data[name] = [
                 _timed(PresentJob, row, f"{path}.{name}[{i}]") if isinstance(row, dict) else row for i, row in rows
             ]
-    found = build(Snapshot, data, str(path))
-    assert isinstance(found, Snapshot)
-    return found
+    return build(Snapshot, data, str(path))
 
 
 def write_snapshot(snapshot: Snapshot, path: str | Path) -> None:
