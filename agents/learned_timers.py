@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
 from gpusched_env.agents.timer_network import TimerNetwork
-from gpusched_env.envs.delay_timers.actions import TimerActions
-from gpusched_env.envs.delay_timers.observer import TimerObserver
+from gpusched_env.delay_timers.actions import TimerActions
+from gpusched_env.delay_timers.observer import TimerObserver
 
 if TYPE_CHECKING:
     from gpusched_env.baselines.dally.run import DelayRun

@@ -11,8 +11,8 @@ from typing import Any, Final, Self
 import numpy as np
 
 from gpusched_env.agents.checkpoints import checkpoint, write_checkpoint
-from gpusched_env.envs.delay_timers.actions import DEMAND_CLASSES
-from gpusched_env.envs.delay_timers.columns import CLASS_COLUMNS, CLUSTER_COLUMNS, COST_COLUMNS
+from gpusched_env.delay_timers.actions import DEMAND_CLASSES
+from gpusched_env.delay_timers.columns import CLASS_COLUMNS, CLUSTER_COLUMNS, COST_COLUMNS
 from gpusched_env.errors import GpuschedError, SchedulerError
 
 FORMAT: Final = "gpusched-delay-tuner-1"

@@ -12,8 +12,8 @@ from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.simulator.network_view import NetworkView
 
 if TYPE_CHECKING:
+    from gpusched_env.delay_timers.env import DelayTimersEnv
     from gpusched_env.envs.cluster_env import ClusterEnv
-    from gpusched_env.envs.delay_timers.env import DelayTimersEnv
 
     Drawn: TypeAlias = ClusterEnv | DelayTimersEnv
 

@@ -27,7 +27,7 @@ from gpusched_env.agents.learned_timers import LearnedTimers
 from gpusched_env.agents.timer_network import TimerNetwork, input_names, joined
 from gpusched_env.baselines.dally.run import DelayRun
 from gpusched_env.baselines.dally.scheduler import Dally
-from gpusched_env.envs.delay_timers.actions import OFF, TimerActions, timer_action
+from gpusched_env.delay_timers.actions import OFF, TimerActions, timer_action
 from gpusched_env.errors import GpuschedError
 from gpusched_env.portable.elementary import log
 from gpusched_env.problem.instance import Instance

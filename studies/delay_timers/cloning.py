@@ -11,7 +11,7 @@ from gpusched_env.agents.learned_timers import LearnedTimers
 from gpusched_env.agents.timer_network import INPUTS, TimerNetwork
 from gpusched_env.baselines.dally.run import DelayRun
 from gpusched_env.baselines.dally.scheduler import Dally
-from gpusched_env.envs.delay_timers.observer import Observation
+from gpusched_env.delay_timers.observer import Observation
 from studies.delay_timers.playing import drawn
 
 if TYPE_CHECKING:

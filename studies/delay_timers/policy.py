@@ -48,7 +48,7 @@ class SharedHead(nn.Module):
 
 
 class TimerPolicy(MultiInputActorCriticPolicy):
-    """PPO policy for :class:`~gpusched_env.envs.delay_timers.env.DelayTimersEnv`.
+    """PPO policy for :class:`~gpusched_env.delay_timers.env.DelayTimersEnv`.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from stable_baselines3.common.utils import set_random_seed
 from stable_baselines3.common.vec_env import DummyVecEnv
 
 from gpusched_env.agents.timer_network import TimerNetwork
-from gpusched_env.envs.delay_timers.env import DelayTimersEnv
+from gpusched_env.delay_timers.env import DelayTimersEnv
 from gpusched_env.reproduce.dally_tuner.problems import TRAINING_SEEDS, problem
 from studies.delay_timers.policy import TimerPolicy
 

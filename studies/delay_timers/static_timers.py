@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env import __version__
-from gpusched_env.envs.delay_timers.actions import DEMAND_CLASSES
+from gpusched_env.delay_timers.actions import DEMAND_CLASSES
 from gpusched_env.errors import GpuschedError
 from gpusched_env.reproduce.dally_tuner.grid import COARSE_GRID_S, GRID_S, pair_action, pairs, rows
 from gpusched_env.reproduce.dally_tuner.problems import TESTED, TRAINING_SEEDS, problem, static_waits

@@ -20,8 +20,8 @@ from gpusched_env.agents.timer_network import INPUTS, TimerNetwork
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.dally.run import DelayRun
 from gpusched_env.baselines.dally.scheduler import Dally
-from gpusched_env.envs.delay_timers.columns import CLASS_COLUMNS, CLUSTER_COLUMNS
-from gpusched_env.envs.delay_timers.env import DelayTimersEnv
+from gpusched_env.delay_timers.columns import CLASS_COLUMNS, CLUSTER_COLUMNS
+from gpusched_env.delay_timers.env import DelayTimersEnv
 from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.evaluation import evaluate
 from gpusched_env.reproduce.dally_tuner.grid import pair_action, pairs, rows

@@ -10,8 +10,8 @@ import gymnasium as gym
 import pytest
 from helpers import small_scenario
 
+from gpusched_env.delay_timers.env import DelayTimersEnv
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.delay_timers.env import DelayTimersEnv
 from gpusched_env.errors import ScenarioError
 from gpusched_env.problem.cluster import NodeGroup
 from gpusched_env.problem.instance import Semantics

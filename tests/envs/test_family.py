@@ -19,8 +19,8 @@ from gpusched_env.agents.ppo import Learner
 from gpusched_env.agents.training import TrainingConfig
 from gpusched_env.core.api import kernel
 from gpusched_env.core.state import Run
+from gpusched_env.delay_timers.env import DelayTimersEnv
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.delay_timers.env import DelayTimersEnv
 from gpusched_env.envs.env_arrays import EnvArrays
 from gpusched_env.envs.observation.column import SHARE, Column
 from gpusched_env.envs.observation.registry import Shown, find_array, observation_array

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from gymnasium.vector import SyncVectorEnv
 
-from gpusched_env.envs.delay_timers.env import DelayTimersEnv
+from gpusched_env.delay_timers.env import DelayTimersEnv
 from gpusched_env.envs.registration import DELAY_TIMERS, ENVIRONMENTS
 from gpusched_env.errors import ScenarioError
 

@@ -13,10 +13,10 @@ from gpusched_env.agents.timer_network import TimerNetwork, input_names
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.dally.run import DelayRun
 from gpusched_env.baselines.dally.scheduler import Dally
-from gpusched_env.envs.delay_timers.actions import TimerActions, timer_action
-from gpusched_env.envs.delay_timers.columns import COST_COLUMNS
-from gpusched_env.envs.delay_timers.costs import PlacementCosts, uplink_share
-from gpusched_env.envs.delay_timers.env import DelayTimersEnv
+from gpusched_env.delay_timers.actions import TimerActions, timer_action
+from gpusched_env.delay_timers.columns import COST_COLUMNS
+from gpusched_env.delay_timers.costs import PlacementCosts, uplink_share
+from gpusched_env.delay_timers.env import DelayTimersEnv
 from gpusched_env.errors import GpuschedError
 from gpusched_env.problem.cluster import NETWORK, RACK
 from gpusched_env.reproduce.dally_cells import TEST_CELLS, TRAINING_CELLS, VALIDATION_CELLS

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.envs.delay_timers.actions import timer_action
+from gpusched_env.delay_timers.actions import timer_action
 from gpusched_env.problem.instance import Instance
 from gpusched_env.reproduce.dally_tuner.problems import static_waits
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.envs.delay_timers.actions import TimerActions
+from gpusched_env.delay_timers.actions import TimerActions
 from gpusched_env.network import Network
 from gpusched_env.problem.instance import Instance
 from gpusched_env.scenarios import Scenario, get_scenario

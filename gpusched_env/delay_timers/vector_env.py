@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import TimeLimit
 
-from gpusched_env.envs.delay_timers.env import DelayTimersEnv
+from gpusched_env.delay_timers.env import DelayTimersEnv
 from gpusched_env.errors import GpuschedError
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from gpusched_env.core.handle import Handle, array, helper, kernel
 from gpusched_env.core.state import Run
-from gpusched_env.envs.delay_timers.columns import CLASS, CLUSTER, MACHINE_SIZES
+from gpusched_env.delay_timers.columns import CLASS, CLUSTER, MACHINE_SIZES
 from gpusched_env.envs.observation.column import DAY_S
 from gpusched_env.event_log import ARRIVAL, COMPLETE, EVENT_DTYPE, RELEASE, RESUME, START
 from gpusched_env.problem.cluster import MACHINE, RACK

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from gpusched_env.envs.delay_timers.actions import TimerActions
-from gpusched_env.envs.delay_timers.columns import COST_COLUMNS
+from gpusched_env.delay_timers.actions import TimerActions
+from gpusched_env.delay_timers.columns import COST_COLUMNS
 from gpusched_env.problem.cluster import MACHINE, NETWORK, RACK
 
 if TYPE_CHECKING:

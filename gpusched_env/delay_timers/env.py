@@ -11,8 +11,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
-from gpusched_env.envs.delay_timers.actions import DEMAND_CLASSES, TimerActions
-from gpusched_env.envs.delay_timers.observer import Observation, TimerObserver, observation_space
+from gpusched_env.delay_timers.actions import DEMAND_CLASSES, TimerActions
+from gpusched_env.delay_timers.observer import Observation, TimerObserver, observation_space
 from gpusched_env.envs.episode_seeds import NO_SEED, TRAIN, next_seed, seeds_in_order
 from gpusched_env.envs.options import check_reset_options, made_of, signature_of
 from gpusched_env.envs.rendering import RENDER_MODES, check_render_mode

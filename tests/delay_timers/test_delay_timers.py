@@ -21,10 +21,10 @@ from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.dally.run import DelayRun
 from gpusched_env.baselines.dally.scheduler import Dally
 from gpusched_env.core.waiting import waiting_rows
-from gpusched_env.envs.delay_timers import columns
-from gpusched_env.envs.delay_timers.actions import TimerActions, timer_action, timer_seconds
-from gpusched_env.envs.delay_timers.env import DelayTimersEnv
-from gpusched_env.envs.delay_timers.observer import TimerObserver, observation_space
+from gpusched_env.delay_timers import columns
+from gpusched_env.delay_timers.actions import TimerActions, timer_action, timer_seconds
+from gpusched_env.delay_timers.env import DelayTimersEnv
+from gpusched_env.delay_timers.observer import TimerObserver, observation_space
 from gpusched_env.errors import GpuschedError, ScenarioError
 from gpusched_env.event_log import ARRIVAL, COMPLETE, RELEASE, RESUME, START
 from gpusched_env.metrics import job_times

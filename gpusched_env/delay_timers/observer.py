@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from gymnasium import spaces
 
-from gpusched_env.envs.delay_timers.actions import TimerActions
-from gpusched_env.envs.delay_timers.columns import (
+from gpusched_env.delay_timers.actions import TimerActions
+from gpusched_env.delay_timers.columns import (
     CLASS,
     CLASS_COLUMNS,
     CLUSTER,
@@ -19,8 +19,8 @@ from gpusched_env.envs.delay_timers.columns import (
     scaled_count,
     scaled_time,
 )
-from gpusched_env.envs.delay_timers.costs import PlacementCosts
-from gpusched_env.envs.delay_timers.counts import (
+from gpusched_env.delay_timers.costs import PlacementCosts
+from gpusched_env.delay_timers.counts import (
     GANG_DTYPE,
     PLACEMENT_DTYPE,
     Tally,
