@@ -16,18 +16,21 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.agents.learned_timers import shipped
-from gpusched_env.agents.timer_network import TimerNetwork
+from gpusched_env.agents.learned_timers import TimerNetwork, shipped
+from gpusched_env.delay_timers.actions import TimerActions, timer_action
 from gpusched_env.metrics import Interval, bootstrap_mean
 from gpusched_env.portable import arrays
 from gpusched_env.portable.elementary import exp, log
-from gpusched_env.reproduce.dally_tuner.grid import COARSE_GRID_S, HOUR_S, pair_action, pairs, rows
-from gpusched_env.reproduce.dally_tuner.problems import TEST_SEEDS
+from gpusched_env.problem.instance import Instance
 from gpusched_env.scenarios import Scenario, get_scenario
 from gpusched_env.scenarios.dally import ABOVE, BELOW, FREE
 
 __all__ = ["TEST_SEEDS", "exp"]
 
+# Training, the choice, and reports use disjoint seeds.
+TRAINING_SEEDS: Final = tuple(range(10))
+VALIDATION_SEEDS: Final = tuple(range(100, 105))
+TEST_SEEDS: Final = tuple(range(1_000, 1_010))
 NETWORKS: Final = (FREE, "1", "2", "4", "8", "20")  # oversubscription of the racks' uplinks
 LOADS: Final = (0.5, 0.7, 0.9, 1.1)
 LOADS_BETWEEN: Final = (0.8, 1.0)
@@ -102,6 +105,40 @@ TEST_CELLS: Final = (
 )
 
 
+HOUR_S: Final = 3_600.0  # [s]
+GRID_S: Final = (0.0, HOUR_S, 6 * HOUR_S, 24 * HOUR_S, math.inf)  # [s] of the rack timer, and of what the other adds
+
+
+def pairs(values_s: Sequence[float] = GRID_S) -> list[tuple[float, float]]:
+    """Return all pairs (rack timer, network timer beyond it) of a grid [s]."""
+    return list(itertools.product(values_s, values_s))
+
+
+def pair_action(pair: tuple[float, float]) -> tuple[float, float]:
+    """Return the action of each class that gives a pair of the grid."""
+    rack, beyond = timer_action(pair)
+    return float(rack), float(beyond)
+
+
+def static_waits(instance: Instance, action: Sequence[float] | np.ndarray) -> np.ndarray:
+    """float64 [G + 1, 2] [s]: timers of a constant action, which is one pair for all classes, or [D, 2]."""
+    actions = TimerActions(instance.cluster)
+    return actions.waits(np.broadcast_to(np.asarray(action, float), actions.shape))
+
+
+def rows(action: Any, instance: Instance) -> str:
+    """Return a constant action as ``dally:tuner=static,timers=...`` accepts it: GPUS:RACK:NETWORK/..., in seconds."""
+    waits_s = static_waits(instance, action)[1:]
+    changes = np.flatnonzero((waits_s[1:] != waits_s[:-1]).any(axis=1)) + 1  # not np.diff: inf - inf is NaN
+    ends = [*changes.tolist(), len(waits_s)]
+    return "/".join(f"{end}:{_plain(waits_s[end - 1, 0])}:{_plain(waits_s[end - 1, 1])}" for end in ends)
+
+
+def _plain(seconds: float) -> str:
+    """Format a time exactly and without an exponent."""
+    return "inf" if math.isinf(seconds) else np.format_float_positional(seconds, trim="-")
+
+
 CELLS: Final = {cell.label: cell for cell in TEST_CELLS}
 HAND, LEARNED, NO_WAIT, FULL = "hand tuner", "learned", "noWait", "fullyConsolidated"
 MANUAL: Final = {f"manual {rack}/{network}": (rack, network) for rack, network in ((1, 2), (6, 12), (12, 24))}
@@ -114,7 +151,7 @@ def _name(pair: tuple[float, float]) -> str:
 
 
 # Rack timer, and network timer beyond it [s].
-GRID: Final = {_name(pair): pair for pair in pairs(COARSE_GRID_S)}
+GRID: Final = {_name(pair): pair for pair in pairs()}
 STATIC: Final = (*GRID, *MANUAL)
 RIVALS: Final = (HAND, *STATIC)
 
@@ -130,7 +167,7 @@ def specs(cell: str) -> dict[str, str]:
     instance = problem_of(cell).instance(0)  # the timers depend on its machines and racks only
     manual = {name: f"tuner=off,rack_wait={rack},nw_wait={network}" for name, (rack, network) in MANUAL.items()}
     grid = {name: f"tuner=static,timers={rows(pair_action(pair), instance)}" for name, pair in GRID.items()}
-    parameters = {HAND: "tuner=hand", LEARNED: "tuner=learned,timers=cells", **grid, **manual}
+    parameters = {HAND: "tuner=hand", LEARNED: "tuner=learned", **grid, **manual}
     return {name: CELLS[cell].scheduler(own) for name, own in parameters.items()}
 
 
@@ -157,8 +194,8 @@ def geometric(ratios: np.ndarray) -> float:
 
 def spent() -> Iterator[tuple[str, Any]]:
     """Yield what the search of the learned tuner took."""
-    about = TimerNetwork.load(shipped("cells")).about
-    for name in ("learner", "simulated_jobs", "cpu_hours", "training_seeds", "validation_seeds", "chosen_at"):
+    about = TimerNetwork.load(shipped()).about
+    for name in ("learner", "simulated_jobs", "training_seeds", "validation_seeds", "chosen_at"):
         yield name.replace("_", " "), about[name]
     for name in ("training_cells", "validation_cells"):
         yield name.replace("_", " "), len(about[name])
