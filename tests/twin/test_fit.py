@@ -155,24 +155,16 @@ def test_the_jobs_of_a_user_are_limited_by_the_nearest_account_that_says_so(tmp_
     }  # fmt: skip
 
 
-def test_a_limit_of_jobs_explains_a_wait():
-    """ana may run one job at a time, so her second one waits for the first; nothing else explains that."""
+@pytest.mark.parametrize("limit", ["jobs", "most"])
+def test_limits_of_users_explain_waits(limit):
+    """ana may run one job, or hold 2 GPUs, so her second job waits for the first; nothing else explains that."""
     log = log_of([0, 0, 0], [2, 2, 4], [7200, 600, 60], [0, 7200, 0], account=["v"] * 3, user=["ana", "ana", "bo"])
-    tree = Tenants(tree=(Tenant("v"), Tenant("v/ana", "v", jobs=1), Tenant("v/bo", "v")))
-    pools = one_pool("1x8").pools
-    limited, free = (fit_twin(log, pools, fit_part=1, shares=shares) for shares in (tree, None))
+    tree = Tenants(tree=(Tenant("v"), Tenant("v/ana", "v", **{limit: 1}), Tenant("v/bo", "v")))
+    limited, free = (fit_twin(log, one_pool("1x8").pools, fit_part=1, shares=shares) for shares in (tree, None))
+    raised = "limits of 1 tenants were raised, because a job of theirs exceeds them: v/ana"
+    assert (raised in limited.notes) == (limit == "most")
     assert replayed_starts(limited, log).tolist() == [0, 7200, 0]
     assert replayed_starts(free, log).tolist() == [0, 0, 0]
-
-
-def test_limits_of_users_explain_waits():
-    """ana may hold 2 of 8 GPUs, so her second job waits for the first one; without the limit nothing explains that."""
-    log = log_of([0, 0, 0], [2, 2, 4], [7200, 600, 60], [0, 7200, 0], account=["v"] * 3, user=["ana", "ana", "bo"])
-    tree = Tenants(tree=(Tenant("v"), Tenant("v/ana", "v", most=1), Tenant("v/bo", "v")))
-    pools = one_pool("1x8").pools
-    limited, free = (fit_twin(log, pools, fit_part=1, shares=shares) for shares in (tree, None))
-    assert limited.notes[1] == "limits of 1 tenants were raised, because a job of theirs exceeds them: v/ana"
-    assert replayed_starts(limited, log).tolist() == [0.0, 7200.0, 0.0]
     assert not any("within 10 minutes: holds" in one.what for one in limited.remainders)
     assert any("within 10 minutes: holds" in one.what and one.jobs == 1 for one in free.remainders)
 
