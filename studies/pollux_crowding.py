@@ -29,7 +29,7 @@ from sia_simulator import BATCHES, Job, Rules, Simulator, Trained, gain_of, log_
 from gpusched_env.baselines.elastic.pollux.scheduler import Pollux, cost_terms
 from gpusched_env.baselines.elastic.pollux.search import SEARCH_DTYPE, Search, search
 from gpusched_env.metrics import job_times
-from gpusched_env.scenarios.pollux import pollux
+from gpusched_env.scenarios import FAMILIES
 from gpusched_env.simulator import simulate
 from gpusched_env.support.commands import run_script
 
@@ -204,7 +204,9 @@ def mean_jct_s(
 def package_s(workload: int, seed: int = 0) -> float:
     """Return the mean JCT of a published workload in the package [s]."""
     path = str(workload_at(1, workload))
-    instance = pollux(jobs=1_000, workload=path, speeds="measured", interference=LOSS).instance(0)
+    instance = (
+        FAMILIES["pollux-64-v0"].plain(jobs=1_000, workload=path, speeds="measured", interference=LOSS).instance(0)
+    )
     scheduler = Pollux(explores=True, published=True, avoidance=False, seed=seed)
     return float(job_times(instance, simulate(instance, scheduler))["jct_s"].mean())
 
