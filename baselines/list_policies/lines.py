@@ -96,7 +96,7 @@ def leave_line(lines: Array, waiters: Array, keys: Array, ranks: Array, number: 
     waiters[begin + at] = row
 
 
-@kernel
+@helper
 def first_line(plan: ListState, most: int, passes: bool) -> int:
     """Find the line whose first job comes first among all gangs of up to ``most`` GPUs; -1 = no such job waits.
 

@@ -15,6 +15,8 @@ from network_play import AtOnce, gpus_of, instance_of, network, paces, started
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.core.events import stuck
 from gpusched_env.core.handle import kernel
+from gpusched_env.core.state import Run
+from gpusched_env.core.handle import kernel
 from gpusched_env.core.network.contention import model_number
 from gpusched_env.core.network.flows import list_flow, touch_link
 from gpusched_env.core.queries import settle_now
@@ -343,6 +345,11 @@ def test_rates_need_links() -> None:
         validate(plain, log)
 
 
+@kernel
+def is_stuck(sim: Run) -> bool:
+    return stuck(sim)
+
+
 @pytest.mark.parametrize(("second_s", "stands"), [(0.0, True), (1.0, False)])
 def test_kernels_and_the_simulation_agree_on_stalled_gangs(second_s: float, stands: bool) -> None:
     """Two gangs contend for links until no whole iteration fits into a slot, or the second has not arrived yet."""
@@ -350,7 +357,7 @@ def test_kernels_and_the_simulation_agree_on_stalled_gangs(second_s: float, stan
     instance, scheduler = instance_of("2x8", TWO, net, slot_s=0.07, arrival=[0.0, second_s])
     simulation = started(instance, scheduler)
     simulation.advance()
-    assert simulation._stuck() == stuck(simulation.arrays) == stands
+    assert simulation._stuck() == is_stuck(simulation.arrays) == stands
 
 
 def test_gangs_stalled_for_ever_are_an_error() -> None:
