@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpusched_env.baselines.list_policies.state import ListState
-from gpusched_env.core.handle import helper, kernel
+from gpusched_env.core.handle import helper
 from gpusched_env.core.state import Run
 
 Array = np.ndarray

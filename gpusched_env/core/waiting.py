@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpusched_env.core.handle import helper, kernel
+from gpusched_env.core.handle import helper
 from gpusched_env.core.state import Run
 
 
