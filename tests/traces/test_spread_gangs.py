@@ -8,12 +8,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-<<<<<<< HEAD
 from gpusched_env.cli.app import app
-from gpusched_env.cli.spread_notes import spread_note
-=======
 from gpusched_env.cli.playing import spread_note
->>>>>>> w3-eval
 from gpusched_env.errors import WorkloadError
 from gpusched_env.evaluation import evaluate
 from gpusched_env.problem.cluster import MACHINE, Cluster
