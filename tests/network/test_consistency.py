@@ -13,7 +13,7 @@ from helpers import Script, plain_python_digests, small_scenario
 from network_play import AtOnce, gpus_of, instance_of, network, paces, started
 
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.core.events import stuck
+from gpusched_env.core.events import is_stuck
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.network.contention import model_number
 from gpusched_env.core.network.flows import list_flow, touch_link
@@ -341,11 +341,6 @@ def test_rates_need_links() -> None:
     plain.topology = None
     with pytest.raises(ScheduleError, match="rates follow from the placement"):
         validate(plain, log)
-
-
-@kernel
-def is_stuck(sim: Run) -> bool:
-    return stuck(sim)
 
 
 @pytest.mark.parametrize(("second_s", "stands"), [(0.0, True), (1.0, False)])
