@@ -20,7 +20,7 @@ from gpusched_env.baselines.gavel.seats import Seats
 from gpusched_env.errors import SchedulerError
 from gpusched_env.evaluation import evaluate
 from gpusched_env.event_log import PREEMPT, START, EventLog
-from gpusched_env.metrics import job_times, tenant_times, validate
+from gpusched_env.metrics import job_times, tenant_times
 from gpusched_env.network import Network
 from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.instance import Instance, Semantics
@@ -411,6 +411,5 @@ def test_hierarchical_policies_divide_gpu_time_by_the_weights_of_tenants(policy:
     tree = (Tenant("a", weight=3.0), Tenant("rest", weight=2.0), Tenant("b", "rest"), Tenant("c", "rest"))
     rules = Semantics(checkpoint_s=0.0, restore_s=0.0, time_limit_s=72_000.0)
     instance = Instance(Cluster.parse("1x4"), workload, semantics=rules, tenants=Tenants(tree))
-    log = simulate(instance, make_scheduler("gavel", policy=policy))
-    validate(instance, log)
+    log = play(instance, "gavel", policy=policy)
     assert tenant_times(instance, log)["share"][0] == pytest.approx(part, abs=0.02)
