@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Mapping
 from functools import partial
 from importlib import import_module
-from pathlib import Path
 from typing import Any, Final
 
 from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.scenarios.family import Parameter, ScenarioFamily, Value
 from gpusched_env.scenarios.files import load_scenario, scenario_from_dict
 from gpusched_env.scenarios.scenario import Scenario
+from gpusched_env.support.files import toml_beside
 from gpusched_env.support.plugins import load_plugins
 
 
@@ -30,7 +29,7 @@ def _family(name: str, entry: Mapping[str, Any]) -> ScenarioFamily:
     return ScenarioFamily(name, partial(build, **entry.get("given", {})), tuple(parameters))
 
 
-_ENTRIES: Final = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+_ENTRIES: Final = toml_beside(__file__)
 _BUILT: Final = {name: _family(name, entry) for name, entry in _ENTRIES.items() if "build" in entry}
 # Families of scenarios; SCENARIOS has the scenario of each family with the default parameters.
 FAMILIES: Final[dict[str, ScenarioFamily]] = {name: family for name, family in _BUILT.items() if family.parameters}
