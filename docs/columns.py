@@ -12,9 +12,9 @@ import re
 from pathlib import Path
 from typing import Final
 
+from gpusched_env.delay_timers.columns import CLASS_COLUMNS, CLUSTER_COLUMNS, COST_COLUMNS
 from gpusched_env.envs.actions import SLOT_ACTIONS
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.delay_timers.columns import CLASS_COLUMNS, CLUSTER_COLUMNS, COST_COLUMNS
 from gpusched_env.envs.observation.column import SCALES, Column, markdown_rows
 from gpusched_env.envs.observation.registry import ARRAYS, AXES, ObservedArray
 from gpusched_env.envs.rewards import COMPONENTS

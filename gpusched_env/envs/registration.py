@@ -69,8 +69,8 @@ ENVIRONMENTS: Final[dict[str, dict[str, Any]]] = {
 }
 # An environment of another class: the agent sets Dally's delay timers; 256 GPUs, 800 jobs.
 DELAY_TIMERS: Final = "gpusched/DelayTimers-v0"
-_DELAY_TIMERS_ENTRY_POINT: Final = "gpusched_env.envs.delay_timers.env:DelayTimersEnv"
-_DELAY_TIMERS_VECTOR_ENTRY_POINT: Final = "gpusched_env.envs.delay_timers.vector_env:DelayTimersVectorEnv"
+_DELAY_TIMERS_ENTRY_POINT: Final = "gpusched_env.delay_timers.env:DelayTimersEnv"
+_DELAY_TIMERS_VECTOR_ENTRY_POINT: Final = "gpusched_env.delay_timers.vector_env:DelayTimersVectorEnv"
 
 
 def register_environments() -> None:

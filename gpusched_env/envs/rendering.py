@@ -12,8 +12,8 @@ from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.simulator.network_view import NetworkView
 
 if TYPE_CHECKING:
+    from gpusched_env.delay_timers.env import DelayTimersEnv
     from gpusched_env.envs.cluster_env import ClusterEnv
-    from gpusched_env.envs.delay_timers.env import DelayTimersEnv
 
     Drawn: TypeAlias = ClusterEnv | DelayTimersEnv
 
@@ -24,12 +24,7 @@ _LETTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 
 
 def check_render_mode(mode: str | None) -> None:
-    """Refuse a render mode that does not exist; None = no pictures.
-
-    Raises
-    ------
-    ScenarioError : an unknown mode
-    """
+    """Refuse, by a ScenarioError, a render mode that does not exist; None = no pictures."""
     if mode is not None and mode not in RENDER_MODES:
         raise ScenarioError(f"render_mode: {unknown_name('render mode', mode, RENDER_MODES)}")
 

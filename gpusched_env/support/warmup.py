@@ -16,7 +16,7 @@ _SPEAKERS: Final = ("MainProcess", "LokyProcess-1")  # the processes that may pr
 _SOON_S: Final = 0.5  # [s] delay before the bar is shown
 _MANY: Final = 10  # without a terminal, a message is printed only if at least this many kernels are to be compiled
 # Packages whose kernels ``gpusched warmup`` always compiles; the package _SCHEDULERS is compiled only on request.
-_PACKAGES: Final = ("core", "envs", "portable")
+_PACKAGES: Final = ("core", "delay_timers", "envs", "portable")
 _SCHEDULERS: Final = "baselines"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import pytest
-from helpers import plain_python_digests, random_workload, two_types
+from helpers import play, random_workload, two_types
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,7 +25,6 @@ from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.instance import Instance, Semantics
 from gpusched_env.problem.sizes import Sizes
 from gpusched_env.problem.workload import MEASURED_DTYPE, Profiles, Workload
-from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import ClusterView, Decision, Simulation, simulate
 from gpusched_env.traces.elastic import amdahl, make_elastic
 
@@ -53,8 +52,7 @@ def with_rates(
 
 def first_sizes(instance: Instance, scheduler: str) -> dict[int, int]:
     """GPUs of each job after the decisions at time 0."""
-    log = simulate(instance, make_scheduler(scheduler))
-    validate(instance, log)
+    log = play(instance, scheduler)
     starts = log.events[(log.events["gpu_count"] > 0) & (log.events["time_s"] == 0)]
     return dict(zip(starts["job"].tolist(), starts["gpu_count"].tolist(), strict=True))
 
@@ -154,8 +152,7 @@ def test_one_elastic_job_with_linear_speed_gets_the_whole_cluster(name: str) -> 
 def test_jobs_shrink_for_an_arrival_and_grow_after_a_completion() -> None:
     """4 GPUs, linear. Job 0 alone to 10 s (40 done), then 2 GPUs each; job 1 ends at 20, job 0 at 20 + 40/4."""
     instance = with_rates([[1.0, 2.0, 3.0, 4.0]] * 2, [100.0, 20.0], "1x4", [0.0, 10.0])
-    log = simulate(instance, make_scheduler("max-min"))
-    validate(instance, log)
+    log = play(instance, "max-min")
     assert job_times(instance, log)["finish_s"].tolist() == [30.0, 20.0]
     assert (log.events["kind"] == RESIZE).sum() == 2
 
@@ -194,8 +191,7 @@ def test_runs_are_valid_and_reproducible(name: str, seed: int) -> None:
         restore_s=float(rng.choice([0, 30])),
     )
     instance = Instance(cluster, workload, None, rules)
-    log = simulate(instance, make_scheduler(name))
-    validate(instance, log)
+    log = play(instance, name)
     assert simulate(instance, make_scheduler(name)).digest() == log.digest()
 
 
@@ -204,17 +200,5 @@ def test_runs_are_valid_and_reproducible(name: str, seed: int) -> None:
 def test_rigid_jobs_are_never_resized(name: str) -> None:
     workload = random_workload(np.random.default_rng(1), 30, 8)
     instance = Instance(Cluster.parse("4x4/2"), workload)
-    log = simulate(instance, make_scheduler(name))
-    validate(instance, log)
+    log = play(instance, name)
     assert not (log.events["kind"] == RESIZE).any()
-
-
-def digests() -> list[str]:
-    """Logs of all elastic schedulers; printed by a process without compilation, too."""
-    scenario = get_scenario("pollux-64-v0:jobs=3")
-    specs = ["pollux:population=6,generations=4", *(name for name in NAMES if name != "pollux")]
-    return [simulate(scenario.instance(0), make_scheduler(spec)).digest() for spec in specs]
-
-
-def test_compiled_and_plain_python_give_the_same_logs() -> None:
-    assert plain_python_digests("tests.baselines.test_elastic") == digests()

@@ -6,16 +6,16 @@ import dataclasses
 
 import numpy as np
 import pytest
-from helpers import random_workload
+from helpers import play, random_workload
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.elastic.pollux.scheduler import OFFSET, cost_terms
 from gpusched_env.baselines.elastic.pollux.search import SEARCH_DTYPE, Search, assess, repair
+from gpusched_env.core.handle import Batched
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import RESIZE, START
-from gpusched_env.metrics import validate
 from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.instance import Instance, Semantics
 from gpusched_env.problem.sizes import Sizes
@@ -33,7 +33,10 @@ def task(states: list[list[int]], speed_up: list[float], avoids: bool = True, po
     control["jobs"], control["nodes"], control["population"], control["random"] = jobs, 2, 1, 1
     control["avoids"] = avoids
     table = np.repeat(np.array(speed_up)[:, None, None], 9, axis=2).repeat(2, axis=1)
-    return Search(
+    found: Search = Batched(
+        Search,
+        1,
+        {"states": 1, "jobs": jobs, "nodes": 2},
         search=control,
         capacity=np.full(2, 4, np.int32),
         present=np.array(states, np.int32),
@@ -41,16 +44,8 @@ def task(states: list[list[int]], speed_up: list[float], avoids: bool = True, po
         speed_up=table,
         term=cost_terms(np.stack([table, 0.81818 * table], axis=1), power),
         states=np.array([states], np.int32),
-        cost=np.zeros(1),
-        waste=np.zeros(1),
-        front=np.zeros(1, np.int32),
-        gap=np.zeros(1),
-        last=np.zeros(1, np.int32),
-        order=np.zeros(1, np.int32),
-        shuffled=np.zeros(2, np.int32),
-        used=np.zeros(2, np.int32),
-        there=np.zeros(2, np.int32),
-    )
+    ).handle(0)
+    return found
 
 
 def test_fitness_on_worked_numbers() -> None:
@@ -106,8 +101,7 @@ def test_pollux_explores_where_true_speeds_stop_it() -> None:
 
 def first_sizes(spec: str, arrival: list[float], work: list[float], cluster: str) -> list[tuple[float, int, int]]:
     instance = with_rates([LINEAR] * len(work), work, cluster, arrival)
-    log = simulate(instance, make_scheduler(spec))
-    validate(instance, log)
+    log = play(instance, spec)
     kept = log.events[log.events["gpu_count"] > 0]
     return list(zip(kept["time_s"].tolist(), kept["job"].tolist(), kept["gpu_count"].tolist(), strict=True))
 
@@ -155,8 +149,7 @@ def test_rigid_jobs_keep_their_size_among_elastic_ones(spec: str, seed: int) -> 
     group = np.where(rigid, -1, elastic.sizes.group).astype(np.int32)
     mixed = dataclasses.replace(elastic, sizes=Sizes(group, elastic.sizes.options))
     instance = Instance(Cluster.parse("4x4/2"), mixed, None, Semantics(0.0, 0.0, 10.0))
-    log = simulate(instance, make_scheduler(spec))
-    validate(instance, log)
+    log = play(instance, spec)
     fixed = instance.workload.sizes.group == -1
     gangs = instance.workload.jobs["gpus"]
     placed = log.events[log.events["gpu_count"] > 0]

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from helpers import plain_python_digests
+from helpers import asked, play, play_both
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from kai_reference import fair_shares
@@ -29,7 +29,7 @@ from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.instance import Instance, Semantics
 from gpusched_env.problem.tenants import PRIORITY, Resource, Tenant, Tenants
 from gpusched_env.problem.workload import TENANT, Workload
-from gpusched_env.simulator import Scheduler, Simulation, simulate
+from gpusched_env.simulator import Simulation, simulate
 from tests.theory.test_queues import erlang_c, recursion
 
 NAMES = sorted(set(list_baselines(tenants=True)) - set(list_baselines()))
@@ -56,19 +56,16 @@ def shared(
     )
 
 
-def asked(scheduler: Scheduler) -> Scheduler:
-    """The scheduler, played by its ``decide``."""
-    scheduler.player = lambda _: None  # type: ignore[method-assign]
-    return scheduler
-
-
 def preempted(instance: Instance, spec: str) -> list[int]:
     """Rows of the jobs that were preempted, by the compiled loop and by ``decide``."""
-    log = simulate(instance, make_scheduler(spec))
-    validate(instance, log)
-    assert simulate(instance, asked(make_scheduler(spec))).digest() == log.digest()
+    log = play_both(instance, spec)
     rows: list[int] = log.events["job"][log.events["kind"] == PREEMPT].tolist()
     return rows
+
+
+def last_start(instance: Instance, spec: str) -> float:
+    """Start of the last job [s], by the compiled loop and by ``decide``."""
+    return float(job_times(instance, play_both(instance, spec))["first_start_s"][-1])
 
 
 # --- Kueue's documentation, by hand
@@ -254,8 +251,7 @@ def held_after(instance: Instance, log: EventLog) -> list[tuple[float, dict[str,
 @settings(max_examples=60)
 @given(instance=runs())
 def test_quotas_are_exceeded_only_by_borrowing(spec: str, instance: Instance) -> None:
-    log = simulate(instance, make_scheduler(spec))
-    validate(instance, log)
+    log = play(instance, spec)
     assert instance.tenants is not None
     for _, held, _, _ in held_after(instance, log):
         beyond = pool = 0
@@ -380,9 +376,7 @@ def with_free_preemption(instance: Instance) -> Instance:
 @settings(max_examples=25)
 @given(instance=runs())
 def test_the_compiled_loop_gives_the_log_of_decide(spec: str, instance: Instance) -> None:
-    log = simulate(instance, make_scheduler(spec))
-    validate(instance, log)
-    assert simulate(instance, asked(make_scheduler(spec))).digest() == log.digest()
+    play_both(instance, spec)
 
 
 @pytest.mark.parametrize("name", ["kueue-reclaim", "kueue-fair", "fair", "volcano", "kai"])
@@ -412,10 +406,7 @@ def test_more_jobs_than_the_log_holds_may_arrive_before_the_first_decision(name:
     jobs = [(0.0, "AB"[i % 2], 1, 10.0 + i % 7, float(i % 3)) for i in range(1500)]
     instance = shared([Tenant("A", quota=16), Tenant("B", quota=16)], jobs, "4x8", 5.0)
     assert len(Simulation(instance).arrays.events) < len(jobs)
-    log = simulate(instance, make_scheduler(name))
-    validate(instance, log)
-    assert not np.isnan(job_times(instance, log)["finish_s"]).any()
-    assert simulate(instance, asked(make_scheduler(name))).digest() == log.digest()
+    assert not np.isnan(job_times(instance, play_both(instance, name))["finish_s"]).any()
 
 
 # --- shares
@@ -474,9 +465,7 @@ def with_resource(instance: Instance, tree: Sequence[Tenant], needs: Sequence[in
 
 def begun(instance: Instance, spec: str, time_s: float = 0.0) -> dict[str, int]:
     """Jobs of each tenant that have started by a time, by the compiled loop and by ``decide``."""
-    log = simulate(instance, make_scheduler(spec))
-    validate(instance, log)
-    assert simulate(instance, asked(make_scheduler(spec))).digest() == log.digest()
+    log = play_both(instance, spec)
     rows = log.events["job"][(log.events["gpu_count"] > 0) & (log.events["time_s"] <= time_s)]
     names, counts = np.unique(instance.workload.attributes[TENANT][rows], return_counts=True)
     return dict(zip(names.tolist(), counts.tolist(), strict=True))
@@ -708,51 +697,6 @@ def test_pooling_never_waits_longer_in_total_than_partitions() -> None:
 
 
 # --- the same everywhere
-
-
-def busy() -> Instance:
-    """Sixty jobs of three queues on sixteen GPUs, drawn as whole numbers."""
-    rng = np.random.default_rng(3)
-    tree = [
-        Tenant("D", quota=12, lend=6), Tenant("A", "D", quota=4, weight=2.0), Tenant("B", "D", quota=8),
-        Tenant("C", quota=4, borrow=8),
-    ]  # fmt: skip
-    columns = [rng.integers(0, 300, 60), rng.choice([1, 2, 4], 60), rng.integers(10, 60, 60), rng.integers(0, 3, 60)]
-    names = rng.choice(["A", "B", "C"], 60).tolist()
-    rows = zip(*(c.tolist() for c in columns), names, strict=True)
-    return shared(tree, [(float(a), name, g, float(s), float(p)) for a, g, s, p, name in rows], "4x4", 5.0)
-
-
-GOLDEN: dict[str, str] = {
-    "volcano": "12053898ee6dc4a5",
-    "kai": "51a4d1ecdcd93997",
-    "capacity": "70c24b85ebd532ff",
-    "drf": "7b63a78f819b10f1",
-    "fair": "a63cf2a4c25c750d",
-    "kueue": "d57b4a42f5d84b5c",
-    "kueue-fair": "e3dbeb91ecdf6e6d",
-    "kueue-reclaim": "5f84b525b7d421b9",
-    "slurm": "6323d2734ed2ac69",
-    "slurm-multifactor": "a891ee8e58fc726d",
-    "kueue:queueing=strict": "5727c96d6b4c70d5",
-    "kueue:reclaim=lower,within=newer,queueing=strict": "c6602e984dfd3dc6",
-    "kueue:reclaim=any,within=lower,borrow_within=lower,threshold=2": "131c19d0f0f6e9a4",
-    "kueue-fair:initial=false": "4412efd21fc33611",
-    "drf:strict=true": "662cfeb715708a71",
-}
-
-
-def digests() -> list[str]:
-    """Digest of each scheduler on :func:`busy`, for a process without compilation."""
-    return [simulate(busy(), make_scheduler(spec)).digest() for spec in SPECS]
-
-
-def test_logs_are_the_golden_ones() -> None:
-    assert dict(zip(SPECS, (digest[:16] for digest in digests()), strict=True)) == GOLDEN
-
-
-def test_plain_python_gives_the_same_logs() -> None:
-    assert plain_python_digests("tests.baselines.test_tenants") == digests()
 
 
 def test_a_workload_without_tenants_is_one_queue() -> None:

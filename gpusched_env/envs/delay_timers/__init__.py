@@ -1,1 +1,0 @@
-"""The environment whose actions set delay timers."""
