@@ -14,11 +14,10 @@ from network_play import AtOnce, gpus_of, instance_of, network, paces, started
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.core.events import stuck
-from gpusched_env.core.handle import kernel
 from gpusched_env.core.network.contention import model_number
 from gpusched_env.core.network.flows import list_flow, touch_link
 from gpusched_env.core.queries import settle_now
-from gpusched_env.core.state import Run, allocate
+from gpusched_env.core.state import allocate
 from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
 from gpusched_env.errors import GpuschedError, ScheduleError
 from gpusched_env.event_log import COMPLETE, RATE, START, EventLog
@@ -343,11 +342,6 @@ def test_rates_need_links() -> None:
         validate(plain, log)
 
 
-@kernel
-def is_stuck(sim: Run) -> bool:
-    return stuck(sim)
-
-
 @pytest.mark.parametrize(("second_s", "stands"), [(0.0, True), (1.0, False)])
 def test_gangs_that_make_no_progress_are_stuck(second_s: float, stands: bool) -> None:
     """Two gangs contend for links until no whole iteration fits into a slot, or the second has not arrived yet."""
@@ -355,7 +349,7 @@ def test_gangs_that_make_no_progress_are_stuck(second_s: float, stands: bool) ->
     instance, scheduler = instance_of("2x8", TWO, net, slot_s=0.07, arrival=[0.0, second_s])
     simulation = started(instance, scheduler)
     simulation.advance()
-    assert is_stuck(simulation.arrays) == stands
+    assert stuck(simulation.arrays) == stands
 
 
 def test_gangs_stalled_for_ever_are_an_error() -> None:
