@@ -14,10 +14,11 @@ from network_play import AtOnce, gpus_of, instance_of, network, paces, started
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.core.events import stuck
+from gpusched_env.core.handle import kernel
 from gpusched_env.core.network.contention import model_number
 from gpusched_env.core.network.flows import list_flow, touch_link
 from gpusched_env.core.queries import settle_now
-from gpusched_env.core.state import allocate
+from gpusched_env.core.state import Run, allocate
 from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
 from gpusched_env.errors import GpuschedError, ScheduleError
 from gpusched_env.event_log import COMPLETE, RATE, START, EventLog
