@@ -350,7 +350,7 @@ def test_gangs_that_make_no_progress_are_stuck(second_s: float, stands: bool) ->
     instance, scheduler = instance_of("2x8", TWO, net, slot_s=0.07, arrival=[0.0, second_s])
     simulation = started(instance, scheduler)
     simulation.advance()
-    assert is_stuck(simulation.arrays) == stands
+    assert stuck(simulation.arrays) == stands
 
 
 def test_gangs_stalled_for_ever_are_an_error() -> None:
