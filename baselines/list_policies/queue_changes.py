@@ -21,11 +21,11 @@ from gpusched_env.baselines.list_policies.keys import (
 )
 from gpusched_env.baselines.list_policies.runners import IN_LIST, leave_runners
 from gpusched_env.baselines.list_policies.state import ListState
-from gpusched_env.core.handle import kernel
+from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.state import ACTIVE, Run
 
 
-@kernel
+@helper
 def change_of_queue_s(sim: Run, plan: ListState, number: int) -> float:
     """Return the time at which the job of a gang changes its queue if the gang continues [s]; inf = never."""
     replica = sim.replicas[number]

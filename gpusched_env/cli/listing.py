@@ -32,7 +32,7 @@ def list_scenarios() -> None:
     from gpusched_env.scenarios import FAMILIES, get_scenario
     from gpusched_env.scenarios import list_scenarios as names
 
-    table = Table(*HEADINGS)
+    table = Table(*HEADINGS, caption_justify="left")
     rows = []
     for scenario in map(get_scenario, names()):
         cluster = scenario.cluster
@@ -46,7 +46,6 @@ def list_scenarios() -> None:
     for column in table.columns[1:5]:
         column.justify = "right"
     table.caption = "* has parameters, NAME:parameter=value,...; gpusched scenarios show NAME explains them"
-    table.caption_justify = "left"
     show(table, rows=rows)
 
 
@@ -82,7 +81,7 @@ def draw_scenario(
 
     Example: gpusched scenarios draw leaf-spine-256-v1 --scheduler fifo --output loads.png
     """
-    from gpusched_env.cli.networking import with_network
+    from gpusched_env.cli.changing import with_network
     from gpusched_env.cli.parsing import seed_range
     from gpusched_env.network import compiled_links, draw_topology
     from gpusched_env.scenarios import get_scenario
@@ -135,7 +134,7 @@ def list_schedulers() -> None:
     from gpusched_env.support.plugins import load_plugins
 
     load_plugins()
-    table = Table("scheduler", "summary", "parameters and defaults")
+    table = Table("scheduler", "summary", "parameters and defaults", caption_justify="left")
     table.columns[0].no_wrap = True
     rows: list[dict[str, Any]] = []
     for name, baseline in BASELINES.items():
@@ -144,7 +143,6 @@ def list_schedulers() -> None:
         rows.append(told | {"parameters": [_written(key, value) for key, value in values.items()]})
         table.add_row(name + "*" * clairvoyant, Text(baseline.summary), Text(", ".join(rows[-1]["parameters"])))
     table.caption = "* clairvoyant with these defaults: it reads true run times"
-    table.caption_justify = "left"
     show(table, rows=rows)
     console().print(Text(f"placement rules: {', '.join(PLACEMENT_RULES)}"))
 

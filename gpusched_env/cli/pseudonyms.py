@@ -16,13 +16,7 @@ if TYPE_CHECKING:
 
 
 def pseudonyms_of(key: Path, hide: str = "") -> Pseudonyms:
-    """Read the key, and print a warning for each reason why others could find it.
-
-    Parameters
-    ----------
-    key : file
-    hide : roles whose names get pseudonyms, too, by commas
-    """
+    """Read the key, and print a warning for each reason why others could find it; ``hide`` is that of the command."""
     from gpusched_env.pseudonyms.names import Pseudonyms
 
     names = Pseudonyms.from_file(key, hide.replace(" ", "").split(",") if hide else ())

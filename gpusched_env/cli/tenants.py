@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import isnan
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gpusched_env.scenarios import Scenario
 
 HEADINGS = "tenant", "jobs", "entitled", "share", "queueing", "mean JCT", "p99 JCT", "rho", "borrowed", "preemptions"
+LEFT: Final[dict[str, Any]] = {"title_justify": "left", "caption_justify": "left"}
 TENANTS: Final = Problem(scenario="tenants-philly-v0")
 
 
@@ -72,7 +73,7 @@ def _by_tenant(scenario: Scenario, instances: Sequence[Instance], spec: str, see
         tables.append(tenant_times(instance, log))
         jain.append(jain_index(tables[-1]))
         distance.append(max_min_distance(instance, log))
-    table = Table(title=f"{scenario.name}, {spec}, {len(seeds)} seeds", show_edge=False, title_justify="left")
+    table = Table(title=f"{scenario.name}, {spec}, {len(seeds)} seeds", show_edge=False, **LEFT)
     for heading in HEADINGS:
         table.add_column(heading, justify="left" if heading == "tenant" else "right", no_wrap=True)
     names = instances[0].tenancy[0].names
@@ -94,7 +95,6 @@ def _by_tenant(scenario: Scenario, instances: Sequence[Instance], spec: str, see
         f"Jain's index of use / entitlement {np.mean(jain):.3f}; "
         f"distance from max-min fair shares {np.mean(distance):.3f}"
     )
-    table.caption_justify = "left"
     return table
 
 
@@ -106,9 +106,7 @@ def _pooled(instances: Sequence[Instance], specs: Sequence[str], seeds: Sequence
 
     found = {spec: pooling(instances, spec, seeds) for spec in specs}
     tree = instances[0].tenancy[0]
-    table = Table(
-        "tenant", "quota", show_edge=False, title="mean JCT pooled / alone on the quota", title_justify="left"
-    )
+    table = Table("tenant", "quota", show_edge=False, title="mean JCT pooled / alone on the quota", **LEFT)
     for spec in specs:
         table.add_column(spec, justify="right", no_wrap=True)
     rows = sorted(next(iter(found.values())))
@@ -120,5 +118,4 @@ def _pooled(instances: Sequence[Instance], specs: Sequence[str], seeds: Sequence
         ]
         table.add_row(total if row < 0 else tree.names[row], "" if row < 0 else str(tree.quota[row]), *texts)
     table.caption = "below 1, the tenant wins by pooling; 95 % intervals by bootstrap over weeks, if there are several"
-    table.caption_justify = "left"
     return table

@@ -97,10 +97,9 @@ def fit(
     from gpusched_env.support.files import write_whole
     from gpusched_env.traces import read_trace
     from gpusched_env.twin import write_twin
-    from gpusched_env.twin.associations import read_associations
-    from gpusched_env.twin.configuration import known_policy, not_played, slurm_conf, weights_told
+    from gpusched_env.twin.configuration import known_policy, not_played, slurm_conf
     from gpusched_env.twin.fitting import fit_twin
-    from gpusched_env.twin.qualities import read_qos
+    from gpusched_env.twin.sacctmgr import read_associations, read_qos
 
     conf, pools = _machines(machines.conf or [], machines.cluster, machines.partition or [])
     start = None if conf is None else known_policy(conf)
@@ -117,7 +116,7 @@ def fit(
     notes = twin.notes if conf is None else (*twin.notes, *not_played(conf))
     twin = replace(twin, reading=options, notes=notes)
     write_twin(twin, files.output)
-    _show_policy(twin, {} if conf is None else weights_told(conf))
+    _show_policy(twin, {} if conf is None else conf.scheduling.weights)
     _show_score(twin, log, held_back=rules.fit_part < 1)
     also = ""
     if files.slurm_conf is not None:

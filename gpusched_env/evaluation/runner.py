@@ -104,7 +104,7 @@ def evaluate(
         raise GpuschedError("evaluate: give at least one scheduler and at least one seed")
     check_workers(workers)
     for player in players:
-        _player(player)  # raises an error for an unknown name before the first run
+        fresh_player(player)  # raises an error for an unknown name before the first run
     fingerprint = scenario.fingerprint()
     tracked = scenario.tracked_window if window is None else window
     # The outer loop is over seeds, so that a worker draws each problem once and runs all schedulers on it.
@@ -134,7 +134,7 @@ def run_once(task: Task, bar: ProgressBar | None = None) -> RunResult:
     from gpusched_env.simulator import simulate
 
     instance, bounds = _desk.draw(task)
-    scheduler = _player(task.scheduler)
+    scheduler = fresh_player(task.scheduler)
 
     def tell(done: int, total: int) -> None:
         if bar is not None:
@@ -171,7 +171,7 @@ def _play(tasks: list[Task], workers: int, bar: ProgressBar) -> Iterator[RunResu
     return in_processes(run_once, [(task,) for task in tasks], workers)
 
 
-def _player(scheduler: str | Scheduler) -> Scheduler:
+def fresh_player(scheduler: str | Scheduler) -> Scheduler:
     """Build a scheduler from a spec, or copy a scheduler, so that its state from another run has no effect."""
     if isinstance(scheduler, str):
         from gpusched_env.baselines import make_scheduler

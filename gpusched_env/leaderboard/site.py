@@ -101,7 +101,13 @@ def _shown(kept: Sequence[Given], names: Collection[str], replayed: Mapping[str,
         runs = {one.key: replayed[one.key].runs for one in here}
         fifo = next((runs[one.key] for one in here if one.baseline and one.entry.player.spec == FIFO), None)
         shown = [
-            Shown(one, runs[one.key], labels[one.key], _score(runs[one.key], fifo, track), replayed[one.key].checked)
+            Shown(
+                **vars(one),
+                runs=runs[one.key],
+                label=labels[one.key],
+                score=_score(runs[one.key], fifo, track),
+                checked=replayed[one.key].checked,
+            )
             for one in here
         ]
         entries[track.name] = ranked(shown, track.metric)

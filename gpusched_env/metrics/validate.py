@@ -25,8 +25,7 @@ from gpusched_env.event_log import (
 )
 from gpusched_env.metrics.dependencies import check_entries
 from gpusched_env.metrics.refusal import refusal, refuse
-from gpusched_env.metrics.validate_gangs import check_gangs
-from gpusched_env.metrics.validate_nodes import check_nodes
+from gpusched_env.metrics.validate_gangs import check_gangs, check_nodes
 from gpusched_env.metrics.validate_sharing import check_rates, check_sub_steps
 from gpusched_env.metrics.validate_work import check_completeness, check_costs, check_work
 from gpusched_env.problem.instance import Instance

@@ -70,7 +70,7 @@ def plain_table(*headings: str, texts: int = 1) -> Table:
     """Return a table without a frame: ``texts`` columns of names, never truncated, then columns of numbers."""
     from rich.table import Table
 
-    table = Table(*headings, show_edge=False, pad_edge=False)
+    table = Table(*headings, show_edge=False, pad_edge=False, caption_justify="left")
     for column in table.columns[:texts]:
         column.overflow = "fold"
     for column in table.columns[texts:]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Any, Final
 
@@ -172,11 +172,6 @@ def known_policy(slurm: SlurmCluster) -> Policy:
             changed: dict[str, Any] = {name: int(value) * unit}
             policy = dataclasses.replace(policy, **changed)
     return policy
-
-
-def weights_told(slurm: SlurmCluster) -> Mapping[str, float]:
-    """Return the weights that slurm.conf names; empty if it names none."""
-    return slurm.scheduling.weights
 
 
 def slurm_conf(twin: Twin) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from gpusched_env.traces.parsing.detection import bar_columns
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.slurm_fields import Stamps, span_s, tres_gpus
 from gpusched_env.traces.slurm_files.hostlists import names_in
-from gpusched_env.twin.snapshot import PresentJob, Snapshot, in_natural_order, refuse_later, skipped_notes
+from gpusched_env.twin.snapshot import PresentJob, Snapshot, dated, skipped_notes, snapshot_of_jobs
 
 # Header that squeue prints -> our name; the letters are those of squeue --format
 NAMES: Final = {
@@ -227,13 +227,9 @@ class _Table:
 
     def snapshot(self, time_s: float) -> Snapshot:
         """Return the snapshot of the rows."""
-        jobs = []
-        for job in self.jobs:
-            if job.id in self.elapsed:
-                job = dataclasses.replace(job, start_s=max(time_s - self.elapsed[job.id], 0.0))  # noqa: PLW2901
-            with skippable:
-                refuse_later(self.places[job.id], job, time_s)
-                jobs.append(job)
+        since = {name: max(time_s - elapsed, 0.0) for name, elapsed in self.elapsed.items()}
+        started = (replace(job, start_s=since[job.id]) if job.id in since else job for job in self.jobs)
+        jobs = dated(((self.places[job.id], job) for job in started), time_s)
         notes = [
             f"{count:,} {what}"
             for count, what in (
@@ -245,11 +241,7 @@ class _Table:
         ]
         notes += skipped_notes()
         jobs, lost = _with_known(jobs)
-        running = tuple(job for job in jobs if not job.waits)
-        names = in_natural_order(node for job in running for node in job.nodes)
-        return Snapshot(
-            time_s, running, tuple(job for job in jobs if job.waits), (*self.held, *lost), tuple(names), tuple(notes)
-        )
+        return snapshot_of_jobs(time_s, jobs, (*self.held, *lost), notes)
 
 
 def _with_known(jobs: list[PresentJob]) -> tuple[list[PresentJob], list[str]]:

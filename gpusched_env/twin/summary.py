@@ -14,7 +14,7 @@ from gpusched_env.metrics import Interval
 from gpusched_env.portable import arrays
 from gpusched_env.support.files import visible
 from gpusched_env.support.units import readable
-from gpusched_env.twin.comparing import CURRENT, Comparison, Outcome, groups_of
+from gpusched_env.twin.comparing import CURRENT, Comparison, Outcome, groups_of_setting
 
 HEADINGS: Final = (
     "setting", "policy", "mean wait", "median", "90 %", "99 %", "wait / current", "mean JCT", "GPUs held",
@@ -145,11 +145,11 @@ def comparison_csv(found: Comparison) -> str:
     ))  # fmt: skip
     everyone = np.ones(len(found.reference.wait_s), bool)
     leaves = found.tenants()
-    groups = groups_of(found.settings[0])
+    groups = groups_of_setting(found.settings[0])
     for outcome in found.outcomes:
         totals = (outcome.gpu_hours, outcome.useful_gpu_hours, outcome.busy, outcome.preemptions)
         writer.writerow(_line(found, outcome, ("all", "", "", ""), everyone) + [_number(value) for value in totals])
-        for (partition, size), rows in zip(groups.names, groups.members, strict=True):
+        for partition, size, rows in groups:
             writer.writerow([*_line(found, outcome, ("group", partition, size, ""), rows), "", "", "", ""])
         for name in np.unique(leaves).tolist():
             writer.writerow([*_line(found, outcome, ("tenant", "", "", name), leaves == name), "", "", "", ""])

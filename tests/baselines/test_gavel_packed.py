@@ -29,7 +29,7 @@ from gpusched_env.event_log import COMPLETE, RELEASE, RESUME, START, EventLog
 from gpusched_env.metrics import job_times
 from gpusched_env.problem.instance import Instance, Semantics
 from gpusched_env.problem.workload import Workload
-from gpusched_env.reproduce.gavel.pair_ends import pair_ends
+from gpusched_env.reproduce.gavel import pair_ends
 from gpusched_env.scenarios import get_scenario, scenario_from_dict
 from gpusched_env.sharing import GavelPairs, Sharing
 from gpusched_env.sharing.interference import Interference
