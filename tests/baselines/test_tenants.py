@@ -192,7 +192,7 @@ def test_a_gang_that_no_limit_admits_is_refused() -> None:
         simulate(shared(tree, [(0, "A", 7, 1, 0)], "1x8"), make_scheduler("kueue"))
     with pytest.raises(SchedulerError, match=r"tenant 'A': a job asks for 7 GPUs, .* allow 3 at most"):
         simulate(shared([Tenant("A", most=3)], [(0, "A", 7, 1, 0)], "1x8"), make_scheduler("drf"))
-    with pytest.raises(SchedulerError, match="kueue, reclaim: unknown policy 'al'"):
+    with pytest.raises(SchedulerError, match="kueue: unknown reclaim 'al'"):
         make_scheduler("kueue:reclaim=al")
 
 
