@@ -701,7 +701,7 @@ def commit_rates(sim: Run) -> None:
         sim.events[w["events"] - 1]["gpu_at"] = r["bottleneck"]
 
 
-@helper
+@kernel
 def stuck(sim: Run) -> bool:
     """Return whether no job will arrive or finish unless the scheduler makes a decision."""
     w = sim.world
