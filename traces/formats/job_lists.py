@@ -41,7 +41,7 @@ READ: Final[dict[str, Callable[..., Any]]] = {  # kind -> method of Place, or fu
 }
 GPU_TYPES: Final = ("A100", "V100", "GTX2080Ti")  # of Hydra
 FITTED: Final = {"pollux": "pollux", "sia": "sia", "pollux-sharing": "bsbf"}  # format -> table of its applications
-FIRST: Final = ("original_id", "arrival", "gpus", "work")  # roles that are read before the others
+FIRST: Final = ("arrival", "gpus", "work")  # roles that are read before the others
 SAME: Final = {"bsbf": "muri", "sia": "pollux", "pollux-sharing": "pollux"}  # format -> the one whose layout it has
 
 
@@ -97,16 +97,24 @@ def read_job_list(path: Path, name: str) -> tuple[Workload, ReadReport]:
     jobs = JobColumns(ReadReport(name, str(path)), *attributes, numbers=layout.numbers)
     table = load_fitted(FITTED[name]) if name in FITTED else None
     rule = RULES.get(name) if table is None else partial(_train, table)
-    columns = [(i, READ.get(kind), field, role, unit) for i, (field, kind, role, *unit) in enumerate(layout.columns)]
-    columns.sort(key=lambda column: FIRST.index(column[3]) if column[3] in FIRST else len(FIRST))
+    roles, ids = (
+        [role for _, _, role, *_ in layout.columns],
+        [name for name, kind, *_ in layout.columns if kind == "id"],
+    )
+    typed = [
+        (role, partial(READ[kind], unit=unit[0]) if unit else READ[kind], name)
+        for name, kind, role, *unit in layout.columns
+        if kind in READ
+    ]
+    typed.sort(key=lambda column: FIRST.index(column[0]) if column[0] in FIRST else len(FIRST))
     for place, texts in csv_rows(path, layout.names):
         with skippable:
             told = [text.strip() for text in texts] if layout.blanks else texts
-            row: Row = {}
-            for i, read, field, role, unit in columns:
-                row[role] = told[i] if read is None else read(place, field, told[i], *unit)
-                if role == "original_id":
-                    jobs.refuse_duplicate(place, field, told[i])
+            row: Row = dict(zip(roles, told, strict=True))
+            for name_of_id in ids:
+                jobs.refuse_duplicate(place, name_of_id, row["original_id"])
+            for role, read, field in typed:
+                row[role] = read(place, field, row[role])
             if rule is not None and (reason := rule(jobs, place, row, told)):
                 jobs.drop(place, reason)
                 continue
