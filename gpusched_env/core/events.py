@@ -713,12 +713,6 @@ def stuck(sim: Run) -> bool:
     return True
 
 
-@kernel
-def is_stuck(sim: Run) -> bool:
-    """Return the same where it is asked outside kernels."""
-    return stuck(sim)
-
-
 @helper
 def process(sim: Run, phase: int, replica: int) -> int:
     """Change the state as the event that is due demands; return GO_ON, DONE, or LOG_FULL after MOST_QUIET wake-ups."""

@@ -492,7 +492,7 @@ class Simulation:
                 )
             for decision in decisions:
                 self.apply(decision)
-            idle = idle + 1 if events.is_stuck(self.arrays) else 0
+            idle = idle + 1 if events.stuck(self.arrays) else 0
             if idle > events.IDLE_LIMIT:
                 return Outcome.STALLED
             points += 1

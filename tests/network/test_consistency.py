@@ -13,7 +13,7 @@ from helpers import Script, plain_python_digests, small_scenario
 from network_play import AtOnce, gpus_of, instance_of, network, paces, started
 
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.core.events import is_stuck
+from gpusched_env.core.events import stuck
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.network.contention import model_number
 from gpusched_env.core.network.flows import list_flow, touch_link
