@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from gpusched_env.cli.choosing import WORKERS, Draws, ScenarioOption, WorkersOption
-from gpusched_env.errors import GpuschedError
+from gpusched_env.errors import GpuschedError, unknown_name
 from gpusched_env.support.commands import Commands
 from gpusched_env.support.consoles import console, plain_table, show
 
@@ -89,7 +89,6 @@ class Searched:
         """Print the ratios of each file and of all."""
         from gpusched_env.agents.measuring import print_ratios
         from gpusched_env.cli.parsing import chosen_schedulers
-        from gpusched_env.errors import unknown_name
         from gpusched_env.metrics import COLUMN_OF
         from gpusched_env.scenarios import get_scenario
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from gpusched_env import __version__
 from gpusched_env.cli.agents import agents_app
 from gpusched_env.cli.describing import describe, describe_cluster, describe_table
 from gpusched_env.cli.fetching import fetch_files, list_files, show_file
@@ -28,8 +29,6 @@ app = Commands("Schedule jobs on a GPU cluster, in an exact simulator.")
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from gpusched_env import __version__
-
         print(f"gpusched-env {__version__}")
         raise typer.Exit
 

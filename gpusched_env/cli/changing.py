@@ -7,10 +7,15 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from gpusched_env.errors import GpuschedError, unknown_name
+from gpusched_env.network import NETWORK_PRESETS, Contention, Network
+from gpusched_env.problem.instance import PREEMPTION_COSTS
+from gpusched_env.scenarios.convert import build
+from gpusched_env.scenarios.files import sharing_from_dict
+from gpusched_env.scenarios.scenario import ONE_PROBLEM
+from gpusched_env.sharing import Sharing
 from gpusched_env.support.assignments import split_assignments
 
 if TYPE_CHECKING:
-    from gpusched_env.network import Contention
     from gpusched_env.scenarios import Scenario
 
 NONE: Final = "none"
@@ -25,8 +30,6 @@ def with_network(scenario: Scenario, network: str | None, contention: str | None
     network : name of a network preset
     contention : ``MODEL`` or ``MODEL:field=value,...``; other fields keep the scenario's values
     """
-    from gpusched_env.network import NETWORK_PRESETS, Contention, Network
-
     wires, changes = scenario.network, [text for text in (network, contention) if text is not None]
     if network is not None:
         if network not in NETWORK_PRESETS:
@@ -48,9 +51,6 @@ def with_network(scenario: Scenario, network: str | None, contention: str | None
 
 def _contention(before: Contention, text: str) -> Contention:
     """Read ``MODEL`` or ``MODEL:field=value,...``."""
-    from gpusched_env.network import Contention
-    from gpusched_env.scenarios.convert import build
-
     model, colon, rest = text.partition(":")
     fields: dict[str, Any] = dataclasses.asdict(before) | {"model": model}
     if model != before.model:
@@ -64,9 +64,6 @@ def _contention(before: Contention, text: str) -> Contention:
 
 def with_preemption_cost(scenario: Scenario, text: str | None) -> Scenario:
     """Return the scenario with another cost of preemption."""
-    from gpusched_env.problem.instance import PREEMPTION_COSTS
-    from gpusched_env.scenarios.scenario import ONE_PROBLEM
-
     if text is None:
         return scenario
     if scenario.variation is not None:
@@ -88,9 +85,6 @@ def with_preemption_cost(scenario: Scenario, text: str | None) -> Scenario:
 
 def with_sharing(scenario: Scenario, text: str | None) -> Scenario:
     """Return the scenario with other rules of sharing."""
-    from gpusched_env.scenarios.files import sharing_from_dict
-    from gpusched_env.sharing import Sharing
-
     if text is None:
         return scenario
     name = f"{scenario.name} + sharing {text}"

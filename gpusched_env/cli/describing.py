@@ -7,9 +7,13 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
+import numpy as np
 import typer
+from rich.text import Text
 
 from gpusched_env.cli.choosing import Draws, Jobs
+from gpusched_env.cli.outputs import check_figures
+from gpusched_env.errors import GpuschedError, unknown_name
 from gpusched_env.support.consoles import plain_table, show
 
 if TYPE_CHECKING:
@@ -51,9 +55,7 @@ def describe(
 
     Example: gpusched traces describe philly:cluster_job_log.json --cluster 310x8 --plot philly.png
     """
-    from gpusched_env.cli.outputs import check_figures
     from gpusched_env.cli.parsing import chosen_cluster
-    from gpusched_env.errors import GpuschedError, unknown_name
     from gpusched_env.evaluation.workload_plots import Picture
     from gpusched_env.scenarios.workload_spec import SYNTHETIC
     from gpusched_env.traces import scale_to_load
@@ -149,8 +151,6 @@ def describe_cluster(source: Annotated[str, typer.Argument(metavar="FORMAT:PATH"
     Formats: bsbf, helios, kubernetes, muri, openb, pai, philly, slurm, spot, tiresias. --cluster of run and compare
     accepts them too.
     """
-    from rich.text import Text
-
     from gpusched_env.evaluation.progress import reading_shown
     from gpusched_env.traces import read_cluster
 
@@ -171,9 +171,6 @@ def describe_table(source: Annotated[str, typer.Argument(metavar="LAYOUT:PATH|au
     docs/traces.md lists the layouts. auto detects a layout by the header of the file; it detects no layout in JSON or
     in CSV without a header line.
     """
-    import numpy as np
-    from rich.text import Text
-
     from gpusched_env.evaluation.progress import reading_shown
     from gpusched_env.traces import LAYOUTS, read_table
 

@@ -8,16 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
 import typer
+from rich.measure import Measurement
+from rich.table import Table
 
+from gpusched_env import __version__
 from gpusched_env.cli.choosing import Draws, Problem, Processes, SchedulersOption
 from gpusched_env.cli.outputs import PLOT_SUFFIXES, save_log, save_results, written
-from gpusched_env.errors import GpuschedError
+from gpusched_env.errors import GpuschedError, unknown_name
 from gpusched_env.support.consoles import console, show
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from gpusched_env.evaluation import Interrupted, RunResult
     from gpusched_env.scenarios import Scenario
 
@@ -141,7 +143,6 @@ def export(
 
     Example: gpusched traces export --format sacct --workload synthetic:philly --profiles unit --output sacct.txt
     """
-    from gpusched_env.errors import GpuschedError, unknown_name
     from gpusched_env.evaluation import evaluate
     from gpusched_env.evaluation.accounting import FORMATS, ORIGIN, export_run
 
@@ -186,8 +187,6 @@ def _tell_what_was_read(scenario: Scenario, seed: int) -> None:
 
 def spread_note(scenario: Scenario, seed: int) -> str:
     """Return a note on how many jobs fit into no machine and run slower across machines; "" if there are none."""
-    import numpy as np
-
     from gpusched_env.problem.cluster import MACHINE
 
     scenario = scenario.problem(seed)
@@ -220,8 +219,6 @@ def spread_note(scenario: Scenario, seed: int) -> str:
 
 def _fitting(results: list[RunResult], scenario: Scenario) -> Table:
     """Return the comparison with as many of the usual metrics as fit the width of the terminal."""
-    from rich.measure import Measurement
-
     from gpusched_env.evaluation import comparison_table
     from gpusched_env.evaluation.tables import usual_metrics
 
@@ -239,8 +236,6 @@ def _fitting(results: list[RunResult], scenario: Scenario) -> Table:
 
 def _metrics_table(result: RunResult) -> Table:
     """Return every metric of one run, with its lower bound and its meaning."""
-    from rich.table import Table
-
     from gpusched_env.metrics import ALL_COLUMNS
     from gpusched_env.support.units import Unit, three_digits, unit_for
 
@@ -265,7 +260,6 @@ def _metrics_table(result: RunResult) -> Table:
 
 def _title(results: Sequence[RunResult]) -> str:
     """Return what determines a result: the scenario and its fingerprint, the seeds, the version."""
-    from gpusched_env import __version__
     from gpusched_env.cli.parsing import seed_range
 
     first = results[0]

@@ -10,6 +10,7 @@ import typer
 
 from gpusched_env.cli.choosing import MapOption, columns_of
 from gpusched_env.cli.outputs import written
+from gpusched_env.errors import GpuschedError
 
 if TYPE_CHECKING:
     from gpusched_env.pseudonyms.names import Pseudonyms
@@ -49,7 +50,6 @@ def pseudonymise(
 
     Example: gpusched traces pseudonymise slurm:sacct.txt --key secret.txt --output public.txt
     """
-    from gpusched_env.errors import GpuschedError
     from gpusched_env.evaluation.progress import reading_shown
     from gpusched_env.pseudonyms.tables import TABLES, writer_of
     from gpusched_env.pseudonyms.writing import pseudonymise as write

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
 from gpusched_env.cli.choosing import WORKERS, Processes, WorkersOption
 from gpusched_env.cli.outputs import written
+from gpusched_env.errors import GpuschedError, MismatchError, MissingLogError
 from gpusched_env.support.commands import Commands
 from gpusched_env.support.consoles import plain_table, show
 
@@ -35,8 +38,6 @@ NOT_VERIFIED = 3  # exit status if none is refused, but the log of a track is mi
 @leaderboard_app.add("list", tables=True)
 def list_tracks(log: LogOption = None) -> None:
     """List the tracks with their scenarios and seeds."""
-    from rich.text import Text
-
     from gpusched_env.leaderboard import TRACKS
 
     table = plain_table("track", "scenario", "seeds", "what separates schedulers", texts=4)
@@ -60,8 +61,6 @@ def show_track(
     log: LogOption = None,
 ) -> None:
     """Tell how many entries of a track the package has, and why other registered schedulers have no entry."""
-    from rich.text import Text
-
     from gpusched_env.leaderboard import get_track
     from gpusched_env.leaderboard.baseline_entries import FOLDER, absent, baseline_file, read_results
 
@@ -131,7 +130,6 @@ def submit(
 
 
 def _range(text: str) -> tuple[int, int]:
-    from gpusched_env.errors import GpuschedError
 
     match = re.fullmatch(r"(\d{1,12}):(\d{1,12})", text.strip())
     if match is None:
@@ -153,7 +151,6 @@ def verify_files(
     verified because the log of its track is missing. An entry holds decisions and numbers but no code, so verification
     runs no code of its authors. An entry without decisions must name a scheduler of the package, which is played.
     """
-    from gpusched_env.errors import GpuschedError, MismatchError, MissingLogError
     from gpusched_env.leaderboard.verifying import WHAT_TO_CHECK
     from gpusched_env.support.files import visible
 
@@ -178,8 +175,6 @@ def verify_files(
 
 def _verified(path: Path, log: Path | None, seconds: float) -> str:
     """Verify an entry and return a line of results, with the unverified title at its end."""
-    import time
-
     from gpusched_env.leaderboard import get_track, read_entry, verify
     from gpusched_env.leaderboard.baseline_entries import shipped_baselines
     from gpusched_env.leaderboard.child_process import apart
@@ -239,8 +234,6 @@ def build(
 
     Example: gpusched leaderboard build entries/ --output site/
     """
-    import time
-
     from gpusched_env.evaluation.processes import backend
     from gpusched_env.leaderboard.baseline_entries import shipped_entries
     from gpusched_env.leaderboard.site import build_site, entry_files

@@ -5,15 +5,16 @@ from __future__ import annotations
 from math import isnan
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
+import numpy as np
 import typer
+from rich.table import Table
 
 from gpusched_env.cli.choosing import Draws, Problem, SchedulersOption
+from gpusched_env.errors import GpuschedError
 from gpusched_env.support.consoles import show
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from rich.table import Table
 
     from gpusched_env.problem.instance import Instance
     from gpusched_env.scenarios import Scenario
@@ -42,7 +43,6 @@ def tenants(
     Example: gpusched scenarios tenants --scenario cohort-256-v0 --schedulers fifo-skip,tiresias --seeds 2
     """
     from gpusched_env.cli.parsing import chosen_schedulers
-    from gpusched_env.errors import GpuschedError
 
     chosen = problem.chosen()
     if chosen.tenants is None:
@@ -60,9 +60,6 @@ def tenants(
 
 def _by_tenant(scenario: Scenario, instances: Sequence[Instance], spec: str, seeds: Sequence[int]) -> Table:
     """Return the table of one scheduler: a line for each tenant, means over the seeds."""
-    import numpy as np
-    from rich.table import Table
-
     from gpusched_env.baselines.registry import make_scheduler
     from gpusched_env.metrics import jain_index, max_min_distance, tenant_times
     from gpusched_env.simulator import simulate
@@ -100,8 +97,6 @@ def _by_tenant(scenario: Scenario, instances: Sequence[Instance], spec: str, see
 
 def _pooled(instances: Sequence[Instance], specs: Sequence[str], seeds: Sequence[int]) -> Table:
     """Return the table of ratios: a line for each tenant, a column for each scheduler."""
-    from rich.table import Table
-
     from gpusched_env.evaluation.partitions import pooling
 
     found = {spec: pooling(instances, spec, seeds) for spec in specs}

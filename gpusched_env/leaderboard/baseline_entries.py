@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
+from gpusched_env.agents.cards import read_card, shipped_agents
 from gpusched_env.baselines import BASELINES, list_baselines, make_scheduler
 from gpusched_env.baselines.registry import GENERAL_AGENT, LEARNED
 from gpusched_env.errors import EntryError, GpuschedError, SchedulerError, unknown_name
@@ -154,8 +155,6 @@ def fitting(problem: TrackProblem) -> list[str]:
 
 def agents_of(problem: TrackProblem) -> dict[str, Card]:
     """Return spec -> card of the agents that learned the metric of a track on its scenario; ``learned`` is on all."""
-    from gpusched_env.agents.cards import read_card, shipped_agents
-
     cards = [read_card(name) for name in shipped_agents() if name != GENERAL_AGENT]
     goal = (problem.track.scenario_name, problem.track.metric)
     return {f"{LEARNED}:{card.name}": card for card in cards if (card.scenario, card.metric) == goal}
@@ -202,7 +201,6 @@ def _entry(head: Head, result: Result) -> Entry:
 
 
 def _about(spec: str) -> About:
-    from gpusched_env.agents.cards import read_card
 
     agent, _, name = spec.partition(":")
     return _about_agent(read_card(name)) if agent == LEARNED and name else _about_scheduler(spec)

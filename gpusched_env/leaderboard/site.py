@@ -16,6 +16,7 @@ from gpusched_env.leaderboard.entry import Entry
 from gpusched_env.leaderboard.folders import check_folder, whole_folder
 from gpusched_env.leaderboard.scoring import score
 from gpusched_env.leaderboard.site_entries import Given, Refused, entry_files, read_given, unique_labels
+from gpusched_env.leaderboard.site_pages import write_pages
 from gpusched_env.leaderboard.site_runs import Replayed, make_folders, replay_apart, write_lines
 from gpusched_env.leaderboard.site_tables import Shown, ranked
 from gpusched_env.leaderboard.tracks import TRACKS, Track, get_track
@@ -65,8 +66,6 @@ def build_site(
     An entry that cannot be read, or whose claims are not true, raises no error. The site lists it as refused, with the
     reason.
     """
-    from gpusched_env.leaderboard.site_pages import write_pages
-
     need_libraries("gpusched leaderboard build")
     check_folder(Path(out).absolute(), MARK)
     check_workers(workers)

@@ -6,9 +6,13 @@ import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from gpusched_env import __version__
+from gpusched_env.agents.cards import shipped_agents
+from gpusched_env.baselines import BASELINES, make_scheduler
+from gpusched_env.baselines.estimates import ESTIMATORS, EstimatingScheduler
+from gpusched_env.baselines.registry import GENERAL_AGENT
 from gpusched_env.errors import EntryError, GpuschedError, MismatchError
 from gpusched_env.evaluation.results import RunResult
 from gpusched_env.event_log import EventLog
@@ -21,10 +25,6 @@ from gpusched_env.problem.instance import Instance, SchedulerInfo
 from gpusched_env.scenarios import RESULTS_VERSION
 from gpusched_env.simulator import Scheduler
 from gpusched_env.support.files import visible
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 BOUNDS: Final = ("mean_jct_s", "makespan_s")
 # Advice for when a replay differs from an entry's claims.
@@ -94,10 +94,6 @@ def _yes(truth: bool) -> str:
 
 def shipped_player(spec: str) -> Scheduler | None:
     """Build the scheduler or agent of this package that a spec names; None = it names none, or a file."""
-    from gpusched_env.agents.cards import shipped_agents
-    from gpusched_env.baselines import BASELINES, make_scheduler
-    from gpusched_env.baselines.registry import GENERAL_AGENT
-
     name, _, rest = spec.partition(":")
     words = re.split("[,:]", rest)
     if name not in BASELINES or not BASELINES[name].target.startswith("gpusched_env."):
@@ -114,9 +110,6 @@ def shipped_player(spec: str) -> Scheduler | None:
 
 def registered_clairvoyance(name: str, parameters: Mapping[str, Any]) -> bool:
     """Whether ``name`` is a registered scheduler that reads true run times, given its parameter ``estimator``."""
-    from gpusched_env.baselines import BASELINES, make_scheduler
-    from gpusched_env.baselines.estimates import ESTIMATORS, EstimatingScheduler
-
     if name not in BASELINES or name == LEARNED:
         return False
     scheduler = make_scheduler(name)

@@ -10,6 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from gpusched_env import __version__
 from gpusched_env.errors import GpuschedError
 from gpusched_env.support.files import write_whole
 
@@ -57,8 +58,6 @@ def _environment() -> Environment:
 
 def page(template: str, **fields: Any) -> str:
     """Fill a template. All fields are escaped, except those of type :class:`markupsafe.Markup`."""
-    from gpusched_env import __version__
-
     return _environment().get_template(template).render(version=__version__, **fields)
 
 

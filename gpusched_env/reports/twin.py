@@ -15,6 +15,8 @@ from gpusched_env.reports.run_data import run_data
 from gpusched_env.reports.tables import Cell, Heading, Row, Table
 from gpusched_env.support.files import visible
 from gpusched_env.support.units import readable, three_digits, unit_for
+from gpusched_env.twin.comparing import groups_of_setting, play_pools
+from gpusched_env.twin.summary import sentences, tenants_of
 
 if TYPE_CHECKING:
     from gpusched_env.twin.comparing import Comparison, Outcome
@@ -29,8 +31,6 @@ def write_twin_report(found: Comparison, path: str | Path) -> None:
     The viewer shows the twin's policy and the best other policy, in the pool with the most jobs.
     """
     need_libraries("a report")
-    from gpusched_env.twin.comparing import play_pools
-    from gpusched_env.twin.summary import sentences
 
     best = min(found.outcomes[1:], key=lambda one: arrays.mean(one.wait_s), default=None)
     shown = [found.reference, *([best] if best is not None else [])]
@@ -129,7 +129,6 @@ def overview(found: Comparison) -> Table:
         Heading("mean wait / today", title="95 % interval by bootstrap over weeks of arrival"),
         Heading("mean completion"), Heading("tenants who wait less", better="max"), Heading("tenants who wait longer"),
     ]  # fmt: skip
-    from gpusched_env.twin.summary import tenants_of
 
     rows = []
     for outcome in found.outcomes:
@@ -151,8 +150,6 @@ def overview(found: Comparison) -> Table:
 
 def by_group(found: Comparison, setting: str) -> Table:
     """Return mean waits by partition and size, one column for each policy."""
-    from gpusched_env.twin.comparing import groups_of_setting
-
     groups = groups_of_setting(found.settings[0])
     several = len({partition for partition, _, _ in groups}) > 1
     outcomes = _columns(found, setting)
@@ -170,8 +167,6 @@ def by_group(found: Comparison, setting: str) -> Table:
 
 def by_tenant(found: Comparison, setting: str) -> Table:
     """Return mean waits of the tenants with the most jobs, one column for each policy."""
-    from gpusched_env.twin.summary import tenants_of
-
     outcomes = _columns(found, setting)
     tenants = {id(outcome): tenants_of(found, outcome) for outcome in outcomes}
     first = tenants[id(outcomes[0])]

@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from gpusched_env.baselines.registry import make_scheduler
+from gpusched_env.baselines.slurm.scheduler import Slurm
 from gpusched_env.errors import GpuschedError
 from gpusched_env.problem.cluster import Cluster, NodeGroup
 from gpusched_env.problem.partitions import Partition
@@ -180,8 +181,6 @@ def slurm_conf(twin: Twin) -> str:
     The parts of the cluster in a twin's size factor are those of a pool. Slurm takes those of the whole cluster, so
     with several pools its weight is scaled to the largest pool.
     """
-    from gpusched_env.baselines.slurm.scheduler import Slurm
-
     rules = make_scheduler(twin.scheduler)
     if not isinstance(rules, Slurm):
         raise GpuschedError(

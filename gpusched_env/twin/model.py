@@ -20,8 +20,10 @@ from gpusched_env.problem.partitions import Partition, Partitions, Reservation, 
 from gpusched_env.problem.qos import QOS
 from gpusched_env.problem.tenants import PRIORITY, ROOT, Tenant, Tenants
 from gpusched_env.problem.workload import TENANT, Profiles, Workload
+from gpusched_env.scenarios.convert import build
 from gpusched_env.support.files import write_whole
 from gpusched_env.twin.files import read_json
+from gpusched_env.twin.policies import with_parameters
 from gpusched_env.twin.sacctmgr import qos_for
 
 VERSION: Final = 1  # of the file
@@ -280,8 +282,6 @@ class Twin:
 
     def _spec(self, classes: np.ndarray) -> str:
         """Return the policy for jobs of these classes: the scheduler divides classes by the largest of its jobs."""
-        from gpusched_env.twin.policies import with_parameters
-
         if not self.class_most or not self.scheduler.startswith("slurm"):
             return self.scheduler
         return with_parameters(self.scheduler, qos_times=float(classes.max(initial=0.0)) / self.class_most)
@@ -373,8 +373,6 @@ def read_twin(path: str | Path) -> Twin:
     ------
     ScenarioError : a file that cannot be read, or a field that is missing, unknown or wrong
     """
-    from gpusched_env.scenarios.convert import build
-
     data = read_json(path, "twin", "write one with gpusched twin fit")
     if isinstance(data, dict) and isinstance(score := data.get("score"), dict):
         groups = score.get("groups")

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
 from gpusched_env.problem.dependencies import KINDS
+from gpusched_env.scenarios.convert import build
 from gpusched_env.support.files import write_whole
 from gpusched_env.traces.parsing.bad_rows import skippable, skipped_rows
 from gpusched_env.traces.parsing.columns import EPOCH
@@ -244,8 +245,6 @@ def read_snapshot(path: str | Path) -> Snapshot:
     instead of ``time_s``, ``arrival_s`` and ``start_s``. Each of these is a text ``YYYY-MM-DDTHH:MM:SS`` or a number of
     seconds. Fields that are missing or null are unknown.
     """
-    from gpusched_env.scenarios.convert import build
-
     data = read_json(path, "snapshot", "docs/operators.md shows its layout", _refuse)
     if not isinstance(data, dict):
         raise ScenarioError(f"{path}: not a snapshot: expected a table with time, running and queued")
