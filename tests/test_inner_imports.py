@@ -22,6 +22,7 @@ COMMAND = "from typer.testing import CliRunner; from gpusched_env.cli import app
 MAKE = "import gymnasium, gpusched_env; env = gymnasium.make('gpusched/Cluster-v0')"
 STARTS = (
     "import gpusched_env",
+    "import gpusched_env.metrics, gpusched_env.evaluation",
     COMMAND.format(["--help"]),
     COMMAND.format(["schedulers", "list"]),
     COMMAND.format(["scenarios", "list"]),

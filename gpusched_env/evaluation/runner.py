@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from gpusched_env.baselines import make_scheduler
 from gpusched_env.errors import GpuschedError
 from gpusched_env.evaluation.processes import check_workers, in_processes, runs_here
 from gpusched_env.evaluation.progress import ProgressBar
@@ -16,8 +15,6 @@ from gpusched_env.evaluation.results import RunResult, plain
 from gpusched_env.event_log import EventLog
 from gpusched_env.metrics import Window, lower_bounds, summarise
 from gpusched_env.problem.instance import Instance, SchedulerInfo
-from gpusched_env.scenarios import get_scenario
-from gpusched_env.simulator import simulate
 
 if TYPE_CHECKING:
     from gpusched_env.scenarios import Scenario
@@ -99,6 +96,8 @@ def evaluate(
     Interrupted : Ctrl-C was pressed; the exception has the results of the finished runs
     """
     if isinstance(scenario, str):
+        from gpusched_env.scenarios import get_scenario
+
         scenario = get_scenario(scenario)
     players, draws = list(schedulers), list(seeds)
     if not players or not draws:
@@ -132,6 +131,8 @@ def drawn(task: Task) -> Instance:
 
 def run_once(task: Task, bar: ProgressBar | None = None) -> RunResult:
     """Run a task, and return its result."""
+    from gpusched_env.simulator import simulate
+
     instance, bounds = _desk.draw(task)
     scheduler = fresh_player(task.scheduler)
 
@@ -173,6 +174,8 @@ def _play(tasks: list[Task], workers: int, bar: ProgressBar) -> Iterator[RunResu
 def fresh_player(scheduler: str | Scheduler) -> Scheduler:
     """Build a scheduler from a spec, or copy a scheduler, so that its state from another run has no effect."""
     if isinstance(scheduler, str):
+        from gpusched_env.baselines import make_scheduler
+
         return make_scheduler(scheduler)
     return copy.deepcopy(scheduler)
 
