@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from gandiva_reference import PlainGandiva
 from helpers import (
     finish,
     linked_scenario,
@@ -11,15 +12,18 @@ from helpers import (
     play,
     preemptions,
     random_instance,
+    two_types,
     unit_instance,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpusched_env.baselines.gandiva.scheduler import Gandiva
 from gpusched_env.event_log import COMPLETE, PREEMPT, RESUME, START, EventLog
 from gpusched_env.metrics import job_times
 from gpusched_env.problem.cluster import MACHINE, RACK
 from gpusched_env.problem.instance import Instance
+from gpusched_env.simulator import simulate
 
 
 def machines_of(instance: Instance, log: EventLog) -> dict[int, list[int]]:
@@ -200,4 +204,30 @@ def test_every_run_keeps_the_invariants(seed: int, cost: float, round_s: float) 
     assert (log.events["kind"] == COMPLETE).sum() == 30
 
 
-# --- cost of decisions
+# --- against plain loops
+
+
+@settings(max_examples=80)
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from([0.0, 30.0, 61.0]),
+    st.sampled_from([0.0, 45.0]),
+    st.sampled_from([60.0, 17.3]),
+    st.sampled_from([60.0, 500.0, np.inf]),
+    st.sampled_from([0.1, 0.7, np.inf]),
+    st.integers(0, 2),
+)
+def test_plain_loops_decide_the_same(
+    seed: int, cost: float, round_s: float, quantum_s: float, migrate_s: float, overhead: float, mixed: int
+) -> None:
+    cluster = (None, two_types(), two_types((3, 4), (2, 4), 2))[mixed]
+    instance = random_instance(seed, 50, cluster, checkpoint_s=cost, restore_s=cost, round_s=round_s)
+    ours, plain = (
+        simulate(instance, policy(quantum_s, migrate_s, overhead)).digest() for policy in (Gandiva, PlainGandiva)
+    )
+    assert ours == plain
+
+
+def test_plain_loops_decide_the_same_where_gangs_contend_for_links() -> None:
+    instance = linked_scenario(jobs=60).instance(3)
+    assert simulate(instance, Gandiva()).digest() == simulate(instance, PlainGandiva()).digest()
