@@ -126,7 +126,7 @@ class TimerObserver:
             "cluster": np.clip(cluster, -1.0, 1.0).astype(np.float32),
         }
         if self._costs is not None:
-            found["costs"] = self._costs[int(arrays.world["next_arrival"])]
+            found["costs"] = self._costs[int(arrays.world["next_arrival"])].copy()
         return found
 
     def _describe_timers(self, classes: np.ndarray, waits_s: np.ndarray) -> None:

@@ -65,3 +65,15 @@ def test_costs_are_an_array_of_the_environment_on_request_only() -> None:
         assert told.observation_space.contains(other)
         assert all((one[name] == other[name]).all() for name in one)
     assert other["costs"].shape == (6, len(COST_COLUMNS))
+
+
+def test_an_observation_changed_in_place_does_not_change_the_next_one() -> None:
+    """Many of the intervals pass without an arrival, so that the costs stay the same."""
+    env, kept = (DelayTimersEnv(SMALL.format("4", "below"), costs=True) for _ in range(2))
+    seen, expected = env.reset(seed=0)[0], kept.reset(seed=0)[0]
+    action = np.zeros(env.timers.shape, np.float32)
+    for _ in range(30):
+        np.testing.assert_equal(seen, expected)
+        for array in seen.values():
+            array[:] = 9.0
+        seen, expected = env.step(action)[0], kept.step(action)[0]
