@@ -5,6 +5,7 @@ The rules follow gajagajago/deepshare, scheduler/cluster_env.py. The user must s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -16,6 +17,7 @@ from gpusched_env.network.contention import Contention
 from gpusched_env.sharing.csv_pairs import number_of, pair_rows, text_of
 
 FIELDS: Final = ("model_a", "model_b", "ratio")
+WANTED: Final = "a throughput ratio in (0, 1], 1 = undisturbed; a slow-down s is written as 1/s"
 
 
 def ratio_matrix(contention: Contention, names: Sequence[str]) -> np.ndarray | None:
@@ -44,17 +46,12 @@ def read_pairwise(path: Path) -> dict[tuple[str, str], float]:
     ratio: dict[tuple[str, str], float] = {}
     place_of: dict[tuple[str, str], str] = {}
     for place, row in pair_rows(path, FIELDS):
-        a, b, text = (text_of(row, field, place) for field in FIELDS)
+        a, b, _ = (text_of(row, field, place) for field in FIELDS)
         if (a, b) in ratio:
             raise ScenarioError(
                 f"{place}: the pair {a!r}, {b!r} is given at {place_of[a, b]} already: keep one of them"
             )
-        ratio[a, b], place_of[a, b] = number_of(row, "ratio", place), place
-        if not 0.0 < ratio[a, b] <= 1.0:
-            raise ScenarioError(
-                f"{place}, field 'ratio': {text!r}: expected a throughput ratio in (0, 1], 1 = undisturbed; "
-                "a slow-down s is written as 1/s"
-            )
+        ratio[a, b], place_of[a, b] = number_of(row, "ratio", place, math.ulp(0.0), 1.0, WANTED), place
     if not ratio:
         raise ScenarioError(f"{path}: no row below the header: give one line for each ordered pair of models")
     return ratio

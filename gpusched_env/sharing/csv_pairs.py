@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import csv
 import math
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 from gpusched_env.errors import ScenarioError
 
 Row = dict[str, str]
+MOST: Final = sys.float_info.max  # the largest finite number
 
 
 def pair_rows(path: Path, needed: Sequence[str]) -> Iterator[tuple[str, Row]]:
     """Yield the place, ``"FILE, line N"``, and the fields ("" = missing) of every row of a CSV file with a header."""
+    names = ", ".join(needed)
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             rows = csv.DictReader(file, strict=True, skipinitialspace=True)
             for column in needed:
                 if column not in (rows.fieldnames or ()):
-                    raise ScenarioError(f"{path}, line 1: no column {column!r}: the header must name it")
+                    raise ScenarioError(f"{path}, line 1: no column {column!r}: the header must name {names}")
             for row in rows:
                 plain = {name: (text or "").strip() for name, text in row.items() if isinstance(name, str)}
                 yield f"{path}, line {rows.line_num}", plain
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise ScenarioError(f"{path}: {error}: give a CSV file in UTF-8") from error
+        raise ScenarioError(f"{path}: {error}: give a CSV file in UTF-8 with the columns {names}") from error
 
 
 def text_of(row: Row, column: str, place: str) -> str:
@@ -34,12 +38,14 @@ def text_of(row: Row, column: str, place: str) -> str:
     return row[column]
 
 
-def number_of(row: Row, column: str, place: str) -> float:
-    """Return a field as a finite number >= 0."""
+def number_of(
+    row: Row, column: str, place: str, least: float = 0.0, most: float = MOST, wanted: str = "a finite number >= 0"
+) -> float:
+    """Return a field as a number from ``least`` to ``most``, which ``wanted`` describes in errors."""
     try:
         value = math.nan if "_" in row[column] else float(row[column])  # float() also reads "0_1"
     except ValueError:
         value = math.nan
-    if not 0.0 <= value < math.inf:
-        raise ScenarioError(f"{place}, field {column!r}: {row[column]!r}: expected a finite number >= 0")
+    if not least <= value <= most:
+        raise ScenarioError(f"{place}, field {column!r}: {row[column]!r}: expected {wanted}")
     return value

@@ -80,13 +80,11 @@ def _gpus(row: Row, place: str) -> int | None:
 
 def _rate(row: Row, column: str, place: str) -> float:
     """Return throughput beside the other model / throughput alone; 0 = the pair must not share a GPU."""
+    if column == "lost_share":
+        return 1.0 - number_of(row, column, place, most=1.0, wanted="a share from 0 to 1")
     value = number_of(row, column, place)
     if column == "rate":
         return value
-    if column == "lost_share":
-        if value > 1.0:
-            raise ScenarioError(f"{place}, field 'lost_share': {row[column]!r}: expected a share from 0 to 1")
-        return 1.0 - value
     if value == 0.0:
         raise ScenarioError(f"{place}, field 'xi': 0: xi must be above 0; a pair that cannot share has rate 0")
     return 1.0 / value
