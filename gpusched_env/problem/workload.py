@@ -173,7 +173,7 @@ class Profiles:
                 bad = rows[int(np.argmin(good))]
                 name = str(self.rows["name"][bad["profile"]])
                 where = ", ".join([f"profile {name!r}", table, *(f"{key} {bad[key]}" for key in keys[1:])])
-                raise WorkloadError(f"{where}: {column} is out of range: {bad[column]}")
+                raise WorkloadError(f"{where}: {column} is {bad[column]}: it must be {_told_range(least, most)}")
         if len(np.unique(rows[list(keys)])) != len(rows):
             raise WorkloadError(f"profiles: two rows of {table} have the same {', '.join(keys)}")
 
@@ -216,6 +216,12 @@ class Profiles:
     def is_unit(self) -> bool:
         """Whether these are the profiles of :meth:`unit`, which workloads of unknown models have."""
         return bool(self.rows["name"].tolist() == ["unit"])
+
+
+def _told_range(least: float, most: float) -> str:
+    """Return a range in words."""
+    low = "above 0" if least == ABOVE_0 else f"at least {least:g}"
+    return low + (" and finite" if most == MOST else f" and at most {most:g}" if most < MOST else "")
 
 
 @cache

@@ -160,14 +160,20 @@ def test_a_missing_efficiency_names_model_dimensions_and_remedy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "value"),
-    [("efficiency", 0.0), ("efficiency", np.nextafter(1.0, 2.0)), ("efficiency", np.nan), ("rack", 0), ("profile", 2)],
+    ("field", "value", "complaint"),
+    [
+        ("efficiency", 0.0, r"efficiency is 0\.0: it must be above 0 and at most 1"),
+        ("efficiency", np.nextafter(1.0, 2.0), r"efficiency is 1\.0000000000000002: it must be above 0 and at most 1"),
+        ("efficiency", np.nan, "efficiency is nan: it must be above 0 and at most 1"),
+        ("rack", 0, "rack is 0: it must be at least 1$"),
+        ("profile", 2, "profile outside 0 to 1"),
+    ],
 )
-def test_shaped_rows_out_of_range_are_refused(field: str, value: float) -> None:
+def test_shaped_rows_out_of_range_are_refused(field: str, value: float, complaint: str) -> None:
     profiles = priced(Cluster.parse("2x2s2"))
     bad = profiles.shaped.copy()
     bad[field][1] = value
-    with pytest.raises(WorkloadError, match=f"{field}|profile"):
+    with pytest.raises(WorkloadError, match=complaint):
         Profiles(profiles.rows, profiles.compute_s, profiles.gpu_types, shaped=bad)
     with pytest.raises(WorkloadError, match="two rows of shaped have the same profile, gpu, slot"):
         Profiles(profiles.rows, profiles.compute_s, profiles.gpu_types, shaped=np.repeat(bad[:1], 2))

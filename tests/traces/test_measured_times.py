@@ -76,9 +76,9 @@ def test_measured_rows_are_saved_with_the_workload(tmp_path: Path) -> None:
         ("profile", 2, "profile outside 0 to 1"),
         ("gpu_type", -1, "gpu_type outside"),
         ("tier", 3, "tier outside"),
-        ("gpus", 0, "'a', measured, .*: gpus"),
-        ("compute_s", 0.0, "compute_s is out of range: 0.0"),
-        ("communication_s", np.nan, "communication_s is out of range: nan"),
+        ("gpus", 0, r"'a', measured, .*: gpus is 0: it must be at least 1$"),
+        ("compute_s", 0.0, r"compute_s is 0\.0: it must be above 0$"),
+        ("communication_s", np.nan, "communication_s is nan: it must be at least 0 and finite"),
     ],
 )
 def test_meaningless_rows_are_refused(field: str, value: float, complaint: str) -> None:
