@@ -18,16 +18,25 @@ MOST_CLUSTERS: Final = 16  # whose checked gangs are remembered
 CheckedGangs = dict[Cluster, set[tuple[int, int]]]  # profile and size of the gangs that fit
 
 
-def check_begin(simulation: Simulation, windows: Windows, checked: CheckedGangs) -> None:
-    """Refuse a run, before its first event, in which some job could never start; new gangs are added to ``checked``.
+def check_instance(instance: Instance, windows: Windows) -> None:
+    """Refuse an instance whose jobs or tenants do not fit the windows, before anything of the last run is given up.
 
     Raises
     ------
-    ScenarioError : no placement rule, none of ``sizes`` or no limit of a tenant admits a job, or the windows show fewer
-        tenants than there are
+    ScenarioError : none of ``sizes`` or no limit of a tenant admits a job, or the windows show fewer tenants than there
+        are
     """
-    _check_sizes(simulation.instance, windows)
-    check_tenants(simulation.instance, windows)
+    _check_sizes(instance, windows)
+    check_tenants(instance, windows)
+
+
+def check_begin(simulation: Simulation, windows: Windows, checked: CheckedGangs) -> None:
+    """Refuse a run, before its first event, with a gang that no rule places; new gangs are added to ``checked``.
+
+    Raises
+    ------
+    ScenarioError : no placement rule of the windows places a gang
+    """
     cluster = simulation.instance.cluster
     if cluster not in checked and len(checked) >= MOST_CLUSTERS:  # scenarios that vary draw another for each seed
         del checked[next(iter(checked))]

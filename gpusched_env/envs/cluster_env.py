@@ -14,7 +14,7 @@ from gymnasium import spaces
 from gpusched_env import __version__
 from gpusched_env.core.state import State, lengths, refill
 from gpusched_env.envs.actions import Action, meaning_of, number_of
-from gpusched_env.envs.checks import check_begin
+from gpusched_env.envs.checks import check_begin, check_instance
 from gpusched_env.envs.encoder import Encoder, Observation
 from gpusched_env.envs.episode_seeds import NO_SEED, next_seed, seeds_in_order
 from gpusched_env.envs.observation.registry import ObservedArray, arrays_shown
@@ -243,6 +243,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         super().reset(seed=seed)
         drawn = self.draw_seed(self.np_random, self._seed) if seed is None else seed
         instance = self.scenario.instance(drawn)
+        check_instance(instance, self.windows)
         self._over = True  # until the first decision is reached
         self._begin(instance, drawn)
         self.encoder.step(RESUME)

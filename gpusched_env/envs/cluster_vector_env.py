@@ -14,6 +14,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from gpusched_env.envs.actions import Action, meaning_of, number_of
+from gpusched_env.envs.checks import check_instance
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.episode_seeds import NO_SEED
 from gpusched_env.envs.options import EpisodeOptions, check_reset_options, made_of, signature_of
@@ -308,6 +309,8 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
                 seed = self.singles[b].draw_seed(generator, int(self._seeds[b]), b, self.num_envs)
             drawn[b] = int(seed)
         instances = {b: self.singles[b].scenario.instance(seed) for b, seed in drawn.items()}
+        for b, instance in instances.items():
+            check_instance(instance, self.singles[b].windows)
         if self._runs is None:
             self._runs = VectorRuns(self.singles, list(instances.values()), self._threads, self._keeps_logs)
         for b, seed in drawn.items():

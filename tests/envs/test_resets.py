@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import gpusched_env  # noqa: F401  registers the environments
+from gpusched_env.envs.cluster_vector_env import ClusterVectorEnv
 from gpusched_env.errors import GpuschedError
 from tests.envs.rollouts import told
 
@@ -30,6 +31,24 @@ def test_a_reset_leaves_nothing_of_the_last_run(scenario: str) -> None:
         np.testing.assert_equal(told(often, seed, steps), told(fresh, seed, steps))
         assert often.unwrapped.event_log().digest() == fresh.unwrapped.event_log().digest()
         assert often.unwrapped.encoder.state().tobytes() == fresh.unwrapped.encoder.state().tobytes()
+
+
+def test_a_refused_reset_leaves_the_episode_running() -> None:
+    """The jobs of seed 1 can have 2 GPUs, and one of seed 0 cannot: no action would start it."""
+    options = dict(scenario="pollux-64-v0:jobs=2", sizes=(2,))
+    undisturbed, env = (gym.make("gpusched/Cluster-v0", **options) for _ in range(2))
+    vector = ClusterVectorEnv(num_envs=2, **options)
+    undisturbed.reset(seed=1)
+    env.reset(seed=1)
+    vector.reset(seed=[1, 4])
+    expected = undisturbed.step(0)[0]
+    with pytest.raises(GpuschedError, match="none of these sizes"):
+        env.reset(seed=0)
+    np.testing.assert_equal(env.step(0)[0], expected)
+    with pytest.raises(GpuschedError, match="none of these sizes"):
+        vector.reset(seed=[4, 0])
+    seen = vector.step(np.zeros(2, np.int64))[0]
+    np.testing.assert_equal({name: array[0] for name, array in seen.items()}, expected)
 
 
 def test_a_snapshot_does_not_depend_on_the_runs_before() -> None:
