@@ -269,6 +269,12 @@ def test_every_rule_places_a_gang_of_one(rule: str) -> None:
     assert place(Cluster.parse("2x2"), (), 1, rule) is not None
 
 
+def test_the_tables_of_rules_are_read_only() -> None:
+    for table in (PLACEMENT_RULES, RULE_NUMBER):
+        with pytest.raises(TypeError, match="does not support item assignment"):
+            table["pack"] = 99  # type: ignore[index]
+
+
 NEAREST = r"unknown placement rule 'consolidte': did you mean 'consolidate'"
 PLACED = sorted(
     name
@@ -291,8 +297,8 @@ def test_decisions_and_questions_refuse_an_unknown_rule() -> None:
         lambda rule: simulation.apply(Start(1, rule)),
         lambda rule: view.can_place(1, rule),
         lambda rule: view.where(1, rule),
-        lambda rule: list(view.list_schedule(order, rule)),
-        lambda rule: list(view.preemptive_schedule(order, rule)),
+        lambda rule: view.list_schedule(order, rule),
+        lambda rule: view.preemptive_schedule(order, rule),
         rule_number,
     ):
         with pytest.raises(GpuschedError, match=NEAREST):

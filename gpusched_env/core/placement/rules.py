@@ -6,6 +6,7 @@ Users register their own rules with :func:`placement_rule`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -22,8 +23,10 @@ def _signature(sim: Run, at: int, kind: int, gang: int, supply: int) -> int:
 
 # In a kernel: place(rule, sim, at, kind, gang, supply).
 place: Final = Numbered("placement-rules", _signature, most=len(RULE_FLAGS))
-PLACEMENT_RULES: Final[dict[str, str]] = {}  # name of each rule -> its meaning, shown in tables
-RULE_NUMBER: Final[dict[str, int]] = {}  # name of each rule -> its number in kernels
+_meanings: Final[dict[str, str]] = {}
+_numbers: Final[dict[str, int]] = {}
+PLACEMENT_RULES: Final = MappingProxyType(_meanings)  # name of each rule -> its meaning, shown in tables
+RULE_NUMBER: Final = MappingProxyType(_numbers)  # name of each rule -> its number in kernels
 _names: Final[list[str]] = []  # index = number
 
 
@@ -54,7 +57,7 @@ def placement_rule(name: str, meaning: str, *, anywhere: bool = False, shares: i
         number = len(_names)
         put_named("placement rule", name, name in RULE_NUMBER, number, [(place, function)])
         RULE_FLAGS[number] = anywhere, shares
-        PLACEMENT_RULES[name], RULE_NUMBER[name] = meaning, number
+        _meanings[name], _numbers[name] = meaning, number
         _names.append(name)
         return function
 
