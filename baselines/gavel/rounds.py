@@ -88,6 +88,7 @@ class Rounds:
         order = np.lexsort((np.where(both[:, 1] == ALONE, ALONE, both[:, 0]), both.max(axis=1)))
         for name, new in zip(_BY_ENTRY, added, strict=True):
             setattr(self, name, np.concatenate([getattr(self, name), new])[order])
+        self._entry_of = {}  # its entries have other numbers now
 
     def keep(self, rows: np.ndarray) -> None:
         """Remove all jobs except ``rows``, and the pairs of removed jobs."""
@@ -96,6 +97,7 @@ class Rounds:
         kept = present[self.members].all(axis=1)
         for name in _BY_ENTRY:
             setattr(self, name, getattr(self, name)[kept])
+        self._entry_of = {}
 
     def book(self, rows: np.ndarray, types: np.ndarray, seconds: np.ndarray) -> None:
         """Add the time of the last round to each entry; the time of a pair is the longer time of its two members."""

@@ -258,6 +258,12 @@ def test_a_pair_is_one_entry_of_the_round_for_both_jobs() -> None:
     assert rounds.choose(rows).tolist() == [0, 0, 1]  # .9 against .1 of the time
     rounds.keep(np.array([0, 2]))
     assert rounds.members.tolist() == [[0, -1], [2, -1], [0, 2]]
+    with pytest.raises(KeyError):  # what was chosen before had other numbers
+        rounds.partner(2)
+    assert NONE not in rounds.choose(rows[[0, 2]])
+    rounds.admit(rows[1:2], np.ones((1, 2)), np.ones(1, int))
+    with pytest.raises(KeyError):
+        rounds.partner(2)
     late, rows = packed([1], [1, 2])
     assert late.members.tolist() == [[0, -1], [1, -1]]  # pairs have gangs of one size
     assert late.choose(rows).tolist() == [0, NONE]
