@@ -69,7 +69,8 @@ class HadarE(Scheduler):
 
     def __post_init__(self) -> None:
         """Check the parameters."""
-        check("hadare", self, order=ORDERS, spare_order=SPARE_ORDERS, slot_s=FINITE, copies=AT_LEAST_0)
+        whole = AT_LEAST_0._replace(wanted="a whole number >= 0")
+        check("hadare", self, order=ORDERS, spare_order=SPARE_ORDERS, slot_s=FINITE, copies=whole)
         if self.sticky and self.copies != 1:
             raise SchedulerError("hadare: a sticky job has one copy; give copies=1 as well")
 
