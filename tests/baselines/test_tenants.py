@@ -33,10 +33,14 @@ from gpusched_env.simulator import Simulation, simulate
 from tests.theory.test_queues import erlang_c, recursion
 
 NAMES = sorted(set(list_baselines(tenants=True)) - set(list_baselines()))
-SPECS = (
-    *NAMES, "kueue:queueing=strict", "kueue:reclaim=lower,within=newer,queueing=strict",
-    "kueue:reclaim=any,within=lower,borrow_within=lower,threshold=2", "kueue-fair:initial=false", "drf:strict=true",
-)  # fmt: skip
+GOLDEN: dict[str, str] = {  # log of ``busy``; the portability battery has one of each of NAMES
+    "kueue:queueing=strict": "5727c96d6b4c70d5",
+    "kueue:reclaim=lower,within=newer,queueing=strict": "c6602e984dfd3dc6",
+    "kueue:reclaim=any,within=lower,borrow_within=lower,threshold=2": "131c19d0f0f6e9a4",
+    "kueue-fair:initial=false": "4412efd21fc33611",
+    "drf:strict=true": "662cfeb715708a71",
+}
+SPECS = (*NAMES, *GOLDEN)
 Job = tuple[float, str, int, float, float]  # arrival [s], tenant, GPUs, run time [s], priority
 
 
@@ -697,6 +701,24 @@ def test_pooling_never_waits_longer_in_total_than_partitions() -> None:
 
 
 # --- the same everywhere
+
+
+def busy() -> Instance:
+    """Sixty jobs of three queues on sixteen GPUs, drawn as whole numbers."""
+    rng = np.random.default_rng(3)
+    tree = [
+        Tenant("D", quota=12, lend=6), Tenant("A", "D", quota=4, weight=2.0), Tenant("B", "D", quota=8),
+        Tenant("C", quota=4, borrow=8),
+    ]  # fmt: skip
+    columns = [rng.integers(0, 300, 60), rng.choice([1, 2, 4], 60), rng.integers(10, 60, 60), rng.integers(0, 3, 60)]
+    names = rng.choice(["A", "B", "C"], 60).tolist()
+    rows = zip(*(c.tolist() for c in columns), names, strict=True)
+    return shared(tree, [(float(a), name, g, float(s), float(p)) for a, g, s, p, name in rows], "4x4", 5.0)
+
+
+@pytest.mark.parametrize("spec", GOLDEN)
+def test_logs_are_the_golden_ones(spec: str) -> None:
+    assert simulate(busy(), make_scheduler(spec)).digest()[:16] == GOLDEN[spec]
 
 
 def test_a_workload_without_tenants_is_one_queue() -> None:

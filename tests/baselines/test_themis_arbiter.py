@@ -22,7 +22,7 @@ from gpusched_env.problem.partitions import Partitions, Reservation
 from gpusched_env.problem.tenants import Tenants
 from gpusched_env.problem.workload import TENANT, Profiles, Workload
 from gpusched_env.scenarios import get_scenario
-from gpusched_env.simulator import ClusterView, Decision, Outcome, Simulation, Start
+from gpusched_env.simulator import ClusterView, Decision, Outcome, Simulation, Start, simulate
 from gpusched_env.simulator.past import Move, begin
 from gpusched_env.traces.elastic import make_elastic
 
@@ -230,6 +230,14 @@ def test_elastic_runs_are_valid(option: str) -> None:
     instance = get_scenario("pollux-64-v0:jobs=40").instance(200_000)
     log = play(instance, f"themis:lease_s=600{option}")
     assert len(set(log.events["gpu_count"][log.events["kind"] == START].tolist())) > 3
+
+
+def test_the_seed_decides_and_equal_seeds_give_equal_logs() -> None:
+    instance = random_instance(1, 60, checkpoint_s=0.0, restore_s=0.0)
+    first, again, other = (
+        simulate(instance, make_scheduler(f"themis:lease_s=60,seed={seed}")).digest() for seed in (0, 0, 1)
+    )
+    assert first == again != other
 
 
 def test_gangs_of_a_begun_run_get_leases() -> None:
