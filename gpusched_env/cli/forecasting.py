@@ -38,6 +38,8 @@ class Played:
     """Machines, such as 250x8, or FORMAT:PATH; not with --twin."""
     scheduler: Annotated[str | None, typer.Option(metavar="SPEC")] = None
     """Policy, instead of that of the twin; without a twin, slurm."""
+    anyway: bool = False
+    """Also play a twin whose grade is: not usable."""
 
     def setting(self) -> Setting:
         """Return them."""
@@ -45,6 +47,7 @@ class Played:
         from gpusched_env.cli.parsing import chosen_cluster
         from gpusched_env.errors import GpuschedError
         from gpusched_env.twin import read_twin
+        from gpusched_env.twin.grading import check_usable
         from gpusched_env.twin.settings import Plain
 
         if self.scheduler is not None:
@@ -53,6 +56,7 @@ class Played:
             if self.cluster is not None:
                 raise GpuschedError("--cluster: the twin has machines; leave out one of --twin and --cluster")
             found = read_twin(self.twin).without_outages()
+            print(check_usable(found, self.anyway))
             return found if self.scheduler is None else replace(found, scheduler=self.scheduler)
         if self.cluster is None:
             raise GpuschedError("--cluster or --twin is missing: forecasts need machines, such as --cluster 250x8")

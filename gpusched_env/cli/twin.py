@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from gpusched_env.twin.comparing import Comparison, Setting
 
 twin_app = Commands("Your own cluster: fit a twin to its log, see how well it agrees, ask what would change.")
+Anyway = Annotated[bool, typer.Option("--anyway", help="Also play a twin whose grade is: not usable.")]
 TwinArgument = Annotated[Path, typer.Argument(metavar="TWIN", help="File of gpusched twin fit.")]
 
 
@@ -69,6 +70,8 @@ class Rules:
     """QOS and their limits, as sacctmgr show qos printed them."""
     fit_part: Annotated[float, typer.Option(min=0.05, max=1.0)] = 0.6
     """Part of the log that is fitted; the rest gives the score."""
+    anyway: bool = False
+    """Fit although jobs held more GPUs at once than there are."""
     draws: Draws = ANY_SEED
 
 
@@ -100,6 +103,7 @@ def fit(
     from gpusched_env.twin.associations import read_associations
     from gpusched_env.twin.configuration import known_policy, not_played, slurm_conf, weights_told
     from gpusched_env.twin.fitting import fit_twin
+    from gpusched_env.twin.grading import grade_of
     from gpusched_env.twin.qualities import read_qos
 
     conf, pools = _machines(machines.conf or [], machines.cluster, machines.partition or [])
@@ -113,10 +117,11 @@ def fit(
     shares = None if rules.assoc is None else read_associations(rules.assoc)
     limits = () if rules.qos is None else read_qos(rules.qos)
     seed = rules.draws.one()
-    twin = fit_twin(workload, pools, log, columns, rules.fit_part, shares, start, seed, tell=print, qos=limits)
+    twin = fit_twin(workload, pools, log, columns, rules.fit_part, shares, start, seed, print, limits, rules.anyway)
     notes = twin.notes if conf is None else (*twin.notes, *not_played(conf))
     twin = replace(twin, reading=options, notes=notes)
     write_twin(twin, files.output)
+    print(grade_of(twin.score))
     _show_policy(twin, {} if conf is None else weights_told(conf))
     _show_score(twin, log, held_back=rules.fit_part < 1)
     also = ""
@@ -314,6 +319,7 @@ def compare(
         ),
     ] = None,
     workers: WorkersOption = WORKERS,
+    anyway: Anyway = False,
 ) -> None:
     """Play policies on the twin, today and with more machines or load, and report who waits how long.
 
@@ -323,11 +329,13 @@ def compare(
     from gpusched_env.cli.pseudonyms import pseudonyms_of
     from gpusched_env.twin import read_twin
     from gpusched_env.twin.comparing import CURRENT, compare_policies
-    from gpusched_env.twin.summary import comparison_csv, comparison_rows, sentences
+    from gpusched_env.twin.grading import check_usable
+    from gpusched_env.twin.summary import assumptions, comparison_csv, comparison_rows, sentences
 
     texts = [part for text in schedulers or [] for part in [_without(text, CURRENT)] if part]
     specs = chosen_schedulers(texts) if texts else []
     twin = read_twin(path)
+    print(check_usable(twin, anyway))
     settings = changes.settings(twin)
     names = None if files.pseudonymise is None else pseudonyms_of(files.pseudonymise)
     found = replace(compare_policies(settings, specs, workers), names=names)
@@ -339,6 +347,8 @@ def compare(
     show(table, title, rows=rows_of_csv(comparison_csv(found)))
     for sentence in sentences(found):
         print(sentence)
+    for sentence in assumptions(found):
+        print(f"note: {sentence}")
     files.write(found)
 
 
