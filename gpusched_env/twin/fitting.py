@@ -60,6 +60,7 @@ class Policy:
     bf_interval_s: float = 30.0
     default_limit_s: float = DAY_S
     preempt: str = "off"  # "tier" = jobs of partitions of a higher tier preempt others; known, not searched
+    kept: dict[str, Any] = dataclasses.field(default_factory=dict)  # other parameters that are known
 
     @property
     def class_most(self) -> float:
@@ -99,6 +100,7 @@ class Policy:
         for name in ("backfill", "bf_window_s", "bf_interval_s", "default_limit_s", "preempt"):
             told[name], plain[name] = getattr(self, name), getattr(default, name)
         changed = {name: value for name, value in told.items() if value != plain[name] or name == "backfill"}
+        changed |= self.kept
         return dataclasses.replace(
             twin,
             scheduler=with_parameters("slurm", **changed),
@@ -196,8 +198,8 @@ def _check_machines(twin: Twin, workload: Workload, recorded: Recorded) -> None:
         gpus = pool.cluster.gpus
         if (over_s := time_above(held, gpus)) > CLOCKS_S:
             raise GpuschedError(
-                f"twin: pool {pool.name!r} has {gpus:,} GPUs, but its jobs held up to {held.values.max():,.0f} at once, "
-                f"and more than {gpus:,} for {over_s / 3600:,.1f} h: name all machines by --conf, --cluster or "
+                f"twin: pool {pool.name!r} has {gpus:,} GPUs, but its jobs held up to {held.values.max():,.0f} at "
+                f"once, and more than {gpus:,} for {over_s / 3600:,.1f} h: name all machines by --conf, --cluster or "
                 "--partition; --anyway fits the twin nevertheless"
             )
     known = {name for pool in twin.pools for name in pool.partitions}

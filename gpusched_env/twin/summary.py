@@ -126,11 +126,12 @@ def assumptions(found: Comparison) -> list[str]:
     }
     for name in sorted(new):
         speed = changed.twin.gpu_speeds.get(name, 1.0)
+        begin = f"GPUs of type {visible(name)} run every job"
         told.append(
-            f"GPUs of type {visible(name)} run every job {speed:g} times as fast as the machines of the log."
+            f"{begin} {speed:g} times as fast as the machines of the log."
             if speed != 1
-            else f"GPUs of type {visible(name)} run every job as fast as those of the log: no gain of their own is counted. If you know "
-            f"how much faster they are, add --speed {visible(name)}=FACTOR."
+            else f"{begin} as fast as those of the log: no gain of their own is counted. If you know how much faster "
+            f"they are, add --speed {visible(name)}=FACTOR."
         )
     return told
 
