@@ -96,10 +96,12 @@ def site_parameters(slurm: SlurmCluster) -> dict[str, Any]:
     GpuschedError : a time that is not finite
     """
     told, default = slurm.scheduling, Slurm()
-    for key, seconds in (("PriorityMaxAge", told.max_age_s), ("PriorityCalcPeriod", told.calc_period_s)):
+    for field, seconds in (("PriorityMaxAge", told.max_age_s), ("PriorityCalcPeriod", told.calc_period_s)):
         if not math.isfinite(seconds):
-            written = slurm.settings.get(key.lower(), "")
-            raise GpuschedError(f"slurm.conf, field {key!r}: {written!r}: give a time such as 14-0, or remove the line")
+            written = slurm.settings.get(field.lower(), "")
+            raise GpuschedError(
+                f"slurm.conf, field {field!r}: {written!r}: give a time such as 14-0, or remove the line"
+            )
     weights: Mapping[str, float] = {} if told.priority_type == "priority/basic" else told.weights
     found = {
         "age_weight": weights.get("age", 0.0),
@@ -195,7 +197,7 @@ def changes_of(twin: Twin, slurm: SlurmCluster, workload: Workload, scheduler: s
             return False, f"{told}, on fewer than {LEAST_DAYS} days, which tell nothing"
         if not errors[1].any():
             return False, told
-        ratio = bootstrap_ratio(*(np.bincount(day, one) for one in errors))
+        ratio = bootstrap_ratio(np.bincount(day, errors[0]), np.bincount(day, errors[1]))
         return ratio.high < BETTER, f"{told}, {ratio.mean:.2f} [{ratio.low:.2f}, {ratio.high:.2f}] times"
 
     left: dict[str, Change] = {}

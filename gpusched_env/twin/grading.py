@@ -45,9 +45,9 @@ def grade_of(score: Score) -> Grade:
             NOT_USABLE, f"the jobs of the log held {score.held_recorded:.1%} of its GPUs: machines are missing"
         )
     off = mean_off(row)
-    measured = [
+    measured: list[tuple[float, float, float, str]] = [
         (off, *MEAN_OFF, f"the mean wait is {off:.0%} off"),
-        (-row.rank_correlation, *(-limit for limit in RANK), f"the rank correlation is {row.rank_correlation:.2f}"),
+        (-row.rank_correlation, -RANK[0], -RANK[1], f"the rank correlation is {row.rank_correlation:.2f}"),
         (row.distance, *DISTANCE, f"the distributions of waits are {row.distance:.2f} apart"),
     ]
     told = [one for one in measured if not math.isnan(one[0])]
