@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 
 SHOWN = 20  # lines of the table
 HOUR_S = 3600.0  # [s]
+# What twin/waiting_reasons.py says of a job without forecast, in words.
+_KIND: Final = {
+    "waits": "which wait for a job that has none", "held": "which are held", "never": "which cannot start as they are",
+    "limited": "which wait for a limit of their user, account or QOS",
+}  # fmt: skip
 DAY_S = 86_400.0  # [s]
 
 
@@ -233,23 +238,28 @@ def _tell(present: Snapshot, quantiles: Quantiles, starts: np.ndarray, output: P
     """Print the table of the first queued jobs, and write all."""
     import numpy as np
 
+    from gpusched_env.support.files import visible
     from gpusched_env.twin.quantiles import HOURS
+    from gpusched_env.twin.waiting_reasons import kind_of
 
     low, middle, high = quantiles.interval
     chances = [quantiles.probability(hours * HOUR_S) for hours in HOURS]
     order = np.argsort(middle, kind="stable")
     able = ~np.isnan(starts).any(axis=0) if len(starts) else np.ones(0, bool)
-    table = plain_table("job", "user", "GPUs", *(f"within {hours} h" for hours in HOURS), "80 % interval", "median")
+    table = plain_table(
+        "job", "user", "GPUs", *(f"within {hours} h" for hours in HOURS), "80 % interval", "median", "reason"
+    )
     for i in order[able[order]][:SHOWN].tolist():
         job = present.queued[i]
         table.add_row(
             job.id, job.user, str(job.gpus), *(f"{one[i]:.0%}" for one in chances),
-            f"{_hours(low[i])} - {_hours(high[i])}", _hours(middle[i]),
+            f"{_hours(low[i])} - {_hours(high[i])}", _hours(middle[i]), visible(present.reasons.get(job.id, "")),
         )  # fmt: skip
     rows = []
     for i in np.flatnonzero(able).tolist():
         told = {"job": present.queued[i].id, "gpus": present.queued[i].gpus}
         told |= {f"within_{h}h": float(one[i]) for h, one in zip(HOURS, chances, strict=True)}
+        told["reason"] = present.reasons.get(present.queued[i].id, "")
         times = {"low_s": low[i], "median_s": middle[i], "high_s": high[i]}
         rows.append(told | {name: float(time) if math.isfinite(time) else None for name, time in times.items()})
     if present.queued:
@@ -261,8 +271,14 @@ def _tell(present: Snapshot, quantiles: Quantiles, starts: np.ndarray, output: P
     if not able.all():
         names = ", ".join(present.queued[i].id for i in np.flatnonzero(~able)[:5].tolist())
         print(f"no forecast for {int((~able).sum()):,} jobs that no machines of their partition can run: {names}")
+    held: dict[str, list[str]] = {}
+    for name in present.held:
+        held.setdefault(present.reasons.get(name, "reason not told"), []).append(name)
+    for reason, ids in sorted(held.items(), key=lambda item: -len(item[1])):
+        shown = ", ".join(ids[:5]) + (", ..." if len(ids) > 5 else "")
+        print(f"no forecast for {len(ids):,} jobs, {_KIND[kind_of(reason)]} ({visible(reason)}): {shown}")
     if output is not None:
-        _write(output, ["job", "gpus", *(f"within_{h}h" for h in HOURS), "low_s", "median_s", "high_s"], rows)
+        _write(output, ["job", "gpus", *(f"within_{h}h" for h in HOURS), "low_s", "median_s", "high_s", "reason"], rows)
         print(f"{output}: {int(able.sum()):,} forecasts; times in seconds after the snapshot, empty = later")
 
 

@@ -115,6 +115,7 @@ class Snapshot:
     held : ids of jobs that wait for something that the snapshot does not tell, such as a user; they get no forecast
     node_names : names of the nodes in the order of the cluster; empty = the jobs number them, or do not tell them
     notes : what the reader assumed or left out
+    reasons : id of a queued or held job -> why it waits, as Slurm says it; missing = not told
     version : layout of the file
 
     Raises
@@ -129,6 +130,7 @@ class Snapshot:
     held: tuple[str, ...] = ()
     node_names: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    reasons: dict[str, str] = field(default_factory=dict)
     version: int = VERSION
 
     def __post_init__(self) -> None:

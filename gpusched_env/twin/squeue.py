@@ -21,6 +21,8 @@ from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.slurm_fields import Stamps, span_s, tres_gpus
 from gpusched_env.traces.slurm_files.hostlists import names_in
 from gpusched_env.twin.snapshot import PresentJob, Snapshot, in_natural_order, refuse_later, skipped_notes
+from gpusched_env.twin.waiting_reasons import WAITS as WAITS_FOR_GPUS
+from gpusched_env.twin.waiting_reasons import kind_of
 
 # Header that squeue prints -> our name; the letters are those of squeue --format
 NAMES: Final = {
@@ -40,8 +42,6 @@ COLUMNS: Final = (
 )  # by which it is recognised
 RUNS: Final = frozenset({"R", "RUNNING", "CF", "CONFIGURING", "CG", "COMPLETING", "S", "SUSPENDED"})
 WAITS: Final = frozenset({"PD", "PENDING"})
-# Reasons of jobs that GPUs alone would not start
-HELD: Final = re.compile(r"JobHeld|Dependency|BeginTime|Reservation|.*NotAvail|PartitionDown|BadConstraints|Licenses")
 _ROW: Final = re.compile(r"\s*(\S+)\s+(\S+)\s+(.*?)\s+(\S+)\s+([A-Z]{1,2})\s+(\S+)\s+(\d{1,9})\s*(.*?)\s*", re.ASCII)
 _ARRAY: Final = re.compile(r"(\d+)_\[([\d,\-:]+)(?:%\d+)?\]", re.ASCII)
 MOST_TASKS: Final = 100_000  # of one array
@@ -53,8 +53,9 @@ def read_squeue(path: str | Path, time_s: float = math.nan, gpus_per_node: int =
     A table with ``|`` has the columns of NAMES in any order; plain ``squeue`` has JOBID, PARTITION, NAME, USER, ST,
     TIME, NODES and NODELIST(REASON). The GPUs of a job are those of TRES_PER_NODE (``gres/gpu:4`` or ``gres:gpu:4``)
     times NODES, or gres/gpu of TRES_ALLOC, else ``gpus_per_node`` times NODES. A pending array becomes its tasks. Jobs
-    whose REASON names something other than GPUs and priorities are held; a job with the reason Dependency whose
-    DEPENDENCY names jobs of the table waits for these, and one with the reason BeginTime until its START_TIME.
+    whose REASON names something other than GPUs and priorities are held (waiting_reasons.py); a job with the reason
+    Dependency whose DEPENDENCY names jobs of the table waits for these, and one with the reason BeginTime until its
+    START_TIME.
 
     ``time_s`` : when the command ran, in the zone of the file; NaN = START_TIME + TIME of the running jobs.
     ``gpus_per_node`` 0: jobs without TRES are left out.
@@ -151,6 +152,7 @@ class _Table:
         self.gpus_per_node = gpus_per_node
         self.jobs: list[PresentJob] = []
         self.held: list[str] = []
+        self.reasons: dict[str, str] = {}
         self.nows: list[float] = []
         self.elapsed: dict[str, float] = {}
         self.places: dict[str, Place] = {}
@@ -168,8 +170,9 @@ class _Table:
         dependency = without_fate(row.get("dependency", "")) if not runs and reason == "Dependency" else ""
         dependency = dependency if dependency and well_formed(dependency) else ""
         begin = stamps.read(place, "START_TIME", row["start"]) if reason == "BeginTime" and "start" in row else None
-        if not runs and HELD.match(reason) and not dependency and begin is None:
+        if not runs and kind_of(reason) != WAITS_FOR_GPUS and not dependency and begin is None:
             self.held.append(row["id"])
+            self.reasons[row["id"]] = reason
             return
         count = max(place.whole("NODES", row.get("count") or "1", "nodes"), 1)
         gpus = self._gpus(place, row, count)
@@ -202,6 +205,8 @@ class _Table:
         except GpuschedError as error:
             raise _bad(place, f"{error}; correct or remove the row", "a value out of range") from error
         self.jobs += jobs
+        if not runs and reason:
+            self.reasons |= dict.fromkeys(ids, reason)
         self.places |= dict.fromkeys(ids, place)
         self.undated += len(ids) * (submit is None)
         if start is None and elapsed is not None:
@@ -248,8 +253,9 @@ class _Table:
         running = tuple(job for job in jobs if not job.waits)
         names = in_natural_order(node for job in running for node in job.nodes)
         return Snapshot(
-            time_s, running, tuple(job for job in jobs if job.waits), (*self.held, *lost), tuple(names), tuple(notes)
-        )
+            time_s, running, tuple(job for job in jobs if job.waits), (*self.held, *lost), tuple(names), tuple(notes),
+            self.reasons,
+        )  # fmt: skip
 
 
 def _with_known(jobs: list[PresentJob]) -> tuple[list[PresentJob], list[str]]:

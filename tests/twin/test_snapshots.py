@@ -144,9 +144,9 @@ def test_a_table_of_squeue_is_read(tmp_path):
 def test_plain_squeue_is_read_with_whole_nodes(tmp_path):
     path = written(tmp_path, PLAIN)
     found = read_squeue(path, NOON, gpus_per_node=4)
-    assert [(job.id, job.gpus, job.user) for job in found.queued] == [("106", 8, "ana"), ("109_2", 4, "cy")]
+    assert [(job.id, job.gpus, job.user) for job in found.queued] == [("106", 8, "ana")]
     assert found.running[0].start_s == NOON - (26 * 3600 + 3 * 60 + 4)
-    assert found.held == ("110",)
+    assert found.held == ("109_[2]", "110")  # a limit of its user, and a hold
     assert len(read_squeue(path, NOON).queued) == 0  # nothing tells their GPUs
     with pytest.raises(GpuschedError, match="give --at"):
         read_squeue(path, gpus_per_node=4)
