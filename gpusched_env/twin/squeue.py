@@ -35,7 +35,10 @@ NAMES: Final = {
 WRITTEN: Final = (
     "JOBID|USER|ACCOUNT|PARTITION|QOS|STATE|TIME|TIME_LIMIT|SUBMIT_TIME|START_TIME|NODES|NODELIST|REASON|TRES_ALLOC"
 )
-FORMAT: Final = "%i|%u|%a|%P|%q|%T|%M|%l|%V|%S|%D|%N|%r|%b|%E"
+FORMAT: Final = (
+    "JobID:40|,UserName:99|,Account:99|,Partition:200|,QOS:99|,State:20|,TimeUsed:20|,TimeLimit:20|,SubmitTime:20|,"
+    "StartTime:20|,NumNodes:9|,NodeList:999|,Reason:200|,tres-alloc:300|,Dependency:999|"
+)
 COLUMNS: Final = (
     bar_columns("jobid", "state", "time"),
     bar_columns("jobid", "st", "time"),
@@ -119,7 +122,7 @@ def squeue_rows(path: Path) -> Iterator[tuple[Place, dict[str, str]]]:
                 if not {"id", "state"} <= set(known) or ("|" not in line and known.count("") > 1):
                     raise TraceError(
                         f"{path}, line 1: expected the header of squeue, with JOBID and ST; found {line[:99]!r}. Write "
-                        f'the file with squeue --all --format "{FORMAT}"'
+                        f'the file with squeue --all --array -O "{FORMAT}"'
                     )
                 bars, header = "|" in line, known
             elif bars:
@@ -153,6 +156,7 @@ class _Table:
         self.jobs: list[PresentJob] = []
         self.held: list[str] = []
         self.reasons: dict[str, str] = {}
+        self.untold: dict[str, tuple[Place, str]] = {}  # node -> a running job on it whose GPUs are not told
         self.nows: list[float] = []
         self.elapsed: dict[str, float] = {}
         self.places: dict[str, Place] = {}
@@ -176,15 +180,17 @@ class _Table:
             return
         count = max(place.whole("NODES", row.get("count") or "1", "nodes"), 1)
         gpus = self._gpus(place, row, count)
+        listed = row.get("nodes", "" if where.startswith("(") else where)
         if not gpus:
             self.gpuless += 1
+            if runs and listed and not row.get("tres"):
+                self.untold |= dict.fromkeys(names_in(place, "NODELIST", listed), (place, row["id"]))
             return
         submit = stamps.read(place, "SUBMIT_TIME", row["submit"]) if "submit" in row else None
         start = stamps.read(place, "START_TIME", row["start"]) if runs and "start" in row else None
         elapsed = span_s(place, "TIME", row["elapsed"]) if runs and row.get("elapsed") else None
         limit = span_s(place, "TIME_LIMIT", row["limit"]) if row.get("limit") else None
         hosts: tuple[str, ...] = ()
-        listed = row.get("nodes", "" if where.startswith("(") else where)
         if runs and listed and gpus % count == 0:
             hosts = names_in(place, "NODELIST", listed)
         nodes = dict.fromkeys(hosts, gpus // len(hosts)) if hosts and gpus % len(hosts) == 0 else {}
@@ -252,6 +258,10 @@ class _Table:
         jobs, lost = _with_known(jobs)
         running = tuple(job for job in jobs if not job.waits)
         names = in_natural_order(node for job in running for node in job.nodes)
+        for name in (name for name in names if name in self.untold):
+            place, job_id = self.untold[name]
+            remedy = f"it runs on {name}, which has GPUs, and its own are not told; export with the column tres-alloc"
+            place.refuse("TRES_PER_NODE", f"job {job_id}", remedy)
         return Snapshot(
             time_s, running, tuple(job for job in jobs if job.waits), (*self.held, *lost), tuple(names), tuple(notes),
             self.reasons,
