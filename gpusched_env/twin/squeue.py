@@ -55,7 +55,8 @@ def read_squeue(path: str | Path, time_s: float = math.nan, gpus_per_node: int =
 
     A table with ``|`` has the columns of NAMES in any order; plain ``squeue`` has JOBID, PARTITION, NAME, USER, ST,
     TIME, NODES and NODELIST(REASON). The GPUs of a job are those of TRES_PER_NODE (``gres/gpu:4`` or ``gres:gpu:4``)
-    times NODES, or gres/gpu of TRES_ALLOC, else ``gpus_per_node`` times NODES. A pending array becomes its tasks. Jobs
+    times NODES, or gres/gpu of TRES_ALLOC, else ``gpus_per_node`` times NODES. A pending array becomes its tasks, and
+    the parts of a heterogeneous job (``7+0``, ``7+1``) become one job, with the id of the first that has GPUs. Jobs
     whose REASON names something other than GPUs and priorities are held (waiting_reasons.py); a job with the reason
     Dependency whose DEPENDENCY names jobs of the table waits for these, and one with the reason BeginTime until its
     START_TIME.
@@ -255,6 +256,7 @@ class _Table:
             if count
         ]
         notes += skipped_notes()
+        jobs = self._joined(jobs)
         jobs, lost = _with_known(jobs)
         running = tuple(job for job in jobs if not job.waits)
         names = in_natural_order(node for job in running for node in job.nodes)
@@ -266,6 +268,34 @@ class _Table:
             time_s, running, tuple(job for job in jobs if job.waits), (*self.held, *lost), tuple(names), tuple(notes),
             self.reasons,
         )  # fmt: skip
+
+    def _joined(self, jobs: list[PresentJob]) -> list[PresentJob]:
+        """Return the jobs with the parts of heterogeneous ones (7+0, 7+1) as one job; if a part is held, all are."""
+        parts: dict[str, list[PresentJob]] = {}
+        for job in jobs:
+            parts.setdefault(_leader(job.id), []).append(job)
+        held = {_leader(name) for name in self.held}
+        found = []
+        for name, own in parts.items():
+            if name in held:
+                self.reasons = {
+                    one: reason for one, reason in self.reasons.items() if _leader(one) != name or one in self.held
+                }
+                continue
+            if len(own) == 1:
+                found += own
+                continue
+            nodes: dict[str, int] = {}
+            for node, gpus in (pair for job in own for pair in job.nodes.items()):
+                nodes[node] = nodes.get(node, 0) + gpus
+            told = nodes if all(job.nodes for job in own) else {}
+            found.append(dataclasses.replace(own[0], gpus=sum(job.gpus for job in own), nodes=told))
+        return found
+
+
+def _leader(name: str) -> str:
+    """Return the id of the heterogeneous job of which this is a part, else the id itself."""
+    return name.partition("+")[0]
 
 
 def _with_known(jobs: list[PresentJob]) -> tuple[list[PresentJob], list[str]]:

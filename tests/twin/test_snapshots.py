@@ -286,3 +286,20 @@ def test_a_running_job_of_unknown_gpus_is_refused_on_a_node_with_gpus(tmp_path):
     assert (
         len(read_squeue(written(tmp_path, rows.format(node="cpu7"))).running) == 1
     )  # a CPU job, as far as one can tell
+
+
+def test_the_parts_of_a_heterogeneous_job_are_one_job(tmp_path):
+    rows = (
+        "JOBID|STATE|TIME|START_TIME|NODES|NODELIST|REASON|TRES_ALLOC\n"
+        "77+0|RUNNING|1:00:00|2025-03-03T11:00:00|1|n1|None|gres/gpu=6\n"
+        "77+1|RUNNING|1:00:00|2025-03-03T11:00:00|2|n[2-3]|None|gres/gpu=4\n"
+        "77+2|RUNNING|1:00:00|2025-03-03T11:00:00|1|c1|None|cpu=4\n"
+        "80+0|PENDING|0:00|N/A|1||Resources|gres/gpu=8\n"
+        "80+1|PENDING|0:00|N/A|1||Resources|gres/gpu=2\n"
+        "90+0|PENDING|0:00|N/A|1||Resources|gres/gpu=8\n"
+        "90+1|PENDING|0:00|N/A|1||JobHeldUser|gres/gpu=2\n"
+    )
+    found = read_squeue(written(tmp_path, rows))
+    assert [(job.id, job.gpus, job.nodes) for job in found.running] == [("77+0", 10, {"n1": 6, "n2": 2, "n3": 2})]
+    assert [(job.id, job.gpus) for job in found.queued] == [("80+0", 10)]
+    assert found.held == ("90+1",)
