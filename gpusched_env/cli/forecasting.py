@@ -145,12 +145,16 @@ def forecast(
 
     Example: gpusched twin forecast --snapshot now.json --history slurm:jobs.txt --twin twin.json
     """
+    from gpusched_env.twin import Twin
     from gpusched_env.twin.futures import sampled_starts
+    from gpusched_env.twin.own_limits import without_excess
     from gpusched_env.twin.quantiles import Quantiles
     from gpusched_env.twin.usage import read_sshare
 
     setting = played.setting()
     present = now.read(reading, played.cluster)
+    if isinstance(setting, Twin):
+        present = without_excess(present, setting)
     past = _history(history, present.time_s, reading.options())
     shares = None if now.usage is None else read_sshare(now.usage)
     starts = sampled_starts(present, setting, past, futures.options(), shares=shares)

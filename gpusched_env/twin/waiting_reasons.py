@@ -18,6 +18,7 @@ _AMOUNT: Final = (
 # while the job waits; a limit of a group, a user, an account or an association frees itself when other jobs end.
 _PATTERNS: Final = {
     NEVER: (
+        "above .*|"  # a limit of a twin: own_limits.py
         rf"(?:Assoc|QOS)Max{_AMOUNT}(?:Minutes)?Per(?:Job|Node)(?:Limit)?|QOSMin{_AMOUNT}(?:NotSatisfied)?"
         "|MaxMemPerLimit|Partition(?:NodeLimit|TimeLimit|Config)|DependencyNeverSatisfied|BadConstraints|DeadLine"
         "|Invalid(?:Account|QOS)|QOSNotAllowed|AccountNotAllowed|BurstBufferOperation|Reservation(?:Deleted|Invalid)"

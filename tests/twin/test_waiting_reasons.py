@@ -4,6 +4,12 @@ import pytest
 from typer.testing import CliRunner
 
 from gpusched_env.cli import app
+from gpusched_env.problem.cluster import Cluster
+from gpusched_env.problem.qos import Qos
+from gpusched_env.problem.tenants import Tenant, Tenants
+from gpusched_env.twin import Pool, Twin
+from gpusched_env.twin.own_limits import without_excess
+from gpusched_env.twin.snapshot import PresentJob, Snapshot
 from gpusched_env.twin.squeue import read_squeue
 from gpusched_env.twin.waiting_reasons import HELD, LIMITED, NEVER, WAITS, kind_of
 
@@ -74,3 +80,24 @@ def test_jobs_that_are_held_or_limited_get_no_promise_and_each_forecast_has_its_
     assert "no forecast for 1 jobs, which are held (launch failed requeued held): 5" in told
     header, row = (tmp_path / "out.csv").read_text().splitlines()
     assert (header.split(",")[-1], row.split(",")[-1]) == ("reason", "Resources")
+
+
+def test_a_job_above_its_own_limit_gets_no_forecast_and_raises_no_limit():
+    qos = (Qos("short", most_per_job=8, max_time_s=3600.0), Qos("long"))
+    tree = (Tenant("lab", most=16), Tenant("lab/ana", parent="lab"), Tenant("lab/bo", parent="lab", most=4))
+    pools = (Pool("all", Cluster.parse("4x8").groups),)
+    twin = Twin("slurm:x", "slurm", pools, Tenants(tree=tree, qos=qos), ("account", "user"))
+    jobs = (
+        PresentJob("1", 8, account="lab", user="ana", qos="short", limit_s=60.0),
+        PresentJob("2", 9, account="lab", user="ana", qos="short", limit_s=60.0),
+        PresentJob("3", 1, account="lab", user="ana", qos="short", limit_s=7200.0),
+        PresentJob("4", 17, account="lab", user="ana", qos="long"),
+        PresentJob("5", 5, account="lab", user="bo", qos="long"),
+        PresentJob("6", 32, account="other", user="cy", qos="long"),
+    )
+    found = without_excess(Snapshot(0.0, queued=jobs), twin)
+    assert [job.id for job in found.queued] == ["1", "6"]
+    assert found.held == ("2", "3", "4", "5")
+    assert found.reasons["2"] == found.reasons["3"] == "above a limit of QOS short"
+    assert (found.reasons["4"], found.reasons["5"]) == ("above the GPUs of lab", "above the GPUs of lab/bo")
+    assert {kind_of(reason) for reason in found.reasons.values()} == {NEVER}
