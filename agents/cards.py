@@ -18,9 +18,9 @@ PLAYED_BY: Final = {
     NETWORK_KIND: "gpusched_env.agents.learned:LearnedScheduler",
     "index-policy": "gpusched_env.agents.index_policy.scheduler:IndexPolicy",
     "order-search": "gpusched_env.agents.order_search:OrderSearch",
-    "packing-index": "gpusched_env.agents.packing_index.scheduler:PackingIndex",
-    "sharing-index": "gpusched_env.agents.sharing_index.scheduler:SharingIndex",
-    "size-index": "gpusched_env.agents.size_index.scheduler:SizeIndex",
+    "packing-index": "gpusched_env.agents.packing_index:PackingIndex",
+    "sharing-index": "gpusched_env.agents.sharing_index:SharingIndex",
+    "size-index": "gpusched_env.agents.size_index:SizeIndex",
     "type-order-search": "gpusched_env.agents.type_order_search:TypeOrderSearch",
     "type-index": "gpusched_env.agents.type_index:TypeIndex",
 }

@@ -27,7 +27,7 @@ class Episodes:
         self._runs = VectorRuns([environment] * len(seeds), self.instances, threads=1, keep_logs=keep_logs)
         for b, (instance, seed) in enumerate(zip(self.instances, seeds, strict=True)):
             self._runs.begin(b, instance, seed)
-        self.observations = self._runs.batch.nonempty_observations()
+        self.observations = self._runs.batch.observations
         self.masks = self._runs.batch.mask.view(np.bool_)
         self.shapes = {name: array.shape[1:] for name, array in self.observations.items()}
         self._runs.play()

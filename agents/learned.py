@@ -164,7 +164,7 @@ class LearnedScheduler(Scheduler):
         self._player = PolicyScheduler(policy, self.windows)
         self._player.reset(view)
         batch = self._player.encoder.batch
-        self.prepare({name: array.shape[1:] for name, array in batch.nonempty_observations().items()})
+        self.prepare({name: array.shape[1:] for name, array in batch.observations.items()})
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         """Call the network until it waits."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from gpusched_env.agents.cards import file_of
 from gpusched_env.agents.checkpoints import checkpoint, weights_of, write_checkpoint
+from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.simulator import Scheduler
 
 
@@ -42,7 +43,17 @@ class SearchedRule(Scheduler):
 
     @classmethod
     def playing(cls, rule: Any, **settings: Any) -> Self:
-        """Return a scheduler that plays weights that are in no file; ``settings`` are other fields."""
+        """Return a scheduler that plays weights that are in no file; ``settings`` are other fields.
+
+        Raises
+        ------
+        SchedulerError : a setting is no field
+        """
+        own = ("agent", "path", "rule", "clairvoyant")
+        known = [one.name for one in fields(cls) if one.name not in own and not one.name.startswith("_")]
+        for name in settings:
+            if name not in known:
+                raise SchedulerError(f"{cls.kind}: {unknown_name('setting', name, known)}")
         policy = cls.__new__(cls)
         vars(policy).update(settings)
         policy.take(rule)

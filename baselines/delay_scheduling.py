@@ -80,7 +80,7 @@ class DelayScheduling(Scheduler):
 
     def reset(self, view: ClusterView) -> None:
         """Set all waits to 0."""
-        self._waited = np.zeros(64)  # [s] or [offers], by job row
+        self._waited = np.zeros(len(view.simulation.instance.workload))  # [s] or [offers], by job row
         self._declining = np.empty(0, np.int32)  # rows that have declined GPUs since the last decision point
         self._asked_s = 0.0
         self._free_before = 0
@@ -88,8 +88,6 @@ class DelayScheduling(Scheduler):
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         """Update the waits, start jobs that find GPUs on an accepted tier, and ask to be woken when a wait ends."""
         waiting, free = view.waiting, view.free_gpus
-        if view.arrived > len(self._waited):
-            self._waited = np.pad(self._waited, (0, max(view.arrived, 2 * len(self._waited)) - len(self._waited)))
         if self.clock == "declining":
             self._waited[self._declining] += view.now_s - self._asked_s
         elif self.clock == "waiting":

@@ -1,9 +1,7 @@
 """Sources of run times for schedulers: true run times, true run times with noise, or the users' estimates (claims).
 
-A claim that turns out to be too short doubles each time the job passes it: the claim of a job that has made progress
-for ``had_s`` is estimate x 2^k, with the smallest k for which this is more than ``had_s``. Every scheduler that reads
-claims, and Slurm's plans, which read time limits, use this one rule. A scheduler for which the passing of a claim can
-change a decision asks to be woken then (docs/traces.md).
+A claim that a job passes doubles (docs/traces.md); Slurm's plans read time limits by the same rule. A scheduler for
+which the passing of a claim can change a decision asks to be woken then.
 """
 
 from __future__ import annotations
@@ -44,14 +42,10 @@ def claim_after_s(claim_s: float, had_s: float, now_s: float) -> float:
 def claims_after_s(claims_s: np.ndarray, had_s: np.ndarray, now_s: float) -> np.ndarray:
     """float64 [s]: claims doubled as :func:`claim_after_s` does."""
     beyond_s = had_s - ROUNDING * now_s
-    passed = claims_s < beyond_s
-    if not passed.any():
-        return claims_s
-    claims_s = np.where(passed & (claims_s == 0.0), UNIT_S, claims_s)
-    part, power = np.frexp(claims_s)
-    wanted, wanted_power = np.frexp(beyond_s)
-    doublings = wanted_power - power + (part < wanted)
-    return np.where(passed, np.ldexp(claims_s, np.maximum(np.where(passed, doublings, 0), 0)), claims_s)
+    claims_s = np.where((claims_s == 0.0) & (beyond_s > 0.0), UNIT_S, claims_s)
+    while (passed := claims_s < beyond_s).any():
+        claims_s = np.where(passed, 2.0 * claims_s, claims_s)
+    return claims_s
 
 
 @helper

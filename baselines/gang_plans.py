@@ -18,7 +18,7 @@ def unfinished(view: ClairvoyantView) -> np.ndarray:
     return rows
 
 
-def held_counts(view: ClusterView, rows: np.ndarray) -> np.ndarray:
+def counts_of(view: ClusterView, rows: np.ndarray) -> np.ndarray:
     """int32 [Q, N]: number of GPUs of each node that each of the jobs ``rows`` holds."""
     counts = np.zeros((len(rows), len(view.cluster.nodes)), np.int32)
     entry = np.full(view.arrived, -1)
@@ -53,7 +53,7 @@ class GangPlan:
         self.until_s = until_s
         running = view.running[~view.checkpointing]
         planned = np.isin(rows, running) & counts.any(axis=1) & keep
-        same = planned & (held_counts(view, rows) == counts).all(axis=1)
+        same = planned & (counts_of(view, rows) == counts).all(axis=1)
         kept = rows[same]
         yield from [Lease(row, until_s) for row in kept.tolist()]
         pools = self._pools(view, kept)

@@ -7,7 +7,6 @@ import dataclasses
 import importlib
 import keyword
 import re
-import tomllib
 from collections.abc import Callable
 from math import inf
 from pathlib import Path
@@ -17,6 +16,7 @@ from gpusched_env.baselines.users_schedulers import import_named
 from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.simulator import Scheduler
 from gpusched_env.simulator.scheduler import check_no_nan, check_sizes_of_numbers
+from gpusched_env.support.files import toml_beside
 from gpusched_env.support.plugins import load_plugins
 
 
@@ -45,7 +45,7 @@ _TRUTH: Final = {
 
 
 def _read() -> dict[str, Baseline]:
-    rows = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    rows = toml_beside(__file__)
     return {
         name: Baseline(f"gpusched_env.{row.pop('class')}", row.pop("parameters", {}), **row)
         for name, row in rows.items()

@@ -5,14 +5,13 @@ from gpusched_env.traces.downloads.fetching import fetch
 from gpusched_env.traces.filters import first_jobs, sample, up_to_gpus, where, window
 from gpusched_env.traces.generators.synthetic import GENERATORS, generate_workload, generator_parameters
 from gpusched_env.traces.kubernetes.quotas import read_kueue_tenants
-from gpusched_env.traces.layouts import LAYOUTS
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.profiles import PROFILE_RULES, assign_profiles, mix_profiles
 from gpusched_env.traces.read_options import ReadOptions
 from gpusched_env.traces.reading import READERS, read_trace, read_workload, trace_format
 from gpusched_env.traces.slurm_files.description import SlurmCluster, SlurmNode, SlurmPartition, SlurmScheduling
 from gpusched_env.traces.slurm_files.reading import read_slurm_cluster
-from gpusched_env.traces.tables import Table, read_layers, read_table
+from gpusched_env.traces.tables import LAYOUTS, Table, read_layers, read_table
 from gpusched_env.traces.transform import (
     clip_gpus,
     describe_workload,

@@ -10,15 +10,10 @@ import numpy as np
 
 from gpusched_env.errors import WorkloadError, unknown_name
 from gpusched_env.problem.workload import Profiles, Workload
-from gpusched_env.traces.profile_tables import (
-    EFFICIENCY_RULES,
-    FITTED_TABLES,
-    MEASURED_TABLES,
-    computed_profiles,
-    efficiency_profiles,
-    fitted_profiles,
-    measured_profiles,
-)
+from gpusched_env.traces.profile_tables import FittedTable, MeasuredTable
+from gpusched_env.traces.profile_tables.efficiency import EFFICIENCY_RULES, efficiency_profiles
+from gpusched_env.traces.profile_tables.fitted import computed_profiles, fitted_profiles
+from gpusched_env.traces.profile_tables.measured import measured_profiles
 
 # Nine convolutional networks. The gradient size (all tensors) and the skew (largest tensor / all tensors) are computed
 # from the public tensor lists of Tiresias (Gu et al., NSDI 2019; SymbioticLab/Tiresias, simulator/models.py) in single
@@ -104,8 +99,8 @@ PROFILE_RULES: Final[dict[str, Rule]] = {
     "mix": partial(_of_model, _mix),
     "unit": partial(_of_model, _unit),
     "models": partial(_of_model, _models),
-    **{table: partial(_of_model, partial(measured_profiles, table)) for table in MEASURED_TABLES},
-    **{table: partial(_of_model, partial(fitted_profiles, table)) for table in FITTED_TABLES},
+    **{table: partial(_of_model, partial(measured_profiles, table)) for table in MeasuredTable.SHIPPED},
+    **{table: partial(_of_model, partial(fitted_profiles, table)) for table in FittedTable.SHIPPED},
     "sia-computed": partial(_of_model, partial(computed_profiles, "sia")),
     **{rule: partial(efficiency_profiles, *names) for rule, names in EFFICIENCY_RULES.items()},
 }
@@ -129,9 +124,9 @@ def assign_profiles(
     - "unit": an iteration takes one second and needs no communication, so run times are the same on every placement.
     - "models": like "unit", but with one profile for each value of the attribute ``model``.
     - "mix": every job draws one of nine convolutional networks uniformly, whatever its gang size.
-    - "gavel" and the other names in MEASURED_TABLES: every job gets a model with measured rates, see
+    - "gavel" and the other tables of MeasuredTable: every job gets a model with measured rates, see
       ``measured_profiles``.
-    - "pollux" and the other names in FITTED_TABLES: every job gets an application whose speed was fitted to
+    - "pollux" and the other tables of FittedTable: every job gets an application whose speed was fitted to
       measurements, see ``fitted_profiles``.
     - "sia-computed": as "sia", but only compute times are the fitted ones; the network determines communication times.
     - "dally" and the other names in EFFICIENCY_RULES: every job gets a model whose speed depends on the shape of its

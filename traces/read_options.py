@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from gpusched_env.errors import TraceError, unknown_name
 from gpusched_env.support.assignments import split_assignments
-from gpusched_env.traces.parsing.map_files import map_of
+from gpusched_env.traces.parsing.map_files import SUFFIX, read_map
 from gpusched_env.traces.parsing.roles import split_role
 
 # Option -> formats that it is for, and why no others
@@ -92,8 +92,8 @@ OPTIONS: Final = tuple(item.name for item in fields(ReadOptions))
 
 def parse_map(text: str) -> dict[str, str]:
     """Parse ``ROLE=COLUMN,ROLE=COLUMN``, or read ``FILE.toml``; an empty COLUMN means that no column has the role."""
-    if (found := map_of(text)) is not None:
-        return found
+    if text.endswith(SUFFIX) and "=" not in text:
+        return read_map(Path(text))
     try:
         return split_assignments(text, "ROLE=COLUMN")
     except ValueError as error:

@@ -14,57 +14,21 @@ from typing import Any, Final
 from gpusched_env.errors import TraceError, WorkloadError
 from gpusched_env.problem.workload import Workload
 from gpusched_env.support.plugins import load_plugins
-from gpusched_env.traces.formats import (
-    acme,
-    chronus,
-    dally,
-    elasticflow,
-    helios,
-    hydra,
-    hyperdrive,
-    muri,
-    openb,
-    philly,
-    pollux,
-    tiresias,
-)
+from gpusched_env.traces.formats import acme
 from gpusched_env.traces.formats.acme import read_acme
-from gpusched_env.traces.formats.chronus import read_chronus
-from gpusched_env.traces.formats.dally import read_dally
-from gpusched_env.traces.formats.elasticflow import read_elasticflow
-from gpusched_env.traces.formats.gavel import read_gavel
-from gpusched_env.traces.formats.gavel_rows import SHOCKWAVE_FIELDS
-from gpusched_env.traces.formats.helios import read_helios
+from gpusched_env.traces.formats.gavel import SHOCKWAVE_FIELDS, read_gavel, read_shockwave
+from gpusched_env.traces.formats.hydra import COLUMNS as HYDRA
 from gpusched_env.traces.formats.hydra import read_hydra
-from gpusched_env.traces.formats.hyperdrive import read_hyperdrive
-from gpusched_env.traces.formats.job_list import JOB_LIST
-from gpusched_env.traces.formats.kubernetes import read_kubernetes
+from gpusched_env.traces.formats.job_lists import JOB_LISTS, SAME, layouts_of, read_job_list
 from gpusched_env.traces.formats.kueue import read_kueue
-from gpusched_env.traces.formats.muri import read_bsbf, read_muri
-from gpusched_env.traces.formats.openb import read_openb
 from gpusched_env.traces.formats.own_csv import read_csv
-from gpusched_env.traces.formats.pai import read_pai
 from gpusched_env.traces.formats.pai_tables import pai_tables, read_pai_tables
-from gpusched_env.traces.formats.philly import read_philly, read_philly_csv
-from gpusched_env.traces.formats.philly_json import read_philly_json
-from gpusched_env.traces.formats.pollux import read_pollux, read_pollux_sharing, read_sia
-from gpusched_env.traces.formats.shockwave import read_shockwave
+from gpusched_env.traces.formats.philly import read_philly, read_philly_json
+from gpusched_env.traces.formats.pods import read_kubernetes, read_volcano
 from gpusched_env.traces.formats.slurm import read_slurm
 from gpusched_env.traces.formats.swf import read_swf
-from gpusched_env.traces.formats.tiresias import read_tiresias
-from gpusched_env.traces.formats.volcano import read_volcano
 from gpusched_env.traces.parsing.bad_rows import skipping_bad_rows
-from gpusched_env.traces.parsing.detection import (
-    SWF_NUMBERS,
-    Signature,
-    arrays,
-    bar_columns,
-    columns,
-    kind,
-    recognise,
-    record,
-    tab_fields,
-)
+from gpusched_env.traces.parsing.detection import SWF_NUMBERS, Signature, bar_columns, columns, facts, recognise
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.sources import AUTO, split, split_here
 from gpusched_env.traces.predictions import join_estimates
@@ -83,65 +47,24 @@ def read_saved(path: Path) -> tuple[Workload, ReadReport]:
 
 
 READERS: Final[dict[str, Reader]] = {
+    **{name: partial(read_job_list, name=name) for name in (*JOB_LISTS, *SAME)},
     "acme": read_acme,
-    "bsbf": read_bsbf,
-    "chronus": read_chronus,
     "csv": read_csv,
-    "dally": read_dally,
-    "elasticflow": read_elasticflow,
     "file": read_saved,
     "gavel": read_gavel,
-    "helios": read_helios,
     "hydra": read_hydra,
-    "hyperdrive": read_hyperdrive,
     "kubernetes": read_kubernetes,
     "kueue": read_kueue,
-    "muri": read_muri,
-    "openb": read_openb,
-    "pai": read_pai,
     "pai-tables": read_pai_tables,
     "philly": read_philly,
-    "philly-csv": read_philly_csv,
     "philly-json": read_philly_json,
-    "pollux": read_pollux,
-    "pollux-sharing": read_pollux_sharing,
     "shockwave": read_shockwave,
-    "sia": read_sia,
     "slurm": read_slurm,
     "swf": read_swf,
-    "tiresias": read_tiresias,
     "volcano": read_volcano,
 }
 # Format with several files -> function that returns the paths of these files
 FILES: Final[dict[str, Callable[[Path], list[Path]]]] = {"pai-tables": pai_tables}
-
-# Format -> signatures by which auto:PATH recognises it, one for each of its layouts. If two signatures fit a file and
-# one is a subset of the other, only the larger one counts.
-SIGNATURES: Final[dict[str, tuple[Signature, ...]]] = {
-    "acme": (columns(*acme.ORIGINAL), columns(*acme.SHORT, only=True)),
-    "bsbf": (columns(*muri.COLUMNS),),
-    "chronus": (columns(*chronus.COLUMNS),),
-    "dally": (columns(*dally.COLUMNS),),
-    "elasticflow": (columns(*elasticflow.COLUMNS),),
-    "file": (arrays("header", "jobs", "profiles", "compute_s"),),
-    "gavel": (tab_fields(7), tab_fields(10)),
-    "helios": (columns(*helios.ORIGINAL), columns(*JOB_LIST)),
-    "hydra": (columns(*hydra.COLUMNS),),
-    "hyperdrive": (columns(*hyperdrive.DATED), columns(*hyperdrive.PROCESSED, only=True)),
-    "kubernetes": (kind("Pod"),),
-    "kueue": (kind("Workload"),),
-    "muri": (columns(*muri.COLUMNS),),
-    "openb": (columns(*openb.COLUMNS),),
-    "pai": (columns(*JOB_LIST),),
-    "philly": (columns(*philly.PROCESSED), columns(*philly.FULL_LOG), record("jobid", "submitted_time", "attempts")),
-    "pollux": (columns(*pollux.COLUMNS),),
-    "shockwave": (tab_fields(SHOCKWAVE_FIELDS),),
-    "sia": (columns(*pollux.COLUMNS),),
-    "slurm": (bar_columns("jobid", "state"), bar_columns("jobidraw", "state")),
-    "swf": (frozenset({SWF_NUMBERS}),),
-    "tiresias": (columns(*tiresias.COLUMNS),),
-    "volcano": (kind("PodGroup"),),
-}
 # Format that auto:PATH never chooses -> the reason
 UNDETECTED: Final = {
     "csv": "a user's own columns, which are guessed only if the user writes csv:PATH",
@@ -149,6 +72,29 @@ UNDETECTED: Final = {
     "pollux-sharing": "found as pollux or sia",
     "philly-csv": "found as philly, which chooses between CSV and JSON",
     "philly-json": "found as philly, which chooses between CSV and JSON",
+}
+
+
+def _signatures(name: str) -> tuple[Signature, ...]:
+    """Return the signatures of a format of job lists."""
+    return tuple(columns(*layout.names, only=layout.only) for layout in layouts_of(name))
+
+
+# Format -> signatures by which auto:PATH recognises it, one for each of its layouts. If two signatures fit a file and
+# one is a subset of the other, only the larger one counts.
+SIGNATURES: Final[dict[str, tuple[Signature, ...]]] = {
+    **{name: _signatures(name) for name in (*JOB_LISTS, *SAME) if name not in UNDETECTED},
+    "acme": (columns(*acme.ORIGINAL), columns(*acme.SHORT, only=True)),
+    "file": (facts("array", "header", "jobs", "profiles", "compute_s"),),
+    "gavel": (facts("tab fields", 7), facts("tab fields", 10)),
+    "hydra": (columns(*HYDRA),),
+    "kubernetes": (facts("kind", "Pod"),),
+    "kueue": (facts("kind", "Workload"),),
+    "philly": (*_signatures("philly-csv"), facts("key", "jobid", "submitted_time", "attempts")),
+    "shockwave": (facts("tab fields", SHOCKWAVE_FIELDS),),
+    "slurm": (bar_columns("jobid", "state"), bar_columns("jobidraw", "state")),
+    "swf": (frozenset({SWF_NUMBERS}),),
+    "volcano": (facts("kind", "PodGroup"),),
 }
 
 

@@ -1,27 +1,84 @@
 """Read published tables that do not list jobs: measured times, time series, summaries, results.
 
-The layouts of the tables are in ``layouts.toml``.
+The layouts of the tables, with columns, kinds and units, are in ``layouts.toml``.
 """
 
 from __future__ import annotations
 
+import json
+import tomllib
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 
 from gpusched_env.errors import TraceError
-from gpusched_env.traces.astra_sim_layers import HEADING, layer_rows
-from gpusched_env.traces.layouts import BARE, LAYERS, LAYOUTS, NAMED, Column, Layout
-from gpusched_env.traces.parsing.cells import EXPECTED, parse
+from gpusched_env.traces.parsing.containers import open_trace
 from gpusched_env.traces.parsing.detection import Signature, columns, recognise
 from gpusched_env.traces.parsing.fields import Place
-from gpusched_env.traces.parsing.json_rows import json_rows
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.parsing.sources import AUTO, split_here
-from gpusched_env.traces.parsing.streams import csv_header, csv_rows
+from gpusched_env.traces.parsing.streams import csv_header, csv_rows, tab_rows
+
+NAMED, BARE, LAYERS = "CSV with a header line", "CSV without a header line", "layer file of ASTRA-sim"
+FORMS: Final = {"NAMED": NAMED, "BARE": BARE, "LAYERS": LAYERS}
+EXPECTED: Final = {  # kind of column -> expected text of a cell, for error messages
+    "text": "a text",
+    "time": "a date as YYYY-MM-DD, or a time as YYYY-MM-DD HH:MM:SS",
+    "whole": "a whole number",
+    "number": "a finite number",
+}
+EXACT: Final = 2**53  # a float represents every whole number up to this one exactly
+HEADING: Final = "DATA"  # data-parallel training, in which only gradients are exchanged
+FIELDS: Final = 12
+READ: Final = (0, 2, 5, 8, 10, 11)  # layer, three compute times, bytes of the weight gradients, update time
+FIXED: Final = {1: "-1", 3: "NONE", 4: "0", 6: "NONE", 7: "0", 9: "ALLREDUCE"}  # values in data-parallel training
+STRAY: Final = "a stray total, not a layer"
+GLUED: Final = "the layer's name begins with a stray total; it is kept as it is"
+MISCOUNTED: Final = "line 2 gives a wrong number of layers; it is ignored"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    Parameters
+    ----------
+    name : name in the file; may be empty
+    kind : "text", "time" (a date, or a date and time), "whole" (a whole number) or "number" (empty or nan = missing)
+    unit : unit of the values; "" = none, "1" = a ratio
+    """
+
+    name: str
+    kind: str
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The layout of a table; ``layouts.toml`` explains the fields."""
+
+    about: str
+    columns: tuple[Column, ...]
+    rest: Column | None = None
+    levels: int = 0
+    root: str = ""
+    form: str = NAMED
+
+
+def _layout(
+    about: str, columns: Sequence[Sequence[str]], rest: Sequence[str] = (), form: str = "NAMED", **json: Any
+) -> Layout:
+    listed = [Column(name.strip("_") and name, kind, unit) for kind, unit, names in columns for name in names.split()]
+    return Layout(about, tuple(listed), Column("", *rest) if rest else None, form=FORMS[form], **json)
+
+
+_TABLES: Final = tomllib.loads(Path(__file__).with_name("layouts.toml").read_text(encoding="utf-8"))
+LAYOUTS: Final = {name: _layout(**table) for name, table in _TABLES.items()}
 
 
 @dataclass(frozen=True)
@@ -135,3 +192,116 @@ def _array(column: Column, texts: list[str], numbers: array[int], report: ReadRe
         for row in np.flatnonzero(np.isnan(values)):
             report.note(f"{column.name} is missing", numbers[row])
     return values
+
+
+def parse(kind: str, texts: Sequence[str]) -> np.ndarray:
+    """Parse texts into str, datetime64[s] ("time"), int64 ("whole") or float64 ("number"; "" and ``nan`` = NaN)."""
+    if kind == "text":
+        return np.array(texts, np.str_)
+    if kind == "time":
+        return np.array([_time(text) for text in texts], "datetime64[s]")
+    values = np.array([float(text or "nan") for text in texts])
+    if np.isinf(values).any() or "_" in "".join(texts):  # float() accepts "1_000", but no table has such numbers
+        raise ValueError
+    if kind == "number":
+        return values
+    if not ((np.abs(values) <= EXACT) & (values == np.trunc(values))).all():  # NaN fails both conditions
+        raise ValueError
+    return values.astype(np.int64)
+
+
+def _time(text: str) -> datetime:
+    when = datetime.fromisoformat(text)
+    if when.tzinfo is not None or len(text) not in (len("2020-04-01"), len("2020-04-01 00:00:00")):
+        raise ValueError
+    return when
+
+
+def layer_rows(path: Path, report: ReadReport) -> Iterator[tuple[Place, list[str]]]:
+    """Yield the place of every layer and its fields READ.
+
+    Fields are separated by tabs, and line 1 is ``DATA``. Some files end with a line that has one number, a stray total;
+    it is dropped. The report notes a wrong number of layers in line 2, and layer names that begin with a stray total.
+    """
+    rows = tab_rows(path)
+    _, heading = next(rows, (None, []))
+    if heading != [HEADING]:
+        raise TraceError(f"{path}, line 1: found {' '.join(heading)[:60]!r}; expected {HEADING}; is this a layer file?")
+    counted, told = next(rows, (Place(str(path), 2), [""]))
+    count = counted.whole("number of layers", told[0], "layers")
+    names: list[tuple[Place, str]] = []
+    totals: list[str] = []
+    for place, row in rows:
+        if len(row) == 1 and row[0].strip().isdecimal():
+            totals.append(row[0].strip())
+            report.drop(STRAY, place.number)
+            continue
+        if len(row) != FIELDS:
+            raise TraceError(
+                f"{path}, line {place.number}: {len(row)} fields, separated by tabs, where {FIELDS} are expected; "
+                "the row is cut or has a stray tab: correct or remove it"
+            )
+        for position, expected in FIXED.items():
+            if row[position] != expected:
+                remedy = f"expected {expected}, as data-parallel training has it; other kinds are not read"
+                place.refuse(f"column {position + 1}", row[position], remedy)
+        names.append((place, row[0]))
+        yield place, [row[position] for position in READ]
+    if count != len(names):
+        report.note(MISCOUNTED, counted.number)
+    for place, name in names:
+        if name.startswith(tuple(totals)):
+            report.note(GLUED, place.number)
+
+
+def json_rows(path: Path, root: str, levels: int, width: int) -> Iterator[tuple[Place, list[str]]]:
+    """Yield the place and the texts of every leaf, in the order of the file: ``levels`` keys and ``width`` values.
+
+    A leaf is a number, a text, or a list of numbers and texts. A list with fewer than ``width`` values is padded with
+    empty texts. The places count leaves from 1.
+
+    ``root`` is the key of the object that holds the rows; "" = the whole file.
+    """
+    for number, (keys, leaf) in enumerate(_leaves(path, _object(path, root), (), levels), 1):
+        values = leaf if isinstance(leaf, list) else [leaf]
+        if len(values) > width or not all(isinstance(value, str) for value in values):
+            raise TraceError(
+                f"{path}, record {number}, field {_shown(keys)}: expected up to {width} numbers or texts; "
+                "correct or remove it"
+            )
+        yield Place(str(path), number, "record"), [*keys, *values, *[""] * (width - len(values))]
+
+
+def _object(path: Path, root: str) -> Any:
+    """Parse the file; numbers stay texts to keep all digits, and objects become tuples of pairs to keep equal keys."""
+    with open_trace(path) as stream:
+        try:
+            data = json.load(stream, object_pairs_hook=tuple, parse_float=str, parse_int=str, parse_constant=str)
+        except TraceError:
+            raise
+        except (ValueError, RecursionError) as error:
+            raise TraceError(f"{path}: not JSON ({error}); fetch the file again") from error
+    if not root:
+        return data
+    found = [value for key, value in _pairs(path, data, ()) if key == root]
+    if len(found) != 1:
+        raise TraceError(f"{path}: the field {root!r} occurs {len(found)} times, not once; is this the right file?")
+    return found[0]
+
+
+def _leaves(path: Path, data: Any, keys: tuple[str, ...], levels: int) -> Iterator[tuple[tuple[str, ...], Any]]:
+    if not levels:
+        yield keys, data
+        return
+    for key, value in _pairs(path, data, keys):
+        yield from _leaves(path, value, (*keys, key), levels - 1)
+
+
+def _pairs(path: Path, data: Any, keys: tuple[str, ...]) -> tuple[tuple[str, Any], ...]:
+    if not isinstance(data, tuple):
+        raise TraceError(f"{path}, field {_shown(keys)}: expected an object with keys; is this the right file?")
+    return data
+
+
+def _shown(keys: tuple[str, ...]) -> str:
+    return " > ".join(map(repr, keys))[:200] or "(the whole file)"

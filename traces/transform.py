@@ -16,7 +16,7 @@ from gpusched_env.traces.parsing.fields import MAX_AMOUNT
 
 def from_zero(workload: Workload) -> Workload:
     """Shift all arrivals so that the first arrival is at time 0."""
-    return _at(workload, workload.jobs["arrival_s"] - workload.jobs["arrival_s"].min())
+    return workload.unchecked_columns(arrival_s=workload.jobs["arrival_s"] - workload.jobs["arrival_s"].min())
 
 
 def offered_load(workload: Workload, cluster_gpus: int) -> float:
@@ -29,21 +29,10 @@ def offered_load(workload: Workload, cluster_gpus: int) -> float:
     ------
     WorkloadError : a job is given by iterations
     """
-    first_s, last_s = _span(workload)
-    return _load(workload, cluster_gpus, last_s - first_s)
-
-
-def _span(workload: Workload) -> tuple[float, float]:
-    """Return the first and the last arrival [s]."""
-    arrival_s = workload.jobs["arrival_s"]
-    return float(arrival_s.min()), float(arrival_s.max())
-
-
-def _load(workload: Workload, cluster_gpus: int, span_s: float) -> float:
     jobs = workload.jobs
     if np.isnan(jobs["duration_s"]).any():
         raise WorkloadError(f"workload {workload.name!r}: its jobs give iterations, not run times; leave out the load")
-    work = total(jobs["gpus"] * jobs["duration_s"])
+    work, span_s = total(jobs["gpus"] * jobs["duration_s"]), float(np.ptp(jobs["arrival_s"]))
     return work / (cluster_gpus * span_s) if span_s > 0 else math.inf
 
 
@@ -60,14 +49,15 @@ def scale_to_load(workload: Workload, load: float, cluster_gpus: int) -> Workloa
     """
     if not load > 0 or not math.isfinite(load):
         raise WorkloadError(f"load is {load!r}: it must be a finite number > 0")
-    first_s, last_s = _span(workload)
-    now = _load(workload, cluster_gpus, last_s - first_s)
+    now, arrival_s = offered_load(workload, cluster_gpus), workload.jobs["arrival_s"]
     if math.isinf(now):
         raise WorkloadError(f"workload {workload.name!r}: all jobs arrive at once, so no load can be set; leave it out")
     factor = now / load
-    if not factor * (last_s - first_s) <= MAX_AMOUNT or math.isinf(factor * last_s):  # "not <=" also catches NaN
+    if not factor * float(np.ptp(arrival_s)) <= MAX_AMOUNT or math.isinf(
+        factor * float(arrival_s.max())
+    ):  # "not <=" also catches NaN
         raise WorkloadError(f"load is {load!r}: jobs would arrive over more than {MAX_AMOUNT:g} s; raise it")
-    return _at(workload, workload.jobs["arrival_s"] * factor)
+    return workload.unchecked_columns(arrival_s=arrival_s * factor)
 
 
 def clip_gpus(workload: Workload, max_gpus: int) -> Workload:
@@ -133,7 +123,3 @@ def describe_workload(workload: Workload) -> dict[str, float]:
         "mean_duration_s": float(duration.mean()),
         "offered_gpu_hours": float((jobs["gpus"] * duration).sum() / 3600.0),
     }
-
-
-def _at(workload: Workload, arrival_s: np.ndarray) -> Workload:
-    return workload.unchecked_columns(arrival_s=arrival_s)

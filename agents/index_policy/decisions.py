@@ -4,13 +4,53 @@ from __future__ import annotations
 
 from typing import Final
 
-from gpusched_env.agents.index_policy.moving import next_move
 from gpusched_env.agents.index_policy.ranking import next_change_s, rank_jobs, score_jobs
 from gpusched_env.agents.index_policy.state import IndexState
 from gpusched_env.core.driver import BEGINS, NOTHING, PREEMPT, START, WAIT, Choice, policy
 from gpusched_env.core.handle import kernel
-from gpusched_env.core.planning import next_of_plan, plan_preemptive
-from gpusched_env.core.state import WAITING, Run
+from gpusched_env.core.placement.placing import reserve
+from gpusched_env.core.placement.taking import FREE, unreserve
+from gpusched_env.core.planning import lend, next_of_plan, plan_preemptive
+from gpusched_env.core.state import ACTIVE, WAITING, Run
+
+
+@kernel
+def fits_tightly(sim: Run, plan: IndexState, number: int) -> bool:
+    """Return whether a gang would find the tightest placement on its own GPUs and the free ones."""
+    gang = sim.replicas[number]
+    random = sim.world["random"]
+    supply = sim.world["free_gpus"] + lend(sim, number, FREE)
+    end = reserve(sim, 0, gang["job_class"], gang["gpus"], plan.widths[0], supply)
+    sim.world["random"] = random
+    unreserve(sim, 0, end)
+    lend(sim, number, number)
+    return end > 0
+
+
+@kernel
+def next_move(sim: Run, plan: IndexState) -> int:
+    """Return the row of the gang to preempt now so that it starts again on a tighter placement; -1 = none.
+
+    It is the gang that has lost most time by its placement since it started. A gang without the patience to wait for
+    the tightest placement stays, since it would start on any GPUs again.
+    """
+    w = sim.world
+    least_s = plan.memory["move_factor"] * (w["checkpoint_s"] + w["restore_s"])
+    found = -1
+    for i in range(w["running"]):
+        number = sim.running[i]
+        gang = sim.replicas[number]
+        kind = gang["job_class"]
+        if gang["phase"] != ACTIVE or gang["tier"] == plan.tightest[kind] or gang["start_s"] == w["clock_s"]:
+            continue
+        if plan.patience_s[kind, 0] <= w["checkpoint_s"]:
+            continue
+        lost_s = (w["clock_s"] - gang["start_s"]) * (1.0 - plan.ideal_s[kind] / gang["iteration_s"])
+        if lost_s > least_s and fits_tightly(sim, plan, number):
+            least_s = lost_s
+            found = gang["job"]
+    return found
+
 
 PLANNED, MOVES, LANDS, OVER = range(4)  # stages of a decision point
 TIGHTEST: Final = 0  # of ``widths``

@@ -44,16 +44,12 @@ class SjfBco(CompiledScheduler):
     charge. Gangs of up to kappa GPUs take the least charged GPUs (FA-FFP). Larger gangs take the least charged GPUs of
     the least charged servers (LBSGF).
 
-    * ``sjf-bco``: ``policy="bco"``. Searches theta and kappa.
-    * ``bco-ff``: ``policy="ff"``. Baseline of the paper: the free GPUs with the lowest ids; searches theta.
-    * ``bco-ls``: ``policy="ls"``. Baseline of the paper: the least charged GPUs; searches theta.
-    * ``bco-rand``: ``policy="rand"``. Baseline of the paper: random GPUs, without a search.
-
-    The three baselines place jobs in order of arrival.
+    The three baselines of the paper place jobs in order of arrival.
 
     Parameters
     ----------
-    policy : placement of gangs, "bco" (default), "ff", "ls" or "rand", as described above
+    policy : placement of gangs: "bco" (default) = SJF-BCO, which searches theta and kappa; baselines: "ff" =
+        the free GPUs with the lowest ids, "ls" = the least charged GPUs, which search theta; "rand" = random GPUs
     semantics : interpretation of a point that the paper leaves open. "idle" (default) = a gang takes free GPUs only,
         and blocks all gangs behind it while it waits; "queue" = every GPU has a queue, and a gang starts when it is
         first in the queues of all its GPUs
@@ -75,17 +71,10 @@ class SjfBco(CompiledScheduler):
 
     Notes
     -----
-    The paper plans offline: all jobs are present at time 0. The differences from the paper are:
-
-    - If jobs arrive later, all waiting jobs are planned again. Running jobs keep their GPUs, and charges are kept. The
-      name in tables then ends in ``-online``.
-    - A theta that leaves a job too few GPUs is discarded. The published loop would compare the makespan of the other
-      jobs.
-    - If every theta is discarded, the plan is made without a limit.
-
-    "rand" does not search, so it needs no run times. We know of no code by the authors;
-    ``docs/reproduce_sjf_bco.md`` lists the points that the paper leaves open. A plan takes one rehearsal of all waiting
-    jobs per combination of theta and kappa.
+    The paper plans offline: all jobs are present at time 0. If jobs arrive later, all waiting jobs are planned again,
+    and the name in tables ends in ``-online``. A theta that leaves a job too few GPUs is discarded; if all are, the
+    plan is made without a limit. We know of no code by the authors; ``docs/reproduce_sjf_bco.md`` lists the points that
+    the paper leaves open. A plan takes one rehearsal of all waiting jobs per combination of theta and kappa.
 
     References
     ----------

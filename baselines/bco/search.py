@@ -29,10 +29,9 @@ class Trial(NamedTuple):
 def try_all(
     rehearser: Rehearser, make: MakePlan, theta_s: float, sizes: Sequence[float], best: Trial
 ) -> tuple[Trial, list[float]]:
-    """Rehearse a limit theta with every split into small and large gangs.
+    """Rehearse theta with every split into small and large gangs; return the earliest trial, ``best`` included (ties).
 
-    Returns the earliest trial, the previous best one included (ties: the first), and the sizes for which a larger theta
-    might change the placements.
+    Also returns the sizes for which a larger theta might change the placements.
     """
     bound = []
     for small in sizes:

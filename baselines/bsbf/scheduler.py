@@ -50,19 +50,10 @@ class SjfBsbf(ListScheduler):
 
     Notes
     -----
-    This scheduler is a reconstruction: only the abstract of the paper is certain. The model and the algorithm were
-    compared with the behaviour of the authors' prototype, which has no search for sub-batches. Our choices for points
-    about which nothing is known are:
-
-    - A gang that shares GPUs with several jobs is slowed down by the largest of the slowdowns.
-    - If the partners of a job allow different sub-batches, the smallest of them holds for all GPUs of the job.
-    - Jobs do not share if the two mean JCTs are exactly equal.
-
-    ``docs/sjf_bsbf.md`` has the theorem and all choices.
-
-    Ties: the earliest arrival, then the lowest id. A job that does not start is considered again at the next event. In
-    a scenario without GPU sharing, both policies equal ``sjf``. The field ``queue`` of a scenario overrides ``strict``.
-    A decision point takes O(seats + running jobs) per waiting job.
+    This scheduler is a reconstruction: only the abstract of the paper is certain. ``docs/sjf_bsbf.md`` has the theorem
+    and all choices. Ties: the earliest arrival, then the lowest id. In a scenario without GPU sharing, both policies
+    equal ``sjf``. The field ``queue`` of a scenario overrides ``strict``. A decision point takes O(seats + running
+    jobs) per waiting job.
 
     References
     ----------

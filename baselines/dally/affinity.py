@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpusched_env.baselines.dally.keeping import may_stop
-from gpusched_env.baselines.dally.placing import ANYWHERE, IN_RACK, ON_MACHINE, REFUSED, SCATTERED, first_rack_with
+from gpusched_env.baselines.dally.placing import ANYWHERE, IN_RACK, ON_MACHINE, REFUSED, SCATTERED, visit
 from gpusched_env.baselines.dally.state import Delay
 from gpusched_env.core.handle import kernel
 from gpusched_env.core.state import RUNNING, Run
@@ -23,12 +23,10 @@ def may_move(sim: Run, delay: Delay, row: int) -> bool:
 
 @kernel
 def place_by_affinity(sim: Run, delay: Delay, row: int) -> tuple[int, int]:
-    """Find a place for a gang.
+    """Find a place for a gang: its affinity first, then machines without one, then others; of each, the largest offer.
 
-    A running gang accepts only GPUs of one machine; if it has more GPUs than any machine, only GPUs of one rack.
-    Machines with enough GPUs are tried in this order: machines whose affinity is the gang size, machines without an
-    affinity, then all others. Within each of these three groups, the machine with most GPUs on offer comes first. As in
-    the authors' code, machines that have the same number in their racks share one affinity.
+    A running gang accepts only GPUs of one machine, or rack if no machine is so large. As in the authors' code,
+    machines that have the same number in their racks share one affinity.
     """
     r = delay.rules
     gang = delay.tasks[row]["gpus"]
@@ -37,8 +35,7 @@ def place_by_affinity(sim: Run, delay: Delay, row: int) -> tuple[int, int]:
     if gang > r["machine_gpus"]:
         if not moves:
             return SCATTERED, 0
-        first_rack = slots + delay.node_order.shape[0]
-        rack = first_rack_with(delay, first_rack, delay.on_offer.shape[0] - first_rack, gang, r["best_fit"])
+        rack = visit(delay, delay.rack_order, slots + delay.node_order.shape[0], gang)
         return (IN_RACK if rack >= 0 else REFUSED), rack
     found = -1
     found_kind = 3

@@ -13,8 +13,7 @@ from gpusched_env.core.state import Run
 def outlives_lease(sim: Run, delay: Delay, row: int) -> bool:
     """Return whether the GPUs that a running gang has just won stay leased after the lease of the gang ends.
 
-    The look-ahead frees GPUs won in the last step if one more step would not fit into their lease, which began later
-    than that of the gang, unless it has ended the gang's lease early itself.
+    The look-ahead frees GPUs won in the last step if one more step would not fit, unless it has ended the lease early.
     """
     r = delay.rules
     task = delay.tasks[row]

@@ -20,10 +20,8 @@ from gpusched_env.problem.cluster import SLOT
 def plan_lease(sim: Run, delay: Delay, row: int) -> float:
     """Compute when the lease of a gang that has just started ends [s]; inf = no lease, or the job ends first.
 
-    If work is done in steps, the lease ends at the end of the step in which it expires. With quirk Q2, there is also a
-    look-ahead. It ends the lease at the end of an earlier step if the next step would not fit into the lease, and it
-    takes step length / gang size as the length of the next step. The lengths of steps are added one by one as in the
-    authors' code, so that the times agree to the last bit.
+    Steps end leases. With quirk Q2, a look-ahead ends the lease before a step that would not fit. The lengths of steps
+    are added one by one as in the authors' code, so that the times agree to the last bit.
     """
     r = delay.rules
     task = delay.tasks[row]

@@ -14,7 +14,6 @@ from gpusched_env.baselines.dally.placing import (
     REFUSED,
     choose_gpus,
     count_offer,
-    first_rack_with,
     visit,
 )
 from gpusched_env.baselines.dally.ranking import insert, rank
@@ -104,16 +103,13 @@ def place_by_delay(delay: Delay, now_s: float, row: int) -> tuple[int, int]:
     """Find the tightest tier that the job accepts, and a place on it."""
     r = delay.rules
     gang = delay.tasks[row]["gpus"]
-    best = r["best_fit"]
     slots = delay.slot_order.shape[0]
-    nodes = delay.node_order.shape[0]
-    racks = delay.on_offer.shape[0] - slots - nodes
     if gang <= r["most_in_slot"]:
-        return ON_SLOT, visit(delay, delay.slot_order, 0, slots, gang, best)
+        return ON_SLOT, visit(delay, delay.slot_order, 0, gang)
     if gang <= r["most_in_machine"]:
-        return ON_MACHINE, visit(delay, delay.node_order, slots, nodes, gang, best)
+        return ON_MACHINE, visit(delay, delay.node_order, slots, gang)
     if gang <= r["most_in_rack"] and accepts(delay, now_s, row, RACK_TIMER):
-        return IN_RACK, first_rack_with(delay, slots + nodes, racks, gang, best)
+        return IN_RACK, visit(delay, delay.rack_order, slots + delay.node_order.shape[0], gang)
     if accepts(delay, now_s, row, NETWORK_TIMER):
         return ANYWHERE, 0
     return REFUSED, 0
@@ -125,12 +121,10 @@ def place_by_skew(delay: Delay, row: int) -> tuple[int, int]:
     r = delay.rules
     gang = delay.tasks[row]["gpus"]
     slots = delay.slot_order.shape[0]
-    nodes = delay.node_order.shape[0]
-    racks = delay.on_offer.shape[0] - slots - nodes
-    place = visit(delay, delay.node_order, slots, nodes, gang, r["best_fit"])
+    place = visit(delay, delay.node_order, slots, gang)
     if place >= 0:
         return ON_MACHINE, place
-    rack = first_rack_with(delay, slots + nodes, racks, gang, r["best_fit"])
+    rack = visit(delay, delay.rack_order, slots + delay.node_order.shape[0], gang)
     low_skew = delay.tasks[row]["low_skew"] == 1
     if rack >= 0 and (low_skew or r["free"] >= r["machine_gpus"]):
         return IN_RACK, rack

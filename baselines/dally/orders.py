@@ -22,12 +22,7 @@ _32_BITS: Final = 0xFFFFFFFF
 
 
 def java_order(places: Sequence[Place]) -> list[Place]:
-    """Sort places as the hash maps of the authors' simulator do; the order depends on which places have free GPUs.
-
-    References
-    ----------
-    MultiKeyMap and AbstractHashedMap of Apache Commons Collections 4.
-    """
+    """Sort places as MultiKeyMap of Apache Commons Collections 4 does, the authors' hash maps; all of them matter."""
     buckets: list[list[Place]] = [[] for _ in range(FEWEST_BUCKETS)]
     for count, place in enumerate(places, start=1):
         buckets[_java_hash(place) % len(buckets)].insert(0, place)

@@ -58,32 +58,17 @@ def measure_offer(delay: Delay) -> None:
 
 
 @helper
-def visit(delay: Delay, order: Array, first: int, places: int, gang: int, best: int) -> int:
-    """Find the first place, in visiting order, that can hold the gang; ``best``: the one with least room; -1 = none."""
+def visit(delay: Delay, order: Array, first: int, gang: int) -> int:
+    """Find the first place, in visiting order, that can hold the gang; best fit: that with least room; -1 = none."""
     found = -1
     least = NO_LIMIT
-    for i in range(places):
+    for i in range(order.shape[0]):
         place = order[i]
         room = delay.on_offer[first + place]
         if gang <= room < least:
             found = place
             least = room
-            if best == 0:
-                break
-    return found
-
-
-@kernel
-def first_rack_with(delay: Delay, first: int, racks: int, gang: int, best: int) -> int:
-    """Find the first rack, ascending, that can hold the gang; ``best``: the one with least room; -1 = none."""
-    found = -1
-    least = NO_LIMIT
-    for rack in range(racks):
-        room = delay.on_offer[first + rack]
-        if gang <= room < least:
-            found = rack
-            least = room
-            if best == 0:
+            if delay.rules["best_fit"] == 0:
                 break
     return found
 

@@ -60,17 +60,29 @@ def next_of_delay(sim: Run, choice: Choice, delay: Delay) -> int:
 @helper
 def continue_phase(sim: Run, choice: Choice, delay: Delay) -> int:
     """Return the next decision of the present phase; NEXT_PHASE = it has none, and the phase has changed."""
-    phase = delay.rules["phase"]
+    r = delay.rules
+    phase = r["phase"]
     if phase == TUNES:
-        return tune(sim, delay)
+        if sim.world["clock_s"] >= r["next_tune_s"]:
+            return ask_python(delay, TUNE)
+        r["phase"] = OBSERVES
+        return NEXT_PHASE
     if phase == OBSERVES:
         return observe(sim, choice, delay)
     if phase == OFFERS:
-        return begin_next_offer(sim, delay)
+        r["phase"] = EVICTS
+        if r["due"] > 0:
+            begin_offer(sim, delay)
+            r["phase"] = ASKS
+        return NEXT_PHASE
     if phase == ASKS:
         return ask(sim, choice, delay)
     if phase == EVICTS:
-        return find_victims(sim, delay)
+        kind = evict(sim, delay) if r["victims"] and r["offered"] else NOTHING
+        if kind != NOTHING:
+            return kind
+        r["phase"] = STOPS
+        return NEXT_PHASE
     if phase == STOPS:
         return stop_marked(sim, choice, delay)
     return end(sim, choice, delay) if phase == ENDS else NOTHING
@@ -98,15 +110,6 @@ def lease_started(sim: Run, choice: Choice, delay: Delay) -> int:
 
 
 @helper
-def tune(sim: Run, delay: Delay) -> int:
-    """Let Python set the timers if it is time."""
-    if sim.world["clock_s"] >= delay.rules["next_tune_s"]:
-        return ask_python(delay, TUNE)
-    delay.rules["phase"] = OBSERVES
-    return NEXT_PHASE
-
-
-@helper
 def observe(sim: Run, choice: Choice, delay: Delay) -> int:
     """Process arrivals and stopped gangs; return the renewal or the end of a lease, or the start on kept GPUs."""
     r = delay.rules
@@ -127,18 +130,6 @@ def observe(sim: Run, choice: Choice, delay: Delay) -> int:
 
 
 @helper
-def begin_next_offer(sim: Run, delay: Delay) -> int:
-    """Begin the next offer that is due."""
-    r = delay.rules
-    if r["due"] > 0:
-        begin_offer(sim, delay)
-        r["phase"] = ASKS
-    else:
-        r["phase"] = EVICTS
-    return NEXT_PHASE
-
-
-@helper
 def ask(sim: Run, choice: Choice, delay: Delay) -> int:
     """Return the next start of an offer."""
     r = delay.rules
@@ -148,18 +139,6 @@ def ask(sim: Run, choice: Choice, delay: Delay) -> int:
     if r["exact"] and r["retuned"]:  # a recorded wait may have lowered the timer of a job that was asked earlier
         r["due"] = 1
     r["phase"] = OFFERS
-    return NEXT_PHASE
-
-
-@helper
-def find_victims(sim: Run, delay: Delay) -> int:
-    """Mark victims to stop, if there has been an offer."""
-    r = delay.rules
-    if r["victims"] and r["offered"]:
-        kind = evict(sim, delay)
-        if kind != NOTHING:
-            return kind
-    r["phase"] = STOPS
     return NEXT_PHASE
 
 

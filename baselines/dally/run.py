@@ -133,10 +133,6 @@ class DelayRun(Player):
         """int32: rows of the waiting jobs, in the order in which they are asked."""
         return self.delay.queue[: self._rules["queued"]].copy()
 
-    def waited_s(self, rows: np.ndarray) -> np.ndarray:
-        """float64 [s]: time for which each of the waiting jobs ``rows`` has held no GPUs."""
-        return self.simulation.now_s - self.delay.tasks["last_s"][rows]
-
     @property
     def gangs(self) -> np.ndarray:
         """int32 [J] [GPU]: gang size of every job; a tuner must read only those of jobs that have arrived."""

@@ -56,10 +56,7 @@ def next_expiry(sim: Run, delay: Delay, at_s: float) -> float:
 
 @kernel
 def idle_retry(sim: Run, delay: Delay) -> float:
-    """Return the time of an offer if no other event is left [s].
-
-    With quirk Q4, statistics events still occur: from 1 s after the first arrival, until they find no other event.
-    """
+    """Return the time of an offer if no other event is left [s]; after statistics events with quirk Q4."""
     r = delay.rules
     now_s = sim.world["clock_s"]
     retry_s = now_s

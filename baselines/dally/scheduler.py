@@ -20,7 +20,7 @@ from gpusched_env.baselines.dally.state import (
     fill_tasks,
     slot_sizes,
 )
-from gpusched_env.baselines.dally.timers import ConstantTimers, HandTimers, TableTimers, Timers
+from gpusched_env.baselines.dally.timers import HandTimers, TableTimers, Timers
 from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.instance import Instance
@@ -64,17 +64,6 @@ class Dally(CompiledScheduler):
     expired, it accepts any GPUs. A tuner sets the timers from recent waits. Every gang returns its GPUs at the end of
     its lease and competes for GPUs again. Jobs that the network has slowed down most are served first.
 
-    * ``dally``: tuned timers.
-    * ``dally-no-wait``: both timers are 0 (``tuner="off"``).
-    * ``dally-fully-consolidated``: both timers are infinite, so only a gang that fits on no tighter tier is spread.
-    * ``dally-manual``: constant timers of 6 and 12 leases, which are the lower limits of the tuner.
-    * ``dally-no-preempt``: tuned timers and no leases; a gang keeps its GPUs until it finishes.
-    * ``tiresias-dally``: ``policy="tiresias"``, ``priority="gpu-time"``. The job with the least attained GPU-seconds
-      comes first. There are no queues and no timers. Models that the authors' code lists as insensitive to placement
-      may be spread.
-    * ``gandiva-dally``: ``policy="gandiva"``, ``priority="first-start"``. The job with the latest first start comes
-      first. Machines host gangs of one size, and running gangs move to a tighter tier. There is no time slicing.
-
     Parameters
     ----------
     preset : source of the values of all parameters that are None. "suite" (default) = values for any scenario, with an
@@ -84,8 +73,7 @@ class Dally(CompiledScheduler):
         implemented in the authors' simulator
     tuner : source of the timers. "hand" (default) = the authors' auto-tuner; "off" = ``rack_wait`` and ``nw_wait``;
         "static" = the table ``timers``, or ``rack_wait`` and ``nw_wait`` without a table; "learned" = a trained agent
-        in the file ``timers`` (empty = the agent of this package; cells = that for networks, loads and gangs of all
-        kinds). Omit it for the other policies, which have no timers
+        in the file ``timers`` (empty = the agent of this package). Omit it for the other policies, which have no timers
     rack_wait, nw_wait : constant timers [leases], the waits before a gang accepts a rack, and before it accepts the
         network. inf = for ever; default None = 6 and 12
     timers : file for the tuner "static" or "learned". For "static", the table itself may be given instead. Example:
@@ -137,13 +125,9 @@ class Dally(CompiledScheduler):
 
     Notes
     -----
-    The network sensitivity Nw of a job is its compute seconds so far / its running seconds so far. It is 0 before the
-    first start. New jobs and jobs that the network slows down therefore come first.
-
-    The rules follow the code of the authors' simulator. The text of the paper may differ from this code, and the
-    command-line options with which its figures were made are unknown. Our choices are leases of an hour, histories of
-    24 leases, ``preemption="victim"``, the learned tuner, and all values of the preset "suite". ``docs/dally.md`` has
-    all rules, presets, quirks and hazards. A decision point takes O(GPUs + waiting jobs x places).
+    The network sensitivity Nw of a job is its compute seconds so far / its running seconds so far; 0 before the first
+    start. The rules follow the code of the authors' simulator. ``docs/dally.md`` has all rules, presets, quirks,
+    hazards and choices. A decision point takes O(GPUs + waiting jobs x places).
 
     References
     ----------
@@ -273,7 +257,7 @@ class Dally(CompiledScheduler):
         assert self.lease_s is not None
         assert self.rack_wait is not None
         assert self.nw_wait is not None
-        return ConstantTimers(self.lease_s * self.rack_wait, self.lease_s * self.nw_wait)
+        return TableTimers(np.array([[1.0, self.lease_s * self.rack_wait, self.lease_s * self.nw_wait]]))
 
     def fill(self, delay: Delay, instance: Instance) -> None:
         """Write the rules and the constant data of the jobs into the arrays of a run."""
@@ -310,6 +294,7 @@ class Dally(CompiledScheduler):
         fixed = "asc" if function_of(self.order) is not None else self.order
         by_machine, by_slot = fixed_orders(fixed, self.order_seed, cluster.slots)
         delay.node_order[: len(by_machine)], delay.slot_order[: len(by_slot)] = by_machine, by_slot
+        delay.rack_order[:] = np.arange(len(cluster.racks))
 
     def places_for(self, cluster: Cluster) -> SortedPlaces | None:
         """Return the places that a function sorts during the run; None = the order of places is fixed."""

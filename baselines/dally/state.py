@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.core.handle import Handle, array
+from gpusched_env.core.handle import Batched, Handle, array
 from gpusched_env.core.state import FIRST_SHAPE
 from gpusched_env.errors import SchedulerError
 from gpusched_env.problem.cluster import MACHINE, SLOT
@@ -135,18 +135,17 @@ class Delay(Handle):
     offers = array(np.float64, "offers")  # [s] times of scheduled offers
     samples = array(SAMPLE_DTYPE, "demand_classes", "spreads", "samples")  # waits that ended on a machine, in a rack
     counts = array(np.int32, "demand_classes", "spreads")  # samples in use
-    demands = array(np.int32, "gangs")  # demand class of each gang size
+    demands = array(np.int32, "gangs", fill=-1)  # demand class of each gang size
     waits_s = array(np.float64, "gangs", "timers")  # [s] wait for a rack, wait for the network, of each gang size
-    factors = array(np.float64, "gangs", "timers")  # factors on the hand tuner's timers
+    factors = array(np.float64, "gangs", "timers", fill=1.0)  # factors on the hand tuner's timers
     ahead_s = array(np.float64, "classes", "pace_rows", "types")  # [s] that the look-ahead takes a step to last
-    leaker = array(
-        np.int32, "gpus"
-    )  # row of the job for which a GPU is leaked or kept; -1 = none; row + J = the end of
-    # that job's lease frees it (quirk Q1)
+    # row of the job for which a GPU is leaked or kept; -1 = none; row + J = the end of its lease frees it (quirk Q1)
+    leaker = array(np.int32, "gpus", fill=-1)
     gpu_slot = array(np.int32, "gpus")  # slot of each GPU
     slot_gpu = array(np.int32, "slots_and_end")  # first GPU of each slot
     slot_order = array(np.int32, "slots")  # slots as they are visited
     node_order = array(np.int32, "nodes")  # machines as they are visited
+    rack_order = array(np.int32, "racks")  # racks, ascending
     on_offer = array(np.int32, "places")  # GPUs on offer in each slot, machine, rack
     affinity = array(np.int32, "machine_numbers")  # Gandiva: affinity by machine number in its rack
     verdicts = array(VERDICT_DTYPE, "verdicts")  # acceptances and refusals; empty = not recorded
@@ -165,30 +164,15 @@ def allocate_delay(instance: Instance) -> Delay:
     cluster, jobs = instance.cluster, len(instance.workload)
     gpus, nodes, racks = cluster.gpus, len(cluster.nodes), len(cluster.racks)
     slots = len(slot_sizes(instance))
-    classes = len(np.unique(instance.workload.jobs["gpus"]))
-    ahead_s = _ahead_seconds(instance)
-    return Delay(
-        rules=np.zeros((), RULES_DTYPE),
-        tasks=np.zeros(jobs, TASK_DTYPE),
-        queue=np.zeros(jobs, np.int32),
-        order=np.zeros(jobs, np.int32),
-        held=np.zeros(gpus, np.int32),
-        offers=np.zeros(2 * gpus + 64),
-        samples=np.zeros((classes, 2, 64), SAMPLE_DTYPE),
-        counts=np.zeros((classes, 2), np.int32),
-        demands=np.full(gpus + 1, -1, np.int32),
-        waits_s=np.zeros((gpus + 1, 2)),
-        factors=np.ones((gpus + 1, 2)),
-        ahead_s=ahead_s,
-        leaker=np.full(gpus, -1, np.int32),
-        gpu_slot=np.zeros(gpus, np.int32),
-        slot_gpu=np.zeros(slots + 1, np.int32),
-        slot_order=np.zeros(slots, np.int32),
-        node_order=np.zeros(nodes, np.int32),
-        on_offer=np.zeros(slots + nodes + racks, np.int32),
-        affinity=np.zeros(int(cluster.racks["nodes"].max()), np.int32),
-        verdicts=np.zeros(0, VERDICT_DTYPE),
-    )
+    sizes = {
+        "jobs": jobs, "gpus": gpus, "offers": 2 * gpus + 64,
+        "demand_classes": len(np.unique(instance.workload.jobs["gpus"])),
+        "spreads": 2, "samples": 64, "gangs": gpus + 1, "timers": 2, "slots": slots, "slots_and_end": slots + 1,
+        "nodes": nodes, "racks": racks, "places": slots + nodes + racks,
+        "machine_numbers": int(cluster.racks["nodes"].max()), "verdicts": 0,
+    }  # fmt: skip
+    delay: Delay = Batched(Delay, 1, sizes, ahead_s=_ahead_seconds(instance)).handle(0)
+    return delay
 
 
 def _ahead_seconds(instance: Instance) -> np.ndarray:

@@ -47,26 +47,8 @@ class HandTimers:
         """Do nothing, because the kernels set the timers."""
 
 
-class ConstantTimers:
-    """The same two timers for every gang size; 0 = no wait, inf = wait until a tighter place is free."""
-
-    interval_s = math.inf
-    by_hand = False
-
-    def __init__(self, rack_s: float, network_s: float) -> None:
-        self.rack_s, self.network_s = rack_s, network_s
-
-    def begin(self, run: DelayRun) -> None:
-        """Set all timers."""
-        run.waits_s[:, RACK_TIMER] = self.rack_s
-        run.waits_s[:, NETWORK_TIMER] = self.network_s
-
-    def tune(self, run: DelayRun) -> None:
-        """Do nothing: the timers are constant."""
-
-
 class TableTimers:
-    """Timers by gang size, from rows ``(gpus, rack_s, network_s)``.
+    """Constant timers by gang size, from rows ``(gpus, rack_s, network_s)``.
 
     Each gang size uses the first row whose ``gpus`` is at least this size; larger gangs use the last row.
     """

@@ -95,12 +95,11 @@ def count_inside(sim: Run, delay: Delay, row: int, begin: int, end: int) -> int:
 
 @kernel
 def count_victims(sim: Run, delay: Delay, row: int, begin: int, end: int, most: int) -> int:
-    """Return the smallest number of victims that make room for a job on the GPUs ``begin:end``.
+    """Return the smallest number of victims that make room for a job on ``begin:end``; NO_LIMIT = above ``most``.
 
-    The result is NO_LIMIT if more than ``most`` victims are necessary. The gang that holds the most of these GPUs is
-    chosen first, which minimises the number of victims; ties: the gang with the lowest GPU. If ``rules.marks`` is set,
-    the victims are marked to stop, and GPUs are kept for the job: first the GPUs on offer, then those of the victims in
-    ascending order.
+    The gang that holds the most of these GPUs is chosen first; ties: the gang with the lowest GPU. If ``rules.marks``
+    is set, victims are marked to stop, and GPUs are kept for the job: those on offer, then the victims' in ascending
+    order.
     """
     least_nw = delay.tasks[row]["nw"] + delay.rules["victim_margin"]
     left = count_inside(sim, delay, row, begin, end)

@@ -90,9 +90,8 @@ class Clock(NamedTuple):
 def minimum_share(ask: Ask, free: Free, clock: Clock) -> Plan | None:
     """Return the plan of a job with its minimum satisfactory share; None = the job misses its deadline with any share.
 
-    For each size q, the free periods are walked backwards from the deadline, each with the largest size that is at most
-    q and free. The first q that reaches the work of the job is its share: from the period where the walk stops on, the
-    job gets q, and before it the next smaller size, as far as they are free.
+    For each size q, the free periods are walked backwards from the deadline, each with the largest free size up to q.
+    The first q that reaches the work is the share: the job gets q from there on, and the next smaller size before it.
     """
     times, gpus = free.times_s, free.gpus
     last = len(times) - 1

@@ -57,7 +57,7 @@ class Afs(SizingScheduler):
     def divide(self, view: ClusterView, grants: Grants, count: int, gpus: int) -> None:
         """Divide the GPUs by comparisons."""
         assert isinstance(view, ClairvoyantView)
-        grants.left[:count] = view.iterations_left(grants.rows[:count])
+        grants.left[:count] = view.iterations_left(grants.listed[:count])
         by_comparison(grants, count, gpus)
 
 
@@ -83,6 +83,6 @@ class AfsWithoutLengths(Afs):
 
     def divide(self, view: ClusterView, grants: Grants, count: int, gpus: int) -> None:
         """Divide the GPUs by comparisons."""
-        rows = grants.rows[:count]
+        rows = grants.listed[:count]
         grants.left[:count] = view.attained_gpu_s(rows) * grants.rates[rows, 1] / grants.sizes[rows, 1]
         by_comparison(grants, count, gpus)

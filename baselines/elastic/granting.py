@@ -19,34 +19,34 @@ class Grants(Handle):
     sizes = array(np.int32, "known", "steps")  # [GPU] by job and step
     rates = array(np.float64, "known", "steps")  # [iterations/s], 0 at step 0
     last = array(np.int32, "known")  # the last step of each job
-    rows = array(np.int32, "known")  # the jobs among which GPUs are divided, in order
-    left = array(np.float64, "known")  # remaining length of each of ``rows``
-    step = array(np.int32, "known")  # step that each of ``rows`` has been granted
+    listed = array(np.int32, "known")  # the jobs among which GPUs are divided, in order
+    left = array(np.float64, "known")  # remaining length of each of ``listed``
+    step = array(np.int32, "known")  # step that each of ``listed`` has been granted
     gain = array(np.float64, "known")  # scratch
 
 
 @kernel
 def list_jobs(sim: Run, g: Grants) -> int:
-    """Write the jobs that run in no checkpoint, then those that wait, to ``rows``; return their number."""
+    """Write the jobs that run in no checkpoint, then those that wait, to ``listed``; return their number."""
     w = sim.world
     count = 0
     for i in range(w["running"]):
         number = sim.running[i]
         r = sim.replicas[number]
         if r["phase"] == ACTIVE and sim.jobs[r["job"]]["replica"] == number:  # a job in copies is listed once
-            g.rows[count] = r["job"]
+            g.listed[count] = r["job"]
             count += 1
     for i in range(w["first_waiting"], w["first_waiting"] + w["waiting"]):
-        g.rows[count] = sim.waiting[i]
+        g.listed[count] = sim.waiting[i]
         count += 1
     return count
 
 
 @kernel
 def all_hold(sim: Run, g: Grants, count: int) -> bool:
-    """Return whether each of ``rows[:count]`` holds as many GPUs as it has been granted."""
+    """Return whether each of ``listed[:count]`` holds as many GPUs as it has been granted."""
     for i in range(count):
-        row = g.rows[i]
+        row = g.listed[i]
         number = sim.jobs[row]["replica"]
         held = sim.replicas[number]["gpus"] if number >= 0 else 0
         if held != g.sizes[row, g.step[i]]:
@@ -57,13 +57,13 @@ def all_hold(sim: Run, g: Grants, count: int) -> bool:
 @kernel
 def more(g: Grants, i: int) -> int:
     """Return the number of GPUs to the next step; a job on its last step has none."""
-    row = g.rows[i]
+    row = g.listed[i]
     return g.sizes[row, g.step[i] + 1] - g.sizes[row, g.step[i]]
 
 
 @kernel
 def one_size_each(g: Grants, count: int, gpus: int) -> int:
-    """Grant each of ``rows[:count]`` its smallest size, in order, as far as the GPUs last; return those left."""
+    """Grant each of ``listed[:count]`` its smallest size, in order, as far as the GPUs last; return those left."""
     for i in range(count):
         g.step[i] = 0
         if more(g, i) <= gpus:
@@ -75,7 +75,7 @@ def one_size_each(g: Grants, count: int, gpus: int) -> int:
 @kernel
 def time_gain(g: Grants, i: int) -> float:
     """Return the seconds by which the next size shortens the remaining time, per GPU that it adds; DONE = none."""
-    row = g.rows[i]
+    row = g.listed[i]
     step = g.step[i]
     if step == 0 or step == g.last[row]:
         return DONE
@@ -110,9 +110,9 @@ def equally(g: Grants, count: int, gpus: int) -> None:
     while True:
         fewest = -1
         for i in range(count):
-            row = g.rows[i]
+            row = g.listed[i]
             may = g.step[i] > 0 and g.step[i] < g.last[row] and more(g, i) <= gpus
-            if may and (fewest < 0 or g.sizes[row, g.step[i]] < g.sizes[g.rows[fewest], g.step[fewest]]):
+            if may and (fewest < 0 or g.sizes[row, g.step[i]] < g.sizes[g.listed[fewest], g.step[fewest]]):
                 fewest = i
         if fewest < 0:
             return
@@ -123,7 +123,7 @@ def equally(g: Grants, count: int, gpus: int) -> None:
 @kernel
 def fits(g: Grants, i: int, gpus: int) -> bool:
     """Return whether a job has a larger and faster size, for which the GPUs suffice."""
-    row = g.rows[i]
+    row = g.listed[i]
     step = g.step[i]
     return step < g.last[row] and g.rates[row, step + 1] > g.rates[row, step] and more(g, i) <= gpus
 
@@ -131,8 +131,8 @@ def fits(g: Grants, i: int, gpus: int) -> bool:
 @kernel
 def longer_wins(g: Grants, shorter: int, longer: int) -> bool:
     """Return whether the job that ends later gets the next GPUs; a job without GPUs is never the shorter one."""
-    a = g.rows[shorter]
-    b = g.rows[longer]
+    a = g.listed[shorter]
+    b = g.listed[longer]
     now = g.rates[a, g.step[shorter]]
     of_shorter = (g.rates[a, g.step[shorter] + 1] - now) / now
     then = g.rates[b, g.step[longer] + 1]
@@ -142,8 +142,8 @@ def longer_wins(g: Grants, shorter: int, longer: int) -> bool:
 @kernel
 def later_wins(g: Grants, first: int, later: int) -> bool:
     """Return whether the later one of two jobs gets the next GPUs (AFS); it may be the one that would finish first."""
-    a = g.rows[first]
-    b = g.rows[later]
+    a = g.listed[first]
+    b = g.listed[later]
     if g.step[first] == 0 and g.step[later] == 0:
         return rounded_key(g.left[later] / g.rates[b, 1]) < rounded_key(g.left[first] / g.rates[a, 1])
     ends_first = g.left[first] / g.rates[a, g.step[first]] if g.step[first] > 0 else np.inf
@@ -176,7 +176,7 @@ def in_order(g: Grants, count: int, gpus: int) -> None:
     for turn in range(2):
         for i in range(count):
             while g.step[i] > 0 and fits(g, i, gpus):
-                if turn == 0 and g.sizes[g.rows[i], g.step[i] + 1] > g.left[i]:
+                if turn == 0 and g.sizes[g.listed[i], g.step[i] + 1] > g.left[i]:
                     break
                 gpus -= more(g, i)
                 g.step[i] += 1

@@ -61,7 +61,7 @@ class Optimus(SizingScheduler):
     def divide(self, view: ClusterView, grants: Grants, count: int, gpus: int) -> None:
         """Divide the GPUs by marginal gains."""
         assert isinstance(view, ClairvoyantView)
-        rows = grants.rows[:count]
+        rows = grants.listed[:count]
         if self.fit:
             for job, held in zip(rows.tolist(), view.held_gpus(rows).tolist(), strict=True):
                 self._fit(view, grants, job, held)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from gpusched_env.baselines.gang_plans import counts_of
 from gpusched_env.simulator import ClusterView, Decision, Preempt, Resize, Start
 
 Counts = dict[int, np.ndarray]  # job -> int64 [N], number of GPUs of each node
@@ -27,13 +28,8 @@ def supply(view: ClusterView) -> np.ndarray:
 
 def held_counts(view: ClusterView) -> Counts:
     """Return the number of GPUs of each node that each running job holds."""
-    running, holders, nodes = view.running, view.holders, view.cluster.node_of_gpu
-    by_job = np.argsort(running, kind="stable")
-    held = holders >= 0
-    at = by_job[np.searchsorted(running, holders[held], sorter=by_job)] if len(running) else holders[held]
-    count = len(view.cluster.nodes)
-    table = np.bincount(at * count + nodes[held], minlength=len(running) * count).reshape(len(running), count)
-    return dict(zip(running.tolist(), table, strict=True))
+    running = view.running
+    return dict(zip(running.tolist(), counts_of(view, running).astype(np.int64), strict=True))
 
 
 def on_most_free(view: ClusterView, sizes: Mapping[int, int]) -> Counts:

@@ -18,9 +18,8 @@ EXACT: Final = 1e-18  # relative squared error that counts as none
 def fit_seconds(gpus: Sequence[int], seconds: Sequence[float]) -> tuple[float, float, float]:
     """Return a, b, c >= 0 of the model a / GPUs + b + c x GPUs with the least sum of squared relative errors.
 
-    There are only eight sets of terms that are not zero, so each is tried, and the best one without a negative
-    coefficient is the solution (non-negative least squares). A set has at most as many terms as there are measurements.
-    Ties: fewer terms, then a before b before c. So one measurement means a speed in proportion to the GPUs.
+    Each of the eight sets of terms is tried. Ties: fewer terms, then a before b before c; one measurement = linear
+    speed.
     """
     rows = [[1.0 / (r * s), 1.0 / s, r / s] for r, s in zip(gpus, seconds, strict=True)]
     best, least = (0.0, 0.0, 0.0), np.inf

@@ -44,9 +44,9 @@ class ElasticTiresias(SizingScheduler):
 
     def divide(self, view: ClusterView, grants: Grants, count: int, gpus: int) -> None:
         """Divide the GPUs in the order of the queues."""
-        rows = grants.rows[:count].copy()
+        rows = grants.listed[:count].copy()
         demoted = np.round(view.attained_gpu_s(rows), 3) >= self.threshold
         order = rows[np.argsort(demoted, kind="stable")]
-        grants.rows[:count] = order
+        grants.listed[:count] = order
         grants.left[:count] = view.gpus[order]
         in_order(grants, count, gpus)

@@ -16,8 +16,8 @@ def set_key(q: Queues, node: int) -> None:
     """Compute the key of a tenant; the lowest comes first, those below their minimum before all others.
 
     DRF: dominant share / weight, times the GPUs of the cluster. FAIR: of tenants below min(quota, demand) GPUs held /
-    that, of the others GPUs held / weight. CAPACITY: GPUs held / quota; tenants without quota come last, by GPUs held /
-    weight. VOLCANO, KAI: GPUs held / GPUs deserved; 1 if it deserves none but holds some.
+    that, of the others GPUs held / weight. CAPACITY: GPUs held / quota, else / weight. VOLCANO, KAI: GPUs held /
+    deserved.
     """
     t = q.tenants[node]
     held = float(t["held"])

@@ -94,14 +94,13 @@ class Gandiva(Scheduler):
         """Remove all affinities, places and turns."""
         self._servers = Servers(view.cluster)
         self._sets: dict[tuple[tuple[int, ...], int], ServerSet] = {}
-        self._by_gang: defaultdict[int, dict[int, ServerSet]] = defaultdict(
-            dict
-        )  # the same sets by gang size and number
+        # the same sets by gang size and number
+        self._by_gang: defaultdict[int, dict[int, ServerSet]] = defaultdict(dict)
         self._hosted = np.zeros(view.cluster.gpus + 1, bool)  # whether there is a set of each gang size
         self._at_work: dict[int, Seat] = {}  # places of the running jobs
         self._waits_in: dict[int, ServerSet] = {}  # the set in which a suspended or new gang waits for its turn
         self._kept: list[Seat] = []  # places whose jobs have not started yet
-        self._stands = np.zeros(64, np.int8)  # state of each waiting job
+        self._stands = np.zeros(len(view.simulation.instance.workload), np.int8)  # state of each waiting job
         rules = view.semantics
         self._turns = Turns(max(self.quantum_s, (rules.checkpoint_s + rules.restore_s) / self.overhead))
         self._seen = 0  # jobs that had arrived at the last placement
@@ -210,12 +209,9 @@ class Gandiva(Scheduler):
         if view.free_gpus:
             free = self._free(view)
             room = int(np.count_nonzero(free))
-        arrived = view.arrived
         if view.entered == self._seen and not self._new_sets and not room:
             return  # nothing has changed for the waiting jobs
         self._seen, self._new_sets = view.entered, False
-        if arrived > len(self._stands):
-            self._stands = np.pad(self._stands, (0, 2 * arrived - len(self._stands)))
         waiting = view.waiting
         if not len(waiting):
             return

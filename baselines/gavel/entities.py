@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import NamedTuple
 
 import numpy as np
 
 from gpusched_env.baselines.gavel.objectives import Feasible
 from gpusched_env.baselines.gavel.problem import Problem
 from gpusched_env.baselines.gavel.program import SLACKS, Optimum, program_of
-from gpusched_env.errors import SchedulerError, unknown_name
-
-RULES: Final = ("fairness", "fifo")
 
 
-@dataclass(frozen=True)
-class Entity:
+class Entity(NamedTuple):
     """Jobs (positions in the problem, by arrival) that share one weight, above 0.
 
     ``rule`` : "fairness" splits it by the weights of the jobs that can still rise; "fifo" gives it to the first one.
@@ -26,15 +21,6 @@ class Entity:
     jobs: Sequence[int]
     weight: float = 1.0
     rule: str = "fairness"
-
-    def __post_init__(self) -> None:
-        """Check every field."""
-        if not len(self.jobs) or not self.weight > 0:
-            raise SchedulerError(
-                f"entity of jobs {list(self.jobs)}, weight {self.weight}: give at least one, and a weight > 0"
-            )
-        if self.rule not in RULES:
-            raise SchedulerError(f"entity: {unknown_name('rule', self.rule, RULES)}")
 
     def split(self, weights: np.ndarray, rising: np.ndarray) -> dict[int, float]:
         """Weight of each job that can still rise; ``weights`` are those of all jobs."""
@@ -56,9 +42,6 @@ def fill_by_entity(problem: Problem, entities: Sequence[Entity], feasible: Feasi
     D. Narayanan et al., OSDI 2020, section 4.3; stanford-futuredata/gavel,
     scheduler/policies/max_min_fairness_water_filling.py.
     """
-    members = sorted(int(job) for entity in entities for job in entity.jobs)
-    if members != list(range(len(problem.gangs))):
-        raise SchedulerError(f"entities: each of the {len(problem.gangs)} jobs must be in one of them, and in one only")
     program, scale = program_of(problem, feasible), problem.gangs / problem.proportional
     rising, level = np.ones(len(scale), bool), np.zeros(len(scale))
     while True:

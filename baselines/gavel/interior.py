@@ -63,12 +63,8 @@ def least_finish_time_ratio(
 ) -> np.ndarray | None:
     """Minimise the largest (t_m + R_m / thr(m)) / D_m over X >= 0, base X <= limits, thr = throughput X.
 
-    The variable s_m >= 1 / thr(m) replaces the quotient; this is the cone (thr + s)^2 >= (thr - s)^2 + 4. The program
-    is the one that cvxpy makes of the published formulation, without scaling, because an interior solution depends on
-    it.
-
-    ``alone_s`` : float64 [M], D_m: run time of each job on an equal share. Returns X rounded to five digits, then s,
-    then the ratio.
+    s_m >= 1 / thr(m) replaces the quotient: the cone (thr + s)^2 >= (thr - s)^2 + 4, as cvxpy makes it of the published
+    formulation, unscaled. ``alone_s`` : float64 [M], D_m. Returns X rounded to five digits, then s, then the ratio.
     """
     jobs, count = throughput.shape
     wide = sparse.hstack([base, sparse.csr_array((base.shape[0], jobs + 1))])

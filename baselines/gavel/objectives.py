@@ -33,8 +33,8 @@ def water_filling(problem: Problem, entries: Feasible = None, tie_break: str = "
     """Max-min fairness beyond the first bottleneck: if the rates of some jobs cannot rise, raise those of the others.
 
     The published code finds the jobs that cannot rise with a Boolean program. By strict complementarity, these are the
-    jobs whose constraints have positive multipliers in the dual solution. The solver returns the dual solution anyway,
-    so one linear program per level suffices. Equal jobs rise together, because they could be exchanged.
+    jobs whose constraints have positive multipliers, so one linear program per level suffices. Equal jobs rise
+    together.
     """
     program, scale = program_of(problem, entries), problem.fairness_scale()
     level = np.full(len(scale), np.nan)
@@ -68,10 +68,9 @@ def min_total_duration(problem: Problem, entries: Feasible = None, tie_break: st
 
 
 def bisected_total_duration(problem: Problem, entries: Feasible = None, tie_break: str = "vertex") -> Optimum | None:
-    """Find T as :func:`min_total_duration` does, but by the published search; the value of the optimum is 1 / T.
+    """Find T as :func:`min_total_duration` does, but by the published search, with the shares of the last feasible T.
 
-    The search bisects at the arithmetic mean until the bounds of T differ by 5 %. The shares are those of the last
-    feasible T. The result is None if no T up to 10^11 s is feasible.
+    It bisects at the arithmetic mean until the bounds differ by 5 %; None if no T up to 10^11 s is feasible.
     """
     program = program_of(problem, entries)
     best, least_s, most_s = None, LEAST_S, MOST_S

@@ -40,13 +40,9 @@ def normalised(problem: Problem) -> np.ndarray:
 def fifo_packed(problem: Problem, order: list[int]) -> np.ndarray:
     """FIFO on the fastest type; then each queued job joins a running job of equal gang size that has no partner.
 
-    The partner is the job with which the sum of the two normalised rates is largest; this sum must exceed 1.5. No later
-    job joins once a job finds no partner. Jobs that FIFO skipped do not join.
-
-    References
-    ----------
-    stanford-futuredata/gavel, scheduler/policies/fifo.py. In that code, FIFO stops at the first gang for which no type
-    has enough GPUs, and this gang does not join a running job. Here it is the first job that may join.
+    The partner has the largest sum of the two normalised rates, which must exceed 1.5, else no later job joins. Jobs
+    that FIFO skipped do not join. stanford-futuredata/gavel, scheduler/policies/fifo.py; there the first gang for which
+    no type has enough GPUs does not join either.
     """
     assert problem.pairs is not None
     type_of, stop = serve_fastest(problem, order)
@@ -106,9 +102,8 @@ class Gandiva:
             return padded(problem, problem.isolated)
         self._group([row for row in rows if row not in self._partner], at, problem.gangs)
         shares = padded(problem, np.zeros_like(problem.rates))
-        chosen = [
-            row for row in rows if row < self._partner.get(row, rows[-1] + 1)
-        ]  # the first member of each pair, and single jobs
+        # the first member of each pair, and single jobs
+        chosen = [row for row in rows if row < self._partner.get(row, rows[-1] + 1)]
         for row in chosen:
             part = problem.gpus / len(chosen) / problem.gangs[at[row]]
             part = part / max(1.0, part.sum())

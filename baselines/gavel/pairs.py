@@ -14,34 +14,29 @@ from gpusched_env.baselines.gavel.program import Entries, Optimum, Program
 MOST_JOBS_IN_PAIRS: Final = 64  # with more jobs, variables are (job, kind of partner), which is faster and as good
 
 
-def useful(problem: Problem, pairs: np.ndarray, rates: np.ndarray) -> np.ndarray:
-    """Boolean [P, R]: whether sharing helps: the normalised rates of a pair add up to more than 1, that of turns."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        worth = np.nan_to_num(rates / problem.rates[pairs]).sum(axis=1)
-    found: np.ndarray = (worth > 1.0 + 1e-9) & possible(problem, pairs, rates)
-    return found
+def worth_sharing(problem: Problem, as_published: bool) -> np.ndarray:
+    """Boolean [P, R]: whether each pair of the problem may share GPUs of each type.
 
-
-def possible(problem: Problem, pairs: np.ndarray, rates: np.ndarray) -> np.ndarray:
-    """Boolean [P, R]: whether each pair can share GPUs of each type."""
-    gangs = problem.gangs[pairs]
-    found: np.ndarray = (rates > 0).all(axis=1) & (gangs[:, 0] == gangs[:, 1])[:, None]
-    return found
-
-
-def with_pairs(problem: Problem, pairs: np.ndarray, rates: np.ndarray, worth: np.ndarray | None = None) -> Entries:
-    """Return the entries of every job alone, and of every pair for which sharing can help on some type.
-
-    ``pairs`` : int [P, 2], jobs of equal gang size; ``rates`` : float64 [P, 2, R], steps/s of each of the two together,
-    0 = they do not fit; ``worth`` : Boolean [P, R], None = :func:`useful`. A job may be in any number of pairs.
+    Both must run there, and their normalised rates must add up to more than 1, that of turns; not so as published.
     """
-    worth = useful(problem, pairs, rates) if worth is None else worth
-    kept = worth.any(axis=1)
-    alone = Entries.alone(problem)
-    return Entries(
-        np.concatenate([alone.members, pairs[kept]]),
-        np.concatenate([alone.rates, (rates * worth[:, None, :])[kept]]),
-    )
+    assert problem.pairs is not None
+    assert problem.pair_rates is not None
+    gangs = problem.gangs[problem.pairs]
+    possible: np.ndarray = (problem.pair_rates > 0).all(axis=1) & (gangs[:, 0] == gangs[:, 1])[:, None]
+    if as_published:
+        return possible
+    with np.errstate(divide="ignore", invalid="ignore"):
+        worth = np.nan_to_num(problem.pair_rates / problem.rates[problem.pairs]).sum(axis=1)
+    return possible & (worth > 1.0 + 1e-9)
+
+
+def packed_entries(problem: Problem, worth: np.ndarray) -> Entries:
+    """Return the entries of every job alone, and of every pair on the types where it is ``worth`` sharing."""
+    assert problem.pairs is not None
+    assert problem.pair_rates is not None
+    kept, alone = worth.any(axis=1), Entries.alone(problem)
+    rates = (problem.pair_rates * worth[:, None, :])[kept]
+    return Entries(np.concatenate([alone.members, problem.pairs[kept]]), np.concatenate([alone.rates, rates]))
 
 
 def solve_packed(
@@ -59,15 +54,13 @@ def solve_packed(
     assert problem.pairs is not None
     assert problem.pair_rates is not None
     jobs = len(problem.gangs)
-    worth = (possible if as_published else useful)(problem, problem.pairs, problem.pair_rates)
+    worth = worth_sharing(problem, as_published)
     if jobs > most_in_pairs and not as_published:
         found = objective(problem, KindProgram(problem, worth))
         return None if found is None else found.shares
-    entries = with_pairs(problem, problem.pairs, problem.pair_rates, worth)
-    found = objective(problem, entries)
+    found = objective(problem, packed_entries(problem, worth))
     if found is None:
         return None
     shares = np.zeros((jobs + len(problem.pairs), len(problem.gpus)))
-    kept = worth.any(axis=1)
-    shares[np.concatenate([np.ones(jobs, bool), kept])] = found.shares
+    shares[np.concatenate([np.ones(jobs, bool), worth.any(axis=1)])] = found.shares
     return shares

@@ -124,12 +124,6 @@ def _solve(
     return None if found is None else found.shares
 
 
-def _solved(
-    objective: Callable[..., Optimum | None], view: Callable[[Settings, Problem], Problem], settings: Settings
-) -> Allocate:
-    return partial(_solve, objective, view, settings)
-
-
 def _fill(rule: str, settings: Settings, problem: Problem) -> np.ndarray | None:
     leaf = np.zeros(len(problem.gangs), np.int64) if settings.leaf is None else settings.leaf[problem.rows]
     weights = np.ones(1) if settings.tenant_weights is None else settings.tenant_weights
@@ -140,10 +134,6 @@ def _fill(rule: str, settings: Settings, problem: Problem) -> np.ndarray | None:
     return None if found is None else found.shares
 
 
-def _by_tenant(rule: str, settings: Settings) -> Allocate:
-    return partial(_fill, rule, settings)
-
-
 def _everything(settings: Settings, problem: Problem) -> Program | None:
     """Return the program of the published solver; None = any program with the same optimum."""
     return Program(problem, everywhere=True) if settings.everywhere and settings.tie_break == INTERIOR else None
@@ -152,10 +142,6 @@ def _everything(settings: Settings, problem: Problem) -> Program | None:
 def _solve_packed(objective: Callable[..., Optimum | None], settings: Settings, problem: Problem) -> np.ndarray | None:
     chosen = partial(objective, tie_break=settings.tie_break)
     return solve_packed(problem, chosen, as_published=settings.tie_break == INTERIOR)
-
-
-def _packed(objective: Callable[..., Optimum | None], settings: Settings) -> Allocate:
-    return partial(_solve_packed, objective, settings)
 
 
 def _aware(_: Settings, problem: Problem) -> Problem:
@@ -174,41 +160,41 @@ def _duration(settings: Settings) -> Callable[..., Optimum | None]:
     return objectives.bisected_total_duration if settings.bisect else objectives.min_total_duration
 
 
-def _shares(objective: Callable[[Problem], Optimum | None], problem: Problem) -> np.ndarray | None:
+def _shares(objective: Callable[[Problem], Optimum | None], _: Settings, problem: Problem) -> np.ndarray | None:
     found = objective(problem)
     return None if found is None else found.shares
 
 
-def _plain(objective: Callable[[Problem], Optimum | None], _: Settings) -> Allocate:
-    return partial(_shares, objective)
-
-
-def _fastest_first(settings: Settings) -> Allocate:
-    return partial(fifo_perf, order=alphabetical(settings.gpu_types))
+def _allocating(function: Callable[..., np.ndarray | None], *given: object) -> Callable[[Settings], Allocate]:
+    """Return the builder of a policy without state: it binds the settings to a function, which then takes problems."""
+    return partial(partial, function, *given)
 
 
 _las, _filled = objectives.max_min_fairness, objectives.water_filling
 _cheap, _timely = objectives.max_throughput_by_cost, partial(objectives.max_throughput_by_cost, deadlines=True)
 POLICIES: Final[Mapping[str, Policy]] = {
-    "max_min_fairness": Policy(partial(_solved, _las, _agnostic), "LAS: least attained service, ignores GPU types"),
-    "max_min_fairness_perf": Policy(partial(_solved, _las, _aware), "LAS, aware of GPU types", aware=True),
+    "max_min_fairness": Policy(_allocating(_solve, _las, _agnostic), "LAS: least attained service, ignores GPU types"),
+    "max_min_fairness_perf": Policy(_allocating(_solve, _las, _aware), "LAS, aware of GPU types", aware=True),
     "max_min_fairness_water_filling": Policy(
-        partial(_solved, _filled, _agnostic), "LAS beyond the first bottleneck, ignores GPU types"
+        _allocating(_solve, _filled, _agnostic), "LAS beyond the first bottleneck, ignores GPU types"
     ),
     "max_min_fairness_water_filling_perf": Policy(
-        partial(_solved, _filled, _aware), "LAS beyond the first bottleneck", aware=True
+        _allocating(_solve, _filled, _aware), "LAS beyond the first bottleneck", aware=True
     ),
     "max_min_fairness_water_filling_tenants_perf": Policy(
-        partial(_by_tenant, "fairness"), "by weights of tenants, among the jobs of each by their weights", aware=True
+        _allocating(_fill, "fairness"), "by weights of tenants, among the jobs of each by their weights", aware=True
     ),
     "max_min_fairness_water_filling_tenants_fifo_perf": Policy(
-        partial(_by_tenant, "fifo"), "by weights of tenants, to the first job of each", aware=True
+        _allocating(_fill, "fifo"), "by weights of tenants, to the first job of each", aware=True
     ),
     "max_min_fairness_packed": Policy(
-        partial(_packed, _las), "LAS, aware of GPU types, pairs of jobs share GPUs", aware=True, packed=True
+        _allocating(_solve_packed, _las), "LAS, aware of GPU types, pairs of jobs share GPUs", aware=True, packed=True
     ),
     "max_min_fairness_water_filling_packed": Policy(
-        partial(_packed, _filled), "LAS beyond the first bottleneck, pairs share GPUs", aware=True, packed=True
+        _allocating(_solve_packed, _filled),
+        "LAS beyond the first bottleneck, pairs share GPUs",
+        aware=True,
+        packed=True,
     ),
     "finish_time_fairness": Policy(
         partial(FinishTime, False), "smallest maximum rho (Themis), ignores GPU types", reads_work=True
@@ -224,28 +210,31 @@ POLICIES: Final[Mapping[str, Policy]] = {
         packed=True,
     ),
     "min_total_duration": Policy(
-        lambda settings: _solved(_duration(settings), _at_reference, settings),
+        lambda settings: partial(_solve, _duration(settings), _at_reference, settings),
         "least makespan, ignores GPU types",
         reads_work=True,
     ),
     "min_total_duration_perf": Policy(
-        lambda settings: _solved(_duration(settings), _aware, settings), "least makespan", aware=True, reads_work=True
+        lambda settings: partial(_solve, _duration(settings), _aware, settings),
+        "least makespan",
+        aware=True,
+        reads_work=True,
     ),
     "min_total_duration_packed": Policy(
-        lambda settings: _packed(_duration(settings), settings),
+        lambda settings: partial(_solve_packed, _duration(settings), settings),
         "least makespan, pairs share GPUs",
         aware=True,
         reads_work=True,
         packed=True,
     ),
     "max_sum_throughput_perf": Policy(
-        partial(_plain, objectives.max_sum_throughput), "most steps a second", aware=True
+        _allocating(_shares, objectives.max_sum_throughput), "most steps a second", aware=True
     ),
     "max_sum_throughput_normalized_by_cost_perf": Policy(
-        partial(_plain, _cheap), "most steps for the money", aware=True
+        _allocating(_shares, _cheap), "most steps for the money", aware=True
     ),
     "max_sum_throughput_normalized_by_cost_perf_SLOs": Policy(
-        partial(_plain, _timely), "most steps for the money, deadlines kept", aware=True, reads_work=True
+        _allocating(_shares, _timely), "most steps for the money, deadlines kept", aware=True, reads_work=True
     ),
     "isolated": Policy(lambda _: attrgetter("isolated"), "an equal share of each type for every job"),
     "fifo": Policy(
@@ -258,7 +247,12 @@ POLICIES: Final[Mapping[str, Policy]] = {
         "the reading of fifo that the published notebook's stored row follows",
         queue=True,
     ),
-    "fifo_perf": Policy(_fastest_first, "first in, first out, each on its fastest type", aware=True, queue=True),
+    "fifo_perf": Policy(
+        lambda settings: partial(fifo_perf, order=alphabetical(settings.gpu_types)),
+        "first in, first out, each on its fastest type",
+        aware=True,
+        queue=True,
+    ),
     "fifo_packed": Policy(
         lambda settings: partial(fifo_packed, order=alphabetical(settings.gpu_types)),
         "first in, first out on the fastest type; then queued jobs join running ones",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -148,13 +148,11 @@ class Program:
             if inside is None:
                 return None
             return self._optimum(inside[:-1], float(inside[-1]) * unit, ~rises)
-        objective = np.zeros(rows.shape[1])
-        objective[-1] = -1.0
-        found = linprog(objective, rows, limits, method="highs", options=TOLERANCES)
+        found = _highest(rows, limits)
         if found.status != 0:
             return None
         value, solution = float(found.x[-1]), found.x[:-1]
-        binding = found.ineqlin.marginals[len(self._limits) :] < -TINY
+        binding = self._binding(found)
         if tie_break == "two_stage":
             held = np.where(rises, value * (1.0 - TINY), held)
             objective = np.append(-(scale / unit) @ self.throughput, 0.0)
@@ -176,13 +174,15 @@ class Program:
         unit = float((scale * self.fastest)[weights > 0].min())
         rows = self._scaled(scale / unit, weights)
         held = level / unit * (1.0 - slack)
-        objective = np.zeros(rows.shape[1])
-        objective[-1] = -1.0
-        found = linprog(objective, rows, np.concatenate([self._limits, -held]), method="highs", options=TOLERANCES)
+        found = _highest(rows, np.concatenate([self._limits, -held]))
         if found.status != 0:
             return None
-        binding = (found.ineqlin.marginals[len(self._limits) :] < -TINY) & (weights > 0)
-        return self._optimum(found.x[:-1], float(found.x[-1]) * unit, binding)
+        return self._optimum(found.x[:-1], float(found.x[-1]) * unit, self._binding(found) & (weights > 0))
+
+    def _binding(self, found: Any) -> np.ndarray:
+        """Boolean [M]: whether the row of each job has a positive multiplier in a solution of HiGHS."""
+        binding: np.ndarray = found.ineqlin.marginals[len(self._limits) :] < -TINY
+        return binding
 
     def _scaled(self, scale: np.ndarray, rises: np.ndarray) -> sparse.csc_array:
         """Rows of a max-min program: the structure of :attr:`_leveled` with other values."""
@@ -204,6 +204,13 @@ class Program:
         shares = np.zeros(self.shape)
         shares[self._entry, self._type] = solution
         return shares
+
+
+def _highest(rows: sparse.sparray, limits: np.ndarray) -> Any:
+    """Maximise the last variable under rows x <= limits by HiGHS."""
+    objective = np.zeros(rows.shape[1])
+    objective[-1] = -1.0
+    return linprog(objective, rows, limits, method="highs", options=TOLERANCES)
 
 
 def program_of(problem: Problem, entries: Entries | Program | None) -> Program:

@@ -79,11 +79,7 @@ class FifoAsCoded:
 
 
 def fifo_perf(problem: Problem, order: list[int]) -> np.ndarray:
-    """First in, first out, decided again at each call: each job on its fastest type with room.
-
-    No later job is served in this call once no type has enough unassigned GPUs for a job. A job whose rate is 0 on all
-    types that have enough is skipped.
-    """
+    """First in, first out, decided again at each call: each job on its fastest type with room, while one has room."""
     type_of, _ = serve_fastest(problem, order)
     return one_type_each(problem, type_of)
 

@@ -10,7 +10,6 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.baselines.gavel import interior as gavel_interior
-from gpusched_env.baselines.gavel.pair_rounds import PairRounds
 from gpusched_env.baselines.gavel.policies import EQUAL_SHARES, POLICIES, Settings
 from gpusched_env.baselines.gavel.problem import Problem
 from gpusched_env.baselines.gavel.program import INTERIOR, TIE_BREAKS
@@ -36,12 +35,6 @@ class Gavel(Scheduler):
     gives the share of time that each job should have on each GPU type. The objective may be fairness, makespan or
     others. In each round, the jobs that are furthest behind their shares get the GPUs. All GPUs of a gang are of one
     type.
-
-    * ``gavel``: ``policy="max_min_fairness_perf"``. Max-min fairness of throughputs (LAS), aware of GPU types.
-    * ``gavel-las``: ``policy="max_min_fairness"``. The same policy, but it assumes that all types are equally fast.
-    * ``gavel-ftf``: ``policy="finish_time_fairness_perf"``. Smallest maximum of the finish-time fairness rho (Themis).
-    * ``gavel-makespan``: ``policy="min_total_duration_perf"``. Smallest makespan.
-    * ``gavel-fifo``: ``policy="fifo_perf"``. First in, first out, each gang on its fastest type with room.
 
     Parameters
     ----------
@@ -69,21 +62,10 @@ class Gavel(Scheduler):
     Notes
     -----
     By default, shares are recomputed in each round if jobs have arrived or finished since the last round, and an idle
-    system plans at once. With ``gavel_compat``:
-
-    * Shares are recomputed only when the counters are reset.
-    * A job that has arrived since the last reset waits for the next reset, but the GPUs that it would get stay idle.
-    * If no job runs, no round is planned before the next arrival.
-    * The jobs of a round are charged the time since the previous round ended, idle time included.
-    * Policies that ignore types plan time also on types where a job cannot run.
-
-    Then ``fifo``, ``fifo_perf`` and ``isolated`` agree with the published simulator job by job, to the last digits of
-    rounding, and so does ``min_total_duration[_perf]`` with ``bisect`` and ``tie_break="interior"`` (docs/gavel.md).
-    One behaviour is not reproduced: the published simulator drops a gang whose last steps are fewer than its GPUs. Our
-    choices are HiGHS instead of ECOS, one linear program for the makespan, and water filling without a Boolean program.
-
-    A round takes O(M log M) for M jobs in the system. Computing the shares takes a linear program of M R variables for
-    R GPU types.
+    system plans at once. docs/gavel.md has the differences with ``gavel_compat``, and which policies then agree with
+    the published simulator job by job. Our choices are HiGHS instead of ECOS, one linear program for the makespan, and
+    water filling without a Boolean program. A round takes O(M log M) for M jobs in the system. Computing the shares
+    takes a linear program of M R variables for R GPU types.
 
     References
     ----------
@@ -159,17 +141,25 @@ class Gavel(Scheduler):
             leaf, tree.shares,
         )  # fmt: skip
         self._allocate = policy.build(settings)
-        self._rounds: Rounds | PairRounds
-        if policy.packed:
-            if view.residents.shape[0] < 2:
-                raise SchedulerError(
-                    f"{self.name}: no jobs may share GPUs here; take a scenario with sharing, such as "
-                    "gavel-continuous-v1:sharing=true, or a policy that is not packed"
-                )
-            self._rounds = self._pair_rounds(view, not policy.queue)
-        else:
-            seed = self.seed + SHUFFLE_STREAM
-            self._rounds = Rounds(self._gpus, self.round_s / 2, policy.aware, not policy.queue, seed)
+        if policy.packed and view.residents.shape[0] < 2:
+            raise SchedulerError(
+                f"{self.name}: no jobs may share GPUs here; take a scenario with sharing, such as "
+                "gavel-continuous-v1:sharing=true, or a policy that is not packed"
+            )
+
+        def pair_rates(rows: np.ndarray, others: np.ndarray) -> np.ndarray:
+            both = [(rows, others), (others, rows)]
+            return np.stack([view.type_rates(own) / view.slowdowns(own, other) for own, other in both], axis=1)
+
+        self._rounds = Rounds(
+            self._gpus,
+            len(view.simulation.instance.workload),
+            self.round_s / 2,
+            fill=not policy.queue,
+            seed=None if policy.aware else self.seed + SHUFFLE_STREAM,
+            pair_rates=pair_rates if policy.packed else None,
+            fill_by_pairs=not policy.queue and self.gavel_compat,
+        )
         self._seats = Seats(view.cluster)
         self.solver_failures = 0
         self._active = np.empty(0, np.int64)
@@ -183,13 +173,6 @@ class Gavel(Scheduler):
         self._holding: dict[int, float] = {}  # job of the present round -> time since which it holds its GPUs
         self._pending: list[int] = []  # jobs of the present round whose GPUs are still being checkpointed
         self._ended: list[tuple[int, float, float]] = []  # job, begin and end of its task in the present round
-
-    def _pair_rounds(self, view: ClusterView, fill: bool) -> PairRounds:
-        def pair_rates(rows: np.ndarray, others: np.ndarray) -> np.ndarray:
-            both = [(rows, others), (others, rows)]
-            return np.stack([view.type_rates(own) / view.slowdowns(own, other) for own, other in both], axis=1)
-
-        return PairRounds(self._gpus, self.round_s / 2, fill, fill and self.gavel_compat, pair_rates)
 
     def decide(self, view: ClusterView) -> Iterable[Decision]:
         """Plan a round when the last one is over; within a round only start jobs that could not start at once."""
@@ -314,9 +297,7 @@ class Gavel(Scheduler):
         """For each job of the ended round, add the time that the job had on its GPU type to the counters."""
         if not self._ended:
             return
-        self._ended.sort(
-            key=lambda task: (-task[2], task[0])
-        )  # the published order; it decides the last bits of the sums
+        self._ended.sort(key=lambda task: (-task[2], task[0]))  # as published; it decides the last bits of the sums
         ends_s = np.array([end_s for _, _, end_s in self._ended])
         begins_s = np.array([begin_s for _, begin_s, _ in self._ended])
         seconds = ends_s - (self._booked_to_s if self.gavel_compat else begins_s)
@@ -356,12 +337,12 @@ class Gavel(Scheduler):
             return
         shares = self._allocate(self._problem(view))
         if due:
-            self._rounds.begin_counting(self._active, now_s)
+            self._rounds.begin_counting(now_s)
             self._last_reset_s = now_s
         if shares is None:
             self.solver_failures += 1
         else:
-            self._rounds.plan(self._active, shares)
+            self._rounds.plan(shares)
         self._changed = shares is None
 
     def _problem(self, view: ClusterView) -> Problem:

@@ -11,18 +11,12 @@ from gpusched_env.baselines.hadar.search import Round
 
 
 def grant_sizes(question: Round, options: Sequence[np.ndarray], work_conserving: bool) -> None:
-    """Grant each job, in order, the size and placement with the largest positive payoff.
+    """Grant each job, in order, the size and placement with the largest positive payoff. Ties: the smaller size.
 
-    ``options`` : for each job, ASKING_DTYPE [sizes], as it would ask for each of its sizes, ascending.
-    ``work_conserving`` : afterwards, GPUs that nobody buys are given: to jobs without GPUs the smallest size, then to
-    others for speed.
-
-    Notes
-    -----
-    The prices are those of gangs of one size, which rise with the GPUs that are granted on a node. A gang of one size
-    pays for all its GPUs on a node what the first of them costs. A job with several sizes pays for each GPU its own
-    price; otherwise whole nodes would be as cheap as single GPUs, and the first jobs would buy them. Ties: the smaller
-    size.
+    ``options`` : for each job, ASKING_DTYPE [sizes], as it would ask for each of its sizes, ascending. A job with
+    several sizes pays for each GPU its own price, else whole nodes would be as cheap as single GPUs.
+    ``work_conserving`` : GPUs that nobody buys are given: to jobs without GPUs the smallest size, then to others for
+    speed.
     """
     jobs = range(len(question.jobs))
     for i in jobs:

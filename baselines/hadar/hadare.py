@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpusched_env.baselines.gang_plans import GangPlan, held_counts, unfinished
+from gpusched_env.baselines.gang_plans import GangPlan, counts_of, unfinished
 from gpusched_env.baselines.hadar.slots import ORDERS, SPARE_ORDERS, plan_slot
 from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.problem.cluster import MACHINE
@@ -43,11 +43,10 @@ class HadarE(Scheduler):
 
     Notes
     -----
-    This scheduler is a reconstruction: only the abstract of the paper is certain (``docs/hadar.md``). The orders are
-    our choices, and so is the rule that every job gets a node before any job gets two. A node holds one copy of one
-    job, and must have enough GPUs for the whole gang. In each slot, all copies of a job stop together. So each slot
-    costs a job ``restore_s`` (its first slot ``start_s``), and also ``merge_s`` if the job has several copies. Rates
-    are those of an idle network. A slot begins at once when a job arrives in an empty system.
+    This scheduler is a reconstruction: only the abstract of the paper is certain (``docs/hadar.md``). A node holds one
+    copy of one job, and must have enough GPUs for the whole gang. In each slot, all copies of a job stop together. So
+    each slot costs a job ``restore_s`` (its first slot ``start_s``), and also ``merge_s`` if the job has several
+    copies. Rates are those of an idle network. A slot begins at once when a job arrives in an empty system.
 
     References
     ----------
@@ -138,7 +137,7 @@ class HadarE(Scheduler):
 
     def _held(self, view: ClairvoyantView, rows: np.ndarray) -> np.ndarray:
         """int64 [N]: index in ``rows`` of the job that holds each node; -1 = none."""
-        counts = held_counts(view, rows) > 0
+        counts = counts_of(view, rows) > 0
         held: np.ndarray = np.where(counts.any(axis=0), counts.argmax(axis=0), -1)
         return held
 

@@ -29,9 +29,7 @@ class Asking(Handle):
     rates = array(np.float64, "classes", "tiers", "types")  # [iterations/s] of each job class
     nodes = array(NODE_DTYPE, "nodes")
     free = array(np.int32, "nodes")  # [GPU] not granted yet
-    prices = array(
-        np.float64, "nodes", "granted"
-    )  # utility per GPU and round, by number of GPUs granted; see prices.py
+    prices = array(np.float64, "nodes", "granted")  # utility per GPU and round, by GPUs granted; see prices.py
     trial = array(np.int32, "nodes")  # scratch
     counts = array(np.int32, "jobs", "nodes")  # [GPU] of each node that each job is granted
 

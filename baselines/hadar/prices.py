@@ -49,11 +49,7 @@ class PriceRange(NamedTuple):
 def set_utility(
     jobs: np.ndarray, utility: str, iterations: np.ndarray, arrival_s: np.ndarray, fastest: np.ndarray, now_s: float
 ) -> None:
-    """Fill ``worth`` and ``since_s``.
-
-    The utility is effective throughput = iterations / (end - arrival), raw or relative to the rate on the fastest type,
-    or inverse_remaining = 1 / (end - now).
-    """
+    """Fill ``worth`` and ``since_s``: effective throughput, raw or by the fastest type's rate, or 1 / (end - now)."""
     if utility == "inverse_remaining":
         jobs["worth"], jobs["since_s"] = 1.0, now_s
         return

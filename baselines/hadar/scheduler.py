@@ -27,6 +27,7 @@ from gpusched_env.problem.cluster import MACHINE, SLOT
 from gpusched_env.simulator import ClairvoyantView, ClusterView, Decision, Scheduler, Wait
 
 ORDERS: Final = ("density", "arrival")
+MOST_SEARCHED: Final = 16  # jobs of an exact search, whose states double with each
 
 
 @dataclass
@@ -46,10 +47,8 @@ class Hadar(Scheduler):
     round_s : length of a round [s], default 360; the next round begins early if no job runs any more
     order : order in which jobs are granted GPUs. "density" (default) = by utility at the earliest possible end / gang
         size, descending; "arrival" = by arrival
-    dp_max : maximum number of jobs for the exact search, default 12. With at most this many jobs, the set of jobs with
-        the largest total payoff is granted; with more jobs, GPUs are granted greedily in the given order
-    dp_states : maximum number of states of the exact search, default 20,000. If the search needs more, GPUs are granted
-        greedily, and the counter ``truncations`` is increased
+    dp_max : maximum number of jobs for the exact search, default 12, at most 16. With at most so many jobs, the set of
+        jobs with the largest total payoff is granted; with more jobs, GPUs are granted greedily in the given order
     mixed : True (default) = a gang may use several GPU types, and runs at the rate of the slowest; False = one type
     work_conserving : True (default) = GPUs that no job is granted for their price are given, in the same order, to jobs
         that fit
@@ -61,13 +60,10 @@ class Hadar(Scheduler):
 
     Notes
     -----
-    This scheduler is a reconstruction: only the abstracts of both papers were available to us, and no code. According
-    to the abstract, Hadar is an online primal-dual method at the level of tasks. ``docs/hadar.md`` says which parts
-    come from the literature and which are our choices.
-
-    A restart costs ``restore_s`` of the scenario. A round is planned as if all GPUs were free; if checkpoints take
-    time, gangs start when their GPUs come free. Rates are those of an idle network. A greedy round takes O(Q T N W) for
-    Q jobs, T GPU types, N nodes and gangs of W GPUs.
+    This scheduler is a reconstruction: only the abstracts of both papers were available to us, and no code;
+    ``docs/hadar.md`` says which parts come from the literature and which are our choices. If checkpoints take time,
+    gangs start when their GPUs come free. Rates are those of an idle network. A greedy round takes O(Q T N W) for Q
+    jobs, T GPU types, N nodes and gangs of W GPUs.
 
     References
     ----------
@@ -80,7 +76,6 @@ class Hadar(Scheduler):
     round_s: float = 360.0
     order: str = "density"
     dp_max: int = 12
-    dp_states: int = 20_000
     mixed: bool = True
     work_conserving: bool = True
     spread_guard: float = 0.5
@@ -98,7 +93,9 @@ class Hadar(Scheduler):
             raise SchedulerError(f"hadar: {unknown_name('order', self.order, ORDERS)}")
         if not 0 < self.round_s < math.inf:
             raise SchedulerError(f"hadar: round_s is {self.round_s}: it must be a finite number > 0")
-        for name in ("spread_guard", "guard_patience_s", "dp_max", "dp_states"):
+        if not 0 <= self.dp_max <= MOST_SEARCHED:
+            raise SchedulerError(f"hadar: dp_max is {self.dp_max}: it must be a number from 0 to {MOST_SEARCHED}")
+        for name in ("spread_guard", "guard_patience_s"):
             if not getattr(self, name) >= 0:
                 raise SchedulerError(f"hadar: {name} is {getattr(self, name)}: it must be a number >= 0")
 
@@ -110,7 +107,6 @@ class Hadar(Scheduler):
     def reset(self, view: ClusterView) -> None:
         """Read the machines and the rates."""
         assert isinstance(view, ClairvoyantView)
-        self.truncations = 0
         self._plan = GangPlan()
         self._next_round_s = 0.0
         self._nodes = view.cluster.nodes
@@ -146,9 +142,8 @@ class Hadar(Scheduler):
         """Grant gangs of the sizes that jobs request: the best set of jobs, or greedily."""
         if len(question.jobs) > self.dp_max:
             question.greedy()
-        elif not question.exact(self.dp_states):
-            self.truncations += 1
-            question.greedy()
+        else:
+            question.exact()
         if self.work_conserving:
             question.greedy(priced=False)
 
@@ -189,10 +184,7 @@ class Hadar(Scheduler):
         self._set_least_rates(view, jobs)
         if self.order == "density":
             density = utility_at(jobs, now_s + paces.fastest_s) / jobs["gpus"]
-            order = np.argsort(
-                -rounded_keys(density), kind="stable"
-            )  # ties: arrival, then id, which is the order of rows
-            jobs = jobs[order]
+            jobs = jobs[np.argsort(-rounded_keys(density), kind="stable")]  # ties: arrival, then id, the order of rows
         table = price_table(prices, self._nodes["gpus"])
         return Round(jobs, self._rates, self._nodes, table, now_s, round_s, self.mixed)
 

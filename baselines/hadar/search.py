@@ -10,10 +10,6 @@ import numpy as np
 from gpusched_env.baselines.hadar.kernels import ROUND_DTYPE, Asking, find_alloc, walk
 
 
-class StatesExceededError(Exception):
-    """The search needs more states than allowed."""
-
-
 @dataclass
 class Round:
     """The input of one round, jobs best first, and its result ``counts`` : int32 [Q, N], GPUs granted.
@@ -34,58 +30,47 @@ class Round:
         """Begin with all GPUs free."""
         self.free = self.nodes["gpus"].astype(np.int32)
         self.counts = np.zeros((len(self.jobs), len(self.nodes)), np.int32)
-        self._free = self.free.copy()  # input of ``find``
-        shared = {
-            "jobs": self.jobs,
-            "rates": np.ascontiguousarray(self.rates),
-            "nodes": self.nodes,
-            "prices": np.ascontiguousarray(self.prices),
-            "trial": np.zeros(len(self.nodes), np.int32),
-            "counts": self.counts,
-        }
-        times = np.array((self.now_s, self.round_s, self.mixed, True), ROUND_DTYPE)
-        self._asked = Asking(round=times, free=self._free, **shared)
-        self._granting = Asking(round=times.copy(), free=self.free, **shared)
+        self._asking = Asking(
+            round=np.array((self.now_s, self.round_s, self.mixed, True), ROUND_DTYPE),
+            jobs=self.jobs,
+            rates=np.ascontiguousarray(self.rates),
+            nodes=self.nodes,
+            free=self.free.copy(),
+            prices=np.ascontiguousarray(self.prices),
+            trial=np.zeros(len(self.nodes), np.int32),
+            counts=self.counts,
+        )
 
     def find(self, i: int, free: np.ndarray, priced: bool = True) -> tuple[float, np.ndarray]:
         """FIND_ALLOC: payoff of job ``i`` with these free GPUs, 0 = no placement, and its GPUs; not priced: free."""
-        self._free[:] = free
-        self._asked.round["priced"] = priced
-        payoff: float = find_alloc(self._asked, i)
+        self._asking.free[:], self._asking.round["priced"] = free, priced
+        payoff: float = find_alloc(self._asking, i)
         return payoff, self.counts[i].copy()
 
     def greedy(self, priced: bool = True) -> None:
         """Grant each job, in order, the placement with the largest positive payoff; not priced: to those without."""
-        self._granting.round["priced"] = priced
-        walk(self._granting)
+        self._asking.free[:], self._asking.round["priced"] = self.free, priced
+        walk(self._asking)
+        self.free[:] = self._asking.free
 
-    def exact(self, most_states: int) -> bool:
-        """Grant the set of jobs with the largest total payoff; return whether the search succeeded.
+    def exact(self) -> None:
+        """Grant the set of jobs with the largest total payoff: each job, in order, gets its placement or is skipped.
 
-        False = the search needs more than ``most_states`` states, and nothing is granted. The jobs are visited in
-        order, and each job is either granted its placement or skipped. Prices depend only on the free GPUs, so the free
-        GPUs are the state of the search.
+        Prices depend only on the free GPUs, so these are the state of the search: up to 2^jobs of them.
         """
-        best = _remembering(self, most_states)
-        try:
-            best(0, self.free)
-            for i in range(len(self.jobs)):
-                payoff, counts = self.find(i, self.free)
-                self.counts[i] = 0
-                if payoff > 0 and payoff + best(i + 1, self.free - counts) > best(i + 1, self.free):
-                    self.counts[i] = counts
-                    self.free -= counts
-                else:
-                    payoff = 0.0
-                self.jobs["payoff"][i] = payoff
-        except StatesExceededError:
-            self.__post_init__()
-            self.jobs["payoff"] = 0.0
-            return False
-        return True
+        best = _remembering(self)
+        for i in range(len(self.jobs)):
+            payoff, counts = self.find(i, self.free)
+            self.counts[i] = 0
+            if payoff > 0 and payoff + best(i + 1, self.free - counts) > best(i + 1, self.free):
+                self.counts[i] = counts
+                self.free -= counts
+            else:
+                payoff = 0.0
+            self.jobs["payoff"][i] = payoff
 
 
-def _remembering(question: Round, most_states: int) -> Callable[[int, np.ndarray], float]:
+def _remembering(question: Round) -> Callable[[int, np.ndarray], float]:
     """Make the memoised function that gives the largest total payoff of the jobs from ``i`` on."""
     known: dict[tuple[int, bytes], float] = {}
 
@@ -94,8 +79,6 @@ def _remembering(question: Round, most_states: int) -> Callable[[int, np.ndarray
             return 0.0
         key = (i, free.tobytes())
         if key not in known:
-            if len(known) >= most_states:
-                raise StatesExceededError
             payoff, counts = question.find(i, free)
             total = best(i + 1, free)
             if payoff > 0:

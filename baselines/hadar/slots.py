@@ -1,4 +1,4 @@
-"""The time slots of HadarE as pure functions: the assignment of copies to nodes, and the division of steps.
+"""The time slots of HadarE as a pure function: the assignment of copies to nodes.
 
 This is a reconstruction of Sultana et al., arXiv 2503.10918. It is certain that a job is forked into copies on separate
 nodes that train at the same time. The orders and the overheads are our choices (``docs/hadar.md``).
@@ -7,50 +7,14 @@ nodes that train at the same time. The orders and the overheads are our choices 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
-from gpusched_env.errors import SchedulerError, unknown_name
 from gpusched_env.portable.keys import rounded_keys
 
 ORDERS: Final = ("longest", "shortest", "arrival", "forked")
 SPARE_ORDERS: Final = ("latest-finish", "scheduler")
-ROUNDING: Final = 1e-12  # relative rounding error of a sum of rates x seconds that should be whole
-
-
-class Overheads(NamedTuple):
-    """Times in a slot in which a copy does not train."""
-
-    restore_s: float = 10.0  # [s] for every copy
-    consolidate_s: float = 5.0  # [s] in addition, for every copy of a job with several copies
-
-
-def copy_seconds(slot_s: float, copies: int, overheads: Overheads) -> float:
-    """Training seconds of each copy in a slot if the job has ``copies``; 0 = the slot is too short."""
-    return max(slot_s - overheads.restore_s - (overheads.consolidate_s if copies > 1 else 0.0), 0.0)
-
-
-def exact_steps(remaining: float, rates: np.ndarray, train_s: float) -> np.ndarray:
-    """float64 [k]: steps of each copy in a slot, in proportion to the rates, so that a job's copies end together."""
-    rates = np.asarray(rates, float)
-    seconds = min(remaining / float(rates.sum()), train_s)
-    steps: np.ndarray = rates * seconds
-    return steps
-
-
-def whole_steps(remaining: int, rates: np.ndarray, train_s: float) -> np.ndarray:
-    """Divide as :func:`exact_steps`, but into whole steps, by largest remainders; int64 [k].
-
-    The steps sum to ``remaining`` or, if less fits into the slot, to the whole number that fits. Ties: the first copy.
-    """
-    exact = exact_steps(remaining, rates, train_s)
-    fits = remaining <= float(np.sum(rates)) * train_s
-    total = int(remaining) if fits else int(np.floor(exact.sum() * (1.0 + ROUNDING)))
-    steps = np.floor(exact).astype(np.int64)
-    order = np.argsort(steps - exact, kind="stable")
-    steps[order[: total - int(steps.sum())]] += 1
-    return steps
 
 
 def plan_slot(
@@ -76,9 +40,6 @@ def plan_slot(
     First pass: jobs without a node, in order, ties by row; each takes its fastest free node, ties by index. Spare
     nodes: equal finishes are ordered as in the first pass.
     """
-    for what, value, known in (("order", order, ORDERS), ("spare order", spare_order, SPARE_ORDERS)):
-        if value not in known:
-            raise SchedulerError(f"hadare: {unknown_name(what, value, known)}")
     left = np.asarray(remaining, float)
     table = np.asarray(rates, float)
     jobs, nodes = table.shape

@@ -9,8 +9,7 @@ from gpusched_env.baselines.kueue.victims import (
     changes,
     classic_victims,
     could_preempt,
-    count_stopping,
-    count_targets,
+    count_jobs,
     gang_of,
     may_search,
     would_fit,
@@ -51,22 +50,19 @@ def fits_now(sim: Run, q: Queues, leaf: int, gpus: int) -> bool:
 
 @kernel(lazy=True)
 def find_victims(sim: Run, q: Queues, leaf: int, row: int) -> int:
-    """Write the victims of a job of ``leaf`` to ``targets``; return their number, or NO_VICTIMS.
-
-    The result is 0 if the job fits as soon as the jobs that are in a checkpoint have gone.
-    """
+    """Write the victims of a job to ``targets``; return their number: 0 if it fits after checkpoints, or NO_VICTIMS."""
     gpus = gang_of(q, row)
-    count_stopping(q, -1)
+    count_jobs(q, q.stopping, q.memory["stopping"], -1)
     if would_fit(sim, q, leaf, gpus, 0, True):
         found = 0
     elif q.memory["by_share"]:
         found = fair_victims(sim, q, leaf, row)
     else:
         found = classic_victims(sim, q, leaf, row)
-    count_targets(q, found, -1)
+    count_jobs(q, q.targets, found, -1)
     q.memory["level"] = q.tenants[lowest_fit(q, leaf, gpus)]["height"]
-    count_targets(q, found, 1)
-    count_stopping(q, 1)
+    count_jobs(q, q.targets, found, 1)
+    count_jobs(q, q.stopping, q.memory["stopping"], 1)
     return found
 
 
@@ -81,11 +77,11 @@ def find_again(sim: Run, q: Queues, leaf: int, row: int) -> int:
     found = find_victims(sim, q, leaf, row)
     for node in range(len(q.tenants)):
         take(q, node, q.tenants[node]["reserved"])
-    count_stopping(q, -1)
-    freed = count_targets(q, found, -1)
+    count_jobs(q, q.stopping, q.memory["stopping"], -1)
+    freed = count_jobs(q, q.targets, found, -1)
     fits = would_fit(sim, q, leaf, gang_of(q, row), freed, True)
-    count_targets(q, found, 1)
-    count_stopping(q, 1)
+    count_jobs(q, q.targets, found, 1)
+    count_jobs(q, q.stopping, q.memory["stopping"], 1)
     return found if fits else NO_VICTIMS
 
 
@@ -102,11 +98,10 @@ def reserve_for(q: Queues, leaf: int, line: int) -> None:
 
 @kernel
 def add_waiting_heads(q: Queues) -> None:
-    """Let also the first job of each queue that has to wait ask, so that it reserves quota.
+    """Let also the first job of each queue that has to wait ask, so that it reserves quota (Kueue's StrictFIFO).
 
-    Kueue's StrictFIFO: the first job of a queue stays first in each cycle. If its mode is Preempt, but there are no
-    victims, and if the queue cannot always reclaim (reclaimWithinCohort is not Any), it reserves quota against the jobs
-    that come after it.
+    If its mode is Preempt, but there are no victims, and if the queue cannot always reclaim (reclaimWithinCohort is not
+    Any), it reserves quota against the jobs that come after it.
     """
     m = q.memory
     if m["entries"] == 0 or not m["strict"] or m["reclaim"] == ANY or m["claiming"]:
@@ -262,6 +257,17 @@ def serve(sim: Run, q: Queues) -> bool:
     return False
 
 
+@kernel
+def enter(sim: Run, q: Queues) -> bool:
+    """Return whether the job whose victims are preempted, ``job``, can start; otherwise it claims their GPUs."""
+    line = q.tenants[q.memory["leaf"]]["cursor"]
+    q.memory["job"] = q.waiters[q.lines[line]["begin"]]
+    if fits_now(sim, q, q.memory["leaf"], q.lines[line]["gpus"]):
+        return True
+    claim(q, line)
+    return False
+
+
 @kernel(lazy=True)
 def admit(sim: Run, q: Queues) -> int:
     """Return what to do next, NOTHING, START or PREEMPT; ``job`` is the row of the job."""
@@ -290,10 +296,5 @@ def admit(sim: Run, q: Queues) -> int:
             m["stage"] = ENTER
         else:
             m["stage"] = SERVE
-            leaf = m["leaf"]
-            line = q.tenants[leaf]["cursor"]
-            gpus = q.lines[line]["gpus"]
-            if fits_now(sim, q, leaf, gpus):
-                m["job"] = q.waiters[q.lines[line]["begin"]]
+            if enter(sim, q):
                 return START
-            claim(q, line)

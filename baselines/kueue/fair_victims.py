@@ -1,6 +1,4 @@
-"""Whom a job of Kueue preempts under fair sharing: jobs of the queues with the highest shares.
-
-Kueue 0.14, pkg/scheduler/preemption/fairsharing.
+"""Whom a job of Kueue preempts under fair sharing: jobs of the queues with the highest shares (preemption/fairsharing).
 
 ``key`` of each tenant is its share, with the job that asks, and without the victims taken so far.
 """
@@ -73,8 +71,7 @@ def comes_first(sim: Run, q: Queues, leaf: int, row: int, one: int, other: int) 
 def is_higher(sim: Run, q: Queues, leaf: int, row: int, one: int, other: int) -> bool:
     """Return whether a walk from the root along the highest shares finds leaf ``one`` before ``other``.
 
-    With the same share, inner tenants come before leaves. Among inner tenants Kueue's order is random; here it is that
-    of the tree.
+    Ties: inner tenants before leaves; among inner tenants, where Kueue's order is random, the order of the tree.
     """
     a, b = one, other
     if q.tenants[one]["parent"] != q.tenants[other]["parent"]:
@@ -108,11 +105,7 @@ def drop_leaf(q: Queues, at: int, left: int) -> int:
 
 @kernel
 def put_off(q: Queues, leaf: int, owner: int, left: int) -> int:
-    """Leave the jobs of ``owner``, and of all leaves that are as far from ``leaf``, for the second strategy.
-
-    Their shares at the level at which they are compared with ``leaf`` are not higher than that of ``owner``. Return the
-    number of the other ``candidates``.
-    """
+    """Leave jobs of ``owner``, and of leaves as far from ``leaf``, for the second strategy; return the leaves left."""
     mine = branch(q, leaf, owner)
     common = q.tenants[mine]["parent"]
     kept = 0
@@ -148,10 +141,7 @@ def smallest_gang(q: Queues, owner: int) -> int:
 
 @kernel
 def fair_victims(sim: Run, q: Queues, leaf: int, row: int) -> int:
-    """Write the victims of a job under fair sharing to ``targets``; return their number, or NO_VICTIMS.
-
-    First the strategy LessThanOrEqualToFinalShare, then, if it is on, LessThanInitialShare.
-    """
+    """Write the victims of a job under fair sharing to ``targets``; return their number, or NO_VICTIMS."""
     m = q.memory
     m["search"] += 1
     gpus = gang_of(q, row)

@@ -46,12 +46,8 @@ class Kueue(QueueScheduler):
 
     Notes
     -----
-    One resource is managed, GPUs; all GPU types are one flavor. GPUs that are no tenant's quota belong to the root, and
-    all may borrow them. A job that its quota admits also needs free GPUs now; without them it counts as a job that does
-    not fit. If preemption is free, the job starts at once after its victims have gone; otherwise quota and GPUs are
-    kept for it until they have gone. No job is preempted twice between two arrivals or completions. A preempted job
-    keeps its place in its queue. The field ``queue`` of a scenario overrides ``queueing``. docs/kueue.md lists all
-    choices.
+    docs/kueue.md lists all choices. If preemption is free, a job starts at once after its victims have gone; otherwise
+    quota and GPUs are kept for it until then. The field ``queue`` of a scenario overrides ``queueing``.
 
     References
     ----------

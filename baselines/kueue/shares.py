@@ -1,8 +1,9 @@
-"""Kueue's fair sharing: how far a tenant is above its quota, in thousandths."""
+"""Shares of tenants in a tree: how far a tenant is above its quota (Kueue) or what it deserves (KAI)."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from gpusched_env.baselines.queues.state import Queues
 from gpusched_env.baselines.queues.usage import give, take
@@ -73,4 +74,31 @@ def borrows_from(q: Queues, leaf: int, other: int) -> bool:
         if q.tenants[node]["use"] <= q.tenants[node]["sub"]:
             return False
         node = q.tenants[node]["parent"]
+    return True
+
+
+@helper
+def overtakes(winner: Any, more: int, loser: Any, less: int) -> bool:
+    """Return whether a tenant with ``more`` GPUs is beyond what it deserves, and as far as one with ``less``."""
+    return (
+        more > winner["deserved"] and loser["deserved"] > 0.0 and more * loser["deserved"] >= less * winner["deserved"]
+    )
+
+
+@kernel
+def keeps_order(q: Queues, leaf: int, gpus: int) -> bool:
+    """Return whether no tenant, with a job that reclaims, would be beyond what it deserves and as far as a loser is.
+
+    KAI, reclaimable.go: reclaimingQueuesRemainWithinBoundaries. At each level, ``leaf`` or the tenant above it is
+    compared with those of its siblings that lose jobs, by GPUs held / deserved.
+    """
+    node = leaf if q.memory["reclaims"] else 0
+    while node > 0:
+        t = q.tenants[node]
+        for other in range(1, len(q.tenants)):
+            loser = q.tenants[other]
+            loses = other != node and loser["parent"] == t["parent"] and loser["held"] < loser["key"]
+            if loses and overtakes(t, t["held"] + gpus, loser, loser["held"]):
+                return False
+        node = t["parent"]
     return True

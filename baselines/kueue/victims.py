@@ -1,7 +1,7 @@
 """Whom a job of Kueue preempts: as few jobs as a greedy walk finds, those of borrowers first.
 
 Kueue 0.14, pkg/scheduler/preemption/classical. Jobs in a checkpoint count as gone already: during a search,
-:func:`count_stopping` has subtracted them. Victims are subtracted as they are taken, and counted again at the end of
+they have been subtracted. Victims are subtracted as they are taken, and counted again at the end of
 the search, as they still run.
 """
 
@@ -10,12 +10,22 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from gpusched_env.baselines.kueue.shares import borrows_from, highest_share_of_all, is_above, lowest_share_with
+import numpy as np
+
+from gpusched_env.baselines.kueue.shares import (
+    borrows_from,
+    highest_share_of_all,
+    is_above,
+    keeps_order,
+    lowest_share_with,
+)
 from gpusched_env.baselines.list_policies.lines import before
 from gpusched_env.baselines.queues.state import ANY, NEVER, NEWER, Queues
 from gpusched_env.baselines.queues.usage import admits, hold, lowest_fit
-from gpusched_env.core.handle import kernel
+from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.state import Run
+
+Array = np.ndarray
 
 NO_VICTIMS: Final = -1  # result of a search: preemption does not help
 
@@ -25,14 +35,6 @@ def gang_of(q: Queues, row: int) -> int:
     """Return the number of GPUs of a job [GPU]."""
     gpus: int = q.lines[q.line_of[row]]["gpus"]
     return gpus
-
-
-@kernel
-def count_stopping(q: Queues, sign: int) -> None:
-    """Subtract the jobs in a checkpoint from the usage (``sign`` = -1), or add them again (1)."""
-    for i in range(q.memory["stopping"]):
-        row = q.stopping[i]
-        hold(q, q.owner[q.line_of[row]], sign * gang_of(q, row))
 
 
 @kernel
@@ -52,10 +54,9 @@ def may_spare(sim: Run, q: Queues, leaf: int) -> bool:
 
 @kernel
 def is_spared(sim: Run, q: Queues, row: int) -> bool:
-    """Return whether a job must not be preempted now.
+    """Return whether a job must not be preempted now: it has just started, or nothing has changed since its last stop.
 
-    A job that has started at this very time must not (the simulator's rule), nor one that has been preempted since the
-    last arrival or completion. Otherwise jobs could preempt each other in circles without any progress.
+    Otherwise jobs could preempt each other in circles without any progress.
     """
     started_now = sim.replicas[sim.jobs[row]["replica"]]["start_s"] == sim.world["clock_s"]
     if started_now or q.evicted[row] == changes(sim):
@@ -94,9 +95,7 @@ def restart_search(q: Queues) -> None:
 
 @kernel
 def next_borrower(sim: Run, q: Queues, leaf: int, fit: int, outside: bool, below: float, highest: float) -> int:
-    """Return the other leaf with the next candidate; -1 = none.
-
-    Only leaves that borrow have candidates; once a leaf is back at its quota, it offers no more.
+    """Return the other leaf with the next candidate; -1 = none. Only leaves that borrow have candidates.
 
     ``outside`` : only leaves that are not below ``fit``, the lowest tenant whose quota the job fits into, else only
     those. Candidates have a priority less than ``below``, and not above ``highest``.
@@ -132,7 +131,8 @@ def would_fit(sim: Run, q: Queues, leaf: int, gpus: int, freed: int, borrowing: 
 
 @kernel
 def take_nobody(q: Queues) -> None:
-    """Begin a search: there are no victims yet."""
+    """Begin a search: there are no victims yet, and the order of tenants does not matter."""
+    q.memory["reclaims"] = 0
     q.memory["taken"] = 0
     q.memory["freed"] = 0
 
@@ -147,30 +147,23 @@ def take_victim(q: Queues, victim: int) -> None:
     hold(q, q.owner[q.line_of[victim]], -gang_of(q, victim))
 
 
-@kernel
-def count_targets(q: Queues, found: int, sign: int) -> int:
-    """Subtract the first ``found`` targets from the usage (``sign`` = -1), or add them again (1); return their GPUs."""
+@helper
+def count_jobs(q: Queues, rows: Array, count: int, sign: int) -> int:
+    """Subtract ``rows[:count]`` from the usage (``sign`` = -1), or add them again (1); return their GPUs."""
     freed = 0
-    for i in range(found):
-        gpus = gang_of(q, q.targets[i])
-        hold(q, q.owner[q.line_of[q.targets[i]]], sign * gpus)
+    for i in range(count):
+        gpus = gang_of(q, rows[i])
+        hold(q, q.owner[q.line_of[rows[i]]], sign * gpus)
         freed += gpus
     return freed
-
-
-@kernel
-def drop_target(q: Queues, at: int, count: int) -> int:
-    """Remove one of the ``count`` targets; the others keep their order. Return how many are left."""
-    for i in range(at, count - 1):
-        q.targets[i] = q.targets[i + 1]
-    return count - 1
 
 
 @kernel
 def put_back(sim: Run, q: Queues, leaf: int, gpus: int, borrowing: bool, fits: bool) -> int:
     """Drop those of the victims taken that are not needed, latest first; return how many are left.
 
-    The usage of all of them is counted again, as they still run. The result is NO_VICTIMS if the job does not fit.
+    The usage of all of them is counted again, as they still run. The result is NO_VICTIMS if the job does not fit. A
+    job of KAI that ``reclaims`` must also keep the order of tenants.
     """
     taken = q.memory["taken"]
     freed = q.memory["freed"]
@@ -181,12 +174,14 @@ def put_back(sim: Run, q: Queues, leaf: int, gpus: int, borrowing: bool, fits: b
             owner = q.owner[q.line_of[victim]]
             size = gang_of(q, victim)
             hold(q, owner, size)
-            if would_fit(sim, q, leaf, gpus, freed - size, borrowing):
+            if would_fit(sim, q, leaf, gpus, freed - size, borrowing) and keeps_order(q, leaf, gpus):
                 freed -= size
-                kept = drop_target(q, i, kept)
+                kept -= 1
+                for k in range(i, kept):
+                    q.targets[k] = q.targets[k + 1]
             else:
                 hold(q, owner, -size)
-    count_targets(q, kept, 1)
+    count_jobs(q, q.targets, kept, 1)
     return kept if fits else NO_VICTIMS
 
 
@@ -218,8 +213,8 @@ def own_gpus(sim: Run, q: Queues, leaf: int, row: int) -> int:
 def may_search(q: Queues, leaf: int, gpus: int) -> bool:
     """Return whether a job of ``leaf`` may have victims at all: whether Kueue's mode of it is Preempt.
 
-    It must fit into the quota of its queue, or of a tenant above that is not the root, unless a job that borrows may
-    preempt jobs of other queues.
+    It must fit into the quota of its queue, or of a tenant below the root, unless borrowers may preempt in other
+    queues.
     """
     m = q.memory
     if m["borrows"] or (m["by_share"] and m["reclaim"] != NEVER) or gpus <= q.tenants[leaf]["sub"]:
@@ -242,9 +237,8 @@ def priority_to_reclaim(q: Queues, row: int) -> float:
 def walk_candidates(sim: Run, q: Queues, leaf: int, row: int, fit: int, borrowing: bool) -> int:
     """Take victims until the job fits, then put back those that are not needed; return their number, or NO_VICTIMS.
 
-    First come jobs over which it has a hierarchical advantage: those outside of ``fit``, whose quota they use. Then
-    come jobs of the other queues; if the job may borrow (``borrowing``), only those that borrowWithinCohort allows.
-    Then come jobs of its own queue.
+    First come jobs outside of ``fit``, whose quota they use; then jobs of other queues, only those that
+    borrowWithinCohort allows if the job may borrow (``borrowing``); then jobs of its own queue.
     """
     m = q.memory
     t = q.tenants[leaf]

@@ -1,7 +1,6 @@
-"""The running jobs of each leaf, in the order in which they are preempted.
+"""The running jobs of each leaf, in the order in which they are preempted: the last entry of ``runners`` goes first.
 
-``runners[begin : begin + running]`` of a leaf is sorted by priority, highest first, then by the latest start, earliest
-first. The last entry is the next victim. Jobs in a checkpoint are in ``stopping`` instead.
+They are sorted by priority, highest first, then by the latest start. Jobs in a checkpoint are in ``stopping`` instead.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from gpusched_env.baselines.list_policies.state import LINE_DTYPE
-from gpusched_env.core.handle import Handle, array
+from gpusched_env.core.handle import Batched, Handle, array
 from gpusched_env.errors import SchedulerError
 from gpusched_env.problem.instance import Instance
 from gpusched_env.problem.tenants import PRIORITY, UNLIMITED
@@ -62,6 +62,7 @@ QUEUES_DTYPE: Final = np.dtype(
         ("search", "<i8"),  # number of searches for victims so far
         ("taken", "<i8"),  # victims of this search, in ``targets``
         ("freed", "<i8"),  # [GPU] that they hold
+        ("reclaims", "<i8"),  # 1 = this search takes jobs from other queues of KAI
     ]
 )
 TENANT_DTYPE: Final = np.dtype(
@@ -138,7 +139,7 @@ class Queues(Handle):
     priorities = array(np.float64, "jobs")
     latest = array(np.float64, "jobs")  # - number of the latest start
     running = array(np.int32, "lines")  # jobs of the line that run and are in no checkpoint
-    evicted = array(np.int64, "jobs")  # arrivals and completions up to the latest preemption; -1 = none
+    evicted = array(np.int64, "jobs", fill=-1)  # arrivals and completions up to the latest preemption; -1 = none
     found_in = array(np.int64, "jobs")  # the latest search that has chosen the job as a victim
 
 
@@ -195,32 +196,29 @@ def build(instance: Instance, replicas: int, rules: dict[str, int | float]) -> Q
     memory["gpus"] = instance.cluster.gpus
     memory["read"] = -1
     amounts = [one.amount for one in instance.tenants.resources] if instance.tenants and needs.shape[1] else []
-    parked = np.zeros(len(lines), PARKED_DTYPE)
-    parked["row"] = -1
-    stopping, targets = (np.zeros(replicas, np.int32) for _ in range(2))
-    return Queues(
+    sizes = {
+        "tenants": len(tenants),
+        "lines": len(lines),
+        "jobs": jobs,
+        "replicas": replicas,
+        "resources": len(amounts),
+    }
+    queues: Queues = Batched(
+        Queues,
+        1,
+        sizes,
         memory=memory,
         tenants=tenants,
         lines=lines,
-        parked=parked,
         owner=owner,
         line_of=line_of.astype(np.int32),
         amounts=np.array(amounts, np.int64),
         needs=np.ascontiguousarray(needs[examples]),
-        spent=np.zeros((len(tenants), len(amounts)), np.int64),
-        waiters=np.zeros(jobs, np.int32),
         keys=-priorities,
-        ranks=np.zeros(jobs),
-        runners=np.zeros(jobs, np.int32),
-        stopping=stopping,
-        targets=targets,
-        candidates=np.zeros(len(tenants), np.int32),
         priorities=priorities,
-        latest=np.zeros(jobs),
-        running=np.zeros(len(lines), np.int32),
-        evicted=np.full(jobs, -1),
-        found_in=np.zeros(jobs, np.int64),
-    )
+    ).handle(0)
+    queues.parked["row"] = -1
+    return queues
 
 
 def _kinds(*columns: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

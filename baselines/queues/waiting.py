@@ -1,12 +1,9 @@
-"""The waiting jobs of each leaf.
+"""The waiting jobs of each leaf, in a line for each gang size, and for each of their needs if other resources count.
 
-A leaf has a line for each gang size, and, if other resources count, for each of their needs. If the first job of a line
-finds no place, no other job of the line does, as it is of lower priority or newer. The line is then parked until GPUs
-come free or another job becomes its first; with Volcano and KAI also until a job arrives, which changes what tenants
-deserve.
-
-A job whose victims are in a checkpoint claims their GPUs. At each decision point the jobs with claims are served first,
-until their victims have gone; otherwise others could take the GPUs, and jobs could preempt each other in circles.
+If the first job of a line finds no place, no other job of it does: the line is parked until GPUs come free or another
+job becomes its first; with Volcano and KAI also until a job arrives, which changes what tenants deserve.
+A job whose victims are in a checkpoint claims their GPUs. Jobs with claims are served first at each decision point,
+until their victims have gone; otherwise jobs could preempt each other in circles.
 """
 
 from __future__ import annotations
@@ -136,49 +133,49 @@ def open_all(sim: Run, q: Queues) -> None:
             q.tenants[node]["open"] = 1
 
 
+@helper
+def earlier(q: Queues, best: int, line: int) -> int:
+    """Return that of two lines whose first job comes first; ``best`` -1 = ``line``."""
+    if best < 0 or before(q.keys, q.ranks, q.waiters[q.lines[line]["begin"]], q.waiters[q.lines[best]["begin"]]):
+        return line
+    return best
+
+
+@helper
+def is_parked(sim: Run, q: Queues, line: int, most: int) -> bool:
+    """Return whether a line is parked; lines of gangs of more than ``most`` GPUs count as parked."""
+    p = q.parked[line]
+    same = p["row"] == q.waiters[q.lines[line]["begin"]]
+    return q.lines[line]["gpus"] > most or (
+        same and (p["returns"] == chances(sim, q) or p["point"] == q.memory["point"])
+    )
+
+
 @kernel
 def first_of(sim: Run, q: Queues, leaf: int, most: int) -> int:
-    """Find the line of the job of ``leaf`` that comes next; -1 = none.
+    """Find the line of the job of ``leaf`` that comes next and is not parked; -1 = none.
 
-    Lines of gangs of more than ``most`` GPUs count as parked. If the rules are Kueue's strict ones, the result is -1 as
-    soon as the first job of the whole queue is parked.
+    If the rules are Kueue's strict ones, the result is -1 as soon as the first job of the whole queue is parked.
     """
-    m = q.memory
-    strict = m["strict"] and m["policy"] == KUEUE
-    begin = q.tenants[leaf]["begin"]
-    now = chances(sim, q)
+    if q.memory["strict"] and q.memory["policy"] == KUEUE:
+        line = head_of(q, leaf)
+        return -1 if line < 0 or is_parked(sim, q, line, most) else line
     best = -1
-    first = -1
-    blocked = False
+    begin = q.tenants[leaf]["begin"]
     for line in range(begin, begin + q.tenants[leaf]["lines"]):
-        if q.lines[line]["count"] == 0:
-            continue
-        row = q.waiters[q.lines[line]["begin"]]
-        p = q.parked[line]
-        is_parked = q.lines[line]["gpus"] > most or (
-            p["row"] == row and (p["returns"] == now or p["point"] == m["point"])
-        )
-        if is_parked and not strict:
-            continue
-        if best < 0 or before(q.keys, q.ranks, row, first):
-            best = line
-            first = row
-            blocked = is_parked
-    return -1 if blocked else best
+        if q.lines[line]["count"] > 0 and not is_parked(sim, q, line, most):
+            best = earlier(q, best, line)
+    return best
 
 
 @kernel
 def head_of(q: Queues, leaf: int) -> int:
     """Find the line of the first job of ``leaf``, parked or not; -1 = none waits."""
-    begin = q.tenants[leaf]["begin"]
     best = -1
-    first = -1
+    begin = q.tenants[leaf]["begin"]
     for line in range(begin, begin + q.tenants[leaf]["lines"]):
         if q.lines[line]["count"] > 0:
-            row = q.waiters[q.lines[line]["begin"]]
-            if best < 0 or before(q.keys, q.ranks, row, first):
-                best = line
-                first = row
+            best = earlier(q, best, line)
     return best
 
 
@@ -252,14 +249,10 @@ def end_claims(q: Queues) -> None:
 def first_claim(q: Queues, leaf: int) -> int:
     """Find the line of ``leaf`` whose first job had a claim at the last decision point and comes next; -1 = none."""
     best = -1
-    first = -1
     begin = q.tenants[leaf]["begin"]
     for line in range(begin, begin + q.tenants[leaf]["lines"]):
         p = q.parked[line]
-        if q.lines[line]["count"] == 0 or p["claims"] == 0 or p["point"] != q.memory["point"] - 1:
-            continue
-        row = q.waiters[q.lines[line]["begin"]]
-        if p["row"] == row and (best < 0 or before(q.keys, q.ranks, row, first)):
-            best = line
-            first = row
+        claims = p["claims"] > 0 and p["point"] == q.memory["point"] - 1
+        if q.lines[line]["count"] > 0 and claims and p["row"] == q.waiters[q.lines[line]["begin"]]:
+            best = earlier(q, best, line)
     return best

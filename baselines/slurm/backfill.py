@@ -33,8 +33,7 @@ from gpusched_env.core.state import ACTIVE, Run
 def begin_cycle(sim: Run, plan: SlurmState) -> None:
     """Write the profile of free GPUs by the limits of the running jobs, and begin at the first waiting job.
 
-    The limit of a job that has passed it doubles. If no tested job is small enough for the free GPUs, none can start,
-    and there is no profile.
+    If no tested job is small enough for the free GPUs, none can start, and there is no profile.
     """
     m = plan.memory
     w = sim.world
@@ -103,10 +102,7 @@ def overrun_s(sim: Run, plan: SlurmState) -> float:
 
 @kernel
 def drop_large(sim: Run, plan: SlurmState) -> None:
-    """Move ``last`` back to the last entry whose gang is not larger than the GPUs free for it; note how long it runs.
-
-    Later entries cannot start, so the cycle ends there. If there is none, ``last`` is the entry before the queue.
-    """
+    """Move ``last`` back to the last entry whose gang fits the GPUs free for it; note how long it runs."""
     m = plan.memory
     while m["last"] >= m["at"]:
         request = plan.order[m["last"]]
@@ -122,8 +118,7 @@ def drop_large(sim: Run, plan: SlurmState) -> None:
 def drop_blocked(sim: Run, plan: SlurmState, begin: int, end: int) -> None:
     """After a plan of the slots [begin, end), move ``last`` back to the last entry that may still start now.
 
-    Plans only take GPUs, so an entry that does not fit now cannot start in this cycle, and plans behind the last entry
-    that can start have no effect. In a long queue, nine of ten tests are left out.
+    Plans only take GPUs, so later entries cannot start in this cycle. In a long queue, nine of ten tests are left out.
     """
     m = plan.memory
     while m["last"] > m["at"]:
@@ -160,10 +155,7 @@ def first_begin(sim: Run, plan: SlurmState, request: int, begin: int, length_now
 
 @kernel
 def fill_next(sim: Run, plan: SlurmState) -> int:
-    """Continue a cycle: plan jobs up to one that starts now; return its row, -1 = the cycle is over.
-
-    The cycle ends when no GPU is free or no later job is small enough, because plans last no longer than the cycle.
-    """
+    """Continue a cycle: plan jobs up to one that starts now; return its row, -1 = no later job can start."""
     m = plan.memory
     w = sim.world
     now_s = w["clock_s"]
@@ -191,7 +183,7 @@ def fill_next(sim: Run, plan: SlurmState) -> int:
                 share_out(plan, gang)
                 found = place_parts(sim, plan, request)
             else:
-                found = fits(sim, plan.kind[request], gang, m["rule"])
+                found = fits(sim, plan.kinds[request], gang, m["rule"])
             if found:
                 take_plan(sim, plan, 0, length_now, gang)
                 m["started"] += 1

@@ -57,7 +57,7 @@ def begin_cells(sim: Run, plan: SlurmState) -> None:
 @kernel(lazy=True)
 def may_use(sim: Run, plan: SlurmState, request: int, cell: int) -> bool:
     """Return whether a cell is in the partition of a job, and of a GPU type that can run it; reservations aside."""
-    kind = plan.kind[request]
+    kind = plan.kinds[request]
     node = plan.node_in[cell]
     gpu_type = sim.nodes[node]["gpu_type"]
     return plan.within[sim.class_set[kind], cell] > 0 and sim.paces[kind, MACHINE, gpu_type]["iteration_s"] < np.inf
@@ -87,7 +87,7 @@ def is_shut(plan: SlurmState, cell: int, begin: int, end: int) -> bool:
 def list_cells(sim: Run, plan: SlurmState, request: int) -> int:
     """Write a job's cells to ``mine``, and the reservations that close them to ``closers``; return their number."""
     count = 0
-    group = sim.class_set[plan.kind[request]]
+    group = sim.class_set[plan.kinds[request]]
     for cell in range(len(plan.room)):
         plan.room[cell] = 0
         if may_use(sim, plan, request, cell):
@@ -103,10 +103,9 @@ def list_cells(sim: Run, plan: SlurmState, request: int) -> int:
 
 @kernel(lazy=True)
 def room_in_cells(sim: Run, plan: SlurmState, request: int, count: int, begin: int, end: int) -> int:
-    """Write the GPUs of each of ``mine[:count]`` that a job may hold in all slots [begin, end) to ``room``.
+    """Write the GPUs of each of ``mine[:count]`` that a job may hold in all slots [begin, end); return their sum.
 
-    Returns their sum; 0 if those of the first slot are too few, which is seen quickly. Reservations count up to the
-    time limit of the job, even behind the window of the plan.
+    0 if those of the first slot are too few. Reservations count up to the job's time limit, also behind the window.
     """
     total = 0
     at_first = 0
@@ -186,8 +185,7 @@ def last_without_room(sim: Run, plan: SlurmState, request: int, count: int, begi
 def first_room_in_cells(sim: Run, plan: SlurmState, request: int, begin: int, length_now: int, length: int) -> int:
     """Return the first slot, from ``begin`` on, at which a job fits for long enough; -1 = none. Fills ``room``.
 
-    As in profile.py, but a gang keeps its GPUs: it fits if the least numbers of free GPUs of its cells add up to it.
-    That enough GPUs are free in each slot is necessary; the search jumps behind the last slot without them.
+    As in profile.py, but a gang keeps its GPUs: the least numbers of free GPUs of its cells must add up to it.
     """
     slots = plan.cells.shape[1]
     count = list_cells(sim, plan, request)
@@ -214,7 +212,7 @@ def can_start_in(sim: Run, plan: SlurmState, request: int, cell: int) -> bool:
     """Return whether a job may use a cell, and no reservation needs it now or before the time limit of the job."""
     now_s = sim.world["clock_s"]
     end_s = now_s + limit_left_s(sim, plan, request, plan.row_of[request])
-    group = sim.class_set[plan.kind[request]]
+    group = sim.class_set[plan.kinds[request]]
     if not may_use(sim, plan, request, cell):
         return False
     for r in range(len(plan.closes_s)):
@@ -262,7 +260,7 @@ def share_out(plan: SlurmState, gang: int) -> None:
 @kernel(lazy=True)
 def place_parts(sim: Run, plan: SlurmState, request: int) -> bool:
     """Write the GPUs of a start to ``chosen``: those that the placement rule takes in each cell; False = no place."""
-    kind = plan.kind[request]
+    kind = plan.kinds[request]
     group = sim.class_set[kind]
     random = sim.world["random"]
     at = 0
@@ -350,10 +348,9 @@ def needed(sim: Run, plan: SlurmState, request: int) -> int:
 
 @kernel(lazy=True)
 def keep_cells(sim: Run, plan: SlurmState, request: int) -> None:
-    """If a job waits for victims to end their grace times or checkpoints, keep the free GPUs of its partition for it.
+    """Keep the free GPUs of its partition for a job that waits for victims to end their grace times or checkpoints.
 
-    Otherwise, later jobs of other partitions would take the GPUs of the first victims before the last ones go, and two
-    victims could take turns for ever.
+    Otherwise, later jobs of other partitions would take them, and two victims could take turns for ever.
     """
     for i in range(sim.world["running"]):
         number = sim.running[i]

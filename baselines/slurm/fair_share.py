@@ -60,13 +60,11 @@ class FairTree:
         return total
 
     def ranked(self, usage: Array) -> Array:
-        """Return the factors of Fair Tree.
+        """Return the factors of Fair Tree: rank / number of leaves, by the level factors along their paths.
 
         The level factor of a node is its part of the shares of its siblings / its part of their usage; infinite without
-        usage. The leaves are ranked by the level factors along their paths, in lexicographic order, highest first. Two
-        accounts with equal factors therefore merge their children. A leaf that is equal to an account ranks with the
-        best leaf of that account. F = rank / number of leaves, where the best rank is the number of leaves. Leaves that
-        are equal share a rank, and the next rank is lower by their number.
+        usage. Accounts with equal factors merge their children; a leaf equal to an account ranks with its best leaf.
+        Leaves that are equal share a rank, and the next rank is lower by their number.
         """
         total = self.totals(usage)
         above = total[self._parent]

@@ -1,7 +1,7 @@
-"""The limits on what runs at a time: of accounts and users (GrpTRES, GrpJobs, MaxJobs), and of QOS.
+"""Limits on what runs at a time: of accounts and users (GrpTRES, GrpJobs, MaxJobs), and of QOS.
 
-A *counter* counts the running jobs of a tenant's subtree, of a QOS, or of one user in a QOS, and their GPUs. Jobs of
-the same tenant, QOS and user are a *group*: they add to the same counters, and must keep the same limits.
+A *counter* counts running jobs, and their GPUs, of a tenant's subtree, a QOS, or a user in a QOS. Jobs of the same
+tenant, QOS and user are a *group*: they add to the same counters, and must keep the same limits.
 """
 
 from __future__ import annotations
@@ -45,7 +45,6 @@ def limits_of(instance: Instance) -> dict[str, np.ndarray]:
         "counter": limits[:, 0].astype(np.int32),
         "most": limits[:, 1].copy(),
         "most_jobs": limits[:, 2].copy(),
-        **{name: np.zeros(len(counters), np.int64) for name in ("holds", "runs")},
     }
 
 

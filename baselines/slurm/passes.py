@@ -158,10 +158,9 @@ def line_up(sim: Run, plan: SlurmState) -> None:
 
 @kernel
 def first_start(sim: Run, plan: SlurmState) -> int:
-    """Continue the main pass; return the job that starts, -1 = none.
+    """Continue the main pass, up to the first job that cannot start; return the job that starts, -1 = none.
 
-    The pass ends at the first job that cannot start; with partitions, it goes on with the requests of other partitions.
-    Jobs that a limit of their tenant holds back block no others.
+    With partitions, it goes on with requests of other partitions. Jobs over a limit of their tenant block no others.
     """
     m = plan.memory
     while m["at"] < m["end"] and m["tested"] < m["depth"]:
@@ -175,7 +174,7 @@ def first_start(sim: Run, plan: SlurmState) -> int:
         if plan.stopped[plan.partition[request]]:
             m["at"] += 1
             continue
-        if fits_now(sim, plan, request) if m["divided"] else fits(sim, plan.kind[request], gang, m["rule"]):
+        if fits_now(sim, plan, request) if m["divided"] else fits(sim, plan.kinds[request], gang, m["rule"]):
             leave_queue(plan, request, gang)
             m["at"] += 1
             return row

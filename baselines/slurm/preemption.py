@@ -55,9 +55,9 @@ def may_preempt(plan: SlurmState, request: int, victim: int) -> bool:
 def choose_victims(sim: Run, plan: SlurmState, request: int) -> int:
     """Write the requests of the jobs that are preempted for a waiting job to ``victims``; return their number.
 
-    There are none if GPUs in checkpoints or in grace times suffice, if all jobs that it may preempt hold too few GPUs
-    together, or if numbers of GPUs do not tell whether the job can start. Victims are the first jobs of the order that
-    hold enough GPUs; those that are not needed, the last of the order first, are left out again.
+    None if GPUs in checkpoints or grace times suffice, if all candidates hold too few GPUs, or if numbers of GPUs do
+    not tell whether the job can start. Of the first ones that hold enough, those not needed are left out, the last ones
+    first.
     """
     w = sim.world
     m = plan.memory
@@ -67,7 +67,7 @@ def choose_victims(sim: Run, plan: SlurmState, request: int) -> int:
             return 0
     else:
         need = sim.jobs[plan.row_of[request]]["gpus"] - w["free_gpus"] - w["checkpointing_gpus"] - graced_gpus(sim)
-        if not goes_anywhere_now(sim, plan.kind[request], m["rule"]):
+        if not goes_anywhere_now(sim, plan.kinds[request], m["rule"]):
             return 0
     if need <= 0:
         return 0

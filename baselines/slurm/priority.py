@@ -11,11 +11,6 @@ SIZE_FACTORS: Final = ("large", "small", "relative")
 MINUTE_S: Final = 60.0  # [s]
 
 
-def age(waited_s: float, max_age_s: float) -> float:
-    """Return the factor of a wait [s]: it grows to 1 until ``max_age_s`` (PriorityMaxAge)."""
-    return min(1.0, waited_s / max_age_s)
-
-
 def size(favor: str, nodes: Array, cpus: Array, all_nodes: int, all_cpus: int, limit_s: Array) -> Array:
     """float64: size factor of jobs, from the nodes and CPUs that they request and those of the cluster.
 
@@ -32,8 +27,3 @@ def of_largest(values: Array) -> Array:
     """float64: each value / the largest value of all; 0 if that is 0 (association, partition, QOS)."""
     largest = values.max(initial=0.0)
     return values / largest if largest > 0.0 else np.zeros(len(values))
-
-
-def whole(points: float) -> int:
-    """Cut the sum of weighted factors to Slurm's whole number, from 1 to 2^32 - 1."""
-    return int(min(max(np.floor(points), 1.0), 4_294_967_295.0))

@@ -1,7 +1,6 @@
 """Free GPUs over time, in slots, and the plan of conservative backfill: where a gang first fits.
 
-Slot 0 contains the present time. Slots are counted on a grid of absolute time, so that a plan made later has the same
-slots: a release of GPUs is rounded up to a slot, and it is rounded to the same slot in every plan.
+Slot 0 contains the present time. Slots lie on a grid of absolute time, so that a plan made later has the same slots.
 """
 
 from __future__ import annotations
@@ -53,9 +52,8 @@ def measure_block(plan: SlurmState, block: int) -> None:
 def first_room(plan: SlurmState, begin: int, gang: int, length_now: int, length: int) -> int:
     """Return the first slot, from ``begin`` on, from which ``gang`` GPUs are free for long enough; -1 = there is none.
 
-    A job that begins in slot 0 takes ``length_now`` slots, and ``length`` slots if it begins later. The GPUs after the
-    last slot of the window are not looked at. No slot is looked at twice, and whole blocks with enough GPUs are
-    skipped: this halves the time of a run with a long queue.
+    A job that begins in slot 0 takes ``length_now`` slots, else ``length``. GPUs after the window are not looked at. No
+    slot is looked at twice, and blocks with enough GPUs are skipped: this halves the time of a run with a long queue.
     """
     slots = len(plan.free)
     known = begin  # the slots from ``begin`` until before this one have enough GPUs

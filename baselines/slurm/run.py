@@ -13,6 +13,7 @@ from gpusched_env.baselines.slurm.limits import limits_of
 from gpusched_env.baselines.slurm.past_usage import PastUsage
 from gpusched_env.baselines.slurm.profile import BLOCK
 from gpusched_env.baselines.slurm.state import CONSERVATIVE, EASY, NONE, RULES_DTYPE, SlurmState
+from gpusched_env.core.handle import Batched
 from gpusched_env.core.placement.rules import rule_number
 from gpusched_env.errors import SchedulerError
 from gpusched_env.problem.instance import Instance
@@ -31,7 +32,7 @@ def state_of(simulation: Simulation, rules: Slurm) -> SlurmState:
     """Return the arrays of a run, filled from the parameters of the scheduler and the requests of the jobs."""
     instance = simulation.instance
     tree, of_job = instance.tenancy
-    jobs, tenants = len(instance.workload), len(tree.names)
+    jobs = len(instance.workload)
     requests = requests_of(instance)
     row_of, partition = requests["row_of"], requests["partition"]
     several = len(row_of) > jobs
@@ -39,39 +40,31 @@ def state_of(simulation: Simulation, rules: Slurm) -> SlurmState:
     classes, tiers = priority_classes(instance)[row_of], tiers_of(instance, partition)
     runs_as = running_requests(simulation, requests)
     slots = math.ceil(rules.bf_window_s / rules.bf_resolution_s)
-    order, scratch = np.zeros(len(row_of), np.int32), np.zeros(len(row_of), np.int32)
-    rate, tests = (np.zeros(tenants, np.int64) for _ in range(2))
-    recent, usage, factor = (np.zeros(tenants) for _ in range(3))
-    caps = limits_of(instance)
-    return SlurmState(
+    caps, cells = limits_of(instance), cells_of(instance)
+    sizes = {
+        "slots": slots, "blocks": math.ceil(slots / BLOCK), "cells": len(cells["node_in"]),
+        "reservations": len(cells["closes_s"]), "requests": len(row_of), "jobs": jobs,
+        "partitions": int(partition.max()) + 1, "replicas": instance.cluster.gpus * instance.gpu_jobs + 1,
+        "counters": int(caps["counter"].max(initial=-1)) + 1, "tenants": len(tree.names),
+    }  # fmt: skip
+    state: SlurmState = Batched(
+        SlurmState,
+        1,
+        sizes,
         memory=rules_of(rules, capped=len(caps["counter"]) > 0, several=several, divided=is_divided(instance)),
-        free=np.zeros(slots, np.int64),
-        least=np.zeros(math.ceil(slots / BLOCK), np.int64),
-        **cells_of(instance, slots),
+        **cells,
         **requests,
         runs_as=runs_as,
         runs_for_s=limits[runs_as],
-        booked=np.zeros(jobs if several else 0, np.int64),
-        stopped=np.zeros(int(partition.max()) + 1, np.int64),
-        planned=np.zeros(int(partition.max()) + 1, np.int64),
         **ladder_of(instance, rules.preempt, classes, tiers, row_of),
         **modes_of(instance, rules.preempt, rules.grace_s, row_of, partition),
-        order=order,
-        scratch=scratch,
         keys=sort_keys(ranks_by(instance, rules.preempt, classes, row_of), tiers),
-        ranks=np.zeros(len(row_of)),
         fixed=fixed_points(instance, rules, limits, classes, row_of, partition),
         limit_s=limits,
         tenant=np.ascontiguousarray(of_job, np.int32),
-        planned_s=np.full(len(row_of), math.inf),
-        victims=np.zeros(instance.cluster.gpus * instance.gpu_jobs + 1, np.int32),
         **caps,
-        rate=rate,
-        recent=recent,
-        usage=usage,
-        factor=factor,
-        tests=tests,
-    )
+    ).handle(0)
+    return state
 
 
 def rules_of(rules: Slurm, capped: bool, several: bool, divided: bool) -> np.ndarray:
@@ -124,10 +117,10 @@ def requests_of(instance: Instance) -> dict[str, np.ndarray]:
     sets, rows = instance.node_sets, np.arange(len(instance.workload) + 1, dtype=np.int32)
     if sets is None or not sets.choices.several:
         partition = np.zeros(len(rows) - 1, np.int32) if sets is None else sets.partition
-        return {"row_of": rows[:-1], "request": rows, "partition": partition, "kind": instance.job_class}
+        return {"row_of": rows[:-1], "request": rows, "partition": partition, "kinds": instance.job_class}
     choices = sets.choices
     return {
-        "row_of": choices.job, "request": choices.first, "partition": choices.partition, "kind": instance.choice_class
+        "row_of": choices.job, "request": choices.first, "partition": choices.partition, "kinds": instance.choice_class
     }  # fmt: skip
 
 
@@ -136,8 +129,8 @@ def running_requests(simulation: Simulation, requests: dict[str, np.ndarray]) ->
     row_of, found = requests["row_of"], requests["request"][:-1].copy()
     if len(row_of) > len(found):
         kind = simulation.arrays.jobs["job_class"][: len(found)]
-        rows, first = np.unique(row_of[requests["kind"] == kind[row_of]], return_index=True)
-        found[rows] = np.flatnonzero(requests["kind"] == kind[row_of])[first]
+        rows, first = np.unique(row_of[requests["kinds"] == kind[row_of]], return_index=True)
+        found[rows] = np.flatnonzero(requests["kinds"] == kind[row_of])[first]
     return found
 
 
@@ -201,8 +194,8 @@ def limits_s(
 ) -> np.ndarray:
     """float64 [s]: time limit of each request: job ``row_of[i]`` in ``partition[i]``.
 
-    ``source`` "user" = the job's ``estimate_s``, else the limit of its partition or QOS, else ``default_s``; "oracle" =
-    its run time on the slowest placement.
+    "user" = the job's ``estimate_s``, else that of its partition or QOS, else ``default_s``; "oracle" = its slowest
+    run.
     """
     if source == "user":
         claims = instance.workload.jobs["estimate_s"][row_of]
@@ -221,7 +214,7 @@ def is_divided(instance: Instance) -> bool:
     return not (only_faults and len(sets.partitions) == 1 and bool(sets.belongs.all()))
 
 
-def cells_of(instance: Instance, slots: int) -> dict[str, np.ndarray]:
+def cells_of(instance: Instance) -> dict[str, np.ndarray]:
     """Return the arrays of SlurmState about cells; they have no entries without partitions and reservations."""
     sets = instance.node_sets
     if sets is None:
@@ -235,19 +228,13 @@ def cells_of(instance: Instance, slots: int) -> dict[str, np.ndarray]:
         types = instance.cluster.nodes["gpu_type"]
     marks = np.concatenate([belongs, reserved, types[None]])
     _, first, cell_of = np.unique(marks, axis=1, return_index=True, return_inverse=True)
-    cells = len(first)
     return {
-        "cells": np.zeros((cells, slots), np.int64),
         "cell_of": cell_of.reshape(-1).astype(np.int32),
         "node_in": first.astype(np.int32),
         "within": np.ascontiguousarray(belongs[:, first], np.int8),
         "holds_cell": np.ascontiguousarray(reserved[:, first], np.int8),
-        "kept": np.zeros(cells, np.int8),
         "closes_s": np.array(closes_s, float),
         "opens_s": np.array(opens_s, float),
-        **{name: np.zeros(cells, np.int64) for name in ("unused", "room", "mine", "closings", "parts")},
-        "closers": np.zeros((cells, len(closes_s)), np.int32),
-        **{name: np.zeros(len(closes_s), np.int64) for name in ("shut_from", "shut_until")},
     }
 
 

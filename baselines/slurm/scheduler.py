@@ -45,8 +45,7 @@ class Slurm(CompiledScheduler):
     time has come. With conservative backfill, no job may delay the plan of a job before it; with EASY, only the first
     waiting job has a plan.
 
-    * ``slurm``: Slurm's default weights. All are 0, so that jobs are in order of arrival.
-    * ``slurm-multifactor``: weights of an example: age 1000, fair share 10000, size 500, QOS 2000, GPUs 2000.
+    ``slurm`` has Slurm's default weights, 0, so that jobs are in order of arrival.
 
     Parameters
     ----------
@@ -88,21 +87,12 @@ class Slurm(CompiledScheduler):
 
     Notes
     -----
-    Ties of priority: the earliest arrival, then the lowest id. Plans are numbers of GPUs, not particular ones. Where a
-    placement rule or GPU types refuse a job for which enough GPUs are free, the job is planned for a later slot. The
-    slots are those of absolute time, so that a plan keeps its slots in later cycles. A tenant's limits ``most`` and
-    ``jobs`` are those of an association (GrpTRES, GrpJobs): jobs over them wait and block no others. So are limits of
-    QOS (:class:`gpusched_env.problem.qos.Qos`). Quotas have no
-    counterpart and are ignored.
-
-    A job that names several partitions is in the queue once for each, with the tier and the priority of each, and
-    starts in the first with room. Each of these requests counts as a job in ``queue_depth`` and ``bf_max_job_*``.
-
-    Deviations from Slurm: the CPUs of a job are its GPUs; the main pass takes no time and
-    comes at every event; a cycle is left out if nothing has happened since the last one or if no GPU is free; preempted
-    jobs continue from their checkpoint, and jobs are not killed at their limit. docs/slurm.md has the details.
-
-    A backfill cycle takes O(running jobs + slots + tested jobs x slots).
+    Ties of priority: the earliest arrival, then the lowest id. Plans are numbers of GPUs, not particular ones. A
+    tenant's limits ``most`` and ``jobs`` are those of an association (GrpTRES, GrpJobs): jobs over them, or over limits
+    of their QOS (:class:`gpusched_env.problem.qos.Qos`), wait and block no others. A job that names several partitions
+    is in the queue once for each; each of these requests counts as a job in ``queue_depth`` and ``bf_max_job_*``.
+    docs/slurm.md has the details, and the deviations from Slurm. A cycle takes O(running jobs + slots + tested jobs x
+    slots).
 
     References
     ----------

@@ -93,7 +93,7 @@ class SlurmState(Handle):
     request = array(np.int32, "jobs_and_end")  # first request of each job, and the end
     runs_as = array(np.int32, "jobs")  # request with which the job started last; its first one if it has not run
     booked = array(np.int64, "jobs")  # number of the last cycle with a plan for the job, if it may have only one
-    kind = array(np.int32, "requests")  # class of the job in the partition
+    kinds = array(np.int32, "requests")  # class of the job in the partition
     partition = array(np.int32, "requests")
     stopped = array(np.int64, "partitions")  # 1 = the main pass has met a job of the partition that does not fit
     planned = array(np.int64, "partitions")  # plans of the cycle
@@ -108,11 +108,9 @@ class SlurmState(Handle):
     ranks = array(np.float64, "requests")  # -priority, a whole number
     fixed = array(np.float64, "requests")  # the part of the priority that does not change
     limit_s = array(np.float64, "requests")  # [s] time limit
-    runs_for_s = array(
-        np.float64, "jobs"
-    )  # [s] time limit by the request ``runs_as``, or until the end of its grace time
+    runs_for_s = array(np.float64, "jobs")  # [s] limit of the request ``runs_as``, or until the end of its grace time
     tenant = array(np.int32, "jobs")
-    planned_s = array(np.float64, "requests")  # [s] start that the last cycle planned; inf = none
+    planned_s = array(np.float64, "requests", fill=np.inf)  # [s] start that the last cycle planned; inf = none
     victims = array(np.int32, "replicas")
     # limits, see limits.py
     group = array(np.int32, "jobs")  # group of each job

@@ -47,21 +47,8 @@ class ThemisArbiter(EstimatingScheduler):
 
     Notes
     -----
-    An auction is held when GPUs are free or at the end of their lease and some app can use them:
-
-    1. Apps that can use the GPUs on offer are ranked by rho. An app without GPUs counts as if it got its ideal
-       placement a lease later.
-    2. Each bidder tells its rho for each number of GPUs that it can use. Its jobs get their smallest size in order of
-       arrival, then larger sizes. The rate of a gang is that on the tightest place in the offer. Without GPUs, the
-       smallest entry comes a lease later.
-    3. The auction is exact (``partial_allocation.py``), and so are its payments. A winner that may keep no whole gang
-       gets nothing. With payment by leases, no bidder gains by an untrue bid; rounding to whole gangs breaks this.
-    4. Leftover GPUs go to apps that have not bid: first to those that already use these machines, by seeded random
-       choice, one gang or size at a time; then to the bidders in turn, the largest rho first.
-
-    A job that gets as many GPUs as before keeps those that it has, at no cost, unless it would end earlier on others. A
-    job whose lease has ended and that gets nothing is preempted. docs/themis.md lists all choices. A decision point
-    takes O(apps + bidders x GPUs on offer x sizes).
+    docs/themis.md has the steps of an auction and all choices. With payment by leases, no bidder gains by an untrue
+    bid; rounding to whole gangs breaks this. A decision point takes O(apps + bidders x GPUs on offer x sizes).
 
     References
     ----------
@@ -100,9 +87,7 @@ class ThemisArbiter(EstimatingScheduler):
         self._apps = Apps(view, self.app == "tenant")
         self._menus: list[Menu] = []  # by row
         self._known: set[int] = set()  # rows of the jobs that have entered the queue
-        self._whole_s = np.zeros(
-            len(view.simulation.instance.workload)
-        )  # [s] their run times, as their apps count them
+        self._whole_s = np.zeros(len(view.simulation.instance.workload))  # [s] run times, as their apps count them
         self._grants: dict[int, Place] = {}  # GPUs of each job that has, or is promised, a lease
         self._shares: dict[int, float] = {}  # fraction of its next lease that a job gets, if not all
         self._free = view.cluster.nodes["gpus"].astype(np.int64)  # GPUs of each node that are not in ``_grants``

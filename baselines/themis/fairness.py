@@ -1,4 +1,4 @@
-"""Finish-time fairness as the Themis paper defines it, for an app of one or several jobs.
+"""Finish-time fairness as the Themis paper defines it (section 3), for an app of one or several jobs.
 
 Work is counted in GPU seconds on the ideal placement. The power of GPUs is the work that they do in a second: a gang of
 four GPUs that runs at 5/6 of its ideal speed has a power of 20/6.
@@ -18,11 +18,6 @@ def private_time_s(work: Real, power: Real, contenders: Real) -> Real:
 
     ``work`` of the whole app [GPU s], ``power`` of all GPUs that it could use [GPU], ``contenders`` = N_avg, mean
     number of apps in the system while it was there.
-
-    References
-    ----------
-    K. Mahajan et al., "Themis: Fair and efficient GPU cluster scheduling", NSDI 2020, section 3: the time with the
-    whole cluster, multiplied by N_avg.
     """
     return contenders * (work / power)
 
@@ -30,11 +25,6 @@ def private_time_s(work: Real, power: Real, contenders: Real) -> Real:
 def finish_time_fairness(age_s: Real, left: Real, power: Real, private_s: Real) -> Real:
     """Return rho = T_sh / T_id of an app that keeps GPUs of this power until its end.
 
-    Parameters
-    ----------
-    age_s : time since the app arrived [s]
-    left : work that the app has left [GPU s]
-    power : power of its GPUs [GPU]
-    private_s : T_id, see :func:`private_time_s` [s]
+    ``age_s`` since the app arrived [s], ``left`` : work [GPU s], ``power`` of its GPUs [GPU], ``private_s`` : T_id [s].
     """
     return (age_s + left / power) / private_s

@@ -1,8 +1,7 @@
 """Themis-lite as a policy: finish-time fairness, who takes part in an offer of GPUs, in which order, and the leases.
 
-A decision point goes through these phases: OFFERS ranks the jobs that may get GPUs, and PLANS chooses those that do.
-EMITS preempts and starts gangs, and after each start, LEASES gives the gang its lease. RENEWS renews the leases that
-have ended of gangs that keep their GPUs.
+OFFERS ranks the jobs that may get GPUs and chooses those that do, EMITS preempts and starts gangs, LEASES gives each
+its lease after its start, and RENEWS renews leases of gangs that keep their GPUs.
 """
 
 from __future__ import annotations
@@ -21,20 +20,16 @@ from gpusched_env.core.planning import Walk, next_of_plan, plan_preemptive
 from gpusched_env.core.state import CHECKPOINTING, Run
 from gpusched_env.portable.keys import rounded_key
 
-OFFERS, PLANS, EMITS, LEASES, RENEWS = range(5)  # phases of a decision point
-ESTIMATE, RANK = range(2)  # what the policy asks Python to do
+OFFERS, EMITS, LEASES, RENEWS = range(4)  # phases of a decision point
 # Least run time, and least remaining run time.
 LEAST_S: Final = 1e-3  # [s]
 
 OFFER_DTYPE: Final = np.dtype(
     [
         ("asks_all", "<i8"),  # 1 = every waiting job takes part, whatever its size
-        ("by_python", "<i8"),  # 1 = Python ranks the jobs
-        ("by_rho", "<i8"),  # 0 = jobs are ranked by something else than rho
         ("claimed", "<i8"),  # 1 = run times are the users' estimates
         ("lease_s", "<f8"),  # [s]
         ("phase", "<i8"),
-        ("asks", "<i8"),  # what the policy asks Python to do: ESTIMATE or RANK
         ("estimated", "<i8"),  # number of jobs whose run times have been estimated
         ("count", "<i8"),  # number of jobs in ``order``
         ("at", "<i8"),  # index in ``ended`` of the next lease to renew
@@ -62,66 +57,32 @@ class Offer(Walk):
     noise = array(np.float64, "jobs")  # estimated / true run time
     seen_s = array(np.float64, "jobs")  # [s] when the job was first seen
     load_before = array(np.float64, "jobs")  # [job s] ``load`` at that time
-    left_s = array(np.float64, "jobs")  # [s] estimated remaining run time on the best placement
-    fair_s = array(np.float64, "jobs")  # [s] T_ideal
-    rho = array(np.float64, "jobs")
     keys = array(np.float64, "jobs")
     ended = array(np.int32, "walked")  # jobs whose lease ends now, in the order of their starts
     ranked = array(np.int32, "walked")  # these and the waiting jobs, the largest rho first
-    shares = array(np.float64, "jobs", fill=1.0)  # part of a lease that the job gets
     scratch = array(np.int32, "walked")
 
 
-@kernel
-def fair_time_s(ideal_s: float, gang: int, share: float) -> float:
-    """Return T_ideal, the run time of a job on a fair share of the cluster [s].
+@helper
+def rho_of(sim: Run, offer: Offer, row: int) -> float:
+    """Return rho = T_shared / T_ideal of a job if it got its gang on the best placement now.
 
-    If the gang is k > 1 times as large as the share, T_ideal is k times the ideal run time.
+    T_ideal is the run time on a fair share of the cluster: k times the ideal run time for a gang of k > 1 such shares.
     """
-    return ideal_s * max(1.0, gang / share)
-
-
-@kernel
-def finish_time_fairness(waited_s: float, left_s: float, fair_s: float) -> float:
-    """Return rho = T_shared / T_ideal of a job if it got its whole gang on the ideal placement now.
-
-    Parameters
-    ----------
-    waited_s : time in the system so far [s]
-    left_s : remaining run time on the best placement [s]
-    fair_s : T_ideal, see :func:`fair_time_s` [s]
-
-    References
-    ----------
-    K. Mahajan et al., "Themis: Fair and efficient GPU cluster scheduling", NSDI 2020, section 3.
-    """
-    return (waited_s + left_s) / fair_s
-
-
-@kernel
-def measure(sim: Run, offer: Offer, row: int, later_s: float) -> None:
-    """Write ``left_s``, ``fair_s`` and ``rho`` of a job if it got its gang on the best placement in ``later_s`` [s]."""
     m = offer.memory
-    there_s = sim.world["clock_s"] - offer.seen_s[row]
+    now_s = sim.world["clock_s"]
+    there_s = now_s - offer.seen_s[row]
     contenders = (m["load"] - offer.load_before[row]) / there_s if there_s > 0.0 else float(m["present"])
     job = sim.jobs[row]
     whole_s = offer.whole_s[row]
     if m["claimed"]:
         had_s = job["service_s"] + productive_s(sim, job["replica"])
-        whole_s = claim_after_s(whole_s, had_s, sim.world["clock_s"])
-        offer.left_s[row] = max(whole_s - had_s, LEAST_S)
+        whole_s = claim_after_s(whole_s, had_s, now_s)
+        left_s = max(whole_s - had_s, LEAST_S)
     else:
-        offer.left_s[row] = max(seconds_left(sim, row) * offer.noise[row], LEAST_S)
-    offer.fair_s[row] = fair_time_s(max(whole_s, LEAST_S), job["gpus"], sim.world["gpus"] / contenders)
-    waited_s = sim.world["clock_s"] - job["arrival_s"] + later_s
-    offer.rho[row] = finish_time_fairness(waited_s, offer.left_s[row], offer.fair_s[row])
-
-
-@kernel
-def measure_each(sim: Run, offer: Offer, count: int, later_s: float) -> None:
-    """Apply :func:`measure` to the jobs ``scratch[:count]``."""
-    for i in range(count):
-        measure(sim, offer, offer.scratch[i], later_s)
+        left_s = max(seconds_left(sim, row) * offer.noise[row], LEAST_S)
+    fair_s = max(whole_s, LEAST_S) * max(1.0, job["gpus"] / (sim.world["gpus"] / contenders))
+    return (now_s - job["arrival_s"] + left_s) / fair_s
 
 
 @kernel
@@ -142,8 +103,7 @@ def count_jobs(sim: Run, offer: Offer) -> None:
 @kernel
 def rank(sim: Run, offer: Offer, row: int) -> None:
     """Append a job to ``ranked``, and compute its key."""
-    measure(sim, offer, row, 0.0)
-    offer.keys[row] = -rounded_key(offer.rho[row])
+    offer.keys[row] = -rounded_key(rho_of(sim, offer, row))
     offer.ranked[offer.memory["ranked"]] = row
     offer.memory["ranked"] += 1
 
@@ -168,9 +128,8 @@ def keep_first(offer: Offer) -> bool:
 def make_offer(sim: Run, offer: Offer) -> int:
     """Find the jobs whose lease ends, and rank them together with the waiting jobs; return the length of ``order``.
 
-    0 = no waiting job can get GPUs now, so all leases that end are renewed. There are two such cases: no waiting gang
-    fits into the GPUs that are free, in a checkpoint or at the end of their lease; or no waiting gang could start now,
-    and the jobs whose lease ends come first.
+    0 = all leases that end are renewed: no waiting gang fits into the GPUs that are free, in a checkpoint or at the end
+    of their lease, or none could start now and the jobs whose lease ends come first.
     """
     w = sim.world
     m = offer.memory
@@ -204,7 +163,7 @@ def make_offer(sim: Run, offer: Offer) -> int:
     for i in range(first, first + w["waiting"]):
         if m["asks_all"] or sim.jobs[sim.waiting[i]]["gpus"] <= budget:
             rank(sim, offer, sim.waiting[i])
-    if not m["asks_all"] and smallest > w["free_gpus"] and (m["by_rho"] or m["ended"] == 0) and keep_first(offer):
+    if not m["asks_all"] and smallest > w["free_gpus"] and keep_first(offer):
         return 0
     count = m["leased"] + m["ranked"]
     for i in range(stopping):
@@ -219,7 +178,7 @@ def make_offer(sim: Run, offer: Offer) -> int:
 def lease_of(sim: Run, choice: Choice, offer: Offer, row: int) -> int:
     """Write the lease of a gang from now on, and return LEASE."""
     choice.made["row"] = row
-    choice.made["until_s"] = sim.world["clock_s"] + offer.memory["lease_s"] * offer.shares[row]
+    choice.made["until_s"] = sim.world["clock_s"] + offer.memory["lease_s"]
     return LEASE
 
 
@@ -246,16 +205,12 @@ def next_of_offer(sim: Run, choice: Choice, offer: Offer) -> int:
         m["at"] = 0
     if m["phase"] == OFFERS:
         if sim.world["next_arrival"] > m["estimated"]:
-            m["asks"] = ESTIMATE
             return ASSIST
         m["count"] = make_offer(sim, offer)
-        m["phase"] = PLANS if m["count"] > 0 else RENEWS
-        if m["count"] > 0 and m["by_python"]:
-            m["asks"] = RANK
-            return ASSIST
-    if m["phase"] == PLANS:
-        plan_preemptive(sim, offer, m["count"])
-        m["phase"] = EMITS
+        m["phase"] = RENEWS
+        if m["count"] > 0:
+            plan_preemptive(sim, offer, m["count"])
+            m["phase"] = EMITS
     if m["phase"] == LEASES:
         m["phase"] = EMITS
         return lease_of(sim, choice, offer, choice.made["row"])

@@ -47,8 +47,8 @@ class App:
     def next_step(self, sizes: Mapping[int, int], menus: Sequence[Menu], gpus: int) -> Step | None:
         """Return the next step of the app if its jobs have ``sizes`` and ``gpus`` GPUs are left; None = it has none.
 
-        Every job gets its smallest size, in order; then the job with the fewest GPUs gets its next size. Jobs that
-        cannot use the GPUs that are left are passed over. Ties: the first job.
+        Every job gets its smallest size, in order; then the job with the fewest GPUs gets its next size. Ties: the
+        first job.
         """
         best: Step | None = None
         for job in self.jobs:
@@ -127,8 +127,8 @@ class Offering:
     ) -> None:
         """Give what is left to apps, one step at a time.
 
-        ``random`` draws the next app, first among those that use nodes with free GPUs; None = the app with the fewest
-        steps so far. ``used`` : position in ``apps`` -> bool [N], nodes that the app uses, to which its gangs go.
+        ``random`` draws, first among apps that use nodes with free GPUs; None = the app with the fewest steps so far.
+        ``used`` : position in ``apps`` -> bool [N], nodes that the app uses, to which its gangs go.
         """
         able, turns = [App(list(app.jobs)) for app in apps], [0] * len(apps)
         while (total := self.places.total) > 0:

@@ -39,8 +39,7 @@ def hold_auction(bids: Sequence[Bid], offer: int) -> list[Award]:
     Notes
     -----
     Among equal products, the first bidder gets as many GPUs as possible, then the second, and so on; a bidder never
-    gets GPUs that add nothing to its value. If the fraction c of an allocation is worth c times its value, no bidder
-    gains by an untrue bid, whatever the others bid. The best products of the bidders before and after each bidder are
+    gets GPUs that add nothing to its value. The best products of the bidders before and after each bidder are
     tabulated, so the function takes O(bidders x offer x bids) products, instead of an auction without each bidder.
 
     References

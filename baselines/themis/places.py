@@ -105,8 +105,7 @@ class Places:
 def tightest(room: np.ndarray, racks: np.ndarray, size: int) -> tuple[int, np.ndarray] | None:
     """Return the tier of the tightest place for ``size`` GPUs, and their number on each node; None = no room.
 
-    The node with the least room that suffices, else the rack with the least room that suffices, else all nodes; inside
-    a rack or the cluster, nodes with the most room first. Ties: the first node or rack.
+    Node, else rack, with the least room that suffices, else all nodes, those with the most room first. Ties: the first.
     """
     chosen = np.zeros(len(room), np.int64)
     whole = room >= size

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gpusched_env.baselines.fair_sharing.orders import first_tenant, serve
-from gpusched_env.baselines.kueue.admission import evict, fits_now
+from gpusched_env.baselines.kueue.admission import enter, evict, fits_now
 from gpusched_env.baselines.queues.state import Queues
-from gpusched_env.baselines.queues.waiting import claim, first_claim, first_of, park, park_for_now
+from gpusched_env.baselines.queues.waiting import first_claim, first_of, park, park_for_now
 from gpusched_env.baselines.volcano_kai.shares import deserve
 from gpusched_env.baselines.volcano_kai.victims import find_victims
 from gpusched_env.core.driver import NOTHING, PREEMPT, START
@@ -91,8 +91,5 @@ def arrange(sim: Run, q: Queues) -> int:
             m["stage"] = ENTER
         else:
             m["stage"] = CLAIM if m["claiming"] else ALLOCATE
-            line = q.tenants[m["leaf"]]["cursor"]
-            if fits_now(sim, q, m["leaf"], q.lines[line]["gpus"]):
-                m["job"] = q.waiters[q.lines[line]["begin"]]
+            if enter(sim, q):
                 return START
-            claim(q, line)

@@ -26,10 +26,7 @@ def weight_unmet(q: Queues, parent: int) -> float:
 
 @kernel
 def proportion(q: Queues, parent: int) -> None:
-    """Fill the tenants below ``parent`` in proportion to their weights, none beyond its request (Volcano, proportion).
-
-    In each round, the remaining GPUs are divided among the tenants whose requests are not met.
-    """
+    """Fill the tenants below ``parent`` by weight, round by round, none beyond its request (Volcano, proportion)."""
     left = q.tenants[parent]["deserved"]
     for node in range(parent + 1, len(q.tenants)):
         if q.tenants[node]["parent"] == parent:
@@ -55,11 +52,11 @@ def proportion(q: Queues, parent: int) -> None:
 
 @kernel
 def over_quota(q: Queues, parent: int) -> None:
-    """Give the tenants below ``parent`` their quotas, and the rest by weight, in whole GPUs (KAI).
+    """Give the tenants below ``parent`` their quotas, and the rest by weight, in whole GPUs (resource_division.go).
 
-    In each round a tenant gets the whole part of its share, or what it still requests if that is not more. If nobody
-    requested less than its share, the GPUs left go to the largest fractions, each of the latest round in which the
-    tenant had one; ties, within rounding errors: the lowest row (resource_division.go).
+    In each round a tenant gets the whole part of its share, or what it still requests. If nobody requested less than
+    its share, the GPUs left go to the largest fractions, each of the tenant's latest round with one; ties: the lowest
+    row.
     """
     left = q.tenants[parent]["deserved"]
     for node in range(parent + 1, len(q.tenants)):

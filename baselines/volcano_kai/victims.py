@@ -5,17 +5,14 @@ Gangs are preempted whole. Jobs in a checkpoint count as gone already, as in kue
 
 from __future__ import annotations
 
-from typing import Any
-
-from gpusched_env.baselines.kueue.shares import branch, is_above
+from gpusched_env.baselines.kueue.shares import branch, is_above, keeps_order, overtakes
 from gpusched_env.baselines.kueue.victims import (
     NO_VICTIMS,
-    count_stopping,
-    count_targets,
-    drop_target,
+    count_jobs,
     gang_of,
     is_spared,
     own_victims,
+    put_back,
     restart_search,
     take_nobody,
     take_victim,
@@ -23,18 +20,13 @@ from gpusched_env.baselines.kueue.victims import (
 )
 from gpusched_env.baselines.list_policies.lines import before
 from gpusched_env.baselines.queues.state import KAI, NEVER, Queues
-from gpusched_env.baselines.queues.usage import hold
-from gpusched_env.core.handle import helper, kernel
+from gpusched_env.core.handle import kernel
 from gpusched_env.core.state import Run
 
 
 @kernel
 def may_reclaim(q: Queues, leaf: int, gpus: int) -> bool:
-    """Return whether a job of ``leaf`` may reclaim.
-
-    Volcano: the queue holds less than it deserves. KAI: with the job, it does not hold more (CanReclaimResources).
-    Queues above are compared with those that lose: what they have in common gives and gets the same GPUs.
-    """
+    """Return whether a job may reclaim: its queue holds less than it deserves (Volcano), or not more with it (KAI)."""
     t = q.tenants[leaf]
     if q.memory["reclaim"] == NEVER:
         return False
@@ -45,22 +37,13 @@ def may_reclaim(q: Queues, leaf: int, gpus: int) -> bool:
     return below
 
 
-@helper
-def overtakes(winner: Any, more: int, loser: Any, less: int) -> bool:
-    """Return whether a tenant with ``more`` GPUs is beyond what it deserves, and as far as one with ``less``."""
-    return (
-        more > winner["deserved"] and loser["deserved"] > 0.0 and more * loser["deserved"] >= less * winner["deserved"]
-    )
-
-
 @kernel
 def may_lose(q: Queues, leaf: int, gpus: int, owner: int, size: int) -> bool:
     """Return whether ``owner`` may lose a job of ``size`` GPUs to a job of ``gpus`` GPUs of ``leaf``.
 
     Volcano, at every level below the lowest common ancestor: the loser keeps what it deserves, and the winner holds
-    less. KAI, for the tenants just below that ancestor: the loser holds more than it deserves, or more than its quota
-    while the winner, with the job, is within its own (reclaimable/strategies.go); and see :func:`keeps_order`. ``key``
-    is what a tenant held before the search.
+    less. KAI, just below it: the loser holds more than it deserves, or more than its quota while the winner, with the
+    job, is within its own (reclaimable/strategies.go). ``key`` is what a tenant held before the search.
     """
     if q.memory["policy"] == KAI:
         loser = q.tenants[branch(q, owner, leaf)]
@@ -78,25 +61,6 @@ def may_lose(q: Queues, leaf: int, gpus: int, owner: int, size: int) -> bool:
         if q.tenants[node]["held"] >= q.tenants[node]["deserved"]:
             return False
         node = q.tenants[node]["parent"]
-    return True
-
-
-@kernel
-def keeps_order(q: Queues, leaf: int, gpus: int) -> bool:
-    """Return whether no tenant, with a job of ``leaf``, would be beyond what it deserves and as far as a loser is.
-
-    At each level, ``leaf`` or the tenant above it is compared with those of its siblings that lose jobs, by GPUs held /
-    deserved (KAI, reclaimable.go: reclaimingQueuesRemainWithinBoundaries).
-    """
-    node = leaf
-    while node > 0:
-        t = q.tenants[node]
-        for other in range(1, len(q.tenants)):
-            loser = q.tenants[other]
-            loses = other != node and loser["parent"] == t["parent"] and loser["held"] < loser["key"]
-            if loses and overtakes(t, t["held"] + gpus, loser, loser["held"]):
-                return False
-        node = t["parent"]
     return True
 
 
@@ -122,12 +86,6 @@ def next_loser(sim: Run, q: Queues, leaf: int, gpus: int) -> int:
 
 
 @kernel
-def would_do(sim: Run, q: Queues, leaf: int, gpus: int, freed: int) -> bool:
-    """Return whether a job of ``leaf`` fits without the victims taken, with ``freed`` GPUs, and KAI allows it."""
-    return would_fit(sim, q, leaf, gpus, freed, True) and (q.memory["policy"] != KAI or keeps_order(q, leaf, gpus))
-
-
-@kernel
 def reclaim_others(sim: Run, q: Queues, leaf: int, row: int) -> int:
     """Write victims of other queues to ``targets``; return their number, or NO_VICTIMS."""
     gpus = gang_of(q, row)
@@ -136,40 +94,28 @@ def reclaim_others(sim: Run, q: Queues, leaf: int, row: int) -> int:
     for node in range(len(q.tenants)):
         q.tenants[node]["key"] = q.tenants[node]["held"]
     m = q.memory
-    does = False
+    fits = False
     take_nobody(q)
+    m["reclaims"] = m["policy"] == KAI
     restart_search(q)
-    while not does:
+    while not fits:
         node = next_loser(sim, q, leaf, gpus)
         if node < 0:
             break
         t = q.tenants[node]
         take_victim(q, q.runners[t["runners"] + t["next"]])
         t["next"] -= 1
-        does = would_do(sim, q, leaf, gpus, m["freed"])
-    freed = m["freed"]
-    kept = m["taken"]
-    for i in range(kept - 2, -1, -1):  # put back those that are not needed, latest first
-        victim = q.targets[i]
-        owner, size = q.owner[q.line_of[victim]], gang_of(q, victim)
-        hold(q, owner, size)
-        if does and would_do(sim, q, leaf, gpus, freed - size):
-            freed -= size
-            kept = drop_target(q, i, kept)
-        else:
-            hold(q, owner, -size)
-    count_targets(q, kept, 1)  # they still run
-    return kept if does else NO_VICTIMS
+        fits = would_fit(sim, q, leaf, gpus, m["freed"], True) and keeps_order(q, leaf, gpus)
+    return put_back(sim, q, leaf, gpus, True, fits)
 
 
 @kernel(lazy=True)
 def find_victims(sim: Run, q: Queues, leaf: int, row: int) -> int:
-    """Write the victims of a job of ``leaf`` to ``targets``; return their number, or NO_VICTIMS.
+    """Write the victims of a job to ``targets``; return their number: 0 if it fits after checkpoints, or NO_VICTIMS.
 
-    Volcano preempts inside the queue first, KAI reclaims first. The result is 0 if the job fits as soon as the jobs
-    that are in a checkpoint have gone.
+    Volcano preempts inside the queue first, KAI reclaims first.
     """
-    count_stopping(q, -1)
+    count_jobs(q, q.stopping, q.memory["stopping"], -1)
     if would_fit(sim, q, leaf, gang_of(q, row), 0, True):
         found = 0
     elif q.memory["policy"] == KAI:
@@ -182,5 +128,5 @@ def find_victims(sim: Run, q: Queues, leaf: int, row: int) -> int:
         found = own_victims(sim, q, leaf, row, True, False)
         if found == NO_VICTIMS:
             found = reclaim_others(sim, q, leaf, row)
-    count_stopping(q, 1)
+    count_jobs(q, q.stopping, q.memory["stopping"], 1)
     return found

@@ -85,7 +85,7 @@ class Searched:
     validation: bool = False
     """Of files: validation seeds, not report seeds."""
 
-    def tell(self, files: list[str], draws: Draws) -> None:
+    def tell(self, files: list[str], draws: Draws, workers: int) -> None:
         """Print the ratios of each file and of all."""
         from gpusched_env.agents.measuring import print_ratios
         from gpusched_env.cli.parsing import chosen_schedulers
@@ -101,7 +101,7 @@ class Searched:
                 raise GpuschedError(f"--metrics: {unknown_name('metric', metric, COLUMN_OF)}")
         seeds = draws.of(get_scenario(self.scenario), "validation" if self.validation else "report", SEEDS)
         agents = [f"learned:path={file}" for file in files]
-        print_ratios(self.scenario, agents, chosen_schedulers(self.schedulers), metrics, seeds)
+        print_ratios(self.scenario, agents, chosen_schedulers(self.schedulers), metrics, seeds, workers)
 
 
 @agents_app.add("measure")
@@ -127,7 +127,7 @@ def measure_agent(
 
     [name, *others] = names
     if others or (name not in shipped_agents() and Path(name).is_file()):
-        searched.tell(names, draws)
+        searched.tell(names, draws, workers)
         return
     card = read_card(name)
     if searched != Searched(schedulers=searched.schedulers):

@@ -33,32 +33,21 @@ def fit_profiles(
     output: Annotated[Path, written(".json", help="File of the table, .json.")],
 ) -> None:
     """Make a table of model profiles from published measurements."""
-    from gpusched_env.traces.profile_tables import (
-        EfficiencyTable,
-        FittedTable,
-        StepTable,
-        write_efficiency,
-        write_fitted,
-        write_measured,
-        write_steps,
-    )
+    from gpusched_env.traces.profile_tables import EfficiencyTable, FittedTable, StepTable
     from gpusched_env.traces.profile_tables.fitting import fit_table
 
     made = fit_table(table, source.expanduser())
+    made.write(output)
     if isinstance(made, FittedTable):
-        write_fitted(made, output)
         columns, *rows = _errors(made)
         title = f"{made.name}: relative error of iteration times [%], median/90th percentile"
     elif isinstance(made, EfficiencyTable):
-        write_efficiency(made, output)
         columns, *rows = _efficiencies(made)
         title = f"{made.name}: lowest efficiency of any gang on its best shape, and of any shape [%]"
     elif isinstance(made, StepTable):
-        write_steps(made, output)
         columns, *rows = _gangs(made)
         title = f"{made.name}: gangs with measured or interpolated steps, of {made.source} ({made.licence})"
     else:
-        write_measured(made, output)
         columns, *rows = _rates(made)
         title = f"{made.name}: {len(made.models)} models of {made.source} ({made.licence})"
     summary = plain_table(*columns, texts=1 + isinstance(made, FittedTable | EfficiencyTable))

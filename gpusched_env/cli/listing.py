@@ -84,13 +84,13 @@ def draw_scenario(
     """
     from gpusched_env.cli.networking import with_network
     from gpusched_env.cli.parsing import seed_range
-    from gpusched_env.network import compiled_topology, draw_topology
+    from gpusched_env.network import compiled_links, draw_topology
     from gpusched_env.scenarios import get_scenario
 
     scenario = with_network(get_scenario(name), wires.network, wires.contention)
     draw = draws.one(scenario.seeds.report[0])
     scenario = scenario.problem(draw)
-    topology = compiled_topology(scenario.network, scenario.cluster)
+    topology, _, _ = compiled_links(scenario.network, scenario.cluster)
     if topology is None:
         raise GpuschedError(
             f"scenario {scenario.name} is priced by tiers and has no links to draw; give --network, or choose another"

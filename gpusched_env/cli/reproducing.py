@@ -22,7 +22,7 @@ def reproduce(
         str,
         typer.Argument(
             metavar="CARD",
-            help="dally, dally-cells, dally-tuner, elasticflow, gavel, hadar, pollux, sjf-bco, sjf-bsbf or themis.",
+            help="dally, dally-cells, elasticflow, gavel, hadar, pollux, sjf-bco, sjf-bsbf or themis.",
         ),
     ],
     processes: Processes,

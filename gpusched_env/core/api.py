@@ -21,7 +21,7 @@ from gpusched_env.core.events import (
 from gpusched_env.core.handle import Handle, array, kernel
 from gpusched_env.core.network.contention import OWN, PORTS, contention_model
 from gpusched_env.core.network.flows import iteration_at
-from gpusched_env.core.network.models.ports import busiest_port
+from gpusched_env.core.network.models import busiest_port
 from gpusched_env.core.placement.beside import find_beside
 from gpusched_env.core.placement.placing import fits, look_for
 from gpusched_env.core.placement.rules import placement_rule, rule_number

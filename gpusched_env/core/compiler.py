@@ -22,7 +22,6 @@ import operator
 import os
 import pickle
 import re
-import shutil
 import signal
 import stat
 import sys
@@ -35,7 +34,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, cached_property, partial
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, overload
 
 import llvmlite
 import llvmlite.binding as llvm
@@ -44,41 +43,22 @@ import numpy as np
 import platformdirs
 from filelock import FileLock
 from llvmlite import ir
-from numba.core import cgutils as _cgutils
-from numba.core import dispatcher as _dispatcher
-from numba.core import types
-from numba.core.compiler import Compiler
-from numba.core.compiler import CompileResult as _CompileResult
+from numba.core import cgutils, types
+from numba.core.compiler import Compiler, CompileResult
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.dispatcher import _FunctionCompiler
 from numba.core.errors import NumbaError, UnsupportedBytecodeError
 from numba.core.extending import intrinsic, models, register_jitable, register_model, typeof_impl
-from numba.core.imputils import lower_builtin as _lower_builtin
-from numba.core.imputils import lower_cast as _lower_cast
-from numba.core.imputils import lower_getattr_generic as _lower_getattr_generic
+from numba.core.imputils import lower_builtin, lower_cast, lower_getattr_generic
 from numba.core.ir import Loc
 from numba.core.registry import cpu_target
 from numba.core.typeconv.castgraph import Conversion
 from numba.core.typing.templates import AttributeTemplate, ConcreteTemplate, infer_getattr
-from numba.np import arrayobj as _arrayobj
+from numba.np import arrayobj
 
 from gpusched_env.core.tables import Function, Handle, handles, mark_failed, types_of
 from gpusched_env.errors import GpuschedError, KernelError
 from gpusched_env.support.files import whole
-
-# Numba's lowering functions have no type annotations.
-cgutils: Final[Any] = _cgutils
-arrayobj: Final[Any] = _arrayobj
-CompileResult: Final[Any] = _CompileResult
-FunctionCompiler: Final[Any] = vars(_dispatcher)["_FunctionCompiler"]
-lower_builtin: Final[Any] = _lower_builtin
-lower_cast: Final[Any] = _lower_cast
-lower_getattr_generic: Final[Any] = _lower_getattr_generic
-tuple_of: Final[Any] = types.Tuple
-Array: Final[Any] = types.Array
-Type: Final[Any] = types.Type
-PrimitiveModel: Final[Any] = models.PrimitiveModel
-Template: Final[Any] = AttributeTemplate
-locked: Final[Any] = global_compiler_lock
 
 # ``_nrt`` is off because kernels never allocate: reference counting of arrays would only cost time. ``fastmath`` is not
 # set, because results must be bit-identical to those of plain Python.
@@ -87,7 +67,7 @@ _LONG_S: Final = 30 * 86_400.0  # [s] machine code that no process has read for 
 _listener: Callable[[int, int, str], None] = lambda done, missing, name: None  # noqa: E731
 
 
-class HandleType(Type):  # type: ignore[misc]
+class HandleType(types.Type):  # type: ignore[misc]
     """Numba's type of a :class:`Handle`."""
 
     def __init__(self, handle: type[Handle]) -> None:
@@ -104,14 +84,14 @@ lower_cast(HandleType, HandleType)(lambda context, builder, kind, wanted, addres
 
 
 @register_model(HandleType)
-class HandleModel(PrimitiveModel):  # type: ignore[misc]
+class HandleModel(models.PrimitiveModel):  # type: ignore[misc]
     """The representation of a handle in machine code: the address of its table."""
 
     def __init__(self, manager: Any, kind: Any) -> None:
         super().__init__(manager, kind, manager.lookup(types.intp).get_value_type())
 
 
-class Rows(Array):  # type: ignore[misc]
+class Rows(types.Array):  # type: ignore[misc]
     """Numba's type of an array of a handle. Negative indices are not supported, so no access needs a sign check."""
 
     def __init__(self, dtype: Any, axes: int) -> None:
@@ -126,7 +106,7 @@ def _unsigned(context: Any, builder: Any, kind: Any, index: Any) -> tuple[Any, A
     is_tuple = isinstance(kind, types.BaseTuple)
     kinds = tuple(kind) if is_tuple else (kind,)
     parts = cgutils.unpack_tuple(builder, index) if is_tuple else [index]
-    unsigned = tuple_of([types.uintp if isinstance(one, types.Integer) else one for one in kinds])
+    unsigned = types.Tuple([types.uintp if isinstance(one, types.Integer) else one for one in kinds])
     cast = [
         context.cast(builder, part, one, types.intp) if isinstance(one, types.Integer) else part
         for one, part in zip(kinds, parts, strict=True)
@@ -152,7 +132,7 @@ lower_builtin(operator.setitem, Rows, types.Any, types.Any)(_set)
 
 
 @infer_getattr
-class HandleAttributes(Template):  # type: ignore[misc]
+class HandleAttributes(AttributeTemplate):  # type: ignore[misc]
     """The attributes of a handle for Numba's type inference: one per array."""
 
     key = HandleType
@@ -166,14 +146,10 @@ class HandleAttributes(Template):  # type: ignore[misc]
         return Rows(element, len(field.axes)) if field.axes else element
 
 
-_elements: dict[np.dtype[Any], Any] = {}
-
-
+@cache
 def _element(dtype: np.dtype[Any]) -> Any:
     """Return Numba's type of an array element; memoised, because Numba takes long to inspect every field of a dtype."""
-    if dtype not in _elements:
-        _elements[dtype] = numba.from_dtype(dtype)
-    return _elements[dtype]
+    return numba.from_dtype(dtype)
 
 
 def _lower_array(context: Any, builder: Any, kind: Any, table: Any, name: str) -> Any:
@@ -212,7 +188,7 @@ _C: Final[dict[Any, Any]] = {int: ctypes.c_int64, float: ctypes.c_double, bool: 
 
 def _numba_type(hint: Any) -> Any:
     if typing.get_origin(hint) is tuple:
-        return tuple_of([_numba_type(part) for part in typing.get_args(hint)])
+        return types.Tuple([_numba_type(part) for part in typing.get_args(hint)])
     if isinstance(hint, type) and issubclass(hint, Handle):
         return HandleType(hint)
     return _PLAIN[hint]
@@ -236,9 +212,6 @@ class Kernel:
         self.symbol = f"{function.__module__}.{function.__qualname__}"
         self.number = len(_kernels)
         _kernels.append(self)
-        self._signature: Any = None
-        self._entry: Any = None
-        self._stub = 0
 
     def __repr__(self) -> str:
         """Return the name that messages of Numba show."""
@@ -246,24 +219,21 @@ class Kernel:
 
     def __call__(self, *arguments: Any) -> Any:
         """Call the kernel from Python."""
-        result = (self._entry or self.entry)(*arguments)
+        result = self.entry(*arguments)
         if _waiting:
             _raise_waiting(arguments)
         return result
 
-    @property
+    @cached_property
     def entry(self) -> Any:
         """The machine code as a C function that Python can call; the function takes handles as plain addresses."""
-        if self._entry is None:
-            self.load()
-            hints, result = types_of(self.function)
-            if result not in _C:
-                raise TypeError(f"{self.symbol} returns {result}: only kernels can call it")
-            kinds = [_C.get(hint, ctypes.c_int64) for hint in hints]
-            self._entry = ctypes.CFUNCTYPE(_C[result], *kinds)(self.address)
-        return self._entry
+        self.load()
+        hints, result = types_of(self.function)
+        if result not in _C:
+            raise TypeError(f"{self.symbol} returns {result}: only kernels can call it")
+        return _c_type(hints, result)(self.address)
 
-    @property
+    @cached_property
     def signature(self) -> Any:
         """Numba's types of parameters and result.
 
@@ -271,16 +241,14 @@ class Kernel:
         ------
         TypeError : an annotation is missing, or no type that kernels know
         """
-        if self._signature is None:
-            try:
-                hints, result = types_of(self.function)
-                self._signature = _numba_type(result)(*map(_numba_type, hints))
-            except (KeyError, NameError, TypeError) as error:
-                raise TypeError(
-                    f"{self.place}: kernel {self.__name__!r}: annotate each parameter and the result with int, float, "
-                    f"bool or a handle, the result perhaps with None or a tuple of them ({error})"
-                ) from error
-        return self._signature
+        try:
+            hints, result = types_of(self.function)
+            return _numba_type(result)(*map(_numba_type, hints))
+        except (KeyError, NameError, TypeError) as error:
+            raise TypeError(
+                f"{self.place}: kernel {self.__name__!r}: annotate each parameter and the result with int, float, "
+                f"bool or a handle, the result perhaps with None or a tuple of them ({error})"
+            ) from error
 
     @property
     def place(self) -> str:
@@ -290,7 +258,12 @@ class Kernel:
     @cached_property
     def callable(self) -> Any:
         """Numba's type of the kernel, as its callers see it."""
-        return _callable(self)
+
+        def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            kind = _function_type(context, signature)
+            return builder.call(cgutils.get_or_insert_function(builder.module, kind, self.symbol), arguments)
+
+        return _called(self, self.__name__, self.signature, lower)
 
     @property
     def address(self) -> int:
@@ -304,7 +277,7 @@ class Kernel:
 
     def load(self) -> int:
         """Load the kernel and its eager callees from disk, or compile them; return the address of the kernel."""
-        with locked:
+        with global_compiler_lock:
             if not self.address:
                 wanted = list(self._closure())
                 missing = [one for one in wanted if not one.is_kept]
@@ -353,24 +326,17 @@ class Kernel:
 
     def compile_ahead(self) -> None:
         """Compile the kernel to disk for other processes, unless it is there; the present process must not call it."""
-        with locked:
+        with global_compiler_lock:
             for callee in self.calls:
                 llvm.add_symbol(callee.symbol, callee.address or 1)
             _machine_code(self)
 
-    @property
+    @cached_property
     def stub(self) -> int:
         """Address of a function that loads the kernel if necessary and then calls it."""
-        if not self._stub:
-            with global_compiler_lock:
-                self._stub_library = _make_stub(self)
-            self._stub = int(self._stub_library.get_pointer_to_function(f"{self.symbol}.stub"))
-        return self._stub
-
-
-@typeof_impl.register(Kernel)
-def _typeof_kernel(kernel: Kernel, _: Any) -> Any:
-    return kernel.callable
+        with global_compiler_lock:
+            self._stub_library = _make_stub(self)
+        return int(self._stub_library.get_pointer_to_function(f"{self.symbol}.stub"))
 
 
 def _function_type(context: Any, signature: Any) -> Any:
@@ -379,15 +345,15 @@ def _function_type(context: Any, signature: Any) -> Any:
     return ir.FunctionType(context.get_value_type(signature.return_type), kinds)
 
 
-def _callable(kernel: Kernel) -> Any:
-    """Create Numba's type of a kernel as its callers see it."""
+def _c_type(hints: Any, result: Any) -> Any:
+    """Return the type of C functions that take and return these types, handles as plain addresses."""
+    return ctypes.CFUNCTYPE(_C[result], *(_C.get(hint, ctypes.c_int64) for hint in hints))
 
-    def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kind = _function_type(context, signature)
-        return builder.call(cgutils.get_or_insert_function(builder.module, kind, kernel.symbol), arguments)
 
-    lower_builtin(kernel, *kernel.signature.args)(lower)
-    return types.Function(type(kernel.__name__, (ConcreteTemplate,), {"key": kernel, "cases": [kernel.signature]}))
+def _called(key: Any, name: str, signature: Any, lower: Any) -> Any:
+    """Create Numba's type of a kernel, or of a table of kernels, as kernels call it."""
+    lower_builtin(key, *signature.args)(lower)
+    return types.Function(type(name, (ConcreteTemplate,), {"key": key, "cases": [signature]}))
 
 
 class Numbered:
@@ -401,14 +367,14 @@ class Numbered:
     """
 
     def __init__(self, name: str, signature: Any, most: int) -> None:
-        self.name, self.symbol, self.most = name, name, most
+        self.symbol, self.most = name, most
         self._hints, self._result = types_of(signature)
         self.signature = _numba_type(self._result)(*map(_numba_type, self._hints))
         self._functions: dict[int, Any] = {}
         self._callbacks: list[Any] = []
         self._is_linked = False
         self._addresses = np.zeros(most, np.int64)
-        llvm.add_symbol(self.name, self._addresses.ctypes.data)
+        llvm.add_symbol(self.symbol, self._addresses.ctypes.data)
 
     def put(self, number: int, function: Any) -> None:
         """Put a kernel or a plain Python function into the table, at index ``number``.
@@ -418,16 +384,14 @@ class Numbered:
         TypeError : a kernel does not have the signature of the table, or ``number`` is not less than ``most``
         """
         if number >= self.most:
-            raise TypeError(f"{self.name}: {self.most} functions at most")
+            raise TypeError(f"{self.symbol}: {self.most} functions at most")
         if not isinstance(function, Kernel):
-            kinds = [_C.get(hint, ctypes.c_int64) for hint in self._hints]
-            back = ctypes.CFUNCTYPE(_C[self._result], *kinds)(
-                partial(_called_back, function, self._hints, self._result)
-            )
+            hints, result = self._hints, self._result
+            back = _c_type(hints, result)(partial(_called_back, function, hints, result))
             self._callbacks.append(back)
             self._addresses[number] = ctypes.cast(back, ctypes.c_void_p).value or 0
         elif not self._takes(function.signature):
-            raise TypeError(f"{self.name}: {function.symbol} is {function.signature}, not {self.signature}")
+            raise TypeError(f"{self.symbol}: {function.symbol} is {function.signature}, not {self.signature}")
         else:
             self._addresses[number] = function.stub if self._is_linked else 0
         self._functions[number] = function
@@ -464,14 +428,22 @@ class Numbered:
 
         def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             word = context.get_value_type(types.intp)
-            table = builder.module.globals.get(self.name) or ir.GlobalVariable(builder.module, word, self.name)
+            table = builder.module.globals.get(self.symbol) or ir.GlobalVariable(builder.module, word, self.symbol)
             address = builder.load(builder.gep(table, [arguments[0]]))
             kind = _function_type(context, self.signature)
             return builder.call(builder.inttoptr(address, kind.as_pointer()), arguments[1:])
 
         signature = self.signature.return_type(types.int64, *self.signature.args)
-        lower_builtin(self, *signature.args)(lower)
-        return types.Function(type(self.name, (ConcreteTemplate,), {"key": self, "cases": [signature]}))
+        return _called(self, self.symbol, signature, lower)
+
+    if TYPE_CHECKING:
+
+        def __call__(self, number: int, *arguments: Any) -> Any:
+            """Call the function at index ``number``; only kernels can."""
+
+
+for _kind in (Kernel, Numbered):
+    typeof_impl.register(_kind)(lambda value, _: value.callable)
 
 
 # Errors inside kernels, by thread. They cannot propagate through machine code: what fails returns 0 to its caller, and
@@ -526,11 +498,6 @@ def _object_at(address: int) -> Any:
 _keeper: Final = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3)(_raised)  # for calls from machine code
 _KEEPER: Final = "gpusched_env.core.compiler.raised"
 llvm.add_symbol(_KEEPER, ctypes.cast(_keeper, ctypes.c_void_p).value)
-
-
-@typeof_impl.register(Numbered)
-def _typeof_numbered(numbered: Numbered, _: Any) -> Any:
-    return numbered.callable
 
 
 def _reads(function: Any) -> Iterator[tuple[str, Any]]:
@@ -608,7 +575,7 @@ def _folder() -> Path:
 
 @cache
 def cache_folder() -> Path | None:
-    """Return the folder of the machine code, None if it is not writable; delete the folders of older versions."""
+    """Return the folder in which machine code is cached; None = there is no such folder, or it is not writable."""
     folder = _folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -616,13 +583,10 @@ def cache_folder() -> Path | None:
             pass
     except OSError:
         return None
-    for old in folder.parent.glob("kernels-*"):
-        if re.fullmatch("kernels-[0-9a-f]{16}", old.name):  # name of cache folders of old versions
-            shutil.rmtree(old, ignore_errors=True)
     return folder
 
 
-class _Compiler(FunctionCompiler):  # type: ignore[misc]
+class _Compiler(_FunctionCompiler):  # type: ignore[misc]
     """Numba's compiler, without the wrappers that Numba generates for calls from Python."""
 
     def _customize_flags(self, flags: Any) -> Any:
@@ -819,15 +783,23 @@ def _make_stub(kernel: Kernel) -> Any:
     return library
 
 
+@overload
+def kernel(function: Function, /) -> Function: ...
+
+
+@overload
+def kernel(*, lazy: bool) -> Callable[[Function], Function]: ...
+
+
 def kernel(function: Any = None, *, lazy: bool = False) -> Any:
     """Turn a function into a kernel; ``lazy``: compile it when it is first called, not with its callers."""
     return (lambda f: Kernel(f, lazy)) if function is None else Kernel(function, lazy)
 
 
-def handle_at(cls: type[Handle]) -> Any:
+def handle_at(cls: type[Handle]) -> Callable[[int], Any]:
     """Return a function with which kernels turn an address (int64) into a handle of class ``cls``."""
 
-    @intrinsic
+    @intrinsic  # type: ignore[untyped-decorator]
     def look_up(_: Any, address: Any) -> Any:
         def lower(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             return arguments[0]
@@ -847,10 +819,14 @@ def helper(function: Function) -> Function:
     return numba.njit(forceinline=True, **_OPTIONS)(function)
 
 
-def bound(kernel: Kernel, *arguments: Any, reaches: Sequence[Handle] = ()) -> Callable[[], Any]:
-    """Return a function that calls a kernel with these arguments, which are converted to those of C only here.
+def bound(kernel: Any, *arguments: Any, reaches: Sequence[Handle] = ()) -> Callable[[], Any]:
+    """Return a function that calls a kernel with these arguments, twice as fast as the kernel itself is called.
 
-    ``reaches`` are the handles of which the kernel gets only addresses.
+    The arguments are converted to those of C only here.
+
+    Parameters
+    ----------
+    reaches : handles of which the kernel gets only addresses; after an error, they are marked like its arguments
     """
     entry = kernel.entry
     plain = [value.address if isinstance(value, Handle) else value for value in arguments]

@@ -14,86 +14,11 @@ With ``NUMBA_DISABLE_JIT=1``, kernels run as plain Python (interpreter.py); othe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING
 
-from gpusched_env.core.tables import INTERPRETED, Batched, Field, Function, Handle, array, lay_together
+from gpusched_env.core.tables import INTERPRETED, Batched, Field, Handle, array, lay_together
 
-if TYPE_CHECKING:
-
-    @overload
-    def kernel(function: Function, /) -> Function: ...
-
-    @overload
-    def kernel(*, lazy: bool) -> Callable[[Function], Function]: ...
-
-    def kernel(function: Any = None, *, lazy: bool = False) -> Any:
-        """Turn a function into a kernel; ``lazy``: it is compiled when it is first called, not with its callers."""
-
-    def helper(function: Function) -> Function:
-        """Mark a function that only kernels and helpers call; it is inlined into each caller."""
-
-    def plain(function: Function) -> Function:
-        """Make a plain Python function callable from kernels by its name."""
-
-    def bound(kernel: Callable[..., Any], *arguments: Any, reaches: Sequence[Handle] = ()) -> Callable[[], Any]:
-        """Return a function that calls a kernel with these arguments, twice as fast as the kernel itself is called.
-
-        Parameters
-        ----------
-        reaches : handles of which the kernel gets only addresses; after an error, they are marked like its arguments
-        """
-
-    def handle_at(cls: type[Handle]) -> Callable[[int], Any]:
-        """Return a function with which kernels turn an address (int64) into a handle of class ``cls``."""
-
-    def set_listener(function: Callable[[int, int, str], None]) -> None:
-        """Set the function that the compiler calls to report progress.
-
-        Parameters
-        ----------
-        function : called with (number of kernels done, number of kernels to compile, name of the next kernel)
-        """
-
-    def cache_folder() -> Path | None:
-        """Return the folder in which machine code is cached; None = there is no such folder, or it is not writable."""
-
-    def all_kernels() -> list[Any]:
-        """List the kernels of all imported modules."""
-
-    class Numbered:
-        """A table of functions with the same signature, which kernels call by number: ``table(number, ...)``.
-
-        Parameters
-        ----------
-        name : name of the table, which no other table may have
-        signature : a function whose annotations are the signature of all functions of the table
-        most : maximum number of functions
-        """
-
-        def __init__(self, name: str, signature: Callable[..., Any], most: int) -> None: ...
-
-        def put(self, number: int, function: Callable[..., Any]) -> None:
-            """Put a kernel or a plain Python function into the table, at index ``number``.
-
-            Raises
-            ------
-            TypeError : a kernel does not have the signature of the table, or ``number`` is not less than ``most``
-            """
-
-        def prepare(self, number: int) -> None:
-            """Compile the kernel at index ``number`` now, not when it is first called, so that its errors are raised.
-
-            Raises
-            ------
-            KernelError : the kernel, or one that it calls, does not compile
-            """
-
-        def __call__(self, number: int, *arguments: Any) -> Any:
-            """Call the function at index ``number``."""
-
-elif INTERPRETED:
+if INTERPRETED and not TYPE_CHECKING:
     from gpusched_env.core.interpreter import (
         Numbered,
         all_kernels,

@@ -10,14 +10,7 @@ from gpusched_env.errors import GpuschedError, ScenarioError, unknown_name
 
 
 def put_named(kind: str, name: str, is_taken: bool, number: int, functions: Sequence[tuple[Numbered, Any]]) -> None:
-    """Put each function into its table, at index ``number``.
-
-    Parameters
-    ----------
-    kind : what the functions define, such as "placement rule", for error messages
-    name : name under which they are registered
-    is_taken : whether the name is already in use
-    functions : pairs of a table and a function; a pair whose function is None is skipped
+    """Put each function that is not None into its table, at index ``number``; ``kind`` and ``name`` are for errors.
 
     Raises
     ------

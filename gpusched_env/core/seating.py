@@ -77,14 +77,8 @@ def reserve_shared(sim: Run, row: int, way: int) -> tuple[int, int]:
 def choose_sub_batch(sim: Run, kind: int, taken: int, sub_steps: int) -> tuple[int, int]:
     """Choose the sub-batch of a job class on the reserved GPUs ``chosen[:taken]``; leave the GPUs if none suits.
 
-    Parameters
-    ----------
-    sub_steps : number of its sub-steps; 0 = the smallest number for which the memory suffices
-
-    Returns
-    -------
-    refusal : index into REFUSALS; APPLIED = there is such a sub-batch, and the job's model may share these GPUs
-    option : index of the sub-batch
+    ``sub_steps`` 0 = the smallest number for which the memory suffices. Returns an index into REFUSALS (APPLIED = there
+    is such a sub-batch, and the job's model may share these GPUs), and the index of the sub-batch.
     """
     option = largest_sub_batch(sim, kind, taken, sub_steps)
     welcome = True

@@ -448,18 +448,14 @@ def lengths(instance: Instance) -> dict[str, int]:
 
 def _set_lengths(instance: Instance) -> dict[str, int]:
     """Return the lengths of the axes of the arrays about node sets; 0 where every job may use every node."""
-    sets = instance.node_sets
-    if sets is None:
-        return dict.fromkeys(
-            ("set_classes", "node_sets", "set_nodes", "reservations", "closings", "choices", "choice_jobs"), 0
-        )
-    reservations = len(sets.start_s)
+    sets, pairs = instance.node_sets, len(instance.choice_class)
+    reservations = 0 if sets is None else len(sets.start_s)
     return {
-        "choices": len(instance.choice_class),
-        "choice_jobs": len(sets.choices.first) if len(instance.choice_class) else 0,
-        "set_classes": len(instance.classes),
-        "node_sets": len(sets.belongs),
-        "set_nodes": len(instance.cluster.nodes),
+        "choices": pairs,
+        "choice_jobs": len(instance.workload) + 1 if pairs else 0,
+        "set_classes": 0 if sets is None else len(instance.classes),
+        "node_sets": 0 if sets is None else len(sets.belongs),
+        "set_nodes": 0 if sets is None else len(instance.cluster.nodes),
         "reservations": reservations,
         "closings": 2 * reservations,
     }

@@ -36,18 +36,11 @@ def address_of(value: np.ndarray) -> int:
 
 
 class Field(NamedTuple):
-    """An array of a handle.
+    """An array of a handle."""
 
-    Parameters
-    ----------
-    dtype : type of its elements
-    axes : names of its axes, which are keys of ``sizes`` in :class:`Batched`; no axes = the array is a single record
-    fill : initial value of its elements
-    """
-
-    dtype: np.dtype[Any]
-    axes: tuple[str, ...] = ()
-    fill: Any = 0
+    dtype: np.dtype[Any]  # of its elements
+    axes: tuple[str, ...] = ()  # their names, keys of ``sizes`` in :class:`Batched`; none = the array is one record
+    fill: Any = 0  # initial value of its elements
 
 
 def array(dtype: Any, *axes: str, fill: Any = 0) -> Any:
@@ -100,12 +93,7 @@ class Handle:
         self._lay(np.array(words, np.int64))
 
     def lie_in(self, table: np.ndarray) -> None:
-        """Move the table of the handle, which changes its address.
-
-        Parameters
-        ----------
-        table : int64 [words], at least as many as the table has
-        """
+        """Move the table of the handle to another one (int64) that is at least as long, which changes its address."""
         table = table[: len(self._table)]
         table[:] = self._table
         del handles[self.address]
@@ -305,13 +293,9 @@ handles: Final[WeakValueDictionary[int, Handle]] = WeakValueDictionary()  # by a
 
 
 def lay_together(groups: Sequence[Sequence[Handle]]) -> None:
-    """Move the tables of handles into one array, in their order, which changes the addresses of the handles.
+    """Move the tables of groups of equal handles into one array, in their order, which changes their addresses.
 
     A kernel that goes through many groups then finds the tables of the next one in the cache: 5 % of a batch's step.
-
-    Parameters
-    ----------
-    groups : equally many handles of the same classes each
     """
     ends = np.cumsum([-(-len(handle._table) // _LINE_WORDS) * _LINE_WORDS for handle in groups[0]]).tolist()
     memory = aligned((len(groups), ends[-1]), np.dtype(np.int64))

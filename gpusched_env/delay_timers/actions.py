@@ -25,12 +25,7 @@ DEMAND_CLASSES: Final = (2, 4, 8, 16, 32)  # [GPU] largest demand of each class 
 
 
 def timer_seconds(action: np.ndarray) -> np.ndarray:
-    """float64, same shape: timers [s]; 0 up to an action of -0.9, infinite from 0.9 on, logarithmic between.
-
-    Raises
-    ------
-    GpuschedError : a value outside [-1, 1], or NaN
-    """
+    """float64, same shape: timers [s]; 0 up to an action of -0.9, infinite from 0.9 on, logarithmic between."""
     values = np.asarray(action, float)
     if not (np.abs(values) <= 1.0).all():
         raise GpuschedError(f"action {values.tolist()}: every value must lie in [-1, 1]")
@@ -93,12 +88,7 @@ class TimerActions:
         return self.count, 2
 
     def checked(self, action: object) -> np.ndarray:
-        """Return an action as float64 [D, 2], clipped to [-1, 1].
-
-        Raises
-        ------
-        GpuschedError : the action has another shape, or contains NaN
-        """
+        """Return an action as float64 [D, 2], clipped to [-1, 1]; a GpuschedError for another shape, or NaN."""
         try:
             values = np.asarray(action, float)
         except (TypeError, ValueError) as error:
@@ -109,7 +99,7 @@ class TimerActions:
             raise GpuschedError(f"action {values.tolist()} contains NaN; check the policy that returned it")
         return np.clip(values, -1.0, 1.0)
 
-    def waits(self, action: np.ndarray) -> np.ndarray:
+    def waits(self, action: object) -> np.ndarray:
         """float64 [G + 1, 2] [s]: rack and network timer of each demand; 0 for demands of one GPU.
 
         The action gives the network timer as an additional wait after the rack timer, so that the network timer never
@@ -122,22 +112,16 @@ class TimerActions:
         waits[~self._has_class] = 0.0
         return waits
 
-    def factors(self, action: np.ndarray) -> np.ndarray:
+    def factors(self, action: object) -> np.ndarray:
         """float64 [G + 1, 2]: factors of the hand tuner's timers in residual mode; 1 for demands of one GPU."""
         factors = arrays.power(RESIDUAL_BASE, self.checked(action))[self._class]
         factors[~self._has_class] = 1.0
         return factors
 
     def carry_out(self, action: object, run: DelayRun) -> None:
-        """Set a run's timers, or in residual mode the factors of the hand tuner's timers.
-
-        Raises
-        ------
-        GpuschedError : the action has another shape, or contains NaN
-        """
-        checked = self.checked(action)
+        """Set a run's timers, or in residual mode the factors of the hand tuner's timers."""
         if self.residual:
-            run.factors[:] = self.factors(checked)
+            run.factors[:] = self.factors(action)
             run.tune_by_hand()
         else:
-            run.waits_s[:] = self.waits(checked)
+            run.waits_s[:] = self.waits(action)

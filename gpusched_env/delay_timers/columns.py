@@ -76,7 +76,6 @@ COST_COLUMNS: Final = (
 )
 CLASS: Final = indices(CLASS_COLUMNS)
 CLUSTER: Final = indices(CLUSTER_COLUMNS)
-COSTS: Final = indices(COST_COLUMNS)
 
 
 def scaled_time(seconds: np.ndarray) -> np.ndarray:

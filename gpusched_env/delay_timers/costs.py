@@ -19,46 +19,29 @@ if TYPE_CHECKING:
 _SLOWDOWNS: Final = 2  # the first columns
 
 
-class PlacementCosts:
-    """Mean costs of placements for each demand class, over the jobs that have arrived so far.
+def placement_costs(instance: Instance, actions: TimerActions) -> np.ndarray:
+    """float32 [J + 1, D, 6]: the cost columns of each demand class when the first 0, 1, ..., J jobs have arrived.
 
-    Parameters
-    ----------
-    instance : the problem instance, whose jobs are sorted by arrival
-    actions : holds the demand classes
+    In a class of which no job has arrived, slowdowns are without bound.
     """
+    gpus = instance.workload.jobs["gpus"]
+    is_gang = (actions.class_of[gpus][:, None] == np.arange(actions.count)).astype(float)  # [J, D]
+    demand = np.stack([gpus * (gpus > actions.rack_gpus), gpus], axis=1) * is_gang.sum(axis=1, keepdims=True)
+    counts, demands = _summed(is_gang), _summed(demand)
+    means = (
+        _summed(np.where(is_gang[:, :, None] > 0.0, _of_jobs(instance, actions)[:, None], 0.0))
+        / np.maximum(counts, 1.0)[:, :, None]
+    )
+    slowdowns = np.where(counts[:, :, None] > 0.0, np.maximum(means[:, :, :_SLOWDOWNS], 1.0), np.inf)
+    means[:, :, :_SLOWDOWNS] = 1.0 - 1.0 / slowdowns
+    beyond = demands[:, 0] / np.maximum(demands[:, 1], 1.0)
+    beyond = np.broadcast_to(beyond[:, None, None], (*counts.shape, 1))
+    return np.concatenate([means, beyond], axis=2).astype(np.float32)
 
-    def __init__(self, instance: Instance, actions: TimerActions) -> None:
-        jobs = instance.workload.jobs
-        self._class = actions.class_of[jobs["gpus"]]
-        self._demand = jobs["gpus"].astype(np.float64)
-        self._beyond_rack = jobs["gpus"] > actions.rack_gpus
-        self._of_job = _costs(instance, actions)
-        self._sums = np.zeros((actions.count, len(COST_COLUMNS) - 1))
-        self._demands = np.zeros(2)  # [GPU] of gangs larger than a rack, of all gangs
-        self._counts = np.zeros(actions.count)
-        self._arrived = 0
 
-    def observe(self, arrived: int) -> np.ndarray:
-        """float32 [D, 6]: the columns; in a class of which no job has arrived, slowdowns are without bound.
-
-        Parameters
-        ----------
-        arrived : number of jobs that have arrived, at least that of the last call
-        """
-        new = slice(self._arrived, arrived)
-        gangs = self._class[new] >= 0
-        own = self._class[new][gangs]
-        self._arrived = arrived
-        np.add.at(self._sums, own, self._of_job[new][gangs])
-        np.add.at(self._counts, own, 1.0)
-        demands = self._demand[new] * gangs
-        self._demands += (demands[self._beyond_rack[new]].sum(), demands.sum())
-        means = self._sums / np.maximum(self._counts, 1.0)[:, None]
-        slowdowns = np.where(self._counts[:, None] > 0.0, np.maximum(means[:, :_SLOWDOWNS], 1.0), np.inf)
-        means[:, :_SLOWDOWNS] = 1.0 - 1.0 / slowdowns
-        beyond = np.full((len(means), 1), self._demands[0] / max(self._demands[1], 1.0))
-        return np.concatenate([means, beyond], axis=1).astype(np.float32)
+def _summed(values: np.ndarray) -> np.ndarray:
+    """float64: the sums of the first 0, 1, ... rows, each row added to the sum before."""
+    return np.cumsum(np.concatenate([np.zeros_like(values[:1]), values]), axis=0)
 
 
 def uplink_share(instance: Instance) -> float:
@@ -70,7 +53,7 @@ def uplink_share(instance: Instance) -> float:
     return min(1.0, float((rates[topology.uplinks] / (np.bincount(topology.edge) * topology.nic_Bps)).min()))
 
 
-def _costs(instance: Instance, actions: TimerActions) -> np.ndarray:
+def _of_jobs(instance: Instance, actions: TimerActions) -> np.ndarray:
     """float64 [J, 5]: slowdowns of a rack and of the network, share of communication, shares of places left idle.
 
     A slowdown divides the seconds of an iteration by those on the next tighter tier that can hold the gang. On the

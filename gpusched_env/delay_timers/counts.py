@@ -6,12 +6,13 @@ from typing import Final
 
 import numpy as np
 
-from gpusched_env.core.handle import Handle, array, helper, kernel
+from gpusched_env.core.handle import Handle, array, kernel
 from gpusched_env.core.state import Run
 from gpusched_env.delay_timers.columns import CLASS, CLUSTER, MACHINE_SIZES
 from gpusched_env.envs.observation.column import DAY_S
+from gpusched_env.envs.observation.jobs import observed_tier
 from gpusched_env.event_log import ARRIVAL, COMPLETE, EVENT_DTYPE, RELEASE, RESUME, START
-from gpusched_env.problem.cluster import MACHINE, RACK
+from gpusched_env.problem.cluster import RACK
 
 RECENT_S: Final = DAY_S  # [s] older placements are dropped
 SPREADS: Final = 3  # machine, rack, network; a slot counts as its machine
@@ -41,10 +42,14 @@ class Tally(Handle):
     cluster = array(np.float64, "cluster_columns")  # columns.CLUSTER_COLUMNS
 
 
-@helper
-def spread_of(tier: int) -> int:
-    """Return the spread of a placement: its tier, a slot counting as its machine."""
-    return tier if tier < SPREADS else MACHINE
+@kernel
+def describe(sim: Run, tally: Tally, count: int, now_s: float, soon_s: float) -> int:
+    """Add up all results from zeros; ``count`` is the number of placements before, and the result that after."""
+    count = count_events(tally, count, now_s)
+    describe_placements(tally, count)
+    describe_queue(sim, tally, describe_machines(sim, tally), now_s)
+    describe_gangs(sim, tally, soon_s)
+    return count
 
 
 @kernel
@@ -74,7 +79,7 @@ def count_events(tally: Tally, count: int, now_s: float) -> int:
         elif kind in (START, RESUME):
             tally.placements[kept]["time_s"] = event["time_s"]
             tally.placements[kept]["waited_s"] = event["time_s"] - gang["idle_since_s"]
-            tally.placements[kept]["cell"] = own * SPREADS + spread_of(event["tier"])
+            tally.placements[kept]["cell"] = own * SPREADS + observed_tier(event["tier"])
             kept += 1
     return kept
 
@@ -178,7 +183,7 @@ def describe_gangs(sim: Run, tally: Tally, soon_s: float) -> None:
         if own < 2.0:
             continue
         gang = tally.gangs[replica["job"]]
-        spread = spread_of(replica["tier"])
+        spread = observed_tier(replica["tier"])
         tally.cluster[CLUSTER.running_machine + spread] += own / w["gpus"]
         if spread > gang["best"]:
             tally.cluster[CLUSTER.running_worse] += own / w["gpus"]

@@ -11,6 +11,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from gpusched_env.core.waiting import waiting_rows
 from gpusched_env.delay_timers.actions import DEMAND_CLASSES, TimerActions
 from gpusched_env.delay_timers.observer import Observation, TimerObserver, observation_space
 from gpusched_env.envs.episode_seeds import NO_SEED, TRAIN, next_seed, seeds_in_order
@@ -175,13 +176,17 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
         ------
         GpuschedError : ``options`` is not empty: there are no options
         """
+        from gpusched_env.baselines.dally.run import DelayRun
+        from gpusched_env.baselines.dally.scheduler import Dally
         from gpusched_env.metrics import metric_names
 
         check_reset_options(options)
         super().reset(seed=seed)
-        drawn = self._next_seed() if seed is None else seed
-        instance = self.scenario.instance(drawn)
-        self._run, self._seed = self._new_run(instance, drawn), drawn
+        self._seed = self._next_seed() if seed is None else seed
+        instance = self.scenario.instance(self._seed)
+        constant = {"tuner": "off", "rack_wait": 0.0, "nw_wait": 0.0}
+        own = {"tuner": "hand"} if self.timers.residual else constant
+        self._run = DelayRun(instance, Dally(**(own | (self._options.scheduler or {}))), self._seed)
         self._no_metrics = dict.fromkeys(metric_names(instance), math.inf)
         self._scale = COMPONENTS["jct"].scale(instance) if self._options.scale is None else float(self._options.scale)
         self._limit_s = min(instance.semantics.time_limit_s, float(self._options.horizon_s))
@@ -197,6 +202,8 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
         gymnasium.error.ResetNeeded : before the first reset, or after the end of an episode
         GpuschedError : the action has another shape, or contains NaN
         """
+        from gpusched_env.metrics import summarise
+
         if self._over:
             raise gym.error.ResetNeeded("call reset() before step(): no episode is running")
         self.timers.carry_out(action, self._run)
@@ -217,7 +224,10 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
         info = self._info(dt)
         if terminated or truncated:
             self._over = True
-            info |= self._summary(terminated)
+            log = self.event_log()
+            info["digest"] = log.digest()
+            if terminated:
+                info["metrics"] = summarise(self.simulation.instance, log, None, self.scenario.tracked_window)
         return self._observer.observe(self._run.waits_s, self._clock_s), reward, terminated, truncated, info
 
     render = draw
@@ -231,12 +241,7 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
 
     @property
     def simulation(self) -> Simulation:
-        """The running simulation.
-
-        Raises
-        ------
-        gymnasium.error.ResetNeeded : before the first reset
-        """
+        """The running simulation; raises ResetNeeded before the first reset."""
         if self._run is None:
             raise gym.error.ResetNeeded("call reset() first: there is no simulation yet")
         simulation: Simulation = self._run.simulation
@@ -245,8 +250,6 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
     @property
     def shown_queue(self) -> np.ndarray:
         """int32: rows of the waiting jobs that pictures show."""
-        from gpusched_env.core.waiting import waiting_rows
-
         return waiting_rows(self.simulation.arrays)
 
     def event_log(self) -> EventLog:
@@ -264,32 +267,14 @@ class DelayTimersEnv(gym.Env[Observation, np.ndarray]):
     def _info(self, dt: float) -> dict[str, Any]:
         """Return the info of a reset or a step; the keys are always the same."""
         world = self.simulation.arrays.world
-        arrived = int(world["entered"])
         return {
             "seed": self._seed,
             "dt": dt,
             "jobs_left": int(world["jobs"] - world["finished"]),
-            "mean_time_in_system_s": self._paid_s / max(arrived, 1),
+            "mean_time_in_system_s": self._paid_s / max(int(world["entered"]), 1),
             "metrics": self._no_metrics.copy(),
             "digest": "",
         }
-
-    def _new_run(self, instance: Any, seed: int) -> Any:
-        from gpusched_env.baselines.dally.run import DelayRun
-        from gpusched_env.baselines.dally.scheduler import Dally
-
-        constant = {"tuner": "off", "rack_wait": 0.0, "nw_wait": 0.0}
-        own = {"tuner": "hand"} if self.timers.residual else constant
-        return DelayRun(instance, Dally(**(own | (self._options.scheduler or {}))), seed)
-
-    def _summary(self, finished: bool) -> dict[str, Any]:
-        from gpusched_env.metrics import summarise
-
-        log = self.event_log()
-        if not finished:
-            return {"digest": log.digest()}
-        metrics = summarise(self.simulation.instance, log, None, self.scenario.tracked_window)
-        return {"digest": log.digest(), "metrics": metrics}
 
 
 DelayTimersEnv.__signature__ = signature_of(DelayTimersEnv, TimerOptions)  # type: ignore[attr-defined]

@@ -19,17 +19,8 @@ from gpusched_env.delay_timers.columns import (
     scaled_count,
     scaled_time,
 )
-from gpusched_env.delay_timers.costs import PlacementCosts
-from gpusched_env.delay_timers.counts import (
-    GANG_DTYPE,
-    PLACEMENT_DTYPE,
-    Tally,
-    count_events,
-    describe_gangs,
-    describe_machines,
-    describe_placements,
-    describe_queue,
-)
+from gpusched_env.delay_timers.costs import placement_costs
+from gpusched_env.delay_timers.counts import GANG_DTYPE, PLACEMENT_DTYPE, Tally, describe
 from gpusched_env.envs.observation.column import DAY_S, TIME
 from gpusched_env.portable.elementary import cos, log2, sin
 from gpusched_env.problem.cluster import MACHINE, NETWORK, RACK
@@ -87,20 +78,18 @@ class TimerObserver:
         self._placements = np.zeros(256, PLACEMENT_DTYPE)  # the recent ones come first
         self._placed = 0
         self._fixed = self._fixed_columns()
-        self._costs = PlacementCosts(instance, actions) if costs else None
+        self._costs = placement_costs(instance, actions) if costs else None
 
     def _fixed_columns(self) -> np.ndarray:
-        """Return the class columns that are constant in a run."""
+        """Return the class columns that are constant in a run; a class larger than the cluster has no demands."""
         columns = np.zeros((self.actions.count, len(CLASS_COLUMNS)))
+        columns[:, CLASS.smallest] = 1.0
         demands = np.arange(len(self.actions.class_of))
-        for number in range(self.actions.count):
+        for number in np.unique(self.actions.class_of[2:]).tolist():
             own = demands[self.actions.class_of == number]
-            if len(own):
-                columns[number, CLASS.smallest] = min(log2(float(own[0])) / 10.0, 1.0)
-                columns[number, CLASS.beyond_machine] = np.mean(own > self.actions.machine_gpus)
-                columns[number, CLASS.beyond_rack] = np.mean(own > self.actions.rack_gpus)
-            else:  # larger than the cluster: the class has no jobs
-                columns[number, CLASS.smallest] = 1.0
+            columns[number, CLASS.smallest] = min(log2(float(own[0])) / 10.0, 1.0)
+            columns[number, CLASS.beyond_machine] = np.mean(own > self.actions.machine_gpus)
+            columns[number, CLASS.beyond_rack] = np.mean(own > self.actions.rack_gpus)
         return columns
 
     def observe(self, waits_s: np.ndarray, now_s: float) -> Observation:
@@ -111,13 +100,17 @@ class TimerObserver:
         waits_s : float64 [G + 1, 2], rack and network timer of each demand [s]
         now_s : time of the observation, at or after the latest event and before the next one [s]
         """
-        arrays, tally = self.simulation.arrays, self._tally()
-        classes, cluster = tally.classes, tally.cluster
-        self._placed = count_events(tally, self._placed, now_s)
-        describe_placements(tally, self._placed)
-        most_in_rack = describe_machines(arrays, tally)
-        describe_queue(arrays, tally, most_in_rack, now_s)
-        describe_gangs(arrays, tally, now_s + self.interval_s)
+        arrays, events = self.simulation.arrays, self.simulation.events_since(self._seen)
+        self._seen += len(events)
+        if self._placed + len(events) > len(self._placements):
+            more = np.zeros(self._placed + len(events), PLACEMENT_DTYPE)
+            self._placements = np.concatenate([self._placements, more])
+        classes, cluster = np.zeros_like(self._fixed), np.zeros(len(CLUSTER_COLUMNS))
+        tally = Tally(
+            news=events, gangs=self._gangs, placements=self._placements, compute_s=self._compute_s, classes=classes,
+            cluster=cluster,
+        )  # fmt: skip
+        self._placed = describe(arrays, tally, self._placed, now_s, now_s + self.interval_s)
         classes[:, _TIMES], classes[:, _COUNTS] = scaled_time(classes[:, _TIMES]), scaled_count(classes[:, _COUNTS])
         self._describe_timers(classes, waits_s)
         classes[:, CLASS.queued_gpus] /= self.actions.gpus + classes[:, CLASS.queued_gpus]
@@ -133,24 +126,8 @@ class TimerObserver:
             "cluster": np.clip(cluster, -1.0, 1.0).astype(np.float32),
         }
         if self._costs is not None:
-            found["costs"] = self._costs.observe(int(arrays.world["next_arrival"]))
+            found["costs"] = self._costs[int(arrays.world["next_arrival"])]
         return found
-
-    def _tally(self) -> Tally:
-        """Return the inputs of the counts, with the events since the last observation, and zeros as results."""
-        events = self.simulation.events_since(self._seen)
-        self._seen += len(events)
-        if self._placed + len(events) > len(self._placements):
-            more = np.zeros(self._placed + len(events), PLACEMENT_DTYPE)
-            self._placements = np.concatenate([self._placements, more])
-        return Tally(
-            news=events,
-            gangs=self._gangs,
-            placements=self._placements,
-            compute_s=self._compute_s,
-            classes=np.zeros_like(self._fixed),
-            cluster=np.zeros(len(CLUSTER_COLUMNS)),
-        )
 
     def _describe_timers(self, classes: np.ndarray, waits_s: np.ndarray) -> None:
         """Write the mean of the scaled timers over the demands of each class."""

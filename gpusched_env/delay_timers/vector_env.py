@@ -19,10 +19,9 @@ class DelayTimersVectorEnv(SyncVectorEnv):
 
     Parameters
     ----------
-    num_envs : number of environments
     max_episode_steps : as for gymnasium.make: number of steps after which an episode is truncated; None = no limit
     autoreset_mode, copy : as for gymnasium.vector.SyncVectorEnv
-    arguments : arguments of each :class:`DelayTimersEnv`
+    arguments : of each :class:`DelayTimersEnv`
     """
 
     def __init__(
@@ -42,12 +41,7 @@ class DelayTimersVectorEnv(SyncVectorEnv):
         super().__init__(singles, copy=copy, autoreset_mode=autoreset_mode)
 
     def step(self, actions: Any) -> tuple[Any, ...]:
-        """Step all environments, or none if an action is invalid.
-
-        Raises
-        ------
-        GpuschedError : an action has another shape or contains NaN; then no environment has been stepped
-        """
+        """Step all environments, or none, with a GpuschedError, if an action has another shape or contains NaN."""
         given = len(actions) if hasattr(actions, "__len__") else actions
         if given != self.num_envs:
             raise GpuschedError(f"{given} actions for {self.num_envs} environments: give one for each")

@@ -39,27 +39,17 @@ _UNCOPIED: Final = (
 
 
 class Batch:
-    """B environments seen through the same windows.
-
-    Parameters
-    ----------
-    windows : what agents see and may do
-    axes : lengths of the axes of the observation arrays, see :meth:`Windows.axes`; an environment's cluster may be
-        smaller
-    runs : arrays of the B runs
-    skip_forced_waits, keep_logs : see ClusterEnv and ClusterVectorEnv
-    weights : weights of the reward components
-    refusal_cost : see ClusterEnv
+    """B environments seen through the same windows; the cluster of one may be smaller than ``axes``.
 
     Attributes
     ----------
     actions : int64 [B], actions that :meth:`play` carries out: of the action space, or step.NO_ACTION, RESUME, SKIP
     mask : int8 [B, actions], feasible actions
     queue_slots, running_slots, partner_slots : int32 [B, K], [B, V], [B, C], job rows in the slots; -1 = empty
-    observations : float32 [B, ...] by name
+    observations : float32 [B, ...] by name, without empty arrays, since no learner accepts them
     results : float64 [B, 5 + components], results of the last step; columns in gpusched_env.envs.step_results
     episodes : EPISODE_DTYPE [B]
-    shown, shown_mask : read-only views of the observations that are not empty, and of ``mask``
+    shown, shown_mask : read-only views of ``observations`` and ``mask``
     row, action : memory views of ``episodes["row"]`` and ``actions``, which are faster to write than arrays
     """
 
@@ -75,18 +65,20 @@ class Batch:
     ) -> None:
         self._windows, self._axes = windows, axes
         arrays = arrays_shown(axes, windows.extras)
-        self._shapes = {name: one.shape(axes) for name, one in arrays.items()}
-        self._written = {name: arrays[name].rows for name, shape in self._shapes.items() if shape[0] > 0}
+        self._shapes = {name: shape for name, one in arrays.items() if (shape := one.shape(axes))[0] > 0}
+        self._kinds = {name: arrays[name].rows for name in self._shapes}  # of rows
         self.names = list(weights)
+        own: dict[str, Any] = {
+            "queue_order": WINDOW_ORDERS.index(windows.queue_order),
+            "running_order": WINDOW_ORDERS.index(windows.running_order),
+            "skip_forced_waits": skip_forced_waits,
+            "anywhere": all(goes_anywhere(rule) for rule in windows.rules),
+            "lease_s": np.inf if windows.lease_s is None else windows.lease_s,
+            "refusal_cost": refusal_cost,
+        }
         config = np.zeros((), CONFIG_DTYPE)
-        config[()] = (
-            WINDOW_ORDERS.index(windows.queue_order), WINDOW_ORDERS.index(windows.running_order), windows.clairvoyant,
-            windows.migration, skip_forced_waits, windows.sub_batches, windows.options, windows.pair_benefit,
-            all(goes_anywhere(rule) for rule in windows.rules),
-            np.inf if windows.lease_s is None else windows.lease_s, refusal_cost, windows.first_slot_action,
-            windows.first_preemption,
-            windows.limits,
-        )  # fmt: skip
+        for name in CONFIG_DTYPE.names or ():
+            config[name] = own[name] if name in own else getattr(windows, name)
         self._shared = {
             "config": config,
             "rules": np.array([rule_number(rule) for rule in windows.rules], np.int32),
@@ -98,7 +90,7 @@ class Batch:
             ),
             "components": np.array([COMPONENTS[name].number for name in weights], np.int64),
             "weights": np.array(list(weights.values()), np.float64),
-            "array_numbers": np.array([arrays[name].number for name in self._written], np.int64),
+            "array_numbers": np.array([arrays[name].number for name in self._shapes], np.int64),
         }
         self.actions = np.zeros(len(runs), np.int64)
         self._rows = [{axis: axes[axis] for axis in ("nodes", "links")} for _ in runs]  # of each instance
@@ -131,8 +123,8 @@ class Batch:
             "places": len(run.free),
             "tree": tenants + 1 if tenants else 0,
             "tenant_jobs": len(run.jobs) if tenants else 0,
-            "arrays": len(self._written),
-            "array_rows": sum(self._rows_of(name) for name in self._written),
+            "arrays": len(self._shapes),
+            "array_rows": sum(map(self._rows_of, self._shapes)),
             "block": sum(math.prod(shape) for shape in self._shapes.values()) if len(runs) == 1 else 0,
             "rows": 0,
         }
@@ -172,11 +164,11 @@ class Batch:
                 if name not in self._values:
                     self._values[name] = aligned((len(runs), *shape), np.dtype(np.float32))
                 self.observations[name] = self._values[name]
-        self._tables = np.zeros((len(runs), len(self._written), Shown.WORDS), np.int64)
+        self._tables = np.zeros((len(runs), len(self._shapes), Shown.WORDS), np.int64)
         self._kept = list(runs), [self._shown(b) for b in range(len(runs))]  # alive: kernels have their addresses
         self.mask, self.results, self.episodes = arrays.mask, arrays.results, arrays.episode
         # What callers get without a copy: who writes into a mask would make infeasible actions pass.
-        self.shown = {name: read_only(array) for name, array in self.nonempty_observations().items()}
+        self.shown = {name: read_only(array) for name, array in self.observations.items()}
         self.shown_mask = read_only(arrays.mask)
         self.queue_slots, self.running_slots, self.partner_slots = arrays.queue, arrays.victims, arrays.partners
         self._env_handles = [arrays.handle(b) for b in range(len(runs))]
@@ -200,13 +192,13 @@ class Batch:
 
     def _rows_of(self, name: str) -> int:
         """Return the number of rows of an array as its kernel sees it."""
-        return self._shapes[name][0] if self._written[name] else 1
+        return self._shapes[name][0] if self._kinds[name] else 1
 
     def _shown(self, b: int) -> list[Shown]:
         """Bind the arrays for their kernels; they have no rows for nodes and links that an instance lacks."""
         slots_of = {"queue": self.arrays.queue, "running": self.arrays.victims, "partners": self.arrays.partners}
         outs, at = [], 0
-        for i, (name, kinds) in enumerate(self._written.items()):
+        for i, (name, kinds) in enumerate(self._kinds.items()):
             rows = self._rows_of(name)
             used = self._rows[b].get(kinds[0], rows) if len(kinds) == 1 else rows
             values = self.observations[name][b].reshape(rows, -1)
@@ -224,20 +216,14 @@ class Batch:
             self._kept[1][b] = self._shown(b)
 
     def copy_into(self, copies: np.ndarray, masks: np.ndarray) -> None:
-        """Copy each observation and mask of environment 0 to row ``row`` of these arrays from now on.
-
-        Parameters
-        ----------
-        copies : float32 [rows, block]
-        masks : int8 [rows, actions]
-        """
+        """Copy each observation, float32 [block], and mask of environment 0 to row ``row`` of these arrays."""
         self._env_handles[0].replace("copies", copies)
         self._env_handles[0].replace("copies_of_mask", masks)
 
     def _mark_unwritten(self, b: int) -> None:
         """Make the next observation write everything, so that nothing of another instance is left."""
-        for name in self._written:
-            self.observations[name][b] = 0.0
+        for values in self.observations.values():
+            values[b] = 0.0
         self.arrays.seen[b] = 0
         self.arrays.seen_free[b] = self.arrays.array_keys[b] = UNSEEN
         self.arrays.ranked["gangs"][b] = -1
@@ -276,18 +262,14 @@ class Batch:
             if name != "array_addresses":
                 rows = as_bytes(self.arrays.rows(name))
                 rows[target] = rows[source]
-        for name in self._written:
-            self.observations[name][target] = self.observations[name][source]
+        for values in self.observations.values():
+            values[target] = values[source]
         self._set_rows(target, self._rows[source])
 
     def finish_step(self, bits: int, drain: Callable[[], None]) -> bool:
         """Finish a step of environment 0 as its bits demand; return whether the episode is over.
 
         ``drain`` empties the log. After an infeasible action the observation is written again.
-
-        Raises
-        ------
-        GpuschedError : the run goes on beyond the latest time of the clock
         """
         while bits & STOPPED:
             drain()
@@ -306,10 +288,6 @@ class Batch:
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what refers to the arrays: a copy has arrays of its own."""
         return {name: value for name, value in self.__dict__.items() if name not in _UNCOPIED}
-
-    def nonempty_observations(self) -> dict[str, np.ndarray]:
-        """Return the observation arrays that are not empty: no learner accepts an empty array."""
-        return {name: array for name, array in self.observations.items() if array.shape[1]}
 
 
 def read_only(array: np.ndarray) -> np.ndarray:

@@ -27,7 +27,7 @@ from gpusched_env.errors import ScenarioError
 from gpusched_env.event_log import EventLog
 
 if TYPE_CHECKING:
-    from gpusched_env.problem.cluster import Cluster
+    from gpusched_env.envs.checks import CheckedGangs
     from gpusched_env.problem.instance import Instance
     from gpusched_env.scenarios import Scenario, Variation
     from gpusched_env.simulator import Decision, Preempt, Refuse, Resize, Simulation, Start
@@ -216,7 +216,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
             boxes["action_mask"] = spaces.Box(0, 1, (self._actions,), np.int8)
         self.observation_space = spaces.Dict(boxes)  # type: ignore[assignment]
         self._encoder: Encoder | None = None
-        self._checked_gangs: dict[Cluster, set[tuple[int, int]]] = {}
+        self._checked_gangs: CheckedGangs = {}
         self._over = True
         self._seed = NO_SEED  # of the last episode
         self._in_order = seeds_in_order(own.seeds, self.scenario.seeds)
@@ -234,7 +234,6 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         ------
         GpuschedError : ``options`` is not empty: there are no options
         """
-        from gpusched_env.envs.mask_and_observation import check_sizes
         from gpusched_env.envs.step import RESUME
         from gpusched_env.metrics import metric_names
 
@@ -242,17 +241,12 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         super().reset(seed=seed)
         drawn = self.draw_seed(self.np_random, self._seed) if seed is None else seed
         instance = self.scenario.instance(drawn)
-        check_sizes(instance, self.windows.sizes)
         self._over = True  # until the first decision is reached
         self._begin(instance, drawn)
-        encoder = self.encoder
-        encoder.step(RESUME)
+        self.encoder.step(RESUME)
         self._over = False
-        observation, mask = encoder.take()
-        if self._mask_in_observation:
-            observation["action_mask"] = mask.copy()
         self._no_metrics = dict.fromkeys(metric_names(instance), math.inf)
-        return observation, self._info(mask, 0.0, 0, dict.fromkeys(self.reward_weights, 0.0))
+        return self._seen(0)
 
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Play one action.
@@ -295,12 +289,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         return self.mask.astype(bool)
 
     def action_meaning(self, action: int) -> Action:
-        """Return what an action means, with the row of the job that it is about now: the inverse of :meth:`action_of`.
-
-        Raises
-        ------
-        GpuschedError : the action is not an integer of the action space
-        """
+        """Return what an action means, with the row of the job in its slot now: the inverse of :meth:`action_of`."""
         action = self.windows.checked(action)
         return meaning_of(self.windows, action) if self._encoder is None else self._encoder.meaning_of(action)
 
@@ -322,12 +311,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
 
     @property
     def encoder(self) -> Encoder:
-        """Encoder of the running simulation.
-
-        Raises
-        ------
-        gymnasium.error.ResetNeeded : before the first reset
-        """
+        """Encoder of the running simulation; raises ResetNeeded before the first reset."""
         if self._encoder is None:
             raise gym.error.ResetNeeded("call reset() first: there is no simulation yet")
         return self._encoder
@@ -379,13 +363,9 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         self._part = self.scenario.part(ranges)
 
     def draw_seed(self, rng: np.random.Generator, last: int, number: int = 0, environments: int = 1) -> int:
-        """Return the seed of the next episode, as the parameter ``seeds`` and :meth:`train_on` say.
+        """Return the seed of the next episode, as ``seeds`` and :meth:`train_on` say; ``rng`` draws training seeds.
 
-        Parameters
-        ----------
-        rng : for training seeds
-        last : seed of the last episode; NO_SEED = there is none
-        number, environments : number of this environment, and of all that play together
+        The other parameters are those of :func:`next_seed`.
         """
         if self._in_order is None:
             return self.scenario.train_seed(rng, self._part)
@@ -440,11 +420,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         encoder.simulation.restore(snapshot.run)
         encoder.restore(snapshot.episode)
         self._over = snapshot.is_over
-        observation, mask = encoder.take()
-        if self._mask_in_observation:
-            observation["action_mask"] = mask.copy()
-        refusals = int(encoder.results[REFUSALS])
-        return observation, self._info(mask, 0.0, refusals, dict.fromkeys(self.reward_weights, 0.0))
+        return self._seen(int(encoder.results[REFUSALS]))
 
     @property
     def _settings(self) -> tuple[Any, ...]:
@@ -469,7 +445,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
     def _begin(self, instance: Instance, seed: int) -> None:
         """Begin a run: in the arrays of the last one if it needs as many rows, which takes half the time."""
         from gpusched_env.core.state import State, lengths, refill
-        from gpusched_env.envs.mask_and_observation import check_rules
+        from gpusched_env.envs.checks import check_begin
         from gpusched_env.simulator import Simulation
 
         sizes, encoder = lengths(instance), self._encoder
@@ -481,7 +457,7 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
             state, arrays = encoder.state_of_run, encoder.simulation.give_up()
         refill(state, 0, instance, seed)
         simulation, limit = Simulation(instance, arrays=arrays), self.limit(instance)
-        check_rules(simulation, self.windows.rules, self._checked_gangs)
+        check_begin(simulation, self.windows, self._checked_gangs)
         if encoder is None:
             encoder = Encoder(
                 self.windows, simulation, self.skips_forced_waits, self.reward_weights, limit, self.refusal_cost
@@ -490,6 +466,13 @@ class ClusterEnv(gym.Env[Observation, np.int64]):
         else:
             encoder.again(simulation, limit)
         self._encoder, self._seed = encoder, seed
+
+    def _seen(self, refusals: int) -> tuple[Observation, dict[str, Any]]:
+        """Return observation and info without a step."""
+        observation, mask = self.encoder.take()
+        if self._mask_in_observation:
+            observation["action_mask"] = mask.copy()
+        return observation, self._info(mask, 0.0, refusals, dict.fromkeys(self.reward_weights, 0.0))
 
     def _info(self, mask: np.ndarray, dt: float, refusals: int, rewards: dict[str, float]) -> dict[str, Any]:
         """Return the info of a reset or a step; the keys are always the same."""

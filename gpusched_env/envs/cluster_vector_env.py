@@ -180,7 +180,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
             cut = runs.batch.episodes["steps"] >= self._most_steps
             truncated, over = truncated | cut, over | cut
         if self.autoreset_mode is AutoresetMode.SAME_STEP and over.any():
-            final = self._final_infos(np.flatnonzero(over))
+            final = self._final_infos(over)
             self._begin(over, [None] * self.num_envs)
             runs.batch.actions[~over] = SKIP
             self._play()
@@ -188,7 +188,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         self._over = over
         infos = self._infos(np.ones(self.num_envs, bool)) | final
         if self.autoreset_mode is not AutoresetMode.SAME_STEP and over.any():
-            infos = self._with_episodes(infos | copied(self._unfinished), np.flatnonzero(over))
+            infos = self._with_episodes(infos, over)
         return self._observation(), rewards, terminated, truncated, infos
 
     def close_extras(self, **_: Any) -> None:
@@ -204,30 +204,15 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         return mask.copy() if self.copies else mask
 
     def action_meaning(self, action: int) -> Action:
-        """Return what an action means, in every environment: the inverse of :meth:`action_of`.
-
-        Raises
-        ------
-        GpuschedError : the action is not an integer of the action space of one environment
-        """
+        """Return what an action means, in every environment: the inverse of :meth:`action_of`."""
         return meaning_of(self.windows, self.windows.checked(action))
 
     def action_of(self, wanted: Action) -> int:
-        """Return the number of an action.
-
-        Raises
-        ------
-        GpuschedError : there is no such action; the message says which arguments make one
-        """
+        """Return the number of an action; a GpuschedError says which arguments make one if there is none."""
         return number_of(self.windows, wanted)
 
     def train_on(self, **ranges: Any) -> None:
-        """Draw training seeds whose problems lie in part of the scenario's variation; see ``ClusterEnv.train_on``.
-
-        Raises
-        ------
-        ScenarioError : a scenario does not vary, or a value is not part of its variation
-        """
+        """Draw training seeds whose problems lie in part of the scenario's variation; see ``ClusterEnv.train_on``."""
         singles = list(dict.fromkeys(self.singles))  # one for each scenario
         for single in singles:
             single.scenario.part(ranges)  # all are checked before one is changed
@@ -235,12 +220,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
             single.train_on(**ranges)
 
     def event_log(self, b: int) -> EventLog:
-        """Return the event log of the current episode of environment ``b``.
-
-        Raises
-        ------
-        GpuschedError : logs are not kept
-        """
+        """Return the event log of the current episode of environment ``b``; logs must be kept."""
         if not self._keeps_logs:
             raise GpuschedError("event_log: make the environments with keep_logs=True")
         return self._started_runs().simulations[b].log()
@@ -364,12 +344,7 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         return {name: array.copy() for name, array in seen.items()} if self.copies else seen
 
     def _infos(self, fresh: np.ndarray) -> dict[str, Any]:
-        """Return the infos of all environments.
-
-        Parameters
-        ----------
-        fresh : bool [B], environments that this call has reset or stepped; the others keep results of an earlier call
-        """
+        """Return the infos of all environments; ``fresh``, bool [B]: which ones this call has reset or stepped."""
         batch = self._started_runs().batch
         paid = {name: batch.results[:, FIRST_COMPONENT + i].copy() for i, name in enumerate(batch.names)}
         told = {
@@ -381,11 +356,12 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
         masks = {"action_mask": batch.mask.copy() if self.copies else batch.shown_mask}
         return marked(masks, np.ones(self.num_envs, bool)) | marked(told, fresh) | self._unfinished
 
-    def _with_episodes(self, infos: dict[str, Any], ended: np.ndarray) -> dict[str, Any]:
-        """Add to infos the statistics of the episodes that ended in these environments."""
+    def _with_episodes(self, infos: dict[str, Any], over: np.ndarray) -> dict[str, Any]:
+        """Return infos with the statistics of the episodes that have ended where ``over``, bool [B]."""
         runs = self._started_runs()
         episodes, results = runs.batch.episodes, runs.batch.results
-        for b in ended.tolist():
+        infos = infos | copied(self._unfinished)
+        for b in np.flatnonzero(over).tolist():
             of_one = {
                 "episode_return": float(episodes["episode_return"][b]),
                 "episode_length": int(episodes["steps"][b]),
@@ -395,34 +371,34 @@ class ClusterVectorEnv(VectorEnv[Observations, np.ndarray, np.ndarray]):
             infos = self._add_info(infos, of_one, b)
         return infos
 
-    def _final_infos(self, ended: np.ndarray) -> dict[str, Any]:
-        """Return the last observations and infos of the episodes that ended in these environments."""
+    def _final_infos(self, over: np.ndarray) -> dict[str, Any]:
+        """Return the last observations and infos of the episodes that have ended where ``over``, bool [B]."""
         batch = self._started_runs().batch
         shown = batch.shown | ({"action_mask": batch.mask} if self._shows_mask else {})
-        observations, is_over = np.full(self.num_envs, None, object), np.zeros(self.num_envs, bool)
-        is_over[ended] = True
-        info: dict[str, Any] = {}
-        metrics = self._unfinished["metrics"]
-        for b in ended.tolist():
+        observations = np.full(self.num_envs, None, object)
+        for b in np.flatnonzero(over).tolist():
             observations[b] = {name: array[b].copy() for name, array in shown.items()}
-            results = batch.results[b].tolist()
-            of_one = {
-                "action_mask": batch.mask[b].copy(),
-                "dt": results[DT],
-                "refusals": int(results[REFUSALS]),
-                "rewards": dict(zip(batch.names, results[FIRST_COMPONENT:], strict=True)),
-                "seed": int(self._seeds[b]),
-                "metrics": {name: math.inf for name in metrics if f"_{name}" in metrics and metrics[f"_{name}"][b]},
-                "digest": "",
-            }
-            info = self._add_info(info, of_one, b)
-        info = self._with_episodes(info, ended)
-        return {"final_obs": observations, "_final_obs": is_over, "final_info": info, "_final_info": is_over.copy()}
+        infos = only(self._with_episodes(self._infos(over), over), over)
+        return {"final_obs": observations, "_final_obs": over, "final_info": infos, "_final_info": over.copy()}
 
 
 def marked(infos: Mapping[str, Any], whose: np.ndarray) -> dict[str, Any]:
     """Return infos, each followed by the mask, bool [B], of the environments that it is about."""
     return {key: one for name, value in infos.items() for key, one in ((name, value), (f"_{name}", whose))}
+
+
+def only(infos: Mapping[str, Any], whose: np.ndarray) -> dict[str, Any]:
+    """Return what infos tell about some environments, bool [B]; zeros, or None, about the others."""
+    found: dict[str, Any] = {}
+    for name, value in infos.items():
+        if isinstance(value, dict):
+            found[name] = only(value, whose)
+        elif name.startswith("_"):
+            found[name] = value & whose
+        else:
+            found[name] = np.full_like(value, None if value.dtype == object else 0)
+            found[name][whose] = value[whose]
+    return found
 
 
 def copied(infos: dict[str, Any]) -> dict[str, Any]:

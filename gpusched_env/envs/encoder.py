@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from itertools import repeat
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,9 +15,9 @@ from gpusched_env.core.refusals import APPLIED
 from gpusched_env.core.state import RUNNING, WAITING, State
 from gpusched_env.envs.actions import PREEMPT, RESIZE, SLOT_ACTIONS, START, WAIT, Action, meaning_of, number_of
 from gpusched_env.envs.batch import NO_LIMIT, Batch
-from gpusched_env.envs.fresh_rows import FreshRows
+from gpusched_env.envs.checks import check_tenants
 from gpusched_env.envs.step import NO_ACTION
-from gpusched_env.envs.tenant_limits import check_tenants, exceeds_limits
+from gpusched_env.envs.tenant_limits import exceeds_limits
 from gpusched_env.envs.windows import Windows, widest_windows
 from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.simulator import ClairvoyantView, ClusterView
@@ -24,22 +25,14 @@ from gpusched_env.simulator.decisions import Decision, Preempt, Refuse, Resize, 
 
 Observation = dict[str, np.ndarray]
 
+ROWS: Final = 64  # observations allocated together: to allocate ten small arrays costs as much as a step
+
 
 class Encoder:
-    """Encodes one simulation through windows.
+    """Encodes one simulation through windows, as a batch of one.
 
-    Attributes
-    ----------
-    mask : int8 [actions], feasible actions after the last :meth:`step`
-    queue_slots : int32 [K], job rows in the queue slots; -1 = empty
-    running_slots : int32 [V], job rows in the running slots; -1 = empty
-    partner_slots : int32 [C], job rows of running gangs that a waiting job may join; -1 = empty
-    results : float64 [5 + components], results of the last step; columns in gpusched_env.envs.step_results
-    state_of_run : the arrays of the simulation, if another run may begin in them; a copy has none
-
-    Raises
-    ------
-    ScenarioError : the windows have sharing actions, but jobs do not share GPUs
+    ``mask``, the slots and ``results`` are those of :class:`Batch`, after the last :meth:`step`. ``state_of_run`` holds
+    the arrays of the simulation if another run may begin in them; a copy has none.
     """
 
     def __init__(
@@ -59,21 +52,20 @@ class Encoder:
         self.batch = Batch(
             windows, axes, [simulation.arrays], skip_forced_waits, weights or {}, refusal_cost=refusal_cost
         )
-        check_tenants(instance, windows.tenant_window, windows.limits)
+        check_tenants(instance, windows)
         self.batch.begin(0, instance, NO_LIMIT if step_limit is None else step_limit)
         self._bind()
 
     def again(self, simulation: Any, step_limit: int | None) -> None:
         """Encode another run of the same scenario, which has begun in the arrays of the last one."""
         self.simulation, self._drain = simulation, simulation.drain
-        check_tenants(simulation.instance, self.windows.tenant_window, self.windows.limits)
         self.batch.begin(0, simulation.instance, NO_LIMIT if step_limit is None else step_limit)
         self._is_taken = True
 
     def _bind(self) -> None:
         """Bind the arrays that every step needs."""
         self.state_of_run: State | None = None
-        self._rows = FreshRows(self.batch)
+        self._lay_out_rows()
         self._is_taken = True
         self._drain = self.simulation.drain
         self._play, self._action = self.batch.play, self.batch.action
@@ -81,6 +73,17 @@ class Encoder:
         self.results, self.mask = self.batch.results[0], self.batch.mask[0]
         self.queue_slots, self.running_slots = self.batch.queue_slots[0], self.batch.running_slots[0]
         self.partner_slots = self.batch.partner_slots[0]
+
+    def _lay_out_rows(self) -> None:
+        """Allocate the next observations and masks that :meth:`take` returns, each once."""
+        batch = self.batch
+        block = np.empty((ROWS, batch.arrays.block.shape[1]), np.float32)
+        masks = np.empty((ROWS, batch.mask.shape[1]), np.int8)
+        batch.copy_into(block, masks)
+        shown = {name: block[:, part].reshape(ROWS, *shape) for name, part, shape in batch.parts()}
+        rows = map(dict, map(zip, repeat(tuple(shown)), zip(*shown.values(), strict=True)))
+        self._rows = zip(rows, masks, range(1, ROWS + 1), strict=True)
+        batch.row[0] = 0
 
     @property
     def is_over_limit(self) -> bool:
@@ -104,12 +107,7 @@ class Encoder:
 
     @classmethod
     def for_view(cls, windows: Windows, view: ClusterView) -> Encoder:
-        """Return an encoder of the simulation behind a scheduler's view.
-
-        Raises
-        ------
-        GpuschedError : the windows show run times, but the view does not
-        """
+        """Return an encoder of the simulation behind a scheduler's view, which must show what the windows show."""
         if windows.clairvoyant and not isinstance(view, ClairvoyantView):
             raise GpuschedError("the windows show run times, the view does not: declare the scheduler clairvoyant")
         return cls(windows, view._simulation, skip_forced_waits=False)
@@ -126,7 +124,12 @@ class Encoder:
         if self._is_taken:
             self.step(NO_ACTION)
         self._is_taken = True
-        return self._rows.take()
+        observation, mask, following = next(self._rows)
+        if following < ROWS:
+            self.batch.row[0] = following
+        else:
+            self._lay_out_rows()
+        return observation, mask
 
     def state(self) -> np.ndarray:
         """Return the state of the episode and of its observation, uint8 [bytes]; equal for equal states."""
@@ -202,9 +205,7 @@ class Encoder:
         Raises
         ------
         SchedulerError : the job is in no slot; the message names windows that show every job
-        GpuschedError : no action makes this decision: it is no decision about a job, ``more_actions`` lacks it, the
-            row is no whole number, the size is not among those that actions name, the rule is not enabled, the GPUs are
-            explicit, or the sub-steps do not fit the sub-batches that actions can name
+        GpuschedError : no action of these windows makes this decision, or it is none about a job
         """
         windows, jobs = self.windows, self.simulation.arrays.jobs
         kind = self._kind_of(decision)

@@ -13,16 +13,11 @@ NO_SEED: Final = -1  # before the first episode
 
 
 def seeds_in_order(seeds: str | Sequence[int], ranges: Seeds) -> tuple[int, int] | None:
-    """Return the half-open range of seeds that are played in order; None = training seeds, which are drawn.
-
-    Parameters
-    ----------
-    seeds : "train", "validation" or "report", or first seed and end
-    ranges : of the scenario
+    """Return the half-open range of the scenario's seeds that are played in order; None = training seeds are drawn.
 
     Raises
     ------
-    ScenarioError : an unknown name, or no two whole numbers 0 <= first < end
+    ScenarioError : ``seeds`` is an unknown name, or no two whole numbers 0 <= first < end
     """
     if isinstance(seeds, str):
         names = (TRAIN, "validation", "report")

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
-
 import numpy as np
 
 from gpusched_env.core.events import DECIDE, DONE, TIME_LIMIT
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.network.settling import settle
-from gpusched_env.core.placement.placing import fits, goes_anywhere_now, look_for
+from gpusched_env.core.placement.placing import goes_anywhere_now, look_for
 from gpusched_env.core.placement.shared import find_shared
 from gpusched_env.core.state import Run
 from gpusched_env.envs.actions import mark_slot_actions
@@ -20,13 +17,9 @@ from gpusched_env.envs.observation.registry import shown_at, write_array
 from gpusched_env.envs.sharing_actions import mark_partners, mark_sizes
 from gpusched_env.envs.slots import ANY_JOB, fill_partners, fill_queue, fill_running
 from gpusched_env.envs.tenant_limits import count_tenants, forbid_beyond_limits
-from gpusched_env.errors import ScenarioError
 from gpusched_env.network import LINK_TIERS
-from gpusched_env.problem.cluster import NETWORK, RACK, Cluster
+from gpusched_env.problem.cluster import NETWORK, RACK
 from gpusched_env.problem.instance import Instance
-from gpusched_env.simulator import RULE_NUMBER, Simulation
-
-MOST_CLUSTERS: Final = 16  # whose checked gangs are remembered
 
 
 @helper
@@ -190,66 +183,3 @@ def link_table(instance: Instance) -> np.ndarray:
         table["capacity"] = links["capacity"] / links["capacity"].max()
         table["tier"] = (links["tier"] + 2) / (len(LINK_TIERS) + 1)  # tiers are numbered from -1, the bus
     return table
-
-
-def check_rules(
-    simulation: Simulation, rules: Sequence[str], checked: dict[Cluster, set[tuple[int, int]]] | None = None
-) -> None:
-    """Refuse placement rules under which some gang would wait for ever.
-
-    Parameters
-    ----------
-    simulation : before its first event
-    checked : (profile, gang size) pairs already checked on each of the latest clusters; new ones are added
-
-    Raises
-    ------
-    ScenarioError : for some gang, no rule finds a place on the empty cluster
-    """
-    checked = {} if checked is None else checked
-    cluster = simulation.instance.cluster
-    if cluster not in checked and len(checked) >= MOST_CLUSTERS:  # scenarios that vary draw another for each seed
-        del checked[next(iter(checked))]
-    known = checked.setdefault(cluster, set())
-    for kind, (profile, gang) in enumerate(simulation.instance.classes.tolist()):
-        if (profile, gang) in known:
-            continue
-        if not any(fits(simulation.arrays, kind, gang, RULE_NUMBER[rule]) for rule in rules):
-            raise ScenarioError(
-                f"rules {tuple(rules)}: none of them places a gang of {gang} GPUs even on the empty cluster; "
-                "add a rule that may cross racks, such as 'pack'"
-            )
-        known.add((profile, gang))
-
-
-def check_sizes(instance: Instance, sizes: Sequence[int]) -> None:
-    """Refuse named sizes with which some job could never start.
-
-    Parameters
-    ----------
-    sizes : numbers of GPUs that actions name; none = jobs start on the sizes that they request
-
-    Raises
-    ------
-    ScenarioError : no job is elastic, or some job has none of these sizes
-    """
-    if not len(sizes):
-        return
-    table = instance.sizes
-    if not table.elastic:
-        raise ScenarioError(
-            f"sizes is {tuple(sizes)}, but no job of this scenario is elastic; leave it empty, or "
-            "choose a scenario with elastic jobs, such as pollux-64-v0"
-        )
-    rows = np.arange(len(instance.workload))
-    startable = np.zeros(len(rows), bool)
-    for gpus in sizes:
-        startable |= table.find(rows, np.full(len(rows), gpus, np.int32)) >= 0
-    if not startable.all():
-        job = int(np.argmin(startable))
-        first = table.first[job]
-        has = ", ".join(map(str, table.gpus[first : first + table.count[job]].tolist()))
-        raise ScenarioError(
-            f"sizes is {tuple(sizes)}: job {job} has none of these sizes, so no action starts it; add one of "
-            f"its sizes: {has}"
-        )

@@ -46,12 +46,7 @@ class EpisodeOptions:
 
 
 def made_of(given: Mapping[str, Any], *kinds: Any) -> list[Any]:
-    """Return an object of each dataclass, made of the arguments that are its fields.
-
-    Raises
-    ------
-    ScenarioError : an argument is a field of none
-    """
+    """Return an object of each dataclass, made of the arguments that are its fields; all must be fields of one."""
     names = [{field.name for field in fields(kind)} for kind in kinds]
     for name in given:
         if not any(name in own for own in names):
@@ -69,12 +64,7 @@ def signature_of(cls: Any, *kinds: Any) -> inspect.Signature:
 
 
 def check_reset_options(options: Mapping[str, Any] | None, known: tuple[str, ...] = ()) -> None:
-    """Refuse options of ``reset`` that the environment does not know.
-
-    Raises
-    ------
-    GpuschedError : an unknown option
-    """
+    """Refuse, by a GpuschedError, options of ``reset`` that the environment does not know."""
     unknown = [repr(name) for name in options or () if name not in known]
     if unknown:
         has = f"the only option is {', '.join(map(repr, known))}" if known else "this environment has no options"

@@ -28,8 +28,6 @@ class PolicyScheduler(Scheduler):
     ----------
     policy : maps an observation and a mask, bool [actions], to the number of an action
     windows : windows of the environment in which the policy has learned
-    label : name in tables
-    describe : parameters that are stored with results
     skip_forced_waits : do not call the policy while waiting is the only feasible action, as the environment's argument
     step_limit : number of actions of the policy, refused ones included; None = 100 per job, as in the environment
 
@@ -38,10 +36,10 @@ class PolicyScheduler(Scheduler):
     GpuschedError : the policy returns something that is not the number of an action
     """
 
+    name = "agent"
+
     policy: Policy
     windows: Windows = field(default_factory=Windows)
-    label: str = "agent"
-    describe: dict[str, Any] = field(default_factory=dict)
     skip_forced_waits: bool = True
     step_limit: int | None = None
 
@@ -50,14 +48,9 @@ class PolicyScheduler(Scheduler):
         self.clairvoyant = self.windows.clairvoyant
 
     @property
-    def name(self) -> str:
-        """Name in tables."""
-        return self.label
-
-    @property
     def parameters(self) -> dict[str, Any]:
-        """Parameters stored with every result."""
-        return self.describe
+        """No parameters: they would be code and windows."""
+        return {}
 
     def reset(self, view: ClusterView) -> None:
         """Make an encoder of a new simulation."""

@@ -24,12 +24,7 @@ _LETTERS: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 
 
 def check_render_mode(mode: str | None) -> None:
-    """Refuse a render mode that does not exist; None = no pictures.
-
-    Raises
-    ------
-    ScenarioError : an unknown mode
-    """
+    """Refuse, by a ScenarioError, a render mode that does not exist; None = no pictures."""
     if mode is not None and mode not in RENDER_MODES:
         raise ScenarioError(f"render_mode: {unknown_name('render mode', mode, RENDER_MODES)}")
 

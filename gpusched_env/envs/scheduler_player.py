@@ -41,6 +41,15 @@ def play_scheduler(env: gym.Env[Any, Any], scheduler: Scheduler, seed: int) -> E
     view = base.simulation.view_for(scheduler)
     scheduler.reset(view)
     over = False
+
+    def step(action: int) -> bool:
+        """Play an action; return whether the run is over. The step limit is an error: a direct run has none."""
+        _, _, terminated, truncated, _ = env.step(action)
+        if base.encoder.is_over_limit:
+            limit = base.limit(base.simulation.instance)
+            raise SchedulerError(f"scheduler {scheduler.name!r}: truncated after {limit} steps; raise step_limit")
+        return terminated or truncated
+
     while not over:
         for decision in scheduler.decide(view):
             explicit = isinstance(decision, Start | Resize) and decision.gpus is not None
@@ -53,26 +62,15 @@ def play_scheduler(env: gym.Env[Any, Any], scheduler: Scheduler, seed: int) -> E
                     raise SchedulerError(
                         f"{decision}: the environment forbids this preemption; set migration=True and least_run_s=0"
                     )
-                over = _step(env, action, scheduler)
+                over = step(action)
                 base.simulation.refusal = "the action is infeasible" if base.encoder.is_refused else ""
         if not base.mask[base.windows.wait_action]:
             raise SchedulerError(
                 f"scheduler {scheduler.name!r} stalls at {base.simulation.now_s:g} s: nothing runs, no job arrives, "
                 f"and it starts none of the {len(view.waiting)} waiting jobs"
             )
-        over = _step(env, base.windows.wait_action, scheduler)
+        over = step(base.windows.wait_action)
     return base.event_log()
-
-
-def _step(env: gym.Env[Any, Any], action: int, scheduler: Scheduler) -> bool:
-    """Play an action; return whether the run is over. The step limit is an error: a direct run has none."""
-    base = env.unwrapped
-    assert isinstance(base, ClusterEnv)
-    _, _, terminated, truncated, _ = env.step(action)
-    if base.encoder.is_over_limit:
-        limit = base.limit(base.simulation.instance)
-        raise SchedulerError(f"scheduler {scheduler.name!r}: truncated after {limit} steps; raise step_limit")
-    return terminated or truncated
 
 
 def wide_open(scenario: str | Scenario, seed: int, **changes: Any) -> ClusterEnv:

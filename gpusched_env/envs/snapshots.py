@@ -41,12 +41,7 @@ class Snapshot:
     is_over: bool
 
     def check(self, fingerprint: str, windows: Windows, settings: tuple[Any, ...]) -> None:
-        """Refuse an environment that cannot have been in this state.
-
-        Raises
-        ------
-        GpuschedError : another version, scenario, windows, or settings
-        """
+        """Refuse, by a GpuschedError, an environment that cannot have been in this state."""
         for name, own, other in (
             ("version of gpusched-env", self.version, gpusched_env.__version__),
             ("scenario", self.fingerprint, fingerprint),

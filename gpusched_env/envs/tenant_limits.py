@@ -10,10 +10,8 @@ from gpusched_env.core.handle import kernel
 from gpusched_env.core.state import Run
 from gpusched_env.envs.env_arrays import TENANT_DTYPE, EnvArrays
 from gpusched_env.envs.observation.time_scale import scaled_time
-from gpusched_env.errors import ScenarioError
 from gpusched_env.metrics.tenants import entitlements
 from gpusched_env.problem.instance import Instance
-from gpusched_env.problem.workload import TENANT
 
 NO_TENANT: Final = -1  # parent of the root, and of rows beyond the tree
 
@@ -118,43 +116,3 @@ def tenant_table(instance: Instance) -> np.ndarray:
         table["deserved"][tree.parent[row]] += table["deserved"][row]
     table["deserved"] = np.minimum(table["deserved"], 1.0)  # above 1 by rounding
     return table
-
-
-def check_tenants(instance: Instance, shown: int, limits: bool) -> None:
-    """Refuse trees that are larger than the observation, and jobs that no limit ever admits.
-
-    Parameters
-    ----------
-    shown : number of tenants that the observation has rows for; 0 = it shows none
-    limits : starts that exceed a limit are infeasible
-
-    Raises
-    ------
-    ScenarioError : jobs have no tenants, the tree has more tenants, or a job requests more GPUs than its tenant may
-        hold
-    """
-    if not shown:
-        return
-    if TENANT not in instance.workload.attributes:
-        raise ScenarioError(
-            f"tenant_window is {shown}, but no job of this scenario has a tenant; leave it 0, or choose a scenario "
-            "with tenants, such as cohort-256-v0"
-        )
-    tree, leaf = instance.tenancy
-    if len(tree.names) - 1 > shown:
-        raise ScenarioError(
-            f"tenant_window is {shown}, but the scenario has {len(tree.names) - 1} tenants; show them all"
-        )
-    if not limits:
-        return
-    most = tree.limits
-    for row in range(1, len(most)):
-        most[row] = min(most[row], most[tree.parent[row]])
-    gangs = instance.workload.jobs["gpus"]
-    beyond = gangs > most[leaf]
-    if beyond.any():
-        job = int(np.argmax(beyond))
-        raise ScenarioError(
-            f"limits: job {job} requests {gangs[job]} GPUs, but tenant {tree.names[leaf[job]]!r} may hold "
-            f"{most[leaf[job]]}; raise its field most or borrow, or that of a tenant above, or set limits=False"
-        )

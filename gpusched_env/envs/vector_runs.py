@@ -13,12 +13,10 @@ import numpy as np
 from gpusched_env.core.events import TOO_LATE
 from gpusched_env.core.state import State, grown, lengths, longest, refill
 from gpusched_env.envs.batch import Batch
+from gpusched_env.envs.checks import CheckedGangs, check_begin
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.mask_and_observation import check_rules, check_sizes
 from gpusched_env.envs.step import DRAIN, LATE, OVER, RESUME, SKIP, STOPPED, discard_log, has_stopped
-from gpusched_env.envs.tenant_limits import check_tenants
 from gpusched_env.errors import GpuschedError
-from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator import Simulation
 from gpusched_env.support.units import BEYOND_CLOCK
@@ -27,19 +25,12 @@ _LEAST: Final = 16  # environments per thread below which another thread does no
 
 
 class VectorRuns:
-    """The runs, the buffers and the threads of B environments.
+    """The runs, the buffers (``batch``) and the threads of B environments.
 
     Parameters
     ----------
     singles : a single environment for each, which holds its scenario and options
     instances : first instance of each environment
-    threads : number of threads; None = one per core
-    keep_logs : see ClusterVectorEnv
-
-    Attributes
-    ----------
-    batch : the buffers
-    simulations : one for each environment
     """
 
     def __init__(
@@ -63,7 +54,7 @@ class VectorRuns:
         self.simulations: list[Simulation] = [
             Simulation(instance, arrays=run) for instance, run in zip(instances, runs, strict=True)
         ]
-        self._checked: dict[Cluster, set[tuple[int, int]]] = {}  # scenarios never have the same Cluster object
+        self._checked: CheckedGangs = {}  # scenarios never have the same Cluster object
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         parts = max(1, min(threads or cores, len(singles) // _LEAST if threads is None else len(singles)))
         edges = [len(singles) * part // parts for part in range(parts + 1)]
@@ -94,9 +85,7 @@ class VectorRuns:
         refill(self.state, b, instance, seed)
         simulation = Simulation(instance, arrays=self.simulations[b].arrays)
         single = self._singles[b]
-        check_sizes(instance, single.windows.sizes)
-        check_tenants(instance, single.windows.tenant_window, single.windows.limits)
-        check_rules(simulation, single.windows.rules, self._checked)
+        check_begin(simulation, single.windows, self._checked)
         self.simulations[b] = simulation
         self.batch.begin(b, instance, single.limit(instance))
         self.batch.actions[b] = RESUME
@@ -122,12 +111,7 @@ class VectorRuns:
         self._players = [self.batch.player(*part) for part in self._parts]
 
     def play(self) -> bool:
-        """Carry out ``batch.actions`` in every environment; return whether an episode has ended.
-
-        Raises
-        ------
-        GpuschedError : a run goes on beyond the latest time of the clock
-        """
+        """Carry out ``batch.actions`` in every environment; return whether an episode has ended."""
         bits = self._drive()
         while bits & STOPPED:
             stopped = has_stopped(self.batch.episodes) & (self.batch.actions != SKIP)

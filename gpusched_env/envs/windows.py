@@ -95,19 +95,16 @@ class Windows:
 
     def _check_seconds(self) -> None:
         """Refuse delays, leases and least run times out of range."""
-        if not all(SHORTEST_ROUND_S <= delay <= LATEST_S for delay in self.delays_s):
-            raise ScenarioError(
-                f"delays_s is {tuple(self.delays_s)}: every delay must be {SHORTEST_ROUND_S:g} to {LATEST_S:g} seconds"
-            )
-        if self.lease_s is not None and not SHORTEST_ROUND_S <= self.lease_s <= LATEST_S:
-            raise ScenarioError(
-                f"lease_s is {self.lease_s}: give {SHORTEST_ROUND_S:g} to {LATEST_S:g} seconds, or None for no leases"
-            )
-        if self.least_run_s is not None and not 0 <= self.least_run_s <= LATEST_S:
-            raise ScenarioError(
-                f"least_run_s is {self.least_run_s}: give 0 to {LATEST_S:g} seconds, or None for ten times the "
-                "cost of a preemption; running_window=0 forbids all preemptions"
-            )
+        for name, values, least, more in (
+            ("delays_s", self.delays_s, SHORTEST_ROUND_S, "each"),
+            ("lease_s", (self.lease_s,), SHORTEST_ROUND_S, "or None for no leases"),
+            (
+                "least_run_s", (self.least_run_s,), 0.0,
+                "or None for ten times the cost of a preemption; running_window=0 forbids all preemptions",
+            ),
+        ):  # fmt: skip
+            if not all(value is None or least <= value <= LATEST_S for value in values):
+                raise ScenarioError(f"{name} is {getattr(self, name)}: give {least:g} to {LATEST_S:g} seconds, {more}")
 
     def _check_orders(self) -> None:
         """Refuse unknown orders, and those that need hidden run times."""
@@ -171,12 +168,7 @@ class Windows:
         return max(_LEAST_RUN_S, _RUN_PER_PREEMPTION * (semantics.checkpoint_s + semantics.restore_s))
 
     def checked(self, action: Any) -> int:
-        """Return the action as a plain int.
-
-        Raises
-        ------
-        GpuschedError : the action is not an integer of the action space
-        """
+        """Return the action as a plain int; a GpuschedError if it is not an integer of the action space."""
         try:
             number = int(action)
             whole = number == action
@@ -190,12 +182,7 @@ class Windows:
         return number
 
     def check_sharing(self, shares: bool) -> None:
-        """Refuse sharing actions in a scenario whose jobs do not share GPUs.
-
-        Raises
-        ------
-        ScenarioError : jobs do not share GPUs, but ``partner_window`` or ``sub_batches`` is not 0
-        """
+        """Refuse, by a ScenarioError, sharing actions in a scenario whose jobs do not share GPUs."""
         for name in ("partner_window", "sub_batches"):
             if getattr(self, name) and not shares:
                 raise ScenarioError(
@@ -218,7 +205,7 @@ class Windows:
             "nodes": room.nodes,
             "links": room.links or len(TIERS),
             "tiers": len(TIERS),
-            "types": observed_types(room.types, semantics),
+            "types": room.types if room.types > 1 or semantics.max_copies > 1 else 0,
             "sub_batches": max(self.sub_batches, 1),
             "sizes": len(self.sizes),
             "tenants": self.tenant_window,
@@ -226,11 +213,6 @@ class Windows:
             "topology": int(room.links > 0),
             "sharing": int(shares),
         }
-
-
-def observed_types(types: int, semantics: Semantics) -> int:
-    """Return the number of GPU types that the observation distinguishes; 0 = one type and no copies."""
-    return types if types > 1 or semantics.max_copies > 1 else 0
 
 
 def widest_windows(instance: Instance) -> dict[str, int]:

@@ -87,7 +87,7 @@ class Replay(Limited, Carrying):
             while self._next < len(points) and points[self._next] == point:
                 self._decide(next(decisions))
                 self._next += 1
-            idle = idle + 1 if self._next == decided and self._stuck() else 0
+            idle = idle + 1 if self._next == decided and events.stuck(self.arrays) else 0
             if idle > (events.IDLE_LIMIT if self._next < len(points) else 0):
                 break
             point += 1

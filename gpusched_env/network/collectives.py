@@ -13,7 +13,6 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from gpusched_env.errors import ScenarioError, unknown_name
 from gpusched_env.portable import arrays
 
 Array = np.ndarray[Any, Any]
@@ -56,29 +55,9 @@ class Cost(NamedTuple):
 
 
 ALIKE: Final = 1.0 + 1e-12  # if the times of two collectives differ by at most this factor, they are a tie
-LATENCY_MODELS: Final = {
-    "split": "a_i for each step inside a server, a_e for each between servers",
-    "alpha": "one latency for every step: a_e if the gang spans servers, else a_i",
-    "nccl": "the constants of NCCL's tuning model (protocol Simple), for studies bound by latency; ring and tree only",
-}
-# Source: NVIDIA/nccl, src/graph/tuning.cc (master of 2026), protocol Simple. For a ring step inside a server, NCCL has
-# 3.4 us on NVLink and 5.7 us on PCIe. The model uses Links.gpu_latency_s instead; the presets set it to these values.
-NCCL_BASE_S: Final = 8.4e-6
-NCCL_NETWORK_S: Final = 14e-6
-NCCL_TREE_INSIDE_S: Final = 4.0e-6
-# Latency factor of a ring over servers. For GPUs before compute capability 8.0, NCCL has 1.9; this is not modelled.
-NCCL_RING_PLATEAU: Final = 1.4
-NCCL_TREE_EFFICIENCY: Final = 0.92  # effective rate / nominal rate of a tree
 
 
-def _latency_s(model: str, gangs: Gangs, links: Links, inside: Array, between: Array) -> Array:
-    """Return the latency of ``inside`` steps inside servers and ``between`` steps between servers [s]."""
-    if model == "alpha":
-        return (inside + between) * np.where(gangs.servers > 1, links.server_latency_s, links.gpu_latency_s)
-    return inside * links.gpu_latency_s + between * links.server_latency_s
-
-
-def ring(gangs: Gangs, links: Links, latency: str) -> Cost:
+def ring(gangs: Gangs, links: Links) -> Cost:
     """Return the cost of one ring through all GPUs.
 
     The ring takes 2(N-1) steps of M/N bytes, so V = 2(N-1)/N M. Of these steps, 2(S-1) count as steps between servers
@@ -87,43 +66,35 @@ def ring(gangs: Gangs, links: Links, latency: str) -> Cost:
     """
     between = 2.0 * (gangs.servers - 1)
     inside = 2.0 * (gangs.gpus - 1) - between
-    if latency == "nccl":
-        steps_s = NCCL_BASE_S + inside * links.gpu_latency_s + between * NCCL_NETWORK_S
-        latency_s = steps_s * np.where(gangs.servers > 1, NCCL_RING_PLATEAU, 1.0)
-    else:
-        latency_s = _latency_s(latency, gangs, links, inside, between)
+    latency_s = inside * links.gpu_latency_s + between * links.server_latency_s
     wire_bytes = 2.0 * (gangs.gpus - 1) / gangs.gpus * gangs.gradient_bytes
     return Cost(latency_s, wire_bytes, links.gpu_Bps + np.zeros_like(wire_bytes))
 
 
-def _two_levels(gangs: Gangs, links: Links, latency_s: Array, between_bytes: Array) -> Cost:
+def _two_levels(gangs: Gangs, links: Links, between: Array, between_bytes: Array) -> Cost:
     """Return the cost of a reduce-scatter inside servers, an exchange between them, and an all-gather inside them.
 
-    ``between_bytes`` is V of the exchange. Each of the g GPUs on a server sends its own part, so the rate between
-    servers is at most g B_i. g is the largest number of the gang's GPUs on one server (choice).
+    The exchange takes ``between`` steps, and ``between_bytes`` is its V. Each of the g GPUs on a server sends its own
+    part, so the rate between servers is at most g B_i. g is the largest number of the gang's GPUs on one server
+    (choice).
     """
     one = gangs.servers == 1
+    latency_s = 2.0 * (gangs.widest - 1) * links.gpu_latency_s + between * links.server_latency_s
     inside_bytes = 2.0 * (gangs.widest - 1) / gangs.widest * gangs.gradient_bytes
     fixed_s = latency_s + np.where(one, 0.0, inside_bytes / links.gpu_Bps)
     return Cost(fixed_s, np.where(one, inside_bytes, between_bytes), np.where(one, 1, gangs.widest) * links.gpu_Bps)
 
 
-def hierarchical(gangs: Gangs, links: Links, latency: str) -> Cost:
+def hierarchical(gangs: Gangs, links: Links) -> Cost:
     """Return the cost of a reduce-scatter inside the servers, a ring between them, and an all-gather inside them.
 
-    T = 2(g-1) a_i + 2(S-1) a_e + 2(g-1)/g M/B_i + V/r with V = 2(S-1)/S M. If the servers hold different numbers of the
-    gang's GPUs, g is the largest of these numbers.
+    T = 2(g-1) a_i + 2(S-1) a_e + 2(g-1)/g M/B_i + V/r with V = 2(S-1)/S M.
     """
-    if latency == "nccl":
-        raise ScenarioError(
-            "latency model 'nccl' has no constants for collective 'hierarchical': choose 'split' or 'alpha', or "
-            "collective 'ring' or 'double-tree'"
-        )
-    latency_s = _latency_s(latency, gangs, links, 2.0 * (gangs.widest - 1), 2.0 * (gangs.servers - 1))
-    return _two_levels(gangs, links, latency_s, 2.0 * (gangs.servers - 1) / gangs.servers * gangs.gradient_bytes)
+    between = 2.0 * (gangs.servers - 1)
+    return _two_levels(gangs, links, between, between / gangs.servers * gangs.gradient_bytes)
 
 
-def double_tree(gangs: Gangs, links: Links, latency: str) -> Cost:
+def double_tree(gangs: Gangs, links: Links) -> Cost:
     """Return the cost of two binary trees over the servers, each of which carries half of the data.
 
     Inside the servers, the collective is the same as in :func:`hierarchical`. T = 2 log2(S) a_e + V/r + the time inside
@@ -131,48 +102,30 @@ def double_tree(gangs: Gangs, links: Links, latency: str) -> Cost:
     so it sends and receives 2M in all.
     """
     wire_bytes = 2.0 * gangs.gradient_bytes + np.zeros(np.shape(gangs.servers))
-    depth = arrays.log2(gangs.servers)
-    if latency == "nccl":
-        inside_s = (gangs.gpus / gangs.servers - 1) * NCCL_TREE_INSIDE_S
-        latency_s = NCCL_BASE_S + 2.0 * (inside_s + np.floor(depth) * NCCL_NETWORK_S)
-        wire_bytes = wire_bytes / NCCL_TREE_EFFICIENCY
-    else:
-        latency_s = _latency_s(latency, gangs, links, 2.0 * (gangs.widest - 1), 2.0 * depth)
-    return _two_levels(gangs, links, latency_s, wire_bytes)
+    return _two_levels(gangs, links, 2.0 * arrays.log2(gangs.servers), wire_bytes)
 
 
-def reduce_scatter_all_gather(gangs: Gangs, links: Links, latency: str) -> Cost:
-    """Return the cost of a reduce-scatter of the gradients and an all-gather of the parameters.
-
-    Sharded optimisers (ZeRO 1 and 2) communicate in this way. Each of the two passes takes N-1 steps and sends (N-1)/N
-    M bytes over every edge, so together they cost as much as :func:`ring`. If gradients and parameters differ in size,
-    M is the mean of the two sizes. If the parameters are sharded as well (ZeRO 3), they are gathered twice. To model
-    this, set M to 3/2 of the bytes; the latency of the third pass is then not counted.
-    """
-    return ring(gangs, links, latency)
-
-
-def best(gangs: Gangs, links: Links, latency: str) -> Cost:
+def best(gangs: Gangs, links: Links) -> Cost:
     """Return the cost of the collective that is fastest for each gang on an idle network.
 
     The candidates are ring, hierarchical and double tree. Ties: the first in this order. The choice does not change
-    when contention changes the rates, because a communication library chooses once. With the latency model "nccl",
-    hierarchical is not a candidate.
+    when contention changes the rates, because a communication library chooses once.
     """
-    candidates = [ring, double_tree] if latency == "nccl" else [ring, hierarchical, double_tree]
-    costs = [candidate(gangs, links, latency) for candidate in candidates]
+    costs = [candidate(gangs, links) for candidate in (ring, hierarchical, double_tree)]
     seconds = np.array([cost.seconds(solo_rate_Bps(gangs, links)) for cost in costs])
     fastest = np.argmax(seconds <= seconds.min(axis=0) * ALIKE, axis=0)
     fields = (np.broadcast_arrays(*field, fastest)[:-1] for field in zip(*costs, strict=True))
     return Cost(*(np.choose(fastest, field) for field in fields))
 
 
-Collective = Callable[[Gangs, Links, str], Cost]
+Collective = Callable[[Gangs, Links], Cost]
 COLLECTIVES: Final[dict[str, Collective]] = {
     "ring": ring,
     "hierarchical": hierarchical,
     "double-tree": double_tree,
-    "reduce-scatter-all-gather": reduce_scatter_all_gather,
+    # Of gradients, then of parameters (ZeRO 1 and 2): two passes of N-1 steps and (N-1)/N M bytes, as in a ring. If
+    # they differ in size, M is the mean. ZeRO 3 gathers twice: set M to 3/2 of the bytes, without the latency of that.
+    "reduce-scatter-all-gather": ring,
     "best": best,
 }
 
@@ -182,7 +135,7 @@ def solo_rate_Bps(gangs: Gangs, links: Links) -> Array:
     return np.where(gangs.servers > 1, links.server_Bps, np.inf)
 
 
-def collective_cost(name: str, gangs: Gangs, links: Links, latency: str = "split") -> Cost:
+def collective_cost(name: str, gangs: Gangs, links: Links) -> Cost:
     """Return the cost of one all-reduce of each gang; it is 0 for a gang of one GPU and for 0 bytes.
 
     Notes
@@ -191,12 +144,8 @@ def collective_cost(name: str, gangs: Gangs, links: Links, latency: str = "split
     to its own part (SJF-BCO, eq. 8). Latency and bytes follow the alpha-beta model, which was not validated for
     arbitrary placements.
     """
-    if name not in COLLECTIVES:
-        raise ScenarioError(f"network.collective: {unknown_name('collective', name, COLLECTIVES)}")
-    if latency not in LATENCY_MODELS:
-        raise ScenarioError(unknown_name("latency model", latency, LATENCY_MODELS))
     gangs = Gangs(*(np.asarray(field) for field in gangs))
-    fixed_s, wire_bytes, cap_Bps = COLLECTIVES[name](gangs, links, latency)
+    fixed_s, wire_bytes, cap_Bps = COLLECTIVES[name](gangs, links)
     fixed_s = fixed_s + (gangs.gpus - 1) / gangs.gpus * gangs.gradient_bytes / links.reduction_Bps
     silent = (gangs.gpus <= 1) | (gangs.gradient_bytes == 0.0)
     return Cost(np.where(silent, 0.0, fixed_s), np.where(silent, 0.0, wire_bytes), cap_Bps)

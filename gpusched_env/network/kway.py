@@ -2,7 +2,7 @@
 
 SJF-BCO (MobiHoc 2022, section 4.1) and Wang et al. use the same function f(k) = k + alpha (k-1): if k transfers share a
 link, each takes f(k) times as long as alone. In the symbols of Wang et al., b = 1/B and alpha = eta/b. The model counts
-gangs per server and ignores the links between servers. These functions are the reference for the compiled kernels.
+gangs per server and ignores the links between servers. The kernels are in core/network/models.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
-
-from gpusched_env.errors import ScenarioError, unknown_name
 
 Array = np.ndarray[Any, Any]
 
@@ -37,22 +35,8 @@ CONTENDERS: Final[dict[str, Callable[[Array, float], Array]]] = {
 
 def effective_contenders(straddle: Array, mode: str = "clamp", xi: float = 1.0) -> Array:
     """Return the number k of effective contenders of each gang; float64 [J]. It is 1 for a gang on one server."""
-    if mode not in CONTENDERS:
-        raise ScenarioError(f"contention.k_mode: {unknown_name('mode', mode, CONTENDERS)}")
     straddle = np.asarray(straddle)
     return np.where(straddle > 0, CONTENDERS[mode](straddle, xi), 1.0)
-
-
-def sharing_degradation(contenders: Array | float, alpha: float = 0.2) -> Array | float:
-    """Return f(k) = k + alpha (k-1), the transfer time among k contenders / the transfer time alone; f(1) = 1."""
-    return contenders + alpha * (contenders - 1.0)
-
-
-def wang_transfer_s(
-    wire_bytes: Array | float, contenders: Array | float, latency_s: float, per_byte_s: float, penalty_s: float
-) -> Array | float:
-    """Return the time of a transfer among k contenders, a + k b M + (k-1) eta M (Wang et al.) [s]."""
-    return latency_s + contenders * per_byte_s * wire_bytes + (contenders - 1.0) * penalty_s * wire_bytes
 
 
 def start_beside(new_bytes: float, remaining_bytes: float, per_byte_s: float, penalty_s: float) -> bool:

@@ -6,10 +6,11 @@ COMMUNICATION_MODELS.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from gpusched_env.network.collectives import COLLECTIVES
 from gpusched_env.network.contention import NO_CONTENTION, Contention
 from gpusched_env.network.topology_spec import TopologySpec
 from gpusched_env.problem.cluster import TIERS
+from gpusched_env.support.plain_data import set_fields
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,34 @@ class Network:
     def reduction_Bps(self) -> float:
         """Rate at which a GPU adds gradients [byte/s]; inf = adding takes no time."""
         return math.inf if self.reduction_GBps is None else self.reduction_GBps * 1e9
+
+
+def network_as_dict(network: Network) -> dict[str, Any]:
+    """Return the network as plain data for JSON; fields with default values are left out."""
+    of_tiers = ("bandwidth_GBps", "latency_s") if network.topology is None else ()
+    data = set_fields(network, "model", *of_tiers)
+    if network.topology is not None:
+        data["topology"] = set_fields(network.topology, "kind")
+    if "changes" in data:
+        data["changes"] = [dataclasses.asdict(change) for change in network.changes]
+    if "contention" in data:
+        data["contention"] = set_fields(network.contention, "model")
+    return data
+
+
+def network_identity(network: Network) -> dict[str, Any]:
+    """Return the data of :func:`network_as_dict` with the SHA-256 of each file instead of its path, for fingerprints.
+
+    Raises
+    ------
+    ScenarioError : a file cannot be read
+    """
+    data = network_as_dict(network)
+    if network.topology is not None and network.topology.path is not None:
+        data["topology"]["path"] = network.topology.file_digest()
+    if network.contention.ratios:
+        data["contention"]["ratios"] = network.contention.file_digest()
+    return data
 
 
 def collectives_of(network: Network, profiles: Sequence[str]) -> list[str]:

@@ -23,7 +23,7 @@ def machine() -> str:
 
     found = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
     loops = ", ".join(found) or "baseline"
-    target = numba.config.CPU_NAME or binding.get_host_cpu_name()  # type: ignore[attr-defined]
+    target = numba.config.CPU_NAME or binding.get_host_cpu_name()
     library = " ".join(platform.libc_ver()) or "C library unknown"
     return (
         f"{platform.system()} {platform.machine()}, {library}; compiled for {target}; NumPy's loops: {loops}\n"

@@ -49,8 +49,6 @@ MORE: Final = {
     "deadlines": ("elasticflow", "edf", "edf-admission", "chronus"),
     "tiers": (
         "sjf:estimator=noisy,sigma=0.5",
-        "themis-lite:auction=true",
-        "themis-lite:maxmin=true",
         "delay-zaharia:clock=offers",
         "learned",
     ),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.errors import ClusterError
+from gpusched_env.support.plain_data import set_fields
 
 # Tiers of a placement: the smallest part of the cluster that contains all GPUs of a gang, in order of preference.
 TIERS: Final = ("machine", "rack", "network")
@@ -85,15 +85,8 @@ class NodeGroup:
             )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON.
-
-        ``slots`` is omitted if it is 1, so that clusters without slots keep the fingerprint they had before slots
-        existed.
-        """
-        data = dataclasses.asdict(self)
-        if self.slots == 1:
-            del data["slots"]
-        return data
+        """Return plain data for JSON; ``slots`` is left out if it is 1."""
+        return set_fields(self, "gpu_type", "nodes_per_rack")
 
 
 def refuse_too_many(groups: Sequence[NodeGroup]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import math
@@ -13,7 +12,8 @@ from typing import Any, Final
 import numpy as np
 
 from gpusched_env.errors import ScenarioError, WorkloadError, unknown_name
-from gpusched_env.network import Network, compiled_links, contention_ratios, network_identity
+from gpusched_env.network import Network, compiled_links, network_identity
+from gpusched_env.network.pairwise import ratio_matrix
 from gpusched_env.problem.cluster import MOST_GPUS, TIERS, Cluster
 from gpusched_env.problem.dependencies import holds_of
 from gpusched_env.problem.partitions import NodeSets, Partitions, node_sets
@@ -24,21 +24,10 @@ from gpusched_env.problem.sizes import size_table
 from gpusched_env.problem.tenants import Tenants, TenantTree, tree_of
 from gpusched_env.problem.workload import TENANT, Workload
 from gpusched_env.sharing import Sharing, SharingTables, sharing_tables
+from gpusched_env.support.plain_data import set_fields
 from gpusched_env.support.units import LATEST_S, MOST_ITERATIONS, SHORTEST_S
 
 TIE_ORDERS: Final = ("arrival-id", "arrival-smallest")
-# Rules that fingerprints omit while they have their default value; the dict gives that value.
-LATER_RULES: Final = {
-    "slot_s": 0.0,
-    "least_busy_lambda": 1.0,
-    "step_iterations": 0,
-    "start_s": 0.0,
-    "max_copies": 1,
-    "merge_s": 0.0,
-    "pace_until_lease": False,
-    "resize_s": None,
-    "kill_at_limit": False,
-}
 MOST_STEPS: Final = 1e7  # of a job: a gang that starts adds up the lengths of its steps one by one
 SHORTEST_ROUND_S: Final = 1e-3  # [s] each round calls the scheduler, so a run of shorter rounds would never end
 QUEUE_DISCIPLINES: Final = ("scheduler", "strict", "skip")
@@ -149,15 +138,8 @@ class Semantics:
         return self.checkpoint_s + self.restore_s if self.resize_s is None else self.resize_s
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON; an infinite time limit becomes None.
-
-        A rule of LATER_RULES is omitted while it has its default value. Fingerprints computed before the rule existed
-        therefore remain valid.
-        """
-        data = dataclasses.asdict(self)
-        for name, plain in LATER_RULES.items():
-            if data[name] == plain:
-                del data[name]
+        """Return plain data for JSON, without later rules that have their defaults; an infinite time limit is None."""
+        data = set_fields(self, "round_s", "checkpoint_s", "restore_s", "queue", "tie_order", "time_limit_s")
         data["time_limit_s"] = None if math.isinf(self.time_limit_s) else self.time_limit_s
         return data
 
@@ -292,7 +274,7 @@ class Instance:
         self.topology, self.links, self.first_row = compiled_links(self.network, cluster)
         own = Room(len(cluster.nodes), len(self.links), len(cluster.gpu_types))
         self.room = own if room is None else room.holding(own)
-        self.ratios = contention_ratios(self.network.contention, workload.profiles)
+        self.ratios = ratio_matrix(self.network.contention, workload.profiles.rows["name"].tolist())
         self._set_times(table)
         self.sharing_tables: SharingTables | None = None
         if sharing is not None:

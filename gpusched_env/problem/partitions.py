@@ -14,6 +14,7 @@ from gpusched_env.errors import ScenarioError, WorkloadError, unknown_name
 from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.performance import known_types
 from gpusched_env.problem.workload import Workload
+from gpusched_env.support.plain_data import set_fields
 
 if TYPE_CHECKING:
     from gpusched_env.problem.instance import Semantics
@@ -144,27 +145,16 @@ class Partitions:
     def __post_init__(self) -> None:
         """Check the names."""
         for what, listed in (("partition", self.partitions), ("reservation", self.reservations)):
-            names = [item.name for item in listed]
-            twice = next((name for name in names if names.count(name) > 1), None)
-            if twice is not None:
-                raise ScenarioError(f"partitions: {what} {twice!r} is listed twice; give each its own name")
+            refuse_twice(f"partitions: {what} ", [item.name for item in listed], "each")
         if sum(partition.default for partition in self.partitions) > 1:
             raise ScenarioError("partitions: several partitions are the default; keep one")
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain data for JSON; fields with their default values are left out."""
-        plain = Partition("plain"), Reservation("plain", 0.0, 1.0)
-        rows = [
-            [
-                {name: value for name, value in vars(item).items() if name in kept or value != getattr(default, name)}
-                for item in listed
-            ]
-            for listed, default, kept in (
-                (self.partitions, plain[0], ("name",)),
-                (self.reservations, plain[1], ("name", "start_s", "end_s")),
-            )
-        ]
-        return {"partitions": rows[0], "reservations": rows[1], "by": self.by}
+        partitions, reservations = (
+            [set_fields(item) for item in rows] for rows in (self.partitions, self.reservations)
+        )
+        return {"partitions": partitions, "reservations": reservations, "by": self.by}
 
 
 class Choices(NamedTuple):
@@ -389,6 +379,12 @@ def _refuse_over_limits(sets: NodeSets, inside: np.ndarray, cluster: Cluster, wo
                 f"{sets.partitions[sets.partition[row]].name!r} has {what} {limit[row]:g}; {remedy}, or leave out such "
                 "jobs"
             )
+
+
+def refuse_twice(where: str, names: Sequence[str], what: str) -> None:
+    """Refuse a name that is listed twice; ``where`` begins the message, and ``what`` needs its own name."""
+    if (twice := next((name for name in names if names.count(name) > 1), None)) is not None:
+        raise ScenarioError(f"{where}{twice!r} is listed twice; give {what} its own name")
 
 
 def check_mode(where: str, mode: str, grace_s: float) -> None:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from gpusched_env.errors import ScenarioError, WorkloadError, unknown_name
-from gpusched_env.problem.partitions import check_mode
+from gpusched_env.problem.partitions import check_mode, refuse_twice
 from gpusched_env.problem.workload import Workload
 
 QOS: Final = "qos"  # attribute: name of the QOS of each job
@@ -92,9 +92,7 @@ def ranks_of(listed: Sequence[Qos]) -> np.ndarray:
     ScenarioError : a QOS is listed twice, preempts one that is not listed, or may preempt itself through others
     """
     rows = {one.name: row for row, one in enumerate(listed)}
-    if len(rows) < len(listed):
-        twice = next(one.name for row, one in enumerate(listed) if rows[one.name] != row)
-        raise ScenarioError(f"tenants.qos: {twice!r} is listed twice; give each QOS its own name")
+    refuse_twice("tenants.qos: ", [one.name for one in listed], "each QOS")
     for one in listed:
         for name in one.preempts:
             if name not in rows:

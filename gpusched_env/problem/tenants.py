@@ -12,9 +12,10 @@ import numpy as np
 
 from gpusched_env.errors import ScenarioError, WorkloadError, unknown_name
 from gpusched_env.portable.arrays import total
-from gpusched_env.problem.partitions import PARTITION, QUEUE, only_partition
+from gpusched_env.problem.partitions import PARTITION, QUEUE, only_partition, refuse_twice
 from gpusched_env.problem.qos import LARGEST, QOS, Qos, ranks_of
 from gpusched_env.problem.workload import TENANT, Workload
+from gpusched_env.support.plain_data import set_fields
 
 ROOT: Final = ""  # name of the root, which stands for the whole cluster
 PRIORITY: Final = "priority_class"  # one of workload.REQUESTED
@@ -82,9 +83,7 @@ class Resource:
 
     Raises
     ------
-        if not 1 <= self.amount <= LARGEST or self.amount % 1:
-            where = f"resource {self.name!r}: amount is {self.amount}"
-            raise ScenarioError(f"{where}: give a whole number from 1 to {LARGEST}, in a larger unit if need be")
+    ScenarioError : an empty name, or another amount
     """
 
     name: str
@@ -192,10 +191,10 @@ class Tenants:
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain data for JSON; fields with their default values are left out of tenants."""
-        rows = [_told(tenant, Tenant("default")) for tenant in self.tree]
+        rows = [set_fields(tenant) for tenant in self.tree]
         data: dict[str, Any] = {"tree": rows, "by": self.by, "priority": self.priority, "burst": self.burst}
         if self.qos:
-            data |= {"qos": [_told(one, Qos("plain")) for one in self.qos], "qos_by": self.qos_by}
+            data |= {"qos": [set_fields(one) for one in self.qos], "qos_by": self.qos_by}
         if self.resources:
             data["resources"] = [dataclasses.asdict(one) for one in self.resources]
         return data
@@ -222,10 +221,6 @@ class Tenants:
                 )
             found[:, column] = amounts
         return found
-
-
-def _told(item: Tenant | Qos, default: Tenant | Qos) -> dict[str, Any]:
-    return {name: value for name, value in vars(item).items() if name == "name" or value != getattr(default, name)}
 
 
 class TenantTree(NamedTuple):
@@ -315,9 +310,7 @@ def tree_of(tenants: Tenants | None, leaves: np.ndarray) -> tuple[TenantTree, np
 def _in_order(listed: Sequence[Tenant]) -> list[Tenant]:
     """Return the tenants with parents before children, in the listed order otherwise; refuse what is no tree."""
     names = [tenant.name for tenant in listed]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ScenarioError(f"tenants: {twice!r} is listed twice; give each tenant its own name")
+    refuse_twice("tenants: ", names, "each tenant")
     placed, ordered, left = {ROOT}, list[Tenant](), list(listed)
     while left:
         ready = [tenant for tenant in left if tenant.parent in placed]

@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Self
 
@@ -89,19 +89,8 @@ ACCUMULATION_DTYPE: Final = np.dtype(
 )
 
 
-def no_accumulation() -> np.ndarray:
-    """ACCUMULATION_DTYPE [0]: an empty table of gradient accumulation."""
-    return np.empty(0, ACCUMULATION_DTYPE)
-
-
-def no_shapes() -> np.ndarray:
-    """SHAPED_DTYPE [0]: an empty table of efficiencies by shape."""
-    return np.empty(0, SHAPED_DTYPE)
-
-
-def no_measurements() -> np.ndarray:
-    """MEASURED_DTYPE [0]: an empty table of measured times."""
-    return np.empty(0, MEASURED_DTYPE)
+ABOVE_0: Final = math.nextafter(0.0, 1.0)
+MOST: Final = math.nextafter(math.inf, 0.0)  # the largest finite number
 
 
 @dataclass(frozen=True)
@@ -127,9 +116,9 @@ class Profiles:
     rows: np.ndarray
     compute_s: np.ndarray
     gpu_types: tuple[str, ...]
-    measured: np.ndarray = field(default_factory=no_measurements)
-    shaped: np.ndarray = field(default_factory=no_shapes)
-    accumulation: np.ndarray = field(default_factory=no_accumulation)
+    measured: np.ndarray = field(default_factory=partial(np.empty, 0, MEASURED_DTYPE))
+    shaped: np.ndarray = field(default_factory=partial(np.empty, 0, SHAPED_DTYPE))
+    accumulation: np.ndarray = field(default_factory=partial(np.empty, 0, ACCUMULATION_DTYPE))
 
     def __post_init__(self) -> None:
         """Check every table."""
@@ -152,73 +141,41 @@ class Profiles:
                 raise WorkloadError(f"profile {names[int(np.argmin(good))]!r}: {column} is out of range")
         if len(set(names)) != len(names):
             raise WorkloadError("profiles: two rows have the same name")
-        self._check_measured()
-        self._check_shaped()
-        self._check_accumulation()
+        self._check_table(
+            "measured", MEASURED_DTYPE, ("profile", "gpu_type", "gpus", "tier"),
+            gpus=(1, math.inf), compute_s=(ABOVE_0, math.inf), communication_s=(0, MOST),
+        )  # fmt: skip
+        self._check_table(
+            "shaped", SHAPED_DTYPE, ("profile", "gpu", "slot", "machine", "rack"),
+            gpu=(1, math.inf), slot=(1, math.inf), machine=(1, math.inf), rack=(1, math.inf), efficiency=(ABOVE_0, 1),
+        )  # fmt: skip
+        self._check_table(
+            "accumulation", ACCUMULATION_DTYPE, ("profile",),
+            passes=(1, math.inf), fixed_compute=(0, 1), fixed_memory=(0, MOST), batch_memory=(0, MOST),
+        )  # fmt: skip
+        for table, order in (("shaped", ["profile", "gpu", "slot", "machine", "rack"]), ("accumulation", "profile")):
+            object.__setattr__(self, table, np.sort(getattr(self, table), order=order))
 
-    def _check_measured(self) -> None:
-        rows = self.measured
-        if rows.dtype != MEASURED_DTYPE or rows.ndim != 1:
-            raise WorkloadError("profiles: measured must be a one-dimensional array of MEASURED_DTYPE")
-        for column, end in (("profile", len(self.rows)), ("gpu_type", len(self.gpu_types)), ("tier", len(TIERS))):
-            if ((rows[column] < 0) | (rows[column] >= end)).any():
-                raise WorkloadError(f"profiles: a measured row has a {column} outside 0 to {end - 1}")
-        checks = {
-            "gpus": rows["gpus"] >= 1,
-            "compute_s": rows["compute_s"] > 0,
-            "communication_s": np.isfinite(rows["communication_s"]) & (rows["communication_s"] >= 0),
-        }
-        for column, good in checks.items():
+    def _check_table(
+        self, table: str, dtype: np.dtype[Any], keys: Sequence[str], **ranges: tuple[float, float]
+    ) -> None:
+        """Check the type of a table, its indices and the ranges of its numbers, and that its keys are unique."""
+        rows = getattr(self, table)
+        if rows.dtype != dtype or rows.ndim != 1:
+            raise WorkloadError(f"profiles: {table} must be a one-dimensional array of {table.upper()}_DTYPE")
+        ends = {"profile": len(self.rows), "gpu_type": len(self.gpu_types), "tier": len(TIERS)}
+        for column in [key for key in keys if key in ends]:
+            if ((rows[column] < 0) | (rows[column] >= ends[column])).any():
+                raise WorkloadError(f"profiles: a row of {table} has a {column} outside 0 to {ends[column] - 1}")
+        for column, (least, most) in ranges.items():
+            good = (rows[column] >= least) & (rows[column] <= most)
             if not good.all():
                 bad = rows[int(np.argmin(good))]
                 name = str(self.rows["name"][bad["profile"]])
-                raise WorkloadError(
-                    f"profile {name!r}, measured on {bad['gpus']} GPUs: {column} is out of range: {bad[column]}"
-                )
-        keys = rows[["profile", "gpu_type", "gpus", "tier"]]
-        if len(np.unique(keys)) != len(keys):
-            raise WorkloadError("profiles: two measured rows have the same profile, GPU type, gang size and tier")
-
-    def _check_shaped(self) -> None:
-        rows = self.shaped
-        if rows.dtype != SHAPED_DTYPE or rows.ndim != 1:
-            raise WorkloadError("profiles: shaped must be a one-dimensional array of SHAPED_DTYPE")
-        if ((rows["profile"] < 0) | (rows["profile"] >= len(self.rows))).any():
-            raise WorkloadError(f"profiles: a shaped row has a profile outside 0 to {len(self.rows) - 1}")
-        dimensions = ["gpu", "slot", "machine", "rack"]
-        checks = {name: rows[name] >= 1 for name in dimensions}
-        checks["efficiency"] = (rows["efficiency"] > 0) & (rows["efficiency"] <= 1)
-        for column, good in checks.items():
-            if not good.all():
-                bad = rows[int(np.argmin(good))]
-                name, shape = str(self.rows["name"][bad["profile"]]), [int(bad[d]) for d in dimensions]
-                allowed = "above 0 and at most 1" if column == "efficiency" else "at least 1"
-                raise WorkloadError(f"profile {name!r}, shape {shape}: {column} is {bad[column]}: it must be {allowed}")
-        keys = rows[["profile", *dimensions]]
-        if len(np.unique(keys)) != len(keys):
-            raise WorkloadError("profiles: two shaped rows have the same profile and shape")
-        object.__setattr__(self, "shaped", np.sort(rows, order=["profile", *dimensions]))
-
-    def _check_accumulation(self) -> None:
-        rows = self.accumulation
-        if rows.dtype != ACCUMULATION_DTYPE or rows.ndim != 1:
-            raise WorkloadError("profiles: accumulation must be a one-dimensional array of ACCUMULATION_DTYPE")
-        if ((rows["profile"] < 0) | (rows["profile"] >= len(self.rows))).any():
-            raise WorkloadError(f"profiles: a row of accumulation has a profile outside 0 to {len(self.rows) - 1}")
-        if len(np.unique(rows["profile"])) != len(rows):
-            raise WorkloadError("profiles: two rows of accumulation have the same profile")
-        checks = {
-            "passes": rows["passes"] >= 1,
-            "fixed_compute": (rows["fixed_compute"] >= 0) & (rows["fixed_compute"] <= 1),
-            "fixed_memory": (rows["fixed_memory"] >= 0) & np.isfinite(rows["fixed_memory"]),
-            "batch_memory": (rows["batch_memory"] >= 0) & np.isfinite(rows["batch_memory"]),
-        }
-        for column, good in checks.items():
-            if not good.all():
-                bad = rows[int(np.argmin(good))]
-                name = str(self.rows["name"][bad["profile"]])
-                raise WorkloadError(f"profile {name!r}, gradient accumulation: {column} is out of range: {bad[column]}")
-        object.__setattr__(self, "accumulation", np.sort(rows, order="profile"))
+                where = ", ".join([f"profile {name!r}", table, *(f"{key} {bad[key]}" for key in keys[1:])])
+                raise WorkloadError(f"{where}: {column} is out of range: {bad[column]}")
+        if len(np.unique(rows[list(keys)])) != len(rows):
+            raise WorkloadError(f"profiles: two rows of {table} have the same {', '.join(keys)}")
 
     @classmethod
     def from_rows(cls, rows: Sequence[Mapping[str, Any]], gpu_types: Sequence[str] = ("V100",)) -> Profiles:
@@ -510,7 +467,7 @@ class Workload:
                 columns[name] = rows
         if self.sizes is not None:
             columns["size_group"], columns["size_options"] = self.sizes.group, self.sizes.options
-        with whole(Path(path)) as partial, partial.open("wb") as stream:  # savez would add a suffix to a path
+        with whole(Path(path)) as unfinished, unfinished.open("wb") as stream:  # savez would add a suffix to a path
             np.savez_compressed(
                 stream,
                 header=np.array(header),
@@ -544,12 +501,8 @@ class Workload:
     def _unpacked(cls, file: BinaryIO) -> Workload:
         data = read_arrays(file, MOST_BYTES)
         header = json.loads(str(data["header"]))
-        # Older files lack some arrays.
-        measured = data["measured"] if "measured" in data else no_measurements()
-        shaped = data["shaped"] if "shaped" in data else no_shapes()
-        accumulation = data["accumulation"] if "accumulation" in data else no_accumulation()
-        types = tuple(header["gpu_types"])
-        profiles = Profiles(data["profiles"], data["compute_s"], types, measured, shaped, accumulation)
+        tables = {name: data[name] for name in ("measured", "shaped", "accumulation") if name in data}
+        profiles = Profiles(data["profiles"], data["compute_s"], tuple(header["gpu_types"]), **tables)
         attributes = {k.removeprefix("attribute:"): data[k] for k in data if k.startswith("attribute:")}
         sizes = Sizes(data["size_group"], data["size_options"]) if "size_group" in data else None
         return cls(data["jobs"], profiles, header["name"], header["source"], attributes, sizes)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-import tomllib
-from pathlib import Path
 from typing import Final
 
+from gpusched_env.support.files import toml_beside
 from gpusched_env.traces.formats.slurm import STATES
 from gpusched_env.traces.parsing.slurm_fields import REASON
 
@@ -15,7 +14,7 @@ def _any(words: str) -> str:
     return f"(?:{'|'.join(words.split())})"
 
 
-_WORDS: Final = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+_WORDS: Final = toml_beside(__file__)
 _STATE, _MODE = _any(_WORDS["state"]), _any(_WORDS["mode"])
 _AMOUNT: Final = r"[0-9]+(?:\.[0-9]+)?[kmgtpe]?[nc]?"
 # sacct and squeue cut long words, as CANCELLED+

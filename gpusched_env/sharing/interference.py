@@ -123,11 +123,6 @@ class Synthetic(Interference):
         return {"source": "synthetic", "seed": self.seed}
 
 
-def constant(xi: float) -> Constant:
-    """Return an interference with the same xi, at least 1, for all pairs."""
-    return Constant(xi)
-
-
 def synthetic(seed: int) -> Synthetic:
     """Return an interference with a random xi for each ordered pair of models, see :class:`Synthetic`."""
     return Synthetic(seed)

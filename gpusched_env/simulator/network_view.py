@@ -18,6 +18,18 @@ if TYPE_CHECKING:
 _NO_ROWS: Final = np.empty(0, np.int32)
 
 
+def known_rows(simulation: Simulation, rows: np.ndarray | Sequence[int]) -> np.ndarray:
+    """Return ``rows`` as contiguous int32; raise an error if one of the jobs has not arrived.
+
+    The check is necessary because kernels check no bounds, and because schedulers must not see future jobs.
+    """
+    arrived = int(simulation.arrays.world["next_arrival"])
+    known = np.ascontiguousarray(rows, np.int32)
+    if len(known) and not (known.min() >= 0 and known.max() < arrived):
+        raise GpuschedError(f"job rows must lie in 0..{arrived - 1}, the jobs that have arrived: {rows!r}")
+    return known
+
+
 class NetworkView:
     """Read-only view of the links. All rates and loads are those after the latest decision."""
 
@@ -96,11 +108,7 @@ class NetworkView:
         return float(queries.what_if(simulation.arrays, row))
 
     def _of(self, rows: np.ndarray, name: str) -> np.ndarray:
-        simulation = self._simulation
-        arrived = simulation.arrays.world["next_arrival"]
-        known = np.ascontiguousarray(rows, np.int32)
-        if len(known) and not (known.min() >= 0 and known.max() < arrived):
-            raise GpuschedError(f"job rows must lie in 0..{arrived - 1}, the jobs that have arrived: {rows!r}")
+        simulation, known = self._simulation, known_rows(self._simulation, rows)
         queries.settle_now(simulation.arrays)
         replicas = simulation.arrays.jobs["replica"][known]
         if (replicas < 0).any():

@@ -273,54 +273,54 @@ class Simulation:
             has ended in an error before
         """
         self._check_usable()
+        code: int = refusals.APPLIED
         if isinstance(decision, Start):
-            self.refusal = self._start(decision)
+            code = self._start(decision)
         elif isinstance(decision, Resize):
-            self.refusal = self._resize(decision)
+            code = self._resize(decision)
         elif isinstance(decision, Preempt):
-            self.refusal = refusals.REFUSALS[self._preempt(self.row_of(decision))]
+            code = events.preempt(self.arrays, self.row_of(decision))
         elif isinstance(decision, Lease):
-            self.refusal = refusals.REFUSALS[self._lease(decision)]
+            code = self._lease(decision)
         elif isinstance(decision, Refuse):
-            self.refusal = refusals.REFUSALS[self._refuse(self.row_of(decision))]
+            code = admission.refuse(self.arrays, self.row_of(decision))
         elif isinstance(decision, Wait):
             self.wake_at(self.end_of(decision))
-            self.refusal = ""
         else:
             raise GpuschedError(f"{decision!r} is not a decision: use Start, Resize, Preempt, Lease, Refuse or Wait")
+        self.make_room()
+        self.refusal = refusals.REFUSALS[code]
         return self.refusal
 
-    def _start(self, decision: Start) -> str:
+    def _start(self, decision: Start) -> int:
         row = self.row_of(decision)
         rule, explicit = self._place(decision)
         if explicit > self._world["gpus"]:
-            return refusals.REFUSALS[refusals.BAD_GANG]
+            return refusals.BAD_GANG
         steps = 0
         if decision.sub_steps is not None:
             steps = _whole(decision, "sub_steps", decision.sub_steps)
             if steps < 1:
-                return refusals.REFUSALS[refusals.BAD_SUB_STEPS]
+                return refusals.BAD_SUB_STEPS
         size = 0
         if decision.size is not None:
             size = _whole(decision, "size", decision.size)
             if size < 1:
-                return refusals.REFUSALS[refusals.BAD_SIZE]
+                return refusals.BAD_SIZE
         if explicit and row >= 0 and self.instance.sizes.count[row] > 1:  # such a job runs in one copy
             if decision.size is not None and size != explicit:
-                return refusals.REFUSALS[refusals.BAD_SIZE]
+                return refusals.BAD_SIZE
             size = explicit
-        return refusals.REFUSALS[self.start(row, rule, explicit, bool(decision.share), steps, size)]
+        return self.start(row, rule, explicit, bool(decision.share), steps, size)
 
-    def _resize(self, decision: Resize) -> str:
+    def _resize(self, decision: Resize) -> int:
         row, size = self.row_of(decision), _whole(decision, "size", decision.size)
         rule, explicit = self._place(decision)
         if size < 1 or explicit > self._world["gpus"]:
-            return refusals.REFUSALS[refusals.BAD_SIZE]
+            return refusals.BAD_SIZE
         if decision.gpus is not None and len(set(decision.gpus)) < explicit:
-            return refusals.REFUSALS[refusals.BAD_GPUS]
-        code: int = resizing.resize(self.arrays, row, size, rule, explicit)
-        self.make_room()
-        return refusals.REFUSALS[code]
+            return refusals.BAD_GPUS
+        return int(resizing.resize(self.arrays, row, size, rule, explicit))
 
     def _place(self, decision: Start | Resize) -> tuple[int, int]:
         """Return the number of the placement rule and the number of explicit GPUs, which are written to ``chosen``.
@@ -375,22 +375,11 @@ class Simulation:
             resizing.ask_again(self.arrays, job)
         return code
 
-    def _preempt(self, job: int) -> int:
-        code: int = events.preempt(self.arrays, job)
-        self.make_room()
-        return code
-
-    def _refuse(self, job: int) -> int:
-        code: int = admission.refuse(self.arrays, job)
-        self.make_room()
-        return code
-
     def _lease(self, decision: Lease) -> int:
         until_s = _seconds(decision)
         if math.isnan(until_s):
             raise GpuschedError(f"{decision}: give a time in simulated seconds, inf = no lease")
-        code: int = events.lease(self.arrays, self.row_of(decision), until_s)
-        return code
+        return int(events.lease(self.arrays, self.row_of(decision), until_s))
 
     def give_up(self) -> Run:
         """Return the arrays, in which another run may begin; of this run, only the log is left."""
@@ -503,7 +492,7 @@ class Simulation:
                 )
             for decision in decisions:
                 self.apply(decision)
-            idle = idle + 1 if self._stuck() else 0
+            idle = idle + 1 if events.stuck(self.arrays) else 0
             if idle > events.IDLE_LIMIT:
                 return Outcome.STALLED
             points += 1
@@ -513,16 +502,6 @@ class Simulation:
 
     def _finished(self, row: int) -> bool:
         return bool(self.arrays.jobs["status"][row] in (FINISHED, REFUSED))
-
-    def _stuck(self) -> bool:
-        """Return whether no job will arrive or finish unless the scheduler makes a decision."""
-        world = self._world
-        if world["next_arrival"] < world["jobs"] or min(world["closing_s"], world["eligible_s"]) < math.inf:
-            return False
-        running = self.arrays.running[: world["running"]]
-        return not len(running) or bool(
-            world["slot_s"] > 0 and np.isinf(self.arrays.replicas["until_s"][running]).all()
-        )
 
     def _stall(self, scheduler: Scheduler, view: ClusterView) -> SchedulerError:
         """Return an error that describes the deadlock and its usual cause."""

@@ -22,7 +22,7 @@ from gpusched_env.problem.performance import type_rates
 from gpusched_env.problem.tenants import TenantTree
 from gpusched_env.problem.workload import REQUESTED
 from gpusched_env.simulator.decisions import Decision, Preempt, Start
-from gpusched_env.simulator.network_view import NetworkView
+from gpusched_env.simulator.network_view import NetworkView, known_rows
 
 if TYPE_CHECKING:
     from gpusched_env.simulator.simulation import Simulation
@@ -274,11 +274,19 @@ class ClusterView:
 
     # --- sizes of elastic jobs
 
-    def sizes(self, job: int) -> np.ndarray:
-        """int32 [GPU]: the numbers of GPUs on which a job can run, ascending; a rigid job has one."""
+    def _size_rows(self, job: int) -> slice:
+        """Return the rows of a job in the table of sizes."""
         table = self._simulation.instance.sizes
         first = table.first[self._known([job])[0]]
-        return table.gpus[first : first + table.count[job]]
+        return slice(first, first + table.count[job])
+
+    def sizes(self, job: int) -> np.ndarray:
+        """int32 [GPU]: the numbers of GPUs on which a job can run, ascending; a rigid job has one."""
+        return self._simulation.instance.sizes.gpus[self._size_rows(job)]
+
+    def size_classes(self, job: int) -> np.ndarray:
+        """int32: class of a job at each of its :meth:`sizes`, a row of ``ClairvoyantView.rates_per_s``."""
+        return self._simulation.instance.sizes.job_class[self._size_rows(job)]
 
     def size_rates(self, job: int) -> np.ndarray:
         """float64: iterations per second of a job at each of its :meth:`sizes`, on the fastest placement of that size.
@@ -286,27 +294,15 @@ class ClusterView:
         The fastest placement is that in the empty cluster, on an idle network. An iteration is the same progress at
         every size.
         """
-        instance = self._simulation.instance
-        first = instance.sizes.first[self._known([job])[0]]
-        return 1.0 / instance.ideal_iteration_s[instance.sizes.job_class[first : first + instance.sizes.count[job]]]
-
-    def size_classes(self, job: int) -> np.ndarray:
-        """int32: class of a job at each of its :meth:`sizes`, a row of ``ClairvoyantView.rates_per_s``."""
-        sizes = self._simulation.instance.sizes
-        first = sizes.first[self._known([job])[0]]
-        return sizes.job_class[first : first + sizes.count[job]]
+        return 1.0 / self._simulation.instance.ideal_iteration_s[self.size_classes(job)]
 
     def placed_rates(self, job: int) -> np.ndarray:
         """float64 [sizes, tiers, T]: iterations per second of a job at each of its sizes, by tier and GPU type."""
-        instance = self._simulation.instance
-        first = instance.sizes.first[self._known([job])[0]]
-        return 1.0 / instance.iteration_s[instance.sizes.job_class[first : first + instance.sizes.count[job]]]
+        return 1.0 / self._simulation.instance.iteration_s[self.size_classes(job)]
 
     def placed_communication_s(self, job: int) -> np.ndarray:
         """float64 [sizes, tiers, T] [s]: communication in an iteration of a job at each size, on an idle network."""
-        instance = self._simulation.instance
-        first = instance.sizes.first[self._known([job])[0]]
-        return instance.communication_s[instance.sizes.job_class[first : first + instance.sizes.count[job]]]
+        return self._simulation.instance.communication_s[self.size_classes(job)]
 
     def held_gpus(self, rows: np.ndarray) -> np.ndarray:
         """int32 [GPU]: number of GPUs that each of the jobs ``rows`` holds now; 0 = it waits or has finished."""
@@ -408,14 +404,7 @@ class ClusterView:
         return np.where((numbers >= 0) & (replicas["phase"][numbers] == ACTIVE), replicas[name][numbers], np.inf)
 
     def _known(self, rows: np.ndarray | Sequence[int]) -> np.ndarray:
-        """Return ``rows`` as contiguous int32; raise an error if one of the jobs has not arrived.
-
-        The check is necessary because kernels check no bounds, and because schedulers must not see future jobs.
-        """
-        known = np.ascontiguousarray(rows, np.int32)
-        if len(known) and not (known.min() >= 0 and known.max() < self.arrived):
-            raise GpuschedError(f"job rows must lie in 0..{self.arrived - 1}, the jobs that have arrived: {rows!r}")
-        return known
+        return known_rows(self._simulation, rows)
 
     def _progress(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         asked, count = self._asked_of(rows), len(rows)
@@ -580,10 +569,6 @@ class ClairvoyantView(ClusterView):
         """float64 [s]: time in which each of the jobs ``rows`` would finish on its ideal placement."""
         # Computed as a fraction of ideal_s. Jobs with equal run times then tie, whatever their numbers of iterations.
         return self._progress(rows)[0] / self._iterations[rows] * self._ideal_s[rows]
-
-    def slowest_remaining_s(self, rows: np.ndarray) -> np.ndarray:
-        """float64 [s]: time in which each of the jobs ``rows`` would finish on its slowest placement."""
-        return self._progress(rows)[0] * self._simulation.instance.slowest_iteration_s[rows]
 
     def one_machine_s(self, rows: np.ndarray) -> np.ndarray:
         """float64 [s]: run time of each of the jobs ``rows`` with all its GPUs on one machine of the fastest type."""

@@ -15,11 +15,8 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Any, Final, cast
-
-from gpusched_env.errors import GpuschedError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -199,18 +196,6 @@ def output_checked() -> Iterator[None]:
         if isinstance(error, BrokenPipeError):  # the reader has seen enough
             sys.exit(1)
         sys.exit(f"standard output cannot be written ({error.strerror or error}); free space or name another place")
-
-
-def run_command(main: Callable[[], object]) -> None:
-    """Run the command of a module: invalid input and Ctrl-C end it with one line instead of a traceback."""
-    prepare_output()
-    try:
-        with output_checked():
-            main()
-    except GpuschedError as error:
-        sys.exit(f"error: {error}")
-    except KeyboardInterrupt as stop:
-        sys.exit(tell_interrupt(Path(sys.argv[0]).name, stop))
 
 
 _told = False

@@ -9,10 +9,11 @@ import math
 import re
 import secrets
 import time
+import tomllib
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 
@@ -55,6 +56,11 @@ def write_whole(path: Path, text: str) -> None:
     """Write text as UTF-8, atomically and without conversion of line ends."""
     with whole(path) as partial:
         partial.write_text(text, encoding="utf-8", newline="")
+
+
+def toml_beside(module: str) -> dict[str, Any]:
+    """Return what is in the TOML file beside a module, of the same name; ``module`` is its ``__file__``."""
+    return tomllib.loads(Path(module).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
 def file_name(text: str) -> str:

@@ -7,20 +7,22 @@ training seeds of a scenario.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Final
 
 import numpy as np
+import typer
 
 from gpusched_env.agents.index_policy.rule import INPUTS, TERMS, IndexRule
 from gpusched_env.agents.index_policy.scheduler import IndexPolicy
+from gpusched_env.errors import GpuschedError
 from gpusched_env.portable import arrays
 from gpusched_env.portable.elementary import log
 from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator import Simulation
-from gpusched_env.support.consoles import run_command
+from gpusched_env.support.commands import run_script
 from studies.index_search.rule_search import Settings, search, training_problems
 from studies.unseen_logs.windows import TRAINING, list_windows
 
@@ -98,35 +100,36 @@ def score(rule: IndexRule, instances: Sequence[Instance]) -> float:
     return arrays.mean(means) + TAIL_WEIGHT * arrays.mean(tails)
 
 
-def main() -> None:
+@dataclass(frozen=True)
+class PolicySettings(Settings):
+    """Settings of the search for an index policy."""
+
+    output: Path = Path("index_policy.npz")
+    """File to write."""
+    problems: int = 32
+    """Number of training seeds of the scenario."""
+    logs: Annotated[Path | None, typer.Argument()] = None
+    """Folder of the logs."""
+    scenario: str = ""
+    """Instead of logs: search on training seeds of this scenario."""
+    hidden: int = 8
+    """Hidden units; 0 = a linear rule."""
+
+
+def main(settings: PolicySettings) -> None:
     """Search, and save the rule."""
-    parser = argparse.ArgumentParser(description="Search the weights of an index policy.")
-    parser.add_argument("logs", type=Path, nargs="?", help="folder of the logs")
-    parser.add_argument("--scenario", help="instead of logs: search on training seeds of this scenario")
-    parser.add_argument("--problems", type=int, default=32, help="number of these seeds (default 32)")
-    parser.add_argument("--batch", type=int, default=16, help="problems of a generation (default 16)")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the search (default 0)")
-    parser.add_argument("--generations", type=int, default=40, help="number of generations (default 40)")
-    parser.add_argument("--hidden", type=int, default=8, help="hidden units (default 8); 0 = a linear rule")
-    parser.add_argument("--output", type=Path, default=Path("index_policy.npz"), help="file to write")
-    options = parser.parse_args()
-    if (options.logs is None) == (options.scenario is None):
-        parser.error("give either LOGS, a folder, or --scenario NAME")
-    settings = Settings(options.seed, options.generations, batch=options.batch)
-    about: dict[str, Any]
-    if options.scenario:
-        problems = training_problems(options.scenario, options.problems)
-        about = {"scenario": options.scenario, "problems": len(problems)}
+    if (settings.logs is None) == (not settings.scenario):
+        raise GpuschedError("give either LOGS, a folder, or --scenario NAME")
+    if settings.logs is None:
+        problems, about = training_problems(settings.scenario, settings.problems), {"scenario": settings.scenario}
     else:
         windows = [window for window in list_windows(TRAINING) if window.nodes <= LARGEST]
-        problems = [window.instance(options.logs) for window in windows]
-        about = {"windows": len(windows)}
-    start = start_vector(options.seed, options.hidden)
-    best, spent = search(start, lambda vector, chosen: score(rule_of(vector), chosen), problems, settings)
-    about["settings"] = vars(settings) | {"hidden": options.hidden}
-    rule_of(best).save(options.output, about | spent)
-    print(f"saved {options.output}: {spent}")
+        problems, about = [window.instance(settings.logs) for window in windows], {}
+    start = start_vector(settings.seed, settings.hidden)
+    best, found = search(start, lambda vector, chosen: score(rule_of(vector), chosen), problems, settings)
+    rule_of(best).save(settings.output, about | found)
+    print(f"saved {settings.output}: {found}")
 
 
 if __name__ == "__main__":
-    run_command(main)
+    run_script(main)

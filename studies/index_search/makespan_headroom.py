@@ -5,9 +5,11 @@ python -m studies.index_search.makespan_headroom rar-160-v0 lpt:placement=consol
 
 from __future__ import annotations
 
-import argparse
+from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
+import typer
 from scipy.optimize import linprog
 from scipy.sparse import block_array, csr_array, diags_array, kron
 
@@ -16,7 +18,7 @@ from gpusched_env.evaluation import evaluate
 from gpusched_env.metrics import lower_bounds
 from gpusched_env.problem.instance import Instance
 from gpusched_env.scenarios import get_scenario
-from gpusched_env.support.consoles import run_command
+from gpusched_env.support.commands import run_script
 
 SLACK = 1e-9  # relative, for rounding in whole iterations of a slot and in whole slots
 
@@ -72,13 +74,18 @@ def makespan_bound_of_types(instance: Instance) -> float:
     return float(np.ceil(bound_s / slot_s * (1 - SLACK)) * slot_s) if slot_s > 0 else bound_s
 
 
-def main() -> None:
+@dataclass
+class Settings:
+    """Compare makespans with a lower bound."""
+
+    scenario: Annotated[str, typer.Argument()]
+    scheduler: Annotated[str, typer.Argument()]
+    seeds: int = 20
+    """Number of report seeds."""
+
+
+def main(options: Settings) -> None:
     """Print makespan / bound of a scheduler on report seeds."""
-    parser = argparse.ArgumentParser(description="Compare makespans with a lower bound.")
-    parser.add_argument("scenario")
-    parser.add_argument("scheduler")
-    parser.add_argument("--seeds", type=int, default=20, help="number of report seeds (default 20)")
-    options = parser.parse_args()
     scenario = get_scenario(options.scenario)
     first, _ = scenario.seeds.report
     seeds = range(first, first + options.seeds)
@@ -93,4 +100,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run_command(main)
+    run_script(main)

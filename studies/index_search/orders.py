@@ -6,21 +6,22 @@ python -m studies.index_search.orders --seed 0 --output orders-0.npz
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from pathlib import Path
+from typing import Final
 
 import numpy as np
 
-from gpusched_env import __version__
 from gpusched_env.agents.order_search import DEFAULTS, OrderSearch
 from gpusched_env.portable import arrays
 from gpusched_env.portable.elementary import log
 from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator import Simulation
-from gpusched_env.support.consoles import run_command
-from studies.index_search.rule_search import Settings, read_options, search, training_problems
+from gpusched_env.support.commands import run_script
+from studies.index_search.rule_search import Settings, search, training_problems
 
 SCENARIO: Final = "rar-160-v0"
 REHEARSALS: Final = 40  # of a play in the training
+SETTINGS: Final = Settings(Path("order_search.npz"), problems=100, generations=12, population=8, batch=10, sigma=0.7)
 
 
 def weights_of(vector: np.ndarray) -> tuple[float, ...]:
@@ -51,17 +52,13 @@ def has_room(instance: Instance) -> bool:
     return makespan_s(DEFAULTS, instance, REHEARSALS) < makespan_s(DEFAULTS, instance, 1)
 
 
-def main() -> None:
+def main(settings: Settings = SETTINGS) -> None:
     """Search, and save the weights."""
-    options = read_options("an order search", generations=12, problems=100, output="order_search.npz")
-    settings = Settings(options.seed, options.generations, population=8, batch=10, sigma=0.7)
-    problems = [one for one in training_problems(SCENARIO, options.problems) if has_room(one)]
-    best, spent = search(np.zeros(len(DEFAULTS)), log_makespan, problems, settings)
-    spent["simulated_jobs"] *= REHEARSALS  # at most: a rehearsal ends as soon as it cannot be the best
-    about: dict[str, Any] = {"version": __version__, "scenario": SCENARIO, "problems": len(problems)}
-    OrderSearch.save(options.output, weights_of(best), about | {"settings": vars(settings)} | spent)
-    print(f"saved {options.output}: {spent}, {weights_of(best)}")
+    problems = [one for one in training_problems(SCENARIO, settings.problems) if has_room(one)]
+    best, about = search(np.zeros(len(DEFAULTS)), log_makespan, problems, settings, REHEARSALS)
+    OrderSearch.save(settings.output, weights_of(best), {"scenario": SCENARIO} | about)
+    print(f"saved {settings.output}: {about}, {weights_of(best)}")
 
 
 if __name__ == "__main__":
-    run_command(main)
+    run_script(main)

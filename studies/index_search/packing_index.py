@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final
+from pathlib import Path
+from typing import Final
 
 import numpy as np
 
-from gpusched_env import __version__
-from gpusched_env.agents.packing_index.scheduler import DEFAULTS, NAMES, PackingIndex
+from gpusched_env.agents.packing_index import DEFAULTS, NAMES, PackingIndex
 from gpusched_env.problem.instance import Instance
-from gpusched_env.support.consoles import run_command
-from studies.index_search.rule_search import Settings, mean_log_jct, read_options, search, training_problems
+from gpusched_env.support.commands import run_script
+from studies.index_search.rule_search import Settings, mean_log_jct, search, training_problems
 
 SCENARIO: Final = "bsbf-sim-240-v1"
 STEPS: Final = np.array([0.5, 0.5, 0.1, 0.2, 0.3])  # change of each weight by a step of 1
+SETTINGS: Final = Settings(Path("packing_index.npz"), problems=96, generations=24, population=14, batch=32, sigma=0.7)
 
 
 def weights_of(vector: np.ndarray) -> tuple[float, ...]:
@@ -34,16 +35,12 @@ def log_jct(vector: np.ndarray, instances: Sequence[Instance]) -> float:
     return mean_log_jct(lambda: PackingIndex.playing(weights, least_bonus=-math.inf), instances)
 
 
-def main() -> None:
+def main(settings: Settings = SETTINGS) -> None:
     """Search, and save the weights."""
-    options = read_options("a packing index", generations=24, problems=96, output="packing_index.npz")
-    settings = Settings(options.seed, options.generations, population=14, batch=32, sigma=0.7)
-    problems = training_problems(SCENARIO, options.problems)
-    best, spent = search(np.zeros(len(NAMES)), log_jct, problems, settings)
-    about: dict[str, Any] = {"version": __version__, "scenario": SCENARIO, "problems": len(problems)}
-    PackingIndex.save(options.output, weights_of(best), about | {"settings": vars(settings)} | spent)
-    print(f"saved {options.output}: {spent}, {weights_of(best)}")
+    best, about = search(np.zeros(len(NAMES)), log_jct, training_problems(SCENARIO, settings.problems), settings)
+    PackingIndex.save(settings.output, weights_of(best), {"scenario": SCENARIO} | about)
+    print(f"saved {settings.output}: {about}, {weights_of(best)}")
 
 
 if __name__ == "__main__":
-    run_command(main)
+    run_script(main)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from gpusched_env import __version__
 from gpusched_env.errors import GpuschedError
 from gpusched_env.portable import arrays
 from gpusched_env.portable.elementary import log
@@ -25,28 +25,32 @@ Score = Callable[[np.ndarray, Sequence[Instance]], float]  # (weights, problems)
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of a search.
+    """Settings of a search."""
 
-    Parameters
-    ----------
-    seed : of the samples, of the problems of each generation, and of first weights that are random
-    generations : number of generations
-    population : rules tried in a generation
-    batch : problems on which each of them is played
-    sigma : standard deviation of the samples of the first generation
-    """
-
-    seed: int = 0
+    output: Path
+    """File to write."""
+    problems: int
+    """Number of training seeds."""
     generations: int = 40
+    """Number of generations."""
     population: int = 18
+    """Rules tried in a generation."""
     batch: int = 16
+    """Problems on which each of them is played."""
     sigma: float = 0.12
+    """Standard deviation of the samples of the first generation."""
+    seed: int = 0
+    """Seed of the samples, of the problems of each generation, and of first weights that are random."""
 
 
 def search(
-    start: np.ndarray, score: Score, problems: Sequence[Instance], settings: Settings
+    start: np.ndarray, score: Score, problems: Sequence[Instance], settings: Settings, rehearsals: int = 1
 ) -> tuple[np.ndarray, dict[str, Any]]:
-    """Return the best of the means of the distribution, by its score on all problems, and what was spent.
+    """Return the best of the means of the distribution, by its score on all problems, and metadata of its file.
+
+    Parameters
+    ----------
+    rehearsals : simulations of a play at most
 
     Raises
     ------
@@ -70,8 +74,14 @@ def search(
             if now < best_score:
                 best, best_score = optimiser.mean.copy(), now
             print(f"seed {settings.seed}, generation {generation}: {now:.4f} (best {best_score:.4f})", flush=True)
-    spent = {"simulated_jobs": jobs, "cpu_hours": round((time.process_time() - begun) / 3600, 4)}
-    return best, {"score": round(best_score, 4), **spent}
+    return best, {
+        "version": __version__,
+        "settings": {name: value for name, value in vars(settings).items() if isinstance(value, int | float)},
+        "problems": len(problems),
+        "score": round(best_score, 4),
+        "simulated_jobs": rehearsals * jobs,
+        "cpu_hours": round((time.process_time() - begun) / 3600, 4),
+    }
 
 
 def training_problems(scenario: str, count: int) -> list[Instance]:
@@ -90,19 +100,3 @@ def mean_log_jct(policy: Callable[[], Scheduler], instances: Sequence[Instance])
         jobs = simulation.arrays.jobs
         found.append(log(arrays.mean(jobs["finish_s"] - jobs["arrival_s"])))
     return arrays.mean(found)
-
-
-def read_options(what: str, generations: int, problems: int, output: str) -> argparse.Namespace:
-    """Read the command line of a search: ``seed``, ``generations``, ``problems``, ``output``.
-
-    Parameters
-    ----------
-    what : kind of rule, for the help
-    generations, problems, output : default number of generations and of training seeds, and default file
-    """
-    parser = argparse.ArgumentParser(description=f"Search the weights of {what}.")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the search (default 0)")
-    for name, default, text in (("generations", generations, "generations"), ("problems", problems, "training seeds")):
-        parser.add_argument(f"--{name}", type=int, default=default, help=f"number of {text} (default {default})")
-    parser.add_argument("--output", type=Path, default=Path(output), help="file to write")
-    return parser.parse_args()

@@ -5,20 +5,19 @@ python -m studies.index_search.sharing_effect seed-0.npz
 
 from __future__ import annotations
 
-import argparse
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 import numpy as np
+import typer
 
-from gpusched_env.agents.sharing_index.rule import SharingRule
-from gpusched_env.agents.sharing_index.scheduler import SharingIndex
+from gpusched_env.agents.sharing_index import SharingIndex, SharingRule
 from gpusched_env.event_log import COMPLETE, START, EventLog
 from gpusched_env.metrics import job_times, paired_ratio
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import simulate
-from gpusched_env.support.consoles import run_command
+from gpusched_env.support.commands import run_script
 from studies.index_search.sharing_index import SCENARIO
 
 NEVER: Final = (-1e9, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)  # weights with which no job joins another
@@ -39,12 +38,18 @@ def shared_starts(log: EventLog, gpus: int) -> float:
     return shared / starts
 
 
-def main() -> None:
+@dataclass
+class Settings:
+    """Compare a sharing index with its own order of jobs without sharing."""
+
+    model: Annotated[Path, typer.Argument()]
+    """File that the search has written."""
+    seeds: int = 20
+    """Number of report seeds."""
+
+
+def main(options: Settings) -> None:
     """Print the share of starts beside other jobs, and the ratio of mean JCTs."""
-    parser = argparse.ArgumentParser(description="Compare a sharing index with its own order of jobs without sharing.")
-    parser.add_argument("model", type=Path, help="file that the search has written")
-    parser.add_argument("--seeds", type=int, default=20, help="number of report seeds (default 20)")
-    options = parser.parse_args()
     rule, scenario = SharingRule.load(options.model), get_scenario(SCENARIO)
     first, _ = scenario.seeds.report
     shares, means = [], []
@@ -62,4 +67,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run_command(main)
+    run_script(main)

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.agents.size_index.scheduler import SizeIndex, SizeWeights
+from gpusched_env.agents.size_index import SizeIndex, SizeWeights
 from gpusched_env.portable import arrays, elementary
 from gpusched_env.problem.instance import Instance
 from gpusched_env.scenarios import get_scenario

@@ -5,25 +5,26 @@ python -m studies.index_search.type_orders --seed 0 --output type-orders-0.npz
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
 
 import numpy as np
 
-from gpusched_env import __version__
 from gpusched_env.agents.type_order_search import DEFAULTS, NAMES, RIVAL, TypeOrderSearch
 from gpusched_env.baselines.registry import make_scheduler
 from gpusched_env.portable import arrays
 from gpusched_env.portable.elementary import log
 from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator import ClairvoyantView, Simulation
-from gpusched_env.support.consoles import run_command
-from studies.index_search.rule_search import Settings, read_options, search, training_problems
+from gpusched_env.support.commands import run_script
+from studies.index_search.rule_search import Settings, search, training_problems
 
 SCENARIO: Final = "hadar-60gpu-v1"
 REHEARSALS: Final = 12  # of a play in the training
 HARD: Final = 1.001  # makespan of the rival / longest run time above which orders can be better
 WORST: Final = 1.02  # an order that is worse than so many times the rival counts as much as one that is as bad
+SETTINGS: Final = Settings(Path("type_order_search.npz"), problems=12, generations=4, population=6, batch=3, sigma=0.7)
 
 
 def weights_of(vector: np.ndarray) -> tuple[float, ...]:
@@ -62,10 +63,9 @@ def hard_problems(count: int) -> tuple[list[Instance], dict[int, float]]:
     return [one for one in every if ends_s[id(one)] > HARD * float(one.ideal_s.max())], ends_s
 
 
-def search_weights(
-    problems: Sequence[Instance], ends_s: Mapping[int, float], settings: Settings
-) -> tuple[tuple[float, ...], dict[str, Any]]:
-    """Return the weights that a search finds, and the metadata of their file."""
+def main(settings: Settings = SETTINGS) -> None:
+    """Search, and save the weights."""
+    problems, ends_s = hard_problems(settings.problems)
 
     def score(vector: np.ndarray, instances: Sequence[Instance]) -> float:
         logs = []
@@ -74,20 +74,10 @@ def search_weights(
             logs.append(log(min(end_of_orders_s(weights_of(vector), one, rival_s) / rival_s, WORST)))
         return arrays.mean(logs)
 
-    best, spent = search(np.zeros(len(NAMES)), score, problems, settings)
-    spent["simulated_jobs"] *= REHEARSALS  # at most: a rehearsal ends as soon as it cannot be the best
-    about: dict[str, Any] = {"version": __version__, "scenario": SCENARIO, "problems": len(problems)}
-    return weights_of(best), about | {"settings": vars(settings)} | spent
-
-
-def main() -> None:
-    """Search, and save the weights."""
-    options = read_options("a search of orders and types", generations=4, problems=12, output="type_order_search.npz")
-    settings = Settings(options.seed, options.generations, population=6, batch=3, sigma=0.7)
-    weights, about = search_weights(*hard_problems(options.problems), settings)
-    TypeOrderSearch.save(options.output, weights, about)
-    print(f"saved {options.output}: {about}, {weights}")
+    best, about = search(np.zeros(len(NAMES)), score, problems, settings, REHEARSALS)
+    TypeOrderSearch.save(settings.output, weights_of(best), {"scenario": SCENARIO} | about)
+    print(f"saved {settings.output}: {about}, {weights_of(best)}")
 
 
 if __name__ == "__main__":
-    run_command(main)
+    run_script(main)

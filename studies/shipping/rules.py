@@ -7,19 +7,21 @@ For maintainers: it writes checkpoint and card to the folder of the package.
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
+
+import typer
 
 from gpusched_env import __version__
 from gpusched_env.agents.cards import Card, kind_of_file, put
 from gpusched_env.agents.checkpoints import checkpoint, format_of
 from gpusched_env.agents.measuring import measured_ratios
 from gpusched_env.baselines.registry import GENERAL_AGENT
+from gpusched_env.errors import GpuschedError, unknown_name
 from gpusched_env.scenarios import get_scenario
-from gpusched_env.support.consoles import run_command
+from gpusched_env.support.commands import run_script
 from gpusched_env.support.files import sha256_of
 
 SEEDS: Final = 20
@@ -187,16 +189,23 @@ def card_of(name: str, model: Path) -> Card:
     )
 
 
-def main() -> None:
+@dataclass
+class Settings:
+    """Put an agent into the package."""
+
+    name: Annotated[str, typer.Argument()]
+    model: Annotated[Path, typer.Argument()]
+    """File that the search has written."""
+
+
+def main(options: Settings) -> None:
     """Write checkpoint and card."""
-    parser = argparse.ArgumentParser(description="Put an agent into the package.")
-    parser.add_argument("name", choices=list(RULES))
-    parser.add_argument("model", type=Path, help="file that the search has written")
-    options = parser.parse_args()
+    if options.name not in RULES:
+        raise GpuschedError(unknown_name("agent", options.name, list(RULES)))
     card = card_of(options.name, options.model)
     put(card, options.model)
     print(card)
 
 
 if __name__ == "__main__":
-    run_command(main)
+    run_script(main)

@@ -5,26 +5,28 @@
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Annotated, Final, Literal, NamedTuple
 
 import msgspec
 import numpy as np
-from rich.table import Table
+import typer
 
 from gpusched_env.agents.index_policy.scheduler import IndexPolicy
 from gpusched_env.baselines import make_scheduler
+from gpusched_env.errors import GpuschedError, unknown_name
 from gpusched_env.simulator import Scheduler
-from gpusched_env.support.consoles import console, run_command
+from gpusched_env.support.commands import run_script
+from gpusched_env.support.consoles import console, plain_table
 from gpusched_env.support.figures import COLOURS, save, tidy
 from gpusched_env.support.files import write_whole
 from studies.index_search.index_policy import rule_of, start_vector
 from studies.unseen_logs.rivals import tuned_rivals
 from studies.unseen_logs.scores import Score, by_log, ratio, score
-from studies.unseen_logs.windows import TEST, TRAINING, UNCHANGED, Change, Window, list_windows
+from studies.unseen_logs.windows import TEST, UNCHANGED, Change, Window, list_windows
 
 INITIAL: Final = "initial"
 KNOWING: Final = (
@@ -86,12 +88,12 @@ def report(results: Mapping[str, Mapping[str, Score]], who: Contenders, windows:
     """Print the agents beside each rival, log by log, and beside the best rival of each log."""
     logs, agents, tuned = by_log(windows), who.agents, who.rivals
     for label, field in FIELDS.items():
-        table = _table(f"{label}: agents /", *logs, texts=1)
+        table = plain_table(f"{label}: agents /", *logs, texts=1)
         for rival in who.others:
             mine = [results[a] for a in agents]
             table.add_row(rival, *(_cell(*ratio(mine, results[rival], names, field)) for names in logs.values()))
         console().print(table)
-    table = _table("log", "best tuned rival", "mean JCT", "p99 JCT", "best rival of each window", texts=2)
+    table = plain_table("log", "best tuned rival", "mean JCT", "p99 JCT", "best rival of each window", texts=2)
     for log, names in logs.items():
         best = best_rival(results, tuned, names)
         mine = [results[a] for a in agents]
@@ -105,7 +107,7 @@ def report(results: Mapping[str, Mapping[str, Score]], who: Contenders, windows:
             _cell(*ratio(mine, oracle, names, "mean_jct_s")),
         )
     console().print(table)
-    table = _table("agent", *logs, texts=1)
+    table = plain_table("agent", *logs, texts=1)
     for agent in agents:
         cells = []
         for names in logs.values():
@@ -162,46 +164,54 @@ def draw(results: Mapping[str, Mapping[str, Score]], who: Contenders, windows: S
     plt.close(figure)
 
 
-def _table(*headings: str, texts: int) -> Table:
-    table = Table(*headings, show_edge=False, pad_edge=False)
-    for number, column in enumerate(table.columns):
-        column.overflow, column.justify = "fold", "left" if number < texts else "right"
-    return table
-
-
 def _cell(mean: float, low: float, high: float) -> str:
     return f"{mean:.3f} [{low:.3f}, {high:.3f}]"
 
 
-def main() -> None:
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Compare index policies with tuned rivals on unseen logs."""
+
+    logs: Annotated[Path, typer.Argument()]
+    """Folder of the logs."""
+    agents: Sequence[str]
+    """Files, one for each training seed."""
+    linear: Sequence[str] = ()
+    """Files of linear rules (search --hidden 0)."""
+    rivals: Sequence[str] = ()
+    """Tuned rivals; by default all."""
+    use: Literal["test", "training"] = TEST
+    """Windows to play."""
+    results: Path | None = None
+    """File that keeps the scores; by default unseen_logs....json."""
+    largest: int = 256
+    """Nodes of the largest cluster."""
+    load_factor: float = 1.0
+    """Factor on all loads."""
+    cost_factor: float = 1.0
+    """Factor on the cost of a preemption."""
+    node_factor: int = 1
+    """Factor on the size of clusters, at the same load."""
+    burst_factor: float = 1.0
+    """Factor on the rate of arrivals in bursts."""
+    figure: Path | None = None
+    """File of a figure, such as ratios.png."""
+
+
+def main(settings: Settings) -> None:
     """Play and print."""
-    parser = argparse.ArgumentParser(description="Compare index policies with tuned rivals on unseen logs.")
-    parser.add_argument("logs", type=Path, help="folder of the logs")
-    parser.add_argument("--agents", type=Path, nargs="+", required=True, help="files, one for each training seed")
-    parser.add_argument("--linear", type=Path, nargs="*", default=[], help="files of linear rules (search --hidden 0)")
-    parser.add_argument("--rivals", nargs="+", choices=list(tuned_rivals()), help="tuned rivals (default all)")
-    parser.add_argument("--use", choices=(TEST, TRAINING), default=TEST, help="windows to play (default test)")
-    parser.add_argument("--results", type=Path, help="file that keeps the scores (default unseen_logs....json)")
-    parser.add_argument("--largest", type=int, default=256, help="nodes of the largest cluster (default all)")
-    parser.add_argument("--load-factor", type=float, default=1.0, help="factor on all loads")
-    parser.add_argument("--cost-factor", type=float, default=1.0, help="factor on the cost of a preemption")
-    parser.add_argument("--node-factor", type=int, default=1, help="factor on the size of clusters, at the same load")
-    parser.add_argument("--burst-factor", type=float, default=1.0, help="factor on the rate of arrivals in bursts")
-    parser.add_argument("--figure", type=Path, help="file of a figure, such as ratios.png")
-    options = parser.parse_args()
-    windows = [window for window in list_windows(options.use) if window.nodes <= options.largest]
-    change = Change(options.load_factor, options.cost_factor, options.node_factor, options.burst_factor)
+    windows = [window for window in list_windows(settings.use) if window.nodes <= settings.largest]
     tuned = tuned_rivals()
-    who = Contenders(
-        [str(path) for path in options.agents],
-        [str(path) for path in options.linear],
-        [tuned[name] for name in options.rivals or tuned],
-    )
-    results = play(options.logs, windows, who, options.results or Path(f"unseen_logs{change.suffix}.json"), change)
+    for name in settings.rivals:
+        if name not in tuned:
+            raise GpuschedError(unknown_name("rival", name, list(tuned)))
+    who = Contenders(settings.agents, settings.linear, [tuned[name] for name in settings.rivals or tuned])
+    change = Change(settings.load_factor, settings.cost_factor, settings.node_factor, settings.burst_factor)
+    results = play(settings.logs, windows, who, settings.results or Path(f"unseen_logs{change.suffix}.json"), change)
     report(results, who, windows)
-    if options.figure:
-        draw(results, who, windows, options.figure)
+    if settings.figure:
+        draw(results, who, windows, settings.figure)
 
 
 if __name__ == "__main__":
-    run_command(main)
+    run_script(main)

@@ -6,28 +6,28 @@ windows, and prints the ratios of the agent's mean JCT to theirs.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final, Literal
 
 import numpy as np
+import typer
 from rich.table import Table
 
-from gpusched_env.agents.index_policy.allocation import allocate_index
 from gpusched_env.agents.index_policy.evidence import TOLERANCE_S
 from gpusched_env.agents.index_policy.rule import IndexRule, Tables
-from gpusched_env.agents.index_policy.scheduler import IndexPolicy
+from gpusched_env.agents.index_policy.scheduler import IndexPolicy, allocate_index
 from gpusched_env.agents.index_policy.state import IndexState
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.portable.arrays import log2
 from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator import Scheduler, Simulation
-from gpusched_env.support.consoles import console, run_command
+from gpusched_env.support.commands import run_script
+from gpusched_env.support.consoles import console
 from studies.unseen_logs.scores import Score, by_log, ratio, score
-from studies.unseen_logs.windows import FREE, TEST, TRAINING, Window, list_windows
+from studies.unseen_logs.windows import FREE, TEST, Window, list_windows
 
 AGENT: Final = "learned"
 # [s] Ends of the levels of elapsed times: four levels for each doubling, from 16 s to about a year.
@@ -95,13 +95,20 @@ def play(logs: Path, windows: Sequence[Window]) -> tuple[dict[str, Score], dict[
     return agent, oracles
 
 
-def main() -> None:
+@dataclass
+class Settings:
+    """Ratios of the agent's mean JCT to that of oracles."""
+
+    logs: Annotated[Path, typer.Argument()]
+    """Folder of the logs."""
+    use: Literal["test", "training"] = TEST
+    """Windows to play."""
+    largest: int = 256
+    """Nodes of the largest cluster."""
+
+
+def main(options: Settings) -> None:
     """Play and print."""
-    parser = argparse.ArgumentParser(description="Ratios of the agent's mean JCT to that of oracles.")
-    parser.add_argument("logs", type=Path, help="folder of the logs")
-    parser.add_argument("--use", choices=(TEST, TRAINING), default=TEST, help="windows to play (default test)")
-    parser.add_argument("--largest", type=int, default=256, help="nodes of the largest cluster (default all)")
-    options = parser.parse_args()
     windows = [window for window in list_windows(options.use) if window.nodes <= options.largest]
     agent, oracles = play(options.logs, windows)
     logs = by_log(windows)
@@ -113,4 +120,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run_command(main)
+    run_script(main)

@@ -6,22 +6,24 @@ again (extra ``tuning``). With ``--scenario NAME`` instead of LOGS, rivals are t
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
+
+import typer
 
 from gpusched_env.agents.search import optuna_library
 from gpusched_env.baselines import make_scheduler
+from gpusched_env.errors import GpuschedError
 from gpusched_env.portable.arrays import mean
 from gpusched_env.portable.elementary import exp, log
 from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator import Simulation
-from gpusched_env.support.consoles import run_command
+from gpusched_env.support.commands import run_script
 from gpusched_env.support.files import whole
 from studies.index_search.rule_search import training_problems
 from studies.unseen_logs.windows import TRAINING, list_windows
@@ -157,20 +159,30 @@ def tune(rival: Rival, problems: Sequence[Instance]) -> dict[str, Any]:
     }
 
 
-def main() -> None:
+@dataclass
+class Settings:
+    """Tune the rivals again."""
+
+    logs: Annotated[Path | None, typer.Argument()] = None
+    """Folder of the logs."""
+    scenario: str = ""
+    """Instead of logs: tune on training seeds of this scenario."""
+    problems: int = 12
+    """Number of these seeds."""
+    only: Sequence[str] = ()
+    """Names of rivals; the others keep their entries."""
+    trials: int | None = None
+    """Trials of a rival at most."""
+    output: Path | None = None
+    """File to write; for logs rivals.json beside this module."""
+
+
+def main(options: Settings) -> None:
     """Write ``rivals.json``."""
-    parser = argparse.ArgumentParser(description="Tune the rivals again.")
-    parser.add_argument("logs", type=Path, nargs="?", help="folder of the logs")
-    parser.add_argument("--scenario", help="instead of logs: tune on training seeds of this scenario")
-    parser.add_argument("--problems", type=int, default=12, help="number of these seeds (default 12)")
-    parser.add_argument("--only", nargs="*", help="names of rivals; the others keep their entries")
-    parser.add_argument("--trials", type=int, help="trials of a rival at most")
-    parser.add_argument("--output", type=Path, help="file to write; for logs rivals.json of the package")
-    options = parser.parse_args()
-    if (options.logs is None) == (options.scenario is None) or (options.scenario and options.output is None):
-        parser.error("give either LOGS, a folder, or --scenario NAME and --output FILE")
+    if (options.logs is None) == (not options.scenario) or (options.scenario and options.output is None):
+        raise GpuschedError("give either LOGS, a folder, or --scenario NAME and --output FILE")
     output: Path = options.output or Path(str(resources.files(__package__))) / "rivals.json"
-    if options.scenario:
+    if options.logs is None:
         problems = training_problems(options.scenario, options.problems)
     else:
         windows = [window for window in list_windows(TRAINING) if window.nodes <= LARGEST_TUNED][::2]
@@ -188,4 +200,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run_command(main)
+    run_script(main)

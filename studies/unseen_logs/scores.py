@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from gpusched_env.agents.intervals import ratio_over_agents
+from gpusched_env.agents.measuring import ratio_over_agents
 from gpusched_env.portable import arrays
 from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator import Scheduler, Simulation

@@ -6,17 +6,19 @@ simulator does between two decision points, which is the same kind of work for a
 
 from __future__ import annotations
 
-import argparse
 import time
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
+import typer
 from rich.table import Table
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.problem.instance import Instance
 from gpusched_env.simulator import Outcome, Simulation, Until
-from gpusched_env.support.consoles import console, run_command
+from gpusched_env.support.commands import run_script
+from gpusched_env.support.consoles import console
 from studies.unseen_logs.rivals import tuned_rivals
 from studies.unseen_logs.windows import LOGS, TEST, Window, list_windows
 
@@ -59,12 +61,18 @@ def one_of_each_log(nodes: int) -> dict[str, Window]:
     return found
 
 
-def main() -> None:
+@dataclass
+class Settings:
+    """Measure the time of a decision of the agent and of the tuned rivals."""
+
+    logs: Annotated[Path, typer.Argument()]
+    """Folder of the logs."""
+    nodes: int = 32
+    """Nodes of the largest cluster."""
+
+
+def main(options: Settings) -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description="Measure the time of a decision of the agent and of the tuned rivals.")
-    parser.add_argument("logs", type=Path, help="folder of the logs")
-    parser.add_argument("--nodes", type=int, default=32, help="nodes of the largest cluster (default 32)")
-    options = parser.parse_args()
     windows = one_of_each_log(options.nodes)
     instances = {log: window.instance(options.logs) for log, window in windows.items()}
     first = next(iter(instances.values()))
@@ -77,4 +85,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run_command(main)
+    run_script(main)

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import itertools
 import json
@@ -14,9 +13,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 import numpy as np
+import typer
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.errors import ScenarioError
@@ -27,7 +27,7 @@ from gpusched_env.problem.workload import Workload
 from gpusched_env.scenarios import Scenario
 from gpusched_env.scenarios.workload_spec import WorkloadSpec
 from gpusched_env.simulator import Simulation
-from gpusched_env.support.consoles import run_command
+from gpusched_env.support.commands import run_script
 from gpusched_env.support.files import whole
 from gpusched_env.traces import ReadReport, read_trace
 
@@ -299,12 +299,18 @@ def _load_with_queues(window: Window, logs: Path, stretch: float) -> float | Non
     return None
 
 
-def main() -> None:
+@dataclass
+class Settings:
+    """Make the list of windows again."""
+
+    logs: Annotated[Path, typer.Argument()]
+    """Folder of the logs."""
+    output: Path = Path(str(resources.files(__package__))) / "windows.json"
+    """File to write."""
+
+
+def main(options: Settings) -> None:
     """Write ``windows.json``."""
-    parser = argparse.ArgumentParser(description="Make the list of windows again.")
-    parser.add_argument("logs", type=Path, help="folder of the logs")
-    parser.add_argument("--output", type=Path, default=Path(str(resources.files(__package__))) / "windows.json")
-    options = parser.parse_args()
     lines = []
     for window in make_windows(options.logs):
         lines.append(json.dumps(dataclasses.asdict(window)))
@@ -314,4 +320,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run_command(main)
+    run_script(main)

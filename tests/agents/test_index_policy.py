@@ -21,10 +21,9 @@ from helpers import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpusched_env.agents.index_policy.allocation import allocate_index, neighbours
 from gpusched_env.agents.index_policy.evidence import level_of, prediction_of, tell
 from gpusched_env.agents.index_policy.rule import LEVELS, PREDICTIONS, THRESHOLDS_S, IndexRule
-from gpusched_env.agents.index_policy.scheduler import IndexPolicy
+from gpusched_env.agents.index_policy.scheduler import IndexPolicy, allocate_index, neighbours
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import ARRIVAL, COMPLETE, PREEMPT, RELEASE, RESUME, START
 from gpusched_env.metrics import job_times

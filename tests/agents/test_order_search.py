@@ -30,6 +30,11 @@ def five_jobs() -> Instance:
     return unit_instance([0] * 5, [1] * 5, [3, 3, 2, 2, 2], "1x2")
 
 
+def test_a_misspelt_setting_is_refused() -> None:
+    with pytest.raises(SchedulerError, match="order search: unknown setting 'rehearsal': did you mean 'rehearsals'"):
+        OrderSearch.playing(DEFAULTS, rehearsal=3)
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 def test_with_one_rehearsal_it_is_the_longest_job_first(seed: int) -> None:
     instance = get_scenario("rar-160-v0").instance(seed)

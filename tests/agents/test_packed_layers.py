@@ -50,14 +50,12 @@ def storage_of(inputs: dict[str, torch.Tensor], masks: torch.Tensor) -> StepStor
     return storage
 
 
-def without_pairs() -> list[str]:
-    return [name for name in ENVIRONMENTS if not setting(name)[1].layout.pairs]
-
-
-@pytest.mark.parametrize("name", without_pairs())
+@pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_packed_layers_have_the_gradients_of_the_network(name: str) -> None:
     network, inputs, masks = steps_of(name)
-    assert is_packable(network, inputs)
+    assert is_packable(network, inputs) == (not network.layout.pairs)
+    if network.layout.pairs:
+        return
     exact = copy.deepcopy(network).double()
     steps = torch.tensor([3, 0, 4, 2])  # the order of a minibatch, which leaves a step out
     weights = torch.rand(len(steps), masks.shape[1]) * masks[steps]
@@ -74,23 +72,15 @@ def test_packed_layers_have_the_gradients_of_the_network(name: str) -> None:
         assert (a - b).abs().max() <= 1e-4 * b.abs().max().clamp(min=1.0), key
 
 
-@pytest.mark.parametrize("name", without_pairs())
+@pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_the_compiled_policy_has_the_logits_of_the_network(name: str) -> None:
     network, inputs, masks = steps_of(name)
     some = slice(1, 4)
     with torch.inference_mode():
         storage = storage_of({key: array[:1] for key, array in inputs.items()}, masks[:1])
         logits_of = logits_for_play(network, storage, 3)
-        assert inspect.ismethod(logits_of)  # of a CompiledPolicy
+        is_compiled = inspect.ismethod(logits_of)  # of a CompiledPolicy; pairs are computed step by step
+        assert is_compiled == (not network.layout.pairs)
         storage.inputs, storage.masks = inputs, masks  # as if it had grown
         wanted = copy.deepcopy(network).double()({key: array[some].double() for key, array in inputs.items()})
         assert torch.allclose(logits_of(some)[masks[some]].double(), wanted[masks[some]], atol=1e-4)
-
-
-def test_networks_with_pairs_are_computed_step_by_step() -> None:
-    name = next(name for name in ENVIRONMENTS if setting(name)[1].layout.pairs)
-    network, inputs, masks = steps_of(name)
-    assert not is_packable(network, inputs)
-    with torch.inference_mode():
-        logits_of = logits_for_play(network, storage_of(inputs, masks), STEPS)
-        assert torch.equal(logits_of(slice(0, STEPS)), network(inputs))

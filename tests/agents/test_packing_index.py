@@ -12,7 +12,7 @@ from helpers import finish, mixed_profiles, plain_python_digests, play, preempti
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpusched_env.agents.packing_index.scheduler import DEFAULTS, NAMES, PackingIndex
+from gpusched_env.agents.packing_index import DEFAULTS, NAMES, PackingIndex
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import START

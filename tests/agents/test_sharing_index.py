@@ -12,8 +12,7 @@ from helpers import plain_python_digests, random_instance
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpusched_env.agents.sharing_index.rule import TERMS, SharingRule
-from gpusched_env.agents.sharing_index.scheduler import SharingIndex
+from gpusched_env.agents.sharing_index import TERMS, SharingIndex, SharingRule
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import START

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from helpers import random_workload
 
-from gpusched_env.agents.size_index.scheduler import SizeIndex, SizeWeights, worths
+from gpusched_env.agents.size_index import SizeIndex, SizeWeights, worths
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.errors import SchedulerError
 from gpusched_env.metrics import job_times, validate

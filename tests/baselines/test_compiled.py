@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from helpers import linked_scenario, random_instance, unit_instance
+from helpers import asked, linked_scenario, random_instance, unit_instance
 from list_policies_decide import reference
 
 from gpusched_env.baselines import make_scheduler
@@ -14,7 +14,7 @@ from gpusched_env.baselines.list_policies.policy import HEAD, LINES, LIST
 from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.instance import Instance
 from gpusched_env.sharing import Sharing
-from gpusched_env.simulator import Outcome, Scheduler, Simulation, simulate
+from gpusched_env.simulator import Outcome, Simulation, simulate
 
 LISTED = (
     "fifo", "fifo:variant=skip", "fifo:variant=skip,placement=consolidate", "fifo:variant=skip,placement=contention",
@@ -35,17 +35,10 @@ RARE = (
 )  # fmt: skip
 
 
-def asked(spec: str) -> Scheduler:
-    """The scheduler of a spec, whose decisions are asked for one by one."""
-    scheduler = make_scheduler(spec)
-    scheduler.player = lambda _: None  # type: ignore[method-assign]
-    return scheduler
-
-
 def check_plays_alike(instance: Instance, spec: str, name: str = "") -> None:
     """The player, ``decide`` and the reference in Python give the same log."""
     digest = simulate(instance, make_scheduler(spec)).digest()
-    assert digest == simulate(instance, asked(spec)).digest(), (spec, name)
+    assert digest == simulate(instance, asked(make_scheduler(spec))).digest(), (spec, name)
     assert digest == simulate(instance, reference(spec)).digest(), (spec, name)
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from helpers import check_counts, linked_scenario, random_instance, simulate
+from helpers import asked, check_counts, linked_scenario, random_instance, simulate
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -18,7 +19,7 @@ from gpusched_env.baselines.dally.placing import ON_SLOT, REFUSED
 from gpusched_env.baselines.dally.run import DelayRun
 from gpusched_env.baselines.dally.scheduler import Dally
 from gpusched_env.baselines.dally.state import MACHINE_WAITS, RACK_WAITS
-from gpusched_env.baselines.dally.timers import ConstantTimers
+from gpusched_env.baselines.dally.timers import TableTimers
 from gpusched_env.core.waiting import waiting_rows
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import COMPLETE, LEASE_END, PREEMPT, RELEASE, RESUME, START
@@ -214,14 +215,7 @@ def test_nw_is_the_time_weighted_mean_of_the_efficiency() -> None:
 TIE: list[Row] = [(0, 5.0, 1, 72.0), (1, 0.0, 1, 27.0), (2, 5.0, 1, 27.0)]  # the last number in iterations of 33.1 s
 
 
-class AskedOnly(Dally):
-    """Dally without its compiled loop."""
-
-    def player(self, simulation: Any) -> None:
-        return None
-
-
-@pytest.mark.parametrize("kind", [Dally, AskedOnly])
+@pytest.mark.parametrize("kind", [Dally, lambda **given: asked(Dally(**given))], ids=["compiled", "asked"])
 @pytest.mark.parametrize(
     ("rules", "end_s"),
     [
@@ -231,7 +225,7 @@ class AskedOnly(Dally):
     ],
 )
 def test_rounding_errors_of_nw_decide_in_the_authors_code(
-    kind: type[Dally], rules: dict[str, Any], end_s: float
+    kind: Callable[..., Dally], rules: dict[str, Any], end_s: float
 ) -> None:
     """After a lease of 18 steps each, the Nw of jobs 0 and 1 is 1 in theory, and a bit smaller for job 0 in the code.
 
@@ -365,7 +359,7 @@ def test_the_compiled_loop_gives_the_log_of_decide(
     else:
         instance = random_instance(seed, 30, Cluster.parse("6x4/2"), checkpoint_s=cost_s, restore_s=cost_s)
     compiled = simulate(instance, Dally(**given_rules))
-    assert compiled.digest() == simulate(instance, AskedOnly(**given_rules)).digest()
+    assert compiled.digest() == simulate(instance, asked(Dally(**given_rules))).digest()
     validate(instance, compiled)
     assert np.isfinite(job_times(instance, compiled)["finish_s"]).all()
 
@@ -568,8 +562,8 @@ def test_leases_that_end_before_a_gang_is_restored_are_refused() -> None:
 def test_timers_are_updated_once_an_interval(interval_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
     # 926 x interval / interval rounds to a little less than 926
     looks: list[float] = []
-    monkeypatch.setattr(ConstantTimers, "interval_s", interval_s)
-    monkeypatch.setattr(ConstantTimers, "tune", lambda self, run: looks.append(run.simulation.now_s))
+    monkeypatch.setattr(TableTimers, "interval_s", interval_s)
+    monkeypatch.setattr(TableTimers, "tune", lambda self, run: looks.append(run.simulation.now_s))
     work_s = 930 * interval_s
     run = DelayRun(problem(1, 1, [(1, 0.0, 4, work_s)], step=0), Dally(tuner="off", renew=True))
     assert run.play() is Outcome.DONE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers import asked
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.dally.orders import java_order
@@ -11,7 +12,7 @@ from gpusched_env.baselines.dally.scheduler import Dally
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import START
 from gpusched_env.scenarios import get_scenario
-from gpusched_env.simulator import Scheduler, Simulation, simulate
+from gpusched_env.simulator import Scheduler, simulate
 
 Place = tuple[int, ...]
 # Printed by MultiKeyMap of Apache Commons Collections 4.4: keys put in ascending order, then the key set.
@@ -74,17 +75,10 @@ def test_an_invalid_order_is_refused(order: str, message: str) -> None:
         starts(Dally(preset="authors", order=order))
 
 
-class AskedOnly(Dally):
-    """Dally without its compiled loop."""
-
-    def player(self, simulation: Simulation) -> None:
-        return None
-
-
 def test_decide_and_the_compiled_loop_call_the_order_alike() -> None:
     """``decide`` calls the function, too; unneeded calls change nothing."""
     instance = get_scenario("dally-authors-v1").instance(1)
     compiled = simulate(instance, Dally(preset="authors", order="java"))
-    assert compiled.digest() == simulate(instance, AskedOnly(preset="authors", order="java")).digest()
+    assert compiled.digest() == simulate(instance, asked(Dally(preset="authors", order="java"))).digest()
     same = Dally(preset="authors", order=f"{__name__}:ascending")
     assert simulate(instance, same).digest() == simulate(instance, Dally(preset="authors")).digest()

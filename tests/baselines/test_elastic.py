@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import pytest
-from helpers import plain_python_digests, random_workload, two_types
+from helpers import random_workload, two_types
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,7 +25,6 @@ from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.instance import Instance, Semantics
 from gpusched_env.problem.sizes import Sizes
 from gpusched_env.problem.workload import MEASURED_DTYPE, Profiles, Workload
-from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import ClusterView, Decision, Simulation, simulate
 from gpusched_env.traces.elastic import amdahl, make_elastic
 
@@ -207,14 +206,3 @@ def test_rigid_jobs_are_never_resized(name: str) -> None:
     log = simulate(instance, make_scheduler(name))
     validate(instance, log)
     assert not (log.events["kind"] == RESIZE).any()
-
-
-def digests() -> list[str]:
-    """Logs of all elastic schedulers; printed by a process without compilation, too."""
-    scenario = get_scenario("pollux-64-v0:jobs=3")
-    specs = ["pollux:population=6,generations=4", *(name for name in NAMES if name != "pollux")]
-    return [simulate(scenario.instance(0), make_scheduler(spec)).digest() for spec in specs]
-
-
-def test_compiled_and_plain_python_give_the_same_logs() -> None:
-    assert plain_python_digests("tests.baselines.test_elastic") == digests()

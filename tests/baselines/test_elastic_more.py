@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.elastic.pollux.scheduler import OFFSET, cost_terms
 from gpusched_env.baselines.elastic.pollux.search import SEARCH_DTYPE, Search, assess, repair
+from gpusched_env.core.handle import Batched
 from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import RESIZE, START
 from gpusched_env.metrics import validate
@@ -33,7 +34,10 @@ def task(states: list[list[int]], speed_up: list[float], avoids: bool = True, po
     control["jobs"], control["nodes"], control["population"], control["random"] = jobs, 2, 1, 1
     control["avoids"] = avoids
     table = np.repeat(np.array(speed_up)[:, None, None], 9, axis=2).repeat(2, axis=1)
-    return Search(
+    found: Search = Batched(
+        Search,
+        1,
+        {"states": 1, "jobs": jobs, "nodes": 2},
         search=control,
         capacity=np.full(2, 4, np.int32),
         present=np.array(states, np.int32),
@@ -41,16 +45,8 @@ def task(states: list[list[int]], speed_up: list[float], avoids: bool = True, po
         speed_up=table,
         term=cost_terms(np.stack([table, 0.81818 * table], axis=1), power),
         states=np.array([states], np.int32),
-        cost=np.zeros(1),
-        waste=np.zeros(1),
-        front=np.zeros(1, np.int32),
-        gap=np.zeros(1),
-        last=np.zeros(1, np.int32),
-        order=np.zeros(1, np.int32),
-        shuffled=np.zeros(2, np.int32),
-        used=np.zeros(2, np.int32),
-        there=np.zeros(2, np.int32),
-    )
+    ).handle(0)
+    return found
 
 
 def test_fitness_on_worked_numbers() -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cost import lines_run
-from gandiva_reference import PlainGandiva
 from helpers import (
     finish,
     linked_scenario,
@@ -13,21 +11,15 @@ from helpers import (
     play,
     preemptions,
     random_instance,
-    two_types,
     unit_instance,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpusched_env.baselines import make_scheduler
-from gpusched_env.baselines.gandiva.scheduler import Gandiva
-from gpusched_env.baselines.gandiva.servers import Servers
-from gpusched_env.errors import SchedulerError
 from gpusched_env.event_log import COMPLETE, PREEMPT, RESUME, START, EventLog
 from gpusched_env.metrics import job_times
 from gpusched_env.problem.cluster import MACHINE, RACK
 from gpusched_env.problem.instance import Instance
-from gpusched_env.simulator import simulate
 
 
 def machines_of(instance: Instance, log: EventLog) -> dict[int, list[int]]:
@@ -208,55 +200,4 @@ def test_every_run_keeps_the_invariants(seed: int, cost: float, round_s: float) 
     assert (log.events["kind"] == COMPLETE).sum() == 30
 
 
-def test_small_scenario_with_contention_is_deterministic() -> None:
-    instance = linked_scenario(jobs=40).instance(2)
-    assert len({simulate(instance, make_scheduler("gandiva-lite")).digest() for _ in range(2)}) == 1
-
-
-@pytest.mark.parametrize(
-    "spec", ["quantum_s=0", "quantum_s=inf", "migrate_s=0", "migrate_s=nan", "overhead=0", "overhead=nan"]
-)
-def test_periods_are_above_zero(spec: str) -> None:
-    with pytest.raises(SchedulerError, match="> 0"):
-        play(scattered(), f"gandiva-lite:{spec}")
-
-
 # --- cost of decisions
-
-
-@settings(max_examples=80)
-@given(
-    st.integers(0, 10**6),
-    st.sampled_from([0.0, 30.0, 61.0]),
-    st.sampled_from([0.0, 45.0]),
-    st.sampled_from([60.0, 17.3]),
-    st.sampled_from([60.0, 500.0, np.inf]),
-    st.sampled_from([0.1, 0.7, np.inf]),
-    st.integers(0, 2),
-)
-def test_plain_loops_decide_the_same(
-    seed: int, cost: float, round_s: float, quantum_s: float, migrate_s: float, overhead: float, mixed: int
-) -> None:
-    cluster = (None, two_types(), two_types((3, 4), (2, 4), 2))[mixed]
-    instance = random_instance(seed, 50, cluster, checkpoint_s=cost, restore_s=cost, round_s=round_s)
-    ours, plain = (
-        simulate(instance, policy(quantum_s, migrate_s, overhead)).digest() for policy in (Gandiva, PlainGandiva)
-    )
-    assert ours == plain
-
-
-def test_plain_loops_decide_the_same_where_gangs_contend_for_links() -> None:
-    instance = linked_scenario(jobs=60).instance(3)
-    assert simulate(instance, Gandiva()).digest() == simulate(instance, PlainGandiva()).digest()
-
-
-def test_the_cost_of_an_arrival_does_not_grow_with_places_and_waiting_jobs() -> None:
-    """Sixteen machines whose gangs take turns, and many more gangs that arrive; both choose GPUs with the same code."""
-
-    class Visiting(PlainGandiva):
-        servers = Servers
-
-    rng = np.random.default_rng(1)
-    instance = unit_instance(np.arange(300) * 7.0, rng.integers(1, 5, 300), rng.uniform(100, 900, 300), "16x4")
-    ours, plain = (lines_run(simulate, instance, policy()) for policy in (Gandiva, Visiting))
-    assert ours < plain / 2

@@ -72,11 +72,11 @@ def drawn(seed: int, jobs: int = 30, **rules: Any) -> Instance:
 
 
 def test_priorities_turn_shares_into_turns() -> None:
-    rounds, rows = Rounds(np.array([1]), L / 2, True, True), np.arange(3)
+    rounds, rows = Rounds(np.array([1]), 3, L / 2, True), np.arange(3)
     rounds.admit(rows, np.ones((3, 1)), np.ones(3, np.int64))
-    rounds.begin_counting(rows, 0.0)
-    rounds.plan(rows, np.array([[0.62], [0.25], [0.13]]))
-    assert rounds.priorities(rows)[:, 0] == pytest.approx([1.86, 0.75, 0.39])
+    rounds.begin_counting(0.0)
+    rounds.plan(np.array([[0.62], [0.25], [0.13]]))
+    assert rounds.priorities[:, 0] == pytest.approx([1.86, 0.75, 0.39])
     turns = []
     for _ in range(10):
         turns.append(int(np.flatnonzero(rounds.choose(rows) != NONE)[0]))
@@ -85,28 +85,29 @@ def test_priorities_turn_shares_into_turns() -> None:
 
 
 def test_deficits_break_ties_after_a_new_solution() -> None:
-    rounds, rows = Rounds(np.array([1]), L / 2, True, True), np.arange(2)
+    rounds, rows = Rounds(np.array([1]), 2, L / 2, True), np.arange(2)
     rounds.admit(rows, np.ones((2, 1)), np.ones(2, np.int64))
-    rounds.begin_counting(rows, 0.0)
-    rounds.plan(rows, np.full((2, 1), 0.5))
+    rounds.begin_counting(0.0)
+    rounds.plan(np.full((2, 1), 0.5))
+    assert rounds.choose(rows).tolist() == [0, NONE]
     rounds.book(np.array([0]), np.array([0]), np.array([L]))
-    rounds.begin_counting(rows, L)
-    assert rounds.priorities(rows)[0] == rounds.priorities(rows)[1]
+    rounds.begin_counting(L)
+    assert rounds.priorities[0] == rounds.priorities[1]
     assert rounds.choose(rows).tolist() == [NONE, 0]
 
 
 def test_gangs_are_chosen_if_they_fit_and_types_in_order() -> None:
-    rounds, rows = Rounds(np.array([4, 2]), L / 2, True, True), np.arange(4)
+    rounds, rows = Rounds(np.array([4, 2]), 4, L / 2, True), np.arange(4)
     rounds.admit(rows, np.array([[1.0, 1], [1, 1], [1, 0], [1, 1]]), np.array([3, 2, 1, 2]))
-    rounds.begin_counting(rows, 0.0)
-    rounds.plan(rows, np.array([[0.9, 0], [0.8, 0], [0, 0], [0, 0.5]]))
+    rounds.begin_counting(0.0)
+    rounds.plan(np.array([[0.9, 0], [0.8, 0], [0, 0], [0, 0.5]]))
     # on V100 job 1 does not fit beside job 0; on P100 job 3 has a share
     assert rounds.choose(rows).tolist() == [0, NONE, 0, 1]
 
 
 def test_shuffled_types_are_seeded() -> None:
     def types(seed: int) -> list[int]:
-        rounds, rows = Rounds(np.array([1, 1, 1]), L / 2, False, True, seed), np.arange(1)
+        rounds, rows = Rounds(np.array([1, 1, 1]), 1, L / 2, True, seed), np.arange(1)
         rounds.admit(rows, np.ones((1, 3)), np.ones(1, np.int64))
         return [int(rounds.choose(rows)[0]) for _ in range(30)]
 

@@ -18,11 +18,10 @@ from scipy.optimize import linprog
 
 from gpusched_env.baselines.gavel.objectives import max_min_fairness, min_total_duration
 from gpusched_env.baselines.gavel.packing import Gandiva, fifo_packed
-from gpusched_env.baselines.gavel.pair_rounds import PairRounds
 from gpusched_env.baselines.gavel.pairs import solve_packed
 from gpusched_env.baselines.gavel.policies import POLICIES, Settings
 from gpusched_env.baselines.gavel.problem import Problem
-from gpusched_env.baselines.gavel.rounds import NONE
+from gpusched_env.baselines.gavel.rounds import NONE, Rounds
 from gpusched_env.baselines.gavel.scheduler import Gavel
 from gpusched_env.baselines.srtf import ShortestRemainingFirst
 from gpusched_env.errors import ScenarioError, SchedulerError
@@ -250,14 +249,14 @@ def test_waiting_jobs_join_their_best_running_partners() -> None:
 
 
 def test_a_pair_is_one_entry_of_the_round_for_both_jobs() -> None:
-    rounds = PairRounds(np.array([1, 1]), 180.0, True, False, lambda rows, others: np.full((len(rows), 2, 2), 0.6))
+    rounds = Rounds(np.array([1, 1]), 3, 180.0, True, None, lambda rows, others: np.full((len(rows), 2, 2), 0.6))
     rows = np.arange(3)
     rounds.admit(rows, np.ones((3, 2)), np.ones(3, np.int64))
     assert rounds.members.tolist() == [[0, -1], [1, -1], [0, 1], [2, -1], [0, 2], [1, 2]]  # by arrival
-    rounds.begin_counting(rows, 0.0)
+    rounds.begin_counting(0.0)
     shares = np.zeros((6, 2))
     shares[3, 0], shares[2, 0] = 0.9, 0.1  # of job 2, and of the pair 0, 1; both on the first type
-    rounds.plan(rows, shares)
+    rounds.plan(shares)
     assert rounds.choose(rows).tolist() == [0, 0, 1]  # job 2 fills the other type
     assert [rounds.partner(row) for row in range(3)] == [1, 0, -1]
     rounds.book(rows, np.array([0, 0, 1]), np.array([100.0, 360.0, 360.0]))
@@ -266,7 +265,7 @@ def test_a_pair_is_one_entry_of_the_round_for_both_jobs() -> None:
     assert rounds.choose(rows).tolist() == [0, 0, 1]  # .9 against .1 of the time
     rounds.keep(np.array([0, 2]))
     assert rounds.members.tolist() == [[0, -1], [2, -1], [0, 2]]
-    late = PairRounds(np.array([1]), 180.0, True, False, lambda rows, others: np.full((len(rows), 2, 1), 0.6))
+    late = Rounds(np.array([1]), 2, 180.0, True, None, lambda rows, others: np.full((len(rows), 2, 1), 0.6))
     late.admit(np.arange(2), np.ones((2, 1)), np.array([1, 2]))
     assert late.members.tolist() == [[0, -1], [1, -1]]  # pairs have gangs of one size
     assert late.choose(np.arange(2)).tolist() == [0, NONE]
@@ -274,12 +273,12 @@ def test_a_pair_is_one_entry_of_the_round_for_both_jobs() -> None:
 
 def test_pairs_without_a_share_fill_in_the_published_simulator() -> None:
     def chosen(fill_by_pairs: bool) -> list[int]:
-        rounds = PairRounds(
-            np.array([1]), 180.0, True, fill_by_pairs, lambda rows, others: np.full((len(rows), 2, 1), 0.6)
+        rounds = Rounds(
+            np.array([1]), 2, 180.0, True, None, lambda rows, others: np.full((len(rows), 2, 1), 0.6), fill_by_pairs
         )
         rows = np.arange(2)
         rounds.admit(rows, np.ones((2, 1)), np.ones(2, np.int64))
-        rounds.plan(rows, np.zeros((3, 1)))
+        rounds.plan(np.zeros((3, 1)))
         rounds._deficit_s[:2] = -1.0  # both jobs have run without a share, the pair has not
         result: list[int] = rounds.choose(rows).tolist()
         return result

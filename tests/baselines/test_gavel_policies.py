@@ -23,10 +23,10 @@ from gpusched_env.baselines.gavel.objectives import (
     min_total_duration,
     water_filling,
 )
-from gpusched_env.baselines.gavel.pairs import with_pairs
+from gpusched_env.baselines.gavel.pairs import packed_entries, worth_sharing
 from gpusched_env.baselines.gavel.policies import POLICIES, Settings
 from gpusched_env.baselines.gavel.problem import Problem
-from gpusched_env.baselines.gavel.program import Optimum, Program
+from gpusched_env.baselines.gavel.program import Entries, Optimum, Program
 from gpusched_env.baselines.gavel.queues import AlloX, FifoAsCoded, assign, fifo_perf
 from gpusched_env.errors import SchedulerError
 
@@ -55,6 +55,12 @@ def drawn(seed: int, jobs: int = 12) -> Problem:
         slack_s=rng.uniform(1e3, 1e4, jobs),
         prices=rng.uniform(0.1, 1.0, 3),
     )
+
+
+def beside(problem: Problem, pairs: np.ndarray, rates: np.ndarray) -> Entries:
+    """Every job alone, and the pairs that sharing helps."""
+    shared = dataclasses.replace(problem, pairs=pairs, pair_rates=rates)
+    return packed_entries(shared, worth_sharing(shared, False))
 
 
 def check_feasible(problem: Problem, shares: np.ndarray, everywhere: bool = False) -> None:
@@ -131,7 +137,7 @@ def test_finish_time_fairness_of_two_jobs_on_a_gpu() -> None:
 @pytest.mark.parametrize(("ratio", "value"), [((6, 3), 15 / 23), ((4, 1.6), 0.5), ((7, 2.8), 0.7)])
 def test_packing_two_jobs_on_a_gpu(ratio: tuple[float, float], value: float) -> None:
     problem = Problem.of([[10], [4]], [1])
-    entries = with_pairs(problem, np.array([[0, 1]]), np.array([[[ratio[0]], [ratio[1]]]]))
+    entries = beside(problem, np.array([[0, 1]]), np.array([[[ratio[0]], [ratio[1]]]]))
     found = got(max_min_fairness(problem, entries))
     assert found.value == pytest.approx(value, abs=1e-9)
     assert len(entries.members) == (2 if value == 0.5 else 3)  # .4 + .4 of alone: taking turns serves both better
@@ -142,7 +148,7 @@ def test_packing_two_jobs_on_a_gpu(ratio: tuple[float, float], value: float) -> 
 def test_packed_policies_make_use_of_pairs() -> None:
     """Alone 10 steps a second, together 6 each. Makespan T: p T 6 = 1,000, p T 6 + b T 10 = 1,800, p + b = 1."""
     problem = Problem.of([[10], [10]], [1], steps_left=[1_000, 1_800])
-    entries = with_pairs(problem, np.array([[0, 1]]), np.array([[[6.0], [6.0]]]))
+    entries = beside(problem, np.array([[0, 1]]), np.array([[[6.0], [6.0]]]))
     assert got(max_min_fairness(problem, entries)).value == pytest.approx(0.6)
     assert got(water_filling(problem, entries)).value == pytest.approx(0.6)
     shortest = got(min_total_duration(problem, entries))
@@ -157,7 +163,7 @@ def test_packed_policies_make_use_of_pairs() -> None:
 def test_pairs_of_unequal_gangs_or_that_do_not_fit_are_dropped() -> None:
     problem = Problem.of([[10, 5], [4, 2], [3, 3]], [2, 2], gangs=[1, 1, 2])
     rates = np.array([[[9.0, 0.0], [3.9, 1.9]], [[9.0, 4.0], [2.9, 2.9]]])
-    entries = with_pairs(problem, np.array([[0, 1], [0, 2]]), rates)
+    entries = beside(problem, np.array([[0, 1], [0, 2]]), rates)
     assert entries.members.tolist() == [[0, -1], [1, -1], [2, -1], [0, 1]]
     assert entries.rates[3].tolist() == [[9.0, 0.0], [3.9, 0.0]]  # on the second type they do not fit together
 
@@ -433,7 +439,7 @@ def test_packing_never_lowers_the_value(seed: int) -> None:
     rng = np.random.default_rng(seed)
     pairs = np.array([(a, b) for a in range(6) for b in range(a)])
     rates = problem.rates[pairs] * rng.uniform(0.2, 0.95, (len(pairs), 2, 1))
-    alone, packed = max_min_fairness(problem), max_min_fairness(problem, with_pairs(problem, pairs, rates))
+    alone, packed = max_min_fairness(problem), max_min_fairness(problem, beside(problem, pairs, rates))
     assert got(packed).value >= got(alone).value * (1 - 1e-7)
     assert got(water_filling(problem)).value >= got(alone).value * (1 - 1e-6)
 
@@ -468,17 +474,6 @@ def test_one_entity_for_each_job_equals_no_entities(seed: int) -> None:
     own = [Entity([job], float(weight)) for job, weight in enumerate(problem.weights)]
     levels = problem.fairness_scale() * got(fill_by_entity(problem, own)).throughput
     assert np.sort(levels) == pytest.approx(np.sort(filled_levels(problem)), rel=1e-5)
-
-
-def test_entities_are_checked() -> None:
-    problem = Problem.of([[1.0]] * 2, [1])
-    for entities in ([Entity([0])], [Entity([0, 1]), Entity([1])]):
-        with pytest.raises(SchedulerError, match="each of the 2 jobs must be in one of them"):
-            fill_by_entity(problem, entities)
-    with pytest.raises(SchedulerError, match="unknown rule"):
-        Entity([0], rule="lifo")
-    with pytest.raises(SchedulerError, match="weight > 0"):
-        Entity([0], 0.0)
 
 
 @pytest.mark.parametrize("name", POLICIES)

@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from helpers import asked
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kai_reference import allows, divide, fair_shares
@@ -18,7 +19,7 @@ from gpusched_env.problem.instance import Instance
 from gpusched_env.problem.tenants import Tenant
 from gpusched_env.problem.workload import TENANT
 from gpusched_env.simulator import simulate
-from tests.baselines.test_tenants import asked, deserved, preempted, shared
+from tests.baselines.test_tenants import deserved, preempted, shared
 
 DEPARTMENT = [Tenant("d", quota=4), Tenant("a", "d", quota=2), Tenant("b", "d", quota=2)]
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from helpers import asked
 from kueue_reference import Kueue, Policies
 
 from gpusched_env.baselines import make_scheduler
@@ -17,7 +18,7 @@ from gpusched_env.metrics import job_times
 from gpusched_env.problem.tenants import Tenant
 from gpusched_env.problem.workload import TENANT
 from gpusched_env.simulator import simulate
-from tests.baselines.test_tenants import Job, asked, preempted, present_share, shared
+from tests.baselines.test_tenants import Job, preempted, present_share, shared
 
 # --- fair sharing
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.elastic.pollux.scheduler import Pollux
 from gpusched_env.baselines.elastic.pollux.search import SEARCH_DTYPE, Search, assess, repair, sort, spread_fronts
+from gpusched_env.core.handle import Batched
 from gpusched_env.metrics import validate
 from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.instance import Instance, Semantics
@@ -28,24 +29,12 @@ def ranked(costs: list[float], wastes: list[float]) -> Search:
     count = len(costs)
     control = np.zeros((), SEARCH_DTYPE)
     control["jobs"], control["nodes"], control["published"] = 1, 1, 1
-    found = Search(
-        search=control,
-        capacity=np.zeros(1, np.int32),
-        present=np.zeros((1, 1), np.int32),
-        most=np.zeros(1, np.int32),
-        speed_up=np.zeros((1, 2, 1)),
-        term=np.zeros((1, 2, 2, 1)),
-        states=np.arange(count, dtype=np.int32).reshape(count, 1, 1),
-        cost=np.array(costs, float),
-        waste=np.array(wastes, float),
-        front=np.zeros(count, np.int32),
-        gap=np.zeros(count),
-        last=np.zeros(count, np.int32),
-        order=np.arange(count, dtype=np.int32),
-        shuffled=np.zeros(1, np.int32),
-        used=np.zeros(1, np.int32),
-        there=np.zeros(1, np.int32),
-    )
+    sizes = {"states": count, "jobs": 1, "nodes": 1, "changed": 2, "spread": 2, "sizes": 1}
+    states = np.arange(count, dtype=np.int32).reshape(count, 1, 1)
+    found: Search = Batched(
+        Search, 1, sizes, search=control, states=states, cost=np.array(costs, float), waste=np.array(wastes, float)
+    ).handle(0)
+    found.order[:] = np.arange(count)
     spread_fronts(found, sort(found, count))
     return found
 

@@ -7,7 +7,6 @@ import itertools
 
 import numpy as np
 import pytest
-from helpers import plain_python_digests
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -207,18 +206,6 @@ def test_scenario_runs_are_valid_and_use_one_type_per_gang(seed: int) -> None:
         for job in view.running.tolist():
             assert len(set(types[view.holders == job].tolist())) == 1
     validate(instance, simulation.log())
-
-
-def digests() -> list[str]:
-    """Digests of short runs, also for a process without compilation."""
-    rates = [[[1.0, 1.9], [2.0, 3.0]], [[1.0, 1.5], [1.5, 3.0]], [[2.0, 2.5], [1.0, 1.8]]]
-    rules = Semantics(round_s=60.0, checkpoint_s=0.0, restore_s=10.0, resize_s=10.0)
-    instance = two_types(rates, [500.0, 900.0, 700.0], rules)
-    return [simulate(instance, Sia(power=power)).digest() for power in (-0.5, -1.0)]
-
-
-def test_plain_python_equals_compiled() -> None:
-    assert plain_python_digests("tests.baselines.test_sia") == digests()
 
 
 def test_calibration_slows_each_application_by_its_factor() -> None:

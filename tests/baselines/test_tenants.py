@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from helpers import plain_python_digests
+from helpers import asked
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from kai_reference import fair_shares
@@ -29,7 +29,7 @@ from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.instance import Instance, Semantics
 from gpusched_env.problem.tenants import PRIORITY, Resource, Tenant, Tenants
 from gpusched_env.problem.workload import TENANT, Workload
-from gpusched_env.simulator import Scheduler, Simulation, simulate
+from gpusched_env.simulator import Simulation, simulate
 from tests.theory.test_queues import erlang_c, recursion
 
 NAMES = sorted(set(list_baselines(tenants=True)) - set(list_baselines()))
@@ -54,12 +54,6 @@ def shared(
         Semantics(checkpoint_s=checkpoint_s, restore_s=restore_s),
         tenants=Tenants(tuple(tree)),
     )
-
-
-def asked(scheduler: Scheduler) -> Scheduler:
-    """The scheduler, played by its ``decide``."""
-    scheduler.player = lambda _: None  # type: ignore[method-assign]
-    return scheduler
 
 
 def preempted(instance: Instance, spec: str) -> list[int]:
@@ -708,51 +702,6 @@ def test_pooling_never_waits_longer_in_total_than_partitions() -> None:
 
 
 # --- the same everywhere
-
-
-def busy() -> Instance:
-    """Sixty jobs of three queues on sixteen GPUs, drawn as whole numbers."""
-    rng = np.random.default_rng(3)
-    tree = [
-        Tenant("D", quota=12, lend=6), Tenant("A", "D", quota=4, weight=2.0), Tenant("B", "D", quota=8),
-        Tenant("C", quota=4, borrow=8),
-    ]  # fmt: skip
-    columns = [rng.integers(0, 300, 60), rng.choice([1, 2, 4], 60), rng.integers(10, 60, 60), rng.integers(0, 3, 60)]
-    names = rng.choice(["A", "B", "C"], 60).tolist()
-    rows = zip(*(c.tolist() for c in columns), names, strict=True)
-    return shared(tree, [(float(a), name, g, float(s), float(p)) for a, g, s, p, name in rows], "4x4", 5.0)
-
-
-GOLDEN: dict[str, str] = {
-    "volcano": "12053898ee6dc4a5",
-    "kai": "51a4d1ecdcd93997",
-    "capacity": "70c24b85ebd532ff",
-    "drf": "7b63a78f819b10f1",
-    "fair": "a63cf2a4c25c750d",
-    "kueue": "d57b4a42f5d84b5c",
-    "kueue-fair": "e3dbeb91ecdf6e6d",
-    "kueue-reclaim": "5f84b525b7d421b9",
-    "slurm": "6323d2734ed2ac69",
-    "slurm-multifactor": "a891ee8e58fc726d",
-    "kueue:queueing=strict": "5727c96d6b4c70d5",
-    "kueue:reclaim=lower,within=newer,queueing=strict": "c6602e984dfd3dc6",
-    "kueue:reclaim=any,within=lower,borrow_within=lower,threshold=2": "131c19d0f0f6e9a4",
-    "kueue-fair:initial=false": "4412efd21fc33611",
-    "drf:strict=true": "662cfeb715708a71",
-}
-
-
-def digests() -> list[str]:
-    """Digest of each scheduler on :func:`busy`, for a process without compilation."""
-    return [simulate(busy(), make_scheduler(spec)).digest() for spec in SPECS]
-
-
-def test_logs_are_the_golden_ones() -> None:
-    assert dict(zip(SPECS, (digest[:16] for digest in digests()), strict=True)) == GOLDEN
-
-
-def test_plain_python_gives_the_same_logs() -> None:
-    assert plain_python_digests("tests.baselines.test_tenants") == digests()
 
 
 def test_a_workload_without_tenants_is_one_queue() -> None:

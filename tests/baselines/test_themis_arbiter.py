@@ -14,8 +14,7 @@ from gpusched_env.baselines import make_scheduler
 from gpusched_env.baselines.themis.arbiter import ThemisArbiter
 from gpusched_env.baselines.themis.offering import App, Offering, Step
 from gpusched_env.baselines.themis.places import Place, Places, menu_of, tightest
-from gpusched_env.errors import SchedulerError
-from gpusched_env.event_log import LEASE_END, PREEMPT, RESIZE, RESUME, START, EventLog
+from gpusched_env.event_log import LEASE_END, RESIZE, RESUME, START, EventLog
 from gpusched_env.network import Network
 from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.instance import Instance, Semantics
@@ -23,7 +22,7 @@ from gpusched_env.problem.partitions import Partitions, Reservation
 from gpusched_env.problem.tenants import Tenants
 from gpusched_env.problem.workload import TENANT, Profiles, Workload
 from gpusched_env.scenarios import get_scenario
-from gpusched_env.simulator import ClusterView, Decision, Outcome, Simulation, Start, simulate
+from gpusched_env.simulator import ClusterView, Decision, Outcome, Simulation, Start
 from gpusched_env.simulator.past import Move, begin
 from gpusched_env.traces.elastic import make_elastic
 
@@ -54,13 +53,6 @@ def started(log: EventLog, time_s: float = 0.0) -> dict[int, int]:
 # --- schedules by hand
 
 
-def test_two_equal_gangs_take_leases_in_turn() -> None:
-    """One bidder at a time: the job that has run less. 0-1200 job 0, 1200-2400 job 1, ..."""
-    instance = unit_instance([0, 0], [4, 4], [2400, 2400], "1x4")
-    assert finish(instance, "themis") == [3600, 4800]
-    assert finish(instance, "themis:lease_s=600") == [4200, 4800]
-
-
 def test_all_bid_and_nobody_pays() -> None:
     """At 1,200 s, rho falls from 3600 to 2400 if job 0 runs, and from 4800 to 3600 if job 1 does: job 0 gains more."""
     instance = unit_instance([0, 0], [4, 4], [2400, 2400], "1x4")
@@ -78,19 +70,6 @@ def test_a_winner_pays_with_time() -> None:
     instance = unit_instance([0, 0], [4, 4], [2400, 2400], "1x4")
     log = play(instance, "themis-lease:fairness_knob=0")
     assert log.events["time_s"][log.events["kind"] == LEASE_END][0] == pytest.approx(1200 * 2 / 3)
-
-
-def test_a_short_job_beside_a_long_one_is_worse_off() -> None:
-    """At 10 s, rho of the new job is (1200 + 60) / 120, that of the old one at its lease end less; it starts there."""
-    instance = unit_instance([0, 10], [4, 4], [6000, 60], "1x4", checkpoint_s=30, restore_s=30)
-    assert finish(instance, "themis") == [1200 + 30 + 60 + 30 + 4800, 1200 + 30 + 60]
-
-
-def test_a_renewed_lease_costs_nothing() -> None:
-    instance = unit_instance([0, 50], [4, 2], [5000, 100], "1x8", checkpoint_s=30, restore_s=30)
-    log = play(instance, "themis")
-    assert finish(instance, "themis") == [5000, 150]
-    assert log.events["time_s"][log.events["kind"] == LEASE_END].tolist() == [1200, 2400, 3600, 4800]
 
 
 # --- T_id
@@ -230,17 +209,6 @@ def test_a_job_that_loses_its_promised_gpus_owes_nothing() -> None:
 OPTIONS = ("", ",payment=lease", ",payment=none", ",fairness_knob=0.3", ",app=tenant", ",estimator=noisy")
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.integers(0, 10**6), st.sampled_from([0.0, 30.0]), st.sampled_from(OPTIONS), st.sampled_from([0.0, 60.0]))
-def test_no_job_loses_gpus_before_the_end_of_its_lease(seed: int, cost: float, option: str, round_s: float) -> None:
-    instance = random_instance(seed, 30, checkpoint_s=cost, restore_s=cost, round_s=round_s)
-    log = play(instance, f"themis:lease_s=120{option}")
-    ends = {(int(e["job"]), e["time_s"]) for e in log.events if e["kind"] == LEASE_END}
-    for event in log.events:
-        if event["kind"] == PREEMPT:
-            assert (int(event["job"]), event["time_s"]) in ends
-
-
 class Conserving(ThemisArbiter):
     """Check that no gang waits for GPUs that are free and promised to nobody."""
 
@@ -264,14 +232,6 @@ def test_elastic_runs_are_valid(option: str) -> None:
     assert len(set(log.events["gpu_count"][log.events["kind"] == START].tolist())) > 3
 
 
-def test_equal_seeds_give_equal_logs() -> None:
-    instance = random_instance(1, 60, checkpoint_s=0.0, restore_s=0.0)
-    first, again, other = (
-        simulate(instance, make_scheduler(f"themis:lease_s=60,seed={seed}")).digest() for seed in (0, 0, 1)
-    )
-    assert first == again != other
-
-
 def test_gangs_of_a_begun_run_get_leases() -> None:
     """Job 0 was started by somebody else; its lease begins when Themis is asked first."""
     instance = unit_instance([0, 100], [4, 4], [5000, 100], "1x4")
@@ -279,31 +239,6 @@ def test_gangs_of_a_begun_run_get_leases() -> None:
     simulation.run(make_scheduler("themis"))
     ends = simulation.log().events
     assert ends["time_s"][ends["kind"] == LEASE_END].tolist()[0] == 50 + 1200
-
-
-def test_estimates_of_users_may_be_too_short_or_zero() -> None:
-    jobs = unit_instance([0, 0, 0], [4, 4, 4], [3000, 3000, 3000], "1x4").workload.jobs.copy()
-    jobs["estimate_s"] = [0, 100, 9000]
-    rules = Semantics(checkpoint_s=0, restore_s=0)
-    instance = Instance(Cluster.parse("1x4"), Workload(jobs, Profiles.unit()), Network("none"), rules)
-    assert max(finish(instance, "themis:estimator=user")) == 9000
-    assert not make_scheduler("themis:estimator=user").clairvoyant
-
-
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        ("lease_s=0", "lease_s is 0"),
-        ("lease_s=inf", "lease_s is inf"),
-        ("fairness_knob=2", "fairness_knob is 2"),
-        ("app=tenants", "unknown app 'tenants': did you mean 'tenant'"),
-        ("payment=leases", "unknown payment 'leases': did you mean 'lease'"),
-        ("estimator=orcle", "'oracle'"),
-    ],
-)
-def test_parameters_are_checked(spec: str, message: str) -> None:
-    with pytest.raises(SchedulerError, match=message):
-        make_scheduler(f"themis:{spec}")
 
 
 def test_a_gang_that_a_reservation_preempts_starts_again() -> None:

@@ -358,14 +358,6 @@ def test_an_interrupt_before_a_kernel_is_loaded_does_no_harm(again: Path) -> Non
     assert ended(begun(again, program=INTERRUPTED)) == [2.0]
 
 
-@compiled_only
-def test_only_folders_of_earlier_versions_are_removed(again: Path) -> None:
-    for name in ("kernels-0123456789abcdef", "kernels-of-my-paper"):
-        (again / "cache" / name).mkdir()
-    assert ended(begun(again, SELDOM)) == [2.0]  # ``seldom`` is not compiled yet
-    assert sorted(path.name for path in (again / "cache").iterdir()) == ["kernels", "kernels-of-my-paper"]
-
-
 DEEP = """
 import deep.limits, mine
 from deep.limits import Kind, TABLE

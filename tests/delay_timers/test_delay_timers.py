@@ -357,24 +357,6 @@ def test_same_seed_same_rollout_in_copies_too() -> None:
         np.testing.assert_equal(first, rollout(env, 6))
 
 
-def test_make_vec_makes_a_vector_of_single_environments() -> None:
-    envs: Any = gym.make_vec(
-        "gpusched_env:gpusched/DelayTimers-v0", num_envs=2, scenario=SMALL, autoreset_mode="SameStep"
-    )
-    assert isinstance(envs, gym.vector.SyncVectorEnv)
-    singles = [DelayTimersEnv(SMALL) for _ in range(2)]
-    seen, _ = envs.reset(seed=5)
-    alone = [single.reset(seed=5 + b)[0] for b, single in enumerate(singles)]
-    rng = np.random.default_rng(0)
-    for _ in range(10):
-        np.testing.assert_equal({name: [one[name] for one in alone] for name in seen}, dict(seen))
-        actions = rng.uniform(-1, 1, (2, 6, 2)).astype(np.float32)
-        seen, rewards, *_ = envs.step(actions)
-        told = [single.step(action) for single, action in zip(singles, actions, strict=True)]
-        alone = [one[0] for one in told]
-        assert rewards.tolist() == [one[1] for one in told]
-
-
 def test_an_action_refused_in_one_environment_changes_no_other() -> None:
     envs, others = (gym.make_vec("gpusched_env:gpusched/DelayTimers-v0", num_envs=3, scenario=SMALL) for _ in range(2))
     envs.reset(seed=1)

@@ -38,6 +38,17 @@ from gpusched_env.scenarios import get_scenario
         (dict(reward={"jct": math.nan}), r"reward\['jct'\] is nan"),
         (dict(reward={"jct": math.inf}), r"reward\['jct'\] is inf"),
         (dict(reward={}), r"reward is empty"),
+        *((dict(reward=wrong), "reward") for wrong in (3, None, ["jct"], {"jct": "x"}, {"jct": None}, {"jct": True})),
+        (dict(reward={3: 1.0}), "reward: 3 is no name"),
+        (dict(tenant_window=-1), "tenant_window is -1"),
+        (dict(tenant_window=2), "no job of this scenario has a tenant"),
+        (dict(scenario="cohort-256-v0:jobs=20", tenant_window=2), "has 3 tenants"),
+        (dict(scenario="cohort-256-v0:jobs=20", limits=True), "set tenant_window"),
+        (dict(sizes=(1, 2)), "no job of this scenario is elastic"),
+        (dict(scenario="pollux-64-v0:jobs=20", sizes=(2, 4)), "job .* has none of these sizes"),
+        (dict(scenario="pollux-64-v0:jobs=20", sizes=(2, 1)), "ascending"),
+        (dict(scenario="pollux-64-v0:jobs=20", sizes=(0, 1)), "at least 1"),
+        (dict(scenario="bsbf-sim-240-v1", sizes=(1, 2), sub_batches=2), "do not share"),
         (dict(lease_s=0.0), r"lease_s is 0.0: give 0.001 to 1e.11 seconds"),
         (dict(lease_s=math.inf), r"lease_s is inf"),
         (dict(least_run_s=-1.0), r"least_run_s is -1.0: give 0 to 1e.11 seconds"),
@@ -53,7 +64,7 @@ from gpusched_env.scenarios import get_scenario
 )
 def test_errors_name_argument_and_remedy(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ScenarioError, match=message):
-        ClusterEnv(**({"scenario": "tiny-v1"} | options))
+        ClusterEnv(**({"scenario": "tiny-v1"} | options)).reset(seed=1)
 
 
 @pytest.mark.parametrize(("cls", "least"), [(ClusterEnv, 26), (DelayTimersEnv, 11)])

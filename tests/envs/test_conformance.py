@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 from cost import lines_run
 from gymnasium.utils.env_checker import check_env
-from gymnasium.wrappers import RecordEpisodeStatistics
 from helpers import linked_scenario
 
 import gpusched_env
 from gpusched_env.envs.registration import ENVIRONMENTS, register_environments
 from gpusched_env.envs.rendering import RENDER_MODES
+from tests.envs.rollouts import told
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},
@@ -48,20 +48,6 @@ CASES = [(name, variant) for variant in VARIANTS for name in ENVIRONMENTS if (na
 def make(name: str = "gpusched/Cluster-v0", **options: Any) -> gym.Env:
     """Make an environment with small windows; the scenario is small unless the id fixes one."""
     return gym.make(name, **({"scenario": "tiny-v1", "queue_window": 6} | ENVIRONMENTS[name] | options))
-
-
-def rollout(env: gym.Env, seed: int, steps: int = 120) -> list[Any]:
-    """Random feasible play; returns all observations, rewards and infos."""
-    rng = np.random.default_rng(seed)
-    observation, info = env.reset(seed=seed)
-    said: list[Any] = [observation, info]
-    for _ in range(steps):
-        action = int(rng.choice(np.flatnonzero(info["action_mask"])))
-        observation, reward, terminated, truncated, info = env.step(action)
-        said += [observation, reward, terminated, truncated, info]
-        if terminated or truncated:
-            break
-    return said
 
 
 def assert_equal(one: Any, other: Any) -> None:
@@ -95,52 +81,17 @@ def test_stable_baselines3s_checker_warns_of_unconventional_shapes_only(name: st
 @pytest.mark.parametrize(("name", "variant"), CASES)
 def test_same_seed_same_rollout(name: str, variant: str) -> None:
     env = make(name, **VARIANTS[variant])
-    first = rollout(env, 5)
-    assert_equal(first, rollout(env, 5))
-    assert_equal(first, rollout(make(name, **VARIANTS[variant]), 5))
+    first = told(env, 5)
+    assert_equal(first, told(env, 5))
+    assert_equal(first, told(make(name, **VARIANTS[variant]), 5))
     with pytest.raises(AssertionError):
-        assert_equal(first, rollout(env, 6))
-
-
-def test_a_reset_without_seed_draws_training_seeds_that_the_last_seed_decides() -> None:
-    env = make()
-    drawn = []
-    for _ in range(2):
-        env.reset(seed=9)
-        drawn.append([env.reset()[1]["seed"] for _ in range(5)])
-    assert drawn[0] == drawn[1]
-    assert len(set(drawn[0])) == 5
-    first, end = env.unwrapped.scenario.seeds.train
-    assert all(first <= seed < end for seed in drawn[0])
+        assert_equal(first, told(env, 6))
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
 def test_a_fresh_environment_pickles(name: str) -> None:
     env = make(name)
-    assert_equal(rollout(pickle.loads(pickle.dumps(env)), 3), rollout(env, 3))
-
-
-@pytest.mark.parametrize(
-    "duplicate", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))], ids=["deepcopy", "pickle"]
-)
-def test_a_copy_in_the_middle_of_an_episode_continues_like_the_original(duplicate: Any) -> None:
-    """Tree search copies environments."""
-    env = make()
-    _, info = env.reset(seed=3)
-    for _ in range(4):
-        info = env.step(int(np.flatnonzero(info["action_mask"])[0]))[-1]
-    twin = duplicate(env)
-    ends = []
-    for player in (env, twin):
-        said, over = dict(info), False
-        elapsed = 0.0
-        while not over:
-            _, _, terminated, truncated, said = player.step(int(np.flatnonzero(said["action_mask"])[0]))
-            elapsed += said["dt"]
-            over = terminated or truncated
-        ends.append((elapsed, said["digest"]))
-    assert ends[0] == ends[1]
-    assert ends[0][0] > 0.0
+    assert_equal(told(pickle.loads(pickle.dumps(env)), 3), told(env, 3))
 
 
 def test_a_copy_shares_what_never_changes_and_nothing_else() -> None:
@@ -186,16 +137,6 @@ def run(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False)
 
 
-def test_make_imports_the_package_by_its_prefix() -> None:
-    result = run(
-        "import gymnasium, sys\n"
-        "assert 'gpusched_env' not in sys.modules\n"
-        "env = gymnasium.make('gpusched_env:gpusched/Cluster-v0', scenario='tiny-v1')\n"
-        "print(env.reset(seed=0)[1]['seed'])"
-    )
-    assert (result.returncode, result.stdout.strip()) == (0, "0"), result.stderr
-
-
 def test_make_needs_no_prefix_after_the_import_which_is_cheap() -> None:
     result = run(
         "import sys, gpusched_env, gymnasium\n"
@@ -223,14 +164,6 @@ def test_registering_twice_changes_nothing() -> None:
         warnings.simplefilter("error")
         register_environments()
     assert all(gym.registry[name] is spec for name, spec in before.items())
-
-
-def test_record_episode_statistics_counts_return_and_length() -> None:
-    env = RecordEpisodeStatistics(make())
-    said = rollout(env, 3, steps=10_000)
-    rewards = said[3::5]
-    assert said[-1]["episode"]["l"] == len(rewards)
-    assert said[-1]["episode"]["r"] == pytest.approx(sum(rewards))
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

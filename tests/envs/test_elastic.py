@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import pytest
-from helpers import plain_python_digests
 
 from gpusched_env.agents.teachers import actions_of
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.observation.time_scale import scaled_time
-from gpusched_env.envs.policy_scheduler import PolicyScheduler
-from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
 from gpusched_env.envs.windows import Windows
-from gpusched_env.errors import GpuschedError, ScenarioError
-from gpusched_env.metrics import validate
+from gpusched_env.errors import GpuschedError
 from gpusched_env.problem.cluster import NodeGroup
 from gpusched_env.problem.instance import Semantics
-from gpusched_env.scenarios import Scenario, WorkloadSpec, get_scenario
-from gpusched_env.simulator import Preempt, Resize, Simulation, Start, simulate
+from gpusched_env.scenarios import Scenario, WorkloadSpec
+from gpusched_env.simulator import Preempt, Resize, Start
 
 JOBS = 14
 WIDE: dict[str, Any] = dict(
@@ -105,52 +99,6 @@ def test_a_gang_is_resized_only_after_its_least_run_and_also_while_no_job_waits(
         assert env.mask[resizes].any()
 
 
-def test_any_episode_equals_the_direct_run_of_its_decisions_and_conserves_work() -> None:
-    env = ClusterEnv(crowded(30.0), **WIDE)
-    rng = np.random.default_rng(2)
-    env.reset(seed=4)
-    simulation = Simulation(env.scenario.instance(4), 4)
-    simulation.advance()
-    over = False
-    while not over:
-        action = draw(env, rng)
-        decision = env.encoder.decision_of(action)
-        _, _, over, truncated, info = env.step(action)
-        assert not truncated
-        if decision is None:
-            simulation.advance()
-        else:
-            assert simulation.apply(decision) == ""
-    assert simulation.log().digest() == info["digest"]
-    assert sum("resize" in line for line in simulation.log().lines()) > 10
-    validate(simulation.instance, simulation.log())
-
-
-@pytest.mark.parametrize("lease_s", [None, 200.0])
-def test_a_policy_scheduler_gives_the_log_of_the_environment(lease_s: float | None) -> None:
-    options: dict[str, Any] = WIDE | {"lease_s": lease_s}
-    env = ClusterEnv(crowded(), **options)
-    rng = np.random.default_rng(3)
-    actions: list[int] = []
-    env.reset(seed=5)
-    over = False
-    while not over:
-        actions.append(draw(env, rng))
-        *_, over, _, info = env.step(actions[-1])
-    windows = Windows(**{name: value for name, value in options.items() if name != "skip_forced_waits"})
-    replay = iter(actions)
-    policy = PolicyScheduler(lambda observation, mask: next(replay), windows, skip_forced_waits=False)
-    assert simulate(crowded().instance(5), policy, seed=5).digest() == info["digest"]
-
-
-@pytest.mark.parametrize("spec", ["max-min", "optimus", "afs", "tiresias", "fifo"])
-def test_schedulers_play_through_the_environment_as_directly(spec: str) -> None:
-    scenario = get_scenario("pollux-64-v0:jobs=24")
-    direct = simulate(scenario.instance(3), make_scheduler(spec), seed=3)
-    played = play_scheduler(wide_open(scenario, 3), make_scheduler(spec), 3)
-    assert played.digest() == direct.digest()
-
-
 def test_observations_show_the_sizes_of_jobs() -> None:
     env = ClusterEnv(crowded(), **WIDE)
     sizes, rng = env.windows.sizes, np.random.default_rng(6)
@@ -189,90 +137,6 @@ def test_observations_show_the_sizes_of_jobs() -> None:
         if over:
             observation, _ = env.reset()
     assert shown > 500
-
-
-def test_a_snapshot_holds_resized_gangs() -> None:
-    env = ClusterEnv(crowded(30.0), **WIDE)
-    rng = np.random.default_rng(8)
-    env.reset(seed=7)
-    asked = env.simulation.arrays.jobs["gpus"].copy()
-    while (env.simulation.arrays.jobs["gpus"] == asked).all():
-        env.step(draw(env, rng))
-    snapshot = env.snapshot()
-    digests = []
-    for _ in range(2):
-        observation, info = env.restore(snapshot)
-        play, over = np.random.default_rng(9), False
-        said = [observation["running_sizes"].tobytes(), info["action_mask"].tobytes()]
-        while not over:
-            observation, reward, over, _, info = env.step(draw(env, play))
-            said += [observation["running_sizes"].tobytes(), info["action_mask"].tobytes(), repr(reward).encode()]
-        digests.append((info["digest"], hashlib.sha256(b"".join(said)).hexdigest()))
-    assert digests[0] == digests[1]
-
-
-def test_a_batch_plays_as_single_environments() -> None:
-    count = 3
-    envs = gym.make_vec("gpusched_env:gpusched/Elastic-v0", num_envs=count, scenario="pollux-64-v0:jobs=12")
-    singles = [gym.make("gpusched_env:gpusched/Elastic-v0", scenario="pollux-64-v0:jobs=12") for _ in range(count)]
-    observations, infos = envs.reset(seed=[1, 2, 3])
-    for b, env in enumerate(singles):
-        env.reset(seed=b + 1)
-    rng = np.random.default_rng(10)
-    for _ in range(150):
-        masks = infos["action_mask"]
-        actions = np.array([rng.choice(np.flatnonzero(mask)) for mask in masks])
-        observations, rewards, terminated, truncated, infos = envs.step(actions)
-        if (terminated | truncated).any():
-            break
-        for b, env in enumerate(singles):
-            observation, reward, *_, info = env.step(actions[b])
-            assert reward == rewards[b]
-            np.testing.assert_array_equal(info["action_mask"], infos["action_mask"][b])
-            for name, array in observation.items():
-                np.testing.assert_array_equal(array, observations[name][b], err_msg=name)
-
-
-def digests() -> list[str]:
-    """Digests of observations, masks and logs of two episodes."""
-    found = []
-    for seed in (1, 2):
-        env = ClusterEnv(crowded(30.0), **WIDE)
-        rng, over = np.random.default_rng(seed), False
-        env.reset(seed=seed)
-        told = hashlib.sha256()
-        while not over:
-            observation, reward, over, _, info = env.step(draw(env, rng))
-            for name in sorted(observation):
-                told.update(observation[name].tobytes())
-            told.update(info["action_mask"].tobytes() + repr(reward).encode())
-        found += [told.hexdigest(), info["digest"]]
-    return found
-
-
-def test_plain_python_gives_the_same_observations_masks_and_logs() -> None:
-    assert plain_python_digests("tests.envs.test_elastic") == digests()
-
-
-def test_without_sizes_nothing_is_added() -> None:
-    env = ClusterEnv(crowded())
-    assert env.windows.actions == env.windows.queue_window + env.windows.running_window + 1
-    assert not {"queue_sizes", "running_sizes"} & set(env.observation_space.spaces)
-
-
-@pytest.mark.parametrize(
-    ("scenario", "options", "part"),
-    [
-        ("tiny-v1", dict(sizes=(1, 2)), "no job of this scenario is elastic"),
-        ("pollux-64-v0:jobs=20", dict(sizes=(2, 4)), "job .* has none of these sizes"),
-        ("pollux-64-v0:jobs=20", dict(sizes=(2, 1)), "ascending"),
-        ("pollux-64-v0:jobs=20", dict(sizes=(0, 1)), "at least 1"),
-        ("bsbf-sim-240-v1", dict(sizes=(1, 2), sub_batches=2), "do not share"),
-    ],
-)
-def test_impossible_sizes_are_refused(scenario: str, options: dict[str, Any], part: str) -> None:
-    with pytest.raises(ScenarioError, match=part):
-        ClusterEnv(scenario, **options).reset(seed=1)
 
 
 def test_decisions_without_an_action_are_refused_with_the_remedy() -> None:

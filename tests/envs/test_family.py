@@ -31,6 +31,7 @@ from gpusched_env.problem.instance import Room
 from gpusched_env.scenarios import Curriculum, Scenario, Variation, get_scenario, load_scenario, save_scenario
 from gpusched_env.scenarios.variation import LARGE_GANGS, NAMES, RANGES, SMALL_GANGS
 from gpusched_env.traces.transform import offered_load
+from tests.envs.rollouts import told
 
 FAMILY = "gpusched/Family-v0"
 OPTIONS = ENVIRONMENTS[FAMILY]
@@ -46,17 +47,6 @@ def family() -> Scenario:
 
 def problem(seed: int) -> Scenario:
     return get_scenario(f"family-v1:problem={seed}")
-
-
-def rollout(env: gym.Env, seed: int, steps: int) -> list[tuple[dict[str, np.ndarray], float]]:
-    """Observations and rewards of random feasible play."""
-    rng = np.random.default_rng(seed)
-    observation, info = env.reset(seed=seed)
-    seen = [(observation, 0.0)]
-    for _ in range(steps):
-        observation, reward, *_, info = env.step(int(rng.choice(np.flatnonzero(info["action_mask"]))))
-        seen.append((observation, float(reward)))
-    return seen
 
 
 # --- problems
@@ -147,9 +137,7 @@ def test_swing_makes_arrivals_bursty(swing: float, least: float, most: float) ->
 def test_the_id_of_a_problem_plays_bit_for_bit_as_the_family(seed: int) -> None:
     assert play(problem(seed).instance(seed), "srtf").digest() == play(family().instance(seed), "srtf").digest()
     env, fixed = gym.make(FAMILY), ClusterEnv(**(OPTIONS | {"scenario": f"family-v1:problem={seed}"}))
-    for (padded, reward), (own, same) in zip(rollout(env, seed, 150), rollout(fixed, seed, 150), strict=True):
-        assert reward == same
-        np.testing.assert_equal(padded, own)
+    np.testing.assert_equal(told(env, seed, 150), told(fixed, seed, 150))
     assert env.unwrapped.event_log().digest() == fixed.event_log().digest()  # type: ignore[attr-defined]
 
 
@@ -167,41 +155,22 @@ def test_any_scenario_can_have_room_for_larger_ones() -> None:
     envs.close()
 
 
-def test_a_batch_shows_what_single_environments_show_after_larger_and_smaller_problems() -> None:
-    envs: Any = gym.make_vec(FAMILY, num_envs=len(SEEDS), keep_logs=True, autoreset_mode="Disabled")
-    single = gym.make(FAMILY)
-    for seeds in (SEEDS, SEEDS[::-1], SEEDS[1:] + SEEDS[:1]):
-        expected = [rollout(single, seed, 60) for seed in seeds]
-        rngs = [np.random.default_rng(seed) for seed in seeds]
-        observation, info = envs.reset(seed=list(seeds))
-        for step in range(61):
-            for b, seen in enumerate(expected):
-                for name, array in seen[step][0].items():
-                    assert np.array_equal(observation[name][b], array), (step, b, name)
-            masks = zip(rngs, info["action_mask"], strict=True)
-            actions = np.array([int(rng.choice(np.flatnonzero(mask))) for rng, mask in masks])
-            if step < 60:
-                observation, rewards, *_, info = envs.step(actions)
-                assert rewards.tolist() == [seen[step + 1][1] for seen in expected]
-    envs.close()
-
-
 @pytest.mark.parametrize("seed", SEEDS)
 def test_rows_that_a_problem_lacks_are_zero(seed: int) -> None:
     env = gym.make(FAMILY)
-    rollout(env, SEEDS[1], 40)  # a problem with three types and many nodes before it
-    seen = rollout(env, seed, 80)
+    told(env, SEEDS[1], 40)  # a problem with three types and many nodes before it
+    said = told(env, seed, 80)
     instance = env.unwrapped.simulation.instance  # type: ignore[attr-defined]
     nodes, types = len(instance.cluster.nodes), len(instance.cluster.gpu_types)
     used = nodes, nodes, len(instance.links), types
-    for observation, _ in seen:
+    for observation in (said[0], *said[2::5]):
         for name, rows in zip(PADDED, used, strict=True):
             assert not observation[name][rows:].any(), name
             assert observation[name][:rows].any(axis=1).all() or name == "node_types", name  # type 0, nobody waits
         by_type = observation["queue_types"].reshape(-1, 3, 2)
         assert not by_type[:, types:].any()
         assert not observation["running_types"].reshape(-1, 3, 2)[:, types:].any()
-    assert {name: len(array) for name, array in seen[0][0].items() if name in PADDED} == {
+    assert {name: len(array) for name, array in said[0].items() if name in PADDED} == {
         "nodes": 24, "node_types": 24, "links": 30, "types": 3,
     }  # fmt: skip
 

@@ -12,8 +12,8 @@ from helpers import linked_scenario
 
 from gpusched_env.core.api import kernel
 from gpusched_env.core.state import Run
+from gpusched_env.envs.checks import MOST_CLUSTERS
 from gpusched_env.envs.env_arrays import EnvArrays
-from gpusched_env.envs.mask_and_observation import MOST_CLUSTERS
 from gpusched_env.envs.observation.column import SHARE, Column
 from gpusched_env.envs.observation.registry import Shown, find_array, observation_array
 from gpusched_env.envs.registration import DELAY_TIMERS, ENVIRONMENTS

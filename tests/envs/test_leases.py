@@ -9,7 +9,6 @@ import pytest
 from helpers import linked_scenario, small_scenario
 
 from gpusched_env.baselines import make_scheduler
-from gpusched_env.core import state
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
 from gpusched_env.errors import SchedulerError
@@ -77,25 +76,6 @@ def test_the_agent_may_take_the_gpus_back_when_a_lease_ends() -> None:
         leases = (stop["time_s"] - begin) / LEASE_S
         assert round(leases) >= 1
         assert leases == pytest.approx(round(leases))
-
-
-def test_the_agent_is_asked_at_every_end_of_a_lease_with_a_full_log_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
-    def ends(buffer: int) -> list[tuple[float, list[int]]]:
-        monkeypatch.setattr(state, "EVENT_BUFFER", buffer)
-        options: dict[str, Any] = {"queue_window": 60, "running_window": 64, "migration": True, "step_limit": 100_000}
-        env = ClusterEnv(small_scenario(60), lease_s=LEASE_S, skip_forced_waits=False, **options)
-        _, info = env.reset(seed=200_000)
-        asked = []
-        over = False
-        while not over:
-            if ended := env.simulation.view_for(make_scheduler("fifo")).lease_ended.tolist():
-                asked.append((env.simulation.now_s, ended))
-            starts = np.flatnonzero(info["action_mask"][: env.windows.first_preemption]).tolist()
-            _, _, terminated, truncated, info = env.step(starts[0] if starts else env.windows.wait_action)
-            over = terminated or truncated
-        return asked
-
-    assert ends(4) == ends(1024)
 
 
 def test_in_rounds_a_lease_ends_with_a_round() -> None:

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
 import pytest
-from helpers import small_scenario
 
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.policy_scheduler import PolicyScheduler
-from gpusched_env.envs.scheduler_player import wide_open
-from gpusched_env.envs.windows import Windows
-from gpusched_env.event_log import PREEMPT, RELEASE, RESUME, START
+from gpusched_env.event_log import PREEMPT
 from gpusched_env.problem.cluster import NodeGroup
 from gpusched_env.problem.instance import Semantics
-from gpusched_env.scenarios import Scenario, WorkloadSpec, get_scenario
-from gpusched_env.simulator import simulate
+from gpusched_env.scenarios import Scenario, WorkloadSpec
 
 PREEMPTIBLE = 10  # column of ``running``
 
@@ -82,61 +74,3 @@ def test_at_the_end_of_a_lease_a_gang_may_be_preempted_whatever_its_age() -> Non
         env.step(env.windows.wait_action)
     env.step(env.windows.first_preemption)
     assert (env.event_log().events["kind"] == PREEMPT).sum() == 1
-
-
-@pytest.mark.parametrize("least_run_s", [None, 0.0, 1_500.0])
-def test_no_random_agent_preempts_earlier(least_run_s: float | None) -> None:
-    env = ClusterEnv(small_scenario(40), least_run_s=least_run_s, running_window=16, rules=("spread",))
-    rng = np.random.default_rng(1)
-    _, info = env.reset(seed=1)
-    over = False
-    while not over:
-        _, _, terminated, truncated, info = env.step(int(rng.choice(np.flatnonzero(info["action_mask"]))))
-        over = terminated or truncated
-    events, since, held = env.event_log().events, {}, []
-    for event in events:
-        if event["kind"] in (START, RESUME):
-            since[int(event["job"])] = event["time_s"]
-        elif event["kind"] == PREEMPT:
-            held.append(event["time_s"] - since[int(event["job"])])
-    semantics = env.scenario.semantics
-    default_s = max(60.0, 10.0 * (semantics.checkpoint_s + semantics.restore_s))
-    least = default_s if least_run_s is None else least_run_s
-    assert len(held) > 20
-    assert least <= min(held) * (1 + 1e-12)
-    assert min(held) <= 2 * least + 60.0, "a longer limit would pass as well"
-
-
-def test_random_play_ends_sooner_because_it_preempts_less() -> None:
-    steps = []
-    for least_run_s in (0.0, None):
-        env = ClusterEnv("philly-64-v1", least_run_s=least_run_s, step_limit=100_000)
-        rng = np.random.default_rng(0)
-        _, info = env.reset(seed=200_000)
-        steps.append(0)
-        over = False
-        while not over:
-            _, _, over, _, info = env.step(int(rng.choice(np.flatnonzero(info["action_mask"]))))
-            steps[-1] += 1
-    assert steps[1] < steps[0] / 3
-
-
-def test_players_of_schedulers_have_no_limit() -> None:
-    assert wide_open(get_scenario("tiny-v1"), 0).windows.least_run_s == 0.0
-
-
-def last_feasible(_: Any, mask: np.ndarray) -> int:
-    """Preempt rather than wait."""
-    return int(np.flatnonzero(mask[:-1])[-1])
-
-
-def preemptions(scheduler: Any) -> int:
-    log = simulate(small_scenario(30).instance(3), scheduler)
-    return int((log.events["kind"] == RELEASE).sum())
-
-
-def test_policies_as_schedulers_see_the_limit() -> None:
-    windows = dict(running_window=4, rules=("pack",))
-    few = preemptions(PolicyScheduler(last_feasible, Windows(**windows, least_run_s=20_000.0)))  # type: ignore[arg-type]
-    many = preemptions(PolicyScheduler(last_feasible, Windows(**windows)))  # type: ignore[arg-type]
-    assert few < many

@@ -7,21 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import FREE, mixed_profiles, small_scenario, unit_instance
+from helpers import FREE, mixed_profiles, small_scenario
 
-from gpusched_env.core.state import allocate
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.encoder import Encoder
 from gpusched_env.envs.observation.registry import ALWAYS, ARRAYS
-from gpusched_env.envs.step import RESUME as RESUME_STEP
-from gpusched_env.envs.windows import Windows
 from gpusched_env.event_log import COMPLETE, PREEMPT, RELEASE, RESUME, START
-from gpusched_env.metrics import end_of_run, job_times, segments
+from gpusched_env.metrics import job_times, segments
 from gpusched_env.problem.cluster import NodeGroup
 from gpusched_env.problem.instance import Instance, Semantics
 from gpusched_env.problem.workload import Workload
 from gpusched_env.scenarios import Scenario, WorkloadSpec
-from gpusched_env.simulator import Simulation
 
 TABLES = {one.name: one.columns for one in ARRAYS if one.group is ALWAYS}
 
@@ -182,39 +177,6 @@ def test_every_column_equals_its_definition(make: Any, clairvoyant: bool) -> Non
         assert still <= constant | ({"size"} if make is not two_types_scenario else set()), key
 
 
-VARIANTS = {
-    "default": {},
-    "everything": dict(
-        rules=("pack", "consolidate", "random", "count"),
-        delays_s=(10.0, 3600.0),
-        running_window=12,
-        mask_in_observation=True,
-    ),
-    "narrow": dict(queue_window=1, running_window=1, queue_order="longest", running_order="least-attained"),
-    "rounds": dict(rules=("pack", "spread")),
-}
-
-
-@pytest.mark.parametrize("name", VARIANTS)
-def test_observations_stay_in_the_space_and_are_fresh(name: str) -> None:
-    rules = Semantics(round_s=60.0) if name == "rounds" else Semantics()
-    env = ClusterEnv(small_scenario(40, semantics=rules), **VARIANTS[name])
-    rng = np.random.default_rng(1)
-    observation, info = env.reset(seed=3)
-    for _ in range(400):
-        assert observation in env.observation_space
-        assert all(value.min() >= 0 and value.max() <= 1 for value in observation.values() if value.size)
-        kept = {key: value.copy() for key, value in observation.items()}
-        if "action_mask" in observation:
-            assert (observation["action_mask"] == info["action_mask"]).all()
-        after, _, terminated, truncated, info = env.step(int(rng.choice(np.flatnonzero(env.mask))))
-        assert all((observation[key] == value).all() for key, value in kept.items()), "an old observation changed"
-        observation = after
-        if terminated or truncated:
-            break
-    assert end_of_run(env.simulation.instance, env.event_log()) > 0
-
-
 @pytest.mark.parametrize("order", ["arrival", "shortest", "longest", "least-attained", "most-attained"])
 def test_windows_show_the_right_jobs_in_the_right_order(order: str) -> None:
     env = ClusterEnv(small_scenario(40), queue_window=4, running_window=4, queue_order=order, running_order=order)
@@ -238,15 +200,3 @@ def test_windows_show_the_right_jobs_in_the_right_order(order: str) -> None:
         _, _, terminated, truncated, _ = env.step(int(rng.choice(np.flatnonzero(env.mask))))
         if terminated or truncated:
             break
-
-
-def test_equal_environments_of_a_batch_have_equal_observations() -> None:
-    instances = [unit_instance([0, 0, 5], [1, 2, 2], [50, 70, 20], "2x2") for _ in range(3)]
-    state = allocate(instances)
-    encoders = [Encoder(Windows(4, 2), Simulation(instances[b], arrays=state.handle(b))) for b in range(3)]
-    for encoder in encoders:
-        encoder.step(RESUME_STEP)
-    seen = [encoder.take()[0] for encoder in encoders]
-    for key in seen[0]:
-        np.testing.assert_array_equal(seen[0][key], seen[2][key])
-    assert seen[0]["queue"][:, 0].sum() == 2

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gpusched_env.envs.cluster_env import ClusterEnv
-from gpusched_env.envs.fresh_rows import ROWS
+from gpusched_env.envs.encoder import ROWS
 
 
 def make(**options: int) -> ClusterEnv:

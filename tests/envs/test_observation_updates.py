@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -62,32 +63,29 @@ def test_updates_equal_full_observations_in_registered_environments(name: str) -
     assert done["wait"] > 2
 
 
-@pytest.mark.parametrize("order", WINDOW_ORDERS)
-@pytest.mark.parametrize("scenario", ["philly-64-v1", "leaf-spine-256-v1"])
-def test_updates_equal_full_observations_in_every_order(scenario: str, order: str) -> None:
-    env = ClusterEnv(scenario, queue_window=12, running_window=4, running_order=order, migration=True)
-    done = check(env, 60, WINDOW_ORDERS.index(order))
-    assert min(done.values()) > 50
+WIDE: dict[str, Any] = dict(queue_window=12, running_window=6, running_order="start", delays_s=(30.0, 1_000.0))
+CASES: list[dict[str, Any]] = [
+    *(
+        dict(scenario=scenario, running_order=order, queue_window=12, running_window=4, migration=True)
+        for scenario in ("philly-64-v1", "leaf-spine-256-v1")
+        for order in WINDOW_ORDERS
+    ),
+    *(
+        options | dict(checkpoint_s=checkpoint_s)
+        for checkpoint_s in (0.0, 30.0)
+        for options in (
+            dict(queue_window=12, running_window=1, rules=("consolidate", "pack"), delays_s=(30.0,)),
+            # gangs become preemptible as time passes
+            *(WIDE | dict(lease_s=2_000.0, least_run_s=seconds) for seconds in (0.0, 45.0, 3_000.0)),
+        )
+    ),
+]
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("checkpoint_s", [0.0, 30.0])
-def test_updates_equal_full_observations_with_short_windows(seed: int, checkpoint_s: float) -> None:
-    scenario = get_scenario("philly-64-v1")
+@pytest.mark.parametrize("options", CASES, ids=lambda options: "-".join(map(str, options.values())))
+def test_updates_equal_full_observations(options: dict[str, Any]) -> None:
+    options = dict(options)
+    scenario = get_scenario(options.pop("scenario", "philly-64-v1"))
+    checkpoint_s = options.pop("checkpoint_s", scenario.semantics.checkpoint_s)
     scenario = replace(scenario, semantics=replace(scenario.semantics, checkpoint_s=checkpoint_s))
-    env = ClusterEnv(scenario, queue_window=12, running_window=1, rules=("consolidate", "pack"), delays_s=(30.0,))
-    assert min(check(env, 80, seed).values()) > 50
-
-
-@pytest.mark.parametrize("least_run_s", [0.0, 45.0, 3_000.0])
-@pytest.mark.parametrize("checkpoint_s", [0.0, 30.0])
-def test_updates_equal_full_observations_when_gangs_become_preemptible_as_time_passes(
-    checkpoint_s: float, least_run_s: float
-) -> None:
-    scenario = get_scenario("philly-64-v1")
-    scenario = replace(scenario, semantics=replace(scenario.semantics, checkpoint_s=checkpoint_s))
-    env = ClusterEnv(
-        scenario, queue_window=12, running_window=6, running_order="start", delays_s=(30.0, 1_000.0), lease_s=2_000.0,
-        least_run_s=least_run_s,
-    )  # fmt: skip
-    assert min(check(env, 80, 3).values()) > 50
+    assert min(check(ClusterEnv(scenario, **options), 70, 3).values()) > 50

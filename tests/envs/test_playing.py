@@ -18,10 +18,13 @@ from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
 from gpusched_env.errors import GpuschedError, SchedulerError
 from gpusched_env.event_log import PREEMPT
 from gpusched_env.metrics import validate
+from gpusched_env.portability.problems import EPISODES
+from gpusched_env.portability.problems import small_scenario as small_scenario_of
 from gpusched_env.problem.cluster import NodeGroup
 from gpusched_env.problem.instance import Semantics
 from gpusched_env.scenarios import Scenario, WorkloadSpec, get_scenario
-from gpusched_env.simulator import ClusterView, Decision, Preempt, Scheduler, Start, Wait, simulate
+from gpusched_env.simulator import ClusterView, Decision, Preempt, Resize, Scheduler, Simulation, Start, Wait, simulate
+from gpusched_env.simulator.decisions import Refuse
 
 RULES = ("pack", "consolidate", "rack", "yarn")
 SCENARIOS = {
@@ -48,6 +51,51 @@ def test_every_baseline_plays_alike_directly_and_through_the_environment(name: s
     direct = simulate(drawn.instance(seed), make_scheduler(name), seed=seed)
     validate(drawn.instance(seed), through)
     assert through.digest() == direct.digest()
+
+
+@pytest.mark.parametrize(
+    ("scenario", "spec"),
+    [
+        *(("pollux-64-v0:jobs=24", spec) for spec in ("max-min", "optimus", "afs", "tiresias", "fifo")),
+        *(("cohort-256-v0:jobs=40", spec) for spec in ("kueue-reclaim", "drf", "fifo-skip", "slurm")),
+    ],
+)
+def test_schedulers_of_sizes_and_tenants_play_alike_directly_and_through_the_environment(
+    scenario: str, spec: str
+) -> None:
+    drawn = get_scenario(scenario)
+    env = wide_open(drawn, 3, tenant_window=3 if "cohort" in scenario else 0)
+    direct = simulate(drawn.instance(3), make_scheduler(spec), seed=3)
+    assert play_scheduler(env, make_scheduler(spec), 3).digest() == direct.digest()
+
+
+@pytest.mark.parametrize("kind", [name for name, (_, _, options) in EPISODES.items() if "lease_s" not in options])
+def test_any_episode_equals_the_direct_run_of_its_decisions(kind: str) -> None:
+    """Decisions are the meanings of actions, and stand for them. A lease is renewed without a decision of the agent."""
+    name, jobs, options = EPISODES[kind]
+    env = ClusterEnv(small_scenario_of(name, jobs), skip_forced_waits=False, **options | {"least_run_s": 0.0})
+    rng, over, wait = np.random.default_rng(2), False, env.windows.wait_action
+    env.reset(seed=4)
+    simulation = Simulation(env.scenario.instance(4), 4)
+    simulation.advance()
+    kinds = set()
+    while not over:
+        feasible = np.flatnonzero(env.mask)
+        action = int(rng.choice(feasible[feasible < wait] if rng.random() < 0.6 and feasible[0] < wait else feasible))
+        decision, meant = env.encoder.decision_of(action), env.action_meaning(action)
+        kinds.add(meant.kind)
+        if meant.job is not None and meant.partner is None:
+            assert isinstance(decision, Start | Preempt | Resize | Refuse)
+            assert (decision.job, env.action_of(decision)) == (meant.job, action)
+        *_, over, truncated, info = env.step(action)
+        assert not truncated
+        if decision is not None:
+            assert simulation.apply(decision) == ""
+        if decision is None or isinstance(decision, Wait):
+            simulation.advance()
+    assert simulation.log().digest() == info["digest"]
+    validate(simulation.instance, simulation.log())
+    assert {one.kind for one in map(env.action_meaning, range(env.windows.actions))} - kinds <= {"preempt"}
 
 
 def test_long_episodes_are_alike_although_the_environment_empties_the_log_buffer_earlier() -> None:
@@ -140,26 +188,6 @@ def test_playing_accepts_wrapped_environments() -> None:
     assert play_scheduler(env, make_scheduler("fifo"), 3).digest() == (
         simulate(scenario.instance(3), make_scheduler("fifo")).digest()
     )
-
-
-def test_actions_and_decisions_translate_into_each_other() -> None:
-    env = ClusterEnv("tiny-v1", rules=("pack", "spread"), running_window=3, delays_s=(5.0,), queue_window=4)
-    rng = np.random.default_rng(0)
-    env.reset(seed=3)
-    for _ in range(60):
-        for action in np.flatnonzero(env.mask).tolist():
-            decision: Any = env.encoder.decision_of(action)
-            if action == env.windows.wait_action:
-                assert decision is None
-            elif action > env.windows.wait_action:
-                assert decision == Wait(env.simulation.now_s + 5.0)
-            else:
-                assert isinstance(decision, Start if action < env.windows.first_preemption else Preempt)
-                assert env.encoder.action_of(decision) == action
-        if env.step(int(rng.choice(np.flatnonzero(env.mask))))[2]:
-            break
-    with pytest.raises(GpuschedError, match="explicit GPUs"):
-        env.encoder.action_of(Start(0, gpus=(1,)))
 
 
 class Later(Scheduler):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
 from types import SimpleNamespace
 from typing import Any
 
@@ -45,16 +43,6 @@ def test_text_shows_clock_and_free_gpus_and_changes_as_jobs_start() -> None:
         if env.step(int(np.flatnonzero(env.mask)[0]))[2]:
             break
     assert len(set(texts)) > 5
-
-
-def test_text_marks_gangs_that_are_being_checkpointed() -> None:
-    env = ClusterEnv("philly-64-v1", render_mode="ansi")
-    env.reset(seed=1)
-    while not env.mask[env.windows.first_preemption : env.windows.wait_action].any():
-        starts = np.flatnonzero(env.mask[: env.windows.first_preemption])
-        env.step(int(starts[0]) if len(starts) else env.windows.wait_action)
-    env.step(env.windows.first_preemption + int(np.argmax(env.mask[env.windows.first_preemption :])))
-    assert "!" in env.render()
 
 
 def test_pictures_are_pixels_that_change_as_jobs_start() -> None:
@@ -178,21 +166,6 @@ def test_each_gpu_has_pixels_of_its_own_between_those_of_its_rack(
     assert racks[grid.first_of_rack].tolist() == list(range(1, len(cluster.racks)))
 
 
-def test_a_frame_of_2480_gpus_shows_the_job_of_each() -> None:
-    env = ClusterEnv("philly-full-v1", render_mode="rgb_array")
-    _, info = env.reset(seed=200_000)
-    while env.simulation.arrays.world["free_gpus"] > 2_000:
-        info = env.step(int(np.flatnonzero(info["action_mask"])[0]))[-1]
-    frame = env.render()
-    assert isinstance(frame, np.ndarray)
-    assert (frame.shape, frame.dtype) == ((600, 960, 3), np.uint8)
-    grid = grid_of(env.simulation.instance.cluster, 1)
-    rows, leaving = jobs_on_gpus(env)
-    for gpu in np.flatnonzero(~leaving[0]).tolist():
-        colour = FREE if rows[0, gpu] < 0 else job_colours(rows[0, gpu]).tolist()
-        assert frame[grid.top[gpu] + 2, grid.left[0, gpu] + 2].tolist() == colour
-
-
 def test_a_gpu_of_a_gang_that_is_being_checkpointed_is_half_black() -> None:
     env = shared_state()
     env.simulation.advance()
@@ -218,21 +191,3 @@ def test_a_large_cluster_costs_little_more_than_a_small_one() -> None:
         env.render()
         lines.append(lines_run(env.render))
     assert max(lines) < 25_000
-
-
-@pytest.mark.parametrize(
-    "duplicate", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))], ids=["deepcopy", "pickle"]
-)
-def test_copies_of_a_drawn_environment_play_and_draw_alike(duplicate: Any) -> None:
-    env = ClusterEnv("tiny-v1", render_mode="rgb_array")
-    env.reset(seed=200_000)
-    before = env.render()
-    twin = duplicate(env)
-    for _ in range(5):
-        action = int(np.flatnonzero(env.mask)[0])
-        env.step(action)
-    np.testing.assert_array_equal(twin.render(), before)
-    assert (env.render() != before).any()
-    for _ in range(5):
-        twin.step(int(np.flatnonzero(twin.mask)[0]))
-    np.testing.assert_array_equal(twin.render(), env.render())

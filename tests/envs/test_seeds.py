@@ -197,14 +197,6 @@ def test_timers_are_drawn_as_clusters_are(mode: str) -> None:
         assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 8
 
 
-@pytest.mark.parametrize(
-    "reward", [3, None, ["jct"], {"jct": "x"}, {"jct": None}, {"jct": True}, {"jct": math.inf}, {3: 1.0}]
-)
-def test_wrong_rewards_are_refused_by_name(reward: Any) -> None:
-    with pytest.raises(ScenarioError, match="reward"):
-        gym.make(**SMALL, reward=reward)
-
-
 def test_minari_records_infos(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     minari = pytest.importorskip("minari")
     pytest.importorskip("jax")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,14 +14,14 @@ from gpusched_env.envs.observation.registry import ARRAYS
 from gpusched_env.envs.observation.sharing import COMPANY, PAIRS, SHARED
 from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
 from gpusched_env.errors import GpuschedError, ScenarioError
-from gpusched_env.metrics import job_times, validate
+from gpusched_env.metrics import job_times
 from gpusched_env.network import Network
 from gpusched_env.problem.cluster import NodeGroup
 from gpusched_env.problem.instance import Instance, Semantics
 from gpusched_env.problem.workload import Workload
 from gpusched_env.scenarios import Scenario, WorkloadSpec, get_scenario
 from gpusched_env.sharing import Sharing, synthetic
-from gpusched_env.simulator import Decision, Outcome, Scheduler, Simulation, Start, simulate
+from gpusched_env.simulator import Decision, Scheduler, Start, simulate
 from gpusched_env.simulator.view import ClairvoyantView, ClusterView
 
 SHARING_TABLES = {one.name: one.columns for one in ARRAYS if one.group is SHARED}
@@ -121,28 +120,6 @@ def test_the_mask_marks_accepted_actions_and_decisions_round_trip(limit: int, si
         if terminated or truncated:
             break
     assert (joined > 0) == (limit > 1)
-
-
-def test_any_episode_equals_the_direct_run_of_its_decisions() -> None:
-    env = ClusterEnv(small(), skip_forced_waits=False, **WIDE)
-    rng = np.random.default_rng(2)
-    env.reset(seed=4)
-    simulation = Simulation(env.scenario.instance(4), 4)
-    outcome, over = simulation.advance(), False
-    while not over:
-        assert outcome is Outcome.DECIDE
-        feasible = np.flatnonzero(env.mask)
-        starts = feasible[feasible < env.windows.first_preemption]
-        action = int(rng.choice(starts if len(starts) and rng.random() < 0.5 else feasible))
-        decision = env.encoder.decision_of(action)
-        _, _, over, truncated, info = env.step(action)
-        assert not truncated
-        if decision is None:
-            outcome = simulation.advance()
-        else:
-            assert simulation.apply(decision) == ""
-    assert info["digest"] == simulation.log().digest()
-    validate(simulation.instance, simulation.log())
 
 
 class Sharer(Scheduler):
@@ -272,20 +249,6 @@ def test_an_agent_without_clairvoyance_sees_no_run_times() -> None:
             break
 
 
-def test_a_copy_in_the_middle_of_an_episode_continues_like_the_original() -> None:
-    env = ClusterEnv(small(), **WIDE)
-    env.reset(seed=3)
-    for _ in range(12):
-        env.step(int(np.flatnonzero(env.mask)[-1]))
-    twin = copy.deepcopy(env)
-    for _ in range(20):
-        action = int(np.flatnonzero(env.mask)[0])
-        one, other = env.step(action), twin.step(action)
-        np.testing.assert_equal(one, other)
-        if one[2]:
-            break
-
-
 def test_impossible_arguments_and_actions_are_named() -> None:
     wrong: dict[str, Any]
     for name in ("partner_window", "sub_batches"):
@@ -305,7 +268,3 @@ def test_impossible_arguments_and_actions_are_named() -> None:
     assert isinstance(env, ClusterEnv)
     with pytest.raises(GpuschedError, match="names one of 4 sub-batches"):
         env.encoder.action_of(Start(int(env.encoder.queue_slots[0]), "pack"))
-
-
-def test_without_sharing_there_are_no_arrays_of_sharing() -> None:
-    assert not set(SHARING_TABLES) & set(ClusterEnv("tiny-v1").observation_space.spaces)  # type: ignore[attr-defined]

@@ -93,21 +93,23 @@ print(played(env, info["action_mask"], np.random.default_rng(1))[-1][4]["digest"
     assert run.stdout.strip() == digest
 
 
+@pytest.mark.parametrize("name", ["gpusched/Cluster-v0", "gpusched/Sharing-v0"])
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
-def test_a_copy_of_an_environment_gives_and_takes_the_same_snapshots(duplicate: Callable[[Any], ClusterEnv]) -> None:
-    env = made("gpusched/Cluster-v0")
+def test_a_copy_of_an_environment_has_its_future_and_gives_and_takes_the_same_snapshots(
+    duplicate: Callable[[Any], ClusterEnv], name: str
+) -> None:
+    env = made(name)
     _, info = env.reset(seed=3)
     played(env, info["action_mask"], np.random.default_rng(0), STEPS)
-    twin = duplicate(env)
+    twin, mask = duplicate(env), env.mask.copy()
     ours, theirs = env.snapshot(), twin.snapshot()
     assert [part.tobytes() for part in (*theirs.run, theirs.episode)] == [
         part.tobytes() for part in (*ours.run, ours.episode)
     ]
-    _, info = twin.restore(env.snapshot())
-    np.testing.assert_equal(
-        played(twin, info["action_mask"], np.random.default_rng(1)),
-        played(env, info["action_mask"], np.random.default_rng(1)),
-    )
+    future = played(env, mask, np.random.default_rng(1))
+    np.testing.assert_equal(played(twin, mask, np.random.default_rng(1)), future)
+    _, info = twin.restore(ours)
+    np.testing.assert_equal(played(twin, info["action_mask"], np.random.default_rng(1)), future)
 
 
 def test_a_snapshot_of_an_ended_episode_is_over() -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterator
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import pytest
-from helpers import plain_python_digests, small_scenario
+from helpers import small_scenario
 from network_play import instance_of, network
 
 from gpusched_env.baselines import make_scheduler
@@ -225,52 +223,3 @@ def test_small_log_buffers_change_nothing(buffer: int, mode: str, monkeypatch: p
     assert digests == kept
     np.testing.assert_equal(list(told(False)), usual)
     np.testing.assert_equal(alone(), single)
-
-
-def test_without_autoreset_the_batch_ends_like_single_environments() -> None:
-    options: dict[str, Any] = dict(scenario=small_scenario(30), step_limit=9, reward={"jct": 1.0, "makespan": 0.5})
-    envs = ClusterVectorEnv(3, autoreset_mode="Disabled", keep_logs=True, **options)
-    _, infos = envs.reset(seed=3)
-    for _ in range(9):
-        seen, rewards, terminated, truncated, infos = envs.step(
-            np.array([infeasible(row) for row in infos["action_mask"]])
-        )
-    assert terminated.all()
-    assert truncated.all()
-    for b in range(3):
-        paid, _, _, said = play(ClusterEnv(**options), infeasible, 3 + b)
-        assert infos["digest"][b] == said[-1]["digest"]
-        assert infos["episode_return"][b] == sum(paid)
-        assert rewards[b] == paid[-1]
-        assert not seen["queue"][b].any()
-    with pytest.raises(gym.error.ResetNeeded):
-        envs.step(np.zeros(3, np.int64))
-
-
-def digests() -> list[str]:
-    """Digests of the rewards and schedules of episodes that the limit cuts off."""
-    found = []
-    for name in ("leases", "links", "types", "rounds", "sharing", "blind"):
-        kind, jobs, options = EPISODES[name]
-        env = ClusterEnv(scenario_of_kind(kind, jobs), step_limit=9, **options)
-        for choose in (infeasible, at_random(2)):
-            rewards, terminated, truncated, infos = play(env, choose)
-            said = repr((rewards, terminated, truncated, infos[-1]["digest"]))
-            found.append(hashlib.sha256(said.encode()).hexdigest())
-    return found
-
-
-def test_plain_python_plays_alike() -> None:
-    compiled = digests()
-    assert len(set(compiled)) == 12
-    assert compiled == plain_python_digests("tests.envs.test_step_limit")
-
-
-def test_the_registered_environments_can_be_cut_off() -> None:
-    for name in ("gpusched/RingAllReduce-v0", "gpusched/Heterogeneous-v0", "gpusched/Sharing-v0"):
-        env = gym.make(name, step_limit=30).unwrapped
-        assert isinstance(env, ClusterEnv)
-        _, terminated, truncated, infos = play(env, at_random(0))
-        assert (terminated, truncated) == (True, True)
-        assert infos[-1]["metrics"]["finished"] == len(env.simulation.instance.workload)
-        validate(env.simulation.instance, env.event_log())

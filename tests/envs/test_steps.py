@@ -124,14 +124,6 @@ def test_rewards_sum_to_the_documented_values(seed: int) -> None:
     assert np.isinf(list(infos[-2]["metrics"].values())).all()
 
 
-def test_the_default_reward_is_little_s_law() -> None:
-    env = ClusterEnv("tiny-v1", refusal_cost=0.0)
-    rewards, infos = episode(env, 4)
-    instance = env.simulation.instance
-    assert sum(rewards) == pytest.approx(-infos[-1]["metrics"]["mean_jct_s"] / instance.ideal_s.mean(), rel=1e-9)
-    assert list(infos[1]["rewards"]) == ["jct"]
-
-
 def brute_mask(env: ClusterEnv) -> np.ndarray:
     """The mask by its documentation, from the state alone."""
     simulation, windows = env.simulation, env.windows

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
-from helpers import plain_python_digests
 
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.envs.observation.registry import ARRAYS
 from gpusched_env.envs.observation.tenants import TENANTED
 from gpusched_env.envs.observation.time_scale import scaled_time
-from gpusched_env.envs.policy_scheduler import PolicyScheduler
-from gpusched_env.envs.scheduler_player import play_scheduler, wide_open
-from gpusched_env.envs.windows import Windows
 from gpusched_env.errors import ScenarioError
 from gpusched_env.metrics.tenants import usage
 from gpusched_env.problem.cluster import NodeGroup
 from gpusched_env.problem.instance import Semantics
 from gpusched_env.problem.tenants import Tenant, Tenants
-from gpusched_env.scenarios import Scenario, WorkloadSpec, get_scenario
-from gpusched_env.simulator import Preempt, Resize, Simulation, Start, simulate
+from gpusched_env.scenarios import Scenario, WorkloadSpec
+from gpusched_env.simulator import Preempt, Resize, Start
 
 TENANT_TABLES = {one.name: one.columns for one in ARRAYS if one.group is TENANTED}
 
@@ -186,91 +181,6 @@ def test_observations_show_the_tenants_of_jobs() -> None:
     assert queued > 200
 
 
-@pytest.mark.parametrize("limits", [False, True])
-def test_any_episode_equals_the_direct_run_of_its_decisions(limits: bool) -> None:
-    env = ClusterEnv(crowded(), **WIDE | {"limits": limits})
-    rng = np.random.default_rng(2)
-    env.reset(seed=4)
-    simulation = Simulation(env.scenario.instance(4), 4)
-    simulation.advance()
-    over = False
-    while not over:
-        action = draw(env, rng)
-        decision = env.encoder.decision_of(action)
-        _, _, over, truncated, info = env.step(action)
-        assert not truncated
-        if decision is None:
-            simulation.advance()
-        else:
-            assert simulation.apply(decision) == ""
-    assert simulation.log().digest() == info["digest"]
-
-
-@pytest.mark.parametrize("limit", [None, 10])
-def test_a_policy_scheduler_gives_the_log_of_the_environment(limit: int | None) -> None:
-    env = ClusterEnv(crowded(), **WIDE, step_limit=limit)
-    rng = np.random.default_rng(3)
-    actions: list[int] = []
-    env.reset(seed=5)
-    over = False
-    while not over:
-        actions.append(draw(env, rng))
-        *_, over, _, info = env.step(actions[-1])
-    windows = Windows(**{name: value for name, value in WIDE.items() if name != "skip_forced_waits"})
-    replay = iter(actions)
-    policy = PolicyScheduler(lambda observation, mask: next(replay), windows, skip_forced_waits=False, step_limit=limit)
-    assert simulate(crowded().instance(5), policy, seed=5).digest() == info["digest"]
-
-
-@pytest.mark.parametrize("spec", ["kueue-reclaim", "drf", "fifo-skip", "slurm"])
-def test_schedulers_play_through_the_environment_as_directly(spec: str) -> None:
-    scenario = get_scenario("cohort-256-v0:jobs=40")
-    direct = simulate(scenario.instance(3), make_scheduler(spec), seed=3)
-    played = play_scheduler(wide_open(scenario, 3, tenant_window=3), make_scheduler(spec), 3)
-    assert played.digest() == direct.digest()
-
-
-def test_a_snapshot_holds_the_tenants() -> None:
-    env = ClusterEnv(crowded(), **WIDE)
-    rng = np.random.default_rng(8)
-    env.reset(seed=7)
-    for _ in range(60):
-        env.step(draw(env, rng))
-    snapshot = env.snapshot()
-    digests = []
-    for _ in range(2):
-        observation, info = env.restore(snapshot)
-        play, over = np.random.default_rng(9), False
-        said = [observation["tenants"].tobytes(), info["action_mask"].tobytes()]
-        while not over:
-            observation, reward, over, _, info = env.step(draw(env, play))
-            said += [observation["queue_tenants"].tobytes(), info["action_mask"].tobytes(), repr(reward).encode()]
-        digests.append((info["digest"], hashlib.sha256(b"".join(said)).hexdigest()))
-    assert digests[0] == digests[1]
-
-
-def test_a_batch_plays_as_single_environments() -> None:
-    count = 3
-    small: dict[str, Any] = {"scenario": "cohort-256-v0:jobs=40", "queue_window": 8, "running_window": 8}
-    envs = gym.make_vec("gpusched_env:gpusched/Tenants-v0", num_envs=count, **small)
-    singles = [gym.make("gpusched_env:gpusched/Tenants-v0", **small) for _ in range(count)]
-    observations, infos = envs.reset(seed=[1, 2, 3])
-    for b, env in enumerate(singles):
-        env.reset(seed=b + 1)
-    rng = np.random.default_rng(10)
-    for _ in range(200):
-        actions = np.array([rng.choice(np.flatnonzero(mask)) for mask in infos["action_mask"]])
-        observations, rewards, terminated, truncated, infos = envs.step(actions)
-        if (terminated | truncated).any():
-            break
-        for b, env in enumerate(singles):
-            observation, reward, *_, info = env.step(actions[b])
-            assert reward == rewards[b]
-            np.testing.assert_array_equal(info["action_mask"], infos["action_mask"][b])
-            for name, array in observation.items():
-                np.testing.assert_array_equal(array, observations[name][b], err_msg=name)
-
-
 def test_a_batch_of_different_trees_and_numbers_of_jobs_keeps_each_to_its_own() -> None:
     """Environments with more jobs grow the arrays of the others; a smaller tree leaves rows of 0."""
     other = crowded(55).replace(tenants=Tenants((Tenant("a", demand=1.0, quota=9), Tenant("b", demand=1.0))))
@@ -292,27 +202,6 @@ def test_a_batch_of_different_trees_and_numbers_of_jobs_keeps_each_to_its_own() 
         assert not observations["tenants"][1, 2:].any()
 
 
-def digests() -> list[str]:
-    """Digests of observations, masks and logs of two episodes."""
-    found = []
-    for seed in (1, 2):
-        env = ClusterEnv(crowded(15), **WIDE)
-        rng, over = np.random.default_rng(seed), False
-        env.reset(seed=seed)
-        told = hashlib.sha256()
-        while not over:
-            observation, reward, over, _, info = env.step(draw(env, rng))
-            for name in sorted(observation):
-                told.update(observation[name].tobytes())
-            told.update(info["action_mask"].tobytes() + repr(reward).encode())
-        found += [told.hexdigest(), info["digest"]]
-    return found
-
-
-def test_plain_python_gives_the_same_observations_masks_and_logs() -> None:
-    assert plain_python_digests("tests.envs.test_tenants") == digests()
-
-
 def test_without_a_window_nothing_is_added_and_the_episode_is_the_same() -> None:
     plain, shown = ClusterEnv(crowded()), ClusterEnv(crowded(), tenant_window=5)
     assert not set(TENANT_TABLES) & set(plain.observation_space.spaces)
@@ -326,20 +215,6 @@ def test_without_a_window_nothing_is_added_and_the_episode_is_the_same() -> None
             np.testing.assert_array_equal(one[name], two[name])
         np.testing.assert_array_equal(info["action_mask"], more["action_mask"])
     assert info["digest"] == more["digest"]
-
-
-@pytest.mark.parametrize(
-    ("scenario", "options", "part"),
-    [
-        ("tiny-v1", dict(tenant_window=2), "no job of this scenario has a tenant"),
-        ("cohort-256-v0:jobs=20", dict(tenant_window=2), "has 3 tenants"),
-        ("cohort-256-v0:jobs=20", dict(limits=True), "set tenant_window"),
-        ("cohort-256-v0:jobs=20", dict(tenant_window=-1), "tenant_window is -1"),
-    ],
-)
-def test_impossible_windows_are_refused(scenario: str, options: dict[str, Any], part: str) -> None:
-    with pytest.raises(ScenarioError, match=part):
-        ClusterEnv(scenario, **options).reset(seed=1)
 
 
 def test_a_job_that_no_limit_admits_is_refused_with_the_remedy() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 import pytest
 
@@ -96,7 +95,3 @@ def test_forks_are_masked_as_the_simulator_accepts_them_and_are_observed() -> No
         if over or truncated:
             break
     assert most > 1 / env.scenario.semantics.max_copies
-
-
-def test_one_type_without_copies_adds_no_columns() -> None:
-    assert not set(TYPE_TABLES) & set(gym.make("gpusched/Cluster-v0").observation_space)  # type: ignore[call-overload]

@@ -11,13 +11,11 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from helpers import linked_scenario, plain_python_digests, small_scenario
+from helpers import linked_scenario, small_scenario
 
 from gpusched_env.envs.cluster_vector_env import ClusterVectorEnv
-from gpusched_env.envs.registration import ENVIRONMENTS
 from gpusched_env.errors import GpuschedError, ScenarioError
 from gpusched_env.problem.instance import Semantics
-from gpusched_env.scenarios import get_scenario
 
 resource = pytest.importorskip("resource")  # POSIX
 
@@ -101,17 +99,6 @@ def test_any_number_of_threads_plays_alike() -> None:
         np.testing.assert_equal(told[0], other)
 
 
-def digests() -> list[str]:
-    """Digests of the episodes that end within some steps of two batches."""
-    return [digest for name in ("limits", "links") for digest in played(make(SCENARIOS[name], keep_logs=True), 95)[1]]
-
-
-def test_plain_python_plays_alike() -> None:
-    compiled = digests()
-    assert len(compiled) > 6
-    assert compiled == plain_python_digests("tests.envs.test_vector")
-
-
 def test_steps_leave_no_memory_behind() -> None:
     envs = make(SCENARIOS["limits"], 64, copy=False)
     rng = np.random.default_rng(0)
@@ -193,28 +180,6 @@ def test_each_environment_may_play_a_scenario_of_its_own() -> None:
             ClusterVectorEnv(2, ["tiny-v1", other])
 
 
-def test_arrays_grow_for_seeds_that_need_longer_ones() -> None:
-    scenario = get_scenario("tiny-v1")
-    envs = ClusterVectorEnv(2, scenario, keep_logs=True, **WINDOWS)
-    envs.reset(seed=0)
-    runs = envs._started_runs()
-    for seed in range(1, 40):
-        classes = runs.state.paces.shape[1]
-        envs.reset(seed=[seed, None], options={"reset_mask": np.array([True, False])})
-        if runs.state.paces.shape[1] > classes:
-            break
-    rng = np.random.default_rng(0)
-    single = gym.make("gpusched/Cluster-v0", scenario=scenario, **WINDOWS)
-    _, info = single.reset(seed=seed)
-    over = False
-    while not over:
-        actions = draw(rng, envs.action_masks())
-        _, _, terminated, truncated, infos = envs.step(actions)
-        over = bool(terminated[0] or truncated[0])
-        info = single.step(actions[0])[-1]
-    assert infos["digest"][0] == info["digest"]
-
-
 def test_without_autoreset_a_finished_episode_must_be_reset() -> None:
     envs = make(SCENARIOS["limits"], autoreset_mode="Disabled", reward="makespan")
     with pytest.raises(gym.error.ResetNeeded):
@@ -248,22 +213,6 @@ def test_a_copy_continues_like_the_original(duplicate: Any) -> None:
         np.testing.assert_equal(said[-1], twin.step(actions)[-1])
         infos = said[-1]
     envs.close()
-
-
-@pytest.mark.parametrize("name", ENVIRONMENTS)
-def test_every_registered_environment_has_a_batch(name: str) -> None:
-    envs = gym.make_vec(name, num_envs=2, **({"scenario": "tiny-v1"} | ENVIRONMENTS[name]))
-    assert isinstance(envs, ClusterVectorEnv)
-    assert envs.spec is not None
-    assert envs.spec.id == name
-
-
-def test_unknown_options_of_reset_are_refused() -> None:
-    envs = make(SCENARIOS["tiny"])
-    with pytest.raises(GpuschedError, match="unknown option 'mask': the only option is 'reset_mask'"):
-        envs.reset(options={"mask": np.ones(3, bool)})
-    for options in (None, {}, {"reset_mask": np.ones(3, bool)}):
-        envs.reset(options=options)
 
 
 def test_errors_of_arguments_name_the_remedy() -> None:

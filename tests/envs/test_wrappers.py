@@ -159,6 +159,8 @@ def test_unknown_options_of_reset_are_refused() -> None:
             env.reset(options={"instance": 3, "x": None})
         for options in (None, {}):
             env.reset(seed=200_000, options=options)
+    with pytest.raises(GpuschedError, match="unknown option 'mask': the only option is 'reset_mask'"):
+        make_batch("NextStep").reset(options={"mask": np.ones(3, bool)})
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -1,22 +1,22 @@
-"""k-way contention, start rule, locality, flat and pairwise interference: values by hand."""
+"""k-way contention, start rule and tables of pairwise interference: values by hand."""
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from network_interference import flat_goodput_factor, locality_iteration_s, part_time_slowdown
 
 from gpusched_env.errors import ScenarioError
 from gpusched_env.network import kway
-from gpusched_env.network.collectives import Cost
-from gpusched_env.network.pairwise import PairwiseTable, pairwise_ratios, read_pairwise
+from gpusched_env.network.contention import Contention
+from gpusched_env.network.pairwise import ratio_matrix, read_pairwise
 
 GPUS_ON = np.array([[2, 2, 0, 0], [0, 1, 1, 0], [0, 0, 0, 4], [1, 0, 3, 0], [0, 1, 0, 1]])  # gangs A to E
-A, B = 6.69e-4, 8.53e-10  # [s], [s/byte], 10 GbE
+B = 8.53e-10  # [s/byte], 10 GbE
 ETA = 0.3 * B
 M = 1e8  # [byte]
 
@@ -33,26 +33,6 @@ def test_contenders() -> None:
     assert kway.effective_contenders(p, "clamp", 0.5).tolist() == [1.0, 1.0, 1.0, 1.5]
     assert kway.effective_contenders(p, "affine", 0.5).tolist() == [1.0, 1.0, 1.5, 2.0]
     assert kway.effective_contenders(p).tolist() == [1.0, 1.0, 2.0, 3.0]
-    with pytest.raises(ScenarioError, match=r"contention\.k_mode: unknown mode 'clamped': did you mean 'clamp'"):
-        kway.effective_contenders(p, "clamped")
-
-
-def test_wang_and_sjf_bco_are_one_function() -> None:
-    for k, printed in enumerate((0.085969, 0.196859, 0.307749, 0.418639), 1):
-        found = kway.wang_transfer_s(M, k, A, B, ETA)
-        assert found == pytest.approx(printed, rel=1e-9)
-        factor = kway.sharing_degradation(k, alpha=ETA / B)
-        cost = Cost(np.array(A), np.array(M), np.array(np.inf))
-        assert cost.seconds(1 / B / factor) == pytest.approx(found, rel=1e-9)
-    assert kway.sharing_degradation(2, alpha=0.3) == pytest.approx(2.3, rel=1e-12)
-    assert kway.sharing_degradation(1.0) == 1.0
-    assert kway.wang_transfer_s(M, 4, 0.0, B, 0.0) == pytest.approx(M / (1 / B / 4), rel=1e-12)  # equal shares
-
-
-@given(st.integers(1, 500), st.floats(0.01, 1.0))
-def test_equal_flows_on_one_link_by_either_rule(jobs: int, xi: float) -> None:
-    affine = kway.sharing_degradation(kway.effective_contenders(jobs, "affine", xi), alpha=0.0)
-    assert affine == pytest.approx(part_time_slowdown(float(jobs), xi), rel=1e-12)
 
 
 def ends_s(first: float, second: float, together: bool) -> float:
@@ -83,60 +63,18 @@ def test_start_rule_minimises_the_sum_of_ends(new: float, remaining: float) -> N
         assert kway.start_beside(new, remaining, B, ETA) == (start < wait)
 
 
-def test_locality() -> None:
-    np.testing.assert_allclose(locality_iteration_s(80.0, 8, np.array([0, 1, 2])), [10.0, 11.0, 13.0], rtol=1e-12)
-    own = np.array([[1.0, 1.2, 1.5], [1.0, 2.0, 4.0]])  # by model
-    assert locality_iteration_s(np.array([8.0, 8.0]), 8, 2, own).tolist() == [1.5, 4.0]
-
-
-def test_flat_interference() -> None:
-    assert flat_goodput_factor(GPUS_ON, 0.25).tolist() == [0.75, 0.75, 1.0, 0.75, 0.75]
-    two_apart = np.array([[1, 1, 0, 0], [0, 0, 1, 1], [0, 2, 0, 0]])  # the third gang is on one server
-    assert flat_goodput_factor(two_apart, 0.5).tolist() == [1.0, 1.0, 1.0]
-
-
-TABLE = PairwiseTable(
-    {(x, y): 1.0 for x in "abc" for y in "abc"} | {("a", "b"): 0.4, ("a", "c"): 0.7, ("c", "a"): 0.9}, "table"
-)
-NEIGHBOURS = np.array([[1, 1, 0], [2, 0, 2], [0, 1, 1]])
-
-
-def ratios(table: PairwiseTable, gpus_on: np.ndarray = NEIGHBOURS) -> list[float]:
-    found: list[float] = pairwise_ratios(gpus_on, np.array([0, 1, 2]), table.matrix("abc")).tolist()
-    return found
-
-
-def test_pairwise_interference() -> None:
-    assert ratios(TABLE) == [0.4, 1.0, 0.9]  # the smallest, not the product
-    lower = PairwiseTable({**TABLE.ratio, ("a", "b"): 0.2}, "table")
-    assert ratios(lower)[0] == 0.35
-    b_on_one_server = np.array([[1, 1, 0], [2, 0, 0], [0, 1, 1]])
-    assert ratios(lower, b_on_one_server)[0] == 0.7
-    assert ratios(lower, np.array([[2, 0, 0], [2, 0, 2], [0, 1, 1]])) == [1.0, 1.0, 1.0]  # b and c meet at 1.0
-    beside_itself = np.full((1, 1), 0.5)
-    assert pairwise_ratios(np.array([[1, 1]]), np.array([0]), beside_itself).tolist() == [1.0]
-    assert pairwise_ratios(np.array([[1, 1], [1, 1]]), np.array([0, 0]), beside_itself).tolist() == [0.5, 0.5]
-    assert lower.matrix("ab", floor=0.0).tolist() == [[1.0, 0.2], [1.0, 1.0]]
-    assert pairwise_ratios(np.zeros((0, 3), int), np.zeros(0, int), np.ones((1, 1))).tolist() == []
-
-
-def test_a_missing_pair() -> None:
-    table = PairwiseTable({("a", "b"): 0.5}, "mine.csv")
-    with pytest.raises(
-        ScenarioError, match=r"mine\.csv: no ratio for 'a' beside 'a' \(3 of 4 ordered pairs missing\): add"
-    ):
-        table.matrix("ab")
-    assert table.matrix("ab", missing="unit").tolist() == [[1.0, 0.5], [1.0, 1.0]]
-    with pytest.raises(ScenarioError, match=r"contention\.missing: unknown rule 'one'"):
-        table.matrix("ab", missing="one")
-
-
-def test_read_a_table(tmp_path: Path) -> None:
+def test_a_table_and_what_it_lacks(tmp_path: Path) -> None:
     path = tmp_path / "ratios.csv"
-    path.write_text('ratio,model_b,model_a,note\n0.5,"bert,8,2",vgg,measured\n1, vgg ,"bert,8,2",\n')
-    table = read_pairwise(path)
-    assert table.ratio == {("vgg", "bert,8,2"): 0.5, ("bert,8,2", "vgg"): 1.0}
-    assert str(path) in table.source
+    path.write_text('ratio,model_b,model_a,note\n0.5,"bert,8,2",vgg,measured\n.2, vgg ,"bert,8,2",\n')
+    assert read_pairwise(path) == {("vgg", "bert,8,2"): 0.5, ("bert,8,2", "vgg"): 0.2}
+    table = Contention("table", ratios=str(path))
+    with pytest.raises(
+        ScenarioError, match=r"ratios\.csv: no ratio for 'vgg' beside 'vgg' \(2 of 4 ordered pairs missing\): add"
+    ):
+        ratio_matrix(table, ["vgg", "bert,8,2"])
+    unit = dataclasses.replace(table, missing="unit")
+    assert ratio_matrix(unit, ["vgg", "bert,8,2"]).tolist() == [[1.0, 0.5], [0.35, 1.0]]
+    assert ratio_matrix(dataclasses.replace(unit, floor=0.0), ["bert,8,2", "vgg"])[0, 1] == 0.2
 
 
 @pytest.mark.parametrize(
@@ -147,11 +85,11 @@ def test_read_a_table(tmp_path: Path) -> None:
         ("model_a,model_b,ratio\n", "no row below the header"),
         ("model_a,model_b,ratio\na,b,0.5\na,,0.5\n", "line 3, field 'model_b' is empty"),
         ("model_a,model_b,ratio\na,b\n", "line 2, field 'ratio' is empty"),
-        ("model_a,model_b,ratio\na,b,fast\n", "line 2, field 'ratio': 'fast': expected a throughput ratio"),
+        ("model_a,model_b,ratio\na,b,fast\n", "line 2, field 'ratio': 'fast': expected a finite number"),
         ("model_a,model_b,ratio\na,b,nan\n", "line 2, field 'ratio': 'nan'"),
         ("model_a,model_b,ratio\na,b,0\n", "line 2, field 'ratio': '0'"),
         ("model_a,model_b,ratio\na,b,1.8\n", "a slow-down s is written as 1/s"),
-        ("model_a,model_b,ratio\na,b,1\nb,a,1\na,b,.5\n", "line 4: the pair 'a', 'b' is given on line 2 already"),
+        ("model_a,model_b,ratio\na,b,1\nb,a,1\na,b,.5\n", "line 4: the pair 'a', 'b' is given at"),
         ('model_a,model_b,ratio\na,b,"1\n', "give a CSV file in UTF-8"),
         ("\udc80", "give a CSV file in UTF-8"),
     ],
@@ -174,7 +112,7 @@ def test_a_damaged_table_is_read_or_refused(tmp_path: Path, place: int, garbage:
     path.write_bytes(bytes(text))
     complaint, ratio = "", {}
     try:
-        ratio = read_pairwise(path).ratio
+        ratio = read_pairwise(path)
     except ScenarioError as error:
         complaint = str(error)
     if complaint:

@@ -28,7 +28,6 @@ from gpusched_env.network import (
     TopologySpec,
 )
 from gpusched_env.network.compiling import compile_graph
-from gpusched_env.network.presets import RATES
 from gpusched_env.problem.cluster import Cluster
 from gpusched_env.scenarios.convert import build
 
@@ -486,17 +485,6 @@ def test_presets_are_the_table_of_servers() -> None:
     hpn = topology(NETWORK_PRESETS["h800-2tier"].topology, "256x8/128")
     assert rows(hpn, "rack")[0] == ("rack0 -- pod0", pytest.approx(47.0), 960)  # 60 x 400 Gb/s of 16 switches
     assert rows(hpn, "pod")[0][1] == pytest.approx(2 * 47.0 / 15)
-
-
-def test_effective_rates_are_below_raw_ones() -> None:
-    assert all(rate.raw_GBps is None or 0.7 < rate.effective_GBps / rate.raw_GBps < 1 for rate in RATES.values())
-    assert [round(RATES[f"nvlink-{gpu}"].effective_GBps, 6) for gpu in ("p100", "v100", "a100", "h100", "b200")] == [
-        72.0,
-        120.0,
-        240.0,
-        370.8,
-        721.8,
-    ]
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,11 @@ FOLDERS = ("gpusched_env", "baselines", "traces", "agents")
 FREE = (
     "gpusched_env/evaluation/", "gpusched_env/reports/", "gpusched_env/reproduce/", "gpusched_env/cli/",
     "gpusched_env/network/drawing.py", "gpusched_env/network/layout.py",
-    "gpusched_env/soak/extremes.py", "gpusched_env/soak/__main__.py", "gpusched_env/soak/damage.py",  # trials
     "gpusched_env/network/topologies.py", "gpusched_env/support/units.py", "gpusched_env/portable/",
     "traces/generators/acceptance.py", "traces/description.py", "traces/profile_tables/throughput_fitting.py",
-    "traces/profile_tables/efficiency_rule.py", "agents/policy.py",
+    "agents/policy.py",
     "agents/ppo.py", "agents/cloning.py",  # a trained network need not be the same on other machines; playing it is
-    "agents/timer_network.py",  # actions are rounded
+    "agents/learned_timers.py",  # actions are rounded
     "baselines/gavel/program.py",  # shares are rounded
 )  # fmt: skip
 ELEMENTARY = {

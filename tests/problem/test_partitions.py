@@ -15,7 +15,7 @@ from gpusched_env import Cluster, Instance, Semantics, Start, Workload
 from gpusched_env.baselines import make_scheduler
 from gpusched_env.envs.cluster_env import ClusterEnv
 from gpusched_env.errors import GpuschedError, ScenarioError, ScheduleError, SchedulerError, WorkloadError
-from gpusched_env.event_log import COMPLETE, PREEMPT, RELEASE, RESUME, START, EventLog
+from gpusched_env.event_log import COMPLETE, RELEASE, RESUME, START, EventLog
 from gpusched_env.metrics import validate
 from gpusched_env.problem.partitions import Partition, Partitions, Reservation
 from gpusched_env.problem.tenants import Tenant, Tenants
@@ -305,14 +305,6 @@ def test_elastic_jobs_cannot_be_divided() -> None:
             instance.network,
             partitions=Partitions((Partition("a", default=True),)),
         )
-
-
-def test_preemptions_before_a_reservation_are_in_the_log() -> None:
-    workload = jobs_of(["b"], [0.0], [4], [30.0])
-    rules = Partitions(TWO, (Reservation("r", 10.0, 11.0, nodes="1"),))
-    instance = Instance(Cluster.parse("2x4"), workload, semantics=FREE, partitions=rules)
-    log = simulate(instance, make_scheduler("fifo"))
-    assert log.events["time_s"][log.events["kind"] == PREEMPT].tolist() == [10.0]
 
 
 @pytest.mark.parametrize(

@@ -370,16 +370,6 @@ def test_the_compiled_loop_makes_the_decisions_of_decide(instance: Instance, sch
     assert simulate(instance, scheduler).digest() == asked.digest()
 
 
-@settings(max_examples=40, deadline=None)
-@given(problems(), st.sampled_from(["fifo-skip", "tiresias", "kueue", "drf", "learned", "random"]))
-def test_other_schedulers_play_in_the_first_partition(instance: Instance, spec: str) -> None:
-    log = simulate(instance, make_scheduler(spec))
-    validate(instance, log)
-    assert instance.node_sets is not None
-    for row, _, nodes in nodes_of_starts(instance, log):
-        assert instance.node_sets.belongs[instance.node_sets.of_job[row]][nodes].all()
-
-
 SIZE = 3  # nodes of each of the separate partitions below
 
 

@@ -1,7 +1,7 @@
 """HadarE without a simulator: plays slot after slot on the planned copies, in real-valued steps.
 
-It shares the plan of a slot and the division of steps with the package, which tests/baselines/test_hadare.py computes
-by hand, and is independent of its runs. The method has no public code: orders and overheads are ours (docs/hadar.md).
+It shares the plan of a slot with the package, which tests/baselines/test_hadare.py computes by hand, and is independent
+of its runs. The method has no public code: orders and overheads are ours (docs/hadar.md).
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpusched_env.baselines.hadar.slots import Overheads, copy_seconds, exact_steps, plan_slot
+from gpusched_env.baselines.hadar.slots import plan_slot
 
+RESTORE_S, MERGE_S = 10.0, 5.0
 AWS, LAB = np.array([1.0, 0.65, 0.2]), np.array([1.0, 0.8, 0.6, 0.45, 0.12])
 
 
 class Played(NamedTuple):
-    """Ends of the jobs [s], share of the nodes' time until the last end that is training, steps of each slot."""
+    """Ends of the jobs [s], and share of the nodes' time until the last end that is training."""
 
     ends: np.ndarray
     utilisation: float
-    steps: list[list[np.ndarray]]  # by job, then slot
 
 
 def play_slots(
@@ -29,7 +29,7 @@ def play_slots(
     """Play. ``copies`` = 1 is a scheduler that migrates jobs each slot; only jobs that move pay the restore."""
     left = np.array(remaining, float)
     jobs, nodes = rates.shape
-    ends, steps = np.zeros(jobs), [[] for _ in range(jobs)]
+    ends = np.zeros(jobs)
     trained = start = 0.0
     before = np.full(nodes, -1)
     while (left > 0).any():
@@ -39,11 +39,9 @@ def play_slots(
             if not len(held):
                 continue
             stays = copies == 1 and before[held[0]] == job
-            overheads = Overheads(restore_s=0.0) if stays else Overheads()
-            train_s = copy_seconds(slot_s, len(held), overheads)
-            done = exact_steps(left[job], rates[job, held], train_s)
-            seconds = float(done[0] / rates[job, held[0]])
-            steps[job].append(done)
+            train_s = max(slot_s - RESTORE_S * (not stays) - MERGE_S * (len(held) > 1), 0.0)
+            seconds = min(left[job] / float(rates[job, held].sum()), train_s)  # all copies end together
+            done = rates[job, held] * seconds
             trained += seconds * len(held)
             left[job] -= done.sum()
             if left[job] <= 1e-9 * done.sum():
@@ -51,7 +49,7 @@ def play_slots(
                 ends[job] = start + (slot_s - train_s) + seconds
         before = given
         start += slot_s
-    return Played(ends, trained / (nodes * ends.max()), steps)
+    return Played(ends, trained / (nodes * ends.max()))
 
 
 def mix(seed: int, jobs: int, speeds: np.ndarray, spread: bool) -> tuple[np.ndarray, np.ndarray]:

@@ -29,7 +29,7 @@ class Estimating(EstimatingScheduler):
     def longest_s(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
         if self.estimator == "user":
             return self.remaining_s(view, rows)
-        return view.slowest_remaining_s(rows) * self._noise(rows)
+        return view.iterations_left(rows) * view.simulation.instance.slowest_iteration_s[rows] * self._noise(rows)
 
     def ends_s(self, view: ClusterView, rows: np.ndarray) -> np.ndarray:
         if self.estimator == "user":

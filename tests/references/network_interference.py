@@ -3,32 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 Array = np.ndarray[Any, Any]
-
-# Themis (NSDI 2020, footnote 3), values "until profiled", by the tiers of problem/cluster.py: machine, rack, network.
-THEMIS_SLOWDOWNS: Final = (1.0, 1.1, 1.3)
-
-
-def locality_iteration_s(
-    serial_s: Array | float,
-    gpus: Array | int,
-    tier: Array | int,
-    slowdowns: Array | tuple[float, ...] = THEMIS_SLOWDOWNS,
-) -> Array:
-    """Seconds of an iteration by placement alone: S(tier) T_serial / N (Themis).
-
-    Parameters
-    ----------
-    serial_s : seconds of the whole batch on one GPU
-    gpus : N
-    tier : index into ``slowdowns``, the tier of the placement
-    slowdowns : S of each tier; a row of a table for each model gives each its own
-    """
-    return np.asarray(slowdowns)[..., tier] * serial_s / gpus
 
 
 def shares_a_server(gpus_on: Array) -> Array:
@@ -54,6 +33,20 @@ def flat_goodput_factor(gpus_on: Array, loss: float) -> Array:
     return np.where(shares_a_server(gpus_on), 1.0 - loss, 1.0)
 
 
+def pairwise_ratios(gpus_on: Array, name: Array, matrix: Array) -> Array:
+    """float64 [J]: throughput of each gang / its throughput without neighbours (deepshare, scheduler/cluster_env.py).
+
+    It is the smallest ratio over all neighbours, not the product of the ratios. A neighbour is another gang that uses
+    one of the gang's servers. A gang that is on one server is not slowed down, and does not slow others down.
+
+    ``gpus_on`` : int [J, S], GPUs of each running gang on each server; ``name`` : int [J], its row in ``matrix``.
+    """
+    on = gpus_on > 0
+    on &= on.sum(axis=1, keepdims=True) > 1
+    neighbours = (on[:, None, :] & on[None, :, :]).any(axis=2) & ~np.eye(len(on), dtype=bool)
+    return np.where(neighbours, matrix[np.ix_(name, name)], 1.0).min(axis=1, initial=1.0)
+
+
 def part_time_slowdown(slowdown: Array | float, share: Array | float) -> Array | float:
     """1 + share (s - 1): the slowdown s holds for a share of the time only.
 
@@ -77,6 +70,6 @@ def straddling(placed: Sequence[Sequence[int]]) -> list[int]:
     return [max((crowd[server] for server, part in enumerate(gang) if part), default=0) for gang in parts]
 
 
-def degradation(contenders: float, alpha: float) -> float:
+def degradation(contenders: Array | float, alpha: float = 0.2) -> Any:
     """f(k) = k + alpha (k - 1), the example of SJF-BCO, section 4.1."""
     return contenders + alpha * (contenders - 1.0)

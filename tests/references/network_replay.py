@@ -13,13 +13,12 @@ from typing import Any
 
 import numpy as np
 from max_min_reference import max_min_rates
-from network_interference import flat_goodput_factor, part_time_slowdown
+from network_interference import degradation, flat_goodput_factor, pairwise_ratios, part_time_slowdown
 
 from gpusched_env.event_log import COMPLETE, PREEMPT, RATE, RESUME, START, EventLog
 from gpusched_env.network import LINK_TIERS, kway
 from gpusched_env.network.collectives import Gangs, Links, collective_cost
 from gpusched_env.network.ecmp import path_hash
-from gpusched_env.network.pairwise import pairwise_ratios
 from gpusched_env.problem.instance import Instance
 from gpusched_env.problem.performance import overlapped
 
@@ -160,13 +159,13 @@ def price(instance: Instance, gangs: list[Gang], capacity: Array) -> tuple[list[
         return options, rates
     if rule.model in ("kway", "budget"):
         k = kway.effective_contenders(kway.straddle_counts(on), rule.k_mode, rule.xi1)
-        f = np.asarray(kway.sharing_degradation(k, rule.alpha))
+        f = degradation(k, rule.alpha)
         if rule.model == "kway":
             rates = solo / f
             seconds = np.array([gang.iteration_s(s) for gang, s in zip(gangs, f, strict=True)])
         else:
             most = kway.effective_contenders(np.array([8]), rule.k_mode, rule.xi1)
-            worst = np.asarray(kway.sharing_degradation(most, rule.alpha))[0] - 1.0
+            worst = degradation(most, rule.alpha)[0] - 1.0
             count = np.array([(gang.on > 0).sum() for gang in gangs])
             used = (0.5 * (f - 1) / worst if worst > 0 else 0.0) + 0.5 * (count - 1) / 7
             seconds *= 1 + np.where(count > 1, np.minimum(1.0, used), 0.0) * rule.extra / (1 - rule.extra)

@@ -1,6 +1,6 @@
 """Pollux's published simulator in plain Python, for its Tiresias and Optimus, which draw no random numbers.
 
-``python tests/references/pollux_simulator.py``
+``PYTHONPATH=tests/support python tests/references/pollux_simulator.py``
 prints the mean JCT of the first workload at each load under Tiresias, with the
 measured times of each placement, and with those of the fewest machines that hold the gang. Then it prints the mean JCT
 of the first and the third workload under Optimus, as published, and with the exact remaining work, and how close two

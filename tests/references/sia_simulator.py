@@ -1,6 +1,6 @@
 """Sia's published simulator in plain Python, and what each rule that the package replaces does to the mean JCT.
 
-``python tests/references/sia_simulator.py [WORKLOAD.csv ...]``
+``PYTHONPATH=tests/support python tests/references/sia_simulator.py [WORKLOAD.csv ...]``
 prints, for the first 25 jobs of each workload, the mean JCT of the
 published simulator, that after each rule of the package in place of its own, and that of the package. Without
 arguments, it reads all workloads of Sia in the folder of traces.

@@ -11,9 +11,8 @@ from gpusched_env.baselines.dally.scheduler import Dally
 from gpusched_env.evaluation import RunResult
 from gpusched_env.problem.instance import SchedulerInfo
 from gpusched_env.reproduce import Results, load_card
-from gpusched_env.reproduce.dally_cells.cells import TEST_CELLS
+from gpusched_env.reproduce.dally_cells.cells import TEST_CELLS, TEST_SEEDS
 from gpusched_env.reproduce.dally_cells.contenders import FULL, GRID, HAND, LEARNED, MANUAL, NO_WAIT, RIVALS
-from gpusched_env.reproduce.dally_tuner.problems import TEST_SEEDS
 
 JCT, P99 = "mean_jct_s", "p99_jct_s"
 
@@ -35,8 +34,8 @@ def results(times: dict[tuple[str, str], list[float]]) -> Results:
 def test_every_contender_plays_every_test_cell_on_ten_test_seeds_and_quick_is_a_part() -> None:
     card = load_card("dally-cells")
     runs = card.runs(False)
-    assert len({run.seed for run in runs}) == 10
-    assert {run.seed for run in runs} <= set(TEST_SEEDS)
+    assert len(TEST_SEEDS) == 10
+    assert {run.seed for run in runs} == set(TEST_SEEDS)
     by_label = {(run.seed, *run.labels.values()): run.scheduler for run in runs}
     assert len(by_label) == len(runs) == 10 * len(TEST_CELLS) * (len(RIVALS) + 1)
     assert len(GRID) == 25

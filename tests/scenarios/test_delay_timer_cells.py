@@ -16,8 +16,11 @@ from gpusched_env.reproduce.dally_cells.cells import (
     LOADS,
     NETWORKS,
     TEST_CELLS,
+    TEST_SEEDS,
     TRAINING_CELLS,
+    TRAINING_SEEDS,
     VALIDATION_CELLS,
+    VALIDATION_SEEDS,
     TimerCell,
 )
 from gpusched_env.reproduce.dally_cells.cells import GANGS as KINDS
@@ -52,6 +55,8 @@ def test_the_three_sets_of_cells_share_no_cell_and_each_spans_all_networks_loads
     prints = [cell.problem().fingerprint() for cell in EVERY]
     assert len(set(prints)) == len(prints)
     assert len({cell.label for cell in EVERY}) == len(EVERY)
+    seeds = (*TRAINING_SEEDS, *VALIDATION_SEEDS, *TEST_SEEDS)
+    assert len(set(seeds)) == len(seeds)
     for cells in SPLITS.values():
         own = [cell.label.split() for cell in cells if cell.preset == "suite" and cell not in BETWEEN_CELLS]
         assert len(own) == len(NETWORKS) * len(LOADS) * len(KINDS) / 3

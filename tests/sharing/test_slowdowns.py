@@ -175,7 +175,7 @@ def test_memory_in_bytes() -> None:
     with pytest.raises(ScenarioError, match="give gpu_memory_GB"):
         Sharing(model_memory_GB={"bert": 1.0})
     wrong = np.array([(1, 1, 2, 0, 0)], ACCUMULATION_DTYPE)
-    with pytest.raises(WorkloadError, match="'bert', gradient accumulation: fixed_compute is out of range"):
+    with pytest.raises(WorkloadError, match="'bert', accumulation: fixed_compute is out of range"):
         Profiles(profiles.rows, profiles.compute_s, ("T4",), accumulation=wrong)
 
 

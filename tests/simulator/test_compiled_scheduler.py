@@ -226,24 +226,18 @@ def test_a_rule_that_does_not_exist_is_an_error(number: int, plays: bool) -> Non
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (start_nobody, "start and preempt nothing"),
-        (return_nonsense, "no kind of decision"),
-        (ask_for_help, "no method assist"),
+        ({"policy": start_nobody}, "start and preempt nothing"),
+        ({"policy": return_nonsense}, "no kind of decision"),
+        ({"policy": ask_for_help}, "no method assist"),
+        ({"policy": ask_for_help, "assist": lambda self, simulation, own: None}, "start and preempt nothing"),
     ],
 )
 @pytest.mark.parametrize("plays", [True, False])
-def test_a_wrong_policy_is_an_error(wrong: object, message: str, plays: bool) -> None:
-    scheduler = type("Wrong", (InLine,), {"policy": wrong})()
+def test_a_wrong_policy_is_an_error(wrong: dict[str, object], message: str, plays: bool) -> None:
+    scheduler = type("Wrong", (InLine,), wrong)()
     instance = unit_instance([0], [1], [10], "1x4")
     with pytest.raises(SchedulerError, match=message):
         simulate(instance, scheduler if plays else asked(scheduler))
-
-
-@pytest.mark.parametrize("plays", [True, False])
-def test_help_that_changes_nothing_is_an_error(plays: bool) -> None:
-    scheduler = type("Idle", (InLine,), {"policy": ask_for_help, "assist": lambda self, simulation, own: None})()
-    with pytest.raises(SchedulerError, match="start and preempt nothing"):
-        simulate(unit_instance([0], [1], [10], "1x4"), scheduler if plays else asked(scheduler))
 
 
 def test_what_is_not_registered_or_has_a_wrong_signature_is_refused() -> None:
@@ -316,18 +310,3 @@ def test_begin_continues_with_a_compiled_policy() -> None:
     simulation = begin(instance, moves_of(instance, log, half_s), half_s, ask=False)
     simulation.run(InLine())
     assert simulation.log().digest() == log.digest()
-
-
-@policy
-@kernel
-def wait_for_the_past(sim: Run, choice: Choice, own: Notes) -> int:
-    """Ask to be woken now."""
-    choice.made["until_s"] = sim.world["clock_s"]
-    return WAIT
-
-
-@pytest.mark.parametrize("plays", [True, False])
-def test_a_wait_that_does_not_advance_the_clock_is_an_error(plays: bool) -> None:
-    scheduler = type("Impatient", (InLine,), {"policy": wait_for_the_past})()
-    with pytest.raises(GpuschedError, match=r"Wait\(until_s=0\.0\) at 0\.0 s"):
-        simulate(unit_instance([0], [1], [10], "1x4"), scheduler if plays else asked(scheduler))

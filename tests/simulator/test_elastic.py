@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from helpers import check_counts, plain_python_digests, random_workload, state_bytes
+from helpers import check_counts, random_workload, state_bytes
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -397,22 +397,3 @@ def test_the_validator_refuses_a_wrong_resize(field: str, change: float, message
         events["value"][at] += change
     with pytest.raises(ScheduleError, match=message):
         validate(instance, EventLog(events, log.gpus))
-
-
-def digests() -> list[str]:
-    """Digests of random play."""
-    found = []
-    for seed in range(6):
-        rng = np.random.default_rng(seed)
-        simulation = Simulation(draw_elastic(rng), seed)
-        for _ in range(60):
-            if simulation.advance() is not Outcome.DECIDE:
-                break
-            for _ in range(5):
-                simulation.apply(draw_sized(rng, simulation))  # type: ignore[arg-type]
-        found.append(simulation.log().digest())
-    return found
-
-
-def test_plain_python_gives_the_same_logs() -> None:
-    assert plain_python_digests("tests.simulator.test_elastic") == digests()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import pytest
 from helpers import begin, play, unit_instance
@@ -52,27 +51,6 @@ def test_a_tuple_is_not_a_decision() -> None:
     for thing in ((0, "pack"), None, 0, "start"):
         with pytest.raises(GpuschedError, match="is not a decision: use Start, Resize, Preempt, Lease, Refuse or Wait"):
             simulation.apply(thing)  # type: ignore[arg-type]
-
-
-def test_an_unknown_rule_is_an_error_with_the_nearest_name() -> None:
-    simulation = begin(unit_instance([0], [1], [5]))
-    with pytest.raises(GpuschedError, match=r"unknown placement rule 'consolidat': did you mean 'consolidate'"):
-        simulation.apply(Start(0, "consolidat"))
-
-
-@pytest.mark.parametrize(
-    "question",
-    [
-        lambda view: view.can_place(0, "pak"),
-        lambda view: view.list_schedule(view.waiting, "pak"),
-        lambda view: view.preemptive_schedule(view.waiting, "pak"),
-    ],
-    ids=["can_place", "list_schedule", "preemptive_schedule"],
-)
-def test_questions_about_an_unknown_rule_are_errors_with_the_nearest_name(question: Any) -> None:
-    view = ClusterView(begin(unit_instance([0], [1], [5])))
-    with pytest.raises(GpuschedError, match=r"'pak': did you mean 'pack'"):
-        question(view)
 
 
 @pytest.mark.parametrize("decision", [Start(2**70), Preempt(-(2**70)), Start(2**31), Start(0, gpus=(2**40,))])

@@ -13,7 +13,6 @@ from gpusched_env.errors import WorkloadError
 from gpusched_env.event_log import COMPLETE
 from gpusched_env.metrics import validate
 from gpusched_env.network import Contention, Network, TopologySpec
-from gpusched_env.network.kway import sharing_degradation
 from gpusched_env.problem.cluster import Cluster
 from gpusched_env.problem.instance import Instance, Semantics
 from gpusched_env.problem.workload import Profiles, Workload
@@ -97,13 +96,6 @@ def test_iteration_times(p: int, k_mode: str, tau: float, phi: int) -> None:
     assert math.floor(1 / tau) == phi
     alone = placed(problem, [[(0, 4)]])
     assert alone.network.iteration_s(np.array([0]))[0] == pytest.approx(0.017075, rel=1e-12)
-
-
-def test_bounds() -> None:
-    """tau^l is one server; tau^u has four servers and as many contenders as the largest server has GPUs."""
-    exchange_s, rest_s = 0.015, 0.1 * 3 / 4 / 1_000 + 4 * 0.0005 + 0.015
-    assert exchange_s * sharing_degradation(32.0) + rest_s == pytest.approx(0.590075, rel=1e-12)
-    assert exchange_s * sharing_degradation(0.5 * 32) + rest_s == pytest.approx(0.302075, rel=1e-12)
 
 
 @pytest.mark.parametrize(

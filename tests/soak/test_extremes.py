@@ -25,8 +25,8 @@ from gpusched_env.leaderboard import child_process, record
 from gpusched_env.problem.instance import Semantics
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import Lease, Simulation, Start, Wait, simulate
-from gpusched_env.soak.extremes import KINDS, play_extremes
 from gpusched_env.support.units import LATEST_S
+from soak.extremes import KINDS, play_extremes
 
 resource = pytest.importorskip("resource")  # POSIX
 MOST_CPU_S = 300  # a backstop: a trial that hangs ends the child, and its last line names the trial
@@ -206,7 +206,7 @@ def test_an_entry_with_a_lease_without_end_is_refused() -> None:
 
 def test_extreme_numbers_play_or_are_refused() -> None:
     """In a child with a limit: a kernel that does not return can be stopped in no other way."""
-    code = "from gpusched_env.soak.extremes import main; main()"
+    code = "from soak.extremes import main; main()"
     limit = (MOST_CPU_S, MOST_CPU_S)
     child = subprocess.run(
         [sys.executable, "-c", code, "10", "0", "scenarios", "environments", "decisions", "entries"],

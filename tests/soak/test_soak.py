@@ -7,9 +7,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-import gpusched_env.soak.__main__ as soak
+import soak.__main__ as soak
 from gpusched_env.errors import EntryError
-from gpusched_env.soak import damage
+from soak import damage
 
 
 @pytest.mark.parametrize("kind", [soak.batches, soak.forged])

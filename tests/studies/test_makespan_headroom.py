@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import re
 import sys
 from pathlib import Path
@@ -19,7 +21,7 @@ from gpusched_env.problem.instance import Instance
 from gpusched_env.problem.workload import Profiles, Workload
 from gpusched_env.scenarios import get_scenario
 from gpusched_env.simulator import simulate
-from gpusched_env.support.consoles import run_command
+from gpusched_env.support.commands import flattened, run_script
 from gpusched_env.traces.elastic import amdahl, make_elastic
 from studies.index_search import makespan_headroom
 from studies.index_search.makespan_headroom import main, makespan_bound_of_types
@@ -75,35 +77,38 @@ def test_elastic_jobs_are_refused() -> None:
         makespan_bound_of_types(Instance(Cluster.parse("1x8"), jobs))
 
 
-def test_the_command_prints_the_ratio(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(sys, "argv", ["makespan_headroom", "tiny-v1", "lpt", "--seeds", "2"])
-    main()
+def test_the_command_prints_the_ratio(capsys: pytest.CaptureFixture[str]) -> None:
+    main(makespan_headroom.Settings("tiny-v1", "lpt", seeds=2))
     heading, line = capsys.readouterr().out.splitlines()
     assert heading == "makespan of lpt / lower bound, tiny-v1, seeds 200000:200002"
     assert 1.0 <= float(line.split()[1].rstrip(",")) < 3.0
 
 
-def test_the_command_of_a_module_ends_in_one_line(
+def test_the_command_of_a_study_ends_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["makespan_headroom", "nowhere", "fifo"])
-    with pytest.raises(SystemExit, match=r"^error: unknown scenario 'nowhere'"):
-        run_command(main)
+    with pytest.raises(SystemExit) as ended:
+        run_script(main)
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.startswith("gpusched: unknown scenario 'nowhere'")
 
-    def stopped() -> None:
+    def stopped(settings: makespan_headroom.Settings) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(SystemExit) as ended:
-        run_command(stopped)
+        run_script(stopped)
     assert ended.value.code == 130
-    assert capsys.readouterr().err == "makespan_headroom: interrupted\n"
+    assert capsys.readouterr().err == "gpusched: interrupted\n"
 
 
-def test_every_command_of_the_agents_ends_so() -> None:
-    main_of = {
-        path.name: path.read_text(encoding="utf-8").partition('if __name__ == "__main__":')[2]
-        for path in Path(makespan_headroom.__file__).parent.rglob("*.py")
-    }
-    commands = {name: text for name, text in main_of.items() if text}
-    assert "makespan_headroom.py" in commands
-    assert [name for name, text in commands.items() if not re.search(r"run_(command|script)\(", text)] == []
+def test_every_study_is_a_command_with_options() -> None:
+    folder, found = Path(makespan_headroom.__file__).parents[1], 0
+    for path in folder.rglob("*.py"):
+        _, main_part, command = path.read_text(encoding="utf-8").partition('if __name__ == "__main__":\n    ')
+        if main_part:
+            assert (call := re.fullmatch(r"run_script\((\w+)\)\n", command)), path
+            module = importlib.import_module(".".join(("studies", *path.relative_to(folder).with_suffix("").parts)))
+            assert inspect.signature(flattened(getattr(module, call[1]))).parameters
+            found += 1
+    assert found > 15

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from gpusched_env.agents.intervals import ratio_over_agents
-from gpusched_env.agents.measuring import print_ratios
+from gpusched_env.agents import measuring
+from gpusched_env.agents.measuring import print_ratios, ratio_over_agents
 from gpusched_env.errors import GpuschedError
+from gpusched_env.evaluation import evaluate
 from gpusched_env.problem.instance import Instance
 from gpusched_env.scenarios import get_scenario
 from studies.index_search.rule_search import Settings, search, training_problems
@@ -25,7 +27,8 @@ def test_a_search_finds_the_minimum_and_counts_the_jobs_that_it_simulates() -> N
         calls.append(len(chosen))
         return float(((vector - [1.0, -2.0]) ** 2).sum())
 
-    best, spent = search(np.zeros(2), score, problems, Settings(generations=30, population=8, batch=2, sigma=0.5))
+    settings = Settings(Path("rule.npz"), problems=3, generations=30, population=8, batch=2, sigma=0.5)
+    best, spent = search(np.zeros(2), score, problems, settings)
     assert best == pytest.approx([1.0, -2.0], abs=0.05)
     assert spent["score"] == pytest.approx(0.0, abs=0.01)
     assert calls.count(2) == 30 * 8
@@ -36,7 +39,7 @@ def test_a_search_finds_the_minimum_and_counts_the_jobs_that_it_simulates() -> N
 
 def test_a_search_without_problems_is_refused() -> None:
     with pytest.raises(GpuschedError, match="give more with --problems"):
-        search(np.zeros(2), lambda vector, chosen: 0.0, [], Settings())
+        search(np.zeros(2), lambda vector, chosen: 0.0, [], Settings(Path("rule.npz"), 0))
 
 
 def test_training_problems_are_those_of_the_training_seeds() -> None:
@@ -55,8 +58,19 @@ def test_an_interval_over_agents_is_wider_if_agents_differ() -> None:
     assert ratio_over_agents(np.full((3, 5), 0.9)) == pytest.approx((0.9, 0.9, 0.9))
 
 
-def test_ratios_are_printed_for_each_agent_and_over_all(capsys: pytest.CaptureFixture[str]) -> None:
-    print_ratios("tiny-v1", ["fifo", "sjf"], ["fifo"], ["mean_jct_s"], range(200_000, 200_003))
+def test_ratios_are_printed_for_each_agent_and_over_all(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``agents measure FILES --workers N`` played in one process."""
+    workers: list[int] = []
+
+    def played(scenario, schedulers, seeds, count):
+        workers.append(count)
+        return evaluate(scenario, schedulers, seeds)
+
+    monkeypatch.setattr(measuring, "evaluate", played)
+    print_ratios("tiny-v1", ["fifo", "sjf"], ["fifo"], ["mean_jct_s"], range(200_000, 200_003), workers=3)
+    assert workers == [3, 3, 3]
     heading, line = capsys.readouterr().out.splitlines()
     assert heading == "mean_jct_s of agents / that of others, tiny-v1, seeds 200000:200003"
     assert line.startswith("  fifo: ")

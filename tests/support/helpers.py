@@ -43,6 +43,12 @@ def plain_python_digests(module: str) -> list[str]:
     return result.stdout.split()
 
 
+def asked(scheduler: Any) -> Any:
+    """The scheduler, played by its ``decide``, without its compiled loop."""
+    scheduler.player = lambda _: None
+    return scheduler
+
+
 def check_refused_or_built(data: dict[str, Any]) -> None:
     """Check that a scenario file builds a scenario or raises a ScenarioError that names the file."""
     complaint = "ScenarioError: file.json"

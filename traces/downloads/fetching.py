@@ -1,17 +1,18 @@
-"""Fetch public data by name: download once, check the SHA-256, and keep the file."""
+"""Fetch public data by name: download once, check the SHA-256, unpack an archive, and keep the file."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import tarfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from gpusched_env.errors import FetchError
+from gpusched_env.support.files import sha256_of, whole, write_whole
 from gpusched_env.traces.downloads.public_files import PublicFile, data_folder, find
-from gpusched_env.traces.downloads.resuming import FULL, AddressError, ResumingDownloader, Watch
-from gpusched_env.traces.downloads.unpacking import unharmed, unpack
+from gpusched_env.traces.downloads.resuming import CHUNK, FULL, AddressError, ResumingDownloader, Watch
 
 
 def fetch(name: str, mirrors: Sequence[str] = (), watch: Watch = lambda step, done, size: None) -> Path:
@@ -36,17 +37,17 @@ def fetch(name: str, mirrors: Sequence[str] = (), watch: Watch = lambda step, do
     templates = mirrors or os.environ.get("GPUSCHED_MIRRORS", "").split() or [public.address]
     urls = [public.url(template) for template in templates]
     with _explained(public):
-        if unharmed(public):
+        if _unharmed(public):
             return public.file
         from filelock import FileLock
 
         public.file.parent.mkdir(parents=True, exist_ok=True)
         watch("waiting for", 0, public.bytes)  # while another process holds the lock, then until the first byte
         with FileLock(public.download.with_name(f".{public.download.name}.lock")):
-            if not unharmed(public):
+            if not _unharmed(public):
                 _download(public, urls, watch)
                 if public.packed:
-                    unpack(public, watch)
+                    _unpack(public, watch)
     return public.file
 
 
@@ -100,3 +101,46 @@ def _explained(public: PublicFile) -> Iterator[None]:
             f"{error.filename or folder}: cannot be written or read ({error.strerror or error}); "
             "set GPUSCHED_DATA to a folder where you may write"
         ) from error
+
+
+def _unharmed(public: PublicFile) -> bool:
+    """Whether the file has its published checksum; if none is published, the one that it had when it was unpacked."""
+    if not public.file.is_file():
+        return False
+    expected = (public.unpacked_sha256 or _noted(public)) if public.packed else public.sha256
+    return sha256_of(public.file) == expected
+
+
+def _unpack(public: PublicFile, watch: Watch) -> None:
+    """Extract the file from its archive, and keep the archive."""
+    with (
+        public.download.open("rb") as packed,
+        tarfile.open(fileobj=packed, mode="r|gz") as archive,
+        whole(public.file) as part,
+    ):
+        for member in archive:
+            watch("unpacking", packed.tell(), public.bytes)
+            if member.isfile() and Path(member.name).name == public.file.name:
+                stream = archive.extractfile(member)
+                assert stream is not None  # the member is a regular file
+                break
+        else:
+            raise FetchError(f"{public.download}: there is no file {public.file.name} in it")
+        with part.open("wb") as file:
+            shutil.copyfileobj(stream, file, CHUNK)
+        found = sha256_of(part)
+        if public.unpacked_sha256 not in ("", found):
+            raise FetchError(
+                f"{public.download}: {public.file.name} in it has SHA-256 {found}, not {public.unpacked_sha256}"
+            )
+        write_whole(_note(public), found)
+
+
+def _note(public: PublicFile) -> Path:
+    """Return the path at which :func:`_unpack` stores the SHA-256 of the unpacked file; owners rarely publish it."""
+    return public.file.with_name(f".{public.file.name}.sha256")
+
+
+def _noted(public: PublicFile) -> str:
+    note = _note(public)
+    return note.read_text(encoding="utf-8") if note.is_file() else ""

@@ -12,6 +12,7 @@ from typing import Final
 from urllib.parse import quote
 
 from gpusched_env.errors import FetchError
+from gpusched_env.support.files import toml_beside
 
 RAW: Final = "https://raw.githubusercontent.com/{repository}/{commit}/{path}"
 # Logs that users download themselves, because their owners publish no checksum
@@ -104,9 +105,7 @@ def data_folder() -> Path:
 @cache
 def public_files() -> dict[str, PublicFile]:
     """Return all files that can be fetched, with their names as keys."""
-    import tomllib
-
-    sources = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))["source"]
+    sources = toml_beside(__file__)["source"]
     files = [PublicFile(**source | row) for source in sources for row in source.pop("files")]
     return {file.name: file for file in sorted(files, key=lambda file: file.name)}
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Final
 
 from gpusched_env.problem.workload import Workload
-from gpusched_env.traces.kubernetes.objects import GPU_RESOURCE, Table, kubernetes_objects, table
+from gpusched_env.traces.kubernetes.gangs import unusable
+from gpusched_env.traces.kubernetes.objects import GPU_RESOURCE, kubernetes_objects, table
 from gpusched_env.traces.kubernetes.workloads import WORKLOAD, workload_of
 from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns
-from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.report import ReadReport
 
 OTHER: Final = "object of another kind than Workload"
@@ -36,38 +37,22 @@ def read_kueue(path: Path, gpu_resource: str = GPU_RESOURCE) -> tuple[Workload, 
             if table(place, record).get("kind") != WORKLOAD:
                 jobs.drop(place, OTHER)
                 continue
-            _read(place, record, jobs, gpu_resource)
+            told = workload_of(place, record, gpu_resource)
+            jobs.refuse_duplicate(place, "metadata.name", told.name)
+            arrival, start, end = (
+                math.inf if time is None else time for time in (told.arrival_s, told.start_s, told.end_s)
+            )
+            used, given = told.gpus, told.admission
+            reason = unusable(arrival, start, end) or ("number of GPUs unknown" if used is None else "")
+            if reason or used is None:
+                jobs.drop(place, reason)
+                continue
+            if used and end > start:
+                if told.evicted:
+                    jobs.note(place, EVICTED)
+                if 0 < given.pods < told.pods:
+                    jobs.note(place, PARTIAL)
+            texts = (told.name, told.namespace, told.queue, given.cluster_queue, "|".join(given.flavors), told.reason)
+            numbers = {"priority": told.priority, "wait_s": start - arrival}
+            jobs.add(place, arrival, used, end - start, *texts, estimate_s=told.limit_s, **numbers)
     return jobs.workload("kueue", dated=True)
-
-
-def _read(place: Place, record: Table, jobs: JobColumns, gpu_resource: str) -> None:
-    told = workload_of(place, record, gpu_resource)
-    jobs.refuse_duplicate(place, "metadata.name", told.name)
-    arrival, start, end, used, given = told.arrival_s, told.start_s, told.end_s, told.gpus, told.admission
-    unusable = _unusable(arrival, start, end, used)
-    if unusable or arrival is None or start is None or end is None or used is None:
-        jobs.drop(place, unusable)
-        return
-    if used and end > start:
-        if told.evicted:
-            jobs.note(place, EVICTED)
-        if 0 < given.pods < told.pods:
-            jobs.note(place, PARTIAL)
-    texts = (told.name, told.namespace, told.queue, given.cluster_queue, "|".join(given.flavors), told.reason)
-    wait_s = start - arrival
-    jobs.add(place, arrival, used, end - start, *texts, estimate_s=told.limit_s, priority=told.priority, wait_s=wait_s)
-
-
-def _unusable(arrival: float | None, start: float | None, end: float | None, used: int | None) -> str:
-    """Return why a Workload is no job; "" = it is one."""
-    if arrival is None:
-        return "no submission time"
-    if start is None:
-        return "never started"
-    if end is None:
-        return "still running at the end of the log"
-    if end < start:
-        return "ended before it started"
-    if start < arrival:
-        return "started before it was submitted"
-    return "number of GPUs unknown" if used is None else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -85,6 +85,9 @@ _JOB: Final = re.compile(r"(\d+)(?:_(?:\d+|\[[^\]]*\]?(?:\.\.\.)?))?(?:\+(\d+))?
 _STEP: Final = re.compile(r"\d+(?:_\d+)?(?:\+\d+)?\.\w+(?:\+\d+)?", re.ASCII)
 
 
+Row = Mapping[str, str]
+
+
 class Run(NamedTuple):
     """One row: a run of a job, or of one part of a heterogeneous job; times are in seconds since 1970 or unknown."""
 
@@ -125,7 +128,7 @@ def read_slurm(path: Path) -> tuple[Workload, ReadReport]:
     table = _Table(jobs, at, labels)
     for place, fields in bar_rows(path, len(header)):
         with skippable:
-            table.read(place, fields)
+            table.read(place, {name: fields[i] for name, i in at.items()})
     table.resolve()
     if not jobs.ids and not table.any_gpu:
         raise TraceError(
@@ -149,22 +152,24 @@ def sacct_columns(path: Path, header: Sequence[str]) -> dict[str, int]:
 
 
 class _Table:
-    """Reader of the rows; it holds back the rows of jobs that may have several, and resolves these at the end."""
+    """Reader of the rows, column of COLUMNS -> text, in whichever form Slurm wrote them.
 
-    def __init__(self, jobs: JobColumns, at: dict[str, int], labels: Sequence[str]) -> None:
-        self.jobs, self.at, self.labels = jobs, at, [at[name] for name in labels]
-        self.name = "JobID" if "JobID" in at else "JobIDRaw"
-        self.raw = at.get("JobIDRaw", at.get("JobID", 0))
+    It holds back the rows of jobs that may have several, and resolves these at the end.
+    """
+
+    def __init__(self, jobs: JobColumns, columns: Collection[str], labels: Sequence[str]) -> None:
+        self.jobs, self.labels = jobs, labels
+        self.name = "JobID" if "JobID" in columns else "JobIDRaw"
+        self.raw = "JobIDRaw" if "JobIDRaw" in columns else "JobID"
         self.stamps = Stamps()
         self.states: dict[str, tuple[str, int]] = {}
         self.held: dict[str, list[Run]] = {}
         self.waiting = 0  # rows that are held back
         self.any_gpu = False
 
-    def read(self, place: Place, fields: list[str]) -> None:
+    def read(self, place: Place, row: Row) -> None:
         """Read one row."""
-        at, jobs = self.at, self.jobs
-        text, original = fields[at[self.name]], fields[self.raw]
+        jobs, text, original = self.jobs, row[self.name], row[self.raw]
         part = 0
         if not (text.isdigit() and text.isascii()):
             if _STEP.fullmatch(text):
@@ -175,8 +180,8 @@ class _Table:
                 place.refuse(self.name, text, "expected the id of a job, such as 7, 7_3 or 7+1; correct or remove it")
             if found[2] is not None:
                 part, original = int(found[2][:9]), found[1]
-        run = self._run(place, fields, original, part)
-        name = f"{fields[at['Cluster']]}/{original}" if "Cluster" in at else original
+        run = self._run(place, row, original, part)
+        name = f"{row['Cluster']}/{original}" if "Cluster" in row else original
         earlier = self.held.get(name)
         if earlier is None:
             jobs.refuse_duplicate(place, self.name, name)
@@ -231,19 +236,16 @@ class _Table:
             ineligible_s=earliest.ineligible_s,
         )
 
-    def _run(self, place: Place, fields: list[str], original: str, part: int) -> Run:
-        at, read = self.at, self.stamps.read
+    def _run(self, place: Place, row: Row, original: str, part: int) -> Run:
         submit, eligible, start, end = (
-            read(place, name, fields[at[name]]) if name in at else None
-            for name in ("Submit", "Eligible", "Start", "End")
+            self.stamps.read(place, name, row.get(name, "")) for name in ("Submit", "Eligible", "Start", "End")
         )
-        state, kind = self._state(place, fields[at["State"]])
-        gpus = None
-        for column in ("AllocTRES", "ReqTRES"):
-            if gpus is None and column in at:
-                gpus = tres_gpus(place, column, fields[at[column]])
+        state, kind = self._state(place, row["State"])
+        gpus = tres_gpus(place, "AllocTRES", row.get("AllocTRES", ""))
+        if gpus is None:
+            gpus = tres_gpus(place, "ReqTRES", row.get("ReqTRES", ""))
         self.any_gpu |= gpus is not None and gpus.number > 0
-        seconds = self._elapsed(place, fields)
+        seconds = _elapsed(place, row)
         between = None if start is None or end is None else end - start
         arrival = submit if eligible is None else eligible
         unusable = ""
@@ -268,9 +270,9 @@ class _Table:
             remarks.append(CLOCK)
         if submit is not None and arrival is not None and arrival > submit:
             remarks.append(LATER)
-        if "Restarts" in at and place.whole("Restarts", fields[at["Restarts"]] or "0", "restarts"):
+        if place.whole("Restarts", row.get("Restarts") or "0", "restarts"):
             remarks.append(LOST)
-        limit = self._limit(place, fields)
+        limit = _limit(place, row)
         return Run(
             place,
             self.jobs.row + self.waiting,
@@ -283,7 +285,7 @@ class _Table:
             kind,
             unusable,
             tuple(remarks),
-            (original, state, "|".join(gpus.types) if gpus else "", *[fields[i] for i in self.labels]),
+            (original, state, "|".join(gpus.types) if gpus else "", *[row[name] for name in self.labels]),
             0.0 if submit is None or arrival is None else max(arrival - submit, 0.0),
         )
 
@@ -299,19 +301,18 @@ class _Table:
             found = self.states[text] = name, STATES[name][1]
         return found
 
-    def _elapsed(self, place: Place, fields: list[str]) -> float | None:
-        """Return the run time [s]; None if the file does not tell it."""
-        at = self.at
-        if "ElapsedRaw" in at and (text := fields[at["ElapsedRaw"]]) not in UNTOLD:
-            return place.seconds("ElapsedRaw", text)
-        return span_s(place, "Elapsed", fields[at["Elapsed"]]) if "Elapsed" in at else None
 
-    def _limit(self, place: Place, fields: list[str]) -> float | None:
-        """Return the time limit [s]; None if there is none."""
-        at = self.at
-        if "TimelimitRaw" in at:
-            text = fields[at["TimelimitRaw"]]
-            if text.isdigit() and text.isascii():
-                return place.seconds("TimelimitRaw", text, "minutes")
-            return span_s(place, "TimelimitRaw", text)
-        return span_s(place, "Timelimit", fields[at["Timelimit"]]) if "Timelimit" in at else None
+def _elapsed(place: Place, row: Row) -> float | None:
+    """Return the run time [s]; None if the row does not tell it."""
+    if (text := row.get("ElapsedRaw", "")) not in UNTOLD:
+        return place.seconds("ElapsedRaw", text)
+    return span_s(place, "Elapsed", row.get("Elapsed", ""))
+
+
+def _limit(place: Place, row: Row) -> float | None:
+    """Return the time limit [s]; None if there is none."""
+    name = "TimelimitRaw" if "TimelimitRaw" in row else "Timelimit"
+    text = row.get(name, "")
+    if name == "TimelimitRaw" and text.isdigit() and text.isascii():
+        return place.seconds(name, text, "minutes")
+    return span_s(place, name, text)

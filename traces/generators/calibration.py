@@ -98,48 +98,34 @@ class Calibration:
         return rate
 
     @cached_property
-    def burst_size_table(self) -> tuple[np.ndarray, np.ndarray]:
-        """Probabilities and ln(number of jobs) of the quantiles in ``burst_size``."""
-        return _log_table(self.burst_size)
-
-    @cached_property
-    def burst_gap_table(self) -> tuple[np.ndarray, np.ndarray]:
-        """Probabilities and seconds of the quantiles in ``burst_gap``."""
-        table = np.array(self.burst_gap, float)
-        return table[:, 0].copy(), table[:, 1].copy()
-
-    @cached_property
-    def run_time_table(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """First quantile of each demand class, and probabilities and ln(seconds) of the quantiles of all classes.
-
-        A class that the log lacks has the run times of the nearest class of the log.
-        """
-        known = [index for index, name in enumerate(CLASS_NAMES) if name in self.run_time]
-        nearest = [min(known, key=lambda other: abs(other - index)) for index in range(len(CLASS_NAMES))]
-        tables = [_log_table(self.run_time[CLASS_NAMES[index]]) for index in nearest]
-        begin = np.cumsum([0, *(len(probability) for probability, _ in tables)])
-        probability, log_s = (np.concatenate(columns) for columns in zip(*tables, strict=True))
-        return begin, probability, log_s
-
-    @cached_property
     def tables(self) -> LogTables:
-        """The tables that kernels read; read-only."""
+        """Tables that kernels read, read-only; a class that the log lacks has the run times of the nearest one."""
         from gpusched_env.traces.generators.bursty_kernels import LogTables
 
-        names = (
-            "weekly", "size_probability", "log_size", "gap_probability", "gap_s", "begin", "time_probability",
-            "log_time",
-        )  # fmt: skip
-        arrays = self.hourly_rate, *self.burst_size_table, *self.burst_gap_table, *self.run_time_table
-        for array in arrays:
-            array.flags.writeable = False
-        return LogTables(**dict(zip(names, arrays, strict=True)))
+        known = [index for index, name in enumerate(CLASS_NAMES) if name in self.run_time]
+        nearest = [min(known, key=lambda other: abs(other - index)) for index in range(len(CLASS_NAMES))]
+        times = [_log_table(self.run_time[CLASS_NAMES[index]]) for index in nearest]
+        size_probability, log_size = _log_table(self.burst_size)
+        gap_probability, gap_s = np.array(self.burst_gap, float).T.copy()
+        time_probability, log_time = (np.concatenate(columns) for columns in zip(*times, strict=True))
+        tables = {
+            "weekly": self.hourly_rate,
+            "size_probability": size_probability,
+            "log_size": log_size,
+            "gap_probability": gap_probability,
+            "gap_s": gap_s,
+            "begin": np.cumsum([0, *(len(probability) for probability, _ in times)]),
+            "time_probability": time_probability,
+            "log_time": log_time,
+        }
+        for table in tables.values():
+            table.flags.writeable = False
+        return LogTables(**tables)
 
     @cached_property
     def longest_s(self) -> float:
         """Longest run time of the log [s]."""
-        begin, _, log_s = self.run_time_table
-        return exp(log_s[begin[1:] - 1].max())
+        return exp(max(_log_table(table)[1][-1] for table in self.run_time.values()))
 
 
 def demand_class(gpus: np.ndarray) -> np.ndarray:

@@ -21,7 +21,6 @@ from gpusched_env.traces.generators.bursty import bursty_jobs
 from gpusched_env.traces.generators.calibration import Calibration, read_calibration
 from gpusched_env.traces.generators.dally_jobs import dally_jobs
 from gpusched_env.traces.generators.demand import demand_of, demand_table, draw_demand
-from gpusched_env.traces.generators.drifting import drifting_arrivals, shifting_gangs
 from gpusched_env.traces.generators.gavel_jobs import gavel_jobs
 from gpusched_env.traces.generators.hadar_jobs import hadar_jobs
 from gpusched_env.traces.generators.hadare_jobs import hadare_jobs
@@ -98,9 +97,9 @@ def drift(
     swing : the rate is (1 - swing) x its mean in the first half of each period and (1 + swing) x its mean in the second
     period_s : period of the rate [s]
     """
-    arrival = drifting_arrivals(rng, jobs, rate_per_s, swing, period_s)
+    arrival = _swinging_arrivals(rng, jobs, rate_per_s, swing, period_s)
     before = demand or {1: 1.0}
-    gpus = shifting_gangs(rng, arrival, before, late_demand or before, shift_s, max_gpus)
+    gpus = _shifting_gangs(rng, arrival, before, late_demand or before, shift_s, max_gpus)
     return Workload.from_columns(arrival, gpus, _durations(rng, jobs, durations, mean_duration_s))
 
 
@@ -220,3 +219,46 @@ def _durations(rng: np.random.Generator, jobs: int, law: str, mean_s: float) -> 
     if law == "constant":
         return np.full(jobs, float(mean_s))
     return np.maximum(mean_s * draws.exponential(rng, jobs), np.finfo(float).tiny)
+
+
+def _swinging_arrivals(
+    rng: np.random.Generator, jobs: int, rate_per_s: float, swing: float, period_s: float
+) -> np.ndarray:
+    """Draw a Poisson process whose rate alternates between ``1 - swing`` and ``1 + swing`` times its mean.
+
+    A period of ``period_s`` seconds begins quiet. With ``swing`` 1, no job but the first arrives in the quiet halves.
+    Returns ascending times [s] from 0. The draw is exact: the arrivals of a process of rate 1 are mapped through the
+    inverse of the expected number of arrivals, which is piecewise linear in time.
+    """
+    _positive("rate_per_s", rate_per_s)
+    _positive("period_s", period_s)
+    if not 0 <= swing <= 1:
+        raise WorkloadError(f"swing is {swing!r}: it must be a share, 0 <= swing <= 1")
+    passed = np.cumsum(draws.exponential(rng, jobs))
+    # Arrival times at the constant mean rate, as a number of periods and a time within the period
+    periods, within = np.divmod((passed - passed[0]) / rate_per_s, period_s)
+    quiet_s = 0.5 * (1 - swing) * period_s  # arrivals before this time within their period go into the quiet half
+    quiet = within < quiet_s
+    late = 0.5 * period_s + (within - quiet_s) / (1 + swing)
+    early = within / (1 - swing) if swing < 1 else np.zeros_like(within)
+    arrival: np.ndarray = periods * period_s + np.where(quiet, early, late)
+    arrival[0] = 0.0  # also with swing 1, where no other job arrives in a quiet half
+    return arrival
+
+
+def _shifting_gangs(
+    rng: np.random.Generator,
+    arrival_s: np.ndarray,
+    before: Mapping[int, float],
+    after: Mapping[int, float],
+    shift_s: float,
+    max_gpus: int | None = None,
+) -> np.ndarray:
+    """Draw gang sizes [GPU], int64 [jobs]: from ``before`` for arrivals before ``shift_s`` [s], else from ``after``."""
+    if not shift_s >= 0:
+        raise WorkloadError(f"shift_s is {shift_s!r}: it must be a time >= 0, or left out for no shift")
+    drawn = rng.random(len(arrival_s))
+    tables = [demand_table(mix, max_gpus) for mix in (before, after)]
+    sizes = [gpus[np.searchsorted(cumulative, drawn, side="right")] for gpus, cumulative in tables]
+    gangs: np.ndarray = np.where(arrival_s < shift_s, *sizes)
+    return gangs

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from gpusched_env.traces.kubernetes.pods import Pod, PodGroup, Words
-from gpusched_env.traces.parsing.bad_rows import BadRowError, refuse_row
+from gpusched_env.traces.parsing.bad_rows import skippable
 from gpusched_env.traces.parsing.columns import JobColumns
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.texts import PIECE, Texts
@@ -42,18 +42,6 @@ class Gang(msgspec.Struct, gc=False):
     end_s: float  # end of the last pod that has started
     gpus: int  # largest number of GPUs that its pods hold at one time [GPU]
     requested: int  # GPUs of all pods [GPU]
-
-    def unusable(self, arrival_s: float) -> str:
-        """Return why it is no job if it arrives then; "" = it is one."""
-        if arrival_s == math.inf:
-            return "no submission time"
-        if self.start_s == math.inf:
-            return "never started"
-        if self.end_s == math.inf:
-            return "still running at the end of the log"
-        if self.end_s < self.start_s:
-            return "ended before it started"
-        return "started before it was submitted" if self.start_s < arrival_s else ""
 
 
 class Gangs:
@@ -185,32 +173,39 @@ def add_gang(jobs: JobColumns, gang: Gang, arrival_s: float, queue: str, remark:
     place = Place(jobs.report.path, gang.pods[0], jobs.report.unit)
     for number in gang.pods[1:]:
         jobs.drop(Place(place.path, number, place.unit), FURTHER)
-    try:
-        _add(jobs, place, gang, arrival_s, queue, remark)
-    except BadRowError as error:
-        refuse_row(error)
+    with skippable:
+        reason = unusable(arrival_s, gang.start_s, gang.end_s)
+        if reason:
+            jobs.drop(place, reason)
+            return
+        if gang.end_s > gang.start_s and gang.gpus:
+            if remark:
+                jobs.note(place, remark)
+            if gang.gpus < gang.requested:
+                jobs.note(place, REPLACED)
+        jobs.add(
+            place,
+            arrival_s,
+            gang.gpus,
+            gang.end_s - gang.start_s,
+            *(gang.name, gang.first.namespace, queue, gang.gpu_types, gang.status),
+            job_id=place.number - 1,
+            priority=gang.priority,
+            wait_s=gang.start_s - arrival_s,
+        )
 
 
-def _add(jobs: JobColumns, place: Place, gang: Gang, arrival_s: float, queue: str, remark: str) -> None:
-    reason = gang.unusable(arrival_s)
-    if reason:
-        jobs.drop(place, reason)
-        return
-    if gang.end_s > gang.start_s and gang.gpus:
-        if remark:
-            jobs.note(place, remark)
-        if gang.gpus < gang.requested:
-            jobs.note(place, REPLACED)
-    jobs.add(
-        place,
-        arrival_s,
-        gang.gpus,
-        gang.end_s - gang.start_s,
-        *(gang.name, gang.first.namespace, queue, gang.gpu_types, gang.status),
-        job_id=place.number - 1,
-        priority=gang.priority,
-        wait_s=gang.start_s - arrival_s,
-    )
+def unusable(arrival_s: float, start_s: float, end_s: float) -> str:
+    """Return why there is no job with these times, inf = unknown; "" = it is one."""
+    if arrival_s == math.inf:
+        return "no submission time"
+    if start_s == math.inf:
+        return "never started"
+    if end_s == math.inf:
+        return "still running at the end of the log"
+    if end_s < start_s:
+        return "ended before it started"
+    return "started before it was submitted" if start_s < arrival_s else ""
 
 
 def most_at_once(holds: Iterable[tuple[float, float, int]]) -> int:

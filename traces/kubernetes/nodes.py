@@ -8,7 +8,7 @@ from typing import Final
 from gpusched_env.errors import TraceError
 from gpusched_env.problem.cluster import Cluster
 from gpusched_env.traces.kubernetes.objects import GPU_RESOURCE, Table, gpus, kubernetes_objects, labels, table, text
-from gpusched_env.traces.machines import Machines
+from gpusched_env.traces.node_lists import Machines
 from gpusched_env.traces.parsing.report import ReadReport
 
 PRODUCT: Final = "nvidia.com/gpu.product"  # label of the GPU type, which NVIDIA's feature discovery writes

@@ -22,40 +22,25 @@ Signature = frozenset[str]
 
 @dataclass(frozen=True)
 class Beginning:
-    """Facts about the beginning of a file, such as "column job_id", "4 columns", "key jobid", and their description."""
+    """Facts about the beginning of a file, such as "column job_id", "columns 4", "key jobid", and their description."""
 
     facts: frozenset[str]
     shown: str
 
 
+def facts(what: str, *names: object) -> Signature:
+    """Return the signature of a file with such facts as "tab fields 7", "key jobid", "kind Pod", "array jobs"."""
+    return frozenset(f"{what} {name}" for name in names)
+
+
 def columns(*names: str, only: bool = False) -> Signature:
     """Return the signature of a CSV header with these columns; with ``only``, the header has no others."""
-    return frozenset({f"column {name}" for name in names} | ({f"{len(names)} columns"} if only else set()))
+    return facts("column", *names) | (facts("columns", len(names)) if only else frozenset())
 
 
 def bar_columns(*names: str) -> Signature:
     """Return the signature of a header with these columns, in lower-case letters, separated by ``|``."""
-    return frozenset(f"bar column {name}" for name in names)
-
-
-def tab_fields(count: int) -> Signature:
-    """Return the signature of a file without a header whose lines have ``count`` fields, separated by tabs."""
-    return frozenset({f"{count} tab fields"})
-
-
-def record(*keys: str) -> Signature:
-    """Return the signature of a JSON list whose first record has these keys."""
-    return frozenset(f"key {key}" for key in keys)
-
-
-def kind(name: str) -> Signature:
-    """Return the signature of JSON whose first object is an object of Kubernetes of this kind."""
-    return frozenset({f"kind {name}"})
-
-
-def arrays(*names: str) -> Signature:
-    """Return the signature of a NumPy archive with these arrays."""
-    return frozenset(f"array {name}" for name in names)
+    return facts("bar column", *names)
 
 
 def recognise(path: Path, signatures: Mapping[str, Iterable[Signature]], or_csv: bool = True) -> str:
@@ -82,20 +67,20 @@ def recognise(path: Path, signatures: Mapping[str, Iterable[Signature]], or_csv:
 def _beginning(path: Path) -> Beginning:
     members = [name.removesuffix(".npy") for name in zip_members(path) if name.endswith(".npy")]
     if members:
-        return Beginning(arrays(*members), f"the arrays {', '.join(members)[:200]}")
+        return Beginning(facts("array", *members), f"the arrays {', '.join(members)[:200]}")
     line = _first_line(path)
     if line.lstrip().startswith(("[", "{")):
         keys = _first_keys(path)
         return Beginning(
-            record(*keys) | _kinds(path), f"JSON; keys of the first record: {', '.join(keys)[:200] or 'none'}"
+            facts("key", *keys) | _kinds(path), f"JSON; keys of the first record: {', '.join(keys)[:200] or 'none'}"
         )
     fields, words, tabs = _csv_fields(line), line.split(), line.split("\t")
     bars = [name.strip().lower() for name in line.split("|")]
-    facts = columns(*fields, only=True) | tab_fields(len(tabs)) | bar_columns(*bars)
+    found = columns(*fields, only=True) | facts("tab fields", len(tabs)) | bar_columns(*bars)
     if len(words) >= 18 and all(map(_is_number, words[:18])):
-        facts |= {SWF_NUMBERS}
+        found |= {SWF_NUMBERS}
     shown = f"{len(tabs)} fields, separated by tabs" if len(tabs) > 1 else f"the columns {', '.join(fields)[:200]!r}"
-    return Beginning(facts, shown if "".join(tabs).isprintable() else "no text")
+    return Beginning(found, shown if "".join(tabs).isprintable() else "no text")
 
 
 def _first_line(path: Path) -> str:
@@ -124,7 +109,7 @@ def _kinds(path: Path) -> frozenset[str]:
     except TraceError:
         return frozenset()
     name = first.get("kind") if isinstance(first, dict) else None
-    return kind(name) if isinstance(name, str) else frozenset()
+    return facts("kind", name) if isinstance(name, str) else frozenset()
 
 
 def _csv_fields(line: str) -> list[str]:

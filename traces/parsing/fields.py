@@ -78,30 +78,25 @@ class Place(msgspec.Struct, frozen=True, gc=False):
 
     def when(self, field: str, text: object) -> datetime:
         """Read a local time of the log, ``YYYY-MM-DD HH:MM:SS``."""
-        value: datetime | None = None
-        if isinstance(text, str) and len(text) == 19 and text[10] in " T":
-            with contextlib.suppress(ValueError):
-                value = datetime.fromisoformat(text)
-        if value is None or value.tzinfo is not None:
-            self.refuse(field, text, "expected a time as YYYY-MM-DD HH:MM:SS; correct or remove the row")
-        return value
+        return self._time(field, text, "YYYY-MM-DD HH:MM:SS")
+
+    def when_or_none(self, field: str, text: object) -> datetime | None:
+        """Read a local time of the log; return None if the time is unknown."""
+        return None if text is None or (isinstance(text, str) and text in NO_TIME) else self.when(field, text)
 
     def zoned(self, field: str, text: str) -> datetime:
         """Read a time with its offset from UTC, ``YYYY-MM-DD HH:MM:SS+HH:MM``; the result keeps the offset."""
-        value: datetime | None = None
-        if len(text) == 25 and text[10] in " T":
-            with contextlib.suppress(ValueError):
-                value = datetime.fromisoformat(text)
-        if value is None or value.tzinfo is None:
-            self.refuse(field, text, "expected a time as YYYY-MM-DD HH:MM:SS+HH:MM; correct or remove the row")
-        return value
+        return self._time(field, text, "YYYY-MM-DD HH:MM:SS+HH:MM")
 
     def zoned_or_none(self, field: str, text: str) -> datetime | None:
         """Read a time with its offset from UTC; return None if the time is unknown."""
         return None if text in NO_TIME else self.zoned(field, text)
 
-    def when_or_none(self, field: str, text: object) -> datetime | None:
-        """Read a local time of the log; return None if the time is unknown."""
-        if text is None or (isinstance(text, str) and text in NO_TIME):
-            return None
-        return self.when(field, text)
+    def _time(self, field: str, text: object, form: str) -> datetime:
+        value: datetime | None = None
+        if isinstance(text, str) and len(text) == len(form) and text[10] in " T":
+            with contextlib.suppress(ValueError):
+                value = datetime.fromisoformat(text)
+        if value is None or (value.tzinfo is not None) != ("+" in form):
+            self.refuse(field, text, f"expected a time as {form}; correct or remove the row")
+        return value

@@ -111,8 +111,3 @@ def _quoted(text: str) -> str:
 
 def _shown(text: str) -> str:
     return visible(text if len(text) <= SHOWN else text[: SHOWN - 3] + "...")
-
-
-def map_of(text: str) -> dict[str, str] | None:
-    """Return the mapping of a text that names a file of TOML; None if it names none."""
-    return read_map(Path(text)) if text.endswith(SUFFIX) and "=" not in text else None

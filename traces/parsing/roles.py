@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from gpusched_env.errors import TraceError, unknown_name
+from gpusched_env.support.files import toml_beside
 
 # Unit -> seconds. The name of a column (run_ms) or of a role in a mapping (duration_ms=run_time) may end in a unit.
 UNITS_S: Final = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
@@ -32,7 +31,7 @@ class Role:
 
 
 def _read() -> dict[str, Role]:
-    rows = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    rows = toml_beside(__file__)
     return {
         role: Role(row["meaning"], tuple(row["names"].split()), row.get("timed", False)) for role, row in rows.items()
     }

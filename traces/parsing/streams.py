@@ -111,30 +111,25 @@ def csv_rows(path: Path, columns: Sequence[str], names: Sequence[str] = ()) -> I
 def bar_header(path: Path) -> tuple[str, ...]:
     """Return the lower-case column names of the first line, separated by ``|``; older sacct has an empty last one."""
     with open_trace(path) as stream:
-        for _, line in zip(range(1), text_lines(path, stream), strict=False):
-            names = tuple(name.strip().lower() for name in line.rstrip("\r\n").split("|"))
-            repeated = [name for name in names if name and names.count(name) > 1]
-            if repeated:
-                raise TraceError(f"{path}, line 1: column {repeated[0]!r} occurs twice; keep one")
-            return names
-    raise TraceError(f"{path}: the file is empty; fetch it again")
+        line = next(text_lines(path, stream), None)
+    if line is None:
+        raise TraceError(f"{path}: the file is empty; fetch it again")
+    names = tuple(name.strip().lower() for name in line.rstrip("\r\n").split("|"))
+    repeated = [name for name in names if name and names.count(name) > 1]
+    if repeated:
+        raise TraceError(f"{path}, line 1: column {repeated[0]!r} occurs twice; keep one")
+    return names
 
 
 def bar_rows(path: Path, width: int) -> Iterator[tuple[Place, list[str]]]:
     """Yield the place and the ``width`` fields, separated by ``|``, of every line after the first; skip blank lines."""
-    name = str(path)
-    with open_trace(path) as stream:
-        for number, line in enumerate(text_lines(path, stream), 1):
-            text = line.rstrip("\r\n")
-            if number == 1 or not text:
-                continue
-            fields = text.split("|")
-            if len(fields) != width:
-                found = f"{len(fields)} fields where the header has {width}"
-                remedy = "the row is cut or a name has a stray |: correct or remove it"
-                refuse_row(BadRowError(f"{path}, line {number}: {found}; {remedy}", (number,), found))
-                continue
-            yield Place(name, number), fields
+    for place, fields in _split_lines(path, "|"):
+        if place.number > 1 and len(fields) != width:
+            found = f"{len(fields)} fields where the header has {width}"
+            remedy = "the row is cut or a name has a stray |: correct or remove it"
+            refuse_row(BadRowError(f"{path}, line {place.number}: {found}; {remedy}", (place.number,), found))
+        elif place.number > 1:
+            yield place, fields
 
 
 def word_rows(path: Path, fields: int, comment: bytes) -> Iterator[tuple[Place, list[str]]]:
@@ -155,9 +150,12 @@ def word_rows(path: Path, fields: int, comment: bytes) -> Iterator[tuple[Place, 
 
 def tab_rows(path: Path) -> Iterator[tuple[Place, list[str]]]:
     """Yield the place and the fields, separated by tabs, of every line of a file without a header; skip blank lines."""
+    return _split_lines(path, "\t")
+
+
+def _split_lines(path: Path, separator: str) -> Iterator[tuple[Place, list[str]]]:
     name = str(path)
     with open_trace(path) as stream:
         for number, line in enumerate(text_lines(path, stream), 1):
-            text = line.rstrip("\r\n")
-            if text:
-                yield Place(name, number), text.split("\t")
+            if text := line.rstrip("\r\n"):
+                yield Place(name, number), text.split(separator)

@@ -10,9 +10,8 @@ import numpy as np
 from gpusched_env.errors import TraceError
 from gpusched_env.network.dimensions import DIMENSIONS, reachable_shapes
 from gpusched_env.problem.cluster import Cluster
-from gpusched_env.traces.profile_tables.dimension_links import DIMENSION_LINKS
-from gpusched_env.traces.profile_tables.efficiency_table import EfficiencyTable, Shape, ShapedModel
-from gpusched_env.traces.profile_tables.layer_efficiency import Layers
+from gpusched_env.traces.profile_tables.efficiency import EfficiencyTable, Shape, ShapedModel
+from gpusched_env.traces.profile_tables.layer_efficiency import DIMENSION_LINKS, Layers
 from gpusched_env.traces.tables import Table, read_layers, read_table
 
 # Layer file and factor of the compute times of each model (aakash-sharma/cluster-sim, job files). The repository also

@@ -7,8 +7,7 @@ from typing import Final
 
 from gpusched_env.errors import TraceError
 from gpusched_env.traces.parsing.streams import csv_header, csv_rows
-from gpusched_env.traces.profile_tables.measured_model import MeasuredModel
-from gpusched_env.traces.profile_tables.measured_table import MeasuredTable
+from gpusched_env.traces.profile_tables.measured import MeasuredModel, MeasuredTable
 
 FOLDERS: Final = {"A100": "throughputs_A100", "T4": "throughputs_T4"}
 BATCH: Final = "global_batch_size"

@@ -12,14 +12,14 @@ from typing import Final
 
 from gpusched_env.errors import TraceError, WorkloadError, unknown_name
 from gpusched_env.traces.profile_tables.dally import dally_table
-from gpusched_env.traces.profile_tables.efficiency_table import EfficiencyTable
+from gpusched_env.traces.profile_tables.efficiency import EfficiencyTable
 from gpusched_env.traces.profile_tables.elasticflow import elasticflow_table
-from gpusched_env.traces.profile_tables.fitted_table import FittedTable
+from gpusched_env.traces.profile_tables.fitted import FittedTable
 from gpusched_env.traces.profile_tables.gavel import gavel_table
-from gpusched_env.traces.profile_tables.measured_table import MeasuredTable
+from gpusched_env.traces.profile_tables.measured import MeasuredTable
 from gpusched_env.traces.profile_tables.pollux import pollux_table, sia_table
 from gpusched_env.traces.profile_tables.pollux_steps import pollux_steps
-from gpusched_env.traces.profile_tables.step_times import StepTable
+from gpusched_env.traces.profile_tables.steps import StepTable
 
 Table = MeasuredTable | FittedTable | EfficiencyTable | StepTable
 

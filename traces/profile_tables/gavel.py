@@ -11,8 +11,7 @@ from typing import Any, Final
 
 from gpusched_env.errors import TraceError
 from gpusched_env.traces.parsing.containers import open_trace
-from gpusched_env.traces.profile_tables.measured_model import MeasuredModel
-from gpusched_env.traces.profile_tables.measured_table import MeasuredTable
+from gpusched_env.traces.profile_tables.measured import MeasuredModel, MeasuredTable
 
 GPU_TYPES: Final = {"V100": "v100", "P100": "p100", "K80": "k80"}  # name here -> name in the file
 APART: Final = "_unconsolidated"

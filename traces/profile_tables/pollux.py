@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
 from gpusched_env.errors import TraceError
+from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.streams import csv_rows
 from gpusched_env.traces.profile_tables.application import Application, Fit
-from gpusched_env.traces.profile_tables.fitted_table import FittedTable
+from gpusched_env.traces.profile_tables.fitted import FittedTable
 from gpusched_env.traces.profile_tables.throughput import KINDS, MEASUREMENT_DTYPE, Throughput, is_measurement, kinds
 from gpusched_env.traces.profile_tables.throughput_fitting import fit_throughput, held_out_errors
 
@@ -99,9 +101,8 @@ def _measurements(path: Path, *gang: str) -> np.ndarray:
     rows = []
     for place, (batch, iteration, sync, *where) in csv_rows(path, [*TIMES, *gang]):
         if len(gang) == 1:
-            if not re.fullmatch("[1-9]+", where[0]):
-                place.refuse(gang[0], where[0], "expected a digit from 1 to 9 for each machine; correct the row")
-            machines, gpus = len(where[0]), sum(map(int, where[0]))
+            on = gpus_on(place, where[0])
+            machines, gpus = len(on), sum(on)
         else:
             machines, gpus = map(place.whole, gang, where, ("machines", "GPUs"))
         samples = place.whole("local_bsz", batch, "samples")
@@ -116,22 +117,39 @@ def _measurements(path: Path, *gang: str) -> np.ndarray:
 
 
 def _application(folder: Path, name: str) -> Application:
-    counts = _iterations(folder)
+    counts = {batch: rows[:, 0].tolist() for batch, rows in trainings(folder, ("iteration",), _iterations).items()}
+    return application(name, counts)
+
+
+def _iterations(place: Place, field: str, text: str) -> float:
+    return place.amount(field, text, "iterations")
+
+
+def trainings(folder: Path, columns: Sequence[str], read: Callable[[Place, str, str], float]) -> dict[int, np.ndarray]:
+    """Return batch -> columns of the epochs that were trained at all batch sizes, float64 [epochs, columns]."""
+    found: dict[int, np.ndarray] = {}
+    for path in folder.glob("validation-*.csv"):
+        if name := re.fullmatch(r"validation-([1-9]\d*)\.csv", path.name):
+            rows = csv_rows(path, columns)
+            cells = [list(map(read, [place] * len(columns), columns, texts)) for place, texts in rows]
+            found[int(name[1])] = np.array(cells)
+    epochs = min(map(len, found.values()), default=0)
+    if not epochs:
+        raise TraceError(f"{folder}: no validation-BATCH.csv there, or one without rows; give the folder above it")
+    return {batch: found[batch][:epochs] for batch in sorted(found)}
+
+
+def application(name: str, counts: Mapping[int, Sequence[float]]) -> Application:
+    """Make an application of the iterations to the end of each epoch, by batch; up to ten parts are kept."""
     epochs = len(next(iter(counts.values())))
     parts = min(PARTS, epochs)
     ends = [epochs * (part + 1) // parts - 1 for part in range(parts)]
-    milestones = {batch: tuple(all_counts[end] for end in ends) for batch, all_counts in counts.items()}
-    return Application(name, {batch: each[-1] for batch, each in counts.items()}, *GRADIENTS[name], milestones)
+    milestones = {batch: tuple(each[end] for end in ends) for batch, each in counts.items()}
+    return Application(name, {batch: each[-1] for batch, each in milestones.items()}, *GRADIENTS[name], milestones)
 
 
-def _iterations(folder: Path) -> dict[int, list[float]]:
-    """Return batch -> number of iterations up to each epoch that was trained at all batch sizes."""
-    counts: dict[int, list[float]] = {}
-    for path in folder.glob("validation-*.csv"):
-        if name := re.fullmatch(r"validation-([1-9]\d*)\.csv", path.name):
-            rows = csv_rows(path, ["iteration"])
-            counts[int(name[1])] = [place.amount("iteration", text, "iterations") for place, (text,) in rows]
-    epochs = min(map(len, counts.values()), default=0)
-    if not epochs:
-        raise TraceError(f"{folder}: no validation-BATCH.csv there, or one without rows; give the folder above it")
-    return {batch: counts[batch][:epochs] for batch in sorted(counts)}
+def gpus_on(place: Place, placement: str) -> list[int]:
+    """Return the GPUs on each machine of a placement."""
+    if not re.fullmatch("[1-9]+", placement):
+        place.refuse("placement", placement, "expected a digit from 1 to 9 for each machine; correct the row")
+    return list(map(int, placement))

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import defaultdict
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.errors import TraceError
 from gpusched_env.traces.parsing.fields import Place
 from gpusched_env.traces.parsing.streams import csv_rows
 from gpusched_env.traces.profile_tables.application import Application
 from gpusched_env.traces.profile_tables.goodput import gain
-from gpusched_env.traces.profile_tables.pollux import GRADIENTS, PARTS
-from gpusched_env.traces.profile_tables.step_times import UNITS, StepTable
+from gpusched_env.traces.profile_tables.pollux import GRADIENTS, application, gpus_on, trainings
+from gpusched_env.traces.profile_tables.steps import UNITS, StepTable
 
 MOST_GPUS: Final = 64  # [GPU] largest gang
 NODE_GPUS: Final = 4  # [GPU] of a machine
@@ -102,8 +100,7 @@ def _interpolator(folder: Path, measured: Measured) -> tuple[np.ndarray, Any]:
 def _placements(folder: Path) -> Measured:
     measured: Measured = defaultdict(dict)
     for place, (placement, batch, *seconds) in csv_rows(folder / "placements.csv", ("placement", "local_bsz", *TIMES)):
-        if not re.fullmatch("[1-9]+", placement):
-            place.refuse("placement", placement, "expected a digit from 1 to 9 for each machine; correct the row")
+        gpus_on(place, placement)
         step_s, sync_s = map(place.seconds, TIMES, seconds)
         if step_s > 0:
             measured[placement][place.whole("local_bsz", batch, "samples")] = (step_s, sync_s)
@@ -121,25 +118,11 @@ def _number(place: Place, field: str, text: str) -> float:
 
 
 def _application(folder: Path, name: str) -> Application:
-    """Read what each epoch of the trainings tells, and count the iterations at each batch by tenths of the training."""
-    epochs: dict[int, np.ndarray] = {}
-    for path in folder.glob("validation-*.csv"):
-        if match := re.fullmatch(r"validation-([1-9]\d*)\.csv", path.name):
-            columns = ("progress", "grad_sqr", "grad_var")
-            rows = csv_rows(path, columns)
-            epochs[int(match[1])] = np.array(
-                [[_number(place, *field) for field in zip(columns, texts, strict=True)] for place, texts in rows]
-            )
-    count = min(map(len, epochs.values()), default=0)
-    if not count:
-        raise TraceError(f"{folder}: no validation-BATCH.csv there, or one without rows; give the folder above it")
-    initial = min(epochs)
-    progress = np.diff(np.min([rows[:count, 0] for rows in epochs.values()], axis=0), prepend=0.0)
-    parts = min(PARTS, count)
-    ends = [count * (part + 1) // parts - 1 for part in range(parts)]
-    milestones = {}
-    for batch in sorted(epochs):
-        worth = [float(gain(square, variance, batch / initial)) for _, square, variance in epochs[batch][:count]]
-        done = np.cumsum(progress / worth)
-        milestones[batch] = tuple(round(float(done[end]), 1) for end in ends)
-    return Application(name, {batch: each[-1] for batch, each in milestones.items()}, *GRADIENTS[name], milestones)
+    """Count the iterations at each batch, from what each epoch of the trainings tells."""
+    epochs = trainings(folder, ("progress", "grad_sqr", "grad_var"), _number)
+    progress = np.diff(np.min([rows[:, 0] for rows in epochs.values()], axis=0), prepend=0.0)
+    counts = {}
+    for batch, rows in epochs.items():
+        worth = [float(gain(square, variance, batch / min(epochs))) for _, square, variance in rows]
+        counts[batch] = [round(count, 1) for count in np.cumsum(progress / worth).tolist()]
+    return application(name, counts)

@@ -10,7 +10,7 @@ from typing import Final
 
 from gpusched_env.errors import TraceError
 from gpusched_env.problem.cluster import MOST_GPUS, Cluster, NodeGroup
-from gpusched_env.traces.machines import GPU_TYPE, NO_RACKS, UNNAMED
+from gpusched_env.traces.node_lists import GPU_TYPE, NO_RACKS, UNNAMED
 from gpusched_env.traces.parsing.report import ReadReport
 from gpusched_env.traces.slurm_files.description import FUTURE, UNKNOWN, UP, SlurmCluster, SlurmNode, SlurmPartition
 from gpusched_env.traces.slurm_files.facts import Facts, NodeFacts

@@ -10,6 +10,7 @@ import numpy as np
 
 from gpusched_env.baselines.elastic.pollux.search import SEARCH_DTYPE, Search, search
 from gpusched_env.baselines.elastic.reallocation import Counts, held_counts, movable, on_most_free, reallocate, supply
+from gpusched_env.core.handle import Batched
 from gpusched_env.errors import SchedulerError
 from gpusched_env.portable.arrays import log, power
 from gpusched_env.problem.cluster import MACHINE, NETWORK
@@ -103,14 +104,13 @@ class Pollux(Scheduler):
             return
         order = rows[np.lexsort((rows, np.round(view.attained_gpu_s(rows), 3)))]
         held = held_counts(view)
-        before = {job: nodes.copy() for job, nodes in held.items()}
         plan = self._allocation(view, order.tolist(), held)
         if not plan:  # no allocation was found that gives any job its smallest size: without a start, no event may come
             first = int(order[0])
             plan = on_most_free(view, {first: int(view.sizes(first)[0])})
         yield from reallocate(view, plan)
         for job, nodes in held_counts(view).items():
-            if job not in before or (before[job] != nodes).any():
+            if job not in held or (held[job] != nodes).any():
                 self._restarts[job] = self._restarts.get(job, -1) + 1
                 self._tried[job] = max(self._tried.get(job, 0), int(nodes.sum()))
                 if nodes.sum() > 1:
@@ -133,30 +133,22 @@ class Pollux(Scheduler):
         ]
         changed = np.maximum(ages - self.penalty_s * restarts, 0.0) / (ages + self.penalty_s)
         speed_up = self._speed_ups(view, jobs, sizes) * (nodes / gpus)
-        states = np.zeros((2 * count, len(jobs), nodes), np.int32)
-        states[:begun] = np.stack(kept, axis=1)
         control = np.zeros((), SEARCH_DTYPE)
         seed = np.random.SeedSequence((self.seed, self._searches)).generate_state(1)[0]
         control["jobs"], control["nodes"], control["population"], control["random"] = len(jobs), nodes, count, seed or 1
         control["survivors"], control["avoids"], control["published"] = begun, self.avoidance, self.published
-        task = Search(
+        task: Search = Batched(
+            Search,
+            1,
+            {"states": 2 * count, "jobs": len(jobs), "nodes": nodes},
             search=control,
             capacity=capacity,
             present=present,
             most=np.array(most, np.int32),
             speed_up=speed_up,
             term=cost_terms(np.stack([speed_up, speed_up * changed[:, None, None]], axis=1), self.power),
-            states=states,
-            cost=np.zeros(2 * count),
-            waste=np.zeros(2 * count),
-            front=np.zeros(2 * count, np.int32),
-            gap=np.zeros(2 * count),
-            last=np.zeros(2 * count, np.int32),
-            order=np.arange(2 * count, dtype=np.int32),
-            shuffled=np.zeros(nodes, np.int32),
-            used=np.zeros(nodes, np.int32),
-            there=np.zeros(nodes, np.int32),
-        )
+        ).handle(0)
+        task.states[:begun], task.order[:] = np.stack(kept, axis=1), np.arange(2 * count)
         search(task, self.generations)
         self._searches += 1
         order = task.order[: control["survivors"]]

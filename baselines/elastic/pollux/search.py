@@ -39,9 +39,7 @@ class Search(Handle):
     term = array(np.float64, "jobs", "changed", "spread", "sizes")
     states = array(np.int32, "states", "jobs", "nodes")  # [GPU]
     cost = array(np.float64, "states")  # mean of the terms: the smaller, the better
-    waste = array(
-        np.float64, "states"
-    )  # - speed-ups / GPUs of the used nodes: the smaller, the better; if ``published``
+    waste = array(np.float64, "states")  # - speed-ups / GPUs of the used nodes: smaller is better; if ``published``
     front = array(np.int32, "states")  # number of the front of Pareto, 0 = not dominated
     gap = array(np.float64, "states")  # crowding distance within the front
     last = array(np.int32, "states")  # scratch: the last allocation of each front
@@ -107,11 +105,7 @@ def count_uses(s: Search, k: int) -> None:
 
 @kernel
 def avoid_as_published(s: Search, k: int, j: int, spreads: bool) -> None:
-    """Clear the entries of a job on nodes that two gangs of several nodes, this one included, have wanted so far.
-
-    The authors' code counts the entries of such gangs on each node, and from the second one on clears the entries of
-    all later jobs there, also of those on one node.
-    """
+    """Clear a job's entries on nodes that two gangs of several nodes want, and then those of all later jobs."""
     for n in range(s.search["nodes"]):
         if spreads and s.states[k, j, n] > 0:
             s.used[n] += 1
@@ -283,9 +277,8 @@ def dominates(s: Search, k: int, other: int) -> bool:
 def spread_fronts(s: Search, count: int) -> None:
     """Sort ``order[:count]``, which is sorted by cost and waste, by front of Pareto, then by gap (NSGA-II).
 
-    In this order, an allocation is dominated by a front exactly if the last allocation of this front dominates it. The
-    gap of an allocation is the distance of its neighbours in the front, in shares of the front's extent in each
-    objective; it is infinite at both ends.
+    An allocation is dominated by a front exactly if the last one of it dominates it. The gap is the distance of its
+    neighbours in shares of the front's extent in each objective; infinite at both ends.
     """
     fronts = 0
     for i in range(count):

@@ -12,8 +12,7 @@ Wanted = Sequence[tuple[int, int]]  # (job, number of GPUs)
 def place(free: np.ndarray, capacity: int, wanted: Wanted, held: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
     """Return the GPUs of each node for each job: on the fewest nodes if possible.
 
-    Jobs whose number of GPUs stays keep them. If some other job then does not get its GPUs on the fewest nodes, all
-    jobs are placed afresh, and the better of the two placements is taken; the first one if they are equally good.
+    Jobs whose number of GPUs stays keep them, unless placing all jobs afresh leaves fewer jobs on too many nodes.
     """
     largest_first = sorted(wanted, key=lambda each: -each[1])
     kept = {job: held[job] for job, gpus in wanted if job in held and held[job].sum() == gpus}

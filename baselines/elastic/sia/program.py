@@ -55,9 +55,8 @@ class Program:
     def solve(self) -> list[int]:
         """Return the choice of each job in an optimal solution; WAITS = none.
 
-        Among optimal solutions, it is the one in which the first job has the first choice that any of them gives it,
-        then the second job, and so on; waiting counts as the last choice. If the table would be too large, HiGHS
-        solves the program, and the choice among optimal solutions is that of its version.
+        Of several, earlier jobs have the first choice, and waiting is last. If the table would be too large, HiGHS
+        breaks ties.
         """
         return self.by_table() if self.entries <= MOST_ENTRIES else self.by_highs()
 

@@ -113,12 +113,11 @@ class Sia(Scheduler):
         if not len(rows):
             return
         held = held_counts(view)
-        before = {job: counts.copy() for job, counts in held.items()}
         plan = self.placed(view, self.sizes(view, rows, held), held)
         yield from reallocate(view, plan)
         types = view.cluster.nodes["gpu_type"]
         for job, counts in held_counts(view).items():
-            if job not in before or (before[job] != counts).any():
+            if job not in held or (held[job] != counts).any():
                 self._restarts[job] = self._restarts.get(job, -1) + 1
                 self._tried[job] = max(self._tried.get(job, 0), int(counts.sum()))
                 known = self._known.setdefault(job, [])

@@ -116,15 +116,8 @@ def price(
 ) -> tuple[float, float]:
     """Return the communication time that does not depend on rates between machines [s], and the bytes per ring edge.
 
-    docs/network.md has the formulas.
-
-    Parameters
-    ----------
-    number : replica of the gang, whose GPUs and machines must be set
-    collective : number of the collective
-    largest : largest number of the gang's GPUs on one machine
-    gradient_bytes : size of the gradients [byte]
-    step_s : latency of one step between machines [s]
+    docs/network.md has the formulas. The gang has at most ``largest`` GPUs on a machine; a step between machines has
+    the latency ``step_s`` [s].
     """
     w = sim.world
     gang, machines = sim.replicas[number]["gpus"], sim.replicas[number]["machines"]

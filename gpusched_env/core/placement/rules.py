@@ -5,8 +5,8 @@ Users register their own rules with :func:`placement_rule`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable
+from typing import Any, Final
 
 import numpy as np
 
@@ -16,30 +16,14 @@ from gpusched_env.core.state import RULE_FLAGS, Run
 from gpusched_env.errors import GpuschedError, unknown_name
 
 
-class Rule(NamedTuple):
-    """A placement rule.
-
-    Parameters
-    ----------
-    name : name of the rule in decisions and scenarios
-    number : number of the rule in kernels
-    meaning : short description, shown in tables
-    place : function ``(sim, at, kind, gang, supply)`` of the rule, see :func:`placement_rule`
-    """
-
-    name: str
-    number: int
-    meaning: str
-    place: Any
-
-
 def _signature(sim: Run, at: int, kind: int, gang: int, supply: int) -> int:
     raise NotImplementedError
 
 
 # In a kernel: place(rule, sim, at, kind, gang, supply).
 place: Final = Numbered("placement-rules", _signature, most=len(RULE_FLAGS))
-_rules: Final[dict[str, Rule]] = {}
+PLACEMENT_RULES: Final[dict[str, str]] = {}  # name of each rule -> its meaning, shown in tables
+RULE_NUMBER: Final[dict[str, int]] = {}  # name of each rule -> its number in kernels
 _names: Final[list[str]] = []  # index = number
 
 
@@ -67,34 +51,14 @@ def placement_rule(name: str, meaning: str, *, anywhere: bool = False, shares: i
     """
 
     def register(function: Any) -> Any:
-        number = len(_rules)
-        put_named("placement rule", name, name in _rules, number, [(place, function)])
+        number = len(_names)
+        put_named("placement rule", name, name in RULE_NUMBER, number, [(place, function)])
         RULE_FLAGS[number] = anywhere, shares
-        _rules[name] = Rule(name, number, meaning, function)
+        PLACEMENT_RULES[name], RULE_NUMBER[name] = meaning, number
         _names.append(name)
         return function
 
     return register
-
-
-class _Names(Mapping[str, Any]):
-    """A live view of one column of the registry, by name."""
-
-    def __init__(self, column: str) -> None:
-        self._column = column
-
-    def __getitem__(self, name: str) -> Any:
-        return getattr(_rules[name], self._column)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(_rules)
-
-    def __len__(self) -> int:
-        return len(_rules)
-
-
-PLACEMENT_RULES: Final[Mapping[str, str]] = _Names("meaning")
-RULE_NUMBER: Final[Mapping[str, int]] = _Names("number")
 
 
 def rule_number(name: str) -> int:
@@ -107,15 +71,15 @@ def rule_number(name: str) -> int:
     GpuschedError : no rule has this name; the message suggests similar names
     KernelError : the rule does not compile
     """
-    number = _known(name).number
+    number = _known(name)
     place.prepare(number)
     return number
 
 
-def _known(name: str) -> Rule:
-    if name not in _rules:
-        raise GpuschedError(unknown_name("placement rule", str(name), list(_rules)))
-    return _rules[name]
+def _known(name: str) -> int:
+    if name not in RULE_NUMBER:
+        raise GpuschedError(unknown_name("placement rule", str(name), _names))
+    return RULE_NUMBER[name]
 
 
 def rule_name(number: int) -> str:
@@ -130,16 +94,16 @@ def check_numbers(numbers: np.ndarray) -> None:
     ------
     GpuschedError : no rule has one of these numbers
     """
-    bad = numbers[(numbers < 0) | (numbers >= len(_rules))]
+    bad = numbers[(numbers < 0) | (numbers >= len(_names))]
     if len(bad):
         raise GpuschedError(f"placement rule number {bad[0]}: no rule has it; take numbers from RULE_NUMBER")
 
 
 def goes_anywhere(name: str) -> bool:
     """Return whether a rule finds a place for every gang for which enough GPUs are free."""
-    return bool(RULE_FLAGS[_known(name).number]["anywhere"])
+    return bool(RULE_FLAGS[_known(name)]["anywhere"])
 
 
 def shares_by(name: str) -> int:
     """Return the flags of core/sharing/choices.py by which a rule chooses shared GPUs; 0 = it never shares."""
-    return int(RULE_FLAGS[_known(name).number]["shares"])
+    return int(RULE_FLAGS[_known(name)]["shares"])

@@ -12,7 +12,7 @@ import numpy as np
 from gpusched_env.core.events import work_left
 from gpusched_env.core.handle import helper, kernel
 from gpusched_env.core.sizes import size_row
-from gpusched_env.core.state import Run
+from gpusched_env.core.state import WAITING, Run
 from gpusched_env.envs.env_arrays import UNSEEN, EnvArrays
 from gpusched_env.envs.observation.column import SHARE, TIME, Column, indices
 from gpusched_env.envs.observation.jobs import slot_key
@@ -79,54 +79,42 @@ def write_speeds(sim: Run, env: EnvArrays, row: int, out: Array, at: int) -> Non
             slower = speed
 
 
-@helper
-def write_slots(sim: Run, env: EnvArrays, slots: Array, keys: Array, out: Array, first_action: int) -> None:
-    """Write the rows for the jobs in ``slots``; the actions about the first slot begin at ``first_action``."""
+@observation_array(
+    "running_sizes", SIZES_COLUMNS, ("running", "sizes"), SIZED, "one row per running slot and size: row v S + s"
+)
+@observation_array(
+    "queue_sizes", SIZES_COLUMNS, ("queue", "sizes"), SIZED, "one row per queue slot and size: row k S + s"
+)
+@kernel
+def write_sizes(sim: Run, env: EnvArrays, out: Shown) -> None:
+    """Write the rows of all slots."""
     sizes = len(env.gang_sizes)
     rules = len(env.rules)
-    for i in range(len(slots)):
-        row = slots[i]
+    for i in range(len(out.slots)):
+        row = out.slots[i]
         at = i * sizes
         if row < 0:
-            if keys[at] != UNSEEN:
-                keys[at] = UNSEEN
+            if out.keys[at] != UNSEEN:
+                out.keys[at] = UNSEEN
                 for s in range(at, at + sizes):
-                    clear_row(out, s)
+                    clear_row(out.values, s)
             continue
         key = slot_key(row, sim.jobs[row]["gpus"])
-        known = keys[at] == key
+        known = out.keys[at] == key
         if not known:
-            keys[at] = key
-            write_speeds(sim, env, row, out, at)
+            out.keys[at] = key
+            write_speeds(sim, env, row, out.values, at)
         if env.config["clairvoyant"] > 0 and not (known and env.changed["same_time"]):
             left = work_left(sim, row)
             for s in range(sizes):
                 option = size_row(sim, row, env.gang_sizes[s])
                 if option >= 0:
                     kind = sim.sizes[option]["job_class"]
-                    out[at + s, SIZES.left] = scaled_time(left * env.classes[kind]["ideal_iteration_s"])
+                    out.values[at + s, SIZES.left] = scaled_time(left * env.classes[kind]["ideal_iteration_s"])
+        # resizes come after the starts of all queue slots
+        first = 0 if sim.jobs[row]["status"] == WAITING else len(env.queue) * rules * sizes
         for s in range(sizes):
             feasible = 0
             for p in range(rules):
-                feasible |= env.mask[first_action + (i * rules + p) * sizes + s]
-            out[at + s, SIZES.feasible] = feasible
-
-
-@observation_array(
-    "queue_sizes", SIZES_COLUMNS, ("queue", "sizes"), SIZED, "one row per queue slot and size: row k S + s"
-)
-@kernel
-def write_queue_sizes(sim: Run, env: EnvArrays, out: Shown) -> None:
-    """Write the rows of all queue slots."""
-    write_slots(sim, env, env.queue, out.keys, out.values, 0)
-
-
-@observation_array(
-    "running_sizes", SIZES_COLUMNS, ("running", "sizes"), SIZED,
-    "one row per running slot and size: row v S + s",
-)  # fmt: skip
-@kernel
-def write_running_sizes(sim: Run, env: EnvArrays, out: Shown) -> None:
-    """Write the rows of all running slots."""
-    first = len(env.queue) * len(env.rules) * len(env.gang_sizes)
-    write_slots(sim, env, env.victims, out.keys, out.values, first)
+                feasible |= env.mask[first + (i * rules + p) * sizes + s]
+            out.values[at + s, SIZES.feasible] = feasible

@@ -1,4 +1,4 @@
-"""The cells on which a tuner is trained, chosen and tested that must suit networks, loads and gangs of all kinds.
+"""The cells and seeds on which the tuner of delay timers is trained, chosen and tested.
 
 A cell is a scenario and the preset under which Dally plays it. The three sets share no cell. They were fixed before any
 tuner was played on a test cell.
@@ -13,6 +13,10 @@ from typing import Final
 from gpusched_env.scenarios import Scenario, get_scenario
 from gpusched_env.scenarios.delay_timer_cells import ABOVE, BELOW, FREE
 
+# Training, the choice, and reports use disjoint seeds.
+TRAINING_SEEDS: Final = tuple(range(10))
+VALIDATION_SEEDS: Final = tuple(range(100, 105))
+TEST_SEEDS: Final = tuple(range(1_000, 1_010))
 NETWORKS: Final = (FREE, "1", "2", "4", "8", "20")  # oversubscription of the racks' uplinks
 LOADS: Final = (0.5, 0.7, 0.9, 1.1)
 LOADS_BETWEEN: Final = (0.8, 1.0)

@@ -10,14 +10,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from gpusched_env.agents.learned_timers import shipped
-from gpusched_env.agents.timer_network import TimerNetwork
+from gpusched_env.agents.learned_timers import TimerNetwork, shipped
 from gpusched_env.metrics import Interval, bootstrap_mean
 from gpusched_env.portable import arrays
 from gpusched_env.portable.elementary import exp, log
-from gpusched_env.reproduce.dally_cells.cells import TEST_CELLS
-from gpusched_env.reproduce.dally_tuner.grid import COARSE_GRID_S, HOUR_S, pair_action, pairs, rows
-from gpusched_env.reproduce.dally_tuner.problems import TEST_SEEDS
+from gpusched_env.reproduce.dally_cells.cells import TEST_CELLS, TEST_SEEDS
+from gpusched_env.reproduce.dally_cells.grid import HOUR_S, pair_action, pairs, rows
 from gpusched_env.scenarios import Scenario
 
 __all__ = ["TEST_SEEDS", "exp"]
@@ -33,7 +31,7 @@ def _name(pair: tuple[float, float]) -> str:
 
 
 # Rack timer, and network timer beyond it [s].
-GRID: Final = {_name(pair): pair for pair in pairs(COARSE_GRID_S)}
+GRID: Final = {_name(pair): pair for pair in pairs()}
 STATIC: Final = (*GRID, *MANUAL)
 RIVALS: Final = (HAND, *STATIC)
 
@@ -49,7 +47,7 @@ def specs(cell: str) -> dict[str, str]:
     instance = problem_of(cell).instance(0)  # the timers depend on its machines and racks only
     manual = {name: f"tuner=off,rack_wait={rack},nw_wait={network}" for name, (rack, network) in MANUAL.items()}
     grid = {name: f"tuner=static,timers={rows(pair_action(pair), instance)}" for name, pair in GRID.items()}
-    parameters = {HAND: "tuner=hand", LEARNED: "tuner=learned,timers=cells", **grid, **manual}
+    parameters = {HAND: "tuner=hand", LEARNED: "tuner=learned", **grid, **manual}
     return {name: CELLS[cell].scheduler(own) for name, own in parameters.items()}
 
 
@@ -76,8 +74,8 @@ def geometric(ratios: np.ndarray) -> float:
 
 def spent() -> Iterator[tuple[str, Any]]:
     """Yield what the search of the learned tuner took."""
-    about = TimerNetwork.load(shipped("cells")).about
-    for name in ("learner", "simulated_jobs", "cpu_hours", "training_seeds", "validation_seeds", "chosen_at"):
+    about = TimerNetwork.load(shipped()).about
+    for name in ("learner", "simulated_jobs", "training_seeds", "validation_seeds", "chosen_at"):
         yield name.replace("_", " "), about[name]
     for name in ("training_cells", "validation_cells"):
         yield name.replace("_", " "), len(about[name])
