@@ -116,7 +116,7 @@ def without_limited(instance: Instance, recorded: Recorded, pairs: Pairs) -> Pai
     limited = np.repeat(np.arange(len(first) - 1), np.diff(first))  # the group of each limit
     jobs_of, pairs_of = _rows_of(group, len(first) - 1), _rows_of(group[pairs.loser], len(first) - 1)
     kept = np.ones(len(pairs), bool)
-    for at in _rows_of(limits["counter"], len(limits["holds"])):
+    for at in _rows_of(limits["counter"], int(limits["counter"].max(initial=-1)) + 1):
         rows = np.sort(_joined([jobs_of[one] for one in limited[at]]))
         for kind in ("most", "most_jobs"):
             bound = at[limits[kind][at] != UNLIMITED]
